@@ -5,7 +5,7 @@ without optimisation and with assertions.
 """
 
 import os
-import sys
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 DEBUG = bool(os.environ.get("FASTPROF_DEBUG"))
 SANITIZE = bool(os.environ.get("FASTPROF_SANITIZE"))
 # One wheel serves every Python from 3.11 on; free-threaded builds have no limited API yet.
-LIMITED_API = "0x030B0000" if not getattr(sys, "_is_gil_enabled", lambda: True)() is False else None
+LIMITED_API = None if sysconfig.get_config_var("Py_GIL_DISABLED") else "0x030B0000"
 
 flags = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 flags += ["-O0", "-g"] if DEBUG else ["-O3", "-DNDEBUG"]

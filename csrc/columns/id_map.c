@@ -1,0 +1,64 @@
+#include "columns/id_map.h"
+
+#include <string.h>
+
+static uint64_t slot_of(const fp_id_map *map, int64_t id) {
+  uint64_t hash = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
+  return (hash ^ (hash >> 32)) & (map->slot_count - 1);
+}
+
+static bool build_dense(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first,
+                        uint64_t size) {
+  map->dense = fp_alloc(memory, size * sizeof *map->dense);
+  if (!map->dense) return false;
+  memset(map->dense, 0xFF, size * sizeof *map->dense);
+  map->dense_count = size;
+  for (size_t i = 0; i < count; i++) map->dense[ids[i]] = first + (int32_t)i;
+  return true;
+}
+
+static bool build_sparse(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first) {
+  uint64_t size = 16;
+  while (size < count * 2) size *= 2;
+  map->keys = fp_alloc(memory, size * sizeof *map->keys);
+  map->rows = fp_alloc(memory, size * sizeof *map->rows);
+  if (!map->keys || !map->rows) {
+    fp_id_map_free(memory, map);
+    return false;
+  }
+  memset(map->rows, 0xFF, size * sizeof *map->rows);
+  map->slot_count = size;
+  for (size_t i = 0; i < count; i++) {
+    uint64_t slot = slot_of(map, ids[i]);
+    while (map->rows[slot] >= 0 && map->keys[slot] != ids[i]) slot = (slot + 1) & (size - 1);
+    map->keys[slot] = ids[i];
+    map->rows[slot] = first + (int32_t)i;
+  }
+  return true;
+}
+
+bool fp_id_map_build(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first) {
+  memset(map, 0, sizeof *map);
+  if (!count) return true;
+  uint64_t largest = 0;
+  for (size_t i = 0; i < count; i++)
+    if ((uint64_t)ids[i] > largest) largest = (uint64_t)ids[i]; /* negative ids are huge, and so sparse */
+  if (largest < count * 8 + 64) return build_dense(memory, map, ids, count, first, largest + 1);
+  return build_sparse(memory, map, ids, count, first);
+}
+
+int32_t fp_id_map_find_sparse(const fp_id_map *map, int64_t id) {
+  uint64_t slot = slot_of(map, id);
+  while (map->rows[slot] >= 0) {
+    if (map->keys[slot] == id) return map->rows[slot];
+    slot = (slot + 1) & (map->slot_count - 1);
+  }
+  return -1;
+}
+
+void fp_id_map_free(fp_memory *memory, fp_id_map *map) {
+  fp_release(memory, map->dense);
+  fp_release(memory, map->keys);
+  fp_release(memory, map->rows);
+  memset(map, 0, sizeof *map);
+}

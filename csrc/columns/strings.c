@@ -1,0 +1,82 @@
+#include "columns/strings.h"
+
+#include <string.h>
+
+size_t fp_strings_count(const fp_strings *pool) { return pool->offsets.count ? pool->offsets.count - 1 : 0; }
+
+static uint32_t hash_of(const uint8_t *text, size_t length) {
+  uint64_t hash = UINT64_C(0x9E3779B97F4A7C15) ^ length;
+  while (length >= 8) {
+    uint64_t word;
+    memcpy(&word, text, 8);
+    hash = (hash ^ word) * UINT64_C(0xFF51AFD7ED558CCD);
+    hash ^= hash >> 32;
+    text += 8;
+    length -= 8;
+  }
+  uint64_t tail = 0;
+  if (length) memcpy(&tail, text, length);
+  hash = (hash ^ tail) * UINT64_C(0xFF51AFD7ED558CCD);
+  return (uint32_t)(hash ^ (hash >> 32));
+}
+
+/* Doubles the slots; the pool is unchanged where that fails. */
+static bool grow_slots(fp_strings *pool) {
+  size_t slot_count = pool->slot_count ? pool->slot_count * 2 : 64;
+  uint32_t *slots = fp_alloc_zeroed(pool->memory, slot_count, sizeof *slots);
+  if (!slots) return false;
+  uint32_t *hashes = fp_resize(pool->memory, pool->hashes, slot_count * sizeof *hashes);
+  if (!hashes) {
+    fp_release(pool->memory, slots);
+    return false;
+  }
+  size_t count = fp_strings_count(pool);
+  for (size_t i = 0; i < count; i++) {
+    size_t slot = hashes[i] & (slot_count - 1);
+    while (slots[slot]) slot = (slot + 1) & (slot_count - 1);
+    slots[slot] = (uint32_t)i + 1;
+  }
+  fp_release(pool->memory, pool->slots);
+  pool->slots = slots;
+  pool->hashes = hashes;
+  pool->slot_count = slot_count;
+  return true;
+}
+
+static bool append(fp_strings *pool, const uint8_t *text, size_t length) {
+  if (!fp_vector_reserve(pool->memory, &pool->bytes, 1, length)) return false;
+  if (!fp_vector_reserve(pool->memory, &pool->offsets, sizeof(int64_t), 2)) return false;
+  int64_t *offsets = pool->offsets.items;
+  if (!pool->offsets.count) offsets[pool->offsets.count++] = 0;
+  if (length) memcpy((uint8_t *)pool->bytes.items + pool->bytes.count, text, length);
+  pool->bytes.count += length;
+  offsets[pool->offsets.count++] = (int64_t)pool->bytes.count;
+  return true;
+}
+
+int32_t fp_strings_add(fp_strings *pool, const uint8_t *text, size_t length) {
+  size_t count = fp_strings_count(pool);
+  if (count * 2 >= pool->slot_count && !grow_slots(pool)) return -1;
+  uint32_t hash = hash_of(text, length);
+  size_t slot = hash & (pool->slot_count - 1);
+  const int64_t *offsets = pool->offsets.items;
+  const uint8_t *bytes = pool->bytes.items;
+  for (; pool->slots[slot]; slot = (slot + 1) & (pool->slot_count - 1)) {
+    uint32_t i = pool->slots[slot] - 1;
+    if (pool->hashes[i] != hash || (size_t)(offsets[i + 1] - offsets[i]) != length) continue;
+    if (!length || !memcmp(bytes + offsets[i], text, length)) return (int32_t)i;
+  }
+  if (count >= INT32_MAX || !append(pool, text, length)) return -1;
+  pool->hashes[count] = hash;
+  pool->slots[slot] = (uint32_t)count + 1;
+  return (int32_t)count;
+}
+
+void fp_strings_free(fp_strings *pool) {
+  fp_vector_free(pool->memory, &pool->bytes);
+  fp_vector_free(pool->memory, &pool->offsets);
+  fp_release(pool->memory, pool->slots);
+  fp_release(pool->memory, pool->hashes);
+  pool->slots = pool->hashes = NULL;
+  pool->slot_count = 0;
+}

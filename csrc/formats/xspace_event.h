@@ -1,0 +1,108 @@
+/* Reading one XEvent and one XStat, for the index and the fill, which must see the same thing. */
+#ifndef FASTPROF_XSPACE_EVENT_H
+#define FASTPROF_XSPACE_EVENT_H
+
+#include "formats/wire.h"
+#include "formats/xspace.h"
+
+typedef struct event_fields {
+  int64_t metadata_id, offset_ps, duration_ps, occurrences;
+  bool aggregated;      /* it has occurrences and no start: the last of the two in the file counts */
+  const uint8_t *stats; /* regular events: its stats reach from here to its end */
+} event_fields;
+
+typedef struct stat_fields {
+  int64_t id;
+  uint64_t value; /* integer, bits of a double, or length of `payload` */
+  const uint8_t *payload;
+  int kind; /* enum fp_kind */
+} stat_fields;
+
+enum {
+  TAG_EVENT = WIRE_TAG(4, WIRE_LEN),
+  TAG_EVENT_METADATA_ID = WIRE_TAG(1, WIRE_VARINT),
+  TAG_EVENT_OFFSET = WIRE_TAG(2, WIRE_VARINT),
+  TAG_EVENT_DURATION = WIRE_TAG(3, WIRE_VARINT),
+  TAG_EVENT_STAT = WIRE_TAG(4, WIRE_LEN),
+  TAG_EVENT_OCCURRENCES = WIRE_TAG(5, WIRE_VARINT),
+  TAG_STAT_ID = WIRE_TAG(1, WIRE_VARINT),
+  TAG_STAT_DOUBLE = WIRE_TAG(2, WIRE_I64),
+  TAG_STAT_UINT64 = WIRE_TAG(3, WIRE_VARINT),
+  TAG_STAT_INT64 = WIRE_TAG(4, WIRE_VARINT),
+  TAG_STAT_STR = WIRE_TAG(5, WIRE_LEN),
+  TAG_STAT_BYTES = WIRE_TAG(6, WIRE_LEN),
+  TAG_STAT_REF = WIRE_TAG(7, WIRE_VARINT)
+};
+
+/* The scalar fields of an event that has them in order, stats last; WIRE_SLACK bytes may be read past `end`.
+ * False: not of that form, read it with read_event_any. Says nothing about what comes after `stats`. */
+static inline bool read_event_regular(const uint8_t *p, const uint8_t *end, event_fields *event) {
+  uint64_t metadata_id = 0, offset = 0, duration = 0;
+  if (p < end && *p == TAG_EVENT_METADATA_ID) {
+    p++;
+    if (!wire_varint_fast(&p, &metadata_id)) return false;
+  }
+  if (p < end && *p == TAG_EVENT_OFFSET) {
+    p++;
+    if (!wire_varint_fast(&p, &offset)) return false;
+  }
+  if (p < end && *p == TAG_EVENT_DURATION) {
+    p++;
+    if (!wire_varint_fast(&p, &duration)) return false;
+  }
+  if (p > end || (p < end && *p != TAG_EVENT_STAT)) return false;
+  event->metadata_id = (int64_t)metadata_id;
+  event->offset_ps = (int64_t)offset;
+  event->duration_ps = (int64_t)duration;
+  event->occurrences = 0;
+  event->aggregated = false;
+  event->stats = p;
+  return true;
+}
+
+/* The scalar fields of any event. *at is left at the field that is wrong. */
+fp_code read_event_any(const uint8_t **at, const uint8_t *end, event_fields *event);
+
+/* Any stat, its fields in any order and number; the last value counts. */
+fp_code read_stat_any(const uint8_t *p, const uint8_t *end, stat_fields *stat);
+
+/* A stat; `slack`: WIRE_SLACK bytes may be read past `end`. */
+static inline fp_code read_stat(const uint8_t *p, const uint8_t *end, bool slack, stat_fields *stat) {
+  const uint8_t *start = p;
+  uint64_t id;
+  if (!slack || p >= end || *p != TAG_STAT_ID) return read_stat_any(start, end, stat);
+  p++;
+  if (!wire_varint_fast(&p, &id)) return read_stat_any(start, end, stat);
+  stat->id = (int64_t)id;
+  uint8_t tag = *p++;
+  switch (tag) {
+    case TAG_STAT_INT64: stat->kind = FP_INT64; break;
+    case TAG_STAT_UINT64: stat->kind = FP_UINT64; break;
+    case TAG_STAT_REF: stat->kind = FP_REF; break;
+    case TAG_STAT_DOUBLE:
+      stat->kind = FP_DOUBLE;
+      memcpy(&stat->value, p, 8);
+      return p + 8 == end ? FP_OK : read_stat_any(start, end, stat);
+    case TAG_STAT_STR:
+    case TAG_STAT_BYTES:
+      stat->kind = tag == TAG_STAT_STR ? FP_STR : FP_BYTES;
+      if (!wire_varint_fast(&p, &stat->value) || p > end || stat->value != (uint64_t)(end - p))
+        return read_stat_any(start, end, stat);
+      stat->payload = p;
+      return FP_OK;
+    default: return read_stat_any(start, end, stat);
+  }
+  if (wire_varint_fast(&p, &stat->value) && p == end) return FP_OK;
+  return read_stat_any(start, end, stat);
+}
+
+/* The length of a field of which the tag has been read: *p to *p + *length lies before `end`. */
+static inline bool read_length(const uint8_t **p, const uint8_t *end, uint64_t *length) {
+  if (*p < end && **p < 0x80)
+    *length = *(*p)++;
+  else if (!wire_varint(p, end, length))
+    return false;
+  return *length <= (uint64_t)(end - *p);
+}
+
+#endif

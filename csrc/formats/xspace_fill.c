@@ -1,0 +1,257 @@
+/* The fill: segments of events, decoded into columns whose sizes the index has counted. */
+#include "columns/utf8.h"
+#include "formats/xspace_event.h"
+#include "formats/xspace_fill.h"
+
+
+/* One value for rows from..to. */
+static void repeat_index(const fp_index_column *column, int64_t from, int64_t to, int32_t value) {
+  if (!column->to || from >= to) return;
+  if (column->width == 1) {
+    memset((int8_t *)column->to + from, value, (size_t)(to - from));
+  } else if (column->width == 2) {
+    for (int64_t i = from; i < to; i++) ((int16_t *)column->to)[i] = (int16_t)value;
+  } else {
+    for (int64_t i = from; i < to; i++) ((int32_t *)column->to)[i] = value;
+  }
+}
+
+static void repeat_int32(int32_t *to, int64_t from, int64_t end, int32_t value) {
+  if (to)
+    for (int64_t i = from; i < end; i++) to[i] = value;
+}
+
+void fp_fill_line_columns(const fp_piece *piece, const fp_sink *sink, int64_t from, int64_t to) {
+  repeat_int32(sink->plane_id, from, to, piece->plane_id);
+  repeat_int32(sink->line_id, from, to, piece->line_id);
+  repeat_index(&sink->host, from, to, piece->host);
+  repeat_index(&sink->plane, from, to, piece->plane);
+  repeat_index(&sink->line, from, to, piece->line);
+}
+
+static fp_code add_bytes(filling *f, int64_t row, int64_t column, const stat_fields *stat) {
+  fp_bytes_at *item = fp_vector_add(f->x->memory, &f->sink->bytes, sizeof *item);
+  if (!item) return FP_NO_MEMORY;
+  *item = (fp_bytes_at){row, column, (uint64_t)(stat->payload - f->x->data), stat->value};
+  return FP_OK;
+}
+
+fp_code fp_add_text(const fp_xspace *x, fp_strings *pool, fp_vector *faults, const uint8_t *text, uint64_t length,
+                    const char *what, int32_t *number, fp_fault *fault) {
+  uint64_t offset = (uint64_t)(text - x->data);
+  if (fp_utf8_valid(text, length)) {
+    *number = fp_strings_add(pool, text, length);
+    return *number < 0 ? fp_fail(fault, FP_NO_MEMORY, offset, what) : FP_OK;
+  }
+  if (!x->salvage) return fp_fail(fault, FP_BAD_UTF8, offset, what);
+  if (!fp_fault_log_add(x->memory, faults, FP_BAD_UTF8, offset, what)) return fp_fail(fault, FP_NO_MEMORY, offset, what);
+  size_t size = fp_utf8_repair(text, length, NULL);
+  uint8_t *repaired = fp_alloc(x->memory, size);
+  if (!repaired) return fp_fail(fault, FP_NO_MEMORY, offset, what);
+  fp_utf8_repair(text, length, repaired);
+  *number = fp_strings_add(pool, repaired, size);
+  fp_release(x->memory, repaired);
+  return *number < 0 ? fp_fail(fault, FP_NO_MEMORY, offset, what) : FP_OK;
+}
+
+/* The index of a stat's text: its own, numbered after the base, or the one that its ref stands for; -1: none. */
+static fp_code text_of(filling *f, const stat_fields *stat, int64_t *index) {
+  if (stat->kind == FP_REF) {
+    int32_t row = fp_id_map_find(f->stats, (int64_t)stat->value);
+    *index = row < 0 || !f->sink->stat_texts ? -1 : f->sink->stat_texts[row];
+    return FP_OK;
+  }
+  int32_t number;
+  fp_code code = fp_add_text(f->x, &f->sink->texts, &f->sink->faults, stat->payload, stat->value, "XStat.str_value", &number,
+                             f->fault);
+  *index = f->sink->text_base + number;
+  return code;
+}
+
+static fp_code emit_wide(filling *f, int64_t row, int32_t column, const stat_fields *stat) {
+  fp_wide_column *wide = &f->sink->wide[column];
+  if (wide->kind[row] != FP_NONE || stat->kind == FP_NONE) return FP_OK; /* the first one counts */
+  int64_t value = (int64_t)stat->value;
+  fp_code code = FP_OK;
+  if (stat->kind == FP_STR || stat->kind == FP_REF) code = text_of(f, stat, &value);
+  if (stat->kind == FP_REF && value < 0) { /* a ref that leads nowhere is kept as a number */
+    wide->kind[row] = FP_UINT64;
+    wide->value[row] = (int64_t)stat->value;
+    return code;
+  }
+  if (stat->kind == FP_BYTES) code = add_bytes(f, row, column, stat);
+  wide->kind[row] = (uint8_t)stat->kind;
+  wide->value[row] = value;
+  return code;
+}
+
+static inline void store(const fp_index_column *column, int64_t row, int32_t value) {
+  if (column->width == 1)
+    ((int8_t *)column->to)[row] = (int8_t)value;
+  else if (column->width == 2)
+    ((int16_t *)column->to)[row] = (int16_t)value;
+  else
+    ((int32_t *)column->to)[row] = value;
+}
+
+fp_code fp_emit_stat(filling *f, int64_t event_id, int32_t meta, const stat_fields *stat) {
+  fp_sink *sink = f->sink;
+  int64_t row = f->stat_row++;
+  if (row >= f->stat_row_end) return FP_CHANGED;
+  if (sink->stat_event_id) sink->stat_event_id[row] = event_id;
+  if (sink->kind) sink->kind[row] = (uint8_t)stat->kind;
+  if (sink->stat.to) store(&sink->stat, row, meta < 0 ? -1 : sink->stat_names[meta]);
+  switch (stat->kind) {
+    case FP_INT64:
+    case FP_UINT64:
+      if (sink->int_value) sink->int_value[row] = (int64_t)stat->value;
+      return FP_OK;
+    case FP_DOUBLE:
+      if (sink->double_value) memcpy(&sink->double_value[row], &stat->value, 8);
+      return FP_OK;
+    case FP_BYTES: return add_bytes(f, row, -1, stat);
+    case FP_REF:
+    case FP_STR: {
+      int64_t index;
+      fp_code code = text_of(f, stat, &index);
+      if (sink->text.to) store(&sink->text, row, (int32_t)index);
+      if (index < 0 && sink->int_value) sink->int_value[row] = (int64_t)stat->value; /* leads nowhere */
+      return code;
+    }
+    default: return FP_OK;
+  }
+}
+
+static inline fp_code take_stat(filling *f, const uint8_t *p, const uint8_t *end, bool slack, int64_t event_id, int64_t row) {
+  stat_fields stat;
+  fp_code code = read_stat(p, end, slack, &stat);
+  if (code) return code;
+  int32_t meta = fp_id_map_find(f->stats, stat.id);
+  if (f->sink->wide_of_stat && meta >= 0 && f->sink->wide_of_stat[meta] >= 0)
+    if ((code = emit_wide(f, row, f->sink->wide_of_stat[meta], &stat))) return code;
+  return f->sink->want_stats ? fp_emit_stat(f, event_id, meta, &stat) : FP_OK;
+}
+
+static fp_code fill_stats(filling *f, const uint8_t *p, const uint8_t *end, bool slack, int64_t event_id, int64_t row) {
+  while (p < end) {
+    uint64_t length;
+    fp_code code;
+    f->at = p;
+    if (*p == TAG_EVENT_STAT) {
+      p++;
+      if (!read_length(&p, end, &length)) return FP_BAD_LENGTH;
+      if ((code = take_stat(f, p, p + length, slack, event_id, row))) return code;
+      p += length;
+      continue;
+    }
+    wire_field field;
+    if ((code = wire_next(&p, end, &field))) return code;
+    if (field.tag != TAG_EVENT_STAT) continue;
+    if ((code = take_stat(f, field.payload, p, false, event_id, row))) return code;
+  }
+  return FP_OK;
+}
+
+static void wide_defaults(const fp_sink *sink, int64_t row, int32_t meta) {
+  for (int64_t i = 0; i < sink->wide_count; i++) {
+    const fp_wide_column *wide = &sink->wide[i];
+    if (wide->kind[row] != FP_NONE || meta < 0 || !wide->default_kind) continue;
+    wide->kind[row] = wide->default_kind[meta];
+    wide->value[row] = wide->default_value[meta];
+  }
+}
+
+bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields *event, int32_t meta) {
+  if (!filter) return true;
+  if (filter->keep_meta && !(meta < 0 ? filter->keep_unnamed : filter->keep_meta[meta])) return false;
+  if (!filter->timed) return true;
+  int64_t start, end;
+  if (event->aggregated || piece->timeless || __builtin_add_overflow(piece->base_ps, event->offset_ps, &start)) return false;
+  if (__builtin_add_overflow(start, event->duration_ps, &end)) end = INT64_MAX;
+  return start < filter->to_ps && (end > filter->from_ps || start >= filter->from_ps);
+}
+
+fp_code fp_read_event(filling *f, const uint8_t *p, const uint8_t *end, bool regular, event_fields *event, bool *slack) {
+  *slack = f->data_end - end >= WIRE_SLACK;
+  f->at = p;
+  if (regular && *slack) return read_event_regular(p, end, event) ? FP_OK : FP_CHANGED;
+  *slack = false;
+  fp_code code = read_event_any(&f->at, end, event);
+  event->stats = p;
+  return code;
+}
+
+fp_code fp_emit_event(filling *f, const event_fields *event, const uint8_t *end, bool slack, int32_t meta, int64_t row,
+                      int64_t event_id) {
+  fp_sink *sink = f->sink;
+  int64_t start;
+  bool has_start = !event->aggregated && !f->piece->timeless &&
+                   !__builtin_add_overflow(f->piece->base_ps, event->offset_ps, &start);
+  if (!has_start) start = 0;
+  if (sink->event_id) sink->event_id[row] = event_id;
+  if (sink->metadata_id)
+    sink->metadata_id[row] = meta >= 0 && sink->meta_ids ? sink->meta_ids[meta] : event->metadata_id;
+  if (sink->name.to) store(&sink->name, row, meta < 0 ? -1 : sink->meta_names[meta]);
+  if (sink->start_ps) sink->start_ps[row] = start;
+  if (sink->duration_ps) sink->duration_ps[row] = event->duration_ps;
+  if (sink->num_occurrences && event->aggregated) sink->num_occurrences[row] = event->occurrences;
+  if (sink->present)
+    sink->present[row] = (uint8_t)((has_start ? FP_HAS_START : 0) | (event->aggregated ? FP_HAS_OCCURRENCES : 0));
+  sink->unnamed += meta < 0;
+  if (!sink->want_stats && !sink->wide_count) return FP_OK;
+  for (int64_t i = 0; i < sink->wide_count; i++) sink->wide[i].kind[row] = FP_NONE;
+  fp_code code = fill_stats(f, event->stats, end, slack, event_id, row);
+  wide_defaults(sink, row, meta);
+  return code;
+}
+
+static fp_code fill_segment(filling *f, const fp_segment *s) {
+  const uint8_t *p = f->x->data + s->offset, *end = f->x->data + s->end;
+  const fp_id_map *metas = &f->x->event_maps[f->piece->part];
+  bool regular = s->flags & FP_REGULAR;
+  int64_t row = s->row, event_id = s->event_id;
+  while (p < end) {
+    wire_field field;
+    if (*p == TAG_EVENT) {
+      f->at = p++;
+      if (!read_length(&p, end, &field.value)) return FP_BAD_LENGTH;
+      field.payload = p;
+      p += field.value;
+    } else {
+      f->at = p;
+      fp_code code = wire_next(&p, end, &field);
+      if (code) return code;
+      if (field.tag != TAG_EVENT) continue;
+    }
+    event_fields event;
+    bool slack;
+    fp_code code = fp_read_event(f, field.payload, p, regular, &event, &slack);
+    if (code) return code;
+    int32_t meta = fp_id_map_find(metas, event.metadata_id);
+    if (!fp_kept(f->sink->filter, f->piece, &event, meta)) {
+      event_id++;
+      continue;
+    }
+    if (row >= s->row_end) return FP_CHANGED;
+    if ((code = fp_emit_event(f, &event, p, slack, meta, row++, event_id++))) return code;
+  }
+  fp_fill_line_columns(f->piece, f->sink, s->row, row);
+  bool counted = row == s->row_end && (!f->sink->want_stats || f->stat_row == f->stat_row_end);
+  return counted ? FP_OK : FP_CHANGED;
+}
+
+fp_code fp_fill(const fp_xspace *x, const fp_piece *pieces, const fp_segment *segments, size_t count, fp_sink *sink,
+                fp_fault *fault) {
+  filling f = {.x = x, .sink = sink, .data_end = x->data + x->size, .fault = fault};
+  for (size_t i = 0; i < count; i++) {
+    const fp_segment *s = &segments[i];
+    f.piece = &pieces[s->piece];
+    f.stats = &x->stat_maps[f.piece->part];
+    f.stat_row = s->stat_row;
+    f.stat_row_end = s->stat_row_end;
+    fault->code = FP_OK;
+    fp_code code = fill_segment(&f, s);
+    if (code) return fault->code ? code : fp_fail(fault, code, (uint64_t)(f.at - x->data), "XEvent");
+  }
+  return FP_OK;
+}

@@ -1,0 +1,280 @@
+/* The index: one walk over the events of a line, to count and time them and to cut them into segments. */
+#include <stdlib.h>
+
+#include "columns/utf8.h"
+#include "formats/xspace_event.h"
+
+typedef struct walk {
+  const fp_xspace *x;
+  fp_piece *piece;
+  int64_t piece_number;
+  fp_depth depth;
+  fp_index *index;
+  const fp_id_map *events, *stats; /* the part's name tables */
+  const uint8_t *data_end;
+  fp_segment segment; /* the one being gathered; event_count 0: none yet */
+} walk;
+
+static int by_part_and_id(const void *a, const void *b) {
+  const fp_unknown_stat *x = a, *y = b;
+  if (x->part != y->part) return x->part < y->part ? -1 : 1;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Keeps the list short: whenever it has doubled, repeats are thrown out. */
+static bool note_unknown(fp_memory *memory, fp_vector *unknown, int64_t part, int64_t id) {
+  fp_unknown_stat *items = unknown->items;
+  if (unknown->count && items[unknown->count - 1].part == part && items[unknown->count - 1].id == id) return true;
+  if (unknown->count == unknown->capacity && unknown->count >= 64) {
+    qsort(items, unknown->count, sizeof *items, by_part_and_id);
+    size_t kept = 1;
+    for (size_t i = 1; i < unknown->count; i++)
+      if (by_part_and_id(&items[i], &items[kept - 1])) items[kept++] = items[i];
+    unknown->count = kept;
+    if (kept > unknown->capacity / 2 && !fp_vector_reserve(memory, unknown, sizeof *items, kept)) return false;
+  }
+  fp_unknown_stat *item = fp_vector_add(memory, unknown, sizeof *item);
+  if (!item) return false;
+  *item = (fp_unknown_stat){part, id};
+  return true;
+}
+
+static bool remark(walk *w, fp_code code, const uint8_t *at, const char *what) {
+  return fp_fault_log_add(w->x->memory, &w->index->faults, code, (uint64_t)(at - w->x->data), what);
+}
+
+static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t *at, fp_segment *s) {
+  s->stat_count++;
+  s->text_count += stat->kind == FP_STR;
+  s->bytes_count += stat->kind == FP_BYTES;
+  if (stat->kind == FP_REF && fp_id_map_find(w->stats, (int64_t)stat->value) < 0 &&
+      !remark(w, FP_NO_TEXT, at, "XStat.ref_value"))
+    return FP_NO_MEMORY;
+  if (stat->kind == FP_STR && w->x->salvage && !fp_utf8_valid(stat->payload, stat->value) &&
+      !remark(w, FP_BAD_UTF8, stat->payload, "XStat.str_value"))
+    return FP_NO_MEMORY;
+  int32_t row = fp_id_map_find(w->stats, stat->id);
+  if (row >= 0) {
+    if (w->index->kinds) w->index->kinds[row] |= (uint8_t)(1u << stat->kind);
+    return FP_OK;
+  }
+  return note_unknown(w->x->memory, &w->index->unknown, w->piece->part, stat->id) ? FP_OK : FP_NO_MEMORY;
+}
+
+/* Walks the stats of an event from `p` on. *at is left at what is wrong. Sets *regular to false where
+ * something else stands among or after them. */
+static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool slack, fp_segment *s, bool *regular,
+                          const uint8_t **at) {
+  while (p < end) {
+    *at = p;
+    if (*p != TAG_EVENT_STAT) {
+      wire_field other;
+      fp_code code = wire_next(&p, end, &other);
+      if (code) return code;
+      *regular = false;
+      if (other.tag != TAG_EVENT_STAT) continue; /* else: a stat with a tag longer than need be */
+      p = other.payload + other.value;
+      stat_fields stat;
+      if (w->depth == FP_STATS && (code = read_stat_any(other.payload, p, &stat))) return code;
+      if (w->depth == FP_STATS && (code = count_stat(w, &stat, *at, s))) return code;
+      continue;
+    }
+    uint64_t length;
+    p++;
+    if (!read_length(&p, end, &length)) return FP_BAD_LENGTH;
+    if (w->depth == FP_STATS) {
+      stat_fields stat;
+      fp_code code = read_stat(p, p + length, slack, &stat);
+      if (code || (code = count_stat(w, &stat, *at, s))) return code;
+    }
+    p += length;
+  }
+  return FP_OK;
+}
+
+static int64_t end_of(int64_t start, int64_t duration) {
+  int64_t end;
+  if (!__builtin_add_overflow(start, duration, &end)) return end;
+  return duration < 0 ? INT64_MIN : INT64_MAX;
+}
+
+static void note_time(fp_segment *s, const event_fields *e) {
+  int64_t start = e->aggregated ? INT64_MAX : e->offset_ps;
+  int64_t duration = e->aggregated ? 0 : e->duration_ps;
+  if (e->aggregated)
+    s->aggregated_count++;
+  else {
+    if (start < s->min_start) s->min_start = start;
+    if (start > s->max_start) s->max_start = start;
+    int64_t end = end_of(start, duration);
+    if (end > s->max_end) s->max_end = end;
+  }
+  if (!s->event_count) {
+    s->first_start = start;
+    s->first_duration = duration;
+  } else if (start < s->last_start || (start == s->last_start && duration > s->last_duration)) {
+    s->flags &= ~FP_SORTED;
+  }
+  s->last_start = start;
+  s->last_duration = duration;
+}
+
+/* Counts one event into the segment, or leaves the segment as it was and says what is wrong. */
+static fp_code walk_event(walk *w, const uint8_t *p, const uint8_t *end, const uint8_t **at) {
+  fp_segment *s = &w->segment;
+  int64_t stats = s->stat_count, texts = s->text_count, bytes = s->bytes_count;
+  bool slack = w->data_end - end >= WIRE_SLACK;
+  event_fields event;
+  bool regular = slack && read_event_regular(p, end, &event);
+  fp_code code = FP_OK;
+  if (regular) code = walk_stats(w, event.stats, end, slack, s, &regular, at);
+  if (!code && !regular) { /* once more, the long way */
+    s->stat_count = stats, s->text_count = texts, s->bytes_count = bytes;
+    *at = p;
+    code = read_event_any(at, end, &event);
+    if (!code) code = walk_stats(w, p, end, false, s, &regular, at);
+    regular = false;
+  }
+  if (code) {
+    s->stat_count = stats, s->text_count = texts, s->bytes_count = bytes;
+    return code;
+  }
+  if (!regular && slack) s->flags &= ~FP_REGULAR; /* without slack the fill takes the long way anyhow */
+  note_time(s, &event);
+  s->event_count++;
+  bool named = w->depth < FP_STATS || fp_id_map_find(w->events, event.metadata_id) >= 0;
+  return named || remark(w, FP_NO_METADATA, p, "XEvent.metadata_id") ? FP_OK : FP_NO_MEMORY;
+}
+
+static void begin_segment(walk *w, uint64_t offset) {
+  memset(&w->segment, 0, sizeof w->segment);
+  w->segment.offset = offset;
+  w->segment.piece = w->piece_number;
+  w->segment.flags = FP_REGULAR | FP_SORTED;
+  w->segment.min_start = INT64_MAX;
+  w->segment.max_start = w->segment.max_end = INT64_MIN;
+}
+
+static bool end_segment(walk *w, uint64_t offset) {
+  bool ok = true;
+  if (w->segment.event_count) {
+    fp_segment *s = fp_vector_add(w->x->memory, &w->index->segments, sizeof *s);
+    if ((ok = s != NULL)) {
+      w->segment.end = offset;
+      *s = w->segment;
+    }
+  }
+  begin_segment(w, offset);
+  return ok;
+}
+
+static void header_field(walk *w, const wire_field *field) {
+  fp_piece *piece = w->piece;
+  switch (field->tag) {
+    case WIRE_TAG(1, WIRE_VARINT): piece->id = (int64_t)field->value; break;
+    case WIRE_TAG(3, WIRE_VARINT): piece->timestamp_ns = (int64_t)field->value; break;
+    case WIRE_TAG(9, WIRE_VARINT): piece->duration_ps = (int64_t)field->value; break;
+    case WIRE_TAG(10, WIRE_VARINT): piece->display_id = (int64_t)field->value; break;
+    case WIRE_TAG(2, WIRE_LEN):
+      piece->name_offset = (uint64_t)(field->payload - w->x->data);
+      piece->name_length = field->value;
+      break;
+    case WIRE_TAG(11, WIRE_LEN):
+      piece->display_offset = (uint64_t)(field->payload - w->x->data);
+      piece->display_length = field->value;
+      break;
+    default: break;
+  }
+}
+
+/* Where reading failed, and in what. `framed`: inside a message whose end is known. */
+typedef struct trouble {
+  const uint8_t *at;
+  const char *what;
+  bool framed;
+} trouble;
+
+/* One field of the line at *p. */
+static fp_code walk_field(walk *w, const uint8_t **p, const uint8_t *end, trouble *trouble) {
+  *trouble = (struct trouble){*p, "XLine", false};
+  bool short_tag = **p == TAG_EVENT;
+  wire_field field = {.tag = TAG_EVENT};
+  if (short_tag) {
+    ++*p;
+    if (!read_length(p, end, &field.value)) return FP_BAD_LENGTH;
+    field.payload = *p;
+    *p += field.value;
+  } else {
+    fp_code code = wire_next(p, end, &field);
+    if (code) return code;
+  }
+  if (field.tag != TAG_EVENT) {
+    header_field(w, &field);
+    return FP_OK;
+  }
+  if (w->depth > FP_HOP) {
+    *trouble = (struct trouble){field.payload, "XEvent", true};
+    fp_code code = walk_event(w, field.payload, *p, &trouble->at);
+    if (code) return code;
+    if (!short_tag) w->segment.flags &= ~FP_REGULAR;
+  }
+  w->piece->event_count++;
+  return FP_OK;
+}
+
+/* Leaves out what does not decode and goes on behind it. */
+static fp_code salvage(walk *w, fp_code code, const uint8_t *start, const uint8_t **p, const uint8_t *end,
+                       const trouble *trouble) {
+  const uint8_t *data = w->x->data;
+  uint64_t at = (uint64_t)(trouble->at - data);
+  if (code == FP_NO_MEMORY || !fp_fault_log_add(w->x->memory, &w->index->faults, code, at, trouble->what)) return FP_NO_MEMORY;
+  if (!end_segment(w, (uint64_t)(start - data))) return FP_NO_MEMORY;
+  if (!trouble->framed) *p = data + fp_resync(data, (uint64_t)(start - data) + 1, (uint64_t)(end - data), FP_XLINE);
+  begin_segment(w, (uint64_t)(*p - data));
+  return FP_OK;
+}
+
+fp_code fp_index_piece(const fp_xspace *x, fp_piece *piece, int64_t piece_number, fp_depth depth, uint64_t from,
+                       uint64_t budget, uint64_t segment_size, fp_index *index, uint64_t *stopped, fp_fault *fault) {
+  walk w = {.x = x, .piece = piece, .piece_number = piece_number, .depth = depth, .index = index,
+            .events = &x->event_maps[piece->part], .stats = &x->stat_maps[piece->part], .data_end = x->data + x->size};
+  const uint8_t *p = x->data + from, *end = x->data + piece->offset + piece->length;
+  const uint8_t *pause = budget < (uint64_t)(end - p) ? p + budget : end;
+  if (from == piece->offset) piece->event_count = 0;
+  begin_segment(&w, from);
+  fp_code code = FP_OK;
+  while (!code && p < pause) {
+    const uint8_t *start = p;
+    trouble trouble;
+    code = walk_field(&w, &p, end, &trouble);
+    if (code && !x->salvage) return fp_fail(fault, code, (uint64_t)(trouble.at - x->data), trouble.what);
+    if (code) code = salvage(&w, code, start, &p, end, &trouble);
+    if (!code && (uint64_t)(p - x->data) - w.segment.offset >= segment_size && !end_segment(&w, (uint64_t)(p - x->data)))
+      code = FP_NO_MEMORY;
+  }
+  *stopped = (uint64_t)(p - x->data);
+  if (!code && !end_segment(&w, *stopped)) code = FP_NO_MEMORY;
+  return code ? fp_fail(fault, code, from, "XLine") : FP_OK;
+}
+
+void fp_index_free(fp_memory *memory, fp_index *index) {
+  fp_vector_free(memory, &index->segments);
+  fp_vector_free(memory, &index->unknown);
+  fp_vector_free(memory, &index->faults);
+  fp_release(memory, index->kinds);
+  index->kinds = NULL;
+}
+
+fp_code fp_unknown_in_spans(const fp_xspace *x, const fp_owned_span *spans, const int64_t *parts, size_t count,
+                            fp_vector *unknown, fp_fault *fault) {
+  for (size_t i = 0; i < count; i++) {
+    const uint8_t *p = x->data + spans[i].offset;
+    stat_fields stat;
+    fp_code code = read_stat_any(p, p + spans[i].length, &stat);
+    if (code && x->salvage) continue; /* the fill logs it */
+    if (code) return fp_fail(fault, code, spans[i].offset, "XStat");
+    if (fp_id_map_find(&x->stat_maps[parts[i]], stat.id) >= 0) continue;
+    if (!note_unknown(x->memory, unknown, parts[i], stat.id)) return fp_fail(fault, FP_NO_MEMORY, spans[i].offset, "XStat");
+  }
+  return FP_OK;
+}

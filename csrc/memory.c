@@ -1,0 +1,72 @@
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void fp_memory_init(fp_memory *memory) {
+  atomic_init(&memory->live, 0);
+  atomic_init(&memory->countdown, -1);
+}
+
+static bool may_allocate(fp_memory *memory) {
+  int64_t left = atomic_load_explicit(&memory->countdown, memory_order_relaxed);
+  if (left < 0) return true;
+  if (left == 0) return false;
+  atomic_fetch_sub_explicit(&memory->countdown, 1, memory_order_relaxed);
+  return true;
+}
+
+static void *handed_out(fp_memory *memory, void *block) {
+  if (block) atomic_fetch_add_explicit(&memory->live, 1, memory_order_relaxed);
+  return block;
+}
+
+void *fp_alloc(fp_memory *memory, size_t size) {
+  if (!may_allocate(memory)) return NULL;
+  return handed_out(memory, malloc(size ? size : 1));
+}
+
+void *fp_alloc_zeroed(fp_memory *memory, size_t count, size_t item_size) {
+  if (!may_allocate(memory)) return NULL;
+  return handed_out(memory, calloc(count ? count : 1, item_size ? item_size : 1));
+}
+
+void *fp_resize(fp_memory *memory, void *block, size_t size) {
+  if (!block) return fp_alloc(memory, size);
+  if (!may_allocate(memory)) return NULL;
+  return realloc(block, size ? size : 1);
+}
+
+void fp_release(fp_memory *memory, void *block) {
+  if (!block) return;
+  atomic_fetch_sub_explicit(&memory->live, 1, memory_order_relaxed);
+  free(block);
+}
+
+bool fp_vector_reserve(fp_memory *memory, fp_vector *vector, size_t item_size, size_t extra) {
+  if (extra <= vector->capacity - vector->count) return true;
+  if (extra > SIZE_MAX / item_size - vector->count) return false;
+  size_t need = vector->count + extra;
+  size_t capacity = vector->capacity + vector->capacity / 2;
+  if (capacity < need) capacity = need;
+  if (capacity < 8) capacity = 8;
+  if (capacity > SIZE_MAX / item_size) capacity = need;
+  void *items = fp_resize(memory, vector->items, capacity * item_size);
+  if (!items) return false;
+  vector->items = items;
+  vector->capacity = capacity;
+  return true;
+}
+
+void *fp_vector_add(fp_memory *memory, fp_vector *vector, size_t item_size) {
+  if (!fp_vector_reserve(memory, vector, item_size, 1)) return NULL;
+  char *item = (char *)vector->items + vector->count * item_size;
+  memset(item, 0, item_size);
+  vector->count++;
+  return item;
+}
+
+void fp_vector_free(fp_memory *memory, fp_vector *vector) {
+  fp_release(memory, vector->items);
+  memset(vector, 0, sizeof *vector);
+}

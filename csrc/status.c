@@ -1,0 +1,26 @@
+#include "status.h"
+
+const char *fp_code_name(fp_code code) {
+  static const char *const names[] = {
+      "ok",        "no_memory", "truncated", "bad_tag", "bad_varint",  "bad_length",
+      "bad_group", "bad_utf8",  "too_deep",  "changed", "no_metadata", "no_text"};
+  return (unsigned)code < sizeof names / sizeof *names ? names[code] : "unknown";
+}
+
+const char *fp_code_text(fp_code code) {
+  switch (code) {
+    case FP_OK: return "no fault";
+    case FP_NO_MEMORY: return "out of memory";
+    case FP_TRUNCATED: return "the data end inside a message";
+    case FP_BAD_TAG: return "not a field of a protobuf message";
+    case FP_BAD_VARINT: return "a number that does not end";
+    case FP_BAD_LENGTH: return "a length that runs past the end of the enclosing message";
+    case FP_BAD_GROUP: return "a group that is not closed or not opened";
+    case FP_BAD_UTF8: return "a string that is not UTF-8";
+    case FP_TOO_DEEP: return "groups nested more than a hundred deep";
+    case FP_CHANGED: return "the bytes changed while they were being read";
+    case FP_NO_METADATA: return "an event whose plane has no metadata of its id";
+    case FP_NO_TEXT: return "a ref that leads nowhere";
+  }
+  return "unknown fault";
+}

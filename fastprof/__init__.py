@@ -1,0 +1,1 @@
+"""Profiles of TensorFlow, JAX and PyTorch/XLA as Apache Arrow tables."""

@@ -1,0 +1,125 @@
+# csrc/formats/xspace.h, as far as it is called from here.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from fastprof._native.core cimport fp_code, fp_fault, fp_memory, fp_strings, fp_vector
+
+
+cdef extern from "formats/xspace.h" nogil:
+    enum: FP_SPAN_KINDS
+    ctypedef struct fp_span:
+        pass
+    ctypedef struct fp_part:
+        pass
+    ctypedef struct fp_fault_row:
+        int64_t code
+        int64_t count
+        uint64_t first_offset
+        const char *what
+    ctypedef struct fp_event_meta:
+        pass
+    ctypedef struct fp_stat_meta:
+        pass
+    ctypedef struct fp_owned_span:
+        pass
+    ctypedef struct fp_child:
+        pass
+    ctypedef struct fp_piece:
+        uint64_t offset, length
+    ctypedef struct fp_segment:
+        pass
+    ctypedef struct fp_unknown_stat:
+        pass
+    ctypedef struct fp_event_key:
+        pass
+    ctypedef struct fp_bytes_at:
+        int64_t row, column
+        uint64_t offset, length
+
+    ctypedef struct fp_scanner:
+        fp_memory *memory
+        bint salvage
+        fp_vector parts
+        fp_vector spans[7]
+        fp_vector faults
+    fp_code fp_scanner_push(fp_scanner *scanner, const uint8_t *chunk, size_t size, fp_fault *fault)
+    fp_code fp_scanner_finish(fp_scanner *scanner, fp_fault *fault)
+    void fp_scanner_free(fp_scanner *scanner)
+
+    ctypedef struct fp_xspace:
+        fp_memory *memory
+        const uint8_t *data
+        uint64_t size
+        bint salvage
+        fp_vector event_metas, stat_metas, meta_stats, children, faults
+    fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_fault *fault)
+    fp_code fp_xspace_declare_stats(fp_xspace *xspace, int64_t part, const int64_t *ids, size_t count, fp_fault *fault)
+    void fp_xspace_free(fp_xspace *xspace)
+
+    ctypedef enum fp_depth:
+        FP_HOP, FP_EVENTS, FP_STATS
+    ctypedef struct fp_index:
+        fp_vector segments, unknown, faults
+        uint8_t *kinds
+    fp_code fp_index_piece(const fp_xspace *xspace, fp_piece *piece, int64_t piece_number, fp_depth depth,
+                           uint64_t start, uint64_t budget, uint64_t segment_size, fp_index *index,
+                           uint64_t *stopped, fp_fault *fault)
+    void fp_index_free(fp_memory *memory, fp_index *index)
+
+    ctypedef struct fp_index_column:
+        void *to
+        int width
+    ctypedef struct fp_filter:
+        const uint8_t *keep_meta
+        uint8_t keep_unnamed
+        int64_t from_ps, to_ps
+        uint8_t timed
+    ctypedef struct fp_wide_column:
+        uint8_t *kind
+        int64_t *value
+        const uint8_t *default_kind
+        const int64_t *default_value
+    ctypedef struct fp_sink:
+        const fp_filter *filter
+        const int32_t *meta_names
+        const int64_t *meta_ids
+        const int32_t *stat_names
+        const int32_t *stat_texts
+        const int32_t *wide_of_stat
+        int64_t wide_count
+        fp_wide_column *wide
+        int64_t *event_id
+        int64_t *metadata_id
+        int64_t *start_ps
+        int64_t *duration_ps
+        int64_t *num_occurrences
+        int32_t *plane_id
+        int32_t *line_id
+        fp_index_column host, plane, line, name
+        uint8_t *present
+        int64_t want_stats
+        int64_t *stat_event_id
+        int64_t *int_value
+        double *double_value
+        fp_index_column stat
+        uint8_t *kind
+        fp_index_column text
+        int64_t text_base
+        fp_strings texts
+        fp_vector bytes
+        fp_vector faults
+        int64_t unnamed
+    fp_code fp_fill(const fp_xspace *xspace, const fp_piece *pieces, const fp_segment *segments, size_t count,
+                    fp_sink *sink, fp_fault *fault)
+    fp_code fp_count_kept(const fp_xspace *xspace, const fp_piece *pieces, fp_segment *segments, size_t count,
+                          const fp_filter *filter, bint stats, fp_fault *fault)
+    fp_code fp_event_keys(const fp_xspace *xspace, const fp_piece *pieces, const fp_segment *segment,
+                          const fp_filter *filter, fp_event_key *keys, fp_fault *fault)
+    fp_code fp_fill_keys(const fp_xspace *xspace, const fp_piece *pieces, const fp_event_key *keys,
+                         const int64_t *event_ids, size_t count, int64_t row, int64_t stat_row,
+                         int64_t stat_row_end, fp_sink *sink, fp_fault *fault)
+    fp_code fp_fill_spans(const fp_xspace *xspace, const fp_owned_span *spans, const int64_t *parts, size_t count,
+                          int64_t *stat_ids, fp_sink *sink, fp_fault *fault)
+    fp_code fp_unknown_in_spans(const fp_xspace *xspace, const fp_owned_span *spans, const int64_t *parts,
+                                size_t count, fp_vector *unknown, fp_fault *fault)
+    fp_code fp_intern(const fp_xspace *xspace, const uint64_t *offsets, const uint64_t *lengths, size_t count,
+                      const char *what, fp_strings *pool, int32_t *numbers, fp_vector *faults, fp_fault *fault)

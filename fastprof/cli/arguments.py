@@ -1,0 +1,160 @@
+"""The flags that verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from fractions import Fraction
+
+from fastprof.cli.progress import MODES
+from fastprof.render import FORMATS
+
+_PICOSECONDS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
+_TIME = re.compile(r"([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*(ps|ns|us|µs|ms|s)?")
+
+ALL = -1
+"""``--limit all``."""
+
+TABLE_LIMIT = 30
+"""Rows that a table for people has unless asked otherwise."""
+
+
+def add_session(parser: argparse.ArgumentParser) -> None:
+    """Which capture to read, and how."""
+    parser.add_argument(
+        "session",
+        metavar="SESSION",
+        nargs="+",
+        help="capture file, run or log directory, glob, or - for standard input; several are one session",
+    )
+    group = parser.add_argument_group("reading")
+    group.add_argument("--run", metavar="NAME", help="run of a log directory (default: the newest)")
+    group.add_argument(
+        "--on-error",
+        choices=("raise", "skip", "salvage"),
+        default="raise",
+        help="what a broken or missing file does: stop (raise, the default), be left out (skip), "
+        "or give all that decodes (salvage)",
+    )
+    group.add_argument(
+        "--threads", metavar="N", type=positive, help="threads that decode (default: one a processor)"
+    )
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Which part of the capture to look at. Each may be repeated: a row need match only one of them."""
+    group = parser.add_argument_group("choosing events")
+    group.add_argument(
+        "--host", metavar="NAME", action="append", help="only this host, by its exact name; repeatable"
+    )
+    for what in ("plane", "line", "name"):
+        group.add_argument(
+            f"--{what}",
+            metavar="REGEX",
+            action="append",
+            type=regular_expression,
+            help=f"only {'events' if what == 'name' else what + 's'} whose name holds a match; repeatable",
+        )
+    group.add_argument(
+        "--time",
+        metavar="A:B",
+        type=time_range,
+        help="only events that overlap this time, counted from the start of their host: 1.5s:2s, :300ms "
+        "(ps, ns, us, ms, s; a bare number is ps; write --time=-1ms:1ms where A is negative)",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser, limited: str) -> None:
+    """In which form to write, and where to. ``limited``: what ``--limit`` counts."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="form of the output (default: what -o FILE is named for, else table)",
+    )
+    group.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output")
+    group.add_argument("--force", action="store_true", help="overwrite FILE where it exists")
+    group.add_argument(
+        "--limit",
+        metavar="N",
+        type=limit,
+        help=f"at most N {limited}, or all (default: {TABLE_LIMIT} in a table, all in other forms)",
+    )
+    group.add_argument("--wide", action="store_true", help="cut no names in a table, however long the lines")
+
+
+def add_talk(parser: argparse.ArgumentParser) -> None:
+    """How much to say on standard error."""
+    group = parser.add_argument_group("talk")
+    loudness = group.add_mutually_exclusive_group()
+    loudness.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    loudness.add_argument("-v", "--verbose", action="store_true", help="say more, with tracebacks of errors")
+    group.add_argument(
+        "--progress",
+        choices=MODES,
+        default="auto",
+        help="progress: on a terminal (auto, the default), as lines (plain), or none",
+    )
+
+
+def row_limit(asked: int | None, form: str) -> int | None:
+    """Rows to show, None for all."""
+    if asked is None:
+        return TABLE_LIMIT if form == "table" else None
+    return None if asked == ALL else asked
+
+
+def regular_expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
+    return text
+
+
+def positive(text: str) -> int:
+    number = int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return number
+
+
+def limit(text: str) -> int:
+    if text == "all":
+        return ALL
+    if not re.fullmatch(r"\d{1,18}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor 'all'")
+    return int(text)
+
+
+def names(text: str) -> list[str]:
+    """Names with commas between them; blanks around a name do not count."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write names with commas between: a,b")
+    return found
+
+
+def time_range(text: str) -> tuple[int | None, int | None]:
+    """``A:B`` in picoseconds, None for an end left out."""
+    start, colon, end = text.partition(":")
+    if not colon or not (start.strip() or end.strip()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time range; write A:B, A: or :B, as in 1.5s:2s")
+    first, last = _picoseconds(start.strip()), _picoseconds(end.strip())
+    if first is not None and last is not None and last <= first:
+        raise argparse.ArgumentTypeError(f"{text!r} ends before it starts")
+    return first, last
+
+
+def _picoseconds(text: str) -> int | None:
+    if not text:
+        return None
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write a number and ps, ns, us, ms or s")
+    time = Fraction(match[1]) * _PICOSECONDS[match[2] or "ps"]
+    if time.denominator != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of picoseconds")
+    if abs(time.numerator) >= 1 << 63:
+        raise argparse.ArgumentTypeError(f"{text!r} is beyond 106 days, the most that picoseconds count")
+    return time.numerator

@@ -1,0 +1,132 @@
+"""The card that ``fastprof info`` prints: a session at a glance, then its hosts, planes and troubles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fastprof.render import as_text, quantities
+from fastprof.render.look import Look
+
+if TYPE_CHECKING:
+    from fastprof.cli.info import Facts
+
+
+def lines(facts: Facts, look: Look, limit: int | None) -> Iterator[str]:
+    """The card's lines; at most ``limit`` rows of each table."""
+    for label, text in _glance(facts):
+        yield as_text.paragraph(text, look, f"{label:<9}")
+    yield from _section("Hosts", _host_rows(facts.hosts), look, limit)
+    yield from _section("Planes", _plane_rows(facts), look, limit)
+    yield from _recorded(facts.hosts, look, limit)
+    if facts.import_log.num_rows:
+        yield from _section("Import log", _log_rows(facts.import_log), look, limit)
+
+
+def _glance(facts: Facts) -> Iterator[tuple[str, str]]:
+    summary = facts.summary
+    yield "Session", _place(facts.hosts.column("path").to_pylist())
+    yield "Size", f"{quantities.size_text(summary['size_bytes'])}, {_counted(summary['hosts'], 'host')}"
+    yield "Events", (
+        f"{_counted(summary['events'], 'event')} on {_counted(summary['lines'], 'line')} "
+        f"of {_counted(summary['planes'], 'plane')}"
+    )
+    first, last = summary["first_start_ps"], summary["last_end_ps"]
+    if first is not None and last is not None:
+        yield "Time", f"{_time(last - first)}, from {_time(first)} to {_time(last)}"
+    devices = [
+        f"{device['count']:,} {device['type']}" + (f" ({device['kind']})" if device["kind"] else "")
+        for device in summary["devices"]
+    ]
+    yield "Devices", ", ".join(devices) or "none"
+
+
+def _place(paths: list[str]) -> str:
+    """The one file, or the directory that all of them are in, in so far as there is one."""
+    if len(paths) == 1:
+        return paths[0]
+    folders = {path.rpartition("/")[0] for path in paths if "/" in path}
+    if len(folders) == 1 and all("/" in path for path in paths):
+        return folders.pop() or "/"
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+
+
+def _host_rows(hosts: pa.Table) -> pa.Table:
+    starts, stops = hosts.column("start_unix_ns").to_pylist(), hosts.column("stop_unix_ns").to_pylist()
+    profiled = [
+        None if start is None or stop is None else (stop - start) * 1000
+        for start, stop in zip(starts, stops, strict=True)
+    ]
+    return pa.table(
+        {
+            "host": hosts.column("host"),
+            "size_bytes": hosts.column("size_bytes"),
+            "planes": hosts.column("plane_count"),
+            "events": hosts.column("event_count"),
+            "started_unix_ns": hosts.column("start_unix_ns"),
+            "profiled_ps": pa.array(profiled, pa.int64()),
+        }
+    )
+
+
+def _plane_rows(facts: Facts) -> pa.Table:
+    planes = facts.planes
+    firsts, lasts = planes.column("first_start_ps").to_pylist(), planes.column("last_end_ps").to_pylist()
+    span = [None if first is None else last - first for first, last in zip(firsts, lasts, strict=True)]
+    columns: dict[str, Any] = {
+        "plane": planes.column("name"),
+        "device": planes.column("device_type"),
+        "lines": planes.column("line_count"),
+        "events": planes.column("event_count"),
+        "first_ps": planes.column("first_start_ps"),
+        "span_ps": pa.array(span, pa.int64()),
+    }
+    if facts.hosts.num_rows > 1:
+        columns = {"host": planes.column("host"), **columns}
+    return pa.table(columns)
+
+
+def _log_rows(log: pa.Table) -> pa.Table:
+    columns = {name: log.column(name) for name in ("severity", "code", "count")}
+    return pa.table({**columns, "at byte": log.column("first_offset"), "example": log.column("example")})
+
+
+def _recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
+    """The errors and warnings that the profiler itself wrote into the capture."""
+    for title, column in (("Errors", "errors"), ("Warnings", "warnings")):
+        messages = [
+            (f"{row['host']}: " if hosts.num_rows > 1 else "") + message
+            for row in hosts.select(["host", column]).to_pylist()
+            for message in row[column] or ()
+        ]
+        if messages:
+            yield ""
+            yield look.strong(f"{title} recorded by the profiler")
+            for message in messages[:limit]:
+                yield as_text.paragraph(message, look)
+            yield from _left_out(len(messages), limit)
+
+
+def _section(title: str, table: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
+    yield ""
+    yield look.strong(title)
+    kept = table if limit is None else table.slice(0, limit)
+    inner = look.narrower(2)
+    for line in as_text.lines(kept, inner):
+        yield f"  {line}"
+    yield from _left_out(table.num_rows, limit)
+
+
+def _left_out(rows: int, limit: int | None) -> Iterator[str]:
+    if limit is not None and rows > limit:
+        yield f"  and {rows - limit:,} more; --limit all shows them"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _time(picoseconds: int) -> str:
+    return quantities.time_text(picoseconds)

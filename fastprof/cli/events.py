@@ -1,0 +1,155 @@
+"""Events by name: how many, how long, how much of it their own; or the events themselves.
+
+Self time is an event's own: its duration less the time that events inside it cover. Names with the most
+of it come first. The list is in the order of the capture's lines, then of time, and is written as it is
+read, so its length costs no memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from fastprof.cli import arguments, output, selection
+from fastprof.errors import UsageError
+from fastprof.render import chunks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.cli.talk import Talk
+    from fastprof.facade import Profile
+
+LIST_COLUMNS = ("host", "plane", "line", "name", "start_ps", "duration_ps", "num_occurrences")
+
+_MOST_BATCH_ROWS = 1 << 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser)
+    group = parser.add_argument_group("what to show")
+    group.add_argument("--list", action="store_true", help="the events themselves, not their sums by name")
+    group.add_argument(
+        "--stats",
+        metavar="A,B",
+        type=arguments.names,
+        action="extend",
+        help="with --list: stats by name, each a column; repeatable",
+    )
+    group.add_argument(
+        "--columns",
+        metavar="A,B",
+        type=arguments.names,
+        action="extend",
+        help=f"with --list: columns of the events table (default: {', '.join(LIST_COLUMNS)}); repeatable",
+    )
+    arguments.add_filters(parser)
+    arguments.add_output(parser, limited="names, or events with --list")
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    if not args.list and (args.stats or args.columns):
+        raise UsageError("--stats and --columns go with --list")
+    form = output.format_for(args.format, args.output)
+    columns = _checked_columns(args.columns) if args.columns else list(LIST_COLUMNS)
+    whole = selection.open_session(args)
+    profile = selection.selected(whole, args)
+    with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
+        limit = arguments.row_limit(args.limit, form)
+        if args.list:
+            shown = _write_list(profile, args, sink, form, limit, columns)
+        else:
+            shown = _write_summary(profile, args, sink, form, limit)
+    if not shown and limit != 0:
+        for line in selection.explain_nothing(whole, args):
+            args.talk.note(line)
+    output.note_written(args)
+
+
+def _write_summary(
+    profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None
+) -> int:
+    """Write the sums; returns how many names there were."""
+    table = profile.event_summary()
+    names: int = table.num_rows
+    kept = table if limit is None else table.slice(0, limit)
+    if form == "table":
+        kept = kept.select([*(name for name in kept.column_names if name != "name"), "name"])
+    sink.send(chunks(form, kept, name="event_summary", look=sink.look))
+    if limit is not None and names > limit:
+        output.flush_standard_output()
+        args.talk.note(f"{names - limit:,} more of {names:,} names left out; --limit all shows them")
+    return names
+
+
+def _write_list(
+    profile: Profile,
+    args: argparse.Namespace,
+    sink: output.Sink,
+    form: str,
+    limit: int | None,
+    columns: list[str],
+) -> int:
+    """Write the events themselves; returns how many were written."""
+    stats = args.stats or []
+    rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
+    batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
+    passage = _Passage(batches, limit, args.talk, dict.fromkeys(stats, 0))
+    sink.send(chunks(form, passage, name="events", look=sink.look))
+    output.flush_standard_output()
+    if passage.more:
+        args.talk.note(f"more events than the {passage.rows:,} shown; --limit all shows them")
+    elif passage.rows:
+        _note_absent_stats(profile, passage, args.talk)
+    return passage.rows
+
+
+class _Passage:
+    """Batches on their way to the output: counted, held to a limit, their progress told."""
+
+    def __init__(
+        self, batches: Iterator[pa.RecordBatch], limit: int | None, talk: Talk, stats: dict[str, int]
+    ) -> None:
+        self.rows = 0
+        self.more = False
+        self.values = stats
+        self._batches = batches
+        self._limit = limit
+        self._talk = talk
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            if self._limit is not None and self.rows + batch.num_rows > self._limit:
+                self.more = True
+                batch = batch.slice(0, self._limit - self.rows)
+            self.rows += batch.num_rows
+            self._count_values(batch)
+            yield batch
+            self._talk.progress("writing events", self.rows, 0)
+            if self.more:
+                return
+
+    def _count_values(self, batch: Any) -> None:
+        first = batch.num_columns - len(self.values)
+        for position, stat in enumerate(self.values, first):
+            self.values[stat] += batch.num_rows - batch.column(position).null_count
+
+
+def _note_absent_stats(profile: Profile, passage: _Passage, talk: Talk) -> None:
+    absent = [stat for stat, values in passage.values.items() if not values]
+    if absent:
+        known = sorted(set(profile.stat_metadata.column("name").to_pylist()) - {None})
+        for stat in absent:
+            talk.note(f"none of these events has the stat {stat!r}; {selection.nearest([stat], known)}")
+
+
+def _checked_columns(asked: list[str]) -> list[str]:
+    from fastprof import schema
+
+    known = schema.TABLES["events"].names()
+    for column in asked:
+        if column not in known:
+            raise UsageError(f"--columns: events have no column {column!r}; there are: {', '.join(known)}")
+    return asked

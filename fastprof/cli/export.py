@@ -1,0 +1,47 @@
+"""Write the tables as Parquet, Arrow or CSV files.
+
+OUT is a directory, laid out as TABLE/host=HOST/part-0.parquet. The export streams: a capture of any
+size takes bounded memory. What is at OUT appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from fastprof.cli import arguments, selection
+from fastprof.errors import UsageError
+
+FORMATS = ("parquet", "arrow", "csv")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser)
+    arguments.add_filters(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    group.add_argument(
+        "--format", choices=FORMATS, default="parquet", help="form of the files (default: parquet)"
+    )
+    group.add_argument(
+        "--tables",
+        metavar="A,B",
+        type=arguments.names,
+        action="extend",
+        help="tables to write (default: all that are read from a capture); repeatable",
+    )
+    group.add_argument("--force", action="store_true", help="replace OUT where it exists")
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    from fastprof import export, schema
+
+    for table in args.tables or ():
+        if table not in schema.TABLES:
+            raise UsageError(f"--tables: no table is called {table!r}; there are: {', '.join(schema.TABLES)}")
+    profile = selection.selected(selection.open_session(args), args)
+    progress = args.talk.progress if args.talk.progress.wanted else None
+    export.write(
+        profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress
+    )
+    args.talk.note(f"Wrote {args.output}")

@@ -1,0 +1,240 @@
+"""What a session holds: hosts, planes, devices, counts, times, faults.
+
+JSON holds all of it; CSV and Arrow hold the table of planes, a row each. With --runs, the runs of a log
+directory instead, newest first.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fastprof.cli import arguments, output, selection
+from fastprof.errors import UsageError
+from fastprof.render import chunks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.facade import Profile
+
+_KIND_STATS = ("device_type_string", "device_vendor")  # what a plane says its device is, best first
+
+
+class Facts(NamedTuple):
+    """What a session holds. ``hosts`` and ``planes`` bear counts and times beside their own columns."""
+
+    summary: dict[str, Any]
+    hosts: pa.Table
+    planes: pa.Table
+    import_log: pa.Table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser)
+    group = parser.add_argument_group("what to show")
+    group.add_argument("--runs", action="store_true", help="the runs of log directories, newest first")
+    arguments.add_filters(parser)
+    arguments.add_output(parser, limited="rows of each table")
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    form = output.format_for(args.format, args.output)
+    if args.runs:
+        _write_runs(args, form)
+        return
+    whole = selection.open_session(args)
+    profile = selection.selected(whole, args)
+    limit = arguments.row_limit(args.limit, form)
+    with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
+        facts = gather(profile, args.talk.progress)
+        args.talk.progress.clear()
+        if form == "table":
+            from fastprof.cli import card
+
+            text = "".join(f"{line}\n" for line in card.lines(facts, sink.look, limit))
+            sink.send([text.encode(sink.look.encoding, "backslashreplace")])
+        elif form == "json":
+            sink.send(_document(facts, limit))
+        else:
+            sink.send(chunks(form, _held_to(facts.planes, limit), name="planes", look=sink.look))
+    if selection.filtered(args) and not facts.summary["events"]:
+        for line in selection.explain_nothing(whole, args):
+            args.talk.note(line)
+    output.note_written(args)
+
+
+def gather(profile: Profile, progress: Any = None) -> Facts:
+    """All that ``info`` tells. Reads the start and duration of every event once, in bounded memory."""
+    spans = _spans(profile, progress)
+    tables = profile.read("hosts", "planes", "lines", "plane_stats")
+    planes = _planes(tables["planes"], tables["plane_stats"], spans)
+    hosts = _hosts(tables["hosts"], planes)
+    import_log = profile.import_log
+    firsts = [first for _, first, _ in spans.values() if first is not None]
+    lasts = [last for _, _, last in spans.values() if last is not None]
+    summary = {
+        "hosts": hosts.num_rows,
+        "planes": planes.num_rows,
+        "lines": tables["lines"].num_rows,
+        "events": sum(count for count, _, _ in spans.values()),
+        "size_bytes": sum(hosts.column("size_bytes").to_pylist()),
+        "first_start_ps": min(firsts, default=None),
+        "last_end_ps": max(lasts, default=None),
+        "devices": _devices(planes),
+    }
+    return Facts(summary, hosts, planes, import_log)
+
+
+Span = tuple[int, int | None, int | None]
+"""Events, first start, last end; None where no event has a start."""
+
+
+def _spans(profile: Profile, progress: Any) -> dict[int, Span]:
+    """The span of each plane that has events, by plane_id."""
+    import pyarrow.compute as pc
+
+    spans: dict[int, Span] = {}
+    done = 0
+    for batch in profile.scan(columns=["plane_id", "start_ps", "duration_ps"]):
+        if batch.num_rows == 0:
+            continue
+        ends = pc.add(batch.column("start_ps"), batch.column("duration_ps"))
+        table = _table(plane_id=batch.column("plane_id"), start=batch.column("start_ps"), end=ends)
+        extremes = [("start", "min"), ("end", "max"), ("plane_id", "count")]
+        for row in table.group_by("plane_id").aggregate(extremes).to_pylist():
+            count, first, last = spans.get(row["plane_id"], (0, None, None))
+            spans[row["plane_id"]] = (
+                count + row["plane_id_count"],
+                _extreme(min, first, row["start_min"]),
+                _extreme(max, last, row["end_max"]),
+            )
+        done += batch.num_rows
+        if progress is not None:
+            progress("reading events", done, 0)
+    return spans
+
+
+def _extreme(pick: Any, one: int | None, other: int | None) -> int | None:
+    present = [value for value in (one, other) if value is not None]
+    chosen: int | None = pick(present, default=None)
+    return chosen
+
+
+def _planes(planes: pa.Table, stats: pa.Table, spans: dict[int, Span]) -> pa.Table:
+    """The planes with the kind of device, events as selected, first start and last end."""
+    import pyarrow as pa
+
+    kinds = _device_kinds(stats)
+    ids = planes.column("plane_id").to_pylist()
+    of_plane = [spans.get(plane, (0, None, None)) for plane in ids]
+    counts, firsts, lasts = zip(*of_plane, strict=True) if of_plane else ((), (), ())
+    types = planes.column("device_type").to_pylist()
+    kind = [kinds.get(plane) if device else None for plane, device in zip(ids, types, strict=True)]
+    return pa.table(
+        {
+            "plane_id": planes.column("plane_id"),
+            "host": planes.column("host"),
+            "name": planes.column("name"),
+            "device_type": planes.column("device_type"),
+            "device_ordinal": planes.column("device_ordinal"),
+            "device_kind": pa.array(kind, pa.string()),
+            "line_count": planes.column("line_count"),
+            "event_count": pa.array(counts, pa.int64()),
+            "first_start_ps": pa.array(firsts, pa.int64()),
+            "last_end_ps": pa.array(lasts, pa.int64()),
+        }
+    )
+
+
+def _device_kinds(stats: pa.Table) -> dict[int, str]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds: dict[int, str] = {}
+    wanted = stats.filter(pc.is_in(stats.column("stat").cast(pa.string()), value_set=pa.array(_KIND_STATS)))
+    for stat in reversed(_KIND_STATS):
+        for row in wanted.select(["plane_id", "stat", "str_value"]).to_pylist():
+            if row["stat"] == stat and row["str_value"]:
+                kinds[row["plane_id"]] = row["str_value"]
+    return kinds
+
+
+def _hosts(hosts: pa.Table, planes: pa.Table) -> pa.Table:
+    """The hosts with their planes, events, first start and last end."""
+    import pyarrow as pa
+
+    added: dict[str, list[int | None]] = {
+        "plane_count": [], "event_count": [], "first_start_ps": [], "last_end_ps": []
+    }
+    rows = planes.select(["host", "event_count", "first_start_ps", "last_end_ps"]).to_pylist()
+    for host in hosts.column("host").to_pylist():
+        own = [row for row in rows if row["host"] == host]
+        added["plane_count"].append(len(own))
+        added["event_count"].append(sum(row["event_count"] for row in own))
+        added["first_start_ps"].append(_extreme_of(min, own, "first_start_ps"))
+        added["last_end_ps"].append(_extreme_of(max, own, "last_end_ps"))
+    for name, values in added.items():
+        hosts = hosts.append_column(name, pa.array(values, pa.int64()))
+    return hosts
+
+
+def _extreme_of(pick: Any, rows: list[dict[str, Any]], column: str) -> int | None:
+    chosen: int | None = pick((row[column] for row in rows if row[column] is not None), default=None)
+    return chosen
+
+
+def _devices(planes: pa.Table) -> list[dict[str, Any]]:
+    """How many devices there are of each type and kind, in order of first appearance."""
+    rows = planes.select(["device_type", "device_kind", "host", "device_ordinal", "name"]).to_pylist()
+    found = Counter(
+        (row["device_type"], row["device_kind"]) for row in rows if row["device_type"] not in (None, "CUSTOM")
+    )
+    return [{"type": kind, "kind": of, "count": count} for (kind, of), count in found.items()]
+
+
+def _document(facts: Facts, limit: int | None) -> Iterator[bytes]:
+    from fastprof.render import as_json
+
+    tables = {"hosts": facts.hosts, "planes": facts.planes, "import_log": facts.import_log}
+    return as_json.sections(facts.summary, {name: _held_to(table, limit) for name, table in tables.items()})
+
+
+def _held_to(table: pa.Table, limit: int | None) -> pa.Table:
+    return table if limit is None else table.slice(0, limit)
+
+
+def _table(**columns: Any) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table(columns)
+
+
+def _write_runs(args: argparse.Namespace, form: str) -> None:
+    import pyarrow as pa
+
+    import fastprof
+
+    if "-" in args.session:
+        raise UsageError("--runs lists directories; standard input (-) is none")
+    runs = [run for path in args.session for run in fastprof.runs(path)]
+    table = pa.table(
+        {
+            "run": pa.array([run.name for run in runs], pa.string()),
+            "hosts": pa.array([run.hosts for run in runs], pa.list_(pa.string())),
+            "path": pa.array([run.path for run in runs], pa.string()),
+        }
+    )
+    limit = arguments.row_limit(args.limit, form)
+    kept = _held_to(table, limit)
+    if form == "table":
+        counts = [len(run.hosts) for run in runs[: kept.num_rows]]
+        kept = kept.set_column(1, "hosts", pa.array(counts, pa.int64()))
+    with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
+        sink.send(chunks(form, kept, name="runs", look=sink.look))
+    if kept.num_rows < table.num_rows:
+        args.talk.note(f"{table.num_rows - kept.num_rows:,} more runs left out; --limit all shows them")
+    output.note_written(args)

@@ -1,0 +1,67 @@
+"""Progress on standard error: a line rewritten on a terminal, lines of their own where asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TextIO
+
+MODES = ("auto", "plain", "none")
+
+_PERIOD_S = {"line": 0.1, "plain": 2.0}
+
+
+class Progress:
+    """Called as ``progress(stage, done, total)``; ``total`` 0 says that nobody knows it.
+
+    The first tenth of a second shows nothing: what is over by then needs no progress.
+    """
+
+    def __init__(self, stream: TextIO | None, mode: str = "auto") -> None:
+        self._stream = stream
+        self._style = _style(stream, mode)
+        self._next = time.monotonic() + _PERIOD_S["line"]
+        self._shown = 0
+        self._stage = ""
+
+    @property
+    def wanted(self) -> bool:
+        return self._style != "none"
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if self._style == "none":
+            return
+        now = time.monotonic()
+        fresh_stage = self._style == "plain" and stage != self._stage
+        if now < self._next and not fresh_stage:
+            return
+        self._stage = stage
+        self._next = now + _PERIOD_S[self._style]
+        text = f"{stage}: {min(done / total, 1.0):4.0%} of {total:,}" if total > 0 else f"{stage}: {done:,}"
+        if self._style == "plain":
+            self._write(f"fastprof: {text}\n")
+        else:
+            self._write(f"\r{text}".ljust(self._shown + 1))
+            self._shown = len(text)
+
+    def clear(self) -> None:
+        """Take the line off the terminal, so that the next text starts on a clean one."""
+        if self._shown:
+            self._write("\r" + " " * self._shown + "\r")
+            self._shown = 0
+
+    def _write(self, text: str) -> None:
+        assert self._stream is not None
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._style = "none"  # nobody is there to look
+
+
+def _style(stream: TextIO | None, mode: str) -> str:
+    if stream is None or mode == "none":
+        return "none"
+    if mode == "plain":
+        return "plain"
+    return "line" if stream.isatty() and os.environ.get("TERM") != "dumb" else "none"

@@ -1,0 +1,92 @@
+"""From flags to a profile: open the session, narrow it, and say what there is where nothing matched."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from fastprof.errors import UnreadableError, UsageError
+
+if TYPE_CHECKING:
+    from fastprof.facade import Profile
+
+_NEAREST = 5
+_LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: likeness costs their square
+_NAMES_LOOKED_AT = 100_000  # for a suggestion; a capture may hold millions of names
+
+
+def open_session(args: argparse.Namespace) -> Profile:
+    """The profile that SESSION and the reading flags name."""
+    import fastprof
+
+    sources = [_standard_input() if path == "-" else path for path in args.session]
+    if args.session.count("-") > 1:
+        raise UsageError("standard input (-) can be read only once")
+    source = sources[0] if len(sources) == 1 else sources
+    return fastprof.load(source, run=args.run, on_error=args.on_error, threads=args.threads)
+
+
+def _standard_input() -> Any:
+    if sys.stdin is None or sys.stdin.closed:
+        raise UnreadableError("standard input is closed")
+    if sys.stdin.isatty():
+        raise UsageError("standard input is a terminal; give it a capture: fastprof info - < FILE")
+    return sys.stdin.buffer
+
+
+def selected(profile: Profile, args: argparse.Namespace) -> Profile:
+    """The part of the profile that the filters leave. Raises NotFoundError for a host that is not there."""
+    if not filtered(args):
+        return profile
+    return profile.select(
+        hosts=args.host, planes=args.plane, lines=args.line, names=args.name, time_ps=args.time
+    )
+
+
+def filtered(args: argparse.Namespace) -> bool:
+    return any(value is not None for value in (args.host, args.plane, args.line, args.name, args.time))
+
+
+def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]:
+    """Why a selection of ``profile`` is empty: each filter that matches nothing, with the nearest names."""
+    explained = False
+    for what, patterns, table in (
+        ("plane", args.plane, "planes"),
+        ("line", args.line, "lines"),
+        ("event", args.name, "event_metadata"),
+    ):
+        if patterns is None:
+            continue
+        names = _names(profile.tables[table])
+        if not any(re.search(pattern, name) for pattern in patterns for name in names):
+            explained = True
+            asked = " or ".join(repr(pattern) for pattern in patterns)
+            yield f"no {what} matches {asked}; {nearest(patterns, names)}"
+    if not explained:
+        yield "no event matches all the filters" if filtered(args) else "the session holds no events"
+
+
+def nearest(asked: Iterable[str], names: list[str]) -> str:
+    """The names most like those asked for, for people: ``nearest: a, b (of 12)``."""
+    if not names:
+        return "there are none at all"
+    import difflib
+
+    short = [name for name in names if len(name) <= _LIKENABLE][:_LIKENED]
+    found: list[str] = []
+    for text in asked:
+        found += difflib.get_close_matches(text, short, _NEAREST, 0.5)
+    holding = [name for text in asked for name in names if text.casefold() in name.casefold()]
+    close = list(dict.fromkeys(found + holding))[:_NEAREST]
+    if close:
+        return f"nearest: {', '.join(close)} (of {len(names):,})"
+    more = f" and {len(names) - _NEAREST:,} more" if len(names) > _NEAREST else ""
+    return f"there is: {', '.join(names[:_NEAREST])}{more}"
+
+
+def _names(table: Any) -> list[str]:
+    values = table.column("name").unique().slice(0, _NAMES_LOOKED_AT).to_pylist()
+    return sorted(name for name in values if name)

@@ -1,0 +1,53 @@
+"""What the command says to people, all on standard error: notes, warnings, errors, progress."""
+
+from __future__ import annotations
+
+import sys
+
+from fastprof.cli.progress import Progress
+from fastprof.render.screen import printable_lines
+
+
+class Talk:
+    """Notes may be hushed (``-q``) or many (``-v``); errors are always said.
+
+    Everything is escaped, for messages quote names and paths, and nothing that is said can fail.
+    """
+
+    def __init__(self) -> None:
+        self.quiet = False
+        self.verbose = False
+        self.progress = Progress(None)
+
+    def configure(self, *, quiet: bool, verbose: bool, progress: str) -> None:
+        self.quiet, self.verbose = quiet, verbose
+        self.progress = Progress(sys.stderr, "none" if quiet else progress)
+
+    def note(self, text: str) -> None:
+        if not self.quiet:
+            self._line(text)
+
+    def detail(self, text: str) -> None:
+        if self.verbose:
+            self._line(text)
+
+    def error(self, text: str) -> None:
+        self._line(text)
+
+    def traceback(self, error: BaseException) -> None:
+        import traceback
+
+        if self.verbose:
+            self._write("".join(traceback.format_exception(error)))
+
+    def _line(self, text: str) -> None:
+        self._write(f"fastprof: {text}\n")
+
+    def _write(self, text: str) -> None:
+        self.progress.clear()
+        try:
+            if sys.stderr is not None:
+                sys.stderr.write(printable_lines(text))
+                sys.stderr.flush()
+        except (OSError, ValueError):
+            pass  # there is no third place to complain to

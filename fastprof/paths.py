@@ -1,0 +1,176 @@
+"""Paths: as text for people, what is at one, what to say where nothing is, and globs no link can trap."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
+
+# Path("gs://bucket") is written gs:/bucket, hence the second form.
+_URL = re.compile(r"(file|https?|gs|gcs|s3|hdfs|dbfs|abfss?):/|[A-Za-z][A-Za-z0-9+.-]+://")
+_MAGIC = re.compile(r"[*?[]")
+_COMPARED = 2000
+"""Names of a directory that a misspelt one is compared with: comparing is slow."""
+
+
+def shown(path: str) -> str:
+    """The path as text fit for UTF-8: bytes of it that are not UTF-8 appear as ``\\xNN``."""
+    try:
+        return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return path.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def few(names: Iterable[str], limit: int = 5) -> str:
+    """The first names, separated by commas, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
+    return ", ".join(listed[:limit]) + more
+
+
+def absolute(path: str) -> str:
+    """The path from the root, so that it opens after a change of directory; ``..`` is left in it."""
+    try:
+        return str(Path(path).absolute())
+    except OSError:  # the current directory is gone
+        return path
+
+
+def mode_of(path: str) -> int | None:
+    """The mode of what the path leads to, links followed; None where nothing is there.
+
+    Raises UnreadableError where the system does not say, UsageError where no path can be so.
+    """
+    try:
+        return Path(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as fault:
+        if fault.errno == errno.ENAMETOOLONG:  # a URL, or a mistake
+            return None
+        raise unreadable(path, fault) from fault
+    except ValueError as fault:
+        raise UsageError(f"this cannot be a path: {fault}", path=shown(path)) from fault
+
+
+def is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_link(path: str) -> bool:
+    try:
+        return Path(path).is_symlink()
+    except OSError:
+        return False
+
+
+def unreadable(path: str, fault: OSError) -> UnreadableError:
+    """The error for a path that the system refuses to read."""
+    advice = ""
+    if isinstance(fault, PermissionError):
+        advice = "; it needs read permission, and execute permission on the directories above"
+    return UnreadableError(f"cannot be read: {fault.strerror or fault}{advice}", path=shown(path))
+
+
+def absent(path: str) -> FastprofError:
+    """The error for a path where nothing is, with what may have been meant."""
+    if _URL.match(path):
+        if path.startswith("file:"):
+            return UsageError("give the path itself, without file://", path=shown(path))
+        advice = "copy it to a local directory first, or mount it, and give that path"
+        return UsageError(f"URLs are not read; {advice}", path=shown(path))
+    if is_link(path):
+        target = shown(str(Path(path).readlink()))
+        return NotFoundError(f"a link to {target}, which does not exist", path=shown(path))
+    missing = Path(path)
+    while not os.path.lexists(missing.parent) and missing.parent != missing:
+        missing = missing.parent
+    if not is_directory(missing.parent):
+        message = f"no such path: {shown(str(missing.parent))} is not a directory"
+        return NotFoundError(message, path=shown(path))
+    message = "no such file or directory"
+    if missing != Path(path):
+        message += f": {shown(str(missing.parent))} has no {shown(missing.name)}"
+    close = [shown(str(missing.with_name(name))) for name in _close_names(missing)]
+    if close:
+        message += f"; did you mean {' or '.join(close)}?"
+    elif path.startswith("~"):
+        message += "; ~ is not expanded: use os.path.expanduser(path)"
+    return NotFoundError(message, path=shown(path))
+
+
+def _close_names(missing: Path) -> list[str]:
+    from difflib import get_close_matches
+
+    if missing.name in ("", ".."):
+        return []
+    try:
+        with os.scandir(missing.parent) as entries:
+            names = [entry.name for entry in islice(entries, _COMPARED)]
+    except OSError:
+        return []
+    hidden = missing.name.startswith(".")
+    return get_close_matches(missing.name, [name for name in names if hidden or not name.startswith(".")])
+
+
+def is_glob(path: str) -> bool:
+    return _MAGIC.search(path) is not None and _URL.match(path) is None
+
+
+def expand(pattern: str) -> list[Path]:
+    """Paths that match, sorted by component, each once; ``**`` is any number of directories.
+
+    The standard library's glob goes through links to directories at ``**``, and circles of links take it
+    forever; this one goes through links only where a component of the pattern matches them.
+    Raises UnreadableError where nothing matches and a directory could not be listed.
+    """
+    refused: list[OSError] = []
+    path = Path(pattern)
+    parts = path.relative_to(path.anchor).parts
+    found = list(dict.fromkeys(_matches(Path(path.anchor), parts, refused)))
+    if refused and not found:
+        raise unreadable(str(refused[0].filename), refused[0]) from refused[0]
+    return found
+
+
+def _matches(base: Path, parts: tuple[str, ...], refused: list[OSError]) -> Iterator[Path]:
+    from fnmatch import fnmatchcase
+
+    if not parts:
+        yield base
+        return
+    head, rest = parts[0], parts[1:]
+    if head == "**":
+        while rest and rest[0] == "**":
+            rest = rest[1:]
+        stack = [base]
+        while stack:
+            directory = stack.pop()
+            yield from _matches(directory, rest or ("*",), refused)
+            below = [entry for entry in _entries(directory, refused) if entry.is_dir(follow_symlinks=False)]
+            stack += [Path(entry) for entry in reversed(below) if not entry.name.startswith(".")]
+    elif _MAGIC.search(head):
+        for entry in _entries(base, refused):
+            if fnmatchcase(entry.name, head) and (head.startswith(".") or not entry.name.startswith(".")):
+                yield from _matches(Path(base, entry.name), rest, refused)
+    elif os.path.lexists(base / head):
+        yield from _matches(base / head, rest, refused)
+
+
+def _entries(directory: Path, refused: list[OSError]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as fault:
+        refused.append(fault)
+        return []

@@ -1,0 +1,126 @@
+"""Arrow IPC: the stream format for a pipe, the file format, which can be read at random, for a file.
+
+In the file format a column has one dictionary. Batches whose dictionaries differ are moved to one that
+grows as they come, its additions written as deltas; where all batches share one, as they do in a
+table, the file holds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastprof.render.rows import Data, blocks
+
+_BATCH_ROWS = 1 << 20
+
+
+def chunks(data: Data, *, file: bool = False) -> Iterator[bytes]:
+    """The bytes of an IPC stream, or of an IPC file, a batch at a time."""
+    shared = isinstance(data, pa.Table)
+    if isinstance(data, pa.Table):
+        data = data.unify_dictionaries()
+    schema, batches = blocks(data, _BATCH_ROWS)
+    if not file:
+        yield from _written(schema, batches, pa.ipc.new_stream, pa.ipc.IpcWriteOptions())
+        return
+    growing = {
+        position: _GrowingDictionary(field.type)
+        for position, field in enumerate(schema)
+        if pa.types.is_dictionary(field.type) and not shared
+    }
+    for position, dictionary in growing.items():
+        schema = schema.set(position, schema.field(position).with_type(dictionary.type))
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    yield from _written(schema, _regrown(schema, batches, growing), pa.ipc.new_file, options)
+
+
+def _written(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], opened: object, options: pa.ipc.IpcWriteOptions
+) -> Iterator[bytes]:
+    assert callable(opened)
+    held = _Held()
+    writer = opened(held, schema, options=options)
+    try:
+        for batch in batches:
+            writer.write_batch(batch)
+            yield held.taken()
+    finally:
+        writer.close()
+    yield held.taken()
+
+
+class _Held:
+    """What pyarrow has written and nobody has taken: a file object that is read as soon as it is written."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._position = 0
+
+    def write(self, piece: bytes) -> int:
+        self._pieces.append(bytes(piece))
+        self._position += len(piece)
+        return len(piece)
+
+    def taken(self) -> bytes:
+        whole = b"".join(self._pieces)
+        self._pieces.clear()
+        return whole
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+
+class _GrowingDictionary:
+    """One dictionary for a column of many batches; indices are int32, as nobody knows how far it grows."""
+
+    def __init__(self, kind: pa.DictionaryType) -> None:
+        self.type = pa.dictionary(pa.int32(), kind.value_type)
+        self._values = pa.array([], kind.value_type)
+        self._last: pa.Array | None = None
+        self._moved: pa.Array | None = None
+
+    def regrown(self, array: pa.DictionaryArray) -> pa.DictionaryArray:
+        dictionary = array.dictionary
+        if self._last is None or not dictionary.equals(self._last):
+            self._last, self._moved = dictionary, self._grow(dictionary)
+        indices = array.indices.cast(pa.int32())
+        if self._moved is not None:
+            indices = self._moved.take(indices)
+        return pa.DictionaryArray.from_arrays(indices, self._values)
+
+    def _grow(self, dictionary: pa.Array) -> pa.Array | None:
+        """Take in new values; the map from old index to new, None where they are the same."""
+        if len(self._values) == 0 and dictionary.null_count == 0:
+            self._values = dictionary
+            return None
+        fresh = dictionary.filter(pc.invert(pc.is_in(dictionary, value_set=self._values))).unique()
+        self._values = pa.concat_arrays([self._values, fresh.drop_null()])
+        return pc.index_in(dictionary, value_set=self._values, skip_nulls=True)
+
+
+def _regrown(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], growing: dict[int, _GrowingDictionary]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = list(batch.columns)
+        for position, dictionary in growing.items():
+            columns[position] = dictionary.regrown(columns[position])
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,50 @@
+"""CSV in UTF-8: a header of column names, then a line a row.
+
+A text is quoted where it must be: when it holds a comma, a quote, a line end or a blank at an end, and
+when it is empty, which tells it from a null (nothing at all). Lists and maps are JSON text, bytes are
+base64; NaN and the infinities are ``NaN``, ``Infinity`` and ``-Infinity``. Lines end in a line feed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from fastprof.render.cells import TEXT, ColumnCells, joined
+from fastprof.render.rows import Data, blocks
+from fastprof.render.screen import printable_lines
+
+_AWKWARD = re.compile(r'[",\r\n]|^\s|\s$|^$')
+
+
+def chunks(data: Data, *, screen: bool = False) -> Iterator[bytes]:
+    """The lines of ``data``; for a ``screen``, control characters as escapes: there they would steer it."""
+    schema, batches = blocks(data)
+    lines = _lines(schema, batches)
+    if not screen:
+        return lines
+    return (printable_lines(block.decode("utf-8", "replace")).encode() for block in lines)
+
+
+def _lines(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    yield (",".join(_quote(name) for name in schema.names) + "\n").encode()
+    cells = [ColumnCells(quote=_quote, null="") for _ in schema.names]
+    for batch in batches:
+        yield joined(_pieces(cells, batch))
+
+
+def _pieces(cells: list[ColumnCells], batch: pa.RecordBatch) -> list[pa.Array | pa.Scalar]:
+    pieces: list[pa.Array | pa.Scalar] = []
+    for position, column in enumerate(cells):
+        if position:
+            pieces.append(pa.scalar(",", TEXT))
+        pieces.append(column.texts(batch.column(position)))
+    if not pieces:
+        return [pa.array(["\n"] * batch.num_rows, TEXT)]
+    return [*pieces, pa.scalar("\n", TEXT)]
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _AWKWARD.search(text) else text

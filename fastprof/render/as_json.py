@@ -1,0 +1,86 @@
+"""JSON: one document a table, with its columns described and one object a row.
+
+    {"table": "events",
+     "columns": [{"name": "start_ps", "type": "int64", "unit": "ps", "description": "..."}, ...],
+     "rows": [
+    {"start_ps": 12, ...},
+    ...]}
+
+Rows are objects, a line each: ``jq '.rows[].name'`` and ``pandas.DataFrame(document["rows"])`` need no
+more. Integers are exact (a reader that uses doubles loses those beyond 2**53); NaN and the infinities,
+which JSON has no number for, are the texts "NaN", "Infinity" and "-Infinity"; bytes are base64; a map
+is an object. The text is ASCII, whatever the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from fastprof.render.cells import TEXT, ColumnCells, joined, json_quote, json_text
+from fastprof.render.rows import Data, blocks, unique_names
+
+
+def chunks(name: str, data: Data) -> Iterator[bytes]:
+    """The document of one table, ended by a newline."""
+    yield from _table(name, data)
+    yield b"\n"
+
+
+def sections(summary: Mapping[str, Any], tables: Mapping[str, Data]) -> Iterator[bytes]:
+    """One document of several tables: ``{"summary": {...}, NAME: {"table": NAME, ...}, ...}``."""
+    yield f'{{"summary": {json_text(dict(summary))}'.encode("ascii")
+    for name, data in tables.items():
+        yield f",\n{json_quote(name)}: ".encode("ascii")
+        yield from _table(name, data)
+    yield b"}\n"
+
+
+def _table(name: str, data: Data) -> Iterator[bytes]:
+    schema, batches = blocks(data)
+    names = unique_names(schema)
+    columns = ",\n  ".join(
+        json_text(_column(column, field)) for column, field in zip(names, schema, strict=True)
+    )
+    yield f'{{"table": {json_quote(name)},\n "columns": [{columns}],\n "rows": ['.encode("ascii")
+    cells = [ColumnCells(quote=json_quote, null="null") for _ in names]
+    first = True
+    for batch in batches:
+        text = joined(_pieces(names, cells, batch))
+        if text:
+            yield text[1:] if first else text  # every row brings the comma before it
+            first = False
+    yield b"]}"
+
+
+def _pieces(
+    names: list[str], cells: list[ColumnCells], batch: pa.RecordBatch
+) -> list[pa.Array | pa.Scalar]:
+    """What a row is made of: comma and brace, then key and value in turn, then the other brace."""
+    if not names:
+        return [pa.array([",\n{}"] * batch.num_rows, TEXT)]
+    pieces: list[pa.Array | pa.Scalar] = []
+    for position, (name, column) in enumerate(zip(names, cells, strict=True)):
+        opening = ", " if position else ",\n{"
+        pieces.append(pa.scalar(f"{opening}{json_quote(name)}: ", TEXT))
+        pieces.append(column.texts(batch.column(position)))
+    pieces.append(pa.scalar("}", TEXT))
+    return pieces
+
+
+def _column(name: str, field: pa.Field) -> dict[str, str | None]:
+    metadata = field.metadata or {}
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return {
+        "name": name,
+        "type": str(kind),
+        "unit": _entry(metadata, b"unit"),
+        "description": _entry(metadata, b"description"),
+    }
+
+
+def _entry(metadata: Mapping[bytes, bytes], key: bytes) -> str | None:
+    value = metadata.get(key)
+    return None if value is None else value.decode("utf-8", "replace")

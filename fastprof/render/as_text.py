@@ -1,0 +1,145 @@
+"""Text for people: aligned columns, times and sizes in units that suit, long names cut in the middle.
+
+The first block of rows settles widths and units; a stream of any length goes on in that layout, and a
+number too wide for it is printed whole, out of line. Texts are data: nothing in them reaches a terminal
+raw. Nulls are blank. Numbers lean right, texts left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from fastprof.render import quantities
+from fastprof.render.cells import json_text
+from fastprof.render.look import Look
+from fastprof.render.rows import Data, blocks
+from fastprof.render.screen import cut, pad, printable, width
+
+_LAYOUT_ROWS = 1_000
+_GAP = "  "
+_NARROWEST = 8  # cells that a text keeps, however many columns there are
+
+
+@dataclass(slots=True)
+class _Column:
+    title: str
+    text: Callable[[Any], str]
+    number: bool
+    cells: int = 0
+
+
+def lines(data: Data, look: Look) -> Iterator[str]:
+    """The lines of a table, title first; none has blanks at its end."""
+    schema, batches = blocks(data, _LAYOUT_ROWS)
+    first = next(batches, None)
+    rows = [] if first is None else _rows(first)
+    columns = [
+        _column(field, [row[position] for row in rows], look) for position, field in enumerate(schema)
+    ]
+    cells = [_cells(columns, row) for row in rows]
+    _settle_widths(columns, cells, look)
+    yield look.strong(_line(columns, [column.title for column in columns], look))
+    for row in cells:
+        yield _line(columns, row, look)
+    for batch in batches:
+        for values in _rows(batch):
+            yield _line(columns, _cells(columns, values), look)
+
+
+def paragraph(text: str, look: Look, indent: str = "  ") -> str:
+    """One line of text from a capture, escaped and cut to the width."""
+    clean = printable(text)
+    if look.width is not None:
+        clean = cut(clean, max(_NARROWEST, look.width - len(indent)), _ellipsis(look))
+    return indent + clean
+
+
+def _rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    columns = [column.to_pylist() for column in batch.columns]
+    return list(zip(*columns, strict=True)) if columns else []
+
+
+def _cells(columns: Sequence[_Column], row: Sequence[Any]) -> list[str]:
+    return [
+        "" if value is None else column.text(value) for column, value in zip(columns, row, strict=True)
+    ]
+
+
+def _column(field: pa.Field, values: list[Any], look: Look) -> _Column:
+    """How a column is written, by its type, its unit and, for times, its first values."""
+    present = [value for value in values if value is not None]
+    name = printable(field.name)
+    if not pa.types.is_integer(field.type):
+        if pa.types.is_floating(field.type):
+            return _Column(name, lambda value: f"{value:,.6g}", True)
+        return _Column(name, _text, False)
+    if name.endswith("_unix_ns"):
+        return _Column(f"{name.removesuffix('_unix_ns')} (UTC)", quantities.unix_text, True)
+    for suffix, scale in (("_ps", 1), ("_ns", 1000)):
+        if name.endswith(suffix):
+            quantity = quantities.time_column(present, scale)
+            unit = quantity.unit if look.unicode else quantity.unit.replace("µ", "u")
+            title = name.removesuffix(suffix) + (f" ({unit})" if unit else "")
+            return _Column(title, _plain(quantity.text, look), True)
+    if name.endswith("_bytes"):
+        return _Column(name.removesuffix("_bytes"), quantities.size_text, True)
+    if name == "id" or name.endswith(("_id", "ordinal")):
+        return _Column(name, str, True)
+    return _Column(name, quantities.count_text, True)
+
+
+def _plain(text: Callable[[int], str], look: Look) -> Callable[[int], str]:
+    """The same text with ``us`` for ``µs`` where the encoding lacks the sign."""
+    if look.unicode:
+        return text
+    return lambda value: text(value).replace("µ", "u")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    is_map = isinstance(value, list) and bool(value) and all(isinstance(item, tuple) for item in value)
+    return printable(json_text(value, pairs=is_map))
+
+
+def _settle_widths(columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look) -> None:
+    for position, column in enumerate(columns):
+        column.cells = max([width(column.title), *(width(row[position]) for row in rows)])
+    if look.width is None:
+        return
+    texts = [column for column in columns if not column.number]
+    room = look.width - len(_GAP) * (len(columns) - 1) - sum(c.cells for c in columns if c.number)
+    limit = _common_limit([column.cells for column in texts], room)
+    for column in texts:
+        column.cells = min(column.cells, max(limit, _NARROWEST))
+
+
+def _common_limit(sizes: Sequence[int], room: int) -> int:
+    """The largest width that all of ``sizes`` can be held to so that together they take ``room``."""
+    left = len(sizes)
+    for size in sorted(sizes):
+        if size * left > room:
+            return max(0, room // left)
+        room, left = room - size, left - 1
+    return max(sizes, default=0)
+
+
+def _line(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> str:
+    parts = []
+    for column, cell in zip(columns, cells, strict=True):
+        if not column.number and look.width is not None:
+            cell = cut(cell, column.cells, _ellipsis(look))
+        parts.append(pad(cell, column.cells, right=column.number))
+    return _GAP.join(parts).rstrip()
+
+
+def _ellipsis(look: Look) -> str:
+    return "…" if look.unicode else "..."

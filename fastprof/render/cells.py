@@ -1,0 +1,134 @@
+"""Columns as columns of text, whole arrays at a time: what JSON and CSV share.
+
+A text that repeats is encoded once, however many rows hold it: dictionaries are encoded, not rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TEXT = pa.large_string()
+
+
+class ColumnCells:
+    """One column's values as text, batch after batch.
+
+    ``quote`` writes a text as the format wants it, ``null`` is how the format writes a null, and
+    ``nested`` writes the JSON of a list or map. Nothing is quoted twice for one dictionary: the
+    last one and its texts are kept.
+    """
+
+    def __init__(self, *, quote: Callable[[str], str], null: str) -> None:
+        self._quote = quote
+        self._null = pa.scalar(null, TEXT)
+        self._dictionary: pa.Array | None = None
+        self._quoted: pa.Array | None = None
+
+    def texts(self, array: pa.Array) -> pa.Array:
+        """large_string array of the same length without nulls."""
+        return pc.fill_null(self._nullable_texts(array), self._null)
+
+    def _nullable_texts(self, array: pa.Array) -> pa.Array:
+        kind = array.type
+        if pa.types.is_dictionary(kind):
+            return self._quoted_dictionary(array.dictionary).take(array.indices)
+        if _is_text(kind):
+            encoded = array.dictionary_encode()
+            return self._quote_each(encoded.dictionary.to_pylist()).take(encoded.indices)
+        if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            return pc.cast(array, TEXT)
+        if pa.types.is_floating(kind):
+            return self._floats(array)
+        if pa.types.is_null(kind):
+            return pa.nulls(len(array), TEXT)
+        if _is_bytes(kind):
+            return self._quote_each(None if value is None else _base64(value) for value in array.to_pylist())
+        return self._nested(array)
+
+    def _quoted_dictionary(self, dictionary: pa.Array) -> pa.Array:
+        if self._quoted is None or not _same(self._dictionary, dictionary):
+            self._dictionary, self._quoted = dictionary, self._nullable_texts(dictionary)
+        return self._quoted
+
+    def _floats(self, array: pa.Array) -> pa.Array:
+        """Shortest digits that read back as the same float; what JSON has no number for, as text."""
+        texts = pc.cast(array, TEXT)
+        for spelt, odd in (
+            ("NaN", pc.is_nan(array)),
+            ("Infinity", pc.equal(array, float("inf"))),
+            ("-Infinity", pc.equal(array, float("-inf"))),
+        ):
+            texts = pc.if_else(odd, pa.scalar(self._quote(spelt), TEXT), texts)
+        return texts
+
+    def _nested(self, array: pa.Array) -> pa.Array:
+        """Lists, maps and structs as JSON text; JSON itself takes it bare, CSV as one more text."""
+        raw = self._quote is json_quote
+        is_map = pa.types.is_map(array.type)
+        texts = (None if value is None else json_text(value, pairs=is_map) for value in array.to_pylist())
+        return pa.array(texts, TEXT) if raw else self._quote_each(texts)
+
+    def _quote_each(self, texts: Iterable[str | None]) -> pa.Array:
+        return pa.array((None if text is None else self._quote(text) for text in texts), TEXT)
+
+
+json_quote = json.encoder.encode_basestring_ascii
+"""A JSON string in ASCII: valid in every encoding, and no control character reaches a terminal."""
+
+
+def json_text(value: Any, *, pairs: bool = False) -> str:
+    """JSON of a value as pyarrow gives it; ``pairs``: a map, whose repeated keys are kept."""
+    if pairs:
+        return "{" + ", ".join(f"{json_quote(str(key))}: {json_text(item)}" for key, item in value) + "}"
+    if isinstance(value, dict):
+        return json_text(list(value.items()), pairs=True)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(json_text(item) for item in value) + "]"
+    if isinstance(value, bytes):
+        return json_quote(_base64(value))
+    if isinstance(value, float) and value - value != 0:
+        return json_quote({"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)])
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return json.dumps(value)
+    return json_quote(str(value))
+
+
+def joined(pieces: list[pa.Array | pa.Scalar]) -> bytes:
+    """The texts of every row, one row after another: columns joined side by side, then end to end."""
+    rows = pc.binary_join_element_wise(*pieces, pa.scalar("", TEXT))
+    if isinstance(rows, pa.Scalar) or len(rows) == 0:
+        return b""
+    one_list = pa.LargeListArray.from_arrays(pa.array([0, len(rows)], pa.int64()), rows)
+    whole: bytes = pc.binary_join(one_list, pa.scalar("", TEXT))[0].as_buffer().to_pybytes()
+    return whole
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _same(one: pa.Array | None, other: pa.Array) -> bool:
+    """Whether two arrays are the same memory; ``one`` is held, so its addresses cannot have been reused."""
+    if one is None or len(one) != len(other) or one.offset != other.offset or one.type != other.type:
+        return False
+    return [_address(buffer) for buffer in one.buffers()] == [_address(buffer) for buffer in other.buffers()]
+
+
+def _address(buffer: pa.Buffer | None) -> int:
+    return 0 if buffer is None else buffer.address

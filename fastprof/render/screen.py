@@ -1,0 +1,73 @@
+"""Text of a trace made fit for a terminal: nothing that steers it, and no wider than it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def printable(text: str) -> str:
+    """``text`` with all that does not print as an escape: control characters, bidi marks, lone surrogates.
+
+    A name in a trace is anybody's bytes. Raw, it could clear the screen, retitle the window or show
+    one name as another.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else _escape(character) for character in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def printable_lines(text: str) -> str:
+    """As ``printable``, but line ends stay."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def width(text: str) -> int:
+    """Cells that printable ``text`` takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells(character) for character in text)
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, limit: int, ellipsis: str = "…") -> str:
+    """``text`` in at most ``limit`` cells, without its middle: names differ at both ends."""
+    if width(text) <= limit:
+        return text
+    room = limit - len(ellipsis)
+    if room < 2:
+        return _head(text, limit)
+    tail = room // 2
+    return _head(text, room - tail) + ellipsis + _head(text[::-1], tail)[::-1]
+
+
+def _head(text: str, limit: int) -> str:
+    if text.isascii():
+        return text[:limit]
+    taken = 0
+    for position, character in enumerate(text):
+        taken += _cells(character)
+        if taken > limit:
+            return text[:position]
+    return text
+
+
+def pad(text: str, cells: int, *, right: bool = False) -> str:
+    """``text`` filled with blanks to ``cells``; ``right`` puts the blanks before it."""
+    blanks = " " * max(0, cells - width(text))
+    return blanks + text if right else text + blanks

@@ -1,0 +1,43 @@
+"""The command line over a stand-in for the engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import fastprof
+from fastprof.cli.main import main
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """``command("events", "usual", …)`` runs the command in this process over the stand-in."""
+    import stand_in
+
+    stand_in.calls.clear()
+    monkeypatch.setattr(fastprof, "load", stand_in.load, raising=False)
+
+    def run(*argv: str) -> Ran:
+        code = main(argv)
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,285 @@
+"""Runs below a directory: where they are found, which is read, and what is said where there are none."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fastprof.errors import CaptureError, NotFoundError, UsageError
+from fastprof.session import Session, resolve, runs
+
+OLD, MIDDLE, NEW = "2025_12_31_23_59_59", "2026_01_01_00_00_00", "2026_11_21_09_12_03"
+
+
+def put(root: Path, *names: str) -> Path:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\x00")
+    return root
+
+
+def hosts(session: Session) -> list[str | None]:
+    return [file.host for file in session.files]
+
+
+def paths(session: Session, root: Path) -> list[str]:
+    return [str(Path(file.path).relative_to(root)) for file in session.files]
+
+
+def codes(session: Session) -> list[tuple[str, str]]:
+    return [(remark.severity, remark.code) for remark in session.remarks]
+
+
+def profile(run: str, host: str = "vm") -> str:
+    return f"plugins/profile/{run}/{host}.xplane.pb"
+
+
+# Log directories
+
+
+def test_every_shape_of_log_directory(tmp_path: Path) -> None:
+    put(tmp_path, profile(NEW), "events.out.tfevents.1.vm.profile-empty", "plugins/profile/empty/x.txt")
+    for below in ("", "plugins", "plugins/profile", f"plugins/profile/{NEW}"):
+        top = tmp_path / below
+        session = resolve(top)
+        assert (session.run, paths(session, tmp_path), session.remarks) == (NEW, [profile(NEW)], ())
+        assert [run.name for run in runs(top)] == [NEW]
+
+
+def test_run_names_say_where_the_runs_lie(tmp_path: Path) -> None:
+    put(tmp_path, profile(OLD), f"train/{profile(MIDDLE)}", f"a/b/eval/{profile(NEW)}")
+    put(tmp_path, f"{OLD[:-1]}8/x.xplane.pb")
+    found = runs(tmp_path)
+    assert [run.name for run in found] == [f"a/b/eval/{NEW}", f"train/{MIDDLE}", OLD, f"{OLD[:-1]}8"]
+    assert found[1].path == str(tmp_path / f"train/plugins/profile/{MIDDLE}")
+    assert found[1].hosts == ["vm"]
+    assert found[1].files == resolve(found[1].path).files
+    assert resolve(tmp_path).run == f"a/b/eval/{NEW}"
+
+
+def test_a_directory_of_run_directories(tmp_path: Path) -> None:
+    put(tmp_path, "tpu/host0.xplane.pb", "tpu/host1.xplane.pb", "cpu/vm.xplane.pb", "none/readme.txt")
+    assert sorted(run.name for run in runs(tmp_path)) == ["cpu", "tpu"]
+    assert hosts(resolve(tmp_path, run="tpu")) == ["host0", "host1"]
+
+
+def test_the_newest_run_is_the_default_and_the_others_are_named(tmp_path: Path) -> None:
+    put(tmp_path, profile(OLD), profile(NEW), profile(MIDDLE))
+    session = resolve(tmp_path)
+    assert session.run == NEW
+    (remark,) = session.remarks
+    assert (remark.severity, remark.code) == ("info", "newest_run")
+    assert all(word in remark.message for word in (NEW, "2 other runs", "run=", OLD, MIDDLE))
+    assert [run.name for run in runs(tmp_path)] == [NEW, MIDDLE, OLD]
+
+
+def test_time_stamps_are_times_and_other_names_have_the_time_of_their_captures(tmp_path: Path) -> None:
+    put(tmp_path, profile("2026_2_1_0_0_0"), profile("2026_11_01_00_00_00"), profile("aaa"), profile("zzz"))
+    put(tmp_path, profile("2026_13_99_00_00_00"))
+
+    def touched(run: str, year: int, month: int, day: int) -> None:
+        at = time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))
+        os.utime(tmp_path / profile(run), (at, at))
+
+    touched("aaa", 2026, 12, 1)
+    touched("zzz", 2026, 1, 1)
+    touched("2026_13_99_00_00_00", 2026, 3, 1)
+    assert [run.name for run in runs(tmp_path)] == [
+        "aaa", "2026_11_01_00_00_00", "2026_13_99_00_00_00", "2026_2_1_0_0_0", "zzz",
+    ]  # fmt: skip
+
+
+def test_impossible_times_do_not_stop_the_search(tmp_path: Path) -> None:
+    put(tmp_path, profile("old"), profile("0000_00_00_00_00_00"))
+    (tmp_path / "plugins/profile/dangling").mkdir()
+    (tmp_path / profile("dangling")).symlink_to("gone")
+    os.utime(tmp_path / profile("old"), (-1e9, -1e9))
+    assert len(runs(tmp_path)) == 3
+
+
+def test_run_picks_by_name_or_unique_last_part(tmp_path: Path) -> None:
+    put(tmp_path, f"train/{profile(OLD)}", f"eval/{profile(OLD, 'tpu')}", f"train/{profile(NEW)}")
+    assert resolve(tmp_path, run=f"eval/{OLD}").files[0].host == "tpu"
+    assert resolve(tmp_path, run=NEW).run == f"train/{NEW}"
+    assert resolve(tmp_path, run=NEW).remarks == ()
+    with pytest.raises(UsageError, match=f"full name: .*eval/{OLD}"):
+        resolve(tmp_path, run=OLD)
+    with pytest.raises(NotFoundError, match=f"no run 2024 here; .*train/{NEW}, .*{OLD}") as caught:
+        resolve(tmp_path, run="2024")
+    assert caught.value.path == str(tmp_path)
+
+
+def test_run_needs_a_directory_to_pick_from(tmp_path: Path) -> None:
+    put(tmp_path, "a.xplane.pb", "logs/r/b.xplane.pb")
+    for what in (tmp_path / "a.xplane.pb", b"", [tmp_path / "a.xplane.pb"], f"{tmp_path}/*.pb"):
+        with pytest.raises(UsageError, match="no directory is named"):
+            resolve(what, run="r")
+    with pytest.raises(UsageError, match="run= is empty"):
+        resolve(tmp_path, run="")
+    assert resolve([tmp_path / "a.xplane.pb", tmp_path / "logs"], run="r").run is None
+
+
+def test_two_runs_of_one_name_are_told_apart_by_directory(tmp_path: Path) -> None:
+    put(tmp_path, profile("r"), "r/vm.xplane.pb")
+    with pytest.raises(UsageError, match=r"2 runs are called r; name a directory: .*plugins/profile/r"):
+        resolve(tmp_path, run="r")
+
+
+def test_captures_in_the_directory_named_go_before_runs_below(tmp_path: Path) -> None:
+    put(tmp_path, "vm.xplane.pb", profile(NEW), profile(OLD))
+    session = resolve(tmp_path)
+    assert session.run == tmp_path.name
+    assert codes(session) == [("info", "runs_below")]
+    assert "2 other runs" in session.remarks[0].message
+    assert resolve(tmp_path, run=OLD).run == OLD
+
+
+def test_a_newer_run_that_cannot_be_read_is_remarked(tmp_path: Path) -> None:
+    put(tmp_path, profile(MIDDLE), *(f"plugins/profile/{run}/vm.xplane.riegeli" for run in (NEW, OLD)))
+    session = resolve(tmp_path)
+    assert session.run == MIDDLE
+    assert [(r.code, r.path) for r in session.remarks] == [
+        ("unsupported_format", str(tmp_path / "plugins/profile" / NEW))
+    ]
+    with pytest.raises(CaptureError, match="riegeli"):
+        resolve(tmp_path, run=NEW)
+    assert [run.name for run in runs(tmp_path)] == [MIDDLE]
+
+
+def test_hidden_and_unfinished_directories_are_no_runs(tmp_path: Path) -> None:
+    put(tmp_path, profile(".hidden"), profile("copy.tmp"), f".cache/{profile(NEW)}", profile(OLD))
+    assert [run.name for run in runs(tmp_path)] == [OLD]
+    assert hosts(resolve(tmp_path / "plugins/profile/.hidden")) == ["vm"]
+
+
+def test_a_link_to_a_run_is_an_alias_of_it(tmp_path: Path) -> None:
+    put(tmp_path / "logs", profile(OLD), profile(NEW))
+    put(tmp_path, "elsewhere/vm.xplane.pb")
+    (tmp_path / "logs/plugins/profile/latest").symlink_to(NEW)
+    (tmp_path / "logs/plugins/profile/2024_01_01_00_00_00").symlink_to(tmp_path / "elsewhere")
+    assert [run.name for run in runs(tmp_path / "logs")] == [NEW, OLD, "2024_01_01_00_00_00"]
+    assert resolve(tmp_path / "logs", run="latest").files[0].path.endswith("latest/vm.xplane.pb")
+
+
+def test_circles_of_links_end(tmp_path: Path) -> None:
+    put(tmp_path, f"a/{profile(NEW)}")
+    for place in ("", "a", "a/plugins", "a/plugins/profile", f"a/plugins/profile/{NEW}"):
+        (tmp_path / place / "loop").symlink_to(tmp_path)
+        (tmp_path / place / "loop2").symlink_to(tmp_path / "a")
+    (tmp_path / "self").symlink_to("self")
+    assert [run.name for run in runs(tmp_path)] == [f"a/{NEW}"]
+    assert len(resolve(f"{tmp_path}/**/*.xplane.pb").files) == 1
+    with pytest.raises(NotFoundError):
+        resolve(f"{tmp_path}/**/*.nothing")
+
+
+def test_a_deep_tree_is_searched_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["d"] * 1500  # deeper than Python recurses
+    for depth in range(1, len(names) + 1):
+        Path(*names[:depth]).mkdir()
+    put(Path(*names), profile(NEW))
+    assert resolve(".").run == "/".join(names) + f"/{NEW}"
+    assert len(resolve("**/*.pb").files) == 1
+    subprocess.run(["rm", "-rf", "d"], check=True)  # pytest would recurse
+
+
+def test_run_directories_are_not_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, profile(NEW), f"plugins/profile/{NEW}/cache/deep/file", f"top/{profile(OLD)}")
+    listed: list[str] = []
+    scandir = os.scandir
+
+    def watched(path: str) -> object:
+        listed.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", watched)
+    resolve(tmp_path)
+    assert str(tmp_path / "plugins/profile" / NEW) in listed
+    assert not [path for path in listed if "cache" in path]
+
+
+def test_nothing_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, profile(NEW))
+
+    def refuse(*_: object, **__: object) -> object:
+        raise AssertionError("opened")
+
+    monkeypatch.setattr(builtins, "open", refuse)
+    monkeypatch.setattr(io, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
+    for what in (tmp_path, tmp_path / profile(NEW), f"{tmp_path}/**/*.pb", [tmp_path]):
+        assert len(resolve(what).files) == 1
+
+
+# Nothing there
+
+
+def test_a_directory_without_captures_says_what_was_looked_for(tmp_path: Path) -> None:
+    for ask in (resolve, runs):
+        looked_for = r"HOST\.xplane\.pb.*directly below.*plugins/profile/RUN"
+        with pytest.raises(NotFoundError, match=looked_for) as caught:
+            ask(tmp_path)
+        assert caught.value.path == str(tmp_path)
+        assert isinstance(caught.value, FileNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (["r/vm.trace.json.gz", "r/x.trace.json.gz"], "vm.trace.json.gz and 1 more: a Chrome trace"),
+        (["vm.trace.json"], "vm.trace.json: a Chrome trace"),
+        (["a/b/vm.xplane.pb"], "captures lie deeper, name their directory: .*a/b"),
+        ([f"plugins/profile/user/{NEW}/vm.xplane.pb"], f"captures lie deeper.*profile/user/{NEW}"),
+        ([f"plugins/profile/{NEW}/vm.xplane.pb.tmp"], "vm.xplane.pb.tmp: unfinished or hidden"),
+        (["saved_model.pb", "f(1).hlo_proto.pb"], "saved_model.pb: read only if named itself"),
+    ],
+)
+def test_near_misses_are_named(tmp_path: Path, files: list[str], says: str) -> None:
+    put(tmp_path, *sorted(files))
+    with pytest.raises(NotFoundError, match=says.replace("(", r"\(")):
+        resolve(tmp_path)
+
+
+def test_links_that_were_not_followed_are_named(tmp_path: Path) -> None:
+    put(tmp_path, f"real/{profile(NEW)}", "logs/x")
+    (tmp_path / "logs/train").symlink_to(tmp_path / "real")
+    with pytest.raises(NotFoundError, match=r"links are not followed, name their target: .*logs/train"):
+        resolve(tmp_path / "logs")
+    assert resolve(tmp_path / "logs/train").run == NEW
+
+
+def test_a_missing_path_is_met_with_the_closest_names(tmp_path: Path) -> None:
+    put(tmp_path, "training/host0.xplane.pb", "training/host1.xplane.pb.gz", "training/.hidden")
+    with pytest.raises(NotFoundError, match=r"did you mean .*/training\?") as caught:
+        resolve(tmp_path / "trainin")
+    assert caught.value.path == str(tmp_path / "trainin")
+    with pytest.raises(NotFoundError, match=r"did you mean .*host1\.xplane\.pb\.gz"):
+        resolve(tmp_path / "training/host1.xplane.pb")
+    with pytest.raises(NotFoundError, match=f"{tmp_path} has no trainng; did you mean .*training"):
+        resolve(tmp_path / "trainng/host0.xplane.pb")
+    with pytest.raises(NotFoundError, match=r"host0\.xplane\.pb is not a directory"):
+        resolve(tmp_path / "training/host0.xplane.pb/x")
+    with pytest.raises(NotFoundError, match=r"no such file or directory$"):
+        resolve(tmp_path / "training/qqq")
+    with pytest.raises(NotFoundError, match="expanduser"):
+        resolve("~/no-such-directory-of-captures")
+    with pytest.raises(NotFoundError, match="did you mean"):
+        runs(tmp_path / "trainin")
+    with pytest.raises(NotFoundError):
+        resolve("x" * 5000)
+
+
+def test_runs_takes_a_directory(tmp_path: Path) -> None:
+    put(tmp_path, "a.xplane.pb")
+    with pytest.raises(UsageError, match="this is a file"):
+        runs(tmp_path / "a.xplane.pb")
+    with pytest.raises(UsageError, match="not bytes"):
+        runs(b"logs")  # type: ignore[arg-type]
