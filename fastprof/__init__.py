@@ -1,1 +1,56 @@
-"""Profiles of TensorFlow, JAX and PyTorch/XLA as Apache Arrow tables."""
+"""Profiles of TensorFlow, JAX and PyTorch/XLA as Apache Arrow tables: any size, any number of hosts, exact.
+
+    import fastprof
+
+    p = fastprof.load("logdir")     # a file, run or log directory, glob, bytes, file object, or a list of those
+    p.events                        # a pyarrow.Table; decoded on first use
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from fastprof._version import __version__
+
+if TYPE_CHECKING:
+    from fastprof.errors import (
+        CaptureError,
+        ChangedError,
+        FastprofError,
+        MemoryLimitError,
+        NotFoundError,
+        OutputError,
+        UnreadableError,
+        UsageError,
+    )
+    from fastprof.facade import Profile, load, runs, scan
+    from fastprof.session import Run
+
+__all__ = [
+    "CaptureError",
+    "ChangedError",
+    "FastprofError",
+    "MemoryLimitError",
+    "NotFoundError",
+    "OutputError",
+    "Profile",
+    "Run",
+    "UnreadableError",
+    "UsageError",
+    "__version__",
+    "load",
+    "runs",
+    "scan",
+]
+
+_HOMES = {"Profile": "facade", "load": "facade", "runs": "facade", "scan": "facade", "Run": "session"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'fastprof' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"fastprof.{_HOMES.get(name, 'errors')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -205,6 +205,9 @@ def _choice(chosen: Place, places: list[Place], full: list[Place], found: Found)
         remarks.append(Remark("info", code, text, chosen.path))
     newer = places[: places.index(chosen)]
     remarks += [_unsupported(place.path) for place in newer if not place.captures]
+    if found.deeper:
+        text = f"captures lie deeper, in directories that are no runs of this one: {few(found.deeper)}"
+        remarks.append(Remark("info", "captures_deeper", text, found.top.path))
     if found.refused:
         text = f"directories that the system refused to list: {few(found.refused)}"
         remarks.append(Remark("notice", "unreadable_directory", text, found.top.path))
@@ -257,15 +260,15 @@ def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
         return parts
     if matches and not directories:
         return [part for path in matches for part in _resolve_path(str(path), None)]
-    fault: NotFoundError | None = None
+    faults: list[NotFoundError | UnreadableError] = []
     for path in [path for path in directories if _holds_captures(path)] or directories:
         try:
             parts.append(_resolve_directory(str(path), run))
-        except NotFoundError as empty:
-            fault = fault or empty
+        except (NotFoundError, UnreadableError) as fault:
+            faults.append(fault)
     if not parts:
-        if len(directories) == 1 and fault is not None:
-            raise fault
+        if len(faults) == 1:
+            raise faults[0]
         looked = f"{len(matches)} paths match, and none holds captures" if matches else "no path matches"
         wanted = f" of a run {run!r}" if matches and run is not None else ""
         raise NotFoundError(f"{looked}{wanted}; ** stands for directories at any depth", path=shown(pattern))

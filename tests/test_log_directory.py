@@ -153,6 +153,13 @@ def test_a_newer_run_that_cannot_be_read_is_remarked(tmp_path: Path) -> None:
     assert [run.name for run in runs(tmp_path)] == [MIDDLE]
 
 
+def test_captures_that_lie_deeper_are_remarked(tmp_path: Path) -> None:
+    put(tmp_path, "run/a.xplane.pb", "archive/run/b.xplane.pb")
+    session = resolve(tmp_path)
+    assert (hosts(session), codes(session)) == (["a"], [("info", "captures_deeper")])
+    assert "archive/run" in session.remarks[0].message
+
+
 def test_hidden_and_unfinished_directories_are_no_runs(tmp_path: Path) -> None:
     put(tmp_path, profile(".hidden"), profile("copy.tmp"), f".cache/{profile(NEW)}", profile(OLD))
     assert [run.name for run in runs(tmp_path)] == [OLD]

@@ -387,6 +387,8 @@ def test_a_directory_that_may_not_be_listed(tmp_path: Path, refused: list[str]) 
         with pytest.raises(UnreadableError, match="Permission denied; it needs read permission") as caught:
             resolve(what)
         assert caught.value.path == str(tmp_path / "logs/secret")
+    put(tmp_path, f"logs2/{profile(OLD, 'b')}")
+    assert hosts(resolve(f"{tmp_path}/logs*/*")) == ["vm", "b"]
     session = resolve([tmp_path / "logs/secret", tmp_path / "a.xplane.pb"], missing_ok=True)
     assert (hosts(session), codes(session)) == (["a"], [("error", "unreadable")])
     with pytest.raises(UnreadableError):

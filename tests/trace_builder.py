@@ -440,4 +440,5 @@ def task_environment(start_unix_ns: int | None, stop_unix_ns: int | None = None,
     """The plane that says when profiling started and stopped."""
     known = {"profile_start_time": start_unix_ns, "profile_stop_time": stop_unix_ns}
     given: dict[str | int, Value] = {name: u64(value) for name, value in known.items() if value is not None}
-    return plane("Task Environment", stats={**given, **stats})
+    given.update(stats)
+    return plane("Task Environment", stats=given)

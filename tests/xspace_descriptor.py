@@ -1,7 +1,7 @@
 """XSpace as the protobuf runtime reads it: message classes built in code from the format's field table.
 
-    read(data)              bytes -> Space, the objects of slow_reader, read by the protobuf runtime
-    read_tensorflow(data)   the same through tensorflow's own xplane_pb2, or None where it is not installed
+read(data)              bytes -> Space, the objects of slow_reader, read by the protobuf runtime
+read_tensorflow(data)   the same through tensorflow's own xplane_pb2, or None where it is not installed
 """
 
 from __future__ import annotations
@@ -183,7 +183,12 @@ def _line(message: Any) -> Line:
 def _plane(message: Any) -> Plane:
     events = {
         id: EventMetadata(
-            meta.id, meta.name, meta.metadata or None, meta.display_name, _stats(meta.stats), list(meta.child_id)
+            meta.id,
+            meta.name,
+            meta.metadata or None,
+            meta.display_name,
+            _stats(meta.stats),
+            list(meta.child_id),
         )
         for id, meta in message.event_metadata.items()
     }

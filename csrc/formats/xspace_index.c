@@ -43,16 +43,22 @@ static bool remark(walk *w, fp_code code, const uint8_t *at, const char *what) {
   return fp_fault_log_add(w->x->memory, &w->index->faults, code, (uint64_t)(at - w->x->data), what);
 }
 
+/* Whether the part declares a text of this id; stats declared for it since do not count. */
+static bool has_text(const walk *w, int64_t id) {
+  int32_t row = fp_id_map_find(w->stats, id);
+  return row >= 0 && ((const fp_stat_meta *)w->x->stat_metas.items)[row].name_length != UINT64_MAX;
+}
+
 static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t *at, fp_segment *s) {
   s->stat_count++;
   s->text_count += stat->kind == FP_STR;
   s->bytes_count += stat->kind == FP_BYTES;
-  if (stat->kind == FP_REF && fp_id_map_find(w->stats, (int64_t)stat->value) < 0 &&
-      !remark(w, FP_NO_TEXT, at, "XStat.ref_value"))
+  if (stat->kind == FP_REF && !has_text(w, (int64_t)stat->value) && !remark(w, FP_NO_TEXT, at, "XStat.ref_value"))
     return FP_NO_MEMORY;
-  if (stat->kind == FP_STR && w->x->salvage && !fp_utf8_valid(stat->payload, stat->value) &&
-      !remark(w, FP_BAD_UTF8, stat->payload, "XStat.str_value"))
-    return FP_NO_MEMORY;
+  if (stat->kind == FP_STR && !fp_utf8_valid(stat->payload, stat->value)) {
+    if (!w->x->salvage) return FP_BAD_UTF8;
+    if (!remark(w, FP_BAD_UTF8, at, "XStat.str_value")) return FP_NO_MEMORY;
+  }
   int32_t row = fp_id_map_find(w->stats, stat->id);
   if (row >= 0) {
     if (w->index->kinds) w->index->kinds[row] |= (uint8_t)(1u << stat->kind);

@@ -1,8 +1,9 @@
 #include "kernels/nesting.h"
 
 typedef struct frame {
-  int64_t row, end;
+  int64_t event_id, end;
   int64_t covered; /* children so far cover up to here */
+  int64_t self_time;
 } frame;
 
 static int64_t end_of(int64_t start, int64_t duration) {
@@ -11,44 +12,63 @@ static int64_t end_of(int64_t start, int64_t duration) {
   return duration < 0 ? INT64_MIN : INT64_MAX;
 }
 
-static bool nest_line(fp_memory *memory, fp_vector *stack, const int64_t *start, const int64_t *duration,
-                      const uint8_t *placement, const fp_line_rows *line, int32_t *depth, int64_t *parent_id,
-                      int64_t *self_time) {
-  stack->count = 0;
-  for (int64_t row = line->first; row < line->last; row++) {
+/* Closes the innermost event: its self time is final. */
+static bool pop(fp_nesting *nesting, int64_t event_id, int64_t *self_time) {
+  frame *top = (frame *)nesting->stack.items + --nesting->stack.count;
+  if (top->event_id >= event_id) {
+    self_time[top->event_id - event_id] = top->self_time;
+    return true;
+  }
+  fp_late_self *late = fp_vector_add(nesting->memory, &nesting->late, sizeof *late);
+  if (late) *late = (fp_late_self){top->event_id, top->self_time};
+  return late != NULL;
+}
+
+bool fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *duration, const uint8_t *placement,
+                     size_t count, int64_t event_id, bool last, int32_t *depth, int64_t *parent_id, int64_t *self_time) {
+  fp_vector *stack = &nesting->stack;
+  for (size_t row = 0; row < count; row++) {
     if (placement && placement[row] == FP_TIMELESS) continue;
     int64_t end = end_of(start[row], duration[row]);
     self_time[row] = duration[row];
     depth[row] = 0;
     parent_id[row] = -1;
     if (placement && placement[row] == FP_APART) continue;
-    frame *frames = stack->items;
-    while (stack->count && frames[stack->count - 1].end < end) stack->count--;
+    while (stack->count && ((frame *)stack->items)[stack->count - 1].end < end)
+      if (!pop(nesting, event_id, self_time)) return false;
     if (stack->count) {
-      frame *top = &frames[stack->count - 1];
+      frame *top = (frame *)stack->items + stack->count - 1;
       depth[row] = (int32_t)stack->count;
-      parent_id[row] = line->event_id + (top->row - line->first);
+      parent_id[row] = top->event_id;
       int64_t from = start[row] > top->covered ? start[row] : top->covered;
       if (end > from) {
-        self_time[top->row] -= end - from;
+        top->self_time -= end - from;
         top->covered = end;
       }
     }
-    frame *frame = fp_vector_add(memory, stack, sizeof *frame);
-    if (!frame) return false;
-    frame->row = row;
-    frame->end = end;
-    frame->covered = start[row];
+    frame *fresh = fp_vector_add(nesting->memory, stack, sizeof *fresh);
+    if (!fresh) return false;
+    *fresh = (frame){event_id + (int64_t)row, end, start[row], duration[row]};
   }
+  while (last && stack->count)
+    if (!pop(nesting, event_id, self_time)) return false;
   return true;
 }
 
-bool fp_nesting(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
-                const fp_line_rows *lines, size_t line_count, int32_t *depth, int64_t *parent_id, int64_t *self_time) {
-  fp_vector stack = {0};
+void fp_nesting_free(fp_nesting *nesting) {
+  fp_vector_free(nesting->memory, &nesting->stack);
+  fp_vector_free(nesting->memory, &nesting->late);
+}
+
+bool fp_nesting_lines(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
+                      const fp_line_rows *lines, size_t line_count, int32_t *depth, int64_t *parent_id, int64_t *self_time) {
+  fp_nesting nesting = {.memory = memory};
   bool ok = true;
-  for (size_t i = 0; ok && i < line_count; i++)
-    ok = nest_line(memory, &stack, start, duration, placement, &lines[i], depth, parent_id, self_time);
-  fp_vector_free(memory, &stack);
+  for (size_t i = 0; ok && i < line_count; i++) {
+    int64_t at = lines[i].first;
+    ok = fp_nesting_push(&nesting, start + at, duration + at, placement ? placement + at : NULL,
+                         (size_t)(lines[i].last - at), lines[i].event_id, true, depth + at, parent_id + at, self_time + at);
+  }
+  fp_nesting_free(&nesting);
   return ok;
 }

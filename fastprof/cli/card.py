@@ -89,8 +89,17 @@ def _plane_rows(facts: Facts) -> pa.Table:
 
 
 def _log_rows(log: pa.Table) -> pa.Table:
-    columns = {name: log.column(name) for name in ("severity", "code", "count")}
-    return pa.table({**columns, "at byte": log.column("first_offset"), "example": log.column("example")})
+    files = [None if path is None else path.rpartition("/")[2] for path in log.column("path").to_pylist()]
+    return pa.table(
+        {
+            "severity": log.column("severity"),
+            "code": log.column("code"),
+            "count": log.column("count"),
+            "at byte": log.column("first_offset"),
+            "file": pa.array(files, pa.string()),
+            "example": log.column("example"),
+        }
+    )
 
 
 def _recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fastprof.cli import arguments, output, selection
+from fastprof.cli import arguments, opening, output
 from fastprof.errors import UsageError
 from fastprof.render import chunks
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fastprof.facade import Profile
 
 LIST_COLUMNS = ("host", "plane", "line", "name", "start_ps", "duration_ps", "num_occurrences")
+_TABLE_COLUMNS = ("host", "plane", "line", "start_ps", "duration_ps", "name")
 
 _MOST_BATCH_ROWS = 1 << 16
 
@@ -42,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         type=arguments.names,
         action="extend",
-        help=f"with --list: columns of the events table (default: {', '.join(LIST_COLUMNS)}); repeatable",
+        help=f"with --list: columns of the events table (default: {', '.join(LIST_COLUMNS)}, "
+        "the last not in a table); repeatable",
     )
     arguments.add_filters(parser)
     arguments.add_output(parser, limited="names, or events with --list")
@@ -53,17 +55,18 @@ def run(args: argparse.Namespace) -> None:
     if not args.list and (args.stats or args.columns):
         raise UsageError("--stats and --columns go with --list")
     form = output.format_for(args.format, args.output)
-    columns = _checked_columns(args.columns) if args.columns else list(LIST_COLUMNS)
-    whole = selection.open_session(args)
-    profile = selection.selected(whole, args)
+    columns = _list_columns(args.columns, form)
+    whole = opening.open_session(args)
+    profile = opening.selected(whole, args)
     with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
         limit = arguments.row_limit(args.limit, form)
         if args.list:
             shown = _write_list(profile, args, sink, form, limit, columns)
         else:
             shown = _write_summary(profile, args, sink, form, limit)
+    opening.tell_log(profile, args.talk)
     if not shown and limit != 0:
-        for line in selection.explain_nothing(whole, args):
+        for line in opening.explain_nothing(whole, args):
             args.talk.note(line)
     output.note_written(args)
 
@@ -142,10 +145,13 @@ def _note_absent_stats(profile: Profile, passage: _Passage, talk: Talk) -> None:
     if absent:
         known = sorted(set(profile.stat_metadata.column("name").to_pylist()) - {None})
         for stat in absent:
-            talk.note(f"none of these events has the stat {stat!r}; {selection.nearest([stat], known)}")
+            talk.note(f"none of these events has the stat {stat!r}; {opening.nearest([stat], known)}")
 
 
-def _checked_columns(asked: list[str]) -> list[str]:
+def _list_columns(asked: list[str] | None, form: str) -> list[str]:
+    """The columns asked for, else those that suit: people seldom meet an aggregated event."""
+    if not asked:
+        return list(_TABLE_COLUMNS if form == "table" else LIST_COLUMNS)
     from fastprof import schema
 
     known = schema.TABLES["events"].names()

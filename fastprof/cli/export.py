@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from fastprof.cli import arguments, selection
+from fastprof.cli import arguments, opening
 from fastprof.errors import UsageError
 
 FORMATS = ("parquet", "arrow", "csv")
@@ -39,9 +39,10 @@ def run(args: argparse.Namespace) -> None:
     for table in args.tables or ():
         if table not in schema.TABLES:
             raise UsageError(f"--tables: no table is called {table!r}; there are: {', '.join(schema.TABLES)}")
-    profile = selection.selected(selection.open_session(args), args)
+    profile = opening.selected(opening.open_session(args), args)
     progress = args.talk.progress if args.talk.progress.wanted else None
     export.write(
         profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress
     )
+    opening.tell_log(profile, args.talk)
     args.talk.note(f"Wrote {args.output}")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastprof.cli import arguments, output, selection
+from fastprof.cli import arguments, opening, output
 from fastprof.errors import UsageError
 from fastprof.render import chunks
 
@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> None:
     if args.runs:
         _write_runs(args, form)
         return
-    whole = selection.open_session(args)
-    profile = selection.selected(whole, args)
+    whole = opening.open_session(args)
+    profile = opening.selected(whole, args)
     limit = arguments.row_limit(args.limit, form)
     with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
         facts = gather(profile, args.talk.progress)
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> None:
             sink.send(_document(facts, limit))
         else:
             sink.send(chunks(form, _held_to(facts.planes, limit), name="planes", look=sink.look))
-    if selection.filtered(args) and not facts.summary["events"]:
-        for line in selection.explain_nothing(whole, args):
+    if opening.filtered(args) and not facts.summary["events"]:
+        for line in opening.explain_nothing(whole, args):
             args.talk.note(line)
     output.note_written(args)
 
@@ -87,6 +87,24 @@ def gather(profile: Profile, progress: Any = None) -> Facts:
         "devices": _devices(planes),
     }
     return Facts(summary, hosts, planes, import_log)
+
+
+_DESCRIPTIONS = {
+    "device_kind": "what the plane says its device is; null: nothing, or not a device",
+    "plane_count": "planes, as selected",
+    "event_count": "events, as selected",
+    "first_start_ps": "start of the first event; null: none has a start",
+    "last_end_ps": "end of the event that ends last; null: none has a start",
+}
+
+
+def _with_columns(table: pa.Table, **columns: pa.Array) -> pa.Table:
+    import pyarrow as pa
+
+    for name, values in columns.items():
+        metadata = {"description": _DESCRIPTIONS[name], **({"unit": "ps"} if name.endswith("_ps") else {})}
+        table = table.append_column(pa.field(name, values.type, metadata=metadata), values)
+    return table
 
 
 Span = tuple[int, int | None, int | None]
@@ -134,19 +152,12 @@ def _planes(planes: pa.Table, stats: pa.Table, spans: dict[int, Span]) -> pa.Tab
     counts, firsts, lasts = zip(*of_plane, strict=True) if of_plane else ((), (), ())
     types = planes.column("device_type").to_pylist()
     kind = [kinds.get(plane) if device else None for plane, device in zip(ids, types, strict=True)]
-    return pa.table(
-        {
-            "plane_id": planes.column("plane_id"),
-            "host": planes.column("host"),
-            "name": planes.column("name"),
-            "device_type": planes.column("device_type"),
-            "device_ordinal": planes.column("device_ordinal"),
-            "device_kind": pa.array(kind, pa.string()),
-            "line_count": planes.column("line_count"),
-            "event_count": pa.array(counts, pa.int64()),
-            "first_start_ps": pa.array(firsts, pa.int64()),
-            "last_end_ps": pa.array(lasts, pa.int64()),
-        }
+    return _with_columns(
+        planes.select(["plane_id", "host", "name", "device_type", "device_ordinal", "line_count"]),
+        device_kind=pa.array(kind, pa.string()),
+        event_count=pa.array(counts, pa.int64()),
+        first_start_ps=pa.array(firsts, pa.int64()),
+        last_end_ps=pa.array(lasts, pa.int64()),
     )
 
 
@@ -177,9 +188,7 @@ def _hosts(hosts: pa.Table, planes: pa.Table) -> pa.Table:
         added["event_count"].append(sum(row["event_count"] for row in own))
         added["first_start_ps"].append(_extreme_of(min, own, "first_start_ps"))
         added["last_end_ps"].append(_extreme_of(max, own, "last_end_ps"))
-    for name, values in added.items():
-        hosts = hosts.append_column(name, pa.array(values, pa.int64()))
-    return hosts
+    return _with_columns(hosts, **{name: pa.array(values, pa.int64()) for name, values in added.items()})
 
 
 def _extreme_of(pick: Any, rows: list[dict[str, Any]], column: str) -> int | None:

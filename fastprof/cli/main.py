@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = "" if talk.verbose else "; -v shows where"
         talk.error(f"internal error: {type(error).__name__}: {error}{hint}")
         code = INTERNAL
-    output.abandon_standard_output()
+    output.abandon(sys.stdout)
     return code
 
 
@@ -139,6 +139,11 @@ def entry() -> int:
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup asks to ignore it
             signal.signal(number, _terminate)
     code = main(sys.argv[1:])
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        output.abandon(sys.stderr)  # nobody listened, which is no fault of the result
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said: a late Ctrl-C has no traceback to show
     return code
 

@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from fastprof.errors import OutputError, UsageError
 from fastprof.render.look import WIDTH, Look
@@ -74,10 +74,10 @@ def flush_standard_output() -> None:
             sys.stdout.flush()
 
 
-def abandon_standard_output() -> None:
-    """Send whatever is still buffered nowhere, so that the interpreter's own flush at exit stays silent."""
+def abandon(stream: TextIO | None) -> None:
+    """Send what the stream still buffers nowhere: the interpreter's own flush at exit stays silent."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        descriptor = sys.stdout.fileno()
+        descriptor = cast(TextIO, stream).fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, descriptor)
         os.close(nowhere)

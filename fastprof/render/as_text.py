@@ -7,7 +7,7 @@ raw. Nulls are blank. Numbers lean right, texts left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,9 +37,8 @@ def lines(data: Data, look: Look) -> Iterator[str]:
     schema, batches = blocks(data, _LAYOUT_ROWS)
     first = next(batches, None)
     rows = [] if first is None else _rows(first)
-    columns = [
-        _column(field, [row[position] for row in rows], look) for position, field in enumerate(schema)
-    ]
+    times = _times(schema, rows)
+    columns = [_column(field, times, look) for field in schema]
     cells = [_cells(columns, row) for row in rows]
     _settle_widths(columns, cells, look)
     yield look.strong(_line(columns, [column.title for column in columns], look))
@@ -69,9 +68,24 @@ def _cells(columns: Sequence[_Column], row: Sequence[Any]) -> list[str]:
     ]
 
 
-def _column(field: pa.Field, values: list[Any], look: Look) -> _Column:
-    """How a column is written, by its type, its unit and, for times, its first values."""
-    present = [value for value in values if value is not None]
+_TIME_SCALES = {"_ps": 1, "_ns": 1000}
+
+
+def _times(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quantities.Quantity]:
+    """How each column of times is written: all in one unit where one suits them all, else each for itself."""
+    values: dict[str, list[int]] = {}
+    for position, field in enumerate(schema):
+        scale = _TIME_SCALES.get(field.name[-3:])
+        if scale and pa.types.is_integer(field.type) and not field.name.endswith("_unix_ns"):
+            values[field.name] = [row[position] * scale for row in rows if row[position] is not None]
+    together = quantities.time_column([value for column in values.values() for value in column])
+    return {
+        name: together if together.unit else quantities.time_column(column) for name, column in values.items()
+    }
+
+
+def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Look) -> _Column:
+    """How a column is written, by its type, its name and, for times, its first values."""
     name = printable(field.name)
     if not pa.types.is_integer(field.type):
         if pa.types.is_floating(field.type):
@@ -79,12 +93,11 @@ def _column(field: pa.Field, values: list[Any], look: Look) -> _Column:
         return _Column(name, _text, False)
     if name.endswith("_unix_ns"):
         return _Column(f"{name.removesuffix('_unix_ns')} (UTC)", quantities.unix_text, True)
-    for suffix, scale in (("_ps", 1), ("_ns", 1000)):
-        if name.endswith(suffix):
-            quantity = quantities.time_column(present, scale)
-            unit = quantity.unit if look.unicode else quantity.unit.replace("µ", "u")
-            title = name.removesuffix(suffix) + (f" ({unit})" if unit else "")
-            return _Column(title, _plain(quantity.text, look), True)
+    if field.name in times:
+        quantity, scale = times[field.name], _TIME_SCALES[field.name[-3:]]
+        unit = quantity.unit if look.unicode else quantity.unit.replace("µ", "u")
+        title = name[:-3] + (f" ({unit})" if unit else "")
+        return _Column(title, _time_text(quantity, scale, look), True)
     if name.endswith("_bytes"):
         return _Column(name.removesuffix("_bytes"), quantities.size_text, True)
     if name == "id" or name.endswith(("_id", "ordinal")):
@@ -92,11 +105,11 @@ def _column(field: pa.Field, values: list[Any], look: Look) -> _Column:
     return _Column(name, quantities.count_text, True)
 
 
-def _plain(text: Callable[[int], str], look: Look) -> Callable[[int], str]:
-    """The same text with ``us`` for ``µs`` where the encoding lacks the sign."""
+def _time_text(quantity: quantities.Quantity, scale: int, look: Look) -> Callable[[int], str]:
+    """How a time is written, ``us`` for ``µs`` where the encoding lacks the sign."""
     if look.unicode:
-        return text
-    return lambda value: text(value).replace("µ", "u")
+        return lambda value: quantity.text(value * scale)
+    return lambda value: quantity.text(value * scale).replace("µ", "u")
 
 
 def _text(value: Any) -> str:
@@ -120,6 +133,9 @@ def _settle_widths(columns: Sequence[_Column], rows: Sequence[Sequence[str]], lo
     limit = _common_limit([column.cells for column in texts], room)
     for column in texts:
         column.cells = min(column.cells, max(limit, _NARROWEST))
+    if texts and texts[-1] is columns[-1]:  # nothing stands to its right: rows to come may need the rest
+        others = sum(column.cells for column in columns[:-1])
+        texts[-1].cells = max(texts[-1].cells, look.width - len(_GAP) * (len(columns) - 1) - others)
 
 
 def _common_limit(sizes: Sequence[int], room: int) -> int:

@@ -18,7 +18,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """How a column of numbers is written: what to put behind its title, and each value."""
+    """How a column of times is written: the unit that its title bears, or none, and each time."""
 
     unit: str
     text: Callable[[int], str]
@@ -48,26 +48,25 @@ def unix_text(nanoseconds: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{rest:09d}"
 
 
-def time_column(values: Sequence[int], scale: int = 1) -> Quantity:
-    """Times of a column, ``scale`` picoseconds each, in one unit where three decimals show them all.
+def time_column(picoseconds: Sequence[int]) -> Quantity:
+    """How to write these times: in one unit where three decimals show them all, else each in its own.
 
     The unit is the largest in which the least time still shows two digits, unless the greatest would
     then take more than six before its point: times as far apart as that have a unit each.
     """
-    sizes = [abs(value) * scale for value in values if value]
+    sizes = [abs(time) for time in picoseconds if time]
     if sizes:
         least, most = min(sizes), max(sizes)
         for name, unit in TIME_UNITS:
             if least * 100 >= unit and most < unit * _TOP and (most >= unit or unit == 1):
-                return _in_one_unit(name, unit, scale)
-    return Quantity("", lambda value: time_text(value * scale))
+                return _in_one_unit(name, unit)
+    return Quantity("", time_text)
 
 
-def _in_one_unit(name: str, unit: int, scale: int) -> Quantity:
+def _in_one_unit(name: str, unit: int) -> Quantity:
     """Numbers without their unit, which the title bears; with one of its own where that shows nothing."""
 
-    def text(value: int) -> str:
-        picoseconds = value * scale
+    def text(picoseconds: int) -> str:
         if picoseconds and (abs(picoseconds) * 1000 < unit or abs(picoseconds) >= unit * _TOP * 1000):
             return time_text(picoseconds)
         return _decimal(picoseconds, unit, 0 if unit == 1 else 3)

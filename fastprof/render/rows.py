@@ -9,7 +9,7 @@ import pyarrow as pa
 
 Data: TypeAlias = pa.Table | Iterable[pa.RecordBatch]
 
-BLOCK_ROWS = 16_384
+BLOCK_ROWS = 4_096
 """Rows turned into text at a time: names can be kilobytes long, and one text must stay small in memory."""
 
 

@@ -39,6 +39,16 @@ EVENTS = [
 STATS = {"flops": {0: 10, 2: 20}, "shape": {0: "f32[2]", 6: "f32[3]"}}
 SELF_PS = {4: 1_000}
 
+_HOST_KEYS = ("host", "path", "size_bytes", "start_unix_ns", "stop_unix_ns")
+_PLANE_KEYS = (
+    "plane_id", "host", "xplane_id", "name", "device_type", "device_ordinal", "line_count", "event_count",
+)
+_LINE_KEYS = ("line_id", "plane_id", "xline_id", "name")
+_EVENT_KEYS = (
+    "event_id", "host", "plane_id", "line_id", "metadata_id",
+    "name", "start_ps", "duration_ps", "num_occurrences",
+)
+
 
 def _rows(table: str, rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema.TABLES[table].arrow())
@@ -47,7 +57,7 @@ def _rows(table: str, rows: list[dict[str, Any]]) -> pa.Table:
 class StandIn:
     """Immutable, as a profile is; ``select`` gives another."""
 
-    def __init__(self, kind: str = "usual", events: list[Any] | None = None, planes: list[Any] | None = None) -> None:
+    def __init__(self, kind: str = "usual", events: Any = None, planes: Any = None) -> None:
         self.kind = kind
         self._events = ([] if kind == "empty" else EVENTS) if events is None else events
         self._planes = PLANES if planes is None else planes
@@ -73,7 +83,8 @@ class StandIn:
             return patterns is None or any(re.search(pattern, text) for pattern in patterns)
 
         first, last = time_ps or (None, None)
-        kept_planes = [row for row in self._planes if (not hosts or row[1] in hosts) and found(planes, row[3])]
+        of_hosts = [row for row in self._planes if not hosts or row[1] in hosts]
+        kept_planes = [row for row in of_hosts if found(planes, row[3])]
         ids = {row[0] for row in kept_planes}
         events = [
             row
@@ -87,9 +98,13 @@ class StandIn:
         ]
         return StandIn(self.kind, events, kept_planes)
 
-    def scan(self, columns: Any = None, stats: Any = (), batch_rows: int = 3) -> Iterator[pa.RecordBatch]:
+    def scan(
+        self, columns: Any = None, stats: Any = (), batch_rows: int = 1 << 16
+    ) -> Iterator[pa.RecordBatch]:
         table = self._event_table(columns or schema.TABLES["events"].names(), stats)
-        yield table.slice(0, 0).combine_chunks().to_batches()[0] if table.num_rows == 0 else table.to_batches()[0]
+        if table.num_rows == 0:
+            yield pa.RecordBatch.from_pylist([], schema=table.schema)
+        yield from table.to_batches(max_chunksize=batch_rows)
         if self.kind == "long":
             for _ in range(2_000):
                 yield from table.to_batches()
@@ -114,18 +129,17 @@ class StandIn:
         rows.sort(key=lambda row: (-row[3], row[0]))
         columns = ("name", "count", "total_ps", "self_ps", "mean_ps", "min_ps", "max_ps")
         types = (schema.TEXT, *[pa.int64()] * 6)
-        return pa.table(
-            [pa.array([row[at] for row in rows]).cast(kind) if rows else pa.array([], kind) for at, kind in enumerate(types)],
-            schema=pa.schema(list(zip(columns, types, strict=True))),
-        )
+        values = [[row[at] for row in rows] for at in range(len(columns))]
+        arrays = [pa.array(column, kind) for column, kind in zip(values, types, strict=True)]
+        return pa.table(arrays, names=list(columns))
 
     def _event_table(self, columns: list[str], stats: Any) -> pa.Table:
         planes = {row[0]: row[3] for row in PLANES}
         rows = [
             {
-                "event_id": row[0], "host": row[1], "plane_id": row[2], "line_id": row[3], "metadata_id": row[4],
-                "name": row[5], "start_ps": row[6], "duration_ps": row[7], "num_occurrences": row[8],
-                "plane": planes[row[2]], "line": LINES[row[3]][3],
+                **dict(zip(_EVENT_KEYS, row, strict=True)),
+                "plane": planes[row[2]],
+                "line": LINES[row[3]][3],
             }
             for row in self._events
         ]
@@ -136,26 +150,28 @@ class StandIn:
         return table.combine_chunks()
 
     def _table(self, name: str) -> pa.Table:
+        rows: list[dict[str, Any]]
         if name == "hosts":
-            keys = ("host", "path", "size_bytes", "start_unix_ns", "stop_unix_ns")
             hosts = {row[1] for row in self._planes}
-            rows = [
-                {**dict(zip(keys, row, strict=True)), "hostnames": [row[0]], "errors": [], "task_environment": [],
-                 "warnings": ["dropped\n12 events"] if row[0] == "beta" else []}
-                for row in HOSTS if row[0] in hosts
-            ]
+            rows = [dict(zip(_HOST_KEYS, row, strict=True)) for row in HOSTS if row[0] in hosts]
+            for row in rows:
+                row |= {"hostnames": [row["host"]], "errors": [], "warnings": [], "task_environment": []}
+                if row["host"] == "beta":
+                    row["warnings"] = ["dropped\n12 events"]
         elif name == "planes":
-            keys = ("plane_id", "host", "xplane_id", "name", "device_type", "device_ordinal", "line_count", "event_count")
-            rows = [dict(zip(keys, row, strict=True)) for row in self._planes]
+            rows = [dict(zip(_PLANE_KEYS, row, strict=True)) for row in self._planes]
         elif name == "lines":
-            rows = [
-                {"line_id": row[0], "plane_id": row[1], "xline_id": row[2], "name": row[3], "timestamp_ns": 0, "event_count": 1}
-                for row in LINES
-            ]
+            rows = [dict(zip(_LINE_KEYS, row, strict=True)) for row in LINES]
+            for row in rows:
+                row |= {"timestamp_ns": 0, "event_count": 1}
         elif name == "plane_stats":
             rows = [{"plane_id": 0, "stat_id": 1, "stat": "device_vendor", "kind": "str", "str_value": "AMD"}]
         elif name == "event_metadata":
-            rows = [{"plane_id": 0, "metadata_id": n, "name": e[5], "child_ids": []} for n, e in enumerate(EVENTS)]
+            names = [event[5] for event in EVENTS]
+            rows = [
+                {"plane_id": 0, "metadata_id": number, "name": name, "child_ids": []}
+                for number, name in enumerate(names)
+            ]
         elif name == "stat_metadata":
             rows = [{"plane_id": 0, "stat_id": n, "name": stat} for n, stat in enumerate(STATS)]
         elif name == "import_log" and self.kind == "salvaged":
@@ -176,10 +192,12 @@ class _Tables:
         return self._profile._table(name)
 
 
-def load(path: Any, *, run: str | None = None, on_error: str = "raise", threads: int | None = None) -> StandIn:
+def load(
+    path: Any, *, run: str | None = None, on_error: str = "raise", threads: int | None = None
+) -> StandIn:
     calls.append({"path": path, "run": run, "on_error": on_error, "threads": threads})
     kind = "usual" if isinstance(path, list) or hasattr(path, "read") else str(path)
-    if kind == "absent":
+    if kind.startswith("absent"):
         raise errors.NotFoundError("no such file or directory", path=kind)
     if kind == "unreadable":
         raise errors.UnreadableError("permission denied", path=kind)

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 from fastprof.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
+    from fastprof.cli.talk import Talk
     from fastprof.facade import Profile
 
+_LOSSES = ("error", "data_loss")
+_CHOICES = ("newest_run", "runs_below")
+_MOST_TOLD = 5
+
 _NEAREST = 5
+_ALIKE = 0.6
 _LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: likeness costs their square
 _NAMES_LOOKED_AT = 100_000  # for a suggestion; a capture may hold millions of names
 
@@ -69,22 +75,42 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]
         yield "no event matches all the filters" if filtered(args) else "the session holds no events"
 
 
+def tell_log(profile: Profile, talk: Talk) -> None:
+    """Say what was lost while reading, and which run was read; with ``-v``, all that was met."""
+    rows = profile.import_log.to_pylist()
+    if not talk.verbose:
+        rows = [row for row in rows if row["severity"] in _LOSSES or row["code"] in _CHOICES]
+    for row in rows[:_MOST_TOLD]:
+        times = f" ({row['count']:,} times)" if row["count"] > 1 else ""
+        at = "" if row["first_offset"] is None else f" (at byte {row['first_offset']:,})"
+        path = "" if row["path"] is None else f"{row['path']}: "
+        lead = f"{row['severity'].replace('_', ' ')}: " if row["severity"] in _LOSSES else ""
+        talk.note(f"{lead}{path}{row['example']}{at}{times}")
+    if len(rows) > _MOST_TOLD:
+        talk.note(f"{len(rows) - _MOST_TOLD:,} more remarks; 'fastprof info' shows them")
+
+
 def nearest(asked: Iterable[str], names: list[str]) -> str:
     """The names most like those asked for, for people: ``nearest: a, b (of 12)``."""
     if not names:
         return "there are none at all"
-    import difflib
-
     short = [name for name in names if len(name) <= _LIKENABLE][:_LIKENED]
-    found: list[str] = []
-    for text in asked:
-        found += difflib.get_close_matches(text, short, _NEAREST, 0.5)
-    holding = [name for text in asked for name in names if text.casefold() in name.casefold()]
-    close = list(dict.fromkeys(found + holding))[:_NEAREST]
+    likeness = {name: max(_likeness(text, name) for text in asked) for name in short}
+    close = [name for name in sorted(short, key=lambda name: -likeness[name]) if likeness[name] >= _ALIKE]
     if close:
+        close = close[:_NEAREST]
         return f"nearest: {', '.join(close)} (of {len(names):,})"
     more = f" and {len(names) - _NEAREST:,} more" if len(names) > _NEAREST else ""
     return f"there is: {', '.join(names[:_NEAREST])}{more}"
+
+
+def _likeness(asked: str, name: str) -> float:
+    """The share of ``asked`` that ``name`` holds in pieces of two characters or more."""
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(None, asked.casefold(), name.casefold(), autojunk=False)
+    held = sum(block.size for block in matcher.get_matching_blocks() if block.size > 1)
+    return held / max(1, len(asked)) + matcher.ratio() / 100
 
 
 def _names(table: Any) -> list[str]:

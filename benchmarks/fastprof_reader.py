@@ -1,0 +1,95 @@
+"""One job of fastprof, repeated in this process; reports the seconds of each repetition, less the warm-up.
+
+Usage: fastprof_reader.py CAPTURE JOB [--threads N] [--warm-up N] [--repeat N]. Each repetition loads the
+capture afresh; importing is not counted. Facts are row counts of the last repetition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import fastprof
+
+Facts = dict[str, int]
+Work = Callable[["fastprof.Profile"], tuple[Facts, object]]
+"""Does the job; returns counts, and what it made, so that freeing it is not counted."""
+
+NAME_AND_TIMES = ["name", "start_ps", "duration_ps"]
+
+
+def names(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Name, start and duration of every event."""
+    table = profile.event_table(columns=NAME_AND_TIMES)
+    return {"events": table.num_rows}, table
+
+
+def everything(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Every event with all its columns, and every stat, typed."""
+    tables = profile.read("events", "event_stats")
+    return {"events": tables["events"].num_rows, "stats": tables["event_stats"].num_rows}, tables
+
+
+def all_tables(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """All tables read from the capture, held together."""
+    tables = profile.read(*(name for name in profile.tables if name != "nesting"))
+    return {"events": tables["events"].num_rows, "stats": tables["event_stats"].num_rows}, tables
+
+
+def nesting(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Depth, parent and self time of every event."""
+    table = profile.nesting
+    return {"events": table.num_rows}, table
+
+
+def summary(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Events by name: count, total, self, mean, least, most."""
+    table = profile.event_summary()
+    return {"names": table.num_rows}, table
+
+
+def typed_columns(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Name, times, and two stats as typed columns beside them."""
+    table = profile.event_table(columns=NAME_AND_TIMES, stats=["id", "_c"])
+    return {"events": table.num_rows}, table
+
+
+def scan(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Name, start and duration in batches, none of them kept."""
+    return {"events": sum(batch.num_rows for batch in profile.scan(columns=NAME_AND_TIMES))}, None
+
+
+JOBS: dict[str, Work] = {
+    "names": names,
+    "everything": everything,
+    "all-tables": all_tables,
+    "nesting": nesting,
+    "summary": summary,
+    "typed-columns": typed_columns,
+    "scan": scan,
+}
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("capture")
+    parser.add_argument("job", choices=JOBS)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--warm-up", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=3)
+    args = parser.parse_args(argv)
+    work, facts, seconds = JOBS[args.job], {}, []
+    for _ in range(args.warm_up + args.repeat):
+        began = time.perf_counter()
+        facts, made = work(fastprof.load(args.capture, threads=args.threads))
+        seconds.append(time.perf_counter() - began)
+        del made
+    print(json.dumps({"seconds": seconds[args.warm_up :], "facts": facts}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

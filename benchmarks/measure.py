@@ -1,0 +1,99 @@
+"""Runs jobs as processes of their own, one after another in turn, and notes time and peak memory.
+
+This process stays small and imports nothing large: a child's peak memory cannot be read below that of
+the process it was forked from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command. One that ``reports`` times itself, and prints seconds and facts as JSON on its last line.
+
+    It takes part in every ``every``-th round only, where it is slow.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    reports: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    every: int = 1
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All runs of a job: seconds of each repetition, peak resident bytes of each process, what it said."""
+
+    name: str
+    seconds: list[float] = field(default_factory=list)
+    peaks: list[int] = field(default_factory=list)
+    facts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def peak(self) -> int:
+        return max(self.peaks)
+
+    def __str__(self) -> str:
+        spread = f"{min(self.seconds):.3f} to {max(self.seconds):.3f} s over {len(self.seconds)}"
+        facts = "".join(f", {key} {value}" for key, value in self.facts.items())
+        return f"{self.name:24} {self.median:9.3f} s ({spread}), {self.peak / MIB:7.0f} MiB{facts}"
+
+
+class JobFailedError(Exception):
+    """A job ended with an error; says which and what it printed last."""
+
+
+def run(job: Job, outcome: Outcome) -> None:
+    """Runs a job once and adds to its outcome."""
+    environment = {**os.environ, **job.environment}
+    stdout = subprocess.PIPE if job.reports else subprocess.DEVNULL
+    began = time.perf_counter()
+    with subprocess.Popen(job.command, stdout=stdout, stderr=subprocess.PIPE, env=environment) as child:
+        said = child.stdout.read() if child.stdout else b""
+        complained = child.stderr.read() if child.stderr else b""
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.perf_counter() - began
+    if child.returncode != 0:
+        lines = complained.decode(errors="replace").strip().splitlines()
+        raise JobFailedError(f"{job.name} ended with {child.returncode}: {' '.join(lines[-3:])}")
+    outcome.peaks.append(usage.ru_maxrss * 1024)
+    if job.reports:
+        report = json.loads(said.splitlines()[-1])
+        outcome.seconds += report["seconds"]
+        outcome.facts = report.get("facts", {})
+    else:
+        outcome.seconds.append(wall)
+
+
+def interleave(jobs: Sequence[Job], rounds: int, *, quiet: bool = False) -> dict[str, Outcome]:
+    """Runs the jobs in turn, ``rounds`` times over, so that a noisy moment hits all of them."""
+    outcomes = {job.name: Outcome(job.name) for job in jobs}
+    for number in range(rounds):
+        for job in jobs:
+            if number % job.every == 0:
+                run(job, outcomes[job.name])
+    if not quiet:
+        report(outcomes.values())
+    return outcomes
+
+
+def report(outcomes: Iterable[Outcome]) -> None:
+    for outcome in outcomes:
+        print(outcome, file=sys.stderr, flush=True)

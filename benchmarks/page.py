@@ -1,0 +1,66 @@
+"""The results page: machine, date, versions, and the sections as tables."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+import rivals
+from section import Section
+
+INTRODUCTION = """\
+Written by `make bench`. Timings on shared machines vary: look at the ratios, whose two sides ran in turn
+within the same minutes, and take differences below a tenth as none. Captures are generated from a seed by
+`benchmarks/make_traces.py`, with the mix of events and stats of real ones, and read from the page cache.
+Every count of events, stats and rows is checked while measuring. Seconds are medians.
+"""
+
+OURS = ("fastprof-arrow", "pyarrow", "numpy", "duckdb", "pytest-benchmark")
+
+
+def render(sections: Sequence[Section]) -> str:
+    """The page as Markdown."""
+    parts = ["# Benchmarks\n", INTRODUCTION, _table(("machine", "measured on"), _machine())]
+    for section in sections:
+        parts.append(f"## {section.title}\n\n{section.prose}\n")
+        parts.append(_table(section.header, section.rows))
+        parts += [f"{remark}\n" for remark in section.remarks]
+    return "\n".join(parts)
+
+
+def _machine() -> list[tuple[str, str]]:
+    ours = ", ".join(f"{name} {_version(name)}" for name in OURS)
+    return [
+        ("date", datetime.datetime.now(datetime.UTC).date().isoformat()),
+        ("processor", f"{_processor()}, {os.cpu_count()} cores"),
+        ("memory", f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / (1 << 30):.0f} GiB"),
+        ("system", f"{platform.system()} {platform.machine()}, Python {sys.version.split()[0]}"),
+        ("versions", ours),
+        ("rivals", ", ".join(rival.title for rival in rivals.ALL)),
+    ]
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"

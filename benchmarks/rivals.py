@@ -1,0 +1,117 @@
+"""The rivals: which version, how each is installed, and the command that does a job with it.
+
+Each rival has a virtual environment of its own under ``.rivals``, built here with pip. Nothing of a
+rival is imported into this process.
+
+    python benchmarks/rivals.py            builds all of them, and says what is where
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from measure import Job
+
+HERE = Path(__file__).resolve().parent
+ENVIRONMENTS = HERE / ".rivals"
+
+XPROF_RS_EVENTS = 5_000_001
+"""Events after which ``aggregate_xplane_events`` stops counting, though it has read the whole file."""
+
+
+class RivalMissingError(Exception):
+    """A rival could not be installed; says what pip said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A program or library to compare with: what pip installs, and what people call it."""
+
+    key: str
+    title: str
+    packages: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        return ENVIRONMENTS / self.key
+
+    def program(self, name: str) -> str:
+        """A program of the environment, which is built first if it is missing or of other versions."""
+        self.build()
+        return str(self.folder / "bin" / name)
+
+    def build(self) -> None:
+        stamp = self.folder / "packages.txt"
+        wanted = "\n".join(self.packages)
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        print(f"installing {self.title}", file=sys.stderr, flush=True)
+        venv.create(self.folder, clear=True, with_pip=True)
+        pip = [str(self.folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *self.packages]
+        done = subprocess.run(
+            [*pip, "--disable-pip-version-check"], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise RivalMissingError(f"{self.title} could not be installed: {done.stderr.strip()}")
+        stamp.write_text(wanted)
+
+
+XPROF_RS = Rival("xprof-rs", "xprof-rs 0.1.3", ("xprof-rs==0.1.3",))
+XPROF = Rival("xprof", "XProf 2.24.2", ("xprof==2.24.2",))
+JAX = Rival("jax", "JAX 0.10.2", ("jax==0.10.2", "jaxlib==0.10.2"))
+PROTOBUF = Rival("protobuf", "protobuf 7.36.2", ("protobuf==7.36.2",))
+ALL = (XPROF_RS, XPROF, JAX, PROTOBUF)
+
+
+def aggregate(capture: Path) -> Job:
+    """xprof-rs groups all events by name: count, total, mean, least, most; it reads no stat."""
+    return Job("xprof-rs", (XPROF_RS.program("xprof-rs"), "aggregate_xplane_events", str(capture)))
+
+
+def profile_data(capture: Path, *, stats: bool) -> Job:
+    """JAX reads a capture and walks every event in Python: name, start, duration and, if asked, stats."""
+    what = "stats" if stats else "names"
+    command = (
+        JAX.program("python"),
+        str(HERE / "jax_reader.py"),
+        str(capture),
+        "stats" if stats else "names",
+    )
+    return Job(f"jax-{what}", command, reports=True)
+
+
+def protobuf(capture: Path) -> Job:
+    """The protobuf runtime parses a capture; Python walks every event and every stat of it."""
+    command = (PROTOBUF.program("python"), str(HERE / "protobuf_reader.py"), str(capture))
+    return Job("protobuf", command, reports=True)
+
+
+def create_events_db(capture: Path, scratch: Path) -> Job:
+    """XProf writes the events of a capture to Parquet, its stats as one text a row."""
+    command = (XPROF.program("xprof"), "create_events_db", str(capture), "--bypass_cache")
+    return Job("create_events_db", command, environment={"TMPDIR": str(scratch)})
+
+
+MAKERS: dict[str, Callable[[Path], Job]] = {
+    "xprof-rs": aggregate,
+    "jax-names": lambda capture: profile_data(capture, stats=False),
+    "jax-stats": lambda capture: profile_data(capture, stats=True),
+    "protobuf": protobuf,
+}
+"""Jobs that need nothing but a capture."""
+
+
+def main() -> int:
+    for rival in ALL:
+        rival.build()
+        print(f"{rival.title:20} {rival.folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""One capture, opened: its planes, its name tables, and where its lines lie. No event is read here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof._native.xspace import Memory, Scanner, XSpace
+from fastprof.errors import CaptureError
+from fastprof.import_log import ImportLog
+from fastprof.names import Int32s, TextTable
+from fastprof.session import CaptureFile
+from fastprof.source import open_source
+
+Records = npt.NDArray[np.void]
+Int64s = npt.NDArray[np.int64]
+
+_LOOKS_LIKE = {
+    b"{": "JSON text; traces in JSON are not XSpace captures",
+    b"[": "JSON text; traces in JSON are not XSpace captures",
+    b"PK\x03\x04": "a ZIP archive; unpack it first",
+    b"SQLite": "an SQLite data base",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"BZh": "bzip2 data; unpack it first",
+    b"\xfd7zXZ": "xz data; unpack it first",
+    b"<": "XML or HTML text",
+}
+
+
+class Capture:
+    """The XSpace of one host. Arrays are in the order of the file.
+
+    ``parts``    XPlanes as they stand in the file; ``plane_of_part`` numbers the planes they make up
+    ``pieces``   XLines as they stand in the file; their headers are filled in by the index
+    ``metas``    event metadata, ``stat_metas`` stat metadata of all parts
+    """
+
+    def __init__(self, file: CaptureFile, memory: Memory, log: ImportLog, salvage: bool = False) -> None:
+        self.path = file.path
+        self.memory = memory
+        self.log = log
+        self.salvage = salvage
+        self._head = b""
+        self._scanner = Scanner(memory, file.path, salvage)
+        try:
+            self.source = open_source(file.source, file.path, self._push, salvage)
+            self._scanner.finish()
+            self.xspace = XSpace(self._scanner, self.source.data, salvage)
+        except CaptureError as error:
+            raise self._explained(error) from None
+        self._read_structure()
+        self.host = file.host or self._recorded_host()
+        if self.source.damage:
+            log.add("data_loss", "damaged_stream", self.source.damage, self.path, offset=self.source.size)
+        log.add_faults(self._scanner.faults() + self.xspace.faults(), self.path)
+        del self._scanner
+
+    def _push(self, chunk: Any) -> None:
+        if len(self._head) < 64:
+            self._head += bytes(memoryview(chunk)[: 64 - len(self._head)])
+        self._scanner.push(chunk)
+
+    def _explained(self, error: CaptureError) -> CaptureError:
+        head = self._head.lstrip()
+        guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
+        if guess is None and len(head) > 8 and head.isascii() and head.decode().isprintable():
+            guess = "plain text"
+        hint = f"; the file looks like {guess}" if guess else ""
+        return CaptureError(error.message + hint, path=error.path, offset=error.offset)
+
+    def _read_structure(self) -> None:
+        self.parts = np.frombuffer(self._scanner.parts(), records.PART)
+        spans = [np.frombuffer(self._scanner.spans(kind), records.SPAN) for kind in range(7)]
+        if not len(self.parts) and not any(len(s) for s in spans):
+            if not self.salvage:
+                raise self._explained(CaptureError("the file holds no field of an XSpace", path=self.path, offset=0))
+            self.log.add("data_loss", "no_planes", "the file holds no field of an XSpace", self.path, offset=0)
+        self.plane_stat_spans = spans[records.PLANE_STATS]
+        self.errors = self.texts(spans[records.ERRORS], b"XSpace.errors")
+        self.warnings = self.texts(spans[records.WARNINGS], b"XSpace.warnings")
+        self.hostnames = self.texts(spans[records.HOSTNAMES], b"XSpace.hostnames")
+        self.pieces = np.zeros(len(spans[records.LINES]), records.PIECE)
+        for name in ("offset", "length", "part"):
+            self.pieces[name] = spans[records.LINES][name]
+        self.metas = np.frombuffer(self.xspace.event_metas(), records.EVENT_META)
+        self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
+        self._number_planes()
+
+    def _recorded_host(self) -> str:
+        return self.hostnames[0] if self.hostnames and self.hostnames[0] else "unknown"
+
+    # ---- texts
+
+    def intern(self, offsets: Any, lengths: Any, what: bytes, table: TextTable) -> Int32s:
+        """Numbers in the table of the texts at these places; -1 where the length is NO_TEXT."""
+        at, sizes = np.ascontiguousarray(offsets, np.uint64), np.ascontiguousarray(lengths, np.uint64)
+        numbers, faults = self.xspace.intern(at, sizes, what, table.pool)
+        self.log.add_faults(faults, self.path)
+        return np.frombuffer(numbers, np.int32)
+
+    def texts(self, rows: Records, what: bytes, prefix: str = "") -> list[str]:
+        """The texts at the places that records give as ``PREFIXoffset`` and ``PREFIXlength``."""
+        if not len(rows):
+            return []
+        table = TextTable(self.memory)
+        numbers = self.intern(rows[prefix + "offset"], rows[prefix + "length"], what, table)
+        distinct: list[str] = table.array().to_pylist()
+        return [distinct[number] for number in numbers]
+
+    # ---- planes
+
+    def _number_planes(self) -> None:
+        """Parts of equal name and id are one plane; planes are numbered in the order of their first part."""
+        self.part_names = self.texts(self.parts, b"XPlane.name", "name_")
+        numbers: dict[tuple[str, int], int] = {}
+        keys = zip(self.part_names, self.parts["id"].tolist(), strict=True)
+        self.plane_of_part = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+        self.plane_keys = list(numbers)
+        self.meta_ids: Int64s | None = None
+        if len(numbers) < len(self.parts):
+            merged = len(self.parts) - len(numbers)
+            self.log.add("notice", "merged_planes", "planes of equal name and id are read as one", self.path, merged)
+            self._renumber_metadata()
+
+    def _renumber_metadata(self) -> None:
+        """Event metadata ids of merged planes: the first part's stay; of a later one, an id that stands for another
+        name already becomes the id of that name, or a new one."""
+        names = self.texts(self.metas, b"XEventMetadata.name", "name_")
+        ids = self.metas["id"].copy()
+        planes = self.plane_of_part[self.metas["part"]]
+        by_id: dict[int, dict[int, str]] = {}
+        by_name: dict[int, dict[str, int]] = {}
+        top: dict[int, int] = {}
+        for row, (plane, meta_id, name) in enumerate(zip(planes.tolist(), ids.tolist(), names, strict=True)):
+            known, named = by_id.setdefault(plane, {}), by_name.setdefault(plane, {})
+            if known.get(meta_id, name) != name:
+                meta_id = named[name] if name in named else min(top[plane] + 1, 2**63 - 1)
+                ids[row] = meta_id
+            known.setdefault(meta_id, name)
+            named.setdefault(name, meta_id)
+            top[plane] = max(top.get(plane, meta_id), meta_id)
+        if (ids != self.metas["id"]).any():
+            changed = int((ids != self.metas["id"]).sum())
+            self.log.add("notice", "renumbered_metadata", "event metadata of merged planes got new ids", self.path, changed)
+        self.meta_ids = ids
+
+    # ---- stats that a part uses and does not declare
+
+    def declare(self, unknown: Records) -> bool:
+        """Gives rows to stat ids without metadata; whether there were any."""
+        if not len(unknown):
+            return False
+        for part in np.unique(unknown["part"]).tolist():
+            ids = np.unique(unknown["id"][unknown["part"] == part])
+            example = f"stats of plane {self.part_names[part]!r} have no name, such as #{ids[0]}"
+            self.log.add("notice", "no_stat_name", example, self.path, len(ids))
+            self.xspace.declare_stats(part, np.ascontiguousarray(ids, np.int64))
+        self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
+        return True

@@ -1,0 +1,314 @@
+"""Events, their stats, and stats beside events: from blocks to Arrow arrays of their exact size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native import records
+from fastprof._native.kernels import bitmap_of_codes
+from fastprof._native.xspace import Filter, Sink
+from fastprof.blocks import Block, Wanted, blocks
+from fastprof.names import Int32s, TextTable, dictionary_array, narrow_indices, texts_of
+from fastprof.schema import KINDS, TABLES
+from fastprof.session_names import SessionNames
+from fastprof.structure import Structure, label
+from fastprof.wide import WideColumn
+
+EVENT_COLUMNS = tuple(TABLES["events"].names())
+STAT_COLUMNS = tuple(TABLES["event_stats"].names())
+_PLAIN = {
+    "event_id": np.int64, "plane_id": np.int32, "line_id": np.int32, "metadata_id": np.int64,
+    "start_ps": np.int64, "duration_ps": np.int64, "num_occurrences": np.int64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be decoded: columns of events, columns of event_stats, and stats beside events by name."""
+
+    events: tuple[str, ...] = ()
+    stats: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        return records.STATS if self.stats or self.wide else records.EVENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Arrays by column name; ``rows`` and ``stat_rows`` say how long they are."""
+
+    rows: int
+    stat_rows: int
+    events: dict[str, pa.Array]
+    stats: dict[str, pa.Array]
+    wide: dict[str, pa.Array]
+
+
+class Decoder:
+    """Decodes one selection of a session, whole or block by block."""
+
+    def __init__(self, structure: Structure, names: SessionNames, wanted: Wanted, request: Request) -> None:
+        self.structure = structure
+        self.names = names
+        self.request = request
+        structure.ensure(request.depth, wanted.pieces())
+        self._filters = self._event_filters(wanted)
+        self._wanted = wanted
+        self._number_dictionaries()
+        self.may_lack_start = any(structure.may_lack_start(part) for part in structure.captures)
+        if request.stats or request.wide:
+            self.stat_names, self._stat_index = names.used_stats(structure.captures)
+        self._wide = [WideColumn(name, structure, names) for name in request.wide]
+
+    def _event_filters(self, wanted: Wanted) -> list[Filter | None]:
+        filters: list[Filter | None] = []
+        texts = self.names.event_names.to_pylist() if wanted.selection.names else []
+        for number, numbers in enumerate(self.names.meta_names):
+            metas = [texts[i] for i in numbers.tolist()] if texts else None
+            filters.append(wanted.filter(number, metas))
+        return filters
+
+    def _number_dictionaries(self) -> None:
+        """Gives the pieces their indices in the dictionaries of hosts, planes and lines."""
+        captures = self.structure.captures
+        memory = captures[0].capture.memory
+        hosts, planes, lines = TextTable(memory), TextTable(memory), TextTable(memory)
+        labels = label(self.structure.line_names, self.structure.line_display_names)
+        line_index = np.array([lines.add(text) for text in labels], np.int32)
+        for part in captures:
+            part.pieces["host"] = hosts.add(part.capture.host)
+            plane_index = np.array([planes.add(name) for name, _ in part.capture.plane_keys], np.int32)
+            if len(part.pieces):
+                part.pieces["plane"] = plane_index[part.pieces["plane_id"] - part.plane_base]
+                part.pieces["line"] = line_index[part.pieces["line_id"]]
+        self.dictionaries = {
+            "host": hosts.array(), "plane": planes.array(), "line": lines.array(), "name": self.names.event_names,
+        }  # fmt: skip
+
+    # ---- blocks
+
+    def blocks(self) -> Any:
+        """The blocks of the selection, lazily."""
+        return blocks(self._wanted, self._filters, bool(self.request.stats))
+
+    def decode(self, share: Sequence[Block], stage: str = "decoding") -> Decoded:
+        """The rows of the blocks, filled side by side."""
+        return _Filling(self, share).run(stage)
+
+
+class _Filling:
+    """The columns of some blocks while they are being filled."""
+
+    def __init__(self, decoder: Decoder, share: Sequence[Block]) -> None:
+        self.decoder = decoder
+        self.share = share
+        request = decoder.request
+        self.rows = sum(block.rows for block in share)
+        self.stat_rows = sum(block.stats for block in share) if request.stats else 0
+        self.own_texts = any(block.own_texts for block in share)
+        self.text_base = len(decoder.names.stats)
+        self.columns: dict[str, npt.NDArray[Any]] = {}
+        for name in request.events:
+            if name in _PLAIN:
+                self.columns[name] = np.zeros(self.rows, _PLAIN[name])
+            else:
+                self.columns[name] = narrow_indices(len(decoder.dictionaries[name]), self.rows)
+        if decoder.may_lack_start and {"start_ps", "num_occurrences"} & set(request.events):
+            self.columns["present"] = np.zeros(self.rows, np.uint8)
+        self._add_stat_columns(request.stats)
+        self.wide = [(np.zeros(self.rows, np.uint8), np.zeros(self.rows, np.int64)) for _ in request.wide]
+
+    def _add_stat_columns(self, wanted: Sequence[str]) -> None:
+        count = self.stat_rows
+        if not wanted:
+            return
+        self.columns["kind"] = np.zeros(count, np.uint8)
+        if "event_id" in wanted:
+            self.columns["stat_event_id"] = np.zeros(count, np.int64)
+        if "stat" in wanted:
+            self.columns["stat"] = narrow_indices(len(self.decoder.stat_names), count)
+        if "int_value" in wanted:
+            self.columns["int_value"] = np.zeros(count, np.int64)
+        if "double_value" in wanted:
+            self.columns["double_value"] = np.zeros(count, np.float64)
+        if "str_value" in wanted:
+            size = 2**31 - 1 if self.own_texts else self.text_base
+            self.columns["text"] = narrow_indices(size, count)
+
+    def run(self, stage: str) -> Decoded:
+        tasks, row, stat_row = [], 0, 0
+        for block in self.share:
+            tasks.append(partial(self._fill, block, row, stat_row))
+            row += block.rows
+            stat_row += block.stats
+        sinks = self.decoder.structure.workers.run(stage, tasks)
+        self.texts = self._take_texts(sinks)
+        self.bytes_at = [np.frombuffer(sink.bytes_at(), records.BYTES_AT) for sink in sinks]
+        unnamed = sum(sink.unnamed for sink in sinks)
+        del sinks
+        request = self.decoder.request
+        events = {name: self._event_array(name, unnamed) for name in request.events}
+        stats = {name: self._stat_array(name) for name in request.stats}
+        wide = {
+            column.name: column.array(kind, value, self.texts, self._bytes_of(i))
+            for i, (column, (kind, value)) in enumerate(zip(self.decoder._wide, self.wide, strict=True))
+        }
+        return Decoded(self.rows, self.stat_rows, events, stats, wide)
+
+    def _fill(self, block: Block, row: int, stat_row: int) -> Sink:
+        decoder = self.decoder
+        part = decoder.structure.captures[block.capture]
+        tables: dict[str, Any] = {"meta_names": decoder.names.meta_names[block.capture]}
+        if part.capture.meta_ids is not None:
+            tables["meta_ids"] = part.capture.meta_ids
+        wide = []
+        if decoder.request.stats or self.wide:
+            tables["stat_texts"] = decoder.names.texts[block.capture].texts
+            tables["stat_names"] = decoder._stat_index[block.capture]
+        if self.wide:
+            tables["wide_of_stat"] = self._wide_of_stat(block.capture)
+            for column, (kind, value) in zip(decoder._wide, self.wide, strict=True):
+                wide.append((kind, value, *column.defaults[block.capture]))
+        sink = Sink(
+            part.capture.memory, self.columns, tables, decoder._filters[block.capture], wide, self.text_base,
+            bool(decoder.request.stats),
+        )  # fmt: skip
+        block.fill(part, sink, row, stat_row)
+        return sink
+
+    def _wide_of_stat(self, capture: int) -> Int32s:
+        columns = np.full(len(self.decoder.names.texts[capture].names), -1, np.int32)
+        for i, column in enumerate(self.decoder._wide):
+            columns[column.stat_rows[capture]] = i
+        return columns
+
+    # ---- what the fill leaves to do
+
+    def _take_texts(self, sinks: Sequence[Sink]) -> pa.Array:
+        """All texts, with the sinks' own ones numbered after those of the name tables, in the order of the blocks."""
+        table = self.decoder.names.stats
+        if not self.own_texts:
+            return table.array()
+        merged = TextTable(self.decoder.structure.captures[0].capture.memory)
+        merged.pool.add_all(*table.pool.arrow_buffers())
+        row = stat_row = 0
+        for block, sink in zip(self.share, sinks, strict=True):
+            offsets, data = sink.texts()
+            if len(offsets) > 8:
+                mapped = np.frombuffer(merged.pool.add_all(offsets, data), np.int32)
+                if "text" in self.columns:
+                    self._renumber(self.columns["text"][stat_row : stat_row + block.stats], mapped)
+                for kind, value in self.wide:
+                    texts = value[row : row + block.rows]
+                    self._renumber(texts, mapped, kind[row : row + block.rows] == records.STR)
+            row += block.rows
+            stat_row += block.stats
+        return texts_of(*merged.pool.arrow_buffers())
+
+    def _renumber(self, numbers: npt.NDArray[Any], mapped: Int32s, only: npt.NDArray[np.bool_] | None = None) -> None:
+        own = numbers >= self.text_base
+        if only is not None:
+            own &= only
+        numbers[own] = mapped[numbers[own] - self.text_base]
+
+    def _event_array(self, name: str, unnamed: int) -> pa.Array:
+        values = self.columns[name]
+        present = self.columns.get("present")
+        if name == "name":
+            if not unnamed:
+                return dictionary_array(values, self.decoder.dictionaries[name])
+            validity, valid = bitmap_of_codes((values >= 0).view(np.uint8), 1 << 1)
+            return dictionary_array(values, self.decoder.dictionaries[name], validity, self.rows - valid)
+        if name in self.decoder.dictionaries:
+            return dictionary_array(values, self.decoder.dictionaries[name])
+        if name == "start_ps" and present is not None:
+            wanted = sum(1 << code for code in range(4) if code & records.HAS_START)
+            return _nullable(values, *bitmap_of_codes(present, wanted))
+        if name == "num_occurrences":
+            if present is None:
+                return _nullable(values, bytearray((self.rows + 7) // 8), 0)
+            wanted = sum(1 << code for code in range(4) if code & records.HAS_OCCURRENCES)
+            return _nullable(values, *bitmap_of_codes(present, wanted))
+        return _plain(values)
+
+    def _stat_array(self, name: str) -> pa.Array:
+        kind = self.columns["kind"]
+        if name == "event_id":
+            return _plain(self.columns["stat_event_id"])
+        if name == "kind":
+            return dictionary_array(kind.view(np.int8), pa.array(KINDS))
+        if name == "stat":
+            return dictionary_array(self.columns["stat"], self.decoder.stat_names)
+        if name == "int_value":
+            return self._int_values(kind)
+        if name == "double_value":
+            return _nullable(self.columns["double_value"], *bitmap_of_codes(kind, 1 << records.DOUBLE))
+        if name == "str_value":
+            return self._str_values(kind)
+        validity, valid = bitmap_of_codes(kind, 1 << records.BYTES)
+        return self._large_binary(self._bytes_of(-1), self.stat_rows, validity, self.stat_rows - valid)
+
+    def _dangling(self, kind: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp] | None:
+        """Rows of refs that lead nowhere; None without looking where there can be none."""
+        text = self.columns.get("text")
+        if text is None or not (text < 0).any():
+            return None
+        return np.flatnonzero((kind == records.REF) & (text < 0))
+
+    def _int_values(self, kind: npt.NDArray[np.uint8]) -> pa.Array:
+        wanted = 1 << records.INT64 | 1 << records.UINT64
+        rows = self._dangling(kind)
+        if rows is not None:
+            kind = kind.copy()
+            kind[rows] = records.UINT64
+        return _nullable(self.columns["int_value"], *bitmap_of_codes(kind, wanted))
+
+    def _str_values(self, kind: npt.NDArray[np.uint8]) -> pa.Array:
+        rows = self._dangling(kind)
+        if rows is not None:
+            kind = kind.copy()
+            kind[rows] = records.NONE
+        validity, valid = bitmap_of_codes(kind, 1 << records.STR | 1 << records.REF)
+        text = self.columns["text"]
+        fitting = narrow_indices(len(self.texts), 0).dtype
+        return dictionary_array(text.astype(fitting, copy=False), self.texts, validity, self.stat_rows - valid)
+
+    def _bytes_of(self, column: int) -> list[tuple[int, int, bytes]]:
+        """Rows of a bytes column (-1: event_stats): capture, row, value."""
+        found = []
+        for block, at in zip(self.share, self.bytes_at, strict=True):
+            data = memoryview(self.decoder.structure.captures[block.capture].capture.source.data)
+            mine = at[at["column"] == column]
+            for row, offset, length in zip(mine["row"].tolist(), mine["offset"].tolist(), mine["length"].tolist(), strict=True):
+                found.append((block.capture, row, bytes(data[offset : offset + length])))
+        return found
+
+    def _large_binary(self, values: list[tuple[int, int, bytes]], count: int, validity: bytearray, nulls: int) -> pa.Array:
+        offsets = np.zeros(count + 1, np.int64)
+        if values:
+            for _, row, value in values:
+                offsets[row + 1] = len(value)
+            np.cumsum(offsets, out=offsets)
+        data = b"".join(value for _, _, value in values)
+        buffers = [pa.py_buffer(validity), pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.large_binary(), count, buffers, null_count=nulls)
+
+
+def _plain(values: npt.NDArray[Any]) -> pa.Array:
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)], null_count=0)
+
+
+def _nullable(values: npt.NDArray[Any], validity: bytearray, valid: int) -> pa.Array:
+    buffers = [pa.py_buffer(validity), pa.py_buffer(values)]
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), buffers, null_count=len(values) - valid
+    )

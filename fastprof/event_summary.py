@@ -1,0 +1,82 @@
+"""Events by name: how many, how long, and how much of it their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native import records
+from fastprof._native.kernels import group_sums
+from fastprof.capture import Records
+from fastprof.decode import Request
+from fastprof.errors import CaptureError
+from fastprof.nesting import int64s
+from fastprof.schema import Column, TableSchema
+from fastprof.table_set import TableSet
+
+SUMMARY = TableSchema("event_summary", "the events of one name", (
+    Column("name", pa.string(), "name of the events; null: their planes have no name for them", True),
+    Column("count", pa.int64(), "events; occurrences of aggregated ones"),
+    Column("total_ps", pa.int64(), "sum of durations", unit="ps"),
+    Column("self_ps", pa.int64(), "sum of self times; aggregated events have none", unit="ps"),
+    Column("mean_ps", pa.int64(), "total_ps / count, rounded down", unit="ps"),
+    Column("min_ps", pa.int64(), "shortest; null: all are aggregated", True, "ps"),
+    Column("max_ps", pa.int64(), "longest; null: all are aggregated", True, "ps"),
+), derived=True)  # fmt: skip
+
+
+def event_summary(tables: TableSet) -> pa.Table:
+    """Largest self time first, then by name. Sums are exact; CaptureError where one passes 64 bits."""
+    decoded = tables.decode(Request(("name", "duration_ps", "num_occurrences")))
+    names = decoded.events["name"]
+    groups = np.asarray(names.indices.fill_null(-1)).astype(np.int32)
+    texts = names.dictionary
+    groups[groups < 0] = len(texts)
+    duration = int64s(decoded.events["duration_ps"])
+    occurrences = decoded.events["num_occurrences"]
+    single = np.asarray(occurrences.is_null()) if occurrences.null_count < len(occurrences) else None
+    size = len(texts) + 1
+    total = _sums(groups, duration, size)
+    alone = total if single is None else _sums(np.where(single, groups, -1).astype(np.int32), duration, size)
+    counts = total["count"]
+    if single is not None:
+        counts = _sums(groups, np.where(single, 1, int64s(occurrences)), size)["total"]
+    nesting = tables["nesting"]["self_time_ps"]
+    self_time = _sums(groups, int64s(nesting), size)["total"]
+    return _table(tables, texts, total, alone, counts, self_time)
+
+
+def _sums(groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int) -> Records:
+    sums = np.zeros(size, records.GROUP_SUM)
+    try:
+        group_sums(groups, np.ascontiguousarray(values), sums)
+    except OverflowError as error:
+        raise CaptureError("the durations of one name add up to more than 64 bits of picoseconds hold") from error
+    return sums
+
+
+def _table(
+    tables: TableSet,
+    texts: pa.Array,
+    total: Records,
+    alone: Records,
+    counts: npt.NDArray[np.int64],
+    self_time: npt.NDArray[np.int64],
+) -> pa.Table:
+    met = np.flatnonzero(total["count"])
+    names = pa.concat_arrays([texts.cast(pa.string()), pa.nulls(1, pa.string())]).take(pa.array(met))
+    order = np.lexsort((np.array(names.fill_null("").to_pylist(), object).astype(str), -self_time[met].astype(object)))
+    met, names = met[order], names.take(pa.array(order))
+    none = alone["count"][met] == 0
+    mean = total["total"][met] // np.maximum(counts[met], 1)
+    columns = [
+        names,
+        pa.array(counts[met]),
+        pa.array(total["total"][met]),
+        pa.array(self_time[met]),
+        pa.array(mean),
+        pa.array(alone["minimum"][met], mask=none),
+        pa.array(alone["maximum"][met], mask=none),
+    ]
+    return tables.table(SUMMARY, dict(zip(SUMMARY.names(), columns, strict=True)))

@@ -1,0 +1,262 @@
+"""What users hold: load, runs, scan, and Profile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fastprof import session as sessions
+from fastprof.errors import FastprofError, UsageError
+from fastprof.event_summary import event_summary
+from fastprof.schema import TABLES
+from fastprof.selection import Interval, Patterns, Selection
+from fastprof.session import Input, Run
+from fastprof.table_set import BATCH_ROWS, OpenSession, TableSet
+from fastprof.workers import Progress, Workers, cpu_count
+
+ON_ERROR = ("raise", "skip", "salvage")
+_log = logging.getLogger("fastprof")
+
+
+def load(
+    path: Input | Sequence[Input],
+    *,
+    run: str | None = None,
+    on_error: str = "raise",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Open the captures that ``path`` stands for.
+
+    ``path`` is a capture file, a run directory, a log directory, a glob, bytes, a binary file object, or a list of
+    those; gzip and zstd are recognised by content. Of a log directory with several runs the newest is loaded,
+    unless ``run`` names one (see ``runs``).
+
+    ``on_error``: "raise" stops at the first broken or missing host; "skip" loads the others; "salvage" keeps whatever
+    decodes before and after a fault. What was left out is in the table ``import_log``.
+    ``threads``: how many decode side by side; by default as many as there are processors.
+    ``progress``: called with a stage, how much is done, and of how much.
+
+    Raises NotFoundError, UnreadableError, CaptureError (all FastprofError), naming file and byte offset. Loading maps the
+    files and finds their planes; events are decoded when a table is asked for.
+    """
+    if on_error not in ON_ERROR:
+        raise UsageError(f"on_error is one of {', '.join(ON_ERROR)}, not {on_error!r}")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise UsageError("threads is a number of threads, 1 or more")
+    session = sessions.resolve(path, run, missing_ok=on_error != "raise")
+    for remark in session.remarks:
+        _log.info("%s", remark.message)
+    opened = OpenSession(session, on_error, Workers(threads or cpu_count(), progress))
+    how = {"run": run, "on_error": on_error, "threads": threads}
+    return Profile(TableSet(opened, Selection()), path, how)
+
+
+def runs(logdir: Input) -> list[Run]:
+    """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``."""
+    return sessions.runs(logdir)
+
+
+def scan(
+    path: Input | Sequence[Input],
+    *,
+    columns: Sequence[str] | None = None,
+    stats: Sequence[str] = (),
+    hosts: str | Iterable[str] | None = None,
+    planes: Patterns = None,
+    lines: Patterns = None,
+    names: Patterns = None,
+    time_ps: Interval | None = None,
+    batch_rows: int = BATCH_ROWS,
+    run: str | None = None,
+    on_error: str = "raise",
+    threads: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Events as record batches in bounded memory; arguments as of ``load``, ``Profile.select`` and ``Profile.scan``."""
+    profile = load(path, run=run, on_error=on_error, threads=threads)
+    chosen = profile.select(hosts=hosts, planes=planes, lines=lines, names=names, time_ps=time_ps)
+    return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)
+
+
+class Profile:
+    """The captures of a session as Arrow tables, decoded on first use. Immutable; made by ``load``.
+
+    Tables are in ``tables`` by name, and each is an attribute: ``p.events`` is ``p.tables["events"]``. docs/tables.md
+    says what their columns are.
+    """
+
+    def __init__(self, tables: TableSet, source: Any, how: dict[str, Any]) -> None:
+        self._tables = tables
+        self._source = source
+        self._how = how
+
+    # ---- tables
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """Tables by name; each is decoded when it is first looked up, then kept."""
+        return self._tables
+
+    @property
+    def hosts(self) -> pa.Table:
+        return self._tables["hosts"]
+
+    @property
+    def planes(self) -> pa.Table:
+        return self._tables["planes"]
+
+    @property
+    def plane_stats(self) -> pa.Table:
+        return self._tables["plane_stats"]
+
+    @property
+    def lines(self) -> pa.Table:
+        return self._tables["lines"]
+
+    @property
+    def events(self) -> pa.Table:
+        return self._tables["events"]
+
+    @property
+    def event_stats(self) -> pa.Table:
+        return self._tables["event_stats"]
+
+    @property
+    def event_metadata(self) -> pa.Table:
+        return self._tables["event_metadata"]
+
+    @property
+    def event_metadata_stats(self) -> pa.Table:
+        return self._tables["event_metadata_stats"]
+
+    @property
+    def stat_metadata(self) -> pa.Table:
+        return self._tables["stat_metadata"]
+
+    @property
+    def import_log(self) -> pa.Table:
+        return self._tables["import_log"]
+
+    @property
+    def nesting(self) -> pa.Table:
+        return self._tables["nesting"]
+
+    def read(self, *names: str) -> dict[str, pa.Table]:
+        """Several tables, decoded in one go: ``read("events", "event_stats")`` reads the capture once."""
+        return self._tables.read(*names)
+
+    def event_table(self, columns: Sequence[str] | None = None, stats: Sequence[str] = ()) -> pa.Table:
+        """Columns of ``events`` (None: all), and a typed column for each of the named stats.
+
+        A stat's value is the event's own, else its metadata's; of several the first; null where there is none.
+        Integers are int64 (a uint64 as two's complement), doubles float64, texts a dictionary, bytes large_binary.
+        A stat that holds integers and doubles is float64 where that is exact; other mixtures are text.
+        """
+        return self._tables.event_table(columns, stats)
+
+    def scan(
+        self, columns: Sequence[str] | None = None, stats: Sequence[str] = (), batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """What ``event_table`` gives, as record batches of about ``batch_rows`` rows, in bounded memory.
+
+        Batches have the same types, but for widths of dictionary indices, and dictionaries of their own.
+        """
+        if batch_rows < 1:
+            raise UsageError("batch_rows is a number of rows, 1 or more")
+        request = self._tables.event_request(columns, stats)
+        return self._scan(request, batch_rows)
+
+    def _scan(self, request: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        decoder = self._tables.decoder(request)
+        for share in self._tables.shares(decoder, batch_rows):
+            decoded = decoder.decode(share)
+            table = self._tables.table(TABLES["events"], {**decoded.events, **decoded.wide})
+            yield from table.to_batches(max_chunksize=batch_rows)
+
+    def event_summary(self) -> pa.Table:
+        """Events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by name."""
+        return event_summary(self._tables)
+
+    # ---- narrower profiles
+
+    def select(
+        self,
+        *,
+        hosts: str | Iterable[str] | None = None,
+        planes: Patterns = None,
+        lines: Patterns = None,
+        names: Patterns = None,
+        time_ps: Interval | None = None,
+    ) -> Profile:
+        """A profile of fewer events; nothing is copied, and ids stay the same.
+
+        ``hosts``: names, literally. ``planes``, ``lines``, ``names`` (of events): a regular expression, found anywhere
+        in the name, or several of which any will do. ``time_ps=(a, b)``: events that overlap a to b, b left out; None leaves
+        an end open. Selections of a selection narrow further.
+        """
+        selection = self._tables.selection.narrowed(hosts, planes, lines, names, time_ps)
+        return Profile(TableSet(self._tables.session, selection), self._source, self._how)
+
+    # ---- out
+
+    def to_parquet(self, out: str | Path, *, tables: Sequence[str] | None = None, force: bool = False) -> None:
+        """Write tables as a hive-partitioned Parquet data set, in bounded memory; docs/export.md says where what goes."""
+        from fastprof.export import write
+
+        write(self, out, format="parquet", tables=tables, force=force)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.events.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.events.schema.__arrow_c_schema__()
+
+    # ---- what it is
+
+    @property
+    def table_set(self) -> TableSet:
+        """The tables as analyses and exports receive them."""
+        return self._tables
+
+    @property
+    def sources(self) -> list[str]:
+        """The files, as text."""
+        return [capture.path for capture in self._tables.session.captures]
+
+    @property
+    def run(self) -> str | None:
+        """The run of a log directory that was loaded."""
+        return self._tables.session.run
+
+    @property
+    def threads(self) -> int:
+        return self._tables.session.workers.threads
+
+    def __repr__(self) -> str:
+        hosts = [h for h, keep in zip(self._tables.session.hosts, self._tables._wanted_hosts(), strict=True) if keep]
+        captures = [c for c in self._tables.session.captures if c.host in hosts]
+        size = sum(capture.source.size for capture in captures)
+        shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
+        lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {size / 1e6:,.1f} MB"]
+        if self.run:
+            lines.append(f"  run      {self.run}")
+        if str(self._tables.selection):
+            lines.append(f"  selected {self._tables.selection}")
+        for name, table in self._tables._tables.items():
+            lines.append(f"  {name:<8} {table.num_rows:,} rows")
+        return "\n".join(lines) + ">"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        items = self._source if isinstance(self._source, (list, tuple)) else [self._source]
+        if any(hasattr(item, "read") for item in items):
+            raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file, and load that")
+        return _reload, (self._source, self._how, self._tables.selection)
+
+
+def _reload(source: Any, how: dict[str, Any], selection: Selection) -> Profile:
+    profile = load(source, **how)
+    return Profile(TableSet(profile._tables.session, selection), source, how)

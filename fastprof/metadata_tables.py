@@ -1,0 +1,246 @@
+"""The small tables: hosts, planes, lines, name tables, and the stats of planes and of event metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native import records
+from fastprof._native.kernels import bitmap_of_codes
+from fastprof.capture import Capture, Records
+from fastprof.names import TextTable, dictionary_array, index_dtype
+from fastprof.planes import device_of
+from fastprof.schema import KINDS, TABLES
+from fastprof.session_names import SessionNames
+from fastprof.span_stats import SpanStats, owned_spans, read_span_stats
+from fastprof.structure import Structure
+from fastprof.wide import metadata_stats
+
+Mask = npt.NDArray[np.bool_]
+
+
+def hosts_table(structure: Structure, wanted: list[bool]) -> pa.Table:
+    rows = []
+    for part, keep in zip(structure.captures, wanted, strict=True):
+        if keep:
+            capture, environment = part.capture, part.environment
+            rows.append({
+                "host": capture.host, "path": capture.path, "size_bytes": capture.source.size,
+                "start_unix_ns": _int64(environment.start_unix_ns), "stop_unix_ns": _int64(environment.stop_unix_ns),
+                "hostnames": capture.hostnames, "errors": capture.errors, "warnings": capture.warnings,
+                "task_environment": environment.stats,
+            })  # fmt: skip
+    return pa.Table.from_pylist(rows, TABLES["hosts"].arrow())
+
+
+def _int64(value: int | None) -> int | None:
+    return value if value is None or -(2**63) <= value < 2**63 else None
+
+
+def planes_table(structure: Structure, wanted: Mask) -> pa.Table:
+    assert structure.lines is not None
+    keys = [key for part in structure.captures for key in part.capture.plane_keys]
+    hosts = [part.capture.host for part in structure.captures for _ in part.capture.plane_keys]
+    lines = np.bincount(structure.lines["plane_id"], minlength=len(keys))
+    events = np.zeros(len(keys), np.int64)
+    np.add.at(events, structure.lines["plane_id"], structure.lines["event_count"])
+    devices = [device_of(name) for name, _ in keys]
+    columns = [
+        pa.array(np.arange(len(keys)), pa.int32()),
+        _dictionary(hosts),
+        pa.array([number for _, number in keys], pa.int64()),
+        pa.array([name for name, _ in keys], pa.string()),
+        pa.array([kind for kind, _ in devices], pa.string()),
+        pa.array([ordinal for _, ordinal in devices], pa.int32()),
+        pa.array(lines, pa.int32()),
+        pa.array(events, pa.int64()),
+    ]
+    return _table("planes", columns).filter(pa.array(wanted))
+
+
+def lines_table(structure: Structure, wanted: Mask) -> pa.Table:
+    lines = structure.lines
+    assert lines is not None
+    pieces = [structure.captures[c].pieces[p] for c, p in zip(lines["capture"], lines["first_piece"], strict=True)]
+    first = np.array(pieces, records.PIECE) if pieces else np.zeros(0, records.PIECE)
+    columns = [
+        pa.array(np.arange(len(lines)), pa.int32()),
+        pa.array(lines["plane_id"], pa.int32()),
+        pa.array(lines["xline_id"]),
+        pa.array(structure.line_names, pa.string()),
+        pa.array([text or None for text in structure.line_display_names], pa.string()),
+        _zero_as_null(first["display_id"]),
+        pa.array(first["timestamp_ns"]),
+        _zero_as_null(first["duration_ps"]),
+        pa.array(lines["event_count"]),
+    ]
+    return _table("lines", columns).filter(pa.array(wanted))
+
+
+def _zero_as_null(values: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values == 0)
+
+
+def _dictionary(values: list[str]) -> pa.Array:
+    unique = list(dict.fromkeys(values))
+    place = {text: i for i, text in enumerate(unique)}
+    numbers = np.array([place[text] for text in values], index_dtype(len(unique)))
+    return dictionary_array(numbers, pa.array(unique, pa.string()))
+
+
+def _table(name: str, columns: list[pa.Array]) -> pa.Table:
+    schema = TABLES[name]
+    fields = [column.field(array.type) for column, array in zip(schema.columns, columns, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _empty(name: str) -> pa.Table:
+    return TABLES[name].arrow().empty_table()
+
+
+def _joined(name: str, tables: list[pa.Table]) -> pa.Table:
+    if not tables:
+        return _empty(name)
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks() if len(tables) > 1 else tables[0]
+
+
+def event_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
+    """Event metadata in the order of parts, then of the file."""
+    tables = []
+    for part in structure.captures:
+        capture = part.capture
+        plane = part.plane_base + capture.plane_of_part[capture.metas["part"]]
+        rows = np.flatnonzero(wanted[plane]) if len(plane) else np.zeros(0, np.intp)
+        metas = capture.metas[rows]
+        ids = metas["id"] if capture.meta_ids is None else capture.meta_ids[rows]
+        columns = [
+            pa.array(plane[rows], pa.int32()),
+            pa.array(ids),
+            pa.array(capture.texts(metas, b"XEventMetadata.name", "name_"), pa.string()),
+            pa.array(_texts_or_null(capture, metas, b"XEventMetadata.display_name", "display_"), pa.string()),
+            _metadata_bytes(capture, metas),
+            _children(capture, rows),
+        ]
+        tables.append(_table("event_metadata", columns))
+    return _joined("event_metadata", tables)
+
+
+def _texts_or_null(capture: Capture, rows: Records, what: bytes, prefix: str) -> list[str | None]:
+    return [text or None for text in capture.texts(rows, what, prefix)]
+
+
+def _metadata_bytes(capture: Capture, metas: Records) -> pa.Array:
+    data = memoryview(capture.source.data)
+    values = [
+        bytes(data[offset : offset + length]) if has else None
+        for offset, length, has in zip(
+            metas["metadata_offset"].tolist(), metas["metadata_length"].tolist(), metas["has_metadata"].tolist(), strict=True
+        )
+    ]
+    return pa.array(values, pa.large_binary())
+
+
+def _children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
+    """Child ids of the given metadata, as recorded."""
+    children = np.frombuffer(capture.xspace.children(), records.CHILD)
+    counts = np.bincount(children["owner"], minlength=len(capture.metas))[rows] if len(children) else np.zeros(len(rows), np.int64)
+    ids = children["id"][np.argsort(children["owner"], kind="stable")]
+    kept = np.isin(np.sort(children["owner"], kind="stable"), rows)
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids[kept], pa.int64()))
+
+
+def stat_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
+    tables = []
+    for part in structure.captures:
+        capture = part.capture
+        metas = capture.stat_metas[capture.stat_metas["name_length"] != records.NO_TEXT]
+        plane = part.plane_base + capture.plane_of_part[metas["part"]]
+        metas, plane = (metas[wanted[plane]], plane[wanted[plane]]) if len(plane) else (metas, plane)
+        columns = [
+            pa.array(plane, pa.int32()),
+            pa.array(metas["id"]),
+            pa.array(capture.texts(metas, b"XStatMetadata.name", "name_"), pa.string()),
+            pa.array(_texts_or_null(capture, metas, b"XStatMetadata.description", "description_"), pa.string()),
+        ]
+        tables.append(_table("stat_metadata", columns))
+    return _joined("stat_metadata", tables)
+
+
+def plane_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -> pa.Table:
+    shares = []
+    for i, part in enumerate(structure.captures):
+        spans = owned_spans(part.capture.plane_stat_spans)
+        plane = part.plane_base + part.capture.plane_of_part[spans["owner"]]
+        keep = wanted[plane] if len(plane) else np.zeros(0, bool)
+        spans, plane = spans[keep], plane[keep]
+        order = np.argsort(plane, kind="stable")
+        spans, plane = spans[order], plane[order]
+        stats = read_span_stats(names.texts[i], spans, np.ascontiguousarray(spans["owner"]))
+        shares.append((part.capture, stats, [pa.array(plane, pa.int32())]))
+    return _stat_table("plane_stats", names.stats, shares)
+
+
+def event_metadata_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -> pa.Table:
+    shares = []
+    for i, part in enumerate(structure.captures):
+        capture = part.capture
+        spans, stats = metadata_stats(part, names, i)
+        plane = part.plane_base + capture.plane_of_part[capture.metas["part"][spans["owner"]]]
+        ids = capture.metas["id"] if capture.meta_ids is None else capture.meta_ids
+        keep = np.flatnonzero(wanted[plane]) if len(plane) else np.zeros(0, np.intp)
+        owner = spans["owner"][keep]
+        shares.append((capture, _taken(stats, keep), [pa.array(plane[keep], pa.int32()), pa.array(ids[owner])]))
+    return _stat_table("event_metadata_stats", names.stats, shares)
+
+
+def _taken(stats: SpanStats, rows: npt.NDArray[np.intp]) -> SpanStats:
+    place = np.full(len(stats.kind), -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    at = stats.bytes_at[place[stats.bytes_at["row"]] >= 0].copy()
+    at["row"] = place[at["row"]]
+    return SpanStats(
+        stats.stat_id[rows], stats.stat[rows], stats.kind[rows], stats.int_value[rows], stats.double_value[rows],
+        stats.text[rows], at,
+    )  # fmt: skip
+
+
+def _stat_table(name: str, table: TextTable, shares: list[tuple[Capture, SpanStats, list[pa.Array]]]) -> pa.Table:
+    texts = table.array()  # once all shares have been read: reading adds texts
+    return _joined(name, [_table(name, keys + _stat_columns(capture, stats, texts)) for capture, stats, keys in shares])
+
+
+def _stat_columns(capture: Capture, stats: SpanStats, texts: pa.Array) -> list[pa.Array]:
+    kind = stats.kind
+    integers = np.isin(kind, [records.INT64, records.UINT64]) | ((kind == records.REF) & (stats.text < 0))
+    return [
+        pa.array(stats.stat_id),
+        _used(stats.stat, stats.stat >= 0, texts),
+        dictionary_array(kind.view(np.int8), pa.array(KINDS)),
+        pa.array(stats.int_value, mask=~integers),
+        pa.array(stats.double_value, mask=kind != records.DOUBLE),
+        _used(stats.text, stats.text >= 0, texts),
+        _bytes_column(capture, stats),
+    ]
+
+
+def _used(numbers: npt.NDArray[np.int32], valid: Mask, texts: pa.Array) -> pa.Array:
+    """A dictionary of the texts that occur, in the order of their numbers."""
+    used, place = np.unique(numbers[valid], return_inverse=True)
+    indices = np.zeros(len(numbers), index_dtype(len(used)))
+    indices[valid] = place
+    validity, count = bitmap_of_codes(valid.view(np.uint8), 1 << 1)
+    return dictionary_array(indices, texts.take(pa.array(used)), validity, len(numbers) - count)
+
+
+def _bytes_column(capture: Capture, stats: SpanStats) -> pa.Array:
+    data = memoryview(capture.source.data)
+    values: list[Any] = [None] * len(stats.kind)
+    at = stats.bytes_at
+    for row, offset, length in zip(at["row"].tolist(), at["offset"].tolist(), at["length"].tolist(), strict=True):
+        values[row] = bytes(data[offset : offset + length])
+    return pa.array(values, pa.large_binary())

@@ -1,0 +1,63 @@
+"""Texts of captures as Arrow dictionaries: each distinct text once, for the whole session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native.xspace import Memory, Pool
+
+Int32s = npt.NDArray[np.int32]
+
+
+def texts_of(offsets: bytes, data: bytes) -> pa.Array:
+    """Texts as Arrow strings, from int64 offsets and bytes; large ones only where they pass 2 GiB."""
+    count = len(offsets) // 8 - 1
+    if len(data) < 2**31:
+        narrow = np.frombuffer(offsets, np.int64).astype(np.int32)
+        return pa.StringArray.from_buffers(count, pa.py_buffer(narrow), pa.py_buffer(data))
+    return pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def pool_texts(pool: Pool) -> pa.Array:
+    return texts_of(*pool.arrow_buffers())
+
+
+class TextTable:
+    """A pool that grows while texts are looked up, and becomes a dictionary."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.pool = Pool(memory)
+
+    def add(self, text: str) -> int:
+        return int(self.pool.add(text.encode()))
+
+    def array(self) -> pa.Array:
+        return pool_texts(self.pool)
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+
+def narrow_indices(size: int, count: int) -> npt.NDArray[Any]:
+    """Zeroed indices, ``count`` of them, as narrow as a dictionary of ``size`` texts allows."""
+    return np.zeros(count, index_dtype(size))
+
+
+def index_dtype(size: int) -> Any:
+    """The NumPy type of schema.index_type(size)."""
+    if size <= 1 << 7:
+        return np.int8
+    return np.int16 if size <= 1 << 15 else np.int32
+
+
+def dictionary_array(indices: npt.NDArray[Any], texts: pa.Array, validity: bytearray | None = None, nulls: int = 0) -> pa.Array:
+    """Indices and their texts as one Arrow array; nothing is copied."""
+    index_type = pa.from_numpy_dtype(indices.dtype)
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(indices)]
+    return pa.DictionaryArray.from_buffers(
+        pa.dictionary(index_type, texts.type), len(indices), buffers, texts, null_count=nulls
+    )

@@ -1,0 +1,105 @@
+"""Which hosts, planes, lines and events are wanted. Conditions add up: each further one narrows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fastprof.errors import NotFoundError, UsageError
+
+Patterns = str | Iterable[str] | None
+Interval = tuple[int | None, int | None]
+Conditions = tuple[tuple[str, ...], ...]
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """``hosts``: names, literally (None: all). ``planes``, ``lines``, ``names``: all of these conditions, each of which
+    is any of its regular expressions. ``time_ps``: events that overlap [from, to)."""
+
+    hosts: tuple[str, ...] | None = None
+    planes: Conditions = ()
+    lines: Conditions = ()
+    names: Conditions = ()
+    time_ps: tuple[int, int] | None = None
+
+    def narrowed(
+        self,
+        hosts: str | Iterable[str] | None = None,
+        planes: Patterns = None,
+        lines: Patterns = None,
+        names: Patterns = None,
+        time_ps: Interval | None = None,
+    ) -> Selection:
+        wanted = self.hosts
+        if hosts is not None:
+            asked = (hosts,) if isinstance(hosts, str) else tuple(hosts)
+            wanted = asked if wanted is None else tuple(host for host in wanted if host in asked)
+        return replace(
+            self,
+            hosts=wanted,
+            planes=self.planes + _condition("planes", planes),
+            lines=self.lines + _condition("lines", lines),
+            names=self.names + _condition("names", names),
+            time_ps=_narrowed_time(self.time_ps, time_ps),
+        )
+
+    @property
+    def filters_events(self) -> bool:
+        """Whether events of one line may be kept and left out."""
+        return bool(self.names) or self.time_ps is not None
+
+    @property
+    def filters_lines(self) -> bool:
+        return self.hosts is not None or bool(self.planes) or bool(self.lines)
+
+    def check_hosts(self, known: Sequence[str]) -> None:
+        """Raise NotFoundError for a host that the session does not have."""
+        for host in self.hosts or ():
+            if host not in known:
+                raise NotFoundError(f"no host {host!r} in this session; there are: {', '.join(known)}")
+
+    def __str__(self) -> str:
+        parts = [] if self.hosts is None else [f"hosts {', '.join(self.hosts)}"]
+        for what in ("planes", "lines", "names"):
+            parts += [f"{what} {' or '.join(alternatives)}" for alternatives in getattr(self, what)]
+        if self.time_ps is not None:
+            parts.append(f"time {self.time_ps[0]} ps to {self.time_ps[1]} ps")
+        return "; ".join(parts)
+
+
+def matching(texts: Sequence[str], conditions: Conditions) -> list[bool]:
+    """Which texts fulfil all conditions."""
+    compiled = [[re.compile(pattern) for pattern in alternatives] for alternatives in conditions]
+    return [all(any(p.search(text) for p in alternatives) for alternatives in compiled) for text in texts]
+
+
+def _condition(what: str, patterns: Patterns) -> Conditions:
+    if patterns is None:
+        return ()
+    alternatives = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    for pattern in alternatives:
+        if not isinstance(pattern, str):
+            raise UsageError(f"{what} takes regular expressions as text, not {type(pattern).__name__}")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"{what}: {pattern!r} is not a regular expression: {error}") from error
+    return (alternatives,)
+
+
+def _narrowed_time(known: tuple[int, int] | None, asked: Interval | None) -> tuple[int, int] | None:
+    if asked is None:
+        return known
+    start, end = asked
+    for bound in asked:
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int)):
+            raise UsageError("time_ps takes integers of picoseconds, or None for an open end")
+    low = max(_MIN, _MIN if start is None else start)
+    high = min(_MAX, _MAX if end is None else end)
+    if known is not None:
+        low, high = max(low, known[0]), min(high, known[1])
+    return low, high

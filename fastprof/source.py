@@ -1,0 +1,185 @@
+"""Bytes of a capture, readable at any offset: a memory map, the caller's own bytes, or a spooled stream.
+
+Plain files are mapped. Whatever can only be read from front to back (pipes, file objects, gzip, zstd) is
+written to an unnamed temporary file, which is mapped then: in an XSpace the names come after the
+events that use them. Decompressed bytes are what offsets count.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from fastprof.errors import CaptureError, ChangedError, UnreadableError
+
+CHUNK = 1 << 20
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_HEAD = 4
+
+
+class Source:
+    """The bytes of one capture. ``data`` has the buffer protocol and stays valid while the source lives."""
+
+    def __init__(self, data: mmap.mmap | memoryview | bytes, path: str, watched: tuple[int, int, str | bytes] | None) -> None:
+        self.data = data
+        self.path = path
+        self.size = len(data)
+        self.damage: str | None = None
+        """What cut a compressed stream short, where that was tolerated."""
+        self._watched = watched
+
+    def give_back(self, start: int, end: int) -> None:
+        """Drop the mapped pages that lie wholly between the offsets; they come back when read again."""
+        if not isinstance(self.data, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = end if end == self.size else end // mmap.PAGESIZE * mmap.PAGESIZE
+        if end > start:
+            self.data.madvise(mmap.MADV_DONTNEED, start, end - start)
+
+    def check_unchanged(self) -> None:
+        """Raise ChangedError where the file is not the one that was mapped: reading a truncated map would crash."""
+        if self._watched is None:
+            return
+        size, modified, name = self._watched
+        try:
+            now = os.stat(name)
+        except OSError:
+            return  # deleted or renamed: the map keeps the old bytes
+        if (now.st_size, now.st_mtime_ns) != (size, modified):
+            raise ChangedError("the file changed since it was loaded; load it again", path=self.path)
+
+
+Push = Callable[[Any], None]
+
+
+def open_source(what: object, path: str, push: Push, salvage: bool = False) -> Source:
+    """Open a capture and push its bytes, in order, to ``push`` on the way: to salvage, all in one push.
+
+    ``what`` is a path, bytes, or a binary file object. Raises UnreadableError, or CaptureError where the bytes are
+    empty or the compression is damaged (to salvage, what came before the damage is kept); whatever ``push``
+    raises ends the reading.
+    """
+    if isinstance(what, (bytes, bytearray, memoryview)):
+        view = memoryview(what).cast("B")
+        if _codec(bytes(view[:_HEAD])):
+            return _spool(io.BytesIO(view), path, push, salvage)
+        return _pushed(Source(view, path, None), push)
+    if isinstance(what, (str, os.PathLike)):
+        return _open_file(os.fspath(what), path, push, salvage)
+    return _spool(what, path, push, salvage)  # type: ignore[arg-type]
+
+
+def read_head(source: Source) -> bytes:
+    """The first bytes, to tell the user what the file seems to be."""
+    return bytes(source.data[:64])
+
+
+def _pushed(source: Source, push: Push) -> Source:
+    if not source.size:
+        raise CaptureError(
+            "the file is empty: nothing was captured, or the profiler could not write it (captures past 2 GiB are lost so)",
+            path=source.path, offset=0,
+        )
+    push(source.data)
+    return source
+
+
+def _open_file(name: str | bytes, path: str, push: Push, salvage: bool) -> Source:
+    try:
+        with open(name, "rb", buffering=0) as file:  # noqa: PTH123 - names may be bytes
+            status = os.fstat(file.fileno())
+            if stat.S_ISDIR(status.st_mode):
+                raise UnreadableError("a directory, where a file was expected", path=path)
+            if not stat.S_ISREG(status.st_mode):
+                return _spool(file, path, push, salvage)
+            if _codec(os.pread(file.fileno(), _HEAD, 0)):
+                return _spool(file, path, push, salvage)
+            data: mmap.mmap | bytes = b""
+            if status.st_size:
+                data = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+    except UnreadableError:
+        raise
+    except OSError as error:
+        raise UnreadableError(error.strerror or str(error), path=path) from error
+    return _pushed(Source(data, path, (status.st_size, status.st_mtime_ns, name)), push)
+
+
+def _codec(head: bytes) -> str | None:
+    return next((codec for magic, codec in _MAGIC.items() if head.startswith(magic)), None)
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream from its beginning again, after its first bytes have been looked at."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._head:
+            return self._rest.read(size)
+        taken = self._head if size < 0 else self._head[:size]
+        self._head = self._head[len(taken) :]
+        return taken
+
+
+def _chunks(stream: BinaryIO, path: str) -> Iterator[bytes]:
+    """The stream's bytes, decompressed, in chunks as they come."""
+    head = b""
+    while len(head) < _HEAD:
+        more = stream.read(_HEAD - len(head))
+        if not more:
+            break
+        if not isinstance(more, bytes):
+            raise UnreadableError("the file object gives text; open it in binary mode", path=path)
+        head += more
+    codec = _codec(head)
+    if codec is None:
+        if head:
+            yield head
+        while chunk := stream.read(CHUNK):
+            yield chunk
+        return
+    import pyarrow as pa
+
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(_Rejoined(head, stream), mode="r"), codec) as plain:
+            while chunk := plain.read(CHUNK):
+                yield chunk
+    except OSError as error:
+        raise CaptureError(f"the {codec} data are damaged or cut off: {error}", path=path) from error
+
+
+def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool) -> Source:
+    """Copy a stream to a temporary file and map that. ``push`` sees the bytes as they come, unless salvaging."""
+    damage = None
+    try:
+        with tempfile.TemporaryFile() as spool:
+            try:
+                for chunk in _chunks(stream, path):
+                    if not salvage:
+                        push(chunk)
+                    spool.write(chunk)
+            except CaptureError as error:
+                if not salvage:
+                    raise
+                damage = error.message
+            spool.flush()
+            size = spool.tell()
+            data: mmap.mmap | bytes = mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+    except (CaptureError, UnreadableError):
+        raise
+    except OSError as error:
+        raise UnreadableError(f"reading the stream failed: {error}", path=path) from error
+    source = _pushed(Source(data, path, None), push if salvage else lambda _: None)
+    source.damage = damage
+    return source

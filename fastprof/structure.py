@@ -1,0 +1,281 @@
+"""Where the events of a session are: its planes and lines, numbered, and the segments of their events.
+
+Numbers never depend on a selection: planes are numbered by host, lines by plane, events by line, each in the order
+of first appearance (events by start), over the whole session. So every line's header is read, and its events are
+counted by hopping over them; only lines that are asked for are looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof.capture import Capture, Int64s, Records
+from fastprof.import_log import ImportLog
+from fastprof.names import TextTable
+from fastprof.task_environment import TaskEnvironment, read_task_environment
+from fastprof.workers import Workers, grouped
+
+UNIX_NS = 10**18
+"""Line timestamps past this, September 2001, are in Unix time: no profile lasts so long."""
+
+_TASK_BYTES = 16 << 20
+_LARGEST_BASE_PS = 2**62
+
+LINE = np.dtype(
+    [("capture", "i8"), ("plane_id", "i8"), ("xline_id", "i8"), ("first_piece", "i8"), ("piece_count", "i8")]
+    + [("event_count", "i8"), ("first_event_id", "i8")]
+)
+
+
+class CaptureStructure:
+    """One capture's share: its pieces are numbered in place, and its segments kept, in the order of lines."""
+
+    def __init__(self, capture: Capture, plane_base: int) -> None:
+        self.capture = capture
+        self.pieces = capture.pieces
+        self.plane_base = plane_base
+        self.depth = np.full(len(self.pieces), -1, np.int8)
+        self.segments = np.zeros(0, records.SEGMENT)
+        self.environment: TaskEnvironment = read_task_environment(capture)
+        self.kinds = np.zeros(len(capture.stat_metas), np.uint8)
+
+    def index_tasks(self, wanted: npt.NDArray[np.bool_], depth: int, segment_bytes: int) -> list[Callable[[], Any]]:
+        """What is to be indexed to know ``depth`` of the wanted pieces, in tasks that may run side by side."""
+        if self.capture.salvage:
+            depth = records.STATS
+        rows = np.flatnonzero(wanted & (self.depth < depth))
+        tasks: list[Callable[[], Any]] = []
+        for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if len(rows) else ():
+            for first, last in grouped(self.pieces["length"][run].tolist(), _TASK_BYTES):
+                tasks.append(partial(self._index, int(run[first]), int(run[last - 1]) + 1, depth, segment_bytes))
+        return tasks
+
+    def _index(self, first: int, last: int, depth: int, segment_bytes: int) -> tuple[int, int, int, Any]:
+        """Indexes pieces first..last; large ones a stretch at a time, so that few pages stay mapped."""
+        pieces, source = self.pieces, self.capture.source
+        source.check_unchanged()
+        found = []
+        if last - first > 1:
+            found.append(self.capture.xspace.index(pieces, first, last, depth, segment_bytes))
+            source.give_back(int(pieces["offset"][first]), int(pieces["offset"][last - 1] + pieces["length"][last - 1]))
+            return first, last, depth, found
+        at, end = int(pieces["offset"][first]), int(pieces["offset"][first] + pieces["length"][first])
+        while True:
+            found.append(
+                self.capture.xspace.index(pieces, first, last, depth, segment_bytes, start=at, budget=_TASK_BYTES)
+            )
+            stopped = found[-1][4]
+            source.give_back(at, stopped)
+            if stopped >= end:
+                return first, last, depth, found
+            at = stopped
+
+    def take(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> None:
+        """Takes in what tasks have found."""
+        fresh = [self.segments]
+        unknown = []
+        replaced = np.zeros(len(self.pieces), bool)
+        for first, last, depth, found in indexed:
+            self.depth[first:last] = depth
+            replaced[first:last] = True
+            for segments, unknown_stats, kinds, faults, _ in found:
+                fresh.append(np.frombuffer(segments, records.SEGMENT))
+                unknown.append(np.frombuffer(unknown_stats, records.UNKNOWN_STAT))
+                log.add_faults(faults, self.capture.path)
+                if kinds:
+                    self._grow_kinds(len(kinds))
+                    self.kinds[: len(kinds)] |= np.frombuffer(kinds, np.uint8)
+        if len(self.segments):
+            fresh[0] = self.segments[~replaced[self.segments["piece"]]]
+        self.segments = np.concatenate(fresh)
+        if unknown and self.capture.declare(np.concatenate(unknown)):
+            declared = len(self.kinds)
+            self._grow_kinds(len(self.capture.stat_metas))
+            self.kinds[declared:] = 0x7F  # used, in ways that were not noted
+
+    def _grow_kinds(self, count: int) -> None:
+        if count > len(self.kinds):
+            self.kinds = np.concatenate([self.kinds, np.zeros(count - len(self.kinds), np.uint8)])
+
+
+class Structure:
+    """The planes, lines and segments of a session. ``ensure`` before anything else is read."""
+
+    def __init__(self, captures: Sequence[Capture], workers: Workers, log: ImportLog) -> None:
+        self.workers = workers
+        self.log = log
+        self.captures: list[CaptureStructure] = []
+        planes = 0
+        for capture in captures:
+            self.captures.append(CaptureStructure(capture, planes))
+            planes += len(capture.plane_keys)
+        self.plane_count = planes
+        self.lines: Records | None = None
+        self.line_names: list[str] = []
+        self.line_display_names: list[str] = []
+
+    def ensure(self, depth: int, wanted: Sequence[npt.NDArray[np.bool_]] | None = None) -> None:
+        """Learn so much about the wanted pieces of each capture (None: all), and the headers of all."""
+        tasks: list[Callable[[], Any]] = []
+        owners: list[int] = []
+        for i, part in enumerate(self.captures):
+            everything = np.ones(len(part.pieces), bool)
+            mine = everything if wanted is None else wanted[i]
+            size = int(part.pieces["length"].sum())
+            segment_bytes = max(1 << 18, min(4 << 20, size // (8 * self.workers.threads)))
+            share = part.index_tasks(mine, depth, segment_bytes)
+            share += part.index_tasks(everything & ~mine, records.HOP, segment_bytes)
+            tasks += share
+            owners += [i] * len(share)
+        results = self.workers.run("indexing", tasks)
+        for i, part in enumerate(self.captures):
+            mine_of = [result for owner, result in zip(owners, results, strict=True) if owner == i]
+            if mine_of:
+                part.take(mine_of, self.log)
+        if self.lines is None:
+            self.lines = self._number_lines()
+        if tasks:
+            for part in self.captures:
+                self._number_events(part)
+
+    # ---- lines
+
+    def _number_lines(self) -> Records:
+        shares = []
+        count = 0
+        for i, part in enumerate(self.captures):
+            share = self._lines_of(part, i, count)
+            self._set_times(part)
+            shares.append(share)
+            count += len(share)
+        lines = np.concatenate(shares) if shares else np.zeros(0, LINE)
+        lines["first_event_id"] = np.cumsum(lines["event_count"]) - lines["event_count"]
+        self._set_labels(lines)
+        return lines
+
+    def _lines_of(self, part: CaptureStructure, number: int, base: int) -> Records:
+        """Pieces of equal plane and id are one line."""
+        pieces = part.pieces
+        planes = part.capture.plane_of_part[pieces["part"]] if len(pieces) else np.zeros(0, np.int64)
+        order = np.lexsort((np.arange(len(pieces)), pieces["id"], planes))
+        fresh = np.ones(len(pieces), bool)
+        fresh[1:] = (np.diff(planes[order]) != 0) | (np.diff(pieces["id"][order]) != 0)
+        group = np.cumsum(fresh) - 1
+        firsts = order[fresh]
+        by_appearance = np.lexsort((firsts, planes[firsts]))
+        number_of_group = np.empty(len(firsts), np.int64)
+        number_of_group[by_appearance] = np.arange(len(firsts))
+        line_of_piece = np.empty(len(pieces), np.int64)
+        line_of_piece[order] = number_of_group[group] if len(pieces) else 0
+        pieces["line_id"] = base + line_of_piece
+        pieces["plane_id"] = part.plane_base + planes
+        lines = np.zeros(len(firsts), LINE)
+        first = firsts[by_appearance]
+        lines["capture"], lines["first_piece"] = number, first
+        lines["plane_id"], lines["xline_id"] = part.plane_base + planes[first], pieces["id"][first]
+        lines["piece_count"] = np.bincount(line_of_piece, minlength=len(lines))
+        np.add.at(lines["event_count"], line_of_piece, pieces["event_count"])
+        merged = len(pieces) - len(lines)
+        if merged:
+            text = "lines of equal id in a plane are read as one"
+            self.log.add("info", "merged_lines", text, part.capture.path, merged)
+        return lines
+
+    def _set_times(self, part: CaptureStructure) -> None:
+        """base_ps of each piece; Unix times are counted from the host's start."""
+        pieces, path = part.pieces, part.capture.path
+        stamps = pieces["timestamp_ns"].copy()
+        unix = stamps > UNIX_NS
+        if unix.any():
+            start = part.environment.start_unix_ns
+            if start is None or start <= UNIX_NS:
+                start = int(stamps[unix].min())
+                part.environment = TaskEnvironment(start, part.environment.stop_unix_ns, part.environment.stats)
+            stamps[unix] -= start
+            text = f"lines in Unix time are counted from {start} ns, the start of profiling on the host"
+            self.log.add("info", "unix_time", text, path, int(unix.sum()))
+        timeless = np.abs(stamps.astype(np.float64)) * 1000 > _LARGEST_BASE_PS
+        pieces["timeless"] = timeless
+        pieces["base_ps"] = np.where(timeless, 0, stamps) * 1000
+        if timeless.any():
+            text = "a line's timestamp does not fit 64 bits in picoseconds; its events have no start"
+            self.log.add("data_loss", "time_overflow", text, path, int(timeless.sum()))
+
+    def _set_labels(self, lines: Records) -> None:
+        """Names of lines, from the first piece that has one, and display names likewise."""
+        self.line_names = [""] * len(lines)
+        self.line_display_names = [""] * len(lines)
+        for part in self.captures:
+            for prefix, names in (("name_", self.line_names), ("display_", self.line_display_names)):
+                what = b"XLine.name" if prefix == "name_" else b"XLine.display_name"
+                texts = part.capture.texts(part.pieces, what, prefix)
+                for line, text in zip(part.pieces["line_id"].tolist(), texts, strict=True):
+                    names[line] = names[line] or text
+
+    # ---- segments
+
+    def _number_events(self, part: CaptureStructure) -> None:
+        """Orders the segments by line, then place, and numbers their events so, as if lines were sorted."""
+        assert self.lines is not None
+        segments = part.segments
+        if not len(segments):
+            return
+        line = part.pieces["line_id"][segments["piece"]]
+        order = np.lexsort((segments["offset"], line))
+        segments, line = segments[order], line[order]
+        before = np.cumsum(segments["event_count"]) - segments["event_count"]
+        starts = np.ones(len(line), bool)
+        starts[1:] = line[1:] != line[:-1]
+        first_of_line = np.maximum.accumulate(np.where(starts, np.arange(len(line)), 0))
+        segments["event_id"] = self.lines["first_event_id"][line] + before - before[first_of_line]
+        part.segments = segments
+
+    def unsorted_lines(self, part: CaptureStructure) -> Int64s:
+        """Lines of which the events do not come in order of time, or may not: ids, ascending."""
+        segments, pieces = part.segments, part.pieces
+        if not len(segments):
+            return np.zeros(0, np.int64)
+        line = pieces["line_id"][segments["piece"]].astype(np.int64)
+        base = pieces["base_ps"][segments["piece"]]
+        timed = segments["aggregated_count"] < segments["event_count"]
+        largest = np.maximum(np.abs(segments["min_start"].astype(np.float64)), np.abs(segments["max_start"].astype(np.float64)))
+        doubtful = (segments["flags"] & records.SORTED) == 0
+        doubtful |= timed & (largest > _LARGEST_BASE_PS)
+        doubtful |= (pieces["timeless"][segments["piece"]] != 0) & timed
+        same = line[1:] == line[:-1]
+        first = _absolute(base, segments["first_start"])[1:]
+        last = _absolute(base, segments["last_start"])[:-1]
+        earlier = first < last
+        earlier |= (first == last) & (segments["first_duration"][1:] > segments["last_duration"][:-1])
+        doubtful[1:] |= same & earlier
+        return np.unique(line[doubtful])
+
+    def may_lack_start(self, part: CaptureStructure) -> bool:
+        """Whether events of the indexed segments have no start: aggregated ones, or times that do not fit."""
+        segments = part.segments
+        large = np.abs(segments["max_start"].astype(np.float64)) > _LARGEST_BASE_PS
+        large |= np.abs(segments["min_start"].astype(np.float64)) > _LARGEST_BASE_PS
+        large &= segments["aggregated_count"] < segments["event_count"]
+        return bool(segments["aggregated_count"].any() or part.pieces["timeless"].any() or large.any())
+
+
+def _absolute(base: Int64s, start: Int64s) -> Int64s:
+    """Sums for comparing; an aggregated event's INT64_MAX stays. Sums that wrap belong to doubtful segments."""
+    aggregated = start == np.iinfo(np.int64).max
+    return np.where(aggregated, start, base + start)
+
+
+def label(names: Sequence[str], display_names: Sequence[str]) -> list[str]:
+    """What the lines are called in events: their name, or where they have none their display name."""
+    return [name or shown for name, shown in zip(names, display_names, strict=True)]
+
+
+def text_dictionary(table: TextTable, texts: Sequence[str]) -> npt.NDArray[np.int32]:
+    """Numbers of the texts in the table."""
+    return np.array([table.add(text) for text in texts], np.int32)

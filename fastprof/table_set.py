@@ -1,0 +1,251 @@
+"""The tables of a session: decoded on first use, in parallel, and only what is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof import metadata_tables
+from fastprof._native import records
+from fastprof._native.xspace import Memory
+from fastprof._version import __version__
+from fastprof.blocks import Block, Wanted
+from fastprof.capture import Capture
+from fastprof.decode import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Decoder, Request
+from fastprof.errors import FastprofError, UsageError
+from fastprof.import_log import ImportLog
+from fastprof.nesting import ASYNC_STAT, int64s, line_rows, nest, nesting_arrays, placement
+from fastprof.schema import TABLES, TableSchema, with_metadata
+from fastprof.selection import Selection
+from fastprof.session import Session
+from fastprof.session_names import SessionNames
+from fastprof.structure import Structure
+from fastprof.workers import Workers
+
+BATCH_ROWS = 1 << 18
+
+
+class OpenSession:
+    """The captures of a session, opened; what all selections of it share."""
+
+    def __init__(self, session: Session, on_error: str, workers: Workers) -> None:
+        self.workers = workers
+        self.log = ImportLog()
+        self.run = session.run
+        for remark in session.remarks:
+            self.log.add(remark.severity, remark.code, remark.message, remark.path)
+        self.captures = self._open(session, on_error)
+        self._name_hosts()
+        self.structure = Structure(self.captures, workers, self.log)
+        self.names = SessionNames(self.captures)
+
+    def _open(self, session: Session, on_error: str) -> list[Capture]:
+        memory = Memory()
+        captures: list[Capture] = []
+        failure: FastprofError | None = None
+        for file in session.files:
+            try:
+                capture = Capture(file, memory, self.log, on_error == "salvage")
+                if on_error == "skip":
+                    self._check(capture)
+                captures.append(capture)
+            except (FastprofError, OSError) as error:
+                if on_error == "raise" or not isinstance(error, FastprofError):
+                    raise
+                failure = error
+                self.log.add("error", "skipped_host", error.message, error.path, offset=error.offset)
+        if not captures and failure is not None:
+            raise failure
+        return captures
+
+    def _check(self, capture: Capture) -> None:
+        """Reads all that can be broken, so that a broken host is skipped before it has numbered anything."""
+        Structure([capture], self.workers, ImportLog()).ensure(records.STATS)
+        SessionNames([capture])
+
+    def _name_hosts(self) -> None:
+        """Hosts of captures that only the captures name may repeat; each gets a name of its own."""
+        seen: dict[str, int] = {}
+        for capture in self.captures:
+            number = seen[capture.host] = seen.get(capture.host, 0) + 1
+            if number > 1:
+                text = f"several captures are of host {capture.host!r}; this one is called {capture.host}#{number}"
+                self.log.add("notice", "duplicate_host", text, capture.path)
+                capture.host = f"{capture.host}#{number}"
+
+    @property
+    def hosts(self) -> list[str]:
+        return [capture.host for capture in self.captures]
+
+    def metadata(self) -> list[tuple[str, str]]:
+        """What every table says of where it comes from."""
+        starts = [part.environment.start_unix_ns for part in self.structure.captures]
+        known = [start for start in starts if start is not None]
+        sources = [{"path": c.path, "size_bytes": c.source.size} for c in self.captures]
+        return [
+            ("fastprof.version", __version__),
+            ("session_start_unix_ns", str(min(known)) if known else ""),
+            ("sources", json.dumps(sources)),
+        ]
+
+
+class TableSet(Mapping[str, pa.Table]):
+    """Tables by name, of one selection of a session. What is decoded is kept."""
+
+    def __init__(self, session: OpenSession, selection: Selection) -> None:
+        selection.check_hosts(session.hosts)
+        self.session = session
+        self.selection = selection
+        self.wanted = Wanted(session.structure, selection)
+        self._tables: dict[str, pa.Table] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in TABLES:
+            raise KeyError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+        if name not in self._tables:
+            self.read(name)
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLES)
+
+    def __len__(self) -> int:
+        return len(TABLES)
+
+    def read(self, *names: str) -> dict[str, pa.Table]:
+        """Several tables, decoded in one go."""
+        for name in names:
+            if name not in TABLES:
+                raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+        missing = [name for name in names if name not in self._tables]
+        events = EVENT_COLUMNS if "events" in missing else ()
+        stats = STAT_COLUMNS if "event_stats" in missing else ()
+        if events or stats:
+            decoded = self.decode(Request(events, stats))
+            if events:
+                self._tables["events"] = self.table(TABLES["events"], decoded.events)
+            if stats:
+                self._tables["event_stats"] = self.table(TABLES["event_stats"], decoded.stats)
+        for name in missing:
+            if name not in ("events", "event_stats"):
+                self._tables[name] = self._small_table(name)
+        return {name: self._tables[name] for name in names}
+
+    def table(self, schema: TableSchema | None, arrays: Mapping[str, pa.Array]) -> pa.Table:
+        """Arrays as a table with our metadata; columns that the schema does not know are stats beside events."""
+        fields = []
+        for name, array in arrays.items():
+            known = schema is not None and name in schema.names()
+            text = {"description": f"stat {name}: the event's own, else its metadata's"}
+            fields.append(schema[name].field(array.type) if known and schema else pa.field(name, array.type, True, text))
+        return pa.Table.from_arrays(list(arrays.values()), schema=self._described(pa.schema(fields)))
+
+    def _described(self, schema: pa.Schema) -> pa.Schema:
+        return with_metadata(schema, self.session.metadata())
+
+    # ---- events
+
+    def decoder(self, request: Request, wanted: Wanted | None = None) -> Decoder:
+        return Decoder(self.session.structure, self.session.names, wanted or self.wanted, request)
+
+    def decode(self, request: Request, wanted: Wanted | None = None) -> Decoded:
+        decoder = self.decoder(request, wanted)
+        return decoder.decode(list(decoder.blocks()))
+
+    def shares(self, decoder: Decoder, rows: int) -> Iterator[list[Block]]:
+        """The decoder's blocks in groups of about so many rows."""
+        share: list[Block] = []
+        count = 0
+        for block in decoder.blocks():
+            if count and count + block.rows > rows:
+                yield share
+                share, count = [], 0
+            share.append(block)
+            count += block.rows
+        if share:
+            yield share
+
+    def event_table(self, columns: Sequence[str] | None, stats: Sequence[str]) -> pa.Table:
+        request = self.event_request(columns, stats)
+        decoded = self.decode(request)
+        return self.table(TABLES["events"], {**decoded.events, **decoded.wide})
+
+    def event_request(self, columns: Sequence[str] | None, stats: Sequence[str]) -> Request:
+        """What event_table decodes; UsageError where a name is unknown or doubled."""
+        chosen = EVENT_COLUMNS if columns is None else tuple(columns)
+        for name in chosen:
+            if name not in EVENT_COLUMNS:
+                raise UsageError(f"events have no column {name!r}; there are: {', '.join(EVENT_COLUMNS)}")
+        if isinstance(stats, str):
+            raise UsageError("stats takes a list of names")
+        clashes = [name for name in stats if name in chosen] + [n for n in stats if list(stats).count(n) > 1]
+        if clashes or len(set(chosen)) < len(chosen):
+            raise UsageError(f"a column is asked for twice: {clashes[0] if clashes else chosen}")
+        return Request(chosen, (), tuple(stats))
+
+    # ---- the other tables
+
+    def _small_table(self, name: str) -> pa.Table:
+        if name == "nesting":
+            return self._nesting()
+        structure, names = self.session.structure, self.session.names
+        if name == "import_log":
+            structure.ensure(records.STATS)
+            table = self.session.log.table()
+        elif name == "hosts":
+            structure.ensure(records.HOP)
+            table = metadata_tables.hosts_table(structure, self._wanted_hosts())
+        else:
+            structure.ensure(records.HOP)
+            planes = self.wanted.planes()
+            build: Any = getattr(metadata_tables, f"{name}_table")
+            if name == "lines":
+                table = build(structure, self.wanted.lines())
+            elif name in ("plane_stats", "event_metadata_stats"):
+                table = build(structure, names, planes)
+            else:
+                table = build(structure, planes)
+        return table.replace_schema_metadata(self._described(table.schema).metadata)
+
+    def _wanted_hosts(self) -> list[bool]:
+        hosts = self.selection.hosts
+        return [hosts is None or host in hosts for host in self.session.hosts]
+
+    def _nesting(self) -> pa.Table:
+        """Nesting of all events of the selected lines, then the rows of the selected events."""
+        whole = Wanted(self.session.structure, Selection(self.selection.hosts, self.selection.planes, self.selection.lines))
+        events = self.decode(self.nesting_request(), whole)
+        lines = self.session.structure.lines
+        assert lines is not None
+        chosen = np.flatnonzero(whole.lines())
+        rows = line_rows(lines["event_count"][chosen], lines["first_event_id"][chosen])
+        if rows["last"][-1:].sum() != events.rows:  # faults have been left out: count what is there
+            rows = _rows_met(events)
+        start = events.events["start_ps"]
+        places = placement(start, events.wide.get(ASYNC_STAT))
+        depth, parent, self_time = nest(
+            int64s(start), int64s(events.events["duration_ps"]), places, rows, self.session.workers
+        )
+        columns = nesting_arrays(events.events["event_id"], depth, parent, self_time, places)
+        table = self.table(TABLES["nesting"], dict(zip(TABLES["nesting"].names(), columns, strict=True)))
+        if not self.selection.filters_events:
+            return table
+        kept = int64s(self.decode(Request(("event_id",))).events["event_id"])
+        return table.take(pa.array(np.searchsorted(int64s(table["event_id"]), kept)))
+
+    def nesting_request(self) -> Request:
+        """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""
+        names = self.session.names.stats.array()
+        has_async = names.index(ASYNC_STAT).as_py() >= 0
+        return Request(("event_id", "line_id", "start_ps", "duration_ps"), (), (ASYNC_STAT,) if has_async else ())
+
+
+def _rows_met(events: Decoded) -> Any:
+    line = np.asarray(events.events["line_id"])
+    starts = np.flatnonzero(np.append(True, line[1:] != line[:-1])) if len(line) else np.zeros(0, np.intp)
+    counts = np.diff(np.append(starts, len(line)))
+    return line_rows(counts, int64s(events.events["event_id"])[starts])

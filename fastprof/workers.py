@@ -1,0 +1,78 @@
+"""A pool of threads for the compiled core, which works without the interpreter's lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from fastprof.errors import FastprofError
+
+T = TypeVar("T")
+Progress = Callable[[str, int, int], None]
+"""Called with a stage, how much of it is done, and how much there is."""
+
+
+def cpu_count() -> int:
+    """The processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+class Workers:
+    """Runs tasks on so many threads; with one thread, in the caller's."""
+
+    def __init__(self, threads: int, progress: Progress | None = None) -> None:
+        self.threads = threads
+        self.progress = progress
+
+    def run(self, stage: str, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """The results in the order of the tasks. Of several errors, the one at the lowest offset is raised."""
+        if self.threads == 1 or len(tasks) < 2:
+            return [self._counted(stage, i, len(tasks), task) for i, task in enumerate(tasks)]
+        with ThreadPoolExecutor(min(self.threads, len(tasks)), thread_name_prefix="fastprof") as pool:
+            futures = [pool.submit(task) for task in tasks]
+            try:
+                if self.progress is None:
+                    wait(futures, return_when=FIRST_EXCEPTION)
+                else:
+                    for i, future in enumerate(futures):
+                        wait([future])
+                        self.progress(stage, i + 1, len(tasks))
+            finally:
+                for future in futures:
+                    future.cancel()
+        errors = [future.exception() for future in futures if not future.cancelled()]
+        raised = [error for error in errors if error is not None]
+        if raised:
+            raise min(raised, key=_offset_of)
+        return [future.result() for future in futures]
+
+    def _counted(self, stage: str, i: int, total: int, task: Callable[[], T]) -> T:
+        result = task()
+        if self.progress is not None:
+            self.progress(stage, i + 1, total)
+        return result
+
+
+def _offset_of(error: BaseException) -> tuple[bool, int]:
+    offset = error.offset if isinstance(error, FastprofError) else None
+    return (offset is None, offset or 0)
+
+
+def grouped(sizes: Iterable[int], limit: int) -> list[tuple[int, int]]:
+    """Consecutive items in groups of about ``limit`` in all: (first, last) pairs."""
+    groups: list[tuple[int, int]] = []
+    start = filled = 0
+    end = 0
+    for i, size in enumerate(sizes):
+        if filled and filled + size > limit:
+            groups.append((start, i))
+            start, filled = i, 0
+        filled += size
+        end = i + 1
+    if end > start:
+        groups.append((start, end))
+    return groups

@@ -1,0 +1,83 @@
+"""docs/cli.md tells every verb and every flag, and none that is not there."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from fastprof.cli import main as command
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+SHARED = "Flags of every verb"
+OUTPUT = "Output of info and events"
+
+
+def verbs() -> dict[str, argparse.ArgumentParser]:
+    for action in command.parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    raise AssertionError("the parser has no verbs")
+
+
+def sections() -> dict[str, str]:
+    parts = re.split(r"^## (.*)$", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def flags_told(text: str) -> set[str]:
+    """The flags in the first cell of the rows of tables."""
+    cells = re.findall(r"^\| (`-.*?) \|", text.replace(r"\|", "/"), flags=re.MULTILINE)
+    return {flag for cell in cells for flag in re.findall(r"`(--?[a-z-]+)", cell)}
+
+
+def flags_of(verb: argparse.ArgumentParser) -> set[str]:
+    return {flag for action in verb._actions for flag in action.option_strings}
+
+
+def home(verb: str) -> set[str]:
+    """The flags that the document tells for a verb."""
+    names = [SHARED, f"fastprof {verb}", *([] if verb == "export" else [OUTPUT])]
+    return set().union(*(flags_told(sections()[name]) for name in names))
+
+
+def test_every_verb_has_its_section_and_its_line() -> None:
+    assert set(verbs()) == set(command.VERBS)
+    assert len(verbs()) >= 3
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for verb in verbs():
+        assert f"## fastprof {verb}\n" in text
+        assert f"| [`{verb}`](#fastprof-{verb}) |" in text
+
+
+@pytest.mark.parametrize("verb", command.VERBS)
+def test_every_flag_is_told_and_every_flag_told_is_there(verb: str) -> None:
+    flags = flags_of(verbs()[verb])
+    assert len(flags) > 15, "the test looked at nothing"
+    assert home(verb) == flags
+
+
+@pytest.mark.parametrize("verb", command.VERBS)
+def test_choices_are_told(verb: str) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8").replace(r"\|", "|")
+    told = [action for action in verbs()[verb]._actions if action.choices]
+    assert told
+    for action in told:
+        assert f"`{action.option_strings[0]} {'|'.join(action.choices or ())}`" in text
+
+
+@pytest.mark.parametrize("verb", command.VERBS)
+def test_every_argument_has_help_and_a_verb_one_line_of_it(verb: str) -> None:
+    parser = verbs()[verb]
+    assert all(action.help for action in parser._actions)
+    first = (parser.description or "").partition("\n")[0]
+    assert 20 < len(first) <= 100
+    assert first.endswith(".")
+
+
+def test_exit_codes_are_told() -> None:
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", sections()["Exit codes"], flags=re.MULTILINE)}
+    codes = {command.INTERNAL, command.USAGE, command.PATH, command.DATA}
+    assert told == {0, *codes, command.INTERRUPTED, command.READER_GONE, command.TERMINATED}

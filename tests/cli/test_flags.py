@@ -1,0 +1,117 @@
+"""Values of flags: what is understood, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import stand_in
+
+from fastprof.cli import arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "range_ps"),
+    [
+        ("1:2", (1, 2)),
+        ("1.5s:2s", (1_500_000_000_000, 2_000_000_000_000)),
+        (":300ms", (None, 300_000_000_000)),
+        ("10us:", (10_000_000, None)),
+        ("10µs:", (10_000_000, None)),
+        ("-1ns:.5ns", (-1_000, 500)),
+        ("0.1ns : 1 ns", (100, 1_000)),
+        ("9223372036854775806:9223372036854775807", ((1 << 63) - 2, (1 << 63) - 1)),
+    ],
+)
+def test_times(text: str, range_ps: tuple[int | None, int | None]) -> None:
+    assert arguments.time_range(text) == range_ps
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "is not a time range"),
+        (":", "is not a time range"),
+        ("1s", "is not a time range"),
+        ("1s:1s", "ends before it starts"),
+        ("2s:1s", "ends before it starts"),
+        ("a:b", "'a' is not a time"),
+        ("1m:2m", "'1m' is not a time"),
+        ("1e3s:", "is not a time"),
+        ("0.5:1", "no whole number of picoseconds"),
+        ("0:9223372037s", "beyond 106 days"),
+        ("1:2:3", "'2:3' is not a time"),
+    ],
+)
+def test_times_that_make_no_sense(text: str, complaint: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=complaint):
+        arguments.time_range(text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--name", "("], "argument --name: '(' is not a regular expression: missing )"),
+        (["--plane", "[a"], "argument --plane: '[a' is not a regular expression: unterminated character set"),
+        (["--line", "*"], "argument --line: '*' is not a regular expression: nothing to repeat"),
+        (["--limit", "-1"], "argument --limit: '-1' is neither a number nor 'all'"),
+        (["--limit", "ten"], "argument --limit: 'ten' is neither a number nor 'all'"),
+        (["--threads", "0"], "argument --threads: '0' is not a number from 1"),
+        (["--time", "1s"], "argument --time: '1s' is not a time range"),
+        (["--format", "xml"], "argument --format: invalid choice"),
+        (["--on-error", "ignore"], "argument --on-error: invalid choice"),
+        (["-q", "-v"], "not allowed with argument"),
+        (["--list", "--stats", "a,,b"], "argument --stats: 'a,,b' has an empty name"),
+        (["--limi", "3"], "unrecognized arguments: --limi"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_a_usage_error(
+    command: Callable[..., Any], flags: list[str], complaint: str
+) -> None:
+    ran = command("events", "usual", *flags)
+    assert (ran.code, ran.out) == (2, "")
+    assert complaint in ran.err
+    assert ran.err.endswith("Try 'fastprof events --help'.\n") or "unrecognized" in complaint
+    assert stand_in.calls == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--stats", "flops"], "--stats and --columns go with --list"),
+        (["--columns", "name"], "--stats and --columns go with --list"),
+        (["--list", "--columns", "name,nome"], "events have no column 'nome'; there are: event_id, host"),
+        (["-o", "out.parquet"], "out.parquet: this verb writes no Parquet; 'fastprof export' does"),
+    ],
+)
+def test_flags_that_do_not_go_together(command: Callable[..., Any], flags: list[str], complaint: str) -> None:
+    ran = command("events", "usual", *flags)
+    assert (ran.code, ran.out) == (2, "")
+    assert complaint in ran.err
+
+
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["info"], ["export", "usual"]])
+def test_what_is_missing_is_a_usage_error(command: Callable[..., Any], argv: list[str]) -> None:
+    ran = command(*argv)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--help'.\n" in ran.err
+
+
+def test_reading_flags_reach_the_engine(command: Callable[..., Any]) -> None:
+    ran = command("info", "a", "b", "--run", "r", "--on-error", "skip", "--threads", "3")
+    assert ran.code == 0
+    assert stand_in.calls == [{"path": ["a", "b"], "run": "r", "on_error": "skip", "threads": 3}]
+
+
+def test_help_and_version(command: Callable[..., Any]) -> None:
+    from fastprof._version import __version__
+
+    assert command("--version") == (0, f"fastprof {__version__}\n", "")
+    shown = command("--help").out
+    assert all(verb in shown for verb in ("info", "events", "export"))
+    for verb in ("info", "events", "export"):
+        ran = command(verb, "--help")
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.startswith(f"usage: fastprof {verb} ")

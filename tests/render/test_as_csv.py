@@ -1,0 +1,55 @@
+"""CSV, line by line, and read back by two readers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from fastprof.render import Look, chunks
+
+
+def text(data: Any, **look: Any) -> str:
+    return b"".join(chunks("csv", data, name="t", look=Look(**look))).decode()
+
+
+def test_every_value(awkward: pa.Table) -> None:
+    assert text(awkward) == (
+        "name,count,total_ps,value,raw,list,map,flag\n"
+        'plain,1,1500000,0.1,YWJj,"[1, null]","{""k"": ""v""}",true\n'
+        '"say ""a, b""\x1b[31m",9223372036854775807,2000000000,NaN,,,,false\n'
+        ',-9223372036854775808,,-Infinity,"",[],{},\n'
+        '"",,0,,/wA=,[3],"{""x"": ""1"", ""x"": ""2""}",true\n'
+    )
+
+
+def test_quotes_where_they_must_be() -> None:
+    values = ["a,b", 'a"b', "a\nb", "a\r", " a", "a ", "\ta", "a b", "=1+1", "été", "", None]
+    table = pa.table({"x, y": values, "n": list(range(len(values)))})
+    assert list(csv.reader(io.StringIO(text(table), newline=""))) == [
+        ["x, y", "n"],
+        *[[value or "", str(number)] for number, value in enumerate(values)],
+    ]
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    whole = io.BytesIO(text(table).encode())
+    back = pyarrow.csv.read_csv(whole, parse_options=parsing, convert_options=options)
+    assert back.column("x, y").to_pylist() == values  # a null is nothing, an empty text is ""
+
+
+def test_a_stream_gives_what_a_table_gives(awkward: pa.Table) -> None:
+    assert text(iter(awkward.to_batches(max_chunksize=1))) == text(awkward)
+
+
+def test_a_screen_gets_escapes(awkward: pa.Table) -> None:
+    shown = text(awkward, screen=True)
+    assert "\x1b" not in shown
+    assert r"\x1b[31m" in shown
+    assert shown.count("\n") == 5
+
+
+def test_no_rows() -> None:
+    assert text(pa.table({"a": pa.array([], pa.int64())})) == "a\n"

@@ -1,0 +1,56 @@
+"""Text of a trace on a terminal: escapes, widths, cuts."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastprof.render.screen import cut, pad, printable, printable_lines, width
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("plain", "plain"),
+        ("été 中文 🙂", "été 中文 🙂"),
+        ("\x1b[2J", r"\x1b[2J"),
+        ("a\nb\r\tc", r"a\nb\r\tc"),
+        ("\x9b31m", r"\x9b31m"),  # the eight-bit CSI
+        ("\x00\x7f", r"\x00\x7f"),
+        ("ab\u202ecd", r"ab\u202ecd"),  # turns the text that follows around
+        ("\ud800", r"\ud800"),
+        ("\U000e0001", r"\U000e0001"),
+    ],
+)
+def test_only_what_prints_is_printed(raw: str, shown: str) -> None:
+    assert printable(raw) == shown
+    assert printable(raw).isprintable()
+
+
+def test_line_ends_stay_in_lines() -> None:
+    assert printable_lines("a\nb\x1bc\n") == "a\nb\\x1bc\n"
+
+
+@pytest.mark.parametrize(("text", "cells"), [("abc", 3), ("中文", 4), ("e\u0301", 1), ("é", 1), ("", 0)])
+def test_width_counts_cells(text: str, cells: int) -> None:
+    assert width(text) == cells
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"),
+    [
+        ("abcdefghij", 10, "abcdefghij"),
+        ("abcdefghijk", 10, "abcde…hijk"),
+        ("中文中文中文", 7, "中…文"),  # a wide character that does not fit is left out whole
+        ("abcdef", 2, "ab"),
+        ("abcdef", 0, ""),
+    ],
+)
+def test_cut_leaves_out_the_middle(text: str, limit: int, shown: str) -> None:
+    assert cut(text, limit) == shown
+    assert width(shown) <= limit
+
+
+def test_pad_fills_cells_not_characters() -> None:
+    assert pad("中", 4) + "|" == "中  |"
+    assert pad("12", 4, right=True) == "  12"
+    assert pad("12345", 4) == "12345"
