@@ -1,0 +1,107 @@
+"""The table nesting of lines of any length, in bounded memory.
+
+An event's self time is known when it ends, which may be many row groups after its row. So there are two passes: the
+first notes the self times of the few events that are open across a seam, the second writes the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native.kernels import LineNesting
+from fastprof.blocks import Wanted
+from fastprof.capture import Int64s
+from fastprof.decode import Decoded, Decoder, Request
+from fastprof.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
+from fastprof.schema import TABLES
+from fastprof.selection import Selection
+from fastprof.table_set import TableSet
+
+
+def nesting_stream(tables: TableSet, rows: int) -> Iterator[pa.Table]:
+    """Tables of about ``rows`` events, in order; of the selected events only."""
+    selection = tables.selection
+    whole = Wanted(tables.session.structure, Selection(selection.hosts, selection.planes, selection.lines))
+    decoder = tables.decoder(tables.nesting_request(), whole)
+    late = np.concatenate([np.zeros((0, 2), np.int64), *(stretch.late for stretch in _stretches(tables, decoder, rows))])
+    late = late[np.argsort(late[:, 0])]
+    chosen = _SelectedIds(tables, rows) if selection.filters_events else None
+    for stretch in _stretches(tables, decoder, rows):
+        stretch.complete(late)
+        table = tables.table(TABLES["nesting"], dict(zip(TABLES["nesting"].names(), stretch.arrays(), strict=True)))
+        if chosen is not None:
+            ids = int64s(table["event_id"])
+            table = table.take(pa.array(np.searchsorted(ids, chosen.through(int(ids[-1])))))
+        yield table
+
+
+@dataclass
+class _Stretch:
+    decoded: Decoded
+    places: npt.NDArray[np.uint8] | None
+    depth: npt.NDArray[np.int32]
+    parent: Int64s
+    self_time: Int64s
+    late: Int64s
+
+    def complete(self, late: Int64s) -> None:
+        ids = int64s(self.decoded.events["event_id"])
+        first, last = np.searchsorted(late[:, 0], [ids[0], ids[-1] + 1])
+        mine = late[first:last]
+        self.self_time[np.searchsorted(ids, mine[:, 0])] = mine[:, 1]
+
+    def arrays(self) -> list[pa.Array]:
+        return nesting_arrays(self.decoded.events["event_id"], self.depth, self.parent, self.self_time, self.places)
+
+
+def _stretches(tables: TableSet, decoder: Decoder, rows: int) -> Iterator[_Stretch]:
+    """Stretches of whole shares; a line's nesting goes on from one to the next."""
+    open_line = -1
+    nesting = LineNesting()
+    shares = tables.shares(decoder, rows)
+    decoded = next((decoder.decode(share, "nesting") for share in shares), None)
+    while decoded is not None:
+        following = next((decoder.decode(share, "nesting") for share in shares), None)
+        next_line = -1 if following is None else int(np.asarray(following.events["line_id"])[0])
+        start, duration = int64s(decoded.events["start_ps"]), int64s(decoded.events["duration_ps"])
+        ids, line = int64s(decoded.events["event_id"]), np.asarray(decoded.events["line_id"])
+        places = placement(decoded.events["start_ps"], decoded.wide.get(ASYNC_STAT))
+        count = decoded.rows
+        depth, parent, own = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
+        late = [np.zeros((0, 2), np.int64)]
+        cuts = [0, *(np.flatnonzero(line[1:] != line[:-1]) + 1).tolist(), count]
+        for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+            if int(line[a]) != open_line:
+                nesting, open_line = LineNesting(), int(line[a])
+            ends = b < count or next_line != open_line
+            part = None if places is None else places[a:b]
+            nesting.push(start[a:b], duration[a:b], part, int(ids[a]), ends, depth[a:b], parent[a:b], own[a:b])
+            if ends:
+                late.append(np.frombuffer(nesting.late(), np.int64).reshape(-1, 2))
+        yield _Stretch(decoded, places, depth, parent, own, np.concatenate(late))
+        decoded = following
+
+
+class _SelectedIds:
+    """The ids of the selected events, ascending, read as far as they are asked for."""
+
+    def __init__(self, tables: TableSet, rows: int) -> None:
+        decoder = tables.decoder(Request(("event_id",)))
+        self._parts = (int64s(decoder.decode(share).events["event_id"]) for share in tables.shares(decoder, rows))
+        self._pending: Int64s = np.zeros(0, np.int64)
+
+    def through(self, last: int) -> Int64s:
+        """The ids up to ``last`` that have not been given yet."""
+        while not len(self._pending) or self._pending[-1] <= last:
+            more = next(self._parts, None)
+            if more is None:
+                break
+            self._pending = np.concatenate([self._pending, more])
+        count = int(np.searchsorted(self._pending, last, side="right"))
+        given, self._pending = self._pending[:count], self._pending[count:]
+        return given

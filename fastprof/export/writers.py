@@ -1,0 +1,120 @@
+"""One file of one table: Parquet, Arrow IPC or CSV."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+TIMES = ("event_id", "start_ps", "duration_ps", "self_time_ps", "parent_id", "metadata_id", "int_value")
+ZSTD_LEVEL = 1
+
+
+class Writer(Protocol):
+    suffix: str
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None: ...
+
+    def write(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _is_text(field: pa.Field) -> bool:
+    return pa.types.is_dictionary(field.type) or pa.types.is_string(field.type)
+
+
+class ParquetWriter:
+    """zstd; text as dictionaries of any size, times and ids as differences; one row group a call of write."""
+
+    suffix = "parquet"
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        texts = [field.name for field in schema if _is_text(field)]
+        times = {field.name: "DELTA_BINARY_PACKED" for field in schema if field.name in TIMES}
+        self._writer = pq.ParquetWriter(
+            path,
+            schema,
+            compression="zstd",
+            compression_level=ZSTD_LEVEL,
+            use_dictionary=texts,
+            column_encoding=times,
+            dictionary_pagesize_limit=1 << 30,
+            write_page_index=True,
+        )
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class ArrowWriter:
+    """An Arrow IPC file, zstd; dictionaries may grow from batch to batch, so they are written as plain text."""
+
+    suffix = "arrow"
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = plain_schema(schema)
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        self._writer = pa.ipc.new_file(str(path), self._schema, options=options)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table.cast(self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class CsvWriter:
+    """CSV with a header; lists and maps as JSON, bytes as base64, nulls empty."""
+
+    suffix = "csv"
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = pa.schema([pa.field(f.name, _csv_type(f.type), f.nullable) for f in plain_schema(schema)])
+        self._writer = pa.csv.CSVWriter(str(path), self._schema)
+
+    def write(self, table: pa.Table) -> None:
+        columns = [_csv_column(column) for column in table.columns]
+        self._writer.write_table(pa.table(columns, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with dictionaries of text as text."""
+    fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def _csv_type(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_nested(kind) or pa.types.is_large_binary(kind) else kind
+
+
+def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    if pa.types.is_large_binary(column.type):
+        return pa.chunked_array([pa.array([_base64(v) for v in column.to_pylist()], pa.string())])
+    if pa.types.is_nested(column.type):
+        return pa.chunked_array([pa.array([_json(v) for v in column.to_pylist()], pa.string())])
+    return column
+
+
+def _base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+WRITERS: dict[str, type[Writer]] = {"parquet": ParquetWriter, "arrow": ArrowWriter, "csv": CsvWriter}
