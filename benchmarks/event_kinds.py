@@ -129,9 +129,7 @@ class PlaneVocabulary:
         """The two maps as fields of a plane, in no order, as hash maps are written."""
         kinds, texts = enumerate(self.kinds, 1), self.texts.items()
         events = [map_entry(PLANE_EVENT_METADATA, i, self._event_metadata(i, kind)) for i, kind in kinds]
-        stats = [
-            map_entry(PLANE_STAT_METADATA, i, number_field(1, i) + text_field(2, text)) for text, i in texts
-        ]
+        stats = [map_entry(PLANE_STAT_METADATA, i, number_field(1, i) + text_field(2, text)) for text, i in texts]
         rng.shuffle(events)
         rng.shuffle(stats)
         return b"".join(events + stats)

@@ -34,10 +34,12 @@ class Job:
 
 @dataclass(slots=True)
 class Outcome:
-    """All runs of a job: seconds of each repetition, peak resident bytes of each process, what it said."""
+    """All runs of a job: seconds of each repetition, and of the first of each process where that is told
+    apart; peak resident bytes of each process; what it counted."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
+    firsts: list[float] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
     facts: dict[str, int] = field(default_factory=dict)
 
@@ -77,6 +79,7 @@ def run(job: Job, outcome: Outcome) -> None:
     if job.reports:
         report = json.loads(said.splitlines()[-1])
         outcome.seconds += report["seconds"]
+        outcome.firsts += [report["first"]] if "first" in report else []
         outcome.facts = report.get("facts", {})
     else:
         outcome.seconds.append(wall)

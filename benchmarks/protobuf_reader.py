@@ -28,8 +28,7 @@ MESSAGES = {
     "StatMetadataEntry": "1 key int64, 2 value XStatMetadata",
     "XLine": "1 id int64, 2 name string, 3 timestamp_ns int64, 4 events XEvent*, 9 duration_ps int64, "
     "10 display_id int64, 11 display_name string",
-    "XEvent": "1 metadata_id int64, 2 offset_ps int64|, 5 num_occurrences int64|, 3 duration_ps int64, "
-    "4 stats XStat*",
+    "XEvent": "1 metadata_id int64, 2 offset_ps int64|, 5 num_occurrences int64|, 3 duration_ps int64, 4 stats XStat*",
     "XStat": "1 metadata_id int64, 2 double_value double|, 3 uint64_value uint64|, 4 int64_value int64|, "
     "5 str_value string|, 6 bytes_value bytes|, 7 ref_value uint64|",
     "XEventMetadata": "1 id int64, 2 name string, 3 metadata bytes, 4 display_name string, 5 stats XStat*, "

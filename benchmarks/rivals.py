@@ -53,9 +53,7 @@ class Rival:
         print(f"installing {self.title}", file=sys.stderr, flush=True)
         venv.create(self.folder, clear=True, with_pip=True)
         pip = [str(self.folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *self.packages]
-        done = subprocess.run(
-            [*pip, "--disable-pip-version-check"], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*pip, "--disable-pip-version-check"], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RivalMissingError(f"{self.title} could not be installed: {done.stderr.strip()}")
         stamp.write_text(wanted)

@@ -41,6 +41,7 @@ def in_process(plan: Plan) -> Section:
             sys.executable, "-m", "pytest", "-q", str(HERE), "-p", "no:cacheprovider",
             "-o", "python_files=bench_*.py", "-o", "python_functions=bench_*",
             f"--benchmark-json={results}", f"--benchmark-min-rounds={plan.rounds}", "--benchmark-max-time=2",
+            "--benchmark-disable-gc", "--benchmark-warmup=on",
         ]  # fmt: skip
         if subprocess.run(command, stdout=sys.stderr, cwd=HERE.parent, check=False).returncode != 0:
             raise JobFailedError("a benchmark of bench_*.py failed")

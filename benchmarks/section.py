@@ -15,8 +15,8 @@ MB = 1_000_000
 class Plan:
     """How much to measure: rounds, in which of them slow rivals take part, whether gigabytes are read."""
 
-    rounds: int = 9
-    slow_every: int = 3
+    rounds: int = 11
+    slow_every: int = 4
     huge: bool = True
 
 

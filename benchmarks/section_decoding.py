@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 
 import rivals
@@ -54,6 +55,10 @@ def _against_rivals(section: Section, done: Outcomes) -> None:
         ratio = ours.median / aggregate.median
         title = f"{what}: time over that of one xprof-rs run"
         section.add(title, seconds(ours), seconds(aggregate), f"{ratio:.2f}", at_most(ratio, asked))
+    for what, ours in ((NAMES, names), (EVERYTHING, everything)):
+        first = statistics.median(ours.firsts)
+        title = f"{what}: the first call of a process, imports included, over one xprof-rs run"
+        section.add(title, f"{first:.3f} s", seconds(aggregate), f"{first / aggregate.median:.2f}", "")
     for what, ours, key, rival, bar in (
         (EVERYTHING, everything, "jax-stats", "JAX", 30.0),
         (NAMES, names, "jax-names", "JAX", None),

@@ -40,9 +40,7 @@ def _against_xprof(section: Section, taken: Capture, scratch: Path, rounds: int)
     ours, rival = done["export"], done["create_events_db"]
     ratio = rival.median / ours.median
     verdict = f"{ratio:.1f} times faster, {at_least(ratio, 5)}"
-    section.add(
-        f"`fastprof export` of `{taken.name}`", seconds(ours), mebibytes(ours), _written(out), verdict
-    )
+    section.add(f"`fastprof export` of `{taken.name}`", seconds(ours), mebibytes(ours), _written(out), verdict)
     title = f"XProf `create_events_db` of `{taken.name}`"
     section.add(title, seconds(rival), mebibytes(rival), _written(cache), "")
     _read_back(section, taken, out)

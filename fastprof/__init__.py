@@ -1,9 +1,9 @@
 """Profiles of TensorFlow, JAX and PyTorch/XLA as Apache Arrow tables: any size, any number of hosts, exact.
 
-    import fastprof
+import fastprof
 
-    p = fastprof.load("logdir")     # a file, run or log directory, glob, bytes, file object, or a list of those
-    p.events                        # a pyarrow.Table; decoded on first use
+p = fastprof.load("logdir")     # a file, run or log directory, glob, bytes, file object, or a list of those
+p.events                        # a pyarrow.Table; decoded on first use
 """
 
 from typing import TYPE_CHECKING, Any

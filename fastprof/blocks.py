@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.xspace import Filter
+from fastprof._native.xspace import Filter, Sink
 from fastprof.capture import Int64s, Records
 from fastprof.event_order import ordered_keys
 from fastprof.selection import Selection, matching
@@ -35,7 +35,7 @@ class Block:
     keys: Records | None = None
     event_ids: Int64s | None = None
 
-    def fill(self, part: CaptureStructure, sink: object, row: int, stat_row: int) -> None:
+    def fill(self, part: CaptureStructure, sink: Sink, row: int, stat_row: int) -> None:
         """Fills the sink's columns from ``row`` and ``stat_row`` on, and gives the pages back."""
         xspace, pieces, source = part.capture.xspace, part.pieces, part.capture.source
         source.check_unchanged()
@@ -58,7 +58,6 @@ class Wanted:
     def __init__(self, structure: Structure, selection: Selection) -> None:
         self.structure = structure
         self.selection = selection
-        self._filters: dict[int, Filter | None] = {}
 
     def pieces(self) -> list[npt.NDArray[np.bool_]] | None:
         """Which pieces of each capture; None: all. Reads the headers of lines first where it has to."""
@@ -75,7 +74,7 @@ class Wanted:
         selection, structure = self.selection, self.structure
         assert structure.lines is not None
         planes = self.planes()
-        wanted = planes[structure.lines["plane_id"]]
+        wanted: npt.NDArray[np.bool_] = planes[structure.lines["plane_id"]]
         if selection.lines:
             named = np.array(matching(structure.line_names, selection.lines), bool)
             shown = np.array(matching(structure.line_display_names, selection.lines), bool)
@@ -91,8 +90,8 @@ class Wanted:
             wanted += [host and match for match in matching(names, self.selection.planes)]
         return np.array(wanted, bool)
 
-    def filter(self, capture: int, meta_names: list[str] | None) -> Filter | None:
-        """What keeps events of a capture; ``meta_names``: the name of each event metadata."""
+    def filter(self, meta_names: list[str] | None) -> Filter | None:
+        """What keeps events of a capture; ``meta_names``: the name of each of its event metadata."""
         if not self.selection.filters_events:
             return None
         keep = None
@@ -138,7 +137,8 @@ def _in_time(part: CaptureStructure, segments: Records, time_ps: tuple[int, int]
     line = part.pieces["line_id"][segments["piece"]]
     broken = np.unique(line[~sorted_line])
     merged = np.unique(line[np.flatnonzero(np.diff(segments["piece"]) != 0) + 1]) if len(segments) > 1 else broken
-    return segments[~misses | np.isin(line, broken) | np.isin(line, merged)]
+    kept: Records = segments[~misses | np.isin(line, broken) | np.isin(line, merged)]
+    return kept
 
 
 def _straight(

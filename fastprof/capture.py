@@ -145,7 +145,8 @@ class Capture:
             top[plane] = max(top.get(plane, meta_id), meta_id)
         if (ids != self.metas["id"]).any():
             changed = int((ids != self.metas["id"]).sum())
-            self.log.add("notice", "renumbered_metadata", "event metadata of merged planes got new ids", self.path, changed)
+            text = "event metadata of merged planes got new ids"
+            self.log.add("notice", "renumbered_metadata", text, self.path, changed)
         self.meta_ids = ids
 
     # ---- stats that a part uses and does not declare

@@ -19,7 +19,7 @@ from fastprof.names import Int32s, TextTable, dictionary_array, narrow_indices, 
 from fastprof.schema import KINDS, TABLES
 from fastprof.session_names import SessionNames
 from fastprof.structure import Structure, label
-from fastprof.wide import WideColumn
+from fastprof.wide import WideColumn, integers_not_zero
 
 EVENT_COLUMNS = tuple(TABLES["events"].names())
 STAT_COLUMNS = tuple(TABLES["event_stats"].names())
@@ -31,15 +31,17 @@ _PLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be decoded: columns of events, columns of event_stats, and stats beside events by name."""
+    """What is to be decoded: columns of events, columns of event_stats, stats beside events by name, and likewise stats
+    of which only matters whether they are an integer other than zero."""
 
     events: tuple[str, ...] = ()
     stats: tuple[str, ...] = ()
     wide: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
     @property
     def depth(self) -> int:
-        return records.STATS if self.stats or self.wide else records.EVENTS
+        return records.STATS if self.stats or self.wide or self.flags else records.EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Decoded:
     events: dict[str, pa.Array]
     stats: dict[str, pa.Array]
     wide: dict[str, pa.Array]
+    flags: dict[str, npt.NDArray[np.bool_]]
 
 
 class Decoder:
@@ -65,16 +68,17 @@ class Decoder:
         self._wanted = wanted
         self._number_dictionaries()
         self.may_lack_start = any(structure.may_lack_start(part) for part in structure.captures)
-        if request.stats or request.wide:
+        beside = request.wide + request.flags
+        if request.stats or beside:
             self.stat_names, self._stat_index = names.used_stats(structure.captures)
-        self._wide = [WideColumn(name, structure, names) for name in request.wide]
+        self._wide = [WideColumn(name, structure, names) for name in beside]
 
     def _event_filters(self, wanted: Wanted) -> list[Filter | None]:
         filters: list[Filter | None] = []
         texts = self.names.event_names.to_pylist() if wanted.selection.names else []
-        for number, numbers in enumerate(self.names.meta_names):
+        for numbers in self.names.meta_names:
             metas = [texts[i] for i in numbers.tolist()] if texts else None
-            filters.append(wanted.filter(number, metas))
+            filters.append(wanted.filter(metas))
         return filters
 
     def _number_dictionaries(self) -> None:
@@ -100,9 +104,10 @@ class Decoder:
         """The blocks of the selection, lazily."""
         return blocks(self._wanted, self._filters, bool(self.request.stats))
 
-    def decode(self, share: Sequence[Block], stage: str = "decoding") -> Decoded:
-        """The rows of the blocks, filled side by side."""
-        return _Filling(self, share).run(stage)
+    def decode(self, share: Sequence[Block], stage: str = "decoding", fixed_types: bool = False) -> Decoded:
+        """The rows of the blocks, filled side by side. ``fixed_types``: columns beside events have the types that
+        all events of the session give them, whatever this share holds."""
+        return _Filling(self, share).run(stage, fixed_types)
 
 
 class _Filling:
@@ -125,7 +130,7 @@ class _Filling:
         if decoder.may_lack_start and {"start_ps", "num_occurrences"} & set(request.events):
             self.columns["present"] = np.zeros(self.rows, np.uint8)
         self._add_stat_columns(request.stats)
-        self.wide = [(np.zeros(self.rows, np.uint8), np.zeros(self.rows, np.int64)) for _ in request.wide]
+        self.wide = [(np.zeros(self.rows, np.uint8), np.zeros(self.rows, np.int64)) for _ in decoder._wide]
 
     def _add_stat_columns(self, wanted: Sequence[str]) -> None:
         count = self.stat_rows
@@ -144,7 +149,7 @@ class _Filling:
             size = 2**31 - 1 if self.own_texts else self.text_base
             self.columns["text"] = narrow_indices(size, count)
 
-    def run(self, stage: str) -> Decoded:
+    def run(self, stage: str, fixed_types: bool) -> Decoded:
         tasks, row, stat_row = [], 0, 0
         for block in self.share:
             tasks.append(partial(self._fill, block, row, stat_row))
@@ -158,11 +163,13 @@ class _Filling:
         request = self.decoder.request
         events = {name: self._event_array(name, unnamed) for name in request.events}
         stats = {name: self._stat_array(name) for name in request.stats}
+        beside = list(zip(self.decoder._wide, self.wide, strict=True))
         wide = {
-            column.name: column.array(kind, value, self.texts, self._bytes_of(i))
-            for i, (column, (kind, value)) in enumerate(zip(self.decoder._wide, self.wide, strict=True))
+            column.name: column.array(kind, value, self.texts, self._bytes_of(i), fixed_types)
+            for i, (column, (kind, value)) in enumerate(beside[: len(request.wide)])
         }
-        return Decoded(self.rows, self.stat_rows, events, stats, wide)
+        flags = {column.name: integers_not_zero(kind, value) for column, (kind, value) in beside[len(request.wide) :]}
+        return Decoded(self.rows, self.stat_rows, events, stats, wide, flags)
 
     def _fill(self, block: Block, row: int, stat_row: int) -> Sink:
         decoder = self.decoder
@@ -288,11 +295,13 @@ class _Filling:
         for block, at in zip(self.share, self.bytes_at, strict=True):
             data = memoryview(self.decoder.structure.captures[block.capture].capture.source.data)
             mine = at[at["column"] == column]
-            for row, offset, length in zip(mine["row"].tolist(), mine["offset"].tolist(), mine["length"].tolist(), strict=True):
+            for row, _, offset, length in mine.tolist():
                 found.append((block.capture, row, bytes(data[offset : offset + length])))
         return found
 
-    def _large_binary(self, values: list[tuple[int, int, bytes]], count: int, validity: bytearray, nulls: int) -> pa.Array:
+    def _large_binary(
+        self, values: list[tuple[int, int, bytes]], count: int, validity: bytearray, nulls: int
+    ) -> pa.Array:
         offsets = np.zeros(count + 1, np.int64)
         if values:
             for _, row, value in values:
@@ -304,7 +313,8 @@ class _Filling:
 
 
 def _plain(values: npt.NDArray[Any]) -> pa.Array:
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)], null_count=0)
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)], null_count=0)
 
 
 def _nullable(values: npt.NDArray[Any], validity: bytearray, valid: int) -> pa.Array:

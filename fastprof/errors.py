@@ -1,13 +1,13 @@
 """What can go wrong, as exceptions that are also the fitting builtin.
 
-    FastprofError                      every error of this package
-    ├── CaptureError    (ValueError)          the bytes are not what they should be: .path, .offset
-    ├── NotFoundError   (FileNotFoundError)   no such path, or a directory without captures
-    ├── UnreadableError (OSError)             the path exists and cannot be read
-    ├── OutputError     (OSError)             the output exists or cannot be written
-    ├── UsageError      (ValueError)          an argument that makes no sense
-    ├── ChangedError    (RuntimeError)        the file changed while it was being read
-    └── MemoryLimitError (MemoryError)        memory ran out
+FastprofError                      every error of this package
+├── CaptureError    (ValueError)          the bytes are not what they should be: .path, .offset
+├── NotFoundError   (FileNotFoundError)   no such path, or a directory without captures
+├── UnreadableError (OSError)             the path exists and cannot be read
+├── OutputError     (OSError)             the output exists or cannot be written
+├── UsageError      (ValueError)          an argument that makes no sense
+├── ChangedError    (RuntimeError)        the file changed while it was being read
+└── MemoryLimitError (MemoryError)        memory ran out
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,8 @@ def load(
     ``threads``: how many decode side by side; by default as many as there are processors.
     ``progress``: called with a stage, how much is done, and of how much.
 
-    Raises NotFoundError, UnreadableError, CaptureError (all FastprofError), naming file and byte offset. Loading maps the
-    files and finds their planes; events are decoded when a table is asked for.
+    Raises NotFoundError, UnreadableError, CaptureError (all FastprofError), naming file and byte offset. Loading maps
+    the files and finds their planes; events are decoded when a table is asked for.
     """
     if on_error not in ON_ERROR:
         raise UsageError(f"on_error is one of {', '.join(ON_ERROR)}, not {on_error!r}")
@@ -56,7 +57,7 @@ def load(
     return Profile(TableSet(opened, Selection()), path, how)
 
 
-def runs(logdir: Input) -> list[Run]:
+def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``."""
     return sessions.runs(logdir)
 
@@ -173,7 +174,7 @@ class Profile:
     def _scan(self, request: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
         decoder = self._tables.decoder(request)
         for share in self._tables.shares(decoder, batch_rows):
-            decoded = decoder.decode(share)
+            decoded = decoder.decode(share, fixed_types=True)
             table = self._tables.table(TABLES["events"], {**decoded.events, **decoded.wide})
             yield from table.to_batches(max_chunksize=batch_rows)
 
@@ -195,8 +196,8 @@ class Profile:
         """A profile of fewer events; nothing is copied, and ids stay the same.
 
         ``hosts``: names, literally. ``planes``, ``lines``, ``names`` (of events): a regular expression, found anywhere
-        in the name, or several of which any will do. ``time_ps=(a, b)``: events that overlap a to b, b left out; None leaves
-        an end open. Selections of a selection narrow further.
+        in the name, or several of which any will do. ``time_ps=(a, b)``: events that overlap a to b, b left out;
+        None leaves an end open. Selections of a selection narrow further.
         """
         selection = self._tables.selection.narrowed(hosts, planes, lines, names, time_ps)
         return Profile(TableSet(self._tables.session, selection), self._source, self._how)
@@ -204,7 +205,7 @@ class Profile:
     # ---- out
 
     def to_parquet(self, out: str | Path, *, tables: Sequence[str] | None = None, force: bool = False) -> None:
-        """Write tables as a hive-partitioned Parquet data set, in bounded memory; docs/export.md says where what goes."""
+        """Write tables as a hive-partitioned Parquet data set, in bounded memory; see docs/export.md."""
         from fastprof.export import write
 
         write(self, out, format="parquet", tables=tables, force=force)

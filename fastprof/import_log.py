@@ -31,7 +31,9 @@ class ImportLog:
         self._rows: dict[tuple[str, str | None, str], LogRow] = {}
         self._lock = threading.Lock()
 
-    def add(self, severity: str, code: str, example: str, path: str | None, count: int = 1, offset: int | None = None) -> None:
+    def add(
+        self, severity: str, code: str, example: str, path: str | None, count: int = 1, offset: int | None = None
+    ) -> None:
         """Counts a fault; the example kept is that of the lowest offset."""
         assert severity in SEVERITIES, severity
         key = (code, path, severity)

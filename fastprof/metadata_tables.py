@@ -136,9 +136,7 @@ def _metadata_bytes(capture: Capture, metas: Records) -> pa.Array:
     data = memoryview(capture.source.data)
     values = [
         bytes(data[offset : offset + length]) if has else None
-        for offset, length, has in zip(
-            metas["metadata_offset"].tolist(), metas["metadata_length"].tolist(), metas["has_metadata"].tolist(), strict=True
-        )
+        for offset, length, has in metas[["metadata_offset", "metadata_length", "has_metadata"]].tolist()
     ]
     return pa.array(values, pa.large_binary())
 
@@ -146,7 +144,7 @@ def _metadata_bytes(capture: Capture, metas: Records) -> pa.Array:
 def _children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
     """Child ids of the given metadata, as recorded."""
     children = np.frombuffer(capture.xspace.children(), records.CHILD)
-    counts = np.bincount(children["owner"], minlength=len(capture.metas))[rows] if len(children) else np.zeros(len(rows), np.int64)
+    counts = np.bincount(children["owner"], minlength=len(capture.metas))[rows]
     ids = children["id"][np.argsort(children["owner"], kind="stable")]
     kept = np.isin(np.sort(children["owner"], kind="stable"), rows)
     offsets = np.zeros(len(rows) + 1, np.int32)

@@ -54,7 +54,9 @@ def index_dtype(size: int) -> Any:
     return np.int16 if size <= 1 << 15 else np.int32
 
 
-def dictionary_array(indices: npt.NDArray[Any], texts: pa.Array, validity: bytearray | None = None, nulls: int = 0) -> pa.Array:
+def dictionary_array(
+    indices: npt.NDArray[Any], texts: pa.Array, validity: bytearray | None = None, nulls: int = 0
+) -> pa.Array:
     """Indices and their texts as one Arrow array; nothing is copied."""
     index_type = pa.from_numpy_dtype(indices.dtype)
     buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(indices)]

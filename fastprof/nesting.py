@@ -30,13 +30,13 @@ def int64s(column: pa.ChunkedArray | pa.Array) -> Int64s:
     return values
 
 
-def placement(start: Any, asynchronous: Any) -> npt.NDArray[np.uint8] | None:
-    """How events take part, by their start column and their column of ASYNC_STAT (None: no event has it)."""
+def placement(start: pa.Array, asynchronous: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.uint8] | None:
+    """How events take part, by their start column and by which are asynchronous (None: no event is)."""
     if not start.null_count and asynchronous is None:
         return None
     places = np.zeros(len(start), np.uint8)
-    if asynchronous is not None and pa.types.is_integer(asynchronous.type):
-        places[np.asarray(asynchronous.fill_null(0)) != 0] = APART
+    if asynchronous is not None:
+        places[asynchronous] = APART
     if start.null_count:
         places[np.asarray(start.is_null())] = TIMELESS
     return places

@@ -47,6 +47,10 @@ class Selection:
             time_ps=_narrowed_time(self.time_ps, time_ps),
         )
 
+    def of_whole_lines(self) -> Selection:
+        """The same lines, with all of their events."""
+        return replace(self, names=(), time_ps=None)
+
     @property
     def filters_events(self) -> bool:
         """Whether events of one line may be kept and left out."""

@@ -37,7 +37,7 @@ class SessionNames:
         return self.events.array()
 
     def used_stats(self, parts: Sequence[CaptureStructure]) -> tuple[pa.Array, list[Int32s]]:
-        """The names of the stats that the indexed events have, and for each capture's stat metadata its index in them."""
+        """The names of the stats that the indexed events have, and each capture's stat metadata as indices of them."""
         numbers = []
         for part, texts in zip(parts, self.texts, strict=True):
             texts.refresh()

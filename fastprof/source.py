@@ -25,7 +25,9 @@ _HEAD = 4
 class Source:
     """The bytes of one capture. ``data`` has the buffer protocol and stays valid while the source lives."""
 
-    def __init__(self, data: mmap.mmap | memoryview | bytes, path: str, watched: tuple[int, int, str | bytes] | None) -> None:
+    def __init__(
+        self, data: mmap.mmap | memoryview | bytes, path: str, watched: tuple[int, int, str | bytes] | None
+    ) -> None:
         self.data = data
         self.path = path
         self.size = len(data)
@@ -48,7 +50,7 @@ class Source:
             return
         size, modified, name = self._watched
         try:
-            now = os.stat(name)
+            now = os.stat(name)  # noqa: PTH116 - names may be bytes
         except OSError:
             return  # deleted or renamed: the map keeps the old bytes
         if (now.st_size, now.st_mtime_ns) != (size, modified):
@@ -83,8 +85,9 @@ def read_head(source: Source) -> bytes:
 def _pushed(source: Source, push: Push) -> Source:
     if not source.size:
         raise CaptureError(
-            "the file is empty: nothing was captured, or the profiler could not write it (captures past 2 GiB are lost so)",
-            path=source.path, offset=0,
+            "the file is empty: nothing was captured, or the profiler lost it (as it does past 2 GiB)",
+            path=source.path,
+            offset=0,
         )
     push(source.data)
     return source

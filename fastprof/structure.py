@@ -17,7 +17,6 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof.capture import Capture, Int64s, Records
 from fastprof.import_log import ImportLog
-from fastprof.names import TextTable
 from fastprof.task_environment import TaskEnvironment, read_task_environment
 from fastprof.workers import Workers, grouped
 
@@ -244,9 +243,8 @@ class Structure:
         line = pieces["line_id"][segments["piece"]].astype(np.int64)
         base = pieces["base_ps"][segments["piece"]]
         timed = segments["aggregated_count"] < segments["event_count"]
-        largest = np.maximum(np.abs(segments["min_start"].astype(np.float64)), np.abs(segments["max_start"].astype(np.float64)))
         doubtful = (segments["flags"] & records.SORTED) == 0
-        doubtful |= timed & (largest > _LARGEST_BASE_PS)
+        doubtful |= timed & _far(segments)
         doubtful |= (pieces["timeless"][segments["piece"]] != 0) & timed
         same = line[1:] == line[:-1]
         first = _absolute(base, segments["first_start"])[1:]
@@ -259,10 +257,15 @@ class Structure:
     def may_lack_start(self, part: CaptureStructure) -> bool:
         """Whether events of the indexed segments have no start: aggregated ones, or times that do not fit."""
         segments = part.segments
-        large = np.abs(segments["max_start"].astype(np.float64)) > _LARGEST_BASE_PS
-        large |= np.abs(segments["min_start"].astype(np.float64)) > _LARGEST_BASE_PS
-        large &= segments["aggregated_count"] < segments["event_count"]
+        large = _far(segments) & (segments["aggregated_count"] < segments["event_count"])
         return bool(segments["aggregated_count"].any() or part.pieces["timeless"].any() or large.any())
+
+
+def _far(segments: Records) -> npt.NDArray[np.bool_]:
+    """Segments with a start so large that adding the base may pass 64 bits."""
+    far: npt.NDArray[np.bool_] = np.abs(segments["max_start"].astype(np.float64)) > _LARGEST_BASE_PS
+    far |= np.abs(segments["min_start"].astype(np.float64)) > _LARGEST_BASE_PS
+    return far
 
 
 def _absolute(base: Int64s, start: Int64s) -> Int64s:
@@ -274,8 +277,3 @@ def _absolute(base: Int64s, start: Int64s) -> Int64s:
 def label(names: Sequence[str], display_names: Sequence[str]) -> list[str]:
     """What the lines are called in events: their name, or where they have none their display name."""
     return [name or shown for name, shown in zip(names, display_names, strict=True)]
-
-
-def text_dictionary(table: TextTable, texts: Sequence[str]) -> npt.NDArray[np.int32]:
-    """Numbers of the texts in the table."""
-    return np.array([table.add(text) for text in texts], np.int32)

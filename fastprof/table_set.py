@@ -141,7 +141,8 @@ class TableSet(Mapping[str, pa.Table]):
         for name, array in arrays.items():
             known = schema is not None and name in schema.names()
             text = {"description": f"stat {name}: the event's own, else its metadata's"}
-            fields.append(schema[name].field(array.type) if known and schema else pa.field(name, array.type, True, text))
+            known_field = schema[name].field(array.type) if schema is not None and known else None
+            fields.append(known_field or pa.field(name, array.type, True, text))
         return pa.Table.from_arrays(list(arrays.values()), schema=self._described(pa.schema(fields)))
 
     def _described(self, schema: pa.Schema) -> pa.Schema:
@@ -217,7 +218,7 @@ class TableSet(Mapping[str, pa.Table]):
 
     def _nesting(self) -> pa.Table:
         """Nesting of all events of the selected lines, then the rows of the selected events."""
-        whole = Wanted(self.session.structure, Selection(self.selection.hosts, self.selection.planes, self.selection.lines))
+        whole = Wanted(self.session.structure, self.selection.of_whole_lines())
         events = self.decode(self.nesting_request(), whole)
         lines = self.session.structure.lines
         assert lines is not None
@@ -226,7 +227,7 @@ class TableSet(Mapping[str, pa.Table]):
         if rows["last"][-1:].sum() != events.rows:  # faults have been left out: count what is there
             rows = _rows_met(events)
         start = events.events["start_ps"]
-        places = placement(start, events.wide.get(ASYNC_STAT))
+        places = placement(start, events.flags.get(ASYNC_STAT))
         depth, parent, self_time = nest(
             int64s(start), int64s(events.events["duration_ps"]), places, rows, self.session.workers
         )
@@ -241,7 +242,7 @@ class TableSet(Mapping[str, pa.Table]):
         """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""
         names = self.session.names.stats.array()
         has_async = names.index(ASYNC_STAT).as_py() >= 0
-        return Request(("event_id", "line_id", "start_ps", "duration_ps"), (), (ASYNC_STAT,) if has_async else ())
+        return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
 
 
 def _rows_met(events: Decoded) -> Any:

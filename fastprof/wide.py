@@ -90,7 +90,7 @@ class WideColumn:
                 return _numbers(exact, kind != records.NONE, pa.float64())
             if fixed:
                 raise UsageError(
-                    f"the stat {self.name!r} has doubles and integers past 2**53: no column holds both; read event_stats"
+                    f"the stat {self.name!r} has doubles, and integers past 2**53: read event_stats instead"
                 )
         if kinds <= _TEXTS:
             return _dictionary(value, np.isin(kind, list(_TEXTS)), texts)
@@ -133,6 +133,12 @@ class WideColumn:
         if kind == records.BYTES:
             return self._bytes(row, value, own).decode("utf-8", "backslashreplace")
         return str(number)
+
+
+def integers_not_zero(kind: Kinds, value: Values) -> npt.NDArray[np.bool_]:
+    """Where a stat beside events is an integer other than zero."""
+    nonzero: npt.NDArray[np.bool_] = np.isin(kind, list(_INTEGERS)) & (value != 0)
+    return nonzero
 
 
 def metadata_stats(part: CaptureStructure, names: SessionNames, number: int) -> tuple[Any, SpanStats]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 from fastprof.errors import FastprofError
@@ -27,6 +28,16 @@ class Workers:
     def __init__(self, threads: int, progress: Progress | None = None) -> None:
         self.threads = threads
         self.progress = progress
+
+    @contextmanager
+    def reporting(self, progress: Progress | None) -> Iterator[None]:
+        """Report to ``progress`` for a while; None: as before."""
+        before = self.progress
+        self.progress = progress or before
+        try:
+            yield
+        finally:
+            self.progress = before
 
     def run(self, stage: str, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results in the order of the tasks. Of several errors, the one at the lowest offset is raised."""

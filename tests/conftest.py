@@ -54,19 +54,13 @@ def captures() -> Path:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    """The column as one array of its values: no dictionary, doubles as their bits, maps as lists of pairs."""
+    """The column as one array of its values: no dictionary."""
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], column.type)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     return array
-
-
-def _expected(values: list[Any], type: pa.DataType) -> pa.Array:
-    if pa.types.is_map(type):
-        values = [list(value.items()) for value in values]
-    return pa.array(values, type)
 
 
 def _first_difference(found: pa.Array, wanted: pa.Array) -> int | None:
@@ -90,7 +84,7 @@ def difference(table: pa.Table, rows: Mapping[str, list[Any]], name: str = "tabl
         return f"{name}: columns {table.column_names}, expected {list(rows)}"
     for column, values in rows.items():
         found = _plain(table[column])
-        row = _first_difference(found, _expected(values, found.type))
+        row = _first_difference(found, pa.array(values, found.type))
         if row is not None:
             got = table.slice(row, 1).to_pylist() or ["missing"]
             want = {key: column_rows[row] for key, column_rows in rows.items() if row < len(column_rows)}

@@ -222,7 +222,9 @@ def _as_text(stat: Stat, part: _Part) -> str:
         return str(stat.value)
     if kind == "double":
         return repr(double)
-    return text if text is not None else "" if integer is None else str(integer)
+    if kind == "int64":
+        return str(integer)
+    return text or ""
 
 
 # ---- nesting --------------------------------------------------------------------------------------
@@ -269,8 +271,9 @@ _DEVICES = (
     (r"/device:TPU:(?P<chip>[0-9]+) SparseCore(?: [a-zA-Z]+)? (?P<ordinal>[0-9]+)$", "SPARSECORE"),
     (r"/device:TPU:(?P<ordinal>[0-9]+)$", "TPU"),
     (r"/device:GPU:(?P<ordinal>[0-9]+)$", "GPU"),
-    (r"/device:CPU:(?P<ordinal>[0-9]+)$", "CPU"),
+    (r"/device:CUSTOM:(?:.*:)?(?P<ordinal>[0-9]+)$", "CUSTOM"),
     (r"/device:CUSTOM:", "CUSTOM"),
+    (r"/host:CPU", "CPU"),
     (r"#Chip", "CHIP"),
 )
 
@@ -294,12 +297,11 @@ class _Rows:
     def add_source(self, source: Source) -> None:
         space, start = source.space, _start_of(source.space)
         planes = _merge(space)
-        environment = {
-            _stat_row(stat, part)[0]: _as_text(stat, part)
-            for plane in planes if plane.name == "Task Environment"
-            for part in plane.parts
-            for stat in reversed(part.wire.stats)
-        }  # fmt: skip
+        environment = [
+            (_stat_row(stat, part)[0], _as_text(stat, part))
+            for part in (_Part(plane, {}, {}) for plane in space.planes if plane.name == "Task Environment")
+            for stat in part.wire.stats
+        ]
         stop = _integer_stat(space.planes, "profile_stop_time")
         self.add(
             "hosts", source.host, source.path, source.size, start, stop, space.hostnames, space.errors,
@@ -341,7 +343,7 @@ class _Rows:
             event, part = timed.event, timed.part
             meta = part.wire.event_metadata.get(event.metadata_id)
             self.add(
-                "events", event_id, host, plane.name, line.name, plane_id, line_id,
+                "events", event_id, host, plane.name, line.name or line.display_name, plane_id, line_id,
                 part.event_ids.get(event.metadata_id, event.metadata_id), meta.name if meta else None,
                 timed.start_ps, event.duration_ps, event.num_occurrences,
             )  # fmt: skip

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
 from slow_reader import Event, EventMetadata, Line, Plane, Space, Stat, StatMetadata
 
 PACKAGE = "tensorflow.profiler"

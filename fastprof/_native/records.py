@@ -20,9 +20,7 @@ EVENT_META = np.dtype(
     [("id", "i8"), ("part", "i8"), *_TEXT, *_DISPLAY]
     + [("metadata_offset", "u8"), ("metadata_length", "u8"), ("has_metadata", "i8")]
 )
-STAT_META = np.dtype(
-    [("id", "i8"), ("part", "i8"), *_TEXT, ("description_offset", "u8"), ("description_length", "u8")]
-)
+STAT_META = np.dtype([("id", "i8"), ("part", "i8"), *_TEXT, ("description_offset", "u8"), ("description_length", "u8")])
 OWNED_SPAN = np.dtype([("offset", "u8"), ("length", "u8"), ("owner", "i8")])
 CHILD = np.dtype([("owner", "i8"), ("id", "i8")])
 PIECE = np.dtype(

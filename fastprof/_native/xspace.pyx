@@ -6,7 +6,7 @@ Arrays go in and out as anything with the buffer protocol; structs have the layo
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from fastprof._native.core cimport *
 from fastprof._native.xspace cimport *

@@ -36,17 +36,13 @@ def add_session(parser: argparse.ArgumentParser) -> None:
         help="what a broken or missing file does: stop (raise, the default), be left out (skip), "
         "or give all that decodes (salvage)",
     )
-    group.add_argument(
-        "--threads", metavar="N", type=positive, help="threads that decode (default: one a processor)"
-    )
+    group.add_argument("--threads", metavar="N", type=positive, help="threads that decode (default: one a processor)")
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Which part of the capture to look at. Each may be repeated: a row need match only one of them."""
     group = parser.add_argument_group("choosing events")
-    group.add_argument(
-        "--host", metavar="NAME", action="append", help="only this host, by its exact name; repeatable"
-    )
+    group.add_argument("--host", metavar="NAME", action="append", help="only this host, by its exact name; repeatable")
     for what in ("plane", "line", "name"):
         group.add_argument(
             f"--{what}",

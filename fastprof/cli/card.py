@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 def lines(facts: Facts, look: Look, limit: int | None) -> Iterator[str]:
     """The card's lines; at most ``limit`` rows of each table."""
     for label, text in _glance(facts):
-        yield as_text.paragraph(text, look, f"{label:<9}")
+        yield from as_text.paragraph(text, look, f"{label:<9}")
     yield from _section("Hosts", _host_rows(facts.hosts), look, limit)
     yield from _section("Planes", _plane_rows(facts), look, limit)
     yield from _recorded(facts.hosts, look, limit)
-    if facts.import_log.num_rows:
-        yield from _section("Import log", _log_rows(facts.import_log), look, limit)
+    yield from _met(facts.import_log, look, limit)
 
 
 def _glance(facts: Facts) -> Iterator[tuple[str, str]]:
     summary = facts.summary
     yield "Session", _place(facts.hosts.column("path").to_pylist())
+    if summary["run"] is not None:
+        yield "Run", summary["run"]
     yield "Size", f"{quantities.size_text(summary['size_bytes'])}, {_counted(summary['hosts'], 'host')}"
-    yield "Events", (
-        f"{_counted(summary['events'], 'event')} on {_counted(summary['lines'], 'line')} "
-        f"of {_counted(summary['planes'], 'plane')}"
-    )
+    lines, planes = _counted(summary["lines"], "line"), _counted(summary["planes"], "plane")
+    yield "Events", f"{summary['events']:,} on {lines} of {planes}"
     first, last = summary["first_start_ps"], summary["last_end_ps"]
     if first is not None and last is not None:
         yield "Time", f"{_time(last - first)}, from {_time(first)} to {_time(last)}"
-    devices = [
+    devices = [device for device in summary["devices"] if device["type"] != "CPU"]  # every host has one of those
+    counts = [
         f"{device['count']:,} {device['type']}" + (f" ({device['kind']})" if device["kind"] else "")
-        for device in summary["devices"]
+        for device in devices or summary["devices"]
     ]
-    yield "Devices", ", ".join(devices) or "none"
+    yield "Devices", ", ".join(counts) or "none"
 
 
 def _place(paths: list[str]) -> str:
@@ -59,16 +59,15 @@ def _host_rows(hosts: pa.Table) -> pa.Table:
         None if start is None or stop is None else (stop - start) * 1000
         for start, stop in zip(starts, stops, strict=True)
     ]
-    return pa.table(
-        {
-            "host": hosts.column("host"),
-            "size_bytes": hosts.column("size_bytes"),
-            "planes": hosts.column("plane_count"),
-            "events": hosts.column("event_count"),
-            "started_unix_ns": hosts.column("start_unix_ns"),
-            "profiled_ps": pa.array(profiled, pa.int64()),
-        }
-    )
+    columns = {
+        "host": hosts.column("host"),
+        "size_bytes": hosts.column("size_bytes"),
+        "planes": hosts.column("plane_count"),
+        "events": hosts.column("event_count"),
+        "started_unix_ns": hosts.column("start_unix_ns"),
+        "profiled_ps": pa.chunked_array([pa.array(profiled, pa.int64())]),
+    }
+    return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
 
 
 def _plane_rows(facts: Facts) -> pa.Table:
@@ -88,20 +87,6 @@ def _plane_rows(facts: Facts) -> pa.Table:
     return pa.table(columns)
 
 
-def _log_rows(log: pa.Table) -> pa.Table:
-    files = [None if path is None else path.rpartition("/")[2] for path in log.column("path").to_pylist()]
-    return pa.table(
-        {
-            "severity": log.column("severity"),
-            "code": log.column("code"),
-            "count": log.column("count"),
-            "at byte": log.column("first_offset"),
-            "file": pa.array(files, pa.string()),
-            "example": log.column("example"),
-        }
-    )
-
-
 def _recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
     """The errors and warnings that the profiler itself wrote into the capture."""
     for title, column in (("Errors", "errors"), ("Warnings", "warnings")):
@@ -114,8 +99,24 @@ def _recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
             yield ""
             yield look.strong(f"{title} recorded by the profiler")
             for message in messages[:limit]:
-                yield as_text.paragraph(message, look)
+                yield from as_text.paragraph(message, look)
             yield from _left_out(len(messages), limit)
+
+
+def _met(log: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
+    """What was met while reading: a line of what, how often and where, then the first one in words."""
+    rows = log.to_pylist()
+    if rows:
+        yield ""
+        yield look.strong("Import log")
+    for row in rows[:limit]:
+        several = row["count"] > 1
+        times = f", {row['count']:,} times" if several else ""
+        at = "" if row["first_offset"] is None else f"{', first' * several} at byte {row['first_offset']:,}"
+        where = "" if row["path"] is None else f" in {row['path'].rpartition('/')[2]}"
+        yield from as_text.paragraph(f"{row['severity']} {row['code']}{times}{at}{where}", look)
+        yield from as_text.paragraph(row["example"], look, "    ")
+    yield from _left_out(len(rows), limit)
 
 
 def _section(title: str, table: pa.Table, look: Look, limit: int | None) -> Iterator[str]:

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.names,
         action="extend",
         help=f"with --list: columns of the events table (default: {', '.join(LIST_COLUMNS)}, "
-        "the last not in a table); repeatable",
+        "less in a table); repeatable",
     )
     arguments.add_filters(parser)
     arguments.add_output(parser, limited="names, or events with --list")
@@ -55,12 +55,13 @@ def run(args: argparse.Namespace) -> None:
     if not args.list and (args.stats or args.columns):
         raise UsageError("--stats and --columns go with --list")
     form = output.format_for(args.format, args.output)
-    columns = _list_columns(args.columns, form)
+    columns = _checked_columns(args.columns)
     whole = opening.open_session(args)
     profile = opening.selected(whole, args)
     with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
         limit = arguments.row_limit(args.limit, form)
         if args.list:
+            columns = columns or _usual_columns(form, len(profile.sources))
             shown = _write_list(profile, args, sink, form, limit, columns)
         else:
             shown = _write_summary(profile, args, sink, form, limit)
@@ -71,9 +72,7 @@ def run(args: argparse.Namespace) -> None:
     output.note_written(args)
 
 
-def _write_summary(
-    profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None
-) -> int:
+def _write_summary(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None) -> int:
     """Write the sums; returns how many names there were."""
     table = profile.event_summary()
     names: int = table.num_rows
@@ -99,7 +98,7 @@ def _write_list(
     stats = args.stats or []
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
-    passage = _Passage(batches, limit, args.talk, dict.fromkeys(stats, 0))
+    passage = _Passage(_at_least_one(batches, profile, columns, stats), limit, args.talk, stats)
     sink.send(chunks(form, passage, name="events", look=sink.look))
     output.flush_standard_output()
     if passage.more:
@@ -109,15 +108,28 @@ def _write_list(
     return passage.rows
 
 
+def _at_least_one(
+    batches: Iterator[pa.RecordBatch], profile: Profile, columns: list[str], stats: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """The batches, or an empty one where there are none: it says which columns there would be."""
+    import pyarrow as pa
+
+    first = next(batches, None)
+    if first is None:
+        schema = profile.event_table(columns, stats).schema
+        yield pa.RecordBatch.from_pylist([], schema=schema)
+        return
+    yield first
+    yield from batches
+
+
 class _Passage:
     """Batches on their way to the output: counted, held to a limit, their progress told."""
 
-    def __init__(
-        self, batches: Iterator[pa.RecordBatch], limit: int | None, talk: Talk, stats: dict[str, int]
-    ) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch], limit: int | None, talk: Talk, stats: list[str]) -> None:
         self.rows = 0
         self.more = False
-        self.values = stats
+        self.values = dict.fromkeys(stats, 0)
         self._batches = batches
         self._limit = limit
         self._talk = talk
@@ -148,10 +160,16 @@ def _note_absent_stats(profile: Profile, passage: _Passage, talk: Talk) -> None:
             talk.note(f"none of these events has the stat {stat!r}; {opening.nearest([stat], known)}")
 
 
-def _list_columns(asked: list[str] | None, form: str) -> list[str]:
-    """The columns asked for, else those that suit: people seldom meet an aggregated event."""
+def _usual_columns(form: str, hosts: int) -> list[str]:
+    """Every column for machines; for people those that tell much: a host among several, no rare counts."""
+    if form != "table":
+        return list(LIST_COLUMNS)
+    return list(_TABLE_COLUMNS if hosts > 1 else _TABLE_COLUMNS[1:])
+
+
+def _checked_columns(asked: list[str] | None) -> list[str]:
     if not asked:
-        return list(_TABLE_COLUMNS if form == "table" else LIST_COLUMNS)
+        return []
     from fastprof import schema
 
     known = schema.TABLES["events"].names()

@@ -19,9 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_filters(parser)
     group = parser.add_argument_group("output")
     group.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
-    group.add_argument(
-        "--format", choices=FORMATS, default="parquet", help="form of the files (default: parquet)"
-    )
+    group.add_argument("--format", choices=FORMATS, default="parquet", help="form of the files (default: parquet)")
     group.add_argument(
         "--tables",
         metavar="A,B",
@@ -41,8 +39,6 @@ def run(args: argparse.Namespace) -> None:
             raise UsageError(f"--tables: no table is called {table!r}; there are: {', '.join(schema.TABLES)}")
     profile = opening.selected(opening.open_session(args), args)
     progress = args.talk.progress if args.talk.progress.wanted else None
-    export.write(
-        profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress
-    )
+    export.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
     opening.tell_log(profile, args.talk)
     args.talk.note(f"Wrote {args.output}")

@@ -77,6 +77,7 @@ def gather(profile: Profile, progress: Any = None) -> Facts:
     firsts = [first for _, first, _ in spans.values() if first is not None]
     lasts = [last for _, _, last in spans.values() if last is not None]
     summary = {
+        "run": profile.run,
         "hosts": hosts.num_rows,
         "planes": planes.num_rows,
         "lines": tables["lines"].num_rows,
@@ -178,9 +179,7 @@ def _hosts(hosts: pa.Table, planes: pa.Table) -> pa.Table:
     """The hosts with their planes, events, first start and last end."""
     import pyarrow as pa
 
-    added: dict[str, list[int | None]] = {
-        "plane_count": [], "event_count": [], "first_start_ps": [], "last_end_ps": []
-    }
+    added: dict[str, list[int | None]] = {"plane_count": [], "event_count": [], "first_start_ps": [], "last_end_ps": []}
     rows = planes.select(["host", "event_count", "first_start_ps", "last_end_ps"]).to_pylist()
     for host in hosts.column("host").to_pylist():
         own = [row for row in rows if row["host"] == host]

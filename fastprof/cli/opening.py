@@ -32,7 +32,8 @@ def open_session(args: argparse.Namespace) -> Profile:
     if args.session.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
     source = sources[0] if len(sources) == 1 else sources
-    return fastprof.load(source, run=args.run, on_error=args.on_error, threads=args.threads)
+    progress = args.talk.progress if args.talk.progress.wanted else None
+    return fastprof.load(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
 
 
 def _standard_input() -> Any:
@@ -47,9 +48,7 @@ def selected(profile: Profile, args: argparse.Namespace) -> Profile:
     """The part of the profile that the filters leave. Raises NotFoundError for a host that is not there."""
     if not filtered(args):
         return profile
-    return profile.select(
-        hosts=args.host, planes=args.plane, lines=args.line, names=args.name, time_ps=args.time
-    )
+    return profile.select(hosts=args.host, planes=args.plane, lines=args.line, names=args.name, time_ps=args.time)
 
 
 def filtered(args: argparse.Namespace) -> bool:
@@ -77,17 +76,28 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]
 
 def tell_log(profile: Profile, talk: Talk) -> None:
     """Say what was lost while reading, and which run was read; with ``-v``, all that was met."""
-    rows = profile.import_log.to_pylist()
+    rows = profile.table_set.session.log.table().to_pylist()  # what was met so far: a note reads no capture
     if not talk.verbose:
         rows = [row for row in rows if row["severity"] in _LOSSES or row["code"] in _CHOICES]
-    for row in rows[:_MOST_TOLD]:
-        times = f" ({row['count']:,} times)" if row["count"] > 1 else ""
-        at = "" if row["first_offset"] is None else f" (at byte {row['first_offset']:,})"
-        path = "" if row["path"] is None else f"{row['path']}: "
-        lead = f"{row['severity'].replace('_', ' ')}: " if row["severity"] in _LOSSES else ""
-        talk.note(f"{lead}{path}{row['example']}{at}{times}")
-    if len(rows) > _MOST_TOLD:
-        talk.note(f"{len(rows) - _MOST_TOLD:,} more remarks; 'fastprof info' shows them")
+    files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+    for row in rows:
+        files.setdefault((row["severity"], row["path"]), []).append(row)
+    for (severity, path), met in list(files.items())[:_MOST_TOLD]:
+        lead = f"{severity.replace('_', ' ')}: " if severity in _LOSSES else ""
+        talk.note(f"{lead}{f'{path}: ' if path else ''}{_in_words(met)}")
+    if len(files) > _MOST_TOLD:
+        talk.note(f"remarks on {len(files) - _MOST_TOLD:,} more files; 'fastprof info' shows them")
+
+
+def _in_words(met: list[dict[str, Any]]) -> str:
+    """Remarks of one severity on one file, on one line."""
+    if len(met) > 1:
+        counts = ", ".join(f"{row['count']:,} {row['code']}" for row in met)
+        return f"{counts}; 'fastprof info' says more"
+    (row,) = met
+    times = f" ({row['count']:,} times)" if row["count"] > 1 else ""
+    at = "" if row["first_offset"] is None else f" (at byte {row['first_offset']:,})"
+    return f"{row['example']}{at}{times}"
 
 
 def nearest(asked: Iterable[str], names: list[str]) -> str:

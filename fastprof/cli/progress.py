@@ -37,7 +37,7 @@ class Progress:
             return
         self._stage = stage
         self._next = now + _PERIOD_S[self._style]
-        text = f"{stage}: {min(done / total, 1.0):4.0%} of {total:,}" if total > 0 else f"{stage}: {done:,}"
+        text = f"{stage}: {min(done / total, 1.0):4.0%}" if total > 0 else f"{stage}: {done:,}"
         if self._style == "plain":
             self._write(f"fastprof: {text}\n")
         else:

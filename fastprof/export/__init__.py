@@ -1,6 +1,6 @@
 """Tables of a session to a folder of files: Parquet, Arrow IPC or CSV, streaming, all or nothing.
 
-    OUT/<table>/host=<host>/part-0.parquet               OUT/<table>/run=<run>/host=<host>/… where the run is named
+    OUT/<table>/host=<host>/part-0.parquet
 
 The folder is written beside OUT under a temporary name and renamed when it is complete: a killed export leaves
 nothing that looks whole.
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastprof.errors import OutputError, UsageError
+from fastprof.errors import FastprofError, OutputError, UsageError
 from fastprof.export.hive import export_tables
 from fastprof.export.writers import WRITERS
 from fastprof.schema import TABLES
@@ -23,7 +23,6 @@ from fastprof.workers import Progress
 
 if TYPE_CHECKING:
     from fastprof.table_set import TableSet
-    from fastprof.workers import Workers
 
 DEFAULT_TABLES = tuple(name for name, table in TABLES.items() if not table.derived)
 
@@ -38,7 +37,7 @@ def write(
     profile: Exportable | object,
     out: str | os.PathLike[str],
     *,
-    format: str = "parquet",  # noqa: A002 - the name of the flag
+    format: str = "parquet",
     tables: Sequence[str] | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -63,29 +62,17 @@ def write(
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
         try:
-            export_tables(table_set, temporary, chosen, WRITERS[format], _workers(table_set, progress))
+            with table_set.session.workers.reporting(progress):
+                export_tables(table_set, temporary, chosen, WRITERS[format])
             temporary.chmod(0o777 & ~_umask())
             _replace(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        if isinstance(error, OutputError) or not _is_systems(error):
+        if isinstance(error, FastprofError):
             raise
         raise OutputError(f"writing failed: {error.strerror or error}", path=str(target)) from error
     return target
-
-
-def _is_systems(error: OSError) -> bool:
-    from fastprof.errors import FastprofError
-
-    return not isinstance(error, FastprofError)
-
-
-def _workers(table_set: TableSet, progress: Progress | None) -> Workers:
-    workers = table_set.session.workers
-    if progress is not None:
-        workers.progress = progress
-    return workers
 
 
 def _check_target(target: Path, force: bool) -> None:

@@ -15,14 +15,13 @@ from fastprof.export.nesting_stream import nesting_stream
 from fastprof.export.writers import Writer
 from fastprof.schema import TABLES
 from fastprof.table_set import TableSet
-from fastprof.workers import Workers
 
 ROW_GROUP = 1 << 20
 KEYS = ("host", "run")
 """Partition keys are in the path, and so not columns of the files."""
 
 
-def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: type[Writer], workers: Workers) -> None:
+def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: type[Writer]) -> None:
     """Writes each table of each selected host under ``out``."""
     selection = tables.selection
     for host in tables.session.hosts:
@@ -42,11 +41,7 @@ class _Host:
         self.writer = writer
 
     def path(self, table: str) -> Path:
-        run = self.tables.session.run
-        folder = self.out / table
-        if run is not None:
-            folder /= f"run={quote(run, safe='')}"
-        folder /= f"host={quote(self.host, safe='')}"
+        folder = self.out / table / f"host={quote(self.host, safe='')}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"part-0.{self.writer.suffix}"
 
@@ -130,7 +125,8 @@ def with_used_texts(table: pa.Table) -> pa.Table:
     columns, fields = [], []
     for column, field in zip(table.columns, table.schema, strict=True):
         if pa.types.is_dictionary(field.type):
-            column = pa.chunked_array([_compact(chunk) for chunk in column.chunks] or [_compact(column.combine_chunks())])
+            chunks = [_compact(chunk) for chunk in column.chunks]
+            column = pa.chunked_array(chunks or [_compact(column.combine_chunks())])
             field = field.with_type(column.type)
         columns.append(column)
         fields.append(field)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +20,16 @@ from fastprof.capture import Int64s
 from fastprof.decode import Decoded, Decoder, Request
 from fastprof.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
 from fastprof.schema import TABLES
-from fastprof.selection import Selection
 from fastprof.table_set import TableSet
 
 
 def nesting_stream(tables: TableSet, rows: int) -> Iterator[pa.Table]:
     """Tables of about ``rows`` events, in order; of the selected events only."""
     selection = tables.selection
-    whole = Wanted(tables.session.structure, Selection(selection.hosts, selection.planes, selection.lines))
+    whole = Wanted(tables.session.structure, selection.of_whole_lines())
     decoder = tables.decoder(tables.nesting_request(), whole)
-    late = np.concatenate([np.zeros((0, 2), np.int64), *(stretch.late for stretch in _stretches(tables, decoder, rows))])
+    found = (stretch.late for stretch in _stretches(tables, decoder, rows))
+    late = np.concatenate([np.zeros((0, 2), np.int64), *found])
     late = late[np.argsort(late[:, 0])]
     chosen = _SelectedIds(tables, rows) if selection.filters_events else None
     for stretch in _stretches(tables, decoder, rows):
@@ -70,12 +71,12 @@ def _stretches(tables: TableSet, decoder: Decoder, rows: int) -> Iterator[_Stret
         next_line = -1 if following is None else int(np.asarray(following.events["line_id"])[0])
         start, duration = int64s(decoded.events["start_ps"]), int64s(decoded.events["duration_ps"])
         ids, line = int64s(decoded.events["event_id"]), np.asarray(decoded.events["line_id"])
-        places = placement(decoded.events["start_ps"], decoded.wide.get(ASYNC_STAT))
+        places = placement(decoded.events["start_ps"], decoded.flags.get(ASYNC_STAT))
         count = decoded.rows
         depth, parent, own = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
         late = [np.zeros((0, 2), np.int64)]
         cuts = [0, *(np.flatnonzero(line[1:] != line[:-1]) + 1).tolist(), count]
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+        for a, b in pairwise(cuts):
             if int(line[a]) != open_line:
                 nesting, open_line = LineNesting(), int(line[a])
             ends = b < count or next_line != open_line

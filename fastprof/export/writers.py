@@ -26,7 +26,7 @@ class Writer(Protocol):
 
 
 def _is_text(field: pa.Field) -> bool:
-    return pa.types.is_dictionary(field.type) or pa.types.is_string(field.type)
+    return bool(pa.types.is_dictionary(field.type) or pa.types.is_string(field.type))
 
 
 class ParquetWriter:

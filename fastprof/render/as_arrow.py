@@ -7,7 +7,7 @@ table, the file holds none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,18 +23,19 @@ def chunks(data: Data, *, file: bool = False) -> Iterator[bytes]:
     if isinstance(data, pa.Table):
         data = data.unify_dictionaries()
     schema, batches = blocks(data, _BATCH_ROWS)
-    if not file:
+    if not shared:
+        kind = _GrowingDictionary if file else _AnyDictionary
+        dictionaries = {
+            position: kind(field.type) for position, field in enumerate(schema) if pa.types.is_dictionary(field.type)
+        }
+        for position, dictionary in dictionaries.items():
+            schema = schema.set(position, schema.field(position).with_type(dictionary.type))
+        batches = _moved(schema, batches, dictionaries)
+    if file:
+        options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+        yield from _written(schema, batches, pa.ipc.new_file, options)
+    else:
         yield from _written(schema, batches, pa.ipc.new_stream, pa.ipc.IpcWriteOptions())
-        return
-    growing = {
-        position: _GrowingDictionary(field.type)
-        for position, field in enumerate(schema)
-        if pa.types.is_dictionary(field.type) and not shared
-    }
-    for position, dictionary in growing.items():
-        schema = schema.set(position, schema.field(position).with_type(dictionary.type))
-    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-    yield from _written(schema, _regrown(schema, batches, growing), pa.ipc.new_file, options)
 
 
 def _written(
@@ -88,22 +89,32 @@ class _Held:
         return False
 
 
-class _GrowingDictionary:
-    """One dictionary for a column of many batches; indices are int32, as nobody knows how far it grows."""
+class _AnyDictionary:
+    """Batches keep their dictionaries; the widths of their indices may differ, so all become int32."""
 
     def __init__(self, kind: pa.DictionaryType) -> None:
         self.type = pa.dictionary(pa.int32(), kind.value_type)
+
+    def moved(self, array: pa.DictionaryArray) -> pa.DictionaryArray:
+        return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int32()), array.dictionary)
+
+
+class _GrowingDictionary(_AnyDictionary):
+    """One dictionary for a column of many batches."""
+
+    def __init__(self, kind: pa.DictionaryType) -> None:
+        super().__init__(kind)
         self._values = pa.array([], kind.value_type)
         self._last: pa.Array | None = None
-        self._moved: pa.Array | None = None
+        self._places: pa.Array | None = None
 
-    def regrown(self, array: pa.DictionaryArray) -> pa.DictionaryArray:
+    def moved(self, array: pa.DictionaryArray) -> pa.DictionaryArray:
         dictionary = array.dictionary
         if self._last is None or not dictionary.equals(self._last):
-            self._last, self._moved = dictionary, self._grow(dictionary)
+            self._last, self._places = dictionary, self._grow(dictionary)
         indices = array.indices.cast(pa.int32())
-        if self._moved is not None:
-            indices = self._moved.take(indices)
+        if self._places is not None:
+            indices = self._places.take(indices)
         return pa.DictionaryArray.from_arrays(indices, self._values)
 
     def _grow(self, dictionary: pa.Array) -> pa.Array | None:
@@ -116,11 +127,11 @@ class _GrowingDictionary:
         return pc.index_in(dictionary, value_set=self._values, skip_nulls=True)
 
 
-def _regrown(
-    schema: pa.Schema, batches: Iterator[pa.RecordBatch], growing: dict[int, _GrowingDictionary]
+def _moved(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], dictionaries: Mapping[int, _AnyDictionary]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = list(batch.columns)
-        for position, dictionary in growing.items():
-            columns[position] = dictionary.regrown(columns[position])
+        for position, dictionary in dictionaries.items():
+            columns[position] = dictionary.moved(columns[position])
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

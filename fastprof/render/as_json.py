@@ -41,9 +41,7 @@ def sections(summary: Mapping[str, Any], tables: Mapping[str, Data]) -> Iterator
 def _table(name: str, data: Data) -> Iterator[bytes]:
     schema, batches = blocks(data)
     names = unique_names(schema)
-    columns = ",\n  ".join(
-        json_text(_column(column, field)) for column, field in zip(names, schema, strict=True)
-    )
+    columns = ",\n  ".join(json_text(_column(column, field)) for column, field in zip(names, schema, strict=True))
     yield f'{{"table": {json_quote(name)},\n "columns": [{columns}],\n "rows": ['.encode("ascii")
     cells = [ColumnCells(quote=json_quote, null="null") for _ in names]
     first = True
@@ -55,9 +53,7 @@ def _table(name: str, data: Data) -> Iterator[bytes]:
     yield b"]}"
 
 
-def _pieces(
-    names: list[str], cells: list[ColumnCells], batch: pa.RecordBatch
-) -> list[pa.Array | pa.Scalar]:
+def _pieces(names: list[str], cells: list[ColumnCells], batch: pa.RecordBatch) -> list[pa.Array | pa.Scalar]:
     """What a row is made of: comma and brace, then key and value in turn, then the other brace."""
     if not names:
         return [pa.array([",\n{}"] * batch.num_rows, TEXT)]

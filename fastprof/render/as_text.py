@@ -7,6 +7,7 @@ raw. Nulls are blank. Numbers lean right, texts left.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,12 +50,13 @@ def lines(data: Data, look: Look) -> Iterator[str]:
             yield _line(columns, _cells(columns, values), look)
 
 
-def paragraph(text: str, look: Look, indent: str = "  ") -> str:
-    """One line of text from a capture, escaped and cut to the width."""
+def paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:
+    """The lines of a text from a capture: escaped, broken at the width, indented by the length of ``lead``."""
     clean = printable(text)
-    if look.width is not None:
-        clean = cut(clean, max(_NARROWEST, look.width - len(indent)), _ellipsis(look))
-    return indent + clean
+    if look.width is None:
+        return [lead + clean]
+    broken = textwrap.wrap(clean, max(2 * _NARROWEST, look.width - len(lead)), break_on_hyphens=False) or [""]
+    return [lead + broken[0], *(" " * len(lead) + line for line in broken[1:])]
 
 
 def _rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
@@ -63,25 +65,24 @@ def _rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 
 def _cells(columns: Sequence[_Column], row: Sequence[Any]) -> list[str]:
-    return [
-        "" if value is None else column.text(value) for column, value in zip(columns, row, strict=True)
-    ]
+    return ["" if value is None else column.text(value) for column, value in zip(columns, row, strict=True)]
 
 
 _TIME_SCALES = {"_ps": 1, "_ns": 1000}
+_MOMENTS = ("start_ps",)  # read against one another, so they must show how they differ
 
 
 def _times(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quantities.Quantity]:
-    """How each column of times is written: all in one unit where one suits them all, else each for itself."""
+    """How each column of times is written: durations in one unit where one suits them all, else each its own."""
     values: dict[str, list[int]] = {}
     for position, field in enumerate(schema):
         scale = _TIME_SCALES.get(field.name[-3:])
         if scale and pa.types.is_integer(field.type) and not field.name.endswith("_unix_ns"):
             values[field.name] = [row[position] * scale for row in rows if row[position] is not None]
+    moments = {name: quantities.moment_column(values.pop(name)) for name in _MOMENTS if name in values}
     together = quantities.time_column([value for column in values.values() for value in column])
-    return {
-        name: together if together.unit else quantities.time_column(column) for name, column in values.items()
-    }
+    durations = {name: together if together.unit else quantities.time_column(column) for name, column in values.items()}
+    return moments | durations
 
 
 def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Look) -> _Column:

@@ -63,13 +63,31 @@ def time_column(picoseconds: Sequence[int]) -> Quantity:
     return Quantity("", time_text)
 
 
-def _in_one_unit(name: str, unit: int) -> Quantity:
-    """Numbers without their unit, which the title bears; with one of its own where that shows nothing."""
+def moment_column(picoseconds: Sequence[int]) -> Quantity:
+    """How to write moments: in the unit that suits the greatest, to a nanosecond where they are that close."""
+    most = max((abs(moment) for moment in picoseconds), default=0)
+    name, unit = next(((name, unit) for name, unit in TIME_UNITS if most >= unit), TIME_UNITS[-1])
+    apart = len(set(picoseconds))
+    for decimals in (3, 6, 9):
+        if decimals > 3 and unit < 10**decimals:
+            break
+        quantity = _in_one_unit(name, unit, decimals, whole=True)
+        if len({quantity.text(moment) for moment in picoseconds}) == apart:
+            break
+    return quantity
+
+
+def _in_one_unit(name: str, unit: int, decimals: int = 3, *, whole: bool = False) -> Quantity:
+    """Numbers without their unit, which the title bears.
+
+    A number that shows nothing in it has one of its own, unless ``whole`` forbids.
+    """
 
     def text(picoseconds: int) -> str:
-        if picoseconds and (abs(picoseconds) * 1000 < unit or abs(picoseconds) >= unit * _TOP * 1000):
+        size = abs(picoseconds)
+        if size and not whole and (size * 1000 < unit or size >= unit * _TOP * 1000):
             return time_text(picoseconds)
-        return _decimal(picoseconds, unit, 0 if unit == 1 else 3)
+        return _decimal(picoseconds, unit, 0 if unit == 1 else decimals)
 
     return Quantity(name, text)
 

@@ -41,12 +41,26 @@ SELF_PS = {4: 1_000}
 
 _HOST_KEYS = ("host", "path", "size_bytes", "start_unix_ns", "stop_unix_ns")
 _PLANE_KEYS = (
-    "plane_id", "host", "xplane_id", "name", "device_type", "device_ordinal", "line_count", "event_count",
+    "plane_id",
+    "host",
+    "xplane_id",
+    "name",
+    "device_type",
+    "device_ordinal",
+    "line_count",
+    "event_count",
 )
 _LINE_KEYS = ("line_id", "plane_id", "xline_id", "name")
 _EVENT_KEYS = (
-    "event_id", "host", "plane_id", "line_id", "metadata_id",
-    "name", "start_ps", "duration_ps", "num_occurrences",
+    "event_id",
+    "host",
+    "plane_id",
+    "line_id",
+    "metadata_id",
+    "name",
+    "start_ps",
+    "duration_ps",
+    "num_occurrences",
 )
 
 
@@ -62,12 +76,18 @@ class StandIn:
         self._events = ([] if kind == "empty" else EVENTS) if events is None else events
         self._planes = PLANES if planes is None else planes
         self.tables = _Tables(self)
-        self.threads = 1
+        self.run = "run1"
+        self.sources = [row[1] for row in HOSTS]
+        self.table_set = self.session = self.log = self
 
     def __getattr__(self, name: str) -> pa.Table:
         if name in schema.TABLES:
             return self.tables[name]
         raise AttributeError(name)
+
+    def table(self) -> pa.Table:
+        """The import log, as ``table_set.session.log`` has it."""
+        return self.import_log
 
     def read(self, *names: str) -> dict[str, pa.Table]:
         return {name: self.tables[name] for name in names}
@@ -98,12 +118,8 @@ class StandIn:
         ]
         return StandIn(self.kind, events, kept_planes)
 
-    def scan(
-        self, columns: Any = None, stats: Any = (), batch_rows: int = 1 << 16
-    ) -> Iterator[pa.RecordBatch]:
-        table = self._event_table(columns or schema.TABLES["events"].names(), stats)
-        if table.num_rows == 0:
-            yield pa.RecordBatch.from_pylist([], schema=table.schema)
+    def scan(self, columns: Any = None, stats: Any = (), batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
+        table = self.event_table(columns or schema.TABLES["events"].names(), stats)
         yield from table.to_batches(max_chunksize=batch_rows)
         if self.kind == "long":
             for _ in range(2_000):
@@ -133,7 +149,7 @@ class StandIn:
         arrays = [pa.array(column, kind) for column, kind in zip(values, types, strict=True)]
         return pa.table(arrays, names=list(columns))
 
-    def _event_table(self, columns: list[str], stats: Any) -> pa.Table:
+    def event_table(self, columns: list[str], stats: Any) -> pa.Table:
         planes = {row[0]: row[3] for row in PLANES}
         rows = [
             {
@@ -176,8 +192,14 @@ class StandIn:
             rows = [{"plane_id": 0, "stat_id": n, "name": stat} for n, stat in enumerate(STATS)]
         elif name == "import_log" and self.kind == "salvaged":
             rows = [
-                {"severity": "data_loss", "code": "bad_event", "count": 3, "first_offset": 4_096,
-                 "path": "logs/run1/alpha.xplane.pb", "example": "the event ends past its line"}
+                {
+                    "severity": "data_loss",
+                    "code": "bad_event",
+                    "count": 3,
+                    "first_offset": 4_096,
+                    "path": "logs/run1/alpha.xplane.pb",
+                    "example": "the event ends past its line",
+                }
             ]
         else:
             rows = []
@@ -193,8 +215,14 @@ class _Tables:
 
 
 def load(
-    path: Any, *, run: str | None = None, on_error: str = "raise", threads: int | None = None
+    path: Any,
+    *,
+    run: str | None = None,
+    on_error: str = "raise",
+    threads: int | None = None,
+    progress: Any = None,
 ) -> StandIn:
+    assert progress is None or callable(progress)
     calls.append({"path": path, "run": run, "on_error": on_error, "threads": threads})
     kind = "usual" if isinstance(path, list) or hasattr(path, "read") else str(path)
     if kind.startswith("absent"):

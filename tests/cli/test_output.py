@@ -70,9 +70,7 @@ def test_a_file_gets_the_usual_permissions(command: Callable[..., Any], tmp_path
 @pytest.mark.parametrize(
     ("out", "complaint"), [("", "is a directory"), ("none/x.csv", "cannot write: No such file or directory")]
 )
-def test_a_place_that_takes_no_file(
-    command: Callable[..., Any], tmp_path: Path, out: str, complaint: str
-) -> None:
+def test_a_place_that_takes_no_file(command: Callable[..., Any], tmp_path: Path, out: str, complaint: str) -> None:
     path = str(tmp_path / out)
     ran = command("events", "usual", "-o", path)
     assert (ran.code, ran.err) == (3, f"fastprof: {path}: {complaint}\n")
@@ -114,9 +112,7 @@ def on_terminal(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
-def test_a_terminal_gets_colour_and_its_width(
-    on_terminal: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_gets_colour_and_its_width(on_terminal: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\n\x1b[1mPlanes\x1b[0m\n" in on_terminal("info", "usual").out
     monkeypatch.setenv("COLUMNS", "60")
     assert max(len(line) for line in on_terminal("events", "usual", "--list").out.splitlines()[1:]) <= 60
@@ -150,9 +146,7 @@ def test_a_terminal_gets_no_arrow(on_terminal: Callable[..., Any]) -> None:
         ("bug", 1, "internal error: KeyError: 'no\\x1bsuch'; -v shows where"),
     ],
 )
-def test_an_error_is_one_line_and_a_code(
-    command: Callable[..., Any], session: str, code: int, message: str
-) -> None:
+def test_an_error_is_one_line_and_a_code(command: Callable[..., Any], session: str, code: int, message: str) -> None:
     assert command("events", session) == (code, "", f"fastprof: {message}\n")
     assert command("events", session, "-q") == (code, "", f"fastprof: {message}\n")
 

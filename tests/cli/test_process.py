@@ -29,9 +29,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", **more}
 
 
-def start(
-    *argv: str, env: dict[str, str] | None = None, close: str = "", **how: Any
-) -> subprocess.Popen[bytes]:
+def start(*argv: str, env: dict[str, str] | None = None, close: str = "", **how: Any) -> subprocess.Popen[bytes]:
     """The command as a process; ``close`` is what a shell closes before it, such as ``>&-``."""
     how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
     command = [sys.executable, "-c", PROGRAM, *argv]
@@ -129,7 +127,10 @@ def test_an_encoding_without_the_characters(encoding: str) -> None:
 def test_a_capture_path_that_is_no_utf_8() -> None:
     process = subprocess.Popen(
         [os.fsencode(sys.executable), b"-c", PROGRAM.encode(), b"events", b"absent\xff"],
-        env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert ended(process) == (3, "", "fastprof: absent\\udcff: no such file or directory\n")
 
@@ -141,9 +142,7 @@ def test_arrow_through_a_pipe() -> None:
     assert pa.ipc.open_stream(out).read_all().num_rows == 7
 
 
-@pytest.mark.parametrize(
-    "argv", [["--version"], ["--help"], ["events", "--help"], ["events", "usual", "--name", "("]]
-)
+@pytest.mark.parametrize("argv", [["--version"], ["--help"], ["events", "--help"], ["events", "usual", "--name", "("]])
 def test_what_needs_no_capture_loads_no_arrow(argv: list[str]) -> None:
     program = (
         "import sys\nfrom fastprof.cli.main import entry\nentry()\n"

@@ -69,8 +69,17 @@ def test_other_forms_have_every_column_and_every_event(command: Callable[..., An
 
 def test_columns_chosen(command: Callable[..., Any]) -> None:
     ran = command(
-        "events", "usual", "--list", "--columns", "event_id,name", "--columns", "start_ps", "--format", "csv",
-        "--limit", "1",
+        "events",
+        "usual",
+        "--list",
+        "--columns",
+        "event_id,name",
+        "--columns",
+        "start_ps",
+        "--format",
+        "csv",
+        "--limit",
+        "1",
     )
     assert ran.out == "event_id,name,start_ps\n0,matmul,1000000000\n"
 

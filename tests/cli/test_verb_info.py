@@ -13,8 +13,9 @@ import fastprof
 
 CARD = """\
 Session  logs/run1
+Run      run1
 Size     2.385 MiB, 2 hosts
-Events   7 events on 3 lines of 3 planes
+Events   7 on 3 lines of 3 planes
 Time     9.000 ms, from -1.000 ms to 8.000 ms
 Devices  1 GPU (AMD), 1 GPU
 
@@ -35,8 +36,8 @@ Warnings recorded by the profiler
 
 LOG = """
 Import log
-  severity   code       count  at byte  file             example
-  data_loss  bad_event      3    4,096  alpha.xplane.pb  the event ends past its line
+  data_loss bad_event, 3 times, first at byte 4,096 in alpha.xplane.pb
+    the event ends past its line
 """
 
 
@@ -57,6 +58,7 @@ def test_limit_holds_each_table(command: Callable[..., Any]) -> None:
 def test_json_holds_all_of_it(command: Callable[..., Any]) -> None:
     read = json.loads(command("info", "salvaged", "--format", "json").out)
     assert read["summary"] == {
+        "run": "run1",
         "hosts": 2,
         "planes": 3,
         "lines": 3,
@@ -84,7 +86,7 @@ def test_csv_is_the_planes(command: Callable[..., Any]) -> None:
 
 def test_filters_hold_for_counts_and_times(command: Callable[..., Any]) -> None:
     shown = command("info", "usual", "--host", "beta").out
-    assert "Events   1 event on 3 lines of 1 plane\n" in shown
+    assert "Events   1 on 3 lines of 1 plane\n" in shown
     assert "Time     3.000 ms, from 0 ps to 3.000 ms\n" in shown
     read = json.loads(command("info", "usual", "--name", "^copy", "--format", "json").out)
     assert [row["event_count"] for row in read["planes"]["rows"]] == [1, 0, 0]
@@ -93,7 +95,7 @@ def test_filters_hold_for_counts_and_times(command: Callable[..., Any]) -> None:
 def test_a_session_without_events(command: Callable[..., Any]) -> None:
     ran = command("info", "empty")
     assert ran.code == 0
-    assert "Events   0 events on 3 lines of 3 planes\nDevices" in ran.out
+    assert "Events   0 on 3 lines of 3 planes\nDevices" in ran.out
 
 
 class Run(NamedTuple):

@@ -36,10 +36,10 @@ def test_numbers_lean_right_texts_left_and_nulls_are_blank() -> None:
 
 def test_values_of_every_type(awkward: pa.Table) -> None:
     assert rendered(awkward.drop_columns(["count", "total_ps"])) == (
-        'name                value  raw      list       map                   flag\n'
+        "name                value  raw      list       map                   flag\n"
         'plain                 0.1  3 bytes  [1, null]  {"k": "v"}            yes\n'
         'say "a, b"\\x1b[31m    nan                                            no\n'
-        '                     -inf  0 bytes  []         []\n'
+        "                     -inf  0 bytes  []         []\n"
         '                           2 bytes  [3]        {"x": "1", "x": "2"}  yes\n'
     )
 
@@ -105,6 +105,14 @@ def test_no_rows_and_no_columns() -> None:
     assert rendered(pa.table({})) == "\n"
 
 
-def test_a_paragraph_is_one_line_within_the_width() -> None:
-    assert paragraph("a\nb", Look()) == "  a\\nb"
-    assert width(paragraph("x" * 500, Look(width=50))) == 50
+def test_a_paragraph_is_escaped_and_broken_at_the_width() -> None:
+    assert paragraph("a\nb", Look()) == ["  a\\nb"]
+    assert paragraph("one two three four", Look(width=20), "lead: ") == ["lead: one two three", "      four"]
+    assert {width(line) for line in paragraph("x" * 480, Look(width=50))} == {50}
+    assert paragraph("x" * 480, Look(width=None)) == ["  " + "x" * 480]
+    assert paragraph("", Look(), "a ") == ["a "]
+
+
+def test_moments_show_how_they_differ() -> None:
+    table = pa.table({"start_ps": [2_762_000_001_000, 2_762_000_004_000], "duration_ps": [2_000, 3_000]})
+    assert rendered(table) == ("  start (s)  duration (ns)\n2.762000001          2.000\n2.762000004          3.000\n")

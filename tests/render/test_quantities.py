@@ -28,9 +28,7 @@ def test_a_time_has_four_digits_and_a_unit(picoseconds: int, text: str) -> None:
     assert time_text(picoseconds) == text
 
 
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (1023, "1,023 B"), (1024, "1.000 KiB"), (5 << 30, "5.000 GiB")]
-)
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1,023 B"), (1024, "1.000 KiB"), (5 << 30, "5.000 GiB")])
 def test_a_size_has_four_digits_and_a_unit(size: int, text: str) -> None:
     assert size_text(size) == text
 
