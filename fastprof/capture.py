@@ -11,6 +11,7 @@ from fastprof._native import records
 from fastprof._native.xspace import Memory, Scanner, XSpace
 from fastprof.errors import CaptureError
 from fastprof.import_log import ImportLog
+from fastprof.merged_planes import renumbered
 from fastprof.names import Int32s, TextTable
 from fastprof.session import CaptureFile
 from fastprof.source import open_source
@@ -67,7 +68,7 @@ class Capture:
     def _explained(self, error: CaptureError) -> CaptureError:
         head = self._head.lstrip()
         guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
-        if guess is None and len(head) > 8 and head.isascii() and head.decode().isprintable():
+        if guess is None and len(head) > 8 and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
             guess = "plain text"
         hint = f"; the file looks like {guess}" if guess else ""
         return CaptureError(error.message + hint, path=error.path, offset=error.offset)
@@ -121,33 +122,42 @@ class Capture:
         self.plane_of_part = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
         self.plane_keys = list(numbers)
         self.meta_ids: Int64s | None = None
-        if len(numbers) < len(self.parts):
-            merged = len(self.parts) - len(numbers)
-            self.log.add("notice", "merged_planes", "planes of equal name and id are read as one", self.path, merged)
-            self._renumber_metadata()
+        self._stat_ids: Int64s | None = None
+        if len(numbers) == len(self.parts):
+            return
+        merged = len(self.parts) - len(numbers)
+        self.log.add("notice", "merged_planes", "planes of equal name and id are read as one", self.path, merged)
+        self.meta_ids = self._renumbered(self.metas, b"XEventMetadata.name")
+        self._stat_ids = self._renumbered(self.stat_metas, b"XStatMetadata.name")
 
-    def _renumber_metadata(self) -> None:
-        """Event metadata ids of merged planes: the first part's stay; of a later one, an id that stands for another
-        name already becomes the id of that name, or a new one."""
-        names = self.texts(self.metas, b"XEventMetadata.name", "name_")
-        ids = self.metas["id"].copy()
-        planes = self.plane_of_part[self.metas["part"]]
-        by_id: dict[int, dict[int, str]] = {}
-        by_name: dict[int, dict[str, int]] = {}
-        top: dict[int, int] = {}
-        for row, (plane, meta_id, name) in enumerate(zip(planes.tolist(), ids.tolist(), names, strict=True)):
-            known, named = by_id.setdefault(plane, {}), by_name.setdefault(plane, {})
-            if known.get(meta_id, name) != name:
-                meta_id = named[name] if name in named else min(top[plane] + 1, 2**63 - 1)
-                ids[row] = meta_id
-            known.setdefault(meta_id, name)
-            named.setdefault(name, meta_id)
-            top[plane] = max(top.get(plane, meta_id), meta_id)
-        if (ids != self.metas["id"]).any():
-            changed = int((ids != self.metas["id"]).sum())
-            text = "event metadata of merged planes got new ids"
+    def _renumbered(self, metas: Records, what: bytes) -> Int64s:
+        ids = renumbered(metas["id"], self.plane_of_part[metas["part"]], self.texts(metas, what, "name_"))
+        changed = int((ids != metas["id"]).sum())
+        if changed:
+            text = "metadata ids of merged planes that clashed have been replaced"
             self.log.add("notice", "renumbered_metadata", text, self.path, changed)
-        self.meta_ids = ids
+        return ids
+
+    def event_metadata_ids(self) -> Int64s:
+        """The id of each of ``metas`` in its plane."""
+        ids: Int64s = self.metas["id"] if self.meta_ids is None else self.meta_ids
+        return ids
+
+    def stat_metadata_ids(self) -> Int64s:
+        """The id of each of ``stat_metas`` in its plane; stats declared since keep theirs."""
+        ids: Int64s = self.stat_metas["id"]
+        if self._stat_ids is None:
+            return ids
+        return np.concatenate([self._stat_ids, ids[len(self._stat_ids) :]])
+
+    def stat_ids_of(self, ids: Int64s, parts: Int64s) -> Int64s:
+        """Ids as a part's stats use them, as ids in its plane."""
+        if self._stat_ids is None:
+            return ids
+        fresh = zip(self.stat_metas["part"].tolist(), self.stat_metas["id"].tolist(), strict=True)
+        known = dict(zip(fresh, self.stat_metadata_ids().tolist(), strict=True))
+        pairs = zip(parts.tolist(), ids.tolist(), strict=True)
+        return np.array([known.get(pair, pair[1]) for pair in pairs], np.int64)
 
     # ---- stats that a part uses and does not declare
 

@@ -75,10 +75,9 @@ class Decoder:
 
     def _event_filters(self, wanted: Wanted) -> list[Filter | None]:
         filters: list[Filter | None] = []
-        texts = self.names.event_names.to_pylist() if wanted.selection.names else []
+        texts = self.names.event_names.to_pylist() if wanted.selection.names else None
         for numbers in self.names.meta_names:
-            metas = [texts[i] for i in numbers.tolist()] if texts else None
-            filters.append(wanted.filter(metas))
+            filters.append(wanted.filter(None if texts is None else [texts[i] for i in numbers.tolist()]))
         return filters
 
     def _number_dictionaries(self) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes
 from fastprof.capture import Capture, Records
+from fastprof.merged_planes import first_of_each
 from fastprof.names import TextTable, dictionary_array, index_dtype
 from fastprof.planes import device_of
 from fastprof.schema import KINDS, TABLES
@@ -64,17 +65,15 @@ def planes_table(structure: Structure, wanted: Mask) -> pa.Table:
 def lines_table(structure: Structure, wanted: Mask) -> pa.Table:
     lines = structure.lines
     assert lines is not None
-    pieces = [structure.captures[c].pieces[p] for c, p in zip(lines["capture"], lines["first_piece"], strict=True)]
-    first = np.array(pieces, records.PIECE) if pieces else np.zeros(0, records.PIECE)
     columns = [
         pa.array(np.arange(len(lines)), pa.int32()),
         pa.array(lines["plane_id"], pa.int32()),
         pa.array(lines["xline_id"]),
         pa.array(structure.line_names, pa.string()),
         pa.array([text or None for text in structure.line_display_names], pa.string()),
-        _zero_as_null(first["display_id"]),
-        pa.array(first["timestamp_ns"]),
-        _zero_as_null(first["duration_ps"]),
+        _zero_as_null(lines["display_id"]),
+        pa.array(lines["timestamp_ns"]),
+        _zero_as_null(lines["duration_ps"]),
         pa.array(lines["event_count"]),
     ]
     return _table("lines", columns).filter(pa.array(wanted))
@@ -113,12 +112,11 @@ def event_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
     for part in structure.captures:
         capture = part.capture
         plane = part.plane_base + capture.plane_of_part[capture.metas["part"]]
-        rows = np.flatnonzero(wanted[plane]) if len(plane) else np.zeros(0, np.intp)
+        rows = _kept(plane, capture.event_metadata_ids(), wanted)
         metas = capture.metas[rows]
-        ids = metas["id"] if capture.meta_ids is None else capture.meta_ids[rows]
         columns = [
             pa.array(plane[rows], pa.int32()),
-            pa.array(ids),
+            pa.array(capture.event_metadata_ids()[rows]),
             pa.array(capture.texts(metas, b"XEventMetadata.name", "name_"), pa.string()),
             pa.array(_texts_or_null(capture, metas, b"XEventMetadata.display_name", "display_"), pa.string()),
             _metadata_bytes(capture, metas),
@@ -142,26 +140,49 @@ def _metadata_bytes(capture: Capture, metas: Records) -> pa.Array:
 
 
 def _children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
-    """Child ids of the given metadata, as recorded."""
+    """Child ids of the given metadata."""
     children = np.frombuffer(capture.xspace.children(), records.CHILD)
-    counts = np.bincount(children["owner"], minlength=len(capture.metas))[rows]
-    ids = children["id"][np.argsort(children["owner"], kind="stable")]
-    kept = np.isin(np.sort(children["owner"], kind="stable"), rows)
+    place = np.full(len(capture.metas), -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    owner = place[children["owner"]]
+    children, owner = children[owner >= 0], owner[owner >= 0]
+    order = np.argsort(owner, kind="stable")
     offsets = np.zeros(len(rows) + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids[kept], pa.int64()))
+    np.cumsum(np.bincount(owner, minlength=len(rows)), out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(_child_ids(capture, children)[order], pa.int64()))
+
+
+def _child_ids(capture: Capture, children: Records) -> npt.NDArray[np.int64]:
+    """Ids in the plane: of merged planes the part's own ids may have been replaced."""
+    ids: npt.NDArray[np.int64] = children["id"]
+    if capture.meta_ids is None:
+        return ids
+    keys = zip(capture.metas["part"].tolist(), capture.metas["id"].tolist(), strict=True)
+    known = dict(zip(keys, capture.meta_ids.tolist(), strict=True))
+    parts = capture.metas["part"][children["owner"]].tolist()
+    return np.array([known.get(key, key[1]) for key in zip(parts, ids.tolist(), strict=True)], np.int64)
+
+
+def _kept(plane: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: Mask) -> npt.NDArray[np.intp]:
+    """Rows of metadata in wanted planes, by plane; of equal ids the first."""
+    if not len(plane):
+        return np.zeros(0, np.intp)
+    rows = np.flatnonzero(wanted[plane] & first_of_each(plane, ids))
+    return rows[np.argsort(plane[rows], kind="stable")]
 
 
 def stat_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
     tables = []
     for part in structure.captures:
         capture = part.capture
-        metas = capture.stat_metas[capture.stat_metas["name_length"] != records.NO_TEXT]
-        plane = part.plane_base + capture.plane_of_part[metas["part"]]
-        metas, plane = (metas[wanted[plane]], plane[wanted[plane]]) if len(plane) else (metas, plane)
+        declared = np.flatnonzero(capture.stat_metas["name_length"] != records.NO_TEXT)
+        plane = part.plane_base + capture.plane_of_part[capture.stat_metas["part"][declared]]
+        ids = capture.stat_metadata_ids()[declared]
+        rows = _kept(plane, ids, wanted)
+        metas = capture.stat_metas[declared[rows]]
         columns = [
-            pa.array(plane, pa.int32()),
-            pa.array(metas["id"]),
+            pa.array(plane[rows], pa.int32()),
+            pa.array(ids[rows]),
             pa.array(capture.texts(metas, b"XStatMetadata.name", "name_"), pa.string()),
             pa.array(_texts_or_null(capture, metas, b"XStatMetadata.description", "description_"), pa.string()),
         ]
@@ -189,8 +210,12 @@ def event_metadata_stats_table(structure: Structure, names: SessionNames, wanted
         capture = part.capture
         spans, stats = metadata_stats(part, names, i)
         plane = part.plane_base + capture.plane_of_part[capture.metas["part"][spans["owner"]]]
-        ids = capture.metas["id"] if capture.meta_ids is None else capture.meta_ids
-        keep = np.flatnonzero(wanted[plane]) if len(plane) else np.zeros(0, np.intp)
+        ids = capture.event_metadata_ids()
+        planes = part.plane_base + capture.plane_of_part[capture.metas["part"]]
+        first = np.zeros(len(ids), bool)
+        first[_kept(planes, ids, wanted)] = True
+        keep = np.flatnonzero(first[spans["owner"]])
+        keep = keep[np.argsort(plane[keep], kind="stable")]
         owner = spans["owner"][keep]
         shares.append((capture, _taken(stats, keep), [pa.array(plane[keep], pa.int32()), pa.array(ids[owner])]))
     return _stat_table("event_metadata_stats", names.stats, shares)

@@ -74,6 +74,7 @@ def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanS
     capture.log.add_faults(sink.faults(), capture.path)
     take_own_texts(columns["text"], sink, base, table)
     bytes_at = np.frombuffer(sink.bytes_at(), records.BYTES_AT)
+    stat_id = capture.stat_ids_of(stat_id, parts)
     return SpanStats(stat_id, bytes_at=bytes_at, **columns)
 
 

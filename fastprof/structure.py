@@ -24,10 +24,12 @@ UNIX_NS = 10**18
 """Line timestamps past this, September 2001, are in Unix time: no profile lasts so long."""
 
 _TASK_BYTES = 16 << 20
-_LARGEST_BASE_PS = 2**62
+_LARGEST_NS = (2**63 - 1) // 1000
+_SAFE_PS = 2**62
+"""Sums of two times below this surely fit 64 bits."""
 
 LINE = np.dtype(
-    [("capture", "i8"), ("plane_id", "i8"), ("xline_id", "i8"), ("first_piece", "i8"), ("piece_count", "i8")]
+    [("plane_id", "i8"), ("xline_id", "i8"), ("timestamp_ns", "i8"), ("duration_ps", "i8"), ("display_id", "i8")]
     + [("event_count", "i8"), ("first_event_id", "i8")]
 )
 
@@ -148,8 +150,8 @@ class Structure:
     def _number_lines(self) -> Records:
         shares = []
         count = 0
-        for i, part in enumerate(self.captures):
-            share = self._lines_of(part, i, count)
+        for part in self.captures:
+            share = self._lines_of(part, count)
             self._set_times(part)
             shares.append(share)
             count += len(share)
@@ -158,7 +160,7 @@ class Structure:
         self._set_labels(lines)
         return lines
 
-    def _lines_of(self, part: CaptureStructure, number: int, base: int) -> Records:
+    def _lines_of(self, part: CaptureStructure, base: int) -> Records:
         """Pieces of equal plane and id are one line."""
         pieces = part.pieces
         planes = part.capture.plane_of_part[pieces["part"]] if len(pieces) else np.zeros(0, np.int64)
@@ -176,9 +178,11 @@ class Structure:
         pieces["plane_id"] = part.plane_base + planes
         lines = np.zeros(len(firsts), LINE)
         first = firsts[by_appearance]
-        lines["capture"], lines["first_piece"] = number, first
         lines["plane_id"], lines["xline_id"] = part.plane_base + planes[first], pieces["id"][first]
-        lines["piece_count"] = np.bincount(line_of_piece, minlength=len(lines))
+        lines["timestamp_ns"] = pieces["timestamp_ns"][first]
+        for name in ("duration_ps", "display_id"):  # of the first piece that has one
+            stated = np.flatnonzero(pieces[name])[::-1]
+            lines[name][line_of_piece[stated]] = pieces[name][stated]
         np.add.at(lines["event_count"], line_of_piece, pieces["event_count"])
         merged = len(pieces) - len(lines)
         if merged:
@@ -199,7 +203,7 @@ class Structure:
             stamps[unix] -= start
             text = f"lines in Unix time are counted from {start} ns, the start of profiling on the host"
             self.log.add("info", "unix_time", text, path, int(unix.sum()))
-        timeless = np.abs(stamps.astype(np.float64)) * 1000 > _LARGEST_BASE_PS
+        timeless = (stamps > _LARGEST_NS) | (stamps < -_LARGEST_NS)
         pieces["timeless"] = timeless
         pieces["base_ps"] = np.where(timeless, 0, stamps) * 1000
         if timeless.any():
@@ -244,7 +248,7 @@ class Structure:
         base = pieces["base_ps"][segments["piece"]]
         timed = segments["aggregated_count"] < segments["event_count"]
         doubtful = (segments["flags"] & records.SORTED) == 0
-        doubtful |= timed & _far(segments)
+        doubtful |= timed & _far(part, segments)
         doubtful |= (pieces["timeless"][segments["piece"]] != 0) & timed
         same = line[1:] == line[:-1]
         first = _absolute(base, segments["first_start"])[1:]
@@ -257,14 +261,16 @@ class Structure:
     def may_lack_start(self, part: CaptureStructure) -> bool:
         """Whether events of the indexed segments have no start: aggregated ones, or times that do not fit."""
         segments = part.segments
-        large = _far(segments) & (segments["aggregated_count"] < segments["event_count"])
+        large = _far(part, segments) & (segments["aggregated_count"] < segments["event_count"])
         return bool(segments["aggregated_count"].any() or part.pieces["timeless"].any() or large.any())
 
 
-def _far(segments: Records) -> npt.NDArray[np.bool_]:
-    """Segments with a start so large that adding the base may pass 64 bits."""
-    far: npt.NDArray[np.bool_] = np.abs(segments["max_start"].astype(np.float64)) > _LARGEST_BASE_PS
-    far |= np.abs(segments["min_start"].astype(np.float64)) > _LARGEST_BASE_PS
+def _far(part: CaptureStructure, segments: Records) -> npt.NDArray[np.bool_]:
+    """Segments with times so large that adding base and start may pass 64 bits."""
+    base = part.pieces["base_ps"][segments["piece"]]
+    far = np.zeros(len(segments), bool)
+    for times in (base, segments["min_start"], segments["max_start"]):
+        far |= np.abs(times.astype(np.float64)) > _SAFE_PS
     return far
 
 

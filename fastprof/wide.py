@@ -60,7 +60,7 @@ class WideColumn:
         values = np.where(kinds == records.DOUBLE, stats.double_value[rows].view(np.int64), stats.int_value[rows])
         values = np.where(np.isin(kinds, list(_TEXTS)), stats.text[rows], values)
         dangling = (kinds == records.REF) & (stats.text[rows] < 0)
-        kinds = np.where(dangling, records.UINT64, kinds).astype(np.uint8)
+        kinds = np.where(dangling, records.LOST_REF, kinds).astype(np.uint8)
         values = np.where(dangling, stats.int_value[rows], values)
         data = memoryview(capture.source.data)
         places = {int(at["row"]): at for at in stats.bytes_at}
@@ -78,8 +78,11 @@ class WideColumn:
         self, kind: Kinds, value: Values, texts: pa.Array, own_bytes: list[tuple[int, int, bytes]], fixed: bool = False
     ) -> pa.Array:
         """The column; ``fixed``: of the type that all events of the session together give."""
-        met = set(np.unique(kind).tolist()) - {records.NONE}
+        met = set(np.unique(kind).tolist())
+        if records.LOST_REF in met:  # shown as the number that it is
+            kind = np.where(kind == records.LOST_REF, records.UINT64, kind).astype(np.uint8)
         kinds = self._possible | met if fixed else met
+        kinds = {records.UINT64 if code == records.LOST_REF else code for code in kinds} - {records.NONE}
         if not kinds or kinds <= _INTEGERS:
             return _numbers(value, kind != records.NONE, pa.int64())
         if kinds == {records.DOUBLE}:

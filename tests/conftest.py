@@ -19,10 +19,9 @@ def _captures() -> list[Path]:
     return sorted((CAPTURES / "xspace").rglob("*.xplane.pb"))
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     if os.environ.get("FASTPROF_REQUIRE_CAPTURES") and not _captures():
         raise pytest.UsageError(f"FASTPROF_REQUIRE_CAPTURES is set, and {_ABSENT}")
-    config.addinivalue_line("markers", "captures: needs the real captures in ../shared/captures")
 
 
 def pytest_report_header() -> str:

@@ -61,7 +61,8 @@ class _Lot:
         draw = self.random
         before = after = b""
         if numbers and self.once_in(2):
-            before = int_field(draw.choice(numbers), draw.choice(_INTEGERS))
+            number = draw.choice(numbers)
+            before = int_field(number, draw.choice(_INTEGERS) if number == 1 else draw.randrange(1000))
         if self.once_in(3):
             after = UNKNOWN_FIELDS
         if self.once_in(6):  # a known field in a wire type that it does not have is an unknown field
@@ -111,9 +112,7 @@ class _Lot:
             offset = draw.choice((None, -7, -(10**15)))
         if occurrences is not None and self.once_in(2):
             offset = None
-        return event(
-            name, offset, duration, self.stats(3), num_occurrences=occurrences, wire=self.wire((1, 2, 3, 5))
-        )
+        return event(name, offset, duration, self.stats(3), num_occurrences=occurrences, wire=self.wire((1, 2, 3, 5)))
 
     def line(self) -> Line:
         draw = self.random

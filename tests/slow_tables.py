@@ -139,11 +139,11 @@ def _integer_stat(planes: Iterable[Plane], name: str) -> int | None:
 
 
 def _start_of(space: Space) -> int | None:
+    """What the capture says, else the first line in Unix time; what it says counts only if it is Unix time too."""
     told = _integer_stat(space.planes, "profile_start_time")
-    if told is not None:
-        return told
     stamps = [line.timestamp_ns for plane in space.planes for line in plane.lines]
-    return min((stamp for stamp in stamps if stamp > UNIX_TIME_FROM_NS), default=None)
+    first = min((stamp for stamp in stamps if stamp > UNIX_TIME_FROM_NS), default=None)
+    return told if first is None or (told is not None and told > UNIX_TIME_FROM_NS) else first
 
 
 def _fits(value: int) -> bool:
@@ -154,7 +154,7 @@ def _start_ps(event: Event, timestamp_ns: int, start_unix_ns: int | None) -> int
     """None too where the start does not fit 64 bits."""
     if event.num_occurrences is not None:
         return None
-    if timestamp_ns > UNIX_TIME_FROM_NS and start_unix_ns is not None and timestamp_ns >= start_unix_ns:
+    if timestamp_ns > UNIX_TIME_FROM_NS and start_unix_ns is not None:
         timestamp_ns -= start_unix_ns
     start = timestamp_ns * 1000 + event.offset_ps
     return start if _fits(timestamp_ns * 1000) and _fits(start) else None
@@ -314,17 +314,13 @@ class _Rows:
     def add_plane(self, plane: _MergedPlane, host: str) -> None:
         plane_id = len(self.rows["planes"])
         count = sum(len(line.events) for line in plane.lines.values())
-        self.add(
-            "planes", plane_id, host, plane.id, plane.name, *_device(plane.name), len(plane.lines), count
-        )
+        self.add("planes", plane_id, host, plane.id, plane.name, *_device(plane.name), len(plane.lines), count)
         for part in plane.parts:
             for stat in part.wire.stats:
                 self.add("plane_stats", plane_id, _stat_id(stat, part), *_stat_row(stat, part))
         for id, (meta, part) in plane.event_metadata.items():
             children = [part.event_ids.get(child, child) for child in meta.child_ids]
-            self.add(
-                "event_metadata", plane_id, id, meta.name, meta.display_name or None, meta.metadata, children
-            )
+            self.add("event_metadata", plane_id, id, meta.name, meta.display_name or None, meta.metadata, children)
             for stat in meta.stats:
                 self.add("event_metadata_stats", plane_id, id, _stat_id(stat, part), *_stat_row(stat, part))
         for id, text in plane.stat_metadata.items():

@@ -147,9 +147,9 @@ def lost(found: dict[str, pa.Table]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("bit", range(8))
 def test_flipped_bits(bit: int, check_tables: Check) -> None:
     data = small_capture()
-    for at in range(len(data)):
+    for at in range(bit % 2, len(data), 2):
         bad = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
-        found = attempt(bad, len(bad), threads=1 + at % 2)
+        found = attempt(bad, len(bad), threads=1 + at % 3)
         assert (found is not None) == is_sound(bad), f"bit {bit} of byte {at}"
         if found is not None:
             check_tables(found, expected_of(bad, found))

@@ -92,19 +92,12 @@ CAPTURES: dict[str, bytes] = {
         )
     ),
     "one name, many kinds": xspace(
-        on_line(
-            *(
-                event("a", at, stats={"x": value})
-                for at, value in enumerate((1, u64(2), 0.5, "s", b"b", None))
-            )
-        )
+        on_line(*(event("a", at, stats={"x": value}) for at, value in enumerate((1, u64(2), 0.5, "s", b"b", None))))
     ),
     "several values in a stat": xspace(
         on_line(event("a", stats={"x": several((1, "text", b"raw", 2.5)), "y": several(("text", u64(7)))}))
     ),
-    "refs that lead nowhere": xspace(
-        on_line(event("a", stats=[stat("x", ref(99)), stat("y", ref((1 << 64) - 1))]))
-    ),
+    "refs that lead nowhere": xspace(on_line(event("a", stats=[stat("x", ref(99)), stat("y", ref((1 << 64) - 1))]))),
     "a ref to an empty text": xspace(on_line(event("a", stats={"x": ref("")}))),
     "a stat named nothing": xspace(on_line(event("a", stats={"": 1, "#2": 2}))),
     "stats of metadata and planes": xspace(
@@ -121,9 +114,7 @@ CAPTURES: dict[str, bytes] = {
     ),
     "events out of order": xspace(on_line(*(event("e", (at * 37) % 100, at % 7) for at in range(100)))),
     "equal starts": xspace(on_line(event("a", 5, 1), event("b", 5, 9), event("c", 5, 9), event("d", 5, 0))),
-    "aggregated": xspace(
-        on_line(aggregated("a", 0), event("b", 3, 1), aggregated("c", -1, 5), event("d", 1, 1))
-    ),
+    "aggregated": xspace(on_line(aggregated("a", 0), event("b", 3, 1), aggregated("c", -1, 5), event("d", 1, 1))),
     "negative offsets": xspace(on_line(event("a", -5, 3), event("b", -9, 30), event("c", -1000))),
     "negative durations": xspace(on_line(event("a", 5, -3), event("b", 5, 3), event("c", 5, -9))),
     "a start of more than 64 bits": xspace(
@@ -137,13 +128,9 @@ CAPTURES: dict[str, bytes] = {
     "crossing children": xspace(
         on_line(event("r", 0, 100), event("a", 10, 30), event("b", 30, 30), event("c", 90, 20))
     ),
-    "zero durations": xspace(
-        on_line(event("a", 5), event("b", 5), event("c", 5, 2), event("d", 7), event("e", 8))
-    ),
+    "zero durations": xspace(on_line(event("a", 5), event("b", 5), event("c", 5, 2), event("d", 7), event("e", 8))),
     "async by own stat": xspace(
-        on_line(
-            event("a", 0, 50), event("b", 5, 90, {"_a": 1}), event("c", 6, 2), event("d", 7, 1, {"_a": 0})
-        )
+        on_line(event("a", 0, 50), event("b", 5, 90, {"_a": 1}), event("c", 6, 2), event("d", 7, 1, {"_a": 0}))
     ),
     "async by metadata": xspace(
         on_line(
@@ -152,6 +139,18 @@ CAPTURES: dict[str, bytes] = {
             event("b", 6, 2),
             event("c", 6, 1, {"_a": "1"}),
             event_metadata=[Metadata("b", stats={"_a": u64(1)})],
+        )
+    ),
+    "async told in several ways": xspace(
+        on_line(
+            event("a", 0, 50),
+            event("b", 5, 90, {"_a": "text"}),
+            event("c", 6, 80, {"_a": 1.5}),
+            event("d", 7, 70, {"_a": ref(999)}),
+            event("e", 8, 60, {"_a": u64(2)}),
+            event("f", 9, 50, {"_a": None}),
+            event("g", 10, 40, {"_a": -1}),
+            event("h", 11, 30, [stat("_a", 0), stat("_a", 1)]),
         )
     ),
     "lines joined": xspace(
@@ -191,6 +190,12 @@ CAPTURES: dict[str, bytes] = {
         ),
         task_environment(START, START + 10**9),
     ),
+    "unix time, before the start": xspace(
+        task_environment(START), plane("p", [line("t", [event("a", 5)], timestamp_ns=START - 3)])
+    ),
+    "a clock of a hundred days": xspace(
+        plane("p", [line("t", [event("a", 5)], timestamp_ns=9 * 10**15), line("u", [event("b", -5)])])
+    ),
     "unix time, untold": xspace(
         plane(
             "p",
@@ -201,9 +206,7 @@ CAPTURES: dict[str, bytes] = {
     "more than 128 names": xspace(on_line(*(event(f"name {at}", at) for at in range(200)))),
     "more than 128 texts": xspace(on_line(event("a", stats=MANY_TEXTS))),
     "more than 32768 names": xspace(on_line(*(event(f"{at:x}", at) for at in range(33_000)))),
-    "own texts of stats": xspace(
-        on_line(*(event("a", at, 1, {"s": f"text {at % 300}"}) for at in range(1000)))
-    ),
+    "own texts of stats": xspace(on_line(*(event("a", at, 1, {"s": f"text {at % 300}"}) for at in range(1000)))),
     "unknown fields everywhere": xspace(
         on_line(
             event("a", 1, 2, [stat("x", 1, Wire(after=UNKNOWN_FIELDS))], wire=Wire(before=UNKNOWN_FIELDS)),
@@ -254,6 +257,43 @@ def test_as_the_slow_reader_reads_it(case: str, threads: int, check_tables: Call
     data = CAPTURES[case]
     profile = fastprof.load(data, threads=threads)
     check_tables(profile.tables, oracle(data, profile))
+
+
+def long_lines() -> bytes:
+    """Some megabytes, so that lines are cut and threads share them: in order and not, odd events in between."""
+
+    def events(count: int, step: int, first: int = 0) -> list[Event | bytes]:
+        listed: list[Event | bytes] = []
+        for at in range(first, first + count):
+            stats = [stat("x", at), stat("s", f"text {at % 50}"), stat("_a", int(at % 11 == 0))]
+            wire = Wire(after=UNKNOWN_FIELDS) if at % 5000 == 7 else Wire()
+            listed.append(event(f"e{at % 9}", at * step % 1_000_003, at % 40, stats[: at % 4], wire=wire))
+        return listed
+
+    sums = [aggregated("sum", 2, 7, {"x": 1})]
+    lines = [
+        line("in order", events(20_000, 10), id=1),
+        line("out of order", events(12_000, 7919), id=2),
+        line("two pieces", events(5_000, 20), id=3),
+        line("with sums", [*events(6_000, 10), *sums, *events(6_000, 10, 6_000)], id=4),
+        line("two pieces", events(5_000, 20, 1), id=3, timestamp_ns=1),
+        line("one after the other", events(6_000, 10), id=5),
+        line("one after the other", events(6_000, 10), id=5, timestamp_ns=1000),
+    ]
+    return xspace(plane("p", lines), plane("q", [line("t", events(6_000, 3))]))
+
+
+def test_long_lines(check_tables: Callable[..., None], check_same: Callable[..., None]) -> None:
+    data = long_lines()
+    profile = fastprof.load(data, threads=4)
+    expected = oracle(data, profile)
+    check_tables(profile.tables, expected)
+    check_same(fastprof.load(data, threads=1).tables, profile.tables, ())
+    for name in ("event_stats", "nesting", "events"):
+        check_tables({name: fastprof.load(data, threads=3).tables[name]}, expected, only=[name])
+    batches = list(fastprof.scan(data, columns=["event_id", "start_ps"], batch_rows=1000))
+    assert [row for batch in batches for row in batch["event_id"].to_pylist()] == expected["events"]["event_id"]
+    assert [row for batch in batches for row in batch["start_ps"].to_pylist()] == expected["events"]["start_ps"]
 
 
 @pytest.mark.parametrize("case", ["planes joined", "events out of order", "all kinds", "aggregated"])

@@ -178,7 +178,8 @@ void fp_index_free(fp_memory *memory, fp_index *index);
 
 /* ---- fill ---------------------------------------------------------------------------------------- */
 
-enum fp_kind { FP_INT64, FP_UINT64, FP_DOUBLE, FP_STR, FP_BYTES, FP_REF, FP_NONE };
+enum fp_kind { FP_INT64, FP_UINT64, FP_DOUBLE, FP_STR, FP_BYTES, FP_REF, FP_NONE,
+               FP_LOST_REF }; /* of wide columns only: a ref that leads nowhere; the value is the ref */
 
 /* A dictionary index column: `width` bytes an item (1, 2 or 4). `to` NULL: not wanted. */
 typedef struct fp_index_column {

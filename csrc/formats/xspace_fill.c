@@ -74,8 +74,8 @@ static fp_code emit_wide(filling *f, int64_t row, int32_t column, const stat_fie
   int64_t value = (int64_t)stat->value;
   fp_code code = FP_OK;
   if (stat->kind == FP_STR || stat->kind == FP_REF) code = text_of(f, stat, &value);
-  if (stat->kind == FP_REF && value < 0) { /* a ref that leads nowhere is kept as a number */
-    wide->kind[row] = FP_UINT64;
+  if (stat->kind == FP_REF && value < 0) {
+    wide->kind[row] = FP_LOST_REF;
     wide->value[row] = (int64_t)stat->value;
     return code;
   }

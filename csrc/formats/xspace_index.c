@@ -49,15 +49,16 @@ static bool has_text(const walk *w, int64_t id) {
   return row >= 0 && ((const fp_stat_meta *)w->x->stat_metas.items)[row].name_length != UINT64_MAX;
 }
 
-static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t *at, fp_segment *s) {
+static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t **at, fp_segment *s) {
   s->stat_count++;
   s->text_count += stat->kind == FP_STR;
   s->bytes_count += stat->kind == FP_BYTES;
-  if (stat->kind == FP_REF && !has_text(w, (int64_t)stat->value) && !remark(w, FP_NO_TEXT, at, "XStat.ref_value"))
+  if (stat->kind == FP_REF && !has_text(w, (int64_t)stat->value) && !remark(w, FP_NO_TEXT, *at, "XStat.ref_value"))
     return FP_NO_MEMORY;
   if (stat->kind == FP_STR && !fp_utf8_valid(stat->payload, stat->value)) {
+    *at = stat->payload;
     if (!w->x->salvage) return FP_BAD_UTF8;
-    if (!remark(w, FP_BAD_UTF8, at, "XStat.str_value")) return FP_NO_MEMORY;
+    if (!remark(w, FP_BAD_UTF8, *at, "XStat.str_value")) return FP_NO_MEMORY;
   }
   int32_t row = fp_id_map_find(w->stats, stat->id);
   if (row >= 0) {
@@ -82,7 +83,7 @@ static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool sl
       p = other.payload + other.value;
       stat_fields stat;
       if (w->depth == FP_STATS && (code = read_stat_any(other.payload, p, &stat))) return code;
-      if (w->depth == FP_STATS && (code = count_stat(w, &stat, *at, s))) return code;
+      if (w->depth == FP_STATS && (code = count_stat(w, &stat, at, s))) return code;
       continue;
     }
     uint64_t length;
@@ -91,7 +92,7 @@ static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool sl
     if (w->depth == FP_STATS) {
       stat_fields stat;
       fp_code code = read_stat(p, p + length, slack, &stat);
-      if (code || (code = count_stat(w, &stat, *at, s))) return code;
+      if (code || (code = count_stat(w, &stat, at, s))) return code;
     }
     p += length;
   }

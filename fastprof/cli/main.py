@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol, cast
 
 from fastprof import errors
 from fastprof._version import __version__
-from fastprof.cli import output
+from fastprof.cli import output, signals
 from fastprof.cli.talk import Talk
 
 VERBS = {
@@ -49,10 +49,6 @@ class Verb(Protocol):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
     def run(self, args: argparse.Namespace) -> None: ...
-
-
-class Terminated(BaseException):
-    """The process was asked to end; what is half written is cleaned up on the way out."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -97,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         talk.error("interrupted")
         code = INTERRUPTED
-    except Terminated:
+    except signals.Terminated:
         talk.error("terminated")
         code = TERMINATED
     except BrokenPipeError:
@@ -134,22 +130,15 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
 def entry() -> int:
     """The console script."""
     _occupy_standard_descriptors()
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup asks to ignore it
-            signal.signal(number, _terminate)
+    signals.install()
     code = main(sys.argv[1:])
     try:
         if sys.stderr is not None:
             sys.stderr.flush()
     except (OSError, ValueError):
         output.abandon(sys.stderr)  # nobody listened, which is no fault of the result
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said: a late Ctrl-C has no traceback to show
+    signals.finish()
     return code
-
-
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    raise Terminated
 
 
 def _occupy_standard_descriptors() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from fastprof.cli import signals
 from fastprof.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
@@ -26,14 +27,21 @@ _NAMES_LOOKED_AT = 100_000  # for a suggestion; a capture may hold millions of n
 
 def open_session(args: argparse.Namespace) -> Profile:
     """The profile that SESSION and the reading flags name."""
-    import fastprof
-
     sources = [_standard_input() if path == "-" else path for path in args.session]
     if args.session.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
     source = sources[0] if len(sources) == 1 else sources
     progress = args.talk.progress if args.talk.progress.wanted else None
-    return fastprof.load(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
+    return _loader()(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
+
+
+def _loader() -> Callable[..., Profile]:
+    """``fastprof.load``, with all that a verb will need imported."""
+    with signals.held():
+        import fastprof
+        from fastprof.render import as_arrow, as_csv, as_json, as_text  # noqa: F401
+
+        return fastprof.load
 
 
 def _standard_input() -> Any:

@@ -1,0 +1,467 @@
+#include "tests/decoding.h"
+
+#include "tests/check.h"
+
+static void *exact(size_t count, size_t item_size) {
+  void *block = malloc(count * item_size);
+  CHECK(block || !(count * item_size));
+  return block;
+}
+
+static fp_code failed(decoding *d, fp_code code) {
+  CHECK(code > FP_OK && code <= FP_CHANGED);
+  CHECK_INT(d->fault.code, code);
+  CHECK(d->fault.what != NULL && *fp_code_text(code));
+  CHECK(d->fault.offset <= d->size);
+  return code;
+}
+
+void decoding_begin(decoding *d) {
+  decoding begun = {.data = d->data, .size = d->size, .salvage = d->salvage, .depth = d->depth,
+                    .segment_size = d->segment_size, .budget = d->budget};
+  *d = begun;
+  fp_memory_init(&d->memory);
+  d->scanner.memory = d->names.memory = d->texts.memory = d->xspace.memory = &d->memory;
+  d->scanner.salvage = d->xspace.salvage = d->salvage;
+  d->xspace.data = d->data;
+  d->xspace.size = d->size;
+}
+
+fp_code decoding_open(decoding *d) {
+  fp_code code = fp_scanner_push(&d->scanner, d->data, d->size, &d->fault);
+  if (!code) code = fp_scanner_finish(&d->scanner, &d->fault);
+  if (!code) code = fp_xspace_open(&d->xspace, &d->scanner, &d->fault);
+  if (code) return failed(d, code);
+  const fp_vector *lines = &d->scanner.spans[FP_LINES];
+  d->piece_count = lines->count;
+  d->pieces = exact(d->piece_count, sizeof *d->pieces);
+  for (size_t i = 0; i < d->piece_count; i++) {
+    const fp_span *span = (const fp_span *)lines->items + i;
+    CHECK(span->offset <= d->size && span->length <= d->size - span->offset);
+    CHECK(span->part >= 0 && (size_t)span->part < d->scanner.parts.count);
+    d->pieces[i] = (fp_piece){.offset = span->offset, .length = span->length, .part = span->part};
+  }
+  return FP_OK;
+}
+
+/* ---- index ------------------------------------------------------------------------------------------ */
+
+static fp_code index_pieces(decoding *d) {
+  if (d->depth == FP_STATS && !d->index.kinds) {
+    d->index.kinds = fp_alloc_zeroed(&d->memory, d->xspace.stat_metas.count, 1);
+    if (!d->index.kinds) return fp_fail(&d->fault, FP_NO_MEMORY, 0, "kinds");
+  }
+  for (size_t i = 0; i < d->piece_count; i++) {
+    fp_piece *piece = &d->pieces[i];
+    uint64_t from = piece->offset, end = piece->offset + piece->length, stopped;
+    do {
+      fp_code code = fp_index_piece(&d->xspace, piece, (int64_t)i, d->depth, from, d->budget, d->segment_size, &d->index,
+                                    &stopped, &d->fault);
+      if (code) return failed(d, code);
+      CHECK(stopped <= end && (stopped > from || stopped == end));
+      from = stopped;
+    } while (from < end);
+    bool fits = !__builtin_mul_overflow(piece->timestamp_ns, 1000, &piece->base_ps);
+    if (!fits) piece->base_ps = 0;
+    piece->timeless = !fits;
+    piece->line_id = piece->plane_id = (int32_t)i;
+    piece->line = (int32_t)i;
+  }
+  return FP_OK;
+}
+
+static int by_part_and_id(const void *a, const void *b) {
+  const fp_unknown_stat *x = a, *y = b;
+  if (x->part != y->part) return x->part < y->part ? -1 : 1;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static fp_code declare(decoding *d, const fp_vector *unknown) {
+  if (!unknown->count) return FP_OK;
+  fp_unknown_stat *items = unknown->items;
+  qsort(items, unknown->count, sizeof *items, by_part_and_id);
+  int64_t *ids = exact(unknown->count, sizeof *ids);
+  fp_code code = FP_OK;
+  for (size_t i = 0; !code && i < unknown->count;) {
+    size_t count = 0, first = i;
+    for (; i < unknown->count && items[i].part == items[first].part; i++)
+      if (!count || items[i].id != ids[count - 1]) ids[count++] = items[i].id;
+    code = fp_xspace_declare_stats(&d->xspace, items[first].part, ids, count, &d->fault);
+    if (!code) CHECK(fp_id_map_find(&d->xspace.stat_maps[items[first].part], ids[0]) >= 0);
+  }
+  free(ids);
+  return code ? failed(d, code) : FP_OK;
+}
+
+/* Numbers in `pool` of the texts whose offset and length are the two words at `field` of each record. */
+static fp_code look_up(decoding *d, const fp_vector *records, size_t item_size, size_t field, const char *what,
+                       fp_strings *pool, int32_t **numbers) {
+  size_t count = records->count;
+  uint64_t *offsets = exact(count, sizeof *offsets), *lengths = exact(count, sizeof *lengths);
+  int32_t *found = exact(count, sizeof *found);
+  for (size_t i = 0; i < count; i++) {
+    const uint64_t *place = (const uint64_t *)((const char *)records->items + i * item_size + field);
+    offsets[i] = place[0];
+    lengths[i] = place[1];
+    CHECK(lengths[i] == UINT64_MAX || (offsets[i] <= d->size && lengths[i] <= d->size - offsets[i]));
+  }
+  fp_code code = fp_intern(&d->xspace, offsets, lengths, count, what, pool, found, &d->faults, &d->fault);
+  for (size_t i = 0; !code && i < count; i++)
+    CHECK(found[i] >= (lengths[i] == UINT64_MAX ? -1 : 0) && (size_t)(found[i] + 1) <= fp_strings_count(pool));
+  free(offsets);
+  free(lengths);
+  if (numbers && !code)
+    *numbers = found;
+  else
+    free(found);
+  return code ? failed(d, code) : FP_OK;
+}
+
+static fp_code look_up_names(decoding *d) {
+  fp_xspace *x = &d->xspace;
+  fp_vector pieces = {d->pieces, d->piece_count, d->piece_count};
+  fp_code code = look_up(d, &d->scanner.parts, sizeof(fp_part), offsetof(fp_part, name_offset), "XPlane.name", &d->names, NULL);
+  for (int kind = FP_ERRORS; !code && kind <= FP_HOSTNAMES; kind++)
+    code = look_up(d, &d->scanner.spans[kind], sizeof(fp_span), 0, "XSpace", &d->names, NULL);
+  if (!code) code = look_up(d, &pieces, sizeof(fp_piece), offsetof(fp_piece, name_offset), "XLine.name", &d->names, NULL);
+  if (!code)
+    code = look_up(d, &pieces, sizeof(fp_piece), offsetof(fp_piece, display_offset), "XLine.display_name", &d->names, NULL);
+  if (!code)
+    code = look_up(d, &x->event_metas, sizeof(fp_event_meta), offsetof(fp_event_meta, display_offset),
+                   "XEventMetadata.display_name", &d->names, NULL);
+  if (!code)
+    code = look_up(d, &x->event_metas, sizeof(fp_event_meta), offsetof(fp_event_meta, name_offset), "XEventMetadata.name",
+                   &d->names, &d->meta_names);
+  if (!code)
+    code = look_up(d, &x->stat_metas, sizeof(fp_stat_meta), offsetof(fp_stat_meta, description_offset),
+                   "XStatMetadata.description", &d->texts, NULL);
+  if (!code)
+    code = look_up(d, &x->stat_metas, sizeof(fp_stat_meta), offsetof(fp_stat_meta, name_offset), "XStatMetadata.name",
+                   &d->texts, &d->stat_texts);
+  return code;
+}
+
+/* What a stat is called: its name, or where none is declared the first of the texts. */
+static fp_code prepare_lookups(decoding *d) {
+  if (fp_strings_add(&d->texts, (const uint8_t *)"#", 1) < 0) return fp_fail(&d->fault, FP_NO_MEMORY, 0, "texts");
+  size_t stats = d->xspace.stat_metas.count, metas = d->xspace.event_metas.count;
+  d->stat_names = exact(stats, sizeof *d->stat_names);
+  d->wide_of_stat = exact(stats, sizeof *d->wide_of_stat);
+  for (size_t i = 0; i < stats; i++) {
+    d->stat_names[i] = d->stat_texts[i] < 0 ? 0 : d->stat_texts[i];
+    d->wide_of_stat[i] = (int32_t)(i % (WIDE_COLUMNS + 1)) - 1;
+  }
+  d->default_kind = exact(metas, 1);
+  d->default_value = exact(metas, sizeof *d->default_value);
+  for (size_t i = 0; i < metas; i++) {
+    d->default_kind[i] = i % 2 ? FP_INT64 : FP_NONE;
+    d->default_value[i] = (int64_t)i;
+  }
+  return FP_OK;
+}
+
+static void check_segments(decoding *d) {
+  int64_t *counted = exact(d->piece_count, sizeof *counted);
+  for (size_t i = 0; i < d->piece_count; i++) counted[i] = 0;
+  for (size_t i = 0; i < d->index.segments.count; i++) {
+    fp_segment *s = (fp_segment *)d->index.segments.items + i;
+    const fp_piece *piece = &d->pieces[s->piece];
+    CHECK(s->offset >= piece->offset && s->offset < s->end && s->end <= piece->offset + piece->length);
+    CHECK(s->event_count > 0 && s->aggregated_count >= 0 && s->aggregated_count <= s->event_count);
+    CHECK(s->text_count >= 0 && s->bytes_count >= 0 && s->text_count + s->bytes_count <= s->stat_count);
+    CHECK(s->aggregated_count == s->event_count || (s->min_start <= s->max_start));
+    counted[s->piece] += s->event_count;
+    s->event_id = s->row = d->event_count;
+    s->row_end = d->event_count += s->event_count;
+    s->stat_row = d->stat_count;
+    s->stat_row_end = d->stat_count += s->stat_count;
+    d->text_count += s->text_count;
+    d->bytes_count += s->bytes_count;
+  }
+  for (size_t i = 0; i < d->piece_count; i++)
+    if (d->depth > FP_HOP) CHECK_INT(counted[i], d->pieces[i].event_count);
+  free(counted);
+}
+
+fp_code decoding_index(decoding *d) {
+  fp_code code = index_pieces(d);
+  if (code) return code;
+  check_segments(d);
+  if ((code = declare(d, &d->index.unknown))) return code;
+  if ((code = look_up_names(d))) return code;
+  return prepare_lookups(d);
+}
+
+void decoding_free(decoding *d) {
+  for (int twice = 0; twice < 2; twice++) {
+    fp_scanner_free(&d->scanner);
+    fp_xspace_free(&d->xspace);
+    fp_index_free(&d->memory, &d->index);
+    fp_strings_free(&d->names);
+    fp_strings_free(&d->texts);
+    fp_vector_free(&d->memory, &d->faults);
+  }
+  free(d->pieces);
+  free(d->meta_names);
+  free(d->stat_names);
+  free(d->stat_texts);
+  free(d->wide_of_stat);
+  free(d->default_kind);
+  free(d->default_value);
+  CHECK_INT(d->memory.live, 0);
+}
+
+/* ---- columns ---------------------------------------------------------------------------------------- */
+
+/* A column whose bytes all say that nobody wrote them. */
+static void *column(int64_t rows, size_t item_size) {
+  void *block = exact((size_t)rows, item_size);
+  if (rows) memset(block, 0xA5, (size_t)rows * item_size);
+  return block;
+}
+
+static fp_index_column index_column(int64_t rows, size_t dictionary) {
+  int width = dictionary <= 1 << 7 ? 1 : dictionary <= 1 << 15 ? 2 : 4;
+  return (fp_index_column){column(rows, (size_t)width), width};
+}
+
+/* Every column: how wide its items are, and whether it counts stats. */
+typedef struct column_of {
+  void *block;
+  size_t item_size;
+  bool of_stats;
+} column_of;
+
+enum { COLUMNS = 18 + 2 * WIDE_COLUMNS };
+
+static void list_columns(const columns *c, column_of *list) {
+  const fp_sink *s = &c->sink;
+  const column_of fixed[] = {
+      {s->event_id, 8, false}, {s->metadata_id, 8, false}, {s->start_ps, 8, false}, {s->duration_ps, 8, false},
+      {s->num_occurrences, 8, false}, {s->plane_id, 4, false}, {s->line_id, 4, false}, {s->present, 1, false},
+      {s->host.to, (size_t)s->host.width, false}, {s->plane.to, (size_t)s->plane.width, false},
+      {s->line.to, (size_t)s->line.width, false}, {s->name.to, (size_t)s->name.width, false},
+      {s->stat_event_id, 8, true}, {s->int_value, 8, true}, {s->double_value, 8, true}, {s->kind, 1, true},
+      {s->stat.to, (size_t)s->stat.width, true}, {s->text.to, (size_t)s->text.width, true}};
+  memcpy(list, fixed, sizeof fixed);
+  for (int i = 0; i < WIDE_COLUMNS; i++) {
+    list[18 + 2 * i] = (column_of){c->wide[i].kind, 1, false};
+    list[19 + 2 * i] = (column_of){c->wide[i].value, 8, false};
+  }
+}
+
+void columns_make(columns *c, decoding *d, int64_t rows, int64_t stat_rows) {
+  bool stats = d->depth == FP_STATS;
+  if (!stats) stat_rows = 0;
+  memset(c, 0, sizeof *c);
+  c->rows = rows;
+  c->stat_rows = stat_rows;
+  size_t texts = fp_strings_count(&d->texts);
+  c->sink = (fp_sink){
+      .meta_names = d->meta_names, .stat_names = d->stat_names, .stat_texts = d->stat_texts,
+      .event_id = column(rows, 8), .metadata_id = column(rows, 8), .start_ps = column(rows, 8),
+      .duration_ps = column(rows, 8), .num_occurrences = column(rows, 8), .plane_id = column(rows, 4),
+      .line_id = column(rows, 4), .present = column(rows, 1), .host = index_column(rows, 1),
+      .plane = index_column(rows, 1 << 15), .line = index_column(rows, 1 << 16),
+      .name = index_column(rows, fp_strings_count(&d->names)),
+      .want_stats = stats, .stat_event_id = column(stat_rows, 8), .int_value = column(stat_rows, 8),
+      .double_value = column(stat_rows, 8), .kind = column(stat_rows, 1), .stat = index_column(stat_rows, texts),
+      .text = index_column(stat_rows, d->text_count ? SIZE_MAX : texts), .text_base = (int64_t)texts,
+      .texts = {.memory = &d->memory}};
+  for (int i = 0; i < WIDE_COLUMNS; i++) c->wide[i] = (fp_wide_column){.kind = column(rows, 1), .value = column(rows, 8)};
+  c->wide[1].default_kind = d->default_kind;
+  c->wide[1].default_value = d->default_value;
+  if (!stats) return;
+  c->sink.wide_of_stat = d->wide_of_stat;
+  c->sink.wide = c->wide;
+  c->sink.wide_count = WIDE_COLUMNS;
+}
+
+void columns_free(columns *c, decoding *d) {
+  column_of list[COLUMNS];
+  list_columns(c, list);
+  for (int i = 0; i < COLUMNS; i++) free(list[i].block);
+  for (int twice = 0; twice < 2; twice++) {
+    fp_strings_free(&c->sink.texts);
+    fp_vector_free(&d->memory, &c->sink.bytes);
+    fp_vector_free(&d->memory, &c->sink.faults);
+  }
+}
+
+static int64_t index_at(const fp_index_column *c, int64_t row) {
+  if (c->width == 1) return ((const int8_t *)c->to)[row];
+  return c->width == 2 ? ((const int16_t *)c->to)[row] : ((const int32_t *)c->to)[row];
+}
+
+static void check_stat(const columns *c, const decoding *d, int64_t row) {
+  const fp_sink *s = &c->sink;
+  int64_t texts = s->text_base + (int64_t)fp_strings_count(&s->texts), text = index_at(&s->text, row);
+  CHECK(s->kind[row] <= FP_NONE);
+  CHECK(index_at(&s->stat, row) >= 0 && index_at(&s->stat, row) < s->text_base);
+  CHECK(s->stat_event_id[row] >= 0 && s->stat_event_id[row] < d->event_count);
+  CHECK(!row || s->stat_event_id[row - 1] <= s->stat_event_id[row]);
+  if (s->kind[row] == FP_STR) CHECK(text >= s->text_base && text < texts);
+  if (s->kind[row] == FP_REF) CHECK(text >= -1 && text < s->text_base);
+}
+
+static void check_wide(const columns *c, int64_t row) {
+  int64_t texts = c->sink.text_base + (int64_t)fp_strings_count(&c->sink.texts);
+  for (int i = 0; i < WIDE_COLUMNS; i++) {
+    CHECK(c->wide[i].kind[row] <= FP_NONE);
+    if (c->wide[i].kind[row] == FP_STR || c->wide[i].kind[row] == FP_REF)
+      CHECK(c->wide[i].value[row] >= 0 && c->wide[i].value[row] < texts);
+  }
+}
+
+void columns_check(const columns *c, const decoding *d) {
+  const fp_sink *s = &c->sink;
+  int64_t unnamed = 0;
+  for (int64_t row = 0; row < c->rows; row++) {
+    int64_t name = index_at(&s->name, row);
+    CHECK(name >= -1 && name < (int64_t)fp_strings_count(&d->names));
+    unnamed += name < 0;
+    CHECK(s->event_id[row] >= 0 && s->event_id[row] < d->event_count);
+    CHECK(!row || s->event_id[row - 1] < s->event_id[row]);
+    CHECK((s->present[row] & ~(FP_HAS_START | FP_HAS_OCCURRENCES)) == 0);
+    if (s->wide_count) check_wide(c, row);
+  }
+  CHECK_INT(s->unnamed, unnamed);
+  for (int64_t row = 0; row < c->stat_rows; row++) check_stat(c, d, row);
+  for (size_t i = 0; i < s->bytes.count; i++) {
+    const fp_bytes_at *at = (const fp_bytes_at *)s->bytes.items + i;
+    CHECK(at->offset <= d->size && at->length <= d->size - at->offset);
+    CHECK(at->row >= 0 && at->row < (at->column < 0 ? c->stat_rows : c->rows) && at->column < WIDE_COLUMNS);
+  }
+}
+
+static void compare_vectors(const fp_vector *a, const fp_vector *b, size_t item_size) {
+  CHECK_INT(a->count, b->count);
+  CHECK(!a->count || !memcmp(a->items, b->items, a->count * item_size));
+}
+
+void columns_compare(const columns *a, const columns *b) {
+  CHECK_INT(a->rows, b->rows);
+  CHECK_INT(a->stat_rows, b->stat_rows);
+  column_of ours[COLUMNS], theirs[COLUMNS];
+  list_columns(a, ours);
+  list_columns(b, theirs);
+  for (int i = 0; i < COLUMNS; i++) {
+    int64_t rows = ours[i].of_stats ? a->stat_rows : a->rows;
+    CHECK(!rows || !memcmp(ours[i].block, theirs[i].block, (size_t)rows * ours[i].item_size));
+  }
+  compare_vectors(&a->sink.texts.offsets, &b->sink.texts.offsets, sizeof(int64_t));
+  compare_vectors(&a->sink.texts.bytes, &b->sink.texts.bytes, 1);
+  compare_vectors(&a->sink.bytes, &b->sink.bytes, sizeof(fp_bytes_at));
+  compare_vectors(&a->sink.faults, &b->sink.faults, sizeof(fp_fault_row));
+}
+
+/* ---- fill ------------------------------------------------------------------------------------------- */
+
+fp_code decoding_fill(decoding *d, const fp_filter *filter, columns *c) {
+  size_t count = d->index.segments.count;
+  fp_segment *segments = exact(count, sizeof *segments);
+  if (count) memcpy(segments, d->index.segments.items, count * sizeof *segments);
+  fp_code code = fp_count_kept(&d->xspace, d->pieces, segments, count, filter, d->depth == FP_STATS, &d->fault);
+  int64_t rows = 0, stats = 0;
+  for (size_t i = 0; !code && i < count; i++) {
+    CHECK(segments[i].kept_events <= segments[i].event_count && segments[i].kept_stats <= segments[i].stat_count);
+    segments[i].row = rows;
+    segments[i].row_end = rows += segments[i].kept_events;
+    segments[i].stat_row = stats;
+    segments[i].stat_row_end = stats += segments[i].kept_stats;
+  }
+  columns_make(c, d, rows, stats);
+  c->sink.filter = filter;
+  if (!code) code = fp_fill(&d->xspace, d->pieces, segments, count, &c->sink, &d->fault);
+  free(segments);
+  return code ? failed(d, code) : FP_OK;
+}
+
+/* The keys of all events that the filter keeps. */
+static fp_code keys_of(decoding *d, const fp_filter *filter, fp_event_key *keys, int64_t *event_ids, int64_t *kept,
+                       int64_t *stats) {
+  const fp_segment *segments = d->index.segments.items;
+  *kept = *stats = 0;
+  for (size_t i = 0; i < d->index.segments.count; i++) {
+    fp_event_key *own = exact((size_t)segments[i].event_count, sizeof *own);
+    fp_code code = fp_event_keys(&d->xspace, d->pieces, &segments[i], filter, own, &d->fault);
+    for (int64_t j = 0; !code && j < segments[i].event_count; j++) {
+      if (!own[j].kept) continue;
+      keys[*kept] = own[j];
+      event_ids[(*kept)++] = segments[i].event_id + j;
+      *stats += own[j].stat_count;
+    }
+    free(own);
+    if (code) return code;
+  }
+  return FP_OK;
+}
+
+fp_code decoding_fill_keys(decoding *d, const fp_filter *filter, columns *c) {
+  fp_event_key *keys = exact((size_t)d->event_count, sizeof *keys);
+  int64_t *event_ids = exact((size_t)d->event_count, sizeof *event_ids), kept, stats;
+  fp_code code = keys_of(d, filter, keys, event_ids, &kept, &stats);
+  columns_make(c, d, code ? 0 : kept, code ? 0 : stats);
+  if (!code)
+    code = fp_fill_keys(&d->xspace, d->pieces, keys, event_ids, (size_t)kept, 0, 0, stats, &c->sink, &d->fault);
+  free(keys);
+  free(event_ids);
+  return code ? failed(d, code) : FP_OK;
+}
+
+static fp_code fill_spans(decoding *d, const fp_owned_span *spans, const int64_t *parts, size_t count) {
+  fp_vector unknown = {0};
+  fp_code code = fp_unknown_in_spans(&d->xspace, spans, parts, count, &unknown, &d->fault);
+  if (!code) code = declare(d, &unknown);
+  fp_vector_free(&d->memory, &unknown);
+  if (code) return failed(d, code);
+  free(d->stat_names);
+  free(d->stat_texts);
+  free(d->wide_of_stat);
+  d->stat_names = d->stat_texts = d->wide_of_stat = NULL;
+  fp_code named = look_up(d, &d->xspace.stat_metas, sizeof(fp_stat_meta), offsetof(fp_stat_meta, name_offset),
+                          "XStatMetadata.name", &d->texts, &d->stat_texts);
+  if (named) return named;
+  free(d->default_kind);
+  free(d->default_value);
+  if ((code = prepare_lookups(d))) return code;
+  int64_t *stat_ids = exact(count, sizeof *stat_ids), text_count = d->text_count;
+  columns c;
+  d->text_count = 1; /* texts of their own are to be expected */
+  columns_make(&c, d, 0, (int64_t)count);
+  d->text_count = text_count;
+  c.sink.wide_count = 0;
+  c.sink.wide_of_stat = NULL;
+  code = fp_fill_spans(&d->xspace, spans, parts, count, stat_ids, &c.sink, &d->fault);
+  for (size_t i = 0; !code && i < count; i++) {
+    CHECK(c.sink.kind[i] <= FP_NONE);
+    CHECK(index_at(&c.sink.stat, (int64_t)i) >= -1 && index_at(&c.sink.stat, (int64_t)i) < c.sink.text_base);
+    CHECK(fp_id_map_find(&d->xspace.stat_maps[parts[i]], stat_ids[i]) >= 0 || d->salvage);
+    CHECK_INT(c.sink.stat_event_id[i], i);
+  }
+  columns_free(&c, d);
+  free(stat_ids);
+  return code ? failed(d, code) : FP_OK;
+}
+
+fp_code decoding_fill_spans(decoding *d, bool of_planes) {
+  const fp_vector *from = of_planes ? &d->scanner.spans[FP_PLANE_STATS] : &d->xspace.meta_stats;
+  size_t count = from->count;
+  fp_owned_span *spans = exact(count, sizeof *spans);
+  int64_t *parts = exact(count, sizeof *parts);
+  for (size_t i = 0; i < count; i++) {
+    if (of_planes) {
+      const fp_span *span = (const fp_span *)from->items + i;
+      spans[i] = (fp_owned_span){span->offset, span->length, span->part};
+      parts[i] = span->part;
+    } else {
+      spans[i] = ((const fp_owned_span *)from->items)[i];
+      CHECK(spans[i].owner >= 0 && (size_t)spans[i].owner < d->xspace.event_metas.count);
+      parts[i] = ((const fp_event_meta *)d->xspace.event_metas.items)[spans[i].owner].part;
+    }
+  }
+  fp_code code = fill_spans(d, spans, parts, count);
+  free(spans);
+  free(parts);
+  return code;
+}

@@ -1,0 +1,64 @@
+/* The way of a capture through the core, as the Python package goes it, with every buffer exactly as large as
+ * the core said: whatever is written or read past its end is seen by AddressSanitizer. */
+#ifndef FASTPROF_DECODING_H
+#define FASTPROF_DECODING_H
+
+#include "formats/xspace.h"
+
+enum { WIDE_COLUMNS = 3 };
+
+typedef struct decoding {
+  /* the caller's: set before decoding_open */
+  const uint8_t *data;
+  size_t size;
+  bool salvage;
+  fp_depth depth;
+  uint64_t segment_size, budget; /* of an index call */
+  /* the core's */
+  fp_memory memory;
+  fp_scanner scanner;
+  fp_xspace xspace;
+  fp_index index;
+  fp_strings names, texts; /* of events; of stat metadata */
+  fp_vector faults;
+  fp_fault fault;
+  /* found on the way */
+  fp_piece *pieces;
+  size_t piece_count;
+  int64_t event_count, stat_count, text_count, bytes_count;
+  int32_t *meta_names, *stat_names, *stat_texts, *wide_of_stat;
+  uint8_t *default_kind;
+  int64_t *default_value;
+} decoding;
+
+/* Zeroes all but what the caller has set. Memory is not limited until decoding.memory.countdown says so. */
+void decoding_begin(decoding *d);
+/* Scans and opens. */
+fp_code decoding_open(decoding *d);
+/* Indexes every line, declares the stats that nobody declares, looks names up, numbers the rows. */
+fp_code decoding_index(decoding *d);
+/* Releases everything; what the core has not given back by then is a leak, and fails. */
+void decoding_free(decoding *d);
+
+/* Columns of events and stats. */
+typedef struct columns {
+  int64_t rows, stat_rows;
+  fp_sink sink;
+  fp_wide_column wide[WIDE_COLUMNS];
+} columns;
+
+void columns_make(columns *c, decoding *d, int64_t rows, int64_t stat_rows);
+void columns_free(columns *c, decoding *d);
+/* Fails unless every index lies in its dictionary and every place in the data. */
+void columns_check(const columns *c, const decoding *d);
+/* Fails unless both hold the same, to the byte. */
+void columns_compare(const columns *a, const columns *b);
+
+/* Fills columns made for what the filter keeps (NULL: everything). On failure, too, the columns are to be freed. */
+fp_code decoding_fill(decoding *d, const fp_filter *filter, columns *c);
+/* The same by the events' keys. */
+fp_code decoding_fill_keys(decoding *d, const fp_filter *filter, columns *c);
+/* The stats of planes, and of event metadata. */
+fp_code decoding_fill_spans(decoding *d, bool of_planes);
+
+#endif

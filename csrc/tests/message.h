@@ -1,0 +1,40 @@
+/* Protobuf messages made by hand: what the tests feed to the core. */
+#ifndef FASTPROF_MESSAGE_H
+#define FASTPROF_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed memory is an empty message. Whoever makes one frees it, or hands it to put_message. */
+typedef struct message {
+  uint8_t *bytes;
+  size_t size, capacity;
+} message;
+
+void put_raw(message *m, const void *bytes, size_t size);
+void put_byte(message *m, unsigned byte);
+void put_varint(message *m, uint64_t value);
+/* A varint of `size` bytes, longer than need be. */
+void put_long_varint(message *m, uint64_t value, int size);
+/* A field: of type varint, fixed64, fixed32, or with a length. */
+void put_int(message *m, unsigned field, int64_t value);
+void put_double(message *m, unsigned field, double value);
+void put_fixed32(message *m, unsigned field, uint32_t value);
+void put_bytes(message *m, unsigned field, const void *bytes, size_t size);
+void put_text(message *m, unsigned field, const char *text);
+void put_begin_group(message *m, unsigned field);
+void put_end_group(message *m, unsigned field);
+/* A field that is a message; `inner` is freed. */
+void put_message(message *m, unsigned field, message *inner);
+void message_free(message *m);
+
+/* Numbers that look random and are the same everywhere. */
+typedef struct dice {
+  uint64_t state;
+} dice;
+
+uint64_t roll(dice *d);
+/* 0 <= result < below; below is not 0. */
+uint64_t roll_below(dice *d, uint64_t below);
+
+#endif

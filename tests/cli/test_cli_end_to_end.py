@@ -1,0 +1,157 @@
+"""The whole command over captures: built ones word for word, real ones against the API."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from trace_builder import aggregated, event, line, plane, task_environment, xspace
+
+import fastprof
+from fastprof.cli import signals
+from fastprof.cli.main import main
+from fastprof.render.screen import width
+
+START_NS = 1_763_716_800_000_000_000
+
+
+@pytest.fixture
+def run_directory(tmp_path: Path) -> Path:
+    """Two hosts; names hold what a terminal must not see."""
+    folder = tmp_path / "plugins" / "profile" / "run1"
+    folder.mkdir(parents=True)
+    step = [
+        event("step", 0, 10_000_000, stats={"x": 1}),
+        event("copy\x1b[2J", 2_000_000, 3_000_000, stats={"x": 2}),
+    ]
+    device = plane("/device:TPU:0", [line("XLA Ops", step, id=3)], stats={"device_type_string": "TPU v4"})
+    alpha = xspace(device, task_environment(START_NS, START_NS + 10**9), warnings=["12 events dropped"])
+    beta = xspace(plane("/host:CPU", [line("main", [event("wait", 5, 500), aggregated("sum", 3, 90)])]))
+    (folder / "alpha.xplane.pb").write_bytes(alpha)
+    (folder / "beta.xplane.pb").write_bytes(beta)
+    return folder
+
+
+def output(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
+    assert main(argv) == code
+    return capsys.readouterr().out
+
+
+def test_the_card_of_a_run(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, "info", str(run_directory)).splitlines()
+    assert shown[1:6] == [
+        "Run      run1",
+        f"Size     {sum(path.stat().st_size for path in run_directory.iterdir())} B, 2 hosts",
+        "Events   4 on 2 lines of 3 planes",
+        "Time     10.00 µs, from 0 ps to 10.00 µs",
+        "Devices  1 TPU (TPU v4)",
+    ]
+    assert shown[shown.index("Planes") :] == []
+    assert "  alpha: 12 events dropped" in shown
+
+
+def test_sums_and_self_times(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert output(capsys, "events", str(run_directory), "--plane", "TPU") == (
+        "count  total (µs)  self (µs)  mean (µs)  min (µs)  max (µs)  name\n"
+        "    1      10.000      7.000     10.000    10.000    10.000  step\n"
+        "    1       3.000      3.000      3.000     3.000     3.000  copy\\x1b[2J\n"
+    )
+
+
+def test_the_list_from_every_source(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture = run_directory / "alpha.xplane.pb"
+    expected = (
+        "plane          line     start (µs)  duration (µs)  name         x\n"
+        "/device:TPU:0  XLA Ops       0.000         10.000  step         1\n"
+        "/device:TPU:0  XLA Ops       2.000          3.000  copy\\x1b[2J  2\n"
+    )
+    packed = capture.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(capture.read_bytes()))
+    command = [sys.executable, "-m", "fastprof.cli.main", "events", "-", "--list", "--stats", "x"]
+    piped = subprocess.run(
+        command, input=packed.read_bytes(), capture_output=True, timeout=120, check=True, env=utf_8()
+    )
+    assert piped.stdout.decode() == expected
+    for path in (capture, packed):
+        assert output(capsys, "events", str(path), "--list", "--stats", "x") == expected
+    assert len(output(capsys, "events", str(run_directory / "*.pb"), "--list").splitlines()) == 5
+
+
+def test_nothing_left_is_no_error_in_any_form(run_directory: Path, tmp_path: Path) -> None:
+    for form in ("table", "json", "csv", "arrow"):
+        for flags in ([], ["--list", "--stats", "x"]):
+            out = str(tmp_path / "out")
+            nothing = ["--name", "nothing", "--format", form, "-o", out, "--force"]
+            assert main(["events", str(run_directory), *flags, *nothing]) == 0
+    assert pa.ipc.open_file(out).read_all().num_rows == 0
+
+
+def test_export(run_directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["export", str(run_directory), "-o", str(out), "--tables", "events,nesting", "--host", "alpha"]) == 0
+    assert capsys.readouterr() == ("", f"fastprof: Wrote {out}\n")
+    assert sorted(path.name for path in out.iterdir()) == ["events", "nesting"]
+    assert pyarrow.parquet.read_table(out / "events").num_rows == 2
+    assert main(["export", str(run_directory), "-o", str(out)]) == 3
+
+
+def test_faults(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = run_directory / "beta.xplane.pb"
+    broken.write_bytes(broken.read_bytes()[:-7])
+    assert main(["events", str(run_directory)]) == 4
+    assert f"{broken}: " in capsys.readouterr().err
+    assert main(["events", str(run_directory), "--on-error", "skip", "--limit", "1"]) == 0
+    assert f"fastprof: error: {broken}: " in capsys.readouterr().err
+    assert main(["info", str(run_directory / "gamma.pb")]) == 3
+    assert main(["info", str(run_directory / "alpha.xplane.pb"), "--host", "gamma"]) == 3
+    assert main(["info", str(run_directory), "--run", "other"]) == 3
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_real_capture_comes_out_whole(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = fastprof.load(capture)
+    columns = ["event_id", "plane", "name", "start_ps", "duration_ps"]
+    expected = profile.event_table(columns)
+    chosen = ["events", str(capture), "--list", "--columns", ",".join(columns)]
+    rows = json.loads(output(capsys, *chosen, "--format", "json"))["rows"]
+    assert rows == expected.to_pylist()
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    types = {"plane": pa.string(), "name": pa.string(), "start_ps": pa.int64(), "duration_ps": pa.int64()}
+    converting = pyarrow.csv.ConvertOptions(
+        column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+    )
+    csv = io.BytesIO(output(capsys, *chosen, "--format", "csv").encode())
+    read = pyarrow.csv.read_csv(csv, parse_options=parsing, convert_options=converting)
+    assert read.to_pylist() == expected.to_pylist()
+    out = tmp_path / "events.arrow"
+    assert main([*chosen, "-o", str(out)]) == 0
+    assert pa.ipc.open_file(out).read_all().to_pylist() == expected.to_pylist()
+
+
+def test_text_of_a_real_capture_fits(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for flags in (["info"], ["events"], ["events", "--list"]):
+        shown = output(capsys, flags[0], str(capture), *flags[1:])
+        assert max(width(row) for row in shown.splitlines()) <= 100
+        assert shown.replace("\n", "").isprintable()
+
+
+def test_a_stop_amid_imports_waits_for_their_end() -> None:
+    reached = False
+    with pytest.raises(KeyboardInterrupt), signals.held():
+        os.kill(os.getpid(), signal.SIGINT)
+        reached = True
+    assert reached
+
+
+def utf_8() -> dict[str, str]:
+    return {**os.environ, "PYTHONIOENCODING": "utf-8"}
