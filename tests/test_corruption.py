@@ -147,13 +147,13 @@ def lost(found: dict[str, pa.Table]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("bit", range(8))
 def test_flipped_bits(bit: int, check_tables: Check) -> None:
     data = small_capture()
-    for at in range(bit % 2, len(data), 2):
+    for at in range(bit % 3, len(data), 3):
         bad = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
-        found = attempt(bad, len(bad), threads=1 + at % 3)
+        found = attempt(bad, len(bad), threads=1 + at % 2)
         assert (found is not None) == is_sound(bad), f"bit {bit} of byte {at}"
         if found is not None:
             check_tables(found, expected_of(bad, found))
-        if at % 3 == bit % 3:
+        if at % 2 == bit % 2:
             salvaged = attempt(bad, len(bad), on_error="salvage")
             assert salvaged is not None
             assert found is not None or lost(salvaged), f"bit {bit} of byte {at}"

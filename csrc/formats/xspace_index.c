@@ -195,15 +195,15 @@ static void header_field(walk *w, const wire_field *field) {
 }
 
 /* Where reading failed, and in what. `framed`: inside a message whose end is known. */
-typedef struct trouble {
+typedef struct failure {
   const uint8_t *at;
   const char *what;
   bool framed;
-} trouble;
+} failure;
 
 /* One field of the line at *p. */
-static fp_code walk_field(walk *w, const uint8_t **p, const uint8_t *end, trouble *trouble) {
-  *trouble = (struct trouble){*p, "XLine", false};
+static fp_code walk_field(walk *w, const uint8_t **p, const uint8_t *end, failure *trouble) {
+  *trouble = (failure){*p, "XLine", false};
   bool short_tag = **p == TAG_EVENT;
   wire_field field = {.tag = TAG_EVENT};
   if (short_tag) {
@@ -220,7 +220,7 @@ static fp_code walk_field(walk *w, const uint8_t **p, const uint8_t *end, troubl
     return FP_OK;
   }
   if (w->depth > FP_HOP) {
-    *trouble = (struct trouble){field.payload, "XEvent", true};
+    *trouble = (failure){field.payload, "XEvent", true};
     fp_code code = walk_event(w, field.payload, *p, &trouble->at);
     if (code) return code;
     if (!short_tag) w->segment.flags &= ~FP_REGULAR;
@@ -231,7 +231,7 @@ static fp_code walk_field(walk *w, const uint8_t **p, const uint8_t *end, troubl
 
 /* Leaves out what does not decode and goes on behind it. */
 static fp_code salvage(walk *w, fp_code code, const uint8_t *start, const uint8_t **p, const uint8_t *end,
-                       const trouble *trouble) {
+                       const failure *trouble) {
   const uint8_t *data = w->x->data;
   uint64_t at = (uint64_t)(trouble->at - data);
   if (code == FP_NO_MEMORY || !fp_fault_log_add(w->x->memory, &w->index->faults, code, at, trouble->what)) return FP_NO_MEMORY;
@@ -252,7 +252,7 @@ fp_code fp_index_piece(const fp_xspace *x, fp_piece *piece, int64_t piece_number
   fp_code code = FP_OK;
   while (!code && p < pause) {
     const uint8_t *start = p;
-    trouble trouble;
+    failure trouble;
     code = walk_field(&w, &p, end, &trouble);
     if (code && !x->salvage) return fp_fail(fault, code, (uint64_t)(trouble.at - x->data), trouble.what);
     if (code) code = salvage(&w, code, start, &p, end, &trouble);

@@ -27,6 +27,7 @@ enum header_result { HEADER_OK, HEADER_CUT_OFF, HEADER_BAD_TAG, HEADER_BAD_VARIN
 
 static enum header_result read_header(const uint8_t **p, const uint8_t *end, wire_field *field) {
   const uint8_t *start = *p;
+  field->value = 0;
   if (!wire_tag(p, end, &field->tag)) {
     const uint8_t *q = start;
     uint64_t ignored;

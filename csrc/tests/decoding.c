@@ -4,7 +4,7 @@
 
 static void *exact(size_t count, size_t item_size) {
   void *block = malloc(count * item_size);
-  CHECK(block || !(count * item_size));
+  CHECK(block || !count);
   return block;
 }
 
@@ -307,7 +307,7 @@ static void check_stat(const columns *c, const decoding *d, int64_t row) {
 static void check_wide(const columns *c, int64_t row) {
   int64_t texts = c->sink.text_base + (int64_t)fp_strings_count(&c->sink.texts);
   for (int i = 0; i < WIDE_COLUMNS; i++) {
-    CHECK(c->wide[i].kind[row] <= FP_NONE);
+    CHECK(c->wide[i].kind[row] <= FP_LOST_REF);
     if (c->wide[i].kind[row] == FP_STR || c->wide[i].kind[row] == FP_REF)
       CHECK(c->wide[i].value[row] >= 0 && c->wide[i].value[row] < texts);
   }
@@ -425,11 +425,13 @@ static fp_code fill_spans(decoding *d, const fp_owned_span *spans, const int64_t
   free(d->default_kind);
   free(d->default_value);
   if ((code = prepare_lookups(d))) return code;
-  int64_t *stat_ids = exact(count, sizeof *stat_ids), text_count = d->text_count;
+  int64_t *stat_ids = exact(count, sizeof *stat_ids);
+  decoding with_texts = *d;
+  with_texts.depth = FP_STATS;
+  with_texts.text_count = 1;
   columns c;
-  d->text_count = 1; /* texts of their own are to be expected */
-  columns_make(&c, d, 0, (int64_t)count);
-  d->text_count = text_count;
+  columns_make(&c, &with_texts, 0, (int64_t)count);
+  c.sink.texts.memory = &d->memory;
   c.sink.wide_count = 0;
   c.sink.wide_of_stat = NULL;
   code = fp_fill_spans(&d->xspace, spans, parts, count, stat_ids, &c.sink, &d->fault);

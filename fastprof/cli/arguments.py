@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from fractions import Fraction
 
 from fastprof.cli.progress import MODES
 from fastprof.render import FORMATS
@@ -143,6 +142,8 @@ def time_range(text: str) -> tuple[int | None, int | None]:
 
 
 def _picoseconds(text: str) -> int | None:
+    from fractions import Fraction
+
     if not text:
         return None
     match = _TIME.fullmatch(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -84,6 +83,8 @@ def abandon(stream: TextIO | None) -> None:
 
 
 def _standard_output(form: str, wide: bool) -> Sink:
+    import shutil
+
     stream = sys.stdout
     if stream is None or stream.closed:
         raise OutputError(f"{_STDOUT} is closed; give -o FILE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import threading
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -29,11 +30,22 @@ def finish() -> None:
 @contextlib.contextmanager
 def held() -> Iterator[None]:
     """Stops that arrive meanwhile take effect at the end: one that is raised amid imports can get lost there."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    if threading.current_thread() is not threading.main_thread():  # signals are no business of other threads
+        yield
+        return
+    arrived: list[int] = []
+    before = {number: signal.getsignal(number) for number in _STOPS}
+    for number in _STOPS:
+        if callable(before[number]):
+            signal.signal(number, lambda number, _frame: arrived.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        for stop in arrived[:1]:
+            signal.raise_signal(stop)
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:

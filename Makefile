@@ -1,0 +1,54 @@
+# Everything a newcomer needs; `make help` lists it. Each target sets up what it uses.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(wildcard fastprof/_native/*.p*)
+
+.PHONY: help build demo test check unit bench fuzz asan docs clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("fastprof needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(STAMP): pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --group test
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	touch $@
+
+build: $(STAMP) ## make .venv and build the package in place
+
+demo: build ## run the main job on a capture that ships with the project
+	$(BIN)/python -m demo
+
+test: check asan fuzz unit ## everything that CI runs
+
+unit: build
+	$(BIN)/python -m pytest
+
+check: build ## lint, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(MAKE) -C csrc test
+
+fuzz: build ## replay the fuzz corpora and 10,000 damaged captures under the sanitizers
+	$(MAKE) -C csrc fuzz
+
+bench: build ## measure against rivals; writes docs/benchmarks.md (long: hours of rivals are in it)
+	$(BIN)/python benchmarks/run.py
+
+docs: build ## rewrite the reference of tables from the schema
+	$(BIN)/python docs/write_tables.py
+
+clean: ## remove what was built
+	rm -rf build demo-out $(VENV) fastprof/_native/*.so *.egg-info

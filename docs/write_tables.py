@@ -1,0 +1,61 @@
+"""Writes docs/tables.md, the reference of tables, from fastprof/schema.py. A test compares the two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from fastprof.event_summary import SUMMARY
+from fastprof.schema import TABLES, VERSION, TableSchema
+
+PAGE = Path(__file__).parent / "tables.md"
+
+HEAD = f"""# Tables
+
+Schema version {VERSION}. Made from `fastprof/schema.py` by `make docs`.
+
+Integers are signed, 64-bit or narrower. A column's unit ends its name. Text that repeats is dictionary-encoded, with
+indices as narrow as the dictionary allows (int8, int16, int32). Every field carries its description as Arrow metadata,
+every table `fastprof.schema_version`, `fastprof.version`, `session_start_unix_ns` and its `sources`.
+
+**Time.** `start_ps` is the line's `timestamp_ns` × 1000 plus the event's offset, as its host recorded it: it counts
+from that host's own start (`hosts.start_unix_ns`) and may be negative. Lines in Unix time are counted from that start
+too, with a row in `import_log`. Aggregated events have no start.
+
+**Ids.** Planes, lines and events are numbered over the session, by host, plane, line and start (equal starts: longer
+first, then as in the file; aggregated events last), and keep their numbers in every selection.
+
+**A stat of an event by name** (`event_table(stats=[…])`) is the event's own, else its metadata's; of several the first.
+"""
+
+
+def type_text(kind: pa.DataType) -> str:
+    """A type as the page shows it."""
+    if pa.types.is_dictionary(kind):
+        return "text (dictionary)"
+    if pa.types.is_string(kind):
+        return "text"
+    if pa.types.is_list(kind):
+        return f"list of {type_text(kind.value_type)}"
+    if pa.types.is_map(kind):
+        return "map of text to text"
+    return "bytes" if pa.types.is_large_binary(kind) else str(kind)
+
+
+def section(table: TableSchema) -> str:
+    rows = "\n".join(
+        f"| `{column.name}` | {type_text(column.type)} | {'yes' if column.nullable else ''} | {column.description} |"
+        for column in table.columns
+    )
+    return f"## {table.name}\n\nOne row is {table.row}.\n\n| column | type | null | what |\n|---|---|---|---|\n{rows}\n"
+
+
+def page() -> str:
+    read = "\n".join(section(table) for table in TABLES.values() if not table.derived)
+    derived = "\n".join(section(table) for table in (*TABLES.values(), SUMMARY) if table.derived)
+    return f"{HEAD}\n# Read from a capture\n\n{read}\n# Derived\n\n{derived}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,113 @@
+"""README and docs are true: their code and commands run, their tables are those of the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastprof
+from fastprof.schema import TABLES
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def beside_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with the demo's capture in it, as the current one."""
+    shutil.copytree(ROOT / "demo" / "logdir", tmp_path / "demo" / "logdir")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_python_of_the_readme_runs(beside_demo: Path) -> None:
+    pytest.importorskip("duckdb")
+    code = blocks(README, "python")
+    assert len(code) >= 2
+    names: dict[str, Any] = {}
+    for block in code:
+        exec(compile(block, str(README), "exec"), names)  # our own README
+    assert (beside_demo / "demo-out" / "events" / "host=vm" / "part-0.parquet").exists()
+
+
+def commands(page: Path) -> list[str]:
+    lines = [line.partition("#")[0].strip() for block in blocks(page, "sh") for line in block.splitlines()]
+    return [line for line in lines if line.startswith("fastprof ")]
+
+
+def test_commands_of_the_readme_run(beside_demo: Path) -> None:
+    found = commands(README)
+    assert len(found) >= 4
+    for command in found:
+        words = [sys.executable, "-c", "from fastprof.cli.main import entry; entry()", *shlex.split(command)[1:]]
+        done = subprocess.run(words, capture_output=True, text=True, cwd=beside_demo, check=False)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        assert done.stdout or "export" in command, command
+
+
+@pytest.mark.usefixtures("beside_demo")
+def test_sql_of_the_export_page_runs() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    fastprof.load("demo/logdir").to_parquet("OUT")
+    found = blocks(ROOT / "docs" / "export.md", "sql")
+    assert found
+    for query in found:
+        assert duckdb.sql(query).fetchall()
+
+
+def test_demo_runs(beside_demo: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "demo"], cwd=beside_demo, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "equal, event by event" in done.stdout
+
+
+def test_reference_of_tables_is_the_schema() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "write_tables.py"))
+    assert (ROOT / "docs" / "tables.md").read_text() == written["page"](), "run `make docs`"
+    for name in TABLES:
+        assert f"## {name}\n" in written["page"]()
+
+
+def test_links_lead_somewhere() -> None:
+    checked = 0
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "csrc" / "README.md"]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                checked += 1
+                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+    assert checked > 5
+
+
+def test_targets_of_the_makefile_that_are_named_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        name
+        for page in (README, ROOT / "CONTRIBUTING.md", ROOT / "docs" / "benchmarks.md")
+        for name in re.findall(r"make ([a-z]+)`| {4}make ([a-z]+)", page.read_text())
+    }
+    assert {one or other for one, other in named} <= targets
+    assert named
+
+
+def test_public_names() -> None:
+    assert fastprof.__all__ == sorted(fastprof.__all__)
+    for name in fastprof.__all__:
+        assert getattr(fastprof, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = fastprof.nothing

@@ -1,0 +1,35 @@
+"""What is loaded when: `import fastprof` and `fastprof --version` must stay quick."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "pyarrow", "duckdb", "google.protobuf", "tensorflow", "fastprof.facade", "fastprof.schema")
+
+
+def modules_after(code: str) -> set[str]:
+    script = f"{code}\nimport sys\nprint('\\n' + '\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines())
+
+
+def test_import_loads_nothing_heavy() -> None:
+    loaded = modules_after("import fastprof; fastprof.__version__; fastprof.__all__")
+    assert "fastprof" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_the_command_loads_nothing_heavy_to_say_what_it_is(flag: str) -> None:
+    loaded = modules_after(f"from fastprof.cli.main import main\ntry: main([{flag!r}])\nexcept SystemExit: pass")
+    assert "fastprof.cli.main" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_extras_are_loaded_only_when_used() -> None:
+    loaded = modules_after("import fastprof; fastprof.load('demo/logdir').events")
+    assert "pyarrow" in loaded
+    assert loaded.isdisjoint({"duckdb", "google.protobuf", "tensorflow", "pandas"})
