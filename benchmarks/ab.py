@@ -31,9 +31,9 @@ def reading(
     path: Path, work: str, *, threads: int | None = None, warm_up: int = 1, repeat: int = 3, every: int = 1
 ) -> Job:
     """A job of fastprof in a fresh process: warmed up, then repeated."""
-    options = ("--warm-up", str(warm_up), "--repeat", str(repeat))
+    options = ["--warm-up", str(warm_up), "--repeat", str(repeat)]
     if threads is not None:
-        options += ("--threads", str(threads))
+        options += ["--threads", str(threads)]
     name = work if threads is None else f"{work}@{threads}"
     command = (sys.executable, str(HERE / "fastprof_reader.py"), str(path), work, *options)
     return Job(name, command, reports=True, every=every)

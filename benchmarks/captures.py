@@ -8,6 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+GENERATOR = 1
+"""Raised when make_traces.py writes other captures than before, so that those on disk are made anew."""
+
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "data"
 BLOCK = 8 << 20
@@ -60,11 +63,13 @@ SMALL = tuple(name for name in RECIPES if not name.endswith(("gb", "gib")))
 def capture(name: str, folder: Path = DATA) -> Capture:
     """The capture of that name; made now if it is not there, which takes up to a few minutes."""
     path = folder / f"{name}.xplane.pb"
-    contents = path.with_name(path.name + ".json")
-    if not (path.exists() and contents.exists()):
+    stamp = path.with_name(path.name + ".recipe")
+    recipe = f"generator {GENERATOR}: {' '.join(RECIPES[name])}\n"
+    if not (path.exists() and stamp.exists() and stamp.read_text() == recipe):
         folder.mkdir(parents=True, exist_ok=True)
         print(f"making {path.name}", file=sys.stderr, flush=True)
         shape, *options = RECIPES[name]
         command = [sys.executable, str(HERE / "make_traces.py"), shape, str(path), *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return Capture(name, path, **json.loads(contents.read_text()))
+        stamp.write_text(recipe)
+    return Capture(name, path, **json.loads(path.with_name(path.name + ".json").read_text()))

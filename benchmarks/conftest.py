@@ -28,4 +28,5 @@ def timed(request: pytest.FixtureRequest, benchmark: Any) -> Timed:
     if parameters is not None:
         title += f" ({', '.join(f'{key} {value}' for key, value in parameters.params.items())})"
     benchmark.extra_info["title"] = title
-    return benchmark
+    timer: Timed = benchmark
+    return timer

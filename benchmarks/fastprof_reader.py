@@ -82,7 +82,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--warm-up", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=3)
     args = parser.parse_args(argv)
-    work, facts, seconds = JOBS[args.job], {}, []
+    work = JOBS[args.job]
+    facts: Facts = {}
+    seconds = []
     for _ in range(args.warm_up + args.repeat):
         began = time.perf_counter()
         facts, made = work(fastprof.load(args.capture, threads=args.threads))

@@ -2,18 +2,25 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void fp_memory_init(fp_memory *memory) {
   atomic_init(&memory->live, 0);
   atomic_init(&memory->countdown, -1);
+  struct timespec now = {0, 0};
+  timespec_get(&now, TIME_UTC);
+  uint64_t seed = (uint64_t)(uintptr_t)memory ^ (uint64_t)now.tv_sec << 32 ^ (uint64_t)now.tv_nsec;
+  seed = (seed ^ seed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+  seed = (seed ^ seed >> 27) * UINT64_C(0x94D049BB133111EB);
+  memory->seed = seed ^ seed >> 31;
 }
 
 static bool may_allocate(fp_memory *memory) {
   int64_t left = atomic_load_explicit(&memory->countdown, memory_order_relaxed);
-  if (left < 0) return true;
-  if (left == 0) return false;
-  atomic_fetch_sub_explicit(&memory->countdown, 1, memory_order_relaxed);
-  return true;
+  while (left > 0) /* two threads may not both take the last one */
+    if (atomic_compare_exchange_weak_explicit(&memory->countdown, &left, left - 1, memory_order_relaxed, memory_order_relaxed))
+      return true;
+  return left < 0;
 }
 
 static void *handed_out(fp_memory *memory, void *block) {

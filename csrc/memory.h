@@ -11,6 +11,7 @@
 typedef struct fp_memory {
   _Atomic int64_t live;      /* blocks handed out and not yet released */
   _Atomic int64_t countdown; /* allocations that still succeed; negative: all do */
+  uint64_t seed;             /* of the hash tables: no file can be made so that its names collide */
 } fp_memory;
 
 void fp_memory_init(fp_memory *memory);

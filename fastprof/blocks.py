@@ -111,11 +111,12 @@ def blocks(wanted: Wanted, filters: list[Filter | None], stats: bool) -> Iterato
         segments = part.segments
         if pieces is not None:
             segments = segments[pieces[number][segments["piece"]]]
-        segments = _in_time(part, segments, wanted.selection.time_ps)
+        out_of_order = structure.unsorted_lines(part)
+        segments = _in_time(part, segments, out_of_order, wanted.selection.time_ps)
         if not len(segments):
             continue
         line = part.pieces["line_id"][segments["piece"]]
-        unsorted = np.isin(line, structure.unsorted_lines(part))
+        unsorted = np.isin(line, out_of_order)
         cuts = np.flatnonzero((unsorted[1:] != unsorted[:-1]) | (unsorted[1:] & (line[1:] != line[:-1]))) + 1
         for run in np.split(np.arange(len(segments)), cuts):
             if unsorted[run[0]]:
@@ -124,7 +125,9 @@ def blocks(wanted: Wanted, filters: list[Filter | None], stats: bool) -> Iterato
                 yield from _straight(number, part, segments[run], filters[number], stats)
 
 
-def _in_time(part: CaptureStructure, segments: Records, time_ps: tuple[int, int] | None) -> Records:
+def _in_time(
+    part: CaptureStructure, segments: Records, out_of_order: Int64s, time_ps: tuple[int, int] | None
+) -> Records:
     """Leaves out segments that surely have no event in the interval. Lines out of order are kept whole: their event
     ids come from all of their events."""
     if time_ps is None or not len(segments):
@@ -133,11 +136,8 @@ def _in_time(part: CaptureStructure, segments: Records, time_ps: tuple[int, int]
     slack = 1 << 12  # floats are near enough to leave out what is far away
     misses = base + segments["min_start"] >= float(time_ps[1]) + slack
     misses |= base + segments["max_end"] < float(time_ps[0]) - slack
-    sorted_line = (segments["flags"] & records.SORTED) != 0
     line = part.pieces["line_id"][segments["piece"]]
-    broken = np.unique(line[~sorted_line])
-    merged = np.unique(line[np.flatnonzero(np.diff(segments["piece"]) != 0) + 1]) if len(segments) > 1 else broken
-    kept: Records = segments[~misses | np.isin(line, broken) | np.isin(line, merged)]
+    kept: Records = segments[~misses | np.isin(line, out_of_order)]
     return kept
 
 

@@ -42,6 +42,7 @@ class Capture:
 
     def __init__(self, file: CaptureFile, memory: Memory, log: ImportLog, salvage: bool = False) -> None:
         self.path = file.path
+        self.run = file.run
         self.memory = memory
         self.log = log
         self.salvage = salvage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -99,21 +99,23 @@ class Decoder:
 
     # ---- blocks
 
-    def blocks(self) -> Any:
+    def blocks(self) -> Iterator[Block]:
         """The blocks of the selection, lazily."""
         return blocks(self._wanted, self._filters, bool(self.request.stats))
 
-    def decode(self, share: Sequence[Block], stage: str = "decoding", fixed_types: bool = False) -> Decoded:
+    def decode(self, share: Sequence[Block], stage: str | None = "decoding", fixed_types: bool = False) -> Decoded:
         """The rows of the blocks, filled side by side. ``fixed_types``: columns beside events have the types that
-        all events of the session give them, whatever this share holds."""
-        return _Filling(self, share).run(stage, fixed_types)
+        all events of the session give them, whatever this share holds, and dictionaries have int32 indices."""
+        with self.structure.lock:
+            return _Filling(self, share, fixed_types).run(stage)
 
 
 class _Filling:
     """The columns of some blocks while they are being filled."""
 
-    def __init__(self, decoder: Decoder, share: Sequence[Block]) -> None:
+    def __init__(self, decoder: Decoder, share: Sequence[Block], fixed_types: bool) -> None:
         self.decoder = decoder
+        self.fixed_types = fixed_types
         self.share = share
         request = decoder.request
         self.rows = sum(block.rows for block in share)
@@ -125,7 +127,7 @@ class _Filling:
             if name in _PLAIN:
                 self.columns[name] = np.zeros(self.rows, _PLAIN[name])
             else:
-                self.columns[name] = narrow_indices(len(decoder.dictionaries[name]), self.rows)
+                self.columns[name] = self._indices(len(decoder.dictionaries[name]), self.rows)
         if decoder.may_lack_start and {"start_ps", "num_occurrences"} & set(request.events):
             self.columns["present"] = np.zeros(self.rows, np.uint8)
         self._add_stat_columns(request.stats)
@@ -139,16 +141,19 @@ class _Filling:
         if "event_id" in wanted:
             self.columns["stat_event_id"] = np.zeros(count, np.int64)
         if "stat" in wanted:
-            self.columns["stat"] = narrow_indices(len(self.decoder.stat_names), count)
+            self.columns["stat"] = self._indices(len(self.decoder.stat_names), count)
         if "int_value" in wanted:
             self.columns["int_value"] = np.zeros(count, np.int64)
         if "double_value" in wanted:
             self.columns["double_value"] = np.zeros(count, np.float64)
         if "str_value" in wanted:
             size = 2**31 - 1 if self.own_texts else self.text_base
-            self.columns["text"] = narrow_indices(size, count)
+            self.columns["text"] = self._indices(size, count)
 
-    def run(self, stage: str, fixed_types: bool) -> Decoded:
+    def _indices(self, size: int, count: int) -> npt.NDArray[Any]:
+        return narrow_indices(2**31 - 1 if self.fixed_types else size, count)
+
+    def run(self, stage: str | None) -> Decoded:
         tasks, row, stat_row = [], 0, 0
         for block in self.share:
             tasks.append(partial(self._fill, block, row, stat_row))
@@ -164,7 +169,7 @@ class _Filling:
         stats = {name: self._stat_array(name) for name in request.stats}
         beside = list(zip(self.decoder._wide, self.wide, strict=True))
         wide = {
-            column.name: column.array(kind, value, self.texts, self._bytes_of(i), fixed_types)
+            column.name: column.array(kind, value, self.texts, self._bytes_of(i), self.fixed_types)
             for i, (column, (kind, value)) in enumerate(beside[: len(request.wide)])
         }
         flags = {column.name: integers_not_zero(kind, value) for column, (kind, value) in beside[len(request.wide) :]}
@@ -285,7 +290,7 @@ class _Filling:
             kind[rows] = records.NONE
         validity, valid = bitmap_of_codes(kind, 1 << records.STR | 1 << records.REF)
         text = self.columns["text"]
-        fitting = narrow_indices(len(self.texts), 0).dtype
+        fitting = self._indices(len(self.texts), 0).dtype
         return dictionary_array(text.astype(fitting, copy=False), self.texts, validity, self.stat_rows - valid)
 
     def _bytes_of(self, column: int) -> list[tuple[int, int, bytes]]:

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from fastprof import session as sessions
+from fastprof.blocks import Block
+from fastprof.decode import Decoded
 from fastprof.errors import FastprofError, UsageError
 from fastprof.event_summary import event_summary
 from fastprof.schema import TABLES
@@ -164,7 +166,8 @@ class Profile:
     ) -> Iterator[pa.RecordBatch]:
         """What ``event_table`` gives, as record batches of about ``batch_rows`` rows, in bounded memory.
 
-        Batches have the same types, but for widths of dictionary indices, and dictionaries of their own.
+        All batches have one schema; each has dictionaries of its own, with int32 indices. Without any event there is
+        one empty batch.
         """
         if batch_rows < 1:
             raise UsageError("batch_rows is a number of rows, 1 or more")
@@ -173,14 +176,24 @@ class Profile:
 
     def _scan(self, request: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
         decoder = self._tables.decoder(request)
+        share: list[Block] | None = None
         for share in self._tables.shares(decoder, batch_rows):
-            decoded = decoder.decode(share, fixed_types=True)
-            table = self._tables.table(TABLES["events"], {**decoded.events, **decoded.wide})
-            yield from table.to_batches(max_chunksize=batch_rows)
+            yield from self._batch(decoder.decode(share, fixed_types=True)).to_batches(max_chunksize=batch_rows)
+        if share is None:
+            empty = self._batch(decoder.decode([], fixed_types=True)).combine_chunks()
+            arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in empty.columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=empty.schema)
+
+    def _batch(self, decoded: Decoded) -> pa.Table:
+        return self._tables.table(TABLES["events"], {**decoded.events, **decoded.wide})
 
     def event_summary(self) -> pa.Table:
         """Events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by name."""
         return event_summary(self._tables)
+
+    def remarks(self) -> pa.Table:
+        """What is in ``import_log`` so far: nothing further is read to make it complete."""
+        return self._tables.session.log.table()
 
     # ---- narrower profiles
 
@@ -199,7 +212,9 @@ class Profile:
         in the name, or several of which any will do. ``time_ps=(a, b)``: events that overlap a to b, b left out;
         None leaves an end open. Selections of a selection narrow further.
         """
-        selection = self._tables.selection.narrowed(hosts, planes, lines, names, time_ps)
+        asked = Selection().narrowed(hosts)
+        asked.check_hosts(self._tables.session.hosts)
+        selection = self._tables.selection.narrowed(asked.hosts, planes, lines, names, time_ps)
         return Profile(TableSet(self._tables.session, selection), self._source, self._how)
 
     # ---- out
@@ -255,7 +270,9 @@ class Profile:
         items = self._source if isinstance(self._source, (list, tuple)) else [self._source]
         if any(hasattr(item, "read") for item in items):
             raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file, and load that")
-        return _reload, (self._source, self._how, self._tables.selection)
+        items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
+        source = items if isinstance(self._source, (list, tuple)) else items[0]
+        return _reload, (source, self._how, self._tables.selection)
 
 
 def _reload(source: Any, how: dict[str, Any], selection: Selection) -> Profile:

@@ -87,6 +87,7 @@ _TABLES = (
         "a file of the session",
         (
             Column("host", pa.string(), "host, as the capture's file is named"),
+            Column("run", pa.string(), "run of the log directory; null: the capture was not found in one", True),
             Column("path", pa.string(), "where the capture was read from"),
             Column("size_bytes", pa.int64(), "size of the capture, decompressed", unit="bytes"),
             Column("start_unix_ns", pa.int64(), "when profiling started, Unix time; null: not recorded", True, "ns"),

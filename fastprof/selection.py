@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import index
+from typing import SupportsIndex
 
 from fastprof.errors import NotFoundError, UsageError
 
@@ -36,7 +38,7 @@ class Selection:
     ) -> Selection:
         wanted = self.hosts
         if hosts is not None:
-            asked = (hosts,) if isinstance(hosts, str) else tuple(hosts)
+            asked = _texts("hosts", "names", hosts)
             wanted = asked if wanted is None else tuple(host for host in wanted if host in asked)
         return replace(
             self,
@@ -84,10 +86,8 @@ def matching(texts: Sequence[str], conditions: Conditions) -> list[bool]:
 def _condition(what: str, patterns: Patterns) -> Conditions:
     if patterns is None:
         return ()
-    alternatives = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    alternatives = _texts(what, "regular expressions", patterns)
     for pattern in alternatives:
-        if not isinstance(pattern, str):
-            raise UsageError(f"{what} takes regular expressions as text, not {type(pattern).__name__}")
         try:
             re.compile(pattern)
         except re.error as error:
@@ -95,13 +95,27 @@ def _condition(what: str, patterns: Patterns) -> Conditions:
     return (alternatives,)
 
 
+def _picoseconds(bound: SupportsIndex) -> int:
+    if isinstance(bound, bool):
+        raise TypeError("a truth value is no time")
+    return index(bound)
+
+
+def _texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    listed = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    for text in listed:
+        if not isinstance(text, str):
+            raise UsageError(f"{what} takes {kind} as text, not {type(text).__name__}")
+    return listed
+
+
 def _narrowed_time(known: tuple[int, int] | None, asked: Interval | None) -> tuple[int, int] | None:
     if asked is None:
         return known
-    start, end = asked
-    for bound in asked:
-        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int)):
-            raise UsageError("time_ps takes integers of picoseconds, or None for an open end")
+    try:
+        start, end = (None if bound is None else _picoseconds(bound) for bound in asked)
+    except (TypeError, ValueError) as error:
+        raise UsageError("time_ps takes two integers of picoseconds, or None for an open end") from error
     low = max(_MIN, _MIN if start is None else start)
     high = min(_MAX, _MAX if end is None else end)
     if known is not None:

@@ -36,11 +36,13 @@ Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | Bin
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """One capture. ``host`` is None where no file name tells it: the capture's own hostnames may."""
+    """One capture. ``host`` is None where no file name tells it: the capture's own hostnames may. ``run`` is the run
+    of a log directory that it was found in."""
 
     host: str | None
     path: str
     source: Input
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,7 @@ def _read_run(place: Place) -> Session:
         full = str(Path(place.directory, name))
         kept = best[host][1]
         if name == kept:
-            files.append(CaptureFile(shown(host) or None, shown(full), absolute(full)))
+            files.append(CaptureFile(shown(host) or None, shown(full), absolute(full), place.name or None))
         else:
             text = f"not read: a compressed copy of {shown(kept)}"
             remarks.append(Remark("notice", "compressed_copy", text, shown(full)))

@@ -13,7 +13,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
 
@@ -117,58 +117,97 @@ def _codec(head: bytes) -> str | None:
     return next((codec for magic, codec in _MAGIC.items() if head.startswith(magic)), None)
 
 
-class _Rejoined(io.RawIOBase):
-    """A stream from its beginning again, after its first bytes have been looked at."""
+def _read(stream: BinaryIO, size: int, path: str) -> bytes:
+    data: object = stream.read(size)
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    if data is None:
+        raise UnreadableError("the file object does not wait for data; one that blocks is needed", path=path)
+    raise UnreadableError("the file object gives text; open it in binary mode", path=path)
 
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+
+class _Packed(io.RawIOBase):
+    """A compressed stream from its beginning again, after its first bytes have been looked at.
+
+    ``failure``: what reading it raised, which is no fault of the data. ``copy``: gets all that is read.
+    """
+
+    def __init__(self, head: bytes, rest: BinaryIO, path: str, copy: IO[bytes] | None) -> None:
+        self.failure: OSError | None = None
         self._head = head
         self._rest = rest
+        self._path = path
+        self._copy = copy
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        if not self._head:
-            return self._rest.read(size)
-        taken = self._head if size < 0 else self._head[:size]
-        self._head = self._head[len(taken) :]
+        if self._head:
+            taken = self._head if size < 0 else self._head[:size]
+            self._head = self._head[len(taken) :]
+        else:
+            try:
+                taken = _read(self._rest, size, self._path)
+            except OSError as error:
+                self.failure = error
+                raise
+        if self._copy is not None:
+            self._copy.write(taken)
         return taken
 
 
-def _chunks(stream: BinaryIO, path: str) -> Iterator[bytes]:
-    """The stream's bytes, decompressed, in chunks as they come."""
+def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None) -> Iterator[bytes]:
+    """The stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of a compressed one as they are."""
     head = b""
-    while len(head) < _HEAD:
-        more = stream.read(_HEAD - len(head))
-        if not more:
-            break
-        if not isinstance(more, bytes):
-            raise UnreadableError("the file object gives text; open it in binary mode", path=path)
+    while len(head) < _HEAD and (more := _read(stream, _HEAD - len(head), path)):
         head += more
     codec = _codec(head)
     if codec is None:
         if head:
             yield head
-        while chunk := stream.read(CHUNK):
+        while chunk := _read(stream, CHUNK, path):
             yield chunk
         return
     import pyarrow as pa
 
+    packed = _Packed(head, stream, path, copy)
     try:
-        with pa.CompressedInputStream(pa.PythonFile(_Rejoined(head, stream), mode="r"), codec) as plain:
+        with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), codec) as plain:
             while chunk := plain.read(CHUNK):
                 yield chunk
     except OSError as error:
+        if packed.failure is not None:
+            raise packed.failure from None
         raise CaptureError(f"the {codec} data are damaged or cut off: {error}", path=path) from error
+
+
+def _last_bytes(packed: IO[bytes], known: int) -> bytes:
+    """What damaged data still decompress to after ``known`` bytes: a read that fails gives nothing, so byte by byte."""
+    import pyarrow as pa
+
+    packed.seek(0)
+    codec = _codec(packed.read(_HEAD))
+    packed.seek(0)
+    found = bytearray()
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), codec) as plain:
+            while known:
+                known -= len(plain.read(min(known, CHUNK)))
+            while byte := plain.read(1):
+                found += byte
+    except OSError:
+        pass
+    return bytes(found)
 
 
 def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool) -> Source:
     """Copy a stream to a temporary file and map that. ``push`` sees the bytes as they come, unless salvaging."""
     damage = None
     try:
-        with tempfile.TemporaryFile() as spool:
+        with tempfile.TemporaryFile() as spool, tempfile.TemporaryFile() as packed:
             try:
-                for chunk in _chunks(stream, path):
+                for chunk in _chunks(stream, path, packed if salvage else None):
                     if not salvage:
                         push(chunk)
                     spool.write(chunk)
@@ -176,6 +215,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool) -> Source:
                 if not salvage:
                     raise
                 damage = error.message
+                spool.write(_last_bytes(packed, spool.tell()))
             spool.flush()
             size = spool.tell()
             data: mmap.mmap | bytes = mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ) if size else b""

@@ -7,6 +7,7 @@ counted by hopping over them; only lines that are asked for are looked into.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -106,11 +107,15 @@ class CaptureStructure:
 
 
 class Structure:
-    """The planes, lines and segments of a session. ``ensure`` before anything else is read."""
+    """The planes, lines and segments of a session. ``ensure`` before anything else is read.
+
+    Whoever learns more, or decodes, holds ``lock``: what is learnt grows in place, names of stats too.
+    """
 
     def __init__(self, captures: Sequence[Capture], workers: Workers, log: ImportLog) -> None:
         self.workers = workers
         self.log = log
+        self.lock = threading.RLock()
         self.captures: list[CaptureStructure] = []
         planes = 0
         for capture in captures:

@@ -64,8 +64,13 @@ class OpenSession:
 
     def _check(self, capture: Capture) -> None:
         """Reads all that can be broken, so that a broken host is skipped before it has numbered anything."""
-        Structure([capture], self.workers, ImportLog()).ensure(records.STATS)
-        SessionNames([capture])
+        structure, names = Structure([capture], self.workers, ImportLog()), SessionNames([capture])
+        structure.ensure(records.STATS)
+        planes = np.ones(structure.plane_count, bool)
+        metadata_tables.event_metadata_table(structure, planes)
+        metadata_tables.stat_metadata_table(structure, planes)
+        metadata_tables.plane_stats_table(structure, names, planes)
+        metadata_tables.event_metadata_stats_table(structure, names, planes)
 
     def _name_hosts(self) -> None:
         """Hosts of captures that only the captures name may repeat; each gets a name of its own."""
@@ -116,12 +121,19 @@ class TableSet(Mapping[str, pa.Table]):
     def __len__(self) -> int:
         return len(TABLES)
 
+    def __contains__(self, name: object) -> bool:
+        return name in TABLES
+
     def read(self, *names: str) -> dict[str, pa.Table]:
         """Several tables, decoded in one go."""
         for name in names:
             if name not in TABLES:
                 raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}")
-        missing = [name for name in names if name not in self._tables]
+        with self.session.structure.lock:
+            self._decode_missing([name for name in names if name not in self._tables])
+        return {name: self._tables[name] for name in names}
+
+    def _decode_missing(self, missing: Sequence[str]) -> None:
         events = EVENT_COLUMNS if "events" in missing else ()
         stats = STAT_COLUMNS if "event_stats" in missing else ()
         if events or stats:
@@ -133,7 +145,6 @@ class TableSet(Mapping[str, pa.Table]):
         for name in missing:
             if name not in ("events", "event_stats"):
                 self._tables[name] = self._small_table(name)
-        return {name: self._tables[name] for name in names}
 
     def table(self, schema: TableSchema | None, arrays: Mapping[str, pa.Array]) -> pa.Table:
         """Arrays as a table with our metadata; columns that the schema does not know are stats beside events."""
@@ -151,17 +162,20 @@ class TableSet(Mapping[str, pa.Table]):
     # ---- events
 
     def decoder(self, request: Request, wanted: Wanted | None = None) -> Decoder:
-        return Decoder(self.session.structure, self.session.names, wanted or self.wanted, request)
+        with self.session.structure.lock:
+            return Decoder(self.session.structure, self.session.names, wanted or self.wanted, request)
 
     def decode(self, request: Request, wanted: Wanted | None = None) -> Decoded:
-        decoder = self.decoder(request, wanted)
-        return decoder.decode(list(decoder.blocks()))
+        with self.session.structure.lock:
+            decoder = self.decoder(request, wanted)
+            return decoder.decode(list(decoder.blocks()))
 
     def shares(self, decoder: Decoder, rows: int) -> Iterator[list[Block]]:
         """The decoder's blocks in groups of about so many rows."""
         share: list[Block] = []
         count = 0
-        for block in decoder.blocks():
+        blocks = decoder.blocks()
+        while (block := self._next(blocks)) is not None:
             if count and count + block.rows > rows:
                 yield share
                 share, count = [], 0
@@ -169,6 +183,10 @@ class TableSet(Mapping[str, pa.Table]):
             count += block.rows
         if share:
             yield share
+
+    def _next(self, blocks: Iterator[Block]) -> Block | None:
+        with self.session.structure.lock:
+            return next(blocks, None)
 
     def event_table(self, columns: Sequence[str] | None, stats: Sequence[str]) -> pa.Table:
         request = self.event_request(columns, stats)

@@ -96,19 +96,19 @@ class WideColumn:
                     f"the stat {self.name!r} has doubles, and integers past 2**53: read event_stats instead"
                 )
         if kinds <= _TEXTS:
-            return _dictionary(value, np.isin(kind, list(_TEXTS)), texts)
+            return _dictionary(value, np.isin(kind, list(_TEXTS)), texts, fixed)
         own = {row: data for _, row, data in own_bytes}
         if kinds == {records.BYTES}:
             return pa.array(
                 [self._bytes(row, value, own) if k == records.BYTES else None for row, k in enumerate(kind.tolist())],
                 pa.large_binary(),
             )
-        return self._as_text(kind, value, texts, own)
+        return self._as_text(kind, value, texts, own, fixed)
 
     def _bytes(self, row: int, value: Values, own: dict[int, bytes]) -> bytes:
         return own[row] if row in own else self._default_bytes[int(value[row])]
 
-    def _as_text(self, kind: Kinds, value: Values, texts: pa.Array, own: dict[int, bytes]) -> pa.Array:
+    def _as_text(self, kind: Kinds, value: Values, texts: pa.Array, own: dict[int, bytes], fixed: bool) -> pa.Array:
         """Values of several kinds as text: integers in decimal, doubles in the shortest exact form."""
         distinct: dict[tuple[int, int], int] = {}
         written: list[str] = []
@@ -122,7 +122,8 @@ class WideColumn:
         unique, inverse = np.unique(np.array(written, object), return_inverse=True)
         mapped = np.append(inverse, -1).astype(np.int32)[indices]
         return pa.DictionaryArray.from_arrays(
-            pa.array(mapped.astype(index_dtype(len(unique))), mask=mapped < 0), pa.array(unique.tolist(), pa.string())
+            pa.array(mapped.astype(np.int32 if fixed else index_dtype(len(unique))), mask=mapped < 0),
+            pa.array(unique.tolist(), pa.string()),
         )
 
     def _text(self, key: tuple[int, int], row: int, value: Values, texts: pa.Array, own: dict[int, bytes]) -> str:
@@ -159,19 +160,21 @@ def _numbers(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_], kind: pa.Da
 
 def _exact_doubles(kind: Kinds, value: Values) -> npt.NDArray[np.float64] | None:
     integers = np.isin(kind, list(_INTEGERS))
-    if (np.abs(value[integers].astype(np.float64)) > _EXACT).any():
+    held = value[integers]
+    wrapped = (held < 0) & (kind[integers] == records.UINT64)
+    if ((held > _EXACT) | (held < -_EXACT) | wrapped).any():
         return None
     return np.where(integers, value.astype(np.float64), value.view(np.float64))
 
 
-def _dictionary(numbers: Values, valid: npt.NDArray[np.bool_], texts: pa.Array) -> pa.Array:
-    """The texts that occur, and each row's place among them."""
+def _dictionary(numbers: Values, valid: npt.NDArray[np.bool_], texts: pa.Array, fixed: bool) -> pa.Array:
+    """The texts that occur, and each row's place among them; ``fixed``: by int32, however few there are."""
     used = np.zeros(len(texts), bool)
     used[numbers[valid]] = True
     place: Int32s = (np.cumsum(used) - 1).astype(np.int32)
     count = int(used.sum())
     indices = np.where(valid, place[np.where(valid, numbers, 0)], 0) if len(texts) else np.zeros(len(numbers))
-    narrow = indices.astype(index_dtype(count))
+    narrow = indices.astype(np.int32 if fixed else index_dtype(count))
     words = texts.take(pa.array(np.flatnonzero(used)))
     if valid.all():
         return dictionary_array(narrow, words)

@@ -39,19 +39,27 @@ class Workers:
         finally:
             self.progress = before
 
-    def run(self, stage: str, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """The results in the order of the tasks. Of several errors, the one at the lowest offset is raised."""
+    def report(self, stage: str | None, done: int, total: int) -> None:
+        """Says how much of a stage is done; of none, nothing."""
+        if self.progress is not None and stage is not None:
+            self.progress(stage, done, total)
+
+    def run(self, stage: str | None, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """The results in the order of the tasks. Of several errors, the one at the lowest offset is raised.
+
+        Progress counts tasks; without a stage it is not reported.
+        """
         if self.threads == 1 or len(tasks) < 2:
             return [self._counted(stage, i, len(tasks), task) for i, task in enumerate(tasks)]
         with ThreadPoolExecutor(min(self.threads, len(tasks)), thread_name_prefix="fastprof") as pool:
             futures = [pool.submit(task) for task in tasks]
             try:
-                if self.progress is None:
+                if self.progress is None or stage is None:
                     wait(futures, return_when=FIRST_EXCEPTION)
                 else:
                     for i, future in enumerate(futures):
                         wait([future])
-                        self.progress(stage, i + 1, len(tasks))
+                        self.report(stage, i + 1, len(tasks))
             finally:
                 for future in futures:
                     future.cancel()
@@ -61,10 +69,9 @@ class Workers:
             raise min(raised, key=_offset_of)
         return [future.result() for future in futures]
 
-    def _counted(self, stage: str, i: int, total: int, task: Callable[[], T]) -> T:
+    def _counted(self, stage: str | None, i: int, total: int, task: Callable[[], T]) -> T:
         result = task()
-        if self.progress is not None:
-            self.progress(stage, i + 1, total)
+        self.report(stage, i + 1, total)
         return result
 
 

@@ -34,8 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "capture" not in metafunc.fixturenames:
         return
     found: list[Any] = [
-        pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=pytest.mark.captures)
-        for path in _captures()
+        pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=pytest.mark.captures) for path in _captures()
     ]
     absent = pytest.param(None, id="absent", marks=pytest.mark.skip(reason=_ABSENT))
     metafunc.parametrize("capture", found or [absent])
@@ -114,9 +113,7 @@ TableCheck = Callable[..., None]
 def check_tables() -> TableCheck:
     """check_tables(tables, expected, only=None): each expected table is there, as promised, and equal."""
 
-    def check(
-        tables: Mapping[str, pa.Table], expected: Mapping[str, Any], only: Iterable[str] | None = None
-    ) -> None:
+    def check(tables: Mapping[str, pa.Table], expected: Mapping[str, Any], only: Iterable[str] | None = None) -> None:
         for name in expected if only is None else only:
             fault = difference(tables[name], expected[name], name) or _schema_fault(tables[name], name)
             assert fault is None, fault
@@ -128,9 +125,7 @@ def check_tables() -> TableCheck:
 def check_same() -> TableCheck:
     """check_same(tables, others, but=()): every table of two profiles is equal, bit for bit."""
 
-    def check(
-        tables: Mapping[str, pa.Table], others: Mapping[str, pa.Table], but: Iterable[str] = ("hosts",)
-    ) -> None:
+    def check(tables: Mapping[str, pa.Table], others: Mapping[str, pa.Table], but: Iterable[str] = ("hosts",)) -> None:
         assert list(tables) == list(others)
         for name in tables:
             if name in but:

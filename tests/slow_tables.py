@@ -21,7 +21,7 @@ UNIX_TIME_FROM_NS = 10**18
 _STAT = ("stat", "kind", "int_value", "double_value", "str_value", "bytes_value")
 COLUMNS = {
     "hosts": (
-        "host", "path", "size_bytes", "start_unix_ns", "stop_unix_ns", "hostnames", "errors", "warnings",
+        "host", "run", "path", "size_bytes", "start_unix_ns", "stop_unix_ns", "hostnames", "errors", "warnings",
         "task_environment",
     ),
     "planes": (
@@ -50,6 +50,7 @@ class Source:
     path: str
     size: int
     space: Space
+    run: str | None = None
 
 
 # ---- planes of equal name and id are one ----------------------------------------------------------
@@ -304,7 +305,7 @@ class _Rows:
         ]
         stop = _integer_stat(space.planes, "profile_stop_time")
         self.add(
-            "hosts", source.host, source.path, source.size, start, stop, space.hostnames, space.errors,
+            "hosts", source.host, source.run, source.path, source.size, start, stop, space.hostnames, space.errors,
             space.warnings, environment,
         )  # fmt: skip
         for plane in planes:

@@ -60,7 +60,8 @@ def test_run_names_say_where_the_runs_lie(tmp_path: Path) -> None:
     assert [run.name for run in found] == [f"a/b/eval/{NEW}", f"train/{MIDDLE}", OLD, f"{OLD[:-1]}8"]
     assert found[1].path == str(tmp_path / f"train/plugins/profile/{MIDDLE}")
     assert found[1].hosts == ["vm"]
-    assert found[1].files == resolve(found[1].path).files
+    assert [file.source for file in found[1].files] == [file.source for file in resolve(found[1].path).files]
+    assert {file.run for file in found[1].files} == {f"train/{MIDDLE}"}
     assert resolve(tmp_path).run == f"a/b/eval/{NEW}"
 
 

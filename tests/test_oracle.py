@@ -16,6 +16,7 @@ from trace_builder import (
     Metadata,
     Plane,
     StatMetadata,
+    Value,
     Wire,
     aggregated,
     event,
@@ -50,7 +51,7 @@ def nested(depth: int) -> list[Event]:
     return [event("n", at, 2 * (depth - at)) for at in range(depth)]
 
 
-MANY_TEXTS = {f"stat {number}": ref(f"text {number}") for number in range(400)}
+MANY_TEXTS: dict[str | int, Value] = {f"stat {number}": ref(f"text {number}") for number in range(400)}
 
 CAPTURES: dict[str, bytes] = {
     "one unnamed plane": xspace(plane("")),

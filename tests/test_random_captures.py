@@ -28,8 +28,8 @@ def space_of(seed: int) -> bytes:
 
 
 def oracle(profile: Any, *captures: bytes) -> Tables:
-    named = zip(profile.hosts["host"].to_pylist(), profile.hosts["path"].to_pylist(), captures, strict=True)
-    return tables([Source(host, path, len(data), parse(data)) for host, path, data in named])
+    named = zip(*(profile.hosts[name].to_pylist() for name in ("host", "path", "run")), captures, strict=True)
+    return tables([Source(host, path, len(data), parse(data), run) for host, path, run, data in named])
 
 
 def drawn(seeds: Iterable[int], **options: Any) -> Iterator[tuple[int, Any, Tables]]:

@@ -152,6 +152,8 @@ def test_a_session_of_two_hosts(captures: Path, check_tables: Check) -> None:
     run = captures / "xspace" / "synthetic-tpu-pod"
     paths = sorted(run.glob("*.xplane.pb"))
     spaces = [source_of(path, slow_reader.parse(path.read_bytes())) for path in paths]
+    for space in spaces:
+        space.run = run.name
     for threads in (1, 4):
         check_tables(fastprof.load(run, threads=threads).tables, tables(spaces))
 

@@ -197,9 +197,7 @@ def names_of(*metadata: Metadata) -> list[tuple[Any, ...]]:
     built = plane("p", [line("t", [event(5), event(0)])], event_metadata=metadata)
     profile = fastprof.load(xspace(built))
     named = rows(profile.events, "metadata_id", "name")
-    assert {row for row in named if row[1] is not None} <= set(
-        rows(profile.event_metadata, "metadata_id", "name")
-    )
+    assert {row for row in named if row[1] is not None} <= set(rows(profile.event_metadata, "metadata_id", "name"))
     return named
 
 

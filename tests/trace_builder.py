@@ -263,9 +263,7 @@ class Line:
     wire: Wire = PLAIN
 
 
-def line(
-    name: str | bytes, events: Sequence[Event | bytes] = (), *, id: int | None = None, **rest: object
-) -> Line:
+def line(name: str | bytes, events: Sequence[Event | bytes] = (), *, id: int | None = None, **rest: object) -> Line:
     """A line; `rest` are the fields of Line. Lines without an id get 1, 2, … in their plane."""
     return Line(name, events, _UNNUMBERED if id is None else id, **rest)  # type: ignore[arg-type]
 
@@ -428,9 +426,7 @@ def xspace(
     hostnames: Iterable[str | bytes] = (),
     wire: Wire = PLAIN,
 ) -> bytes:
-    pieces = [
-        (1, len_field(1, one if isinstance(one, bytes) else _plane_bytes(one), wire.pad)) for one in planes
-    ]
+    pieces = [(1, len_field(1, one if isinstance(one, bytes) else _plane_bytes(one), wire.pad)) for one in planes]
     for number, texts in ((2, errors), (3, warnings), (4, hostnames)):
         pieces += [(number, len_field(number, text, wire.pad)) for text in texts]
     return _message(pieces, wire)

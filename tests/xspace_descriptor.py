@@ -191,9 +191,7 @@ def _plane(message: Any) -> Plane:
         )
         for id, meta in message.event_metadata.items()
     }
-    texts = {
-        id: StatMetadata(meta.id, meta.name, meta.description) for id, meta in message.stat_metadata.items()
-    }
+    texts = {id: StatMetadata(meta.id, meta.name, meta.description) for id, meta in message.stat_metadata.items()}
     lines = [_line(line) for line in message.lines]
     return Plane(message.id, message.name, lines, events, texts, _stats(message.stats))
 

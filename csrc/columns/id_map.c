@@ -3,8 +3,7 @@
 #include <string.h>
 
 static uint64_t slot_of(const fp_id_map *map, int64_t id) {
-  uint64_t hash = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
-  return (hash ^ (hash >> 32)) & (map->slot_count - 1);
+  return ((uint64_t)id * map->factor) >> map->shift;
 }
 
 static bool build_dense(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first,
@@ -19,7 +18,8 @@ static bool build_dense(fp_memory *memory, fp_id_map *map, const int64_t *ids, s
 
 static bool build_sparse(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first) {
   uint64_t size = 16;
-  while (size < count * 2) size *= 2;
+  int bits = 4;
+  for (; size < count * 2; bits++) size *= 2;
   map->keys = fp_alloc(memory, size * sizeof *map->keys);
   map->rows = fp_alloc(memory, size * sizeof *map->rows);
   if (!map->keys || !map->rows) {
@@ -28,6 +28,8 @@ static bool build_sparse(fp_memory *memory, fp_id_map *map, const int64_t *ids, 
   }
   memset(map->rows, 0xFF, size * sizeof *map->rows);
   map->slot_count = size;
+  map->factor = memory->seed | 1;
+  map->shift = 64 - bits;
   for (size_t i = 0; i < count; i++) {
     uint64_t slot = slot_of(map, ids[i]);
     while (map->rows[slot] >= 0 && map->keys[slot] != ids[i]) slot = (slot + 1) & (size - 1);

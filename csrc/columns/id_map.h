@@ -11,6 +11,8 @@ typedef struct fp_id_map {
   int64_t *keys; /* open addressing beside `rows`; rows[slot] < 0 is free */
   int32_t *rows;
   uint64_t slot_count; /* power of two */
+  uint64_t factor;     /* of the hash; odd, and another in every process */
+  int shift;           /* to as many bits as slots have */
 } fp_id_map;
 
 /* Maps ids[i] to rows first + i; a later equal id wins. False for want of memory, the map empty. */

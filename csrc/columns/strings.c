@@ -4,19 +4,24 @@
 
 size_t fp_strings_count(const fp_strings *pool) { return pool->offsets.count ? pool->offsets.count - 1 : 0; }
 
-static uint32_t hash_of(const uint8_t *text, size_t length) {
-  uint64_t hash = UINT64_C(0x9E3779B97F4A7C15) ^ length;
+/* The two halves of a product, as one. */
+static uint64_t folded(uint64_t a, uint64_t b) {
+  unsigned __int128 product = (unsigned __int128)a * b;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint32_t hash_of(uint64_t seed, const uint8_t *text, size_t length) {
+  uint64_t hash = ~seed ^ length, factor = seed | 1;
   while (length >= 8) {
     uint64_t word;
     memcpy(&word, text, 8);
-    hash = (hash ^ word) * UINT64_C(0xFF51AFD7ED558CCD);
-    hash ^= hash >> 32;
+    hash = folded(hash ^ word, factor);
     text += 8;
     length -= 8;
   }
   uint64_t tail = 0;
   if (length) memcpy(&tail, text, length);
-  hash = (hash ^ tail) * UINT64_C(0xFF51AFD7ED558CCD);
+  hash = folded(hash ^ tail, factor);
   return (uint32_t)(hash ^ (hash >> 32));
 }
 
@@ -57,7 +62,7 @@ static bool append(fp_strings *pool, const uint8_t *text, size_t length) {
 int32_t fp_strings_add(fp_strings *pool, const uint8_t *text, size_t length) {
   size_t count = fp_strings_count(pool);
   if (count * 2 >= pool->slot_count && !grow_slots(pool)) return -1;
-  uint32_t hash = hash_of(text, length);
+  uint32_t hash = hash_of(pool->memory->seed, text, length);
   size_t slot = hash & (pool->slot_count - 1);
   const int64_t *offsets = pool->offsets.items;
   const uint8_t *bytes = pool->bytes.items;

@@ -113,6 +113,7 @@ fp_code fp_emit_stat(filling *f, int64_t event_id, int32_t meta, const stat_fiel
     case FP_REF:
     case FP_STR: {
       int64_t index;
+      if (stat->kind == FP_STR && sink->text.to && sink->text.width < 4) return FP_CHANGED; /* the index saw no such text */
       fp_code code = text_of(f, stat, &index);
       if (sink->text.to) store(&sink->text, row, (int32_t)index);
       if (index < 0 && sink->int_value) sink->int_value[row] = (int64_t)stat->value; /* leads nowhere */
@@ -129,7 +130,9 @@ static inline fp_code take_stat(filling *f, const uint8_t *p, const uint8_t *end
   int32_t meta = fp_id_map_find(f->stats, stat.id);
   if (f->sink->wide_of_stat && meta >= 0 && f->sink->wide_of_stat[meta] >= 0)
     if ((code = emit_wide(f, row, f->sink->wide_of_stat[meta], &stat))) return code;
-  return f->sink->want_stats ? fp_emit_stat(f, event_id, meta, &stat) : FP_OK;
+  if (!f->sink->want_stats) return FP_OK;
+  if (meta < 0 || (f->sink->stat.to && f->sink->stat_names[meta] < 0)) return FP_CHANGED; /* the index knew every stat */
+  return fp_emit_stat(f, event_id, meta, &stat);
 }
 
 static fp_code fill_stats(filling *f, const uint8_t *p, const uint8_t *end, bool slack, int64_t event_id, int64_t row) {
@@ -167,7 +170,7 @@ bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields 
   if (!filter->timed) return true;
   int64_t start, end;
   if (event->aggregated || piece->timeless || __builtin_add_overflow(piece->base_ps, event->offset_ps, &start)) return false;
-  if (__builtin_add_overflow(start, event->duration_ps, &end)) end = INT64_MAX;
+  if (__builtin_add_overflow(start, event->duration_ps, &end)) end = event->duration_ps < 0 ? INT64_MIN : INT64_MAX;
   return start < filter->to_ps && (end > filter->from_ps || start >= filter->from_ps);
 }
 
@@ -236,7 +239,8 @@ static fp_code fill_segment(filling *f, const fp_segment *s) {
     if ((code = fp_emit_event(f, &event, p, slack, meta, row++, event_id++))) return code;
   }
   fp_fill_line_columns(f->piece, f->sink, s->row, row);
-  bool counted = row == s->row_end && (!f->sink->want_stats || f->stat_row == f->stat_row_end);
+  bool counted = row == s->row_end && event_id == s->event_id + s->event_count &&
+                 (!f->sink->want_stats || f->stat_row == f->stat_row_end);
   return counted ? FP_OK : FP_CHANGED;
 }
 

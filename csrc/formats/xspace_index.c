@@ -132,15 +132,14 @@ static fp_code walk_event(walk *w, const uint8_t *p, const uint8_t *end, const u
   int64_t stats = s->stat_count, texts = s->text_count, bytes = s->bytes_count;
   bool slack = w->data_end - end >= WIRE_SLACK;
   event_fields event;
-  bool regular = slack && read_event_regular(p, end, &event);
+  bool ordered = slack && read_event_regular(p, end, &event), regular = ordered;
   fp_code code = FP_OK;
-  if (regular) code = walk_stats(w, event.stats, end, slack, s, &regular, at);
-  if (!code && !regular) { /* once more, the long way */
-    s->stat_count = stats, s->text_count = texts, s->bytes_count = bytes;
+  *at = p;
+  if (!ordered) code = read_event_any(at, end, &event);
+  if (!code) code = walk_stats(w, ordered ? event.stats : p, end, ordered, s, &regular, at);
+  if (!code && ordered && !regular) { /* its other fields may stand among or after its stats */
     *at = p;
     code = read_event_any(at, end, &event);
-    if (!code) code = walk_stats(w, p, end, false, s, &regular, at);
-    regular = false;
   }
   if (code) {
     s->stat_count = stats, s->text_count = texts, s->bytes_count = bytes;

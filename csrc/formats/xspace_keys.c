@@ -55,6 +55,8 @@ fp_code fp_count_kept(const fp_xspace *x, const fp_piece *pieces, fp_segment *se
     keeping k = {filter, &segments[i], stats};
     segments[i].kept_events = segments[i].kept_stats = 0;
     fp_code code = each_event(&f, &segments[i], count_kept, &k);
+    bool more = segments[i].kept_events > segments[i].event_count || (stats && segments[i].kept_stats > segments[i].stat_count);
+    if (!code && more) code = FP_CHANGED;
     if (code) return fp_fail(fault, code, (uint64_t)(f.at - x->data), "XEvent");
   }
   return FP_OK;
@@ -74,6 +76,7 @@ static fp_code add_key(filling *f, const event_fields *event, const uint8_t *pay
   fp_code code = count_stats(event, end, &stats);
   if (code) return code;
   if (k->next == k->end) return FP_CHANGED;
+  if (end - payload > UINT32_MAX) return FP_BAD_LENGTH; /* protobuf's own limit is half of that */
   int32_t meta = fp_id_map_find(&f->x->event_maps[f->piece->part], event->metadata_id);
   *k->next++ = (fp_event_key){timed ? start : INT64_MAX, timed ? ~event->duration_ps : INT64_MAX,
                               (uint64_t)(payload - f->x->data), (uint32_t)(end - payload), (uint32_t)stats, k->piece,
@@ -107,6 +110,8 @@ fp_code fp_fill_keys(const fp_xspace *x, const fp_piece *pieces, const fp_event_
     if (code) return fault->code ? code : fp_fail(fault, code, (uint64_t)(f.at - x->data), "XEvent");
     fp_fill_line_columns(f.piece, sink, row, row + 1);
   }
+  if (sink->want_stats && f.stat_row != stat_row_end)
+    return fp_fail(fault, FP_CHANGED, count ? keys[count - 1].offset : 0, "XEvent");
   return FP_OK;
 }
 

@@ -138,9 +138,11 @@ static void renumber_owned(fp_xspace *x, size_t stats_from, size_t children_from
 }
 
 /* Reads the entries of one part's map into rows, and builds the map from ids to rows. */
-static fp_code read_map(const opening *o, int64_t part, const fp_span *spans, size_t count, bool events, fp_id_map *map) {
+static fp_code read_map(const opening *o, int64_t part, const fp_vector *found, size_t from, size_t count, bool events,
+                        fp_id_map *map) {
   fp_xspace *x = o->x;
   if (!count) return FP_OK;
+  const fp_span *spans = (const fp_span *)found->items + from;
   fp_vector *table = events ? &x->event_metas : &x->stat_metas;
   size_t item_size = events ? sizeof(fp_event_meta) : sizeof(fp_stat_meta);
   const char *what = events ? "XPlane.event_metadata" : "XPlane.stat_metadata";
@@ -194,11 +196,8 @@ fp_code fp_xspace_open(fp_xspace *x, const fp_scanner *scanner, fp_fault *fault)
   for (size_t part = 0; part < x->part_count; part++) {
     size_t event_to = spans_of_part(events, event_from, (int64_t)part);
     size_t stat_to = spans_of_part(stats, stat_from, (int64_t)part);
-    fp_code code = read_map(&o, (int64_t)part, (const fp_span *)events->items + event_from, event_to - event_from, true,
-                            &x->event_maps[part]);
-    if (!code)
-      code = read_map(&o, (int64_t)part, (const fp_span *)stats->items + stat_from, stat_to - stat_from, false,
-                      &x->stat_maps[part]);
+    fp_code code = read_map(&o, (int64_t)part, events, event_from, event_to - event_from, true, &x->event_maps[part]);
+    if (!code) code = read_map(&o, (int64_t)part, stats, stat_from, stat_to - stat_from, false, &x->stat_maps[part]);
     if (code) return code;
     event_from = event_to;
     stat_from = stat_to;
@@ -228,6 +227,7 @@ fp_code fp_xspace_declare_stats(fp_xspace *x, int64_t part, const int64_t *ids, 
   opening o = {x, fault};
   fp_id_map *map = &x->stat_maps[part], extended = {0};
   size_t room = map->dense_count + map->slot_count + count;
+  if (x->stat_metas.count + count > INT32_MAX) return no_memory(&o, "XPlane.stat_metadata");
   int64_t *all = fp_alloc(x->memory, room * sizeof *all);
   int32_t *rows = fp_alloc(x->memory, room * sizeof *rows);
   bool fits = all && rows && fp_vector_reserve(x->memory, &x->stat_metas, sizeof(fp_stat_meta), count);

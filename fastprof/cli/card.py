@@ -11,7 +11,7 @@ from fastprof.render import as_text, quantities
 from fastprof.render.look import Look
 
 if TYPE_CHECKING:
-    from fastprof.cli.info import Facts
+    from fastprof.cli.facts import Facts
 
 
 def lines(facts: Facts, look: Look, limit: int | None) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments, opening, output
+from fastprof.cli.progress import Progress
 from fastprof.errors import UsageError
 from fastprof.render import chunks
 
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
     columns = _checked_columns(args.columns)
     whole = opening.open_session(args)
     profile = opening.selected(whole, args)
-    with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
+    with output.opened(args, form) as sink:
         limit = arguments.row_limit(args.limit, form)
         if args.list:
             columns = columns or _usual_columns(form, len(profile.sources))
@@ -98,13 +99,16 @@ def _write_list(
     stats = args.stats or []
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
-    passage = _Passage(_at_least_one(batches, profile, columns, stats), limit, args.talk, stats)
+    passage = _Passage(_at_least_one(batches, profile, columns, stats), limit, stats)
+    passage.progress = args.talk.progress
+    passage.progress.hidden.add("decoding")
+    if not (args.name or args.time):
+        passage.total = sum(profile.lines.column("event_count").to_pylist())
     sink.send(chunks(form, passage, name="events", look=sink.look))
     output.flush_standard_output()
     if passage.more:
         args.talk.note(f"more events than the {passage.rows:,} shown; --limit all shows them")
-    elif passage.rows:
-        _note_absent_stats(profile, passage, args.talk)
+    _note_absent_stats(profile, passage, args.talk)
     return passage.rows
 
 
@@ -126,13 +130,14 @@ def _at_least_one(
 class _Passage:
     """Batches on their way to the output: counted, held to a limit, their progress told."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], limit: int | None, talk: Talk, stats: list[str]) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch], limit: int | None, stats: list[str]) -> None:
         self.rows = 0
+        self.total = 0  # nobody knows
         self.more = False
         self.values = dict.fromkeys(stats, 0)
+        self.progress = Progress(None)
         self._batches = batches
         self._limit = limit
-        self._talk = talk
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
@@ -142,7 +147,7 @@ class _Passage:
             self.rows += batch.num_rows
             self._count_values(batch)
             yield batch
-            self._talk.progress("writing events", self.rows, 0)
+            self.progress("writing events", self.rows, self.total)
             if self.more:
                 return
 
@@ -153,11 +158,13 @@ class _Passage:
 
 
 def _note_absent_stats(profile: Profile, passage: _Passage, talk: Talk) -> None:
+    """Say which stats no event had; where not all events were looked at, only those of an unknown name."""
     absent = [stat for stat, values in passage.values.items() if not values]
-    if absent:
+    if absent and passage.rows:
         known = sorted(set(profile.stat_metadata.column("name").to_pylist()) - {None})
         for stat in absent:
-            talk.note(f"none of these events has the stat {stat!r}; {opening.nearest([stat], known)}")
+            if not passage.more or stat not in known:
+                talk.note(f"none of these events has the stat {stat!r}; {opening.nearest([stat], known)}")
 
 
 def _usual_columns(form: str, hosts: int) -> list[str]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments, opening, output
+from fastprof.cli.facts import Facts
+from fastprof.cli.progress import Progress
 from fastprof.errors import UsageError
 from fastprof.render import chunks
 
@@ -21,15 +23,6 @@ if TYPE_CHECKING:
     from fastprof.facade import Profile
 
 _KIND_STATS = ("device_type_string", "device_vendor")  # what a plane says its device is, best first
-
-
-class Facts(NamedTuple):
-    """What a session holds. ``hosts`` and ``planes`` bear counts and times beside their own columns."""
-
-    summary: dict[str, Any]
-    hosts: pa.Table
-    planes: pa.Table
-    import_log: pa.Table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     whole = opening.open_session(args)
     profile = opening.selected(whole, args)
     limit = arguments.row_limit(args.limit, form)
-    with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
+    with output.opened(args, form) as sink:
         facts = gather(profile, args.talk.progress)
         args.talk.progress.clear()
         if form == "table":
@@ -67,10 +60,11 @@ def run(args: argparse.Namespace) -> None:
     output.note_written(args)
 
 
-def gather(profile: Profile, progress: Any = None) -> Facts:
+def gather(profile: Profile, progress: Progress | None = None) -> Facts:
     """All that ``info`` tells. Reads the start and duration of every event once, in bounded memory."""
-    spans = _spans(profile, progress)
     tables = profile.read("hosts", "planes", "lines", "plane_stats")
+    total = sum(tables["lines"].column("event_count").to_pylist())
+    spans = _spans(profile, total, progress or Progress(None))
     planes = _planes(tables["planes"], tables["plane_stats"], spans)
     hosts = _hosts(tables["hosts"], planes)
     import_log = profile.import_log
@@ -112,10 +106,11 @@ Span = tuple[int, int | None, int | None]
 """Events, first start, last end; None where no event has a start."""
 
 
-def _spans(profile: Profile, progress: Any) -> dict[int, Span]:
+def _spans(profile: Profile, total: int, progress: Progress) -> dict[int, Span]:
     """The span of each plane that has events, by plane_id."""
     import pyarrow.compute as pc
 
+    progress.hidden.add("decoding")
     spans: dict[int, Span] = {}
     done = 0
     for batch in profile.scan(columns=["plane_id", "start_ps", "duration_ps"]):
@@ -132,8 +127,7 @@ def _spans(profile: Profile, progress: Any) -> dict[int, Span]:
                 _extreme(max, last, row["end_max"]),
             )
         done += batch.num_rows
-        if progress is not None:
-            progress("reading events", done, 0)
+        progress("reading events", done, total)
     return spans
 
 
@@ -241,7 +235,7 @@ def _write_runs(args: argparse.Namespace, form: str) -> None:
     if form == "table":
         counts = [len(run.hosts) for run in runs[: kept.num_rows]]
         kept = kept.set_column(1, "hosts", pa.array(counts, pa.int64()))
-    with output.opened(args.output, form=form, force=args.force, wide=args.wide) as sink:
+    with output.opened(args, form) as sink:
         sink.send(chunks(form, kept, name="runs", look=sink.look))
     if kept.num_rows < table.num_rows:
         args.talk.note(f"{table.num_rows - kept.num_rows:,} more runs left out; --limit all shows them")

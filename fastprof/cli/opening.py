@@ -84,7 +84,7 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]
 
 def tell_log(profile: Profile, talk: Talk) -> None:
     """Say what was lost while reading, and which run was read; with ``-v``, all that was met."""
-    rows = profile.table_set.session.log.table().to_pylist()  # what was met so far: a note reads no capture
+    rows = profile.remarks().to_pylist()  # what was met so far: a note reads no capture
     if not talk.verbose:
         rows = [row for row in rows if row["severity"] in _LOSSES or row["code"] in _CHOICES]
     files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}

@@ -25,16 +25,21 @@ _STDOUT = "standard output"
 
 
 class Sink:
-    """An open output: ``send`` writes bytes to it; ``look`` says what suits it."""
+    """An open output: ``send`` writes bytes to it; ``look`` says what suits it.
 
-    def __init__(self, write: Callable[[bytes], object], look: Look, name: str) -> None:
+    ``clear`` is called before bytes go to a terminal, which a line of progress may be on.
+    """
+
+    def __init__(self, write: Callable[[bytes], object], look: Look, name: str, clear: Callable[[], object]) -> None:
         self._write = write
         self.look = look
         self.name = name
+        self._clear = clear if look.screen else lambda: None
 
     def send(self, chunks: Iterable[bytes]) -> None:
         """Write all of ``chunks``. Raises OutputError, or BrokenPipeError where the reader has gone."""
         for chunk in chunks:
+            self._clear()
             with _output_errors(self.name):
                 self._write(chunk)
 
@@ -50,14 +55,17 @@ def format_for(asked: str | None, path: str | None) -> str:
 
 
 @contextlib.contextmanager
-def opened(path: str | None, *, form: str, force: bool, wide: bool) -> Iterator[Sink]:
-    """The file at ``path``, or standard output for None and ``-``."""
+def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
+    """The file that the flags name, or standard output for none and ``-``."""
+    path: str | None = args.output
+    clear = args.talk.progress.clear
     if path is None or path == "-":
-        yield _standard_output(form, wide)
+        look = _look_of_standard_output(form, args.wide)
+        yield Sink(sys.stdout.buffer.write, look, _STDOUT, clear)
         return
-    look = Look(width=None if wide else WIDTH, file=True)
-    with _file(path, force) as write:
-        yield Sink(write, look, path)
+    look = Look(width=None if args.wide else WIDTH, file=True)
+    with _file(path, args.force) as write:
+        yield Sink(write, look, path, clear)
 
 
 def note_written(args: argparse.Namespace) -> None:
@@ -82,7 +90,7 @@ def abandon(stream: TextIO | None) -> None:
         os.close(nowhere)
 
 
-def _standard_output(form: str, wide: bool) -> Sink:
+def _look_of_standard_output(form: str, wide: bool) -> Look:
     import shutil
 
     stream = sys.stdout
@@ -97,8 +105,7 @@ def _standard_output(form: str, wide: bool) -> Sink:
     elif terminal or os.environ.get("COLUMNS", "").isdigit():
         width = max(40, shutil.get_terminal_size((WIDTH, 24)).columns)
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    look = Look(width, terminal and not plain, stream.encoding or "ascii", terminal)
-    return Sink(stream.buffer.write, look, _STDOUT)
+    return Look(width, terminal and not plain, stream.encoding or "ascii", terminal)
 
 
 @contextlib.contextmanager

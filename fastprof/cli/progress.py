@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import sys
 import time
 from typing import TextIO
 
@@ -14,7 +16,8 @@ _PERIOD_S = {"line": 0.1, "plain": 2.0}
 class Progress:
     """Called as ``progress(stage, done, total)``; ``total`` 0 says that nobody knows it.
 
-    The first tenth of a second shows nothing: what is over by then needs no progress.
+    The first tenth of a second shows nothing: what is over by then needs no progress. ``hidden`` are stages
+    that are not shown, as they are steps of one that is.
     """
 
     def __init__(self, stream: TextIO | None, mode: str = "auto") -> None:
@@ -23,13 +26,14 @@ class Progress:
         self._next = time.monotonic() + _PERIOD_S["line"]
         self._shown = 0
         self._stage = ""
+        self.hidden: set[str] = set()
 
     @property
     def wanted(self) -> bool:
         return self._style != "none"
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        if self._style == "none":
+        if self._style == "none" or stage in self.hidden:
             return
         now = time.monotonic()
         fresh_stage = self._style == "plain" and stage != self._stage
@@ -64,4 +68,14 @@ def _style(stream: TextIO | None, mode: str) -> str:
         return "none"
     if mode == "plain":
         return "plain"
-    return "line" if stream.isatty() and os.environ.get("TERM") != "dumb" else "none"
+    if not stream.isatty() or os.environ.get("TERM") == "dumb" or _piped(sys.stdout):
+        return "none"
+    return "line"
+
+
+def _piped(stream: TextIO | None) -> bool:
+    """Whether the data go to a program, which may well be a pager on the same terminal."""
+    try:
+        return stream is not None and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False

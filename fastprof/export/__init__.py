@@ -1,6 +1,6 @@
 """Tables of a session to a folder of files: Parquet, Arrow IPC or CSV, streaming, all or nothing.
 
-    OUT/<table>/host=<host>/part-0.parquet
+    OUT/<table>/host=<host>/part-0.parquet              OUT/<table>/run=<run>/host=<host>/… of several runs
 
 The folder is written beside OUT under a temporary name and renamed when it is complete: a killed export leaves
 nothing that looks whole.
@@ -65,6 +65,7 @@ def write(
             with table_set.session.workers.reporting(progress):
                 export_tables(table_set, temporary, chosen, WRITERS[format])
             temporary.chmod(0o777 & ~_umask())
+            _check_target(target, force)  # it may have come into being meanwhile
             _replace(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

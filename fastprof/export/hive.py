@@ -19,29 +19,37 @@ from fastprof.table_set import TableSet
 ROW_GROUP = 1 << 20
 KEYS = ("host", "run")
 """Partition keys are in the path, and so not columns of the files."""
+NO_RUN = "__HIVE_DEFAULT_PARTITION__"
+"""How hive writes a null key."""
 
 
 def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: type[Writer]) -> None:
     """Writes each table of each selected host under ``out``."""
     selection = tables.selection
-    for host in tables.session.hosts:
-        if selection.hosts is not None and host not in selection.hosts:
-            continue
+    hosts = [host for host in tables.session.hosts if selection.hosts is None or host in selection.hosts]
+    for host in hosts:
         one = TableSet(tables.session, selection.narrowed(hosts=host))
-        _Host(one, out, host, writer).export(chosen)
+        _Host(one, out, host, hosts, writer).export(chosen)
 
 
 class _Host:
     """One host's files."""
 
-    def __init__(self, tables: TableSet, out: Path, host: str, writer: type[Writer]) -> None:
+    def __init__(self, tables: TableSet, out: Path, host: str, exported: Sequence[str], writer: type[Writer]) -> None:
         self.tables = tables
         self.out = out
         self.host = host
+        self.exported = exported
         self.writer = writer
 
     def path(self, table: str) -> Path:
-        folder = self.out / table / f"host={quote(self.host, safe='')}"
+        """Where a table goes; sessions of several runs have a folder a run."""
+        folder = self.out / table
+        captures = self.tables.session.captures
+        if len({capture.run for capture in captures}) > 1:
+            run = next(capture.run for capture in captures if capture.host == self.host)
+            folder /= f"run={quote(run, safe='') if run else NO_RUN}"
+        folder /= f"host={quote(self.host, safe='')}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"part-0.{self.writer.suffix}"
 
@@ -52,8 +60,20 @@ class _Host:
         if "nesting" in chosen:
             self._write("nesting", nesting_stream(self.tables, ROW_GROUP))
         for name in chosen:
-            if name not in ("events", "event_stats", "nesting"):
+            if name not in ("events", "event_stats", "nesting", "import_log"):
                 self._write(name, iter([self.tables[name]]))
+        if "import_log" in chosen:  # last: the others add to it
+            self._write("import_log", iter([self._log_rows()]))
+
+    def _log_rows(self) -> pa.Table:
+        """Rows of this host's file; the first host takes those of no host, such as files that were left out."""
+        session, hosts = self.tables.session, self.exported
+        owner: dict[str | None, str] = {capture.path: "" for capture in session.captures}
+        for capture in reversed(session.captures):
+            if capture.host in hosts:
+                owner[capture.path] = capture.host
+        table = self.tables["import_log"]
+        return table.filter(pa.array([owner.get(path, hosts[0]) == self.host for path in table["path"].to_pylist()]))
 
     def _write(self, name: str, parts: Iterator[pa.Table]) -> None:
         output = _Output(self, name)

@@ -78,15 +78,14 @@ class StandIn:
         self.tables = _Tables(self)
         self.run = "run1"
         self.sources = [row[1] for row in HOSTS]
-        self.table_set = self.session = self.log = self
 
     def __getattr__(self, name: str) -> pa.Table:
         if name in schema.TABLES:
             return self.tables[name]
         raise AttributeError(name)
 
-    def table(self) -> pa.Table:
-        """The import log, as ``table_set.session.log`` has it."""
+    def remarks(self) -> pa.Table:
+        """The import log so far."""
         return self.import_log
 
     def read(self, *names: str) -> dict[str, pa.Table]:

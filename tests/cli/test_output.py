@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fastprof.cli import output
+from fastprof.cli.talk import Talk
 
 
 def test_a_file_is_not_overwritten_without_force(command: Callable[..., Any], tmp_path: Path) -> None:
@@ -26,11 +29,17 @@ def test_a_file_is_not_overwritten_without_force(command: Callable[..., Any], tm
     assert list(tmp_path.iterdir()) == [out]
 
 
+def opened(out: Path) -> AbstractContextManager[output.Sink]:
+    talk = Talk()
+    args = argparse.Namespace(output=str(out), force=False, wide=False, talk=talk)
+    return output.opened(args, "csv")
+
+
 def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     with (
         pytest.raises(output.OutputError, match="appeared meanwhile"),
-        output.opened(str(out), form="csv", force=False, wide=False) as sink,
+        opened(out) as sink,
     ):
         sink.send([b"ours"])
         out.write_text("theirs")
@@ -41,7 +50,7 @@ def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stop", [RuntimeError, KeyboardInterrupt])
 def test_a_file_half_written_is_removed(tmp_path: Path, stop: type[BaseException]) -> None:
     out = tmp_path / "out.csv"
-    with pytest.raises(stop), output.opened(str(out), form="csv", force=False, wide=False) as sink:
+    with pytest.raises(stop), opened(out) as sink:
         sink.send([b"half"])
         assert not out.exists()
         raise stop

@@ -129,7 +129,10 @@ def test_no_events_at_all(command: Callable[..., Any]) -> None:
 def test_a_stat_that_nothing_has(command: Callable[..., Any]) -> None:
     ran = command("events", "usual", "--list", "--stats", "flop")
     assert ran.code == 0
-    assert ran.err == "fastprof: none of these events has the stat 'flop'; nearest: flops (of 2)\n"
+    note = "fastprof: none of these events has the stat 'flop'; nearest: flops (of 2)\n"
+    assert ran.err == note
+    assert command("events", "usual", "--list", "--stats", "flop,flops,shape", "--limit", "1").err.endswith(note)
+    assert "'shape'" not in command("events", "usual", "--list", "--stats", "shape", "--limit", "1", "--line", "7").err
 
 
 def test_a_host_that_is_not_there(command: Callable[..., Any]) -> None:
