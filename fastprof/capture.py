@@ -18,6 +18,7 @@ from fastprof.source import open_source
 
 Records = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.uint8]
 
 _LOOKS_LIKE = {
     b"{": "JSON text; traces in JSON are not XSpace captures",
@@ -162,14 +163,16 @@ class Capture:
 
     # ---- stats that a part uses and does not declare
 
-    def declare(self, unknown: Records) -> bool:
-        """Gives rows to stat ids without metadata; whether there were any."""
-        if not len(unknown):
-            return False
-        for part in np.unique(unknown["part"]).tolist():
-            ids = np.unique(unknown["id"][unknown["part"] == part])
+    def declare(self, unknown: Records) -> Kinds:
+        """Gives rows to stat ids without metadata; returns the kinds of value that each of them was met with."""
+        pairs, place = np.unique(unknown[["part", "id"]], return_inverse=True)
+        kinds = np.zeros(len(pairs), np.uint8)
+        np.bitwise_or.at(kinds, place, unknown["kinds"].astype(np.uint8))
+        for part in np.unique(pairs["part"]).tolist():
+            ids = pairs["id"][pairs["part"] == part]
             example = f"stats of plane {self.part_names[part]!r} have no name, such as #{ids[0]}"
             self.log.add("notice", "no_stat_name", example, self.path, len(ids))
             self.xspace.declare_stats(part, np.ascontiguousarray(ids, np.int64))
-        self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
-        return True
+        if len(pairs):
+            self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
+        return kinds

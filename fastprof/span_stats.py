@@ -56,7 +56,7 @@ def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanS
     """Reads stats at given places; ``parts[i]`` is the part whose names span i uses. Texts go into the table."""
     capture, table = texts.capture, texts.table
     unknown = capture.xspace.unknown_in_spans(spans, parts)
-    if capture.declare(np.frombuffer(unknown, records.UNKNOWN_STAT)):
+    if len(capture.declare(np.frombuffer(unknown, records.UNKNOWN_STAT))):
         texts.refresh()
     count = len(spans)
     base = len(table)

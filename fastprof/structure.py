@@ -96,10 +96,10 @@ class CaptureStructure:
         if len(self.segments):
             fresh[0] = self.segments[~replaced[self.segments["piece"]]]
         self.segments = np.concatenate(fresh)
-        if unknown and self.capture.declare(np.concatenate(unknown)):
-            declared = len(self.kinds)
+        kinds = self.capture.declare(np.concatenate(unknown)) if unknown else ()
+        if len(kinds):
             self._grow_kinds(len(self.capture.stat_metas))
-            self.kinds[declared:] = 0x7F  # used, in ways that were not noted
+            self.kinds[-len(kinds) :] = kinds
 
     def _grow_kinds(self, count: int) -> None:
         if count > len(self.kinds):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof._native import records
+from fastprof.capture import Kinds
 from fastprof.errors import UsageError
 from fastprof.names import Int32s, dictionary_array, index_dtype
 from fastprof.session_names import SessionNames
@@ -21,7 +22,6 @@ _TEXTS = {records.STR, records.REF}
 _CAPTURE_SHIFT = 40
 _EXACT = 2**53
 
-Kinds = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.int64]
 
 

@@ -160,6 +160,7 @@ typedef struct fp_segment {
 
 typedef struct fp_unknown_stat {
   int64_t part, id;
+  int64_t kinds; /* bit 1 << kind for each kind of value met */
 } fp_unknown_stat;
 
 typedef struct fp_index {

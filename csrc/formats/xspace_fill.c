@@ -168,6 +168,7 @@ bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields 
   if (!filter) return true;
   if (filter->keep_meta && !(meta < 0 ? filter->keep_unnamed : filter->keep_meta[meta])) return false;
   if (!filter->timed) return true;
+  if (filter->from_ps >= filter->to_ps) return false; /* no time is in the interval */
   int64_t start, end;
   if (event->aggregated || piece->timeless || __builtin_add_overflow(piece->base_ps, event->offset_ps, &start)) return false;
   if (__builtin_add_overflow(start, event->duration_ps, &end)) end = event->duration_ps < 0 ? INT64_MIN : INT64_MAX;

@@ -22,20 +22,28 @@ static int by_part_and_id(const void *a, const void *b) {
 }
 
 /* Keeps the list short: whenever it has doubled, repeats are thrown out. */
-static bool note_unknown(fp_memory *memory, fp_vector *unknown, int64_t part, int64_t id) {
+static bool note_unknown(fp_memory *memory, fp_vector *unknown, int64_t part, const stat_fields *stat) {
   fp_unknown_stat *items = unknown->items;
-  if (unknown->count && items[unknown->count - 1].part == part && items[unknown->count - 1].id == id) return true;
+  fp_unknown_stat noted = {part, stat->id, 1 << stat->kind};
+  if (unknown->count && !by_part_and_id(&items[unknown->count - 1], &noted)) {
+    items[unknown->count - 1].kinds |= noted.kinds;
+    return true;
+  }
   if (unknown->count == unknown->capacity && unknown->count >= 64) {
     qsort(items, unknown->count, sizeof *items, by_part_and_id);
     size_t kept = 1;
-    for (size_t i = 1; i < unknown->count; i++)
-      if (by_part_and_id(&items[i], &items[kept - 1])) items[kept++] = items[i];
+    for (size_t i = 1; i < unknown->count; i++) {
+      if (by_part_and_id(&items[i], &items[kept - 1]))
+        items[kept++] = items[i];
+      else
+        items[kept - 1].kinds |= items[i].kinds;
+    }
     unknown->count = kept;
     if (kept > unknown->capacity / 2 && !fp_vector_reserve(memory, unknown, sizeof *items, kept)) return false;
   }
   fp_unknown_stat *item = fp_vector_add(memory, unknown, sizeof *item);
   if (!item) return false;
-  *item = (fp_unknown_stat){part, id};
+  *item = noted;
   return true;
 }
 
@@ -65,7 +73,7 @@ static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t **at, 
     if (w->index->kinds) w->index->kinds[row] |= (uint8_t)(1u << stat->kind);
     return FP_OK;
   }
-  return note_unknown(w->x->memory, &w->index->unknown, w->piece->part, stat->id) ? FP_OK : FP_NO_MEMORY;
+  return note_unknown(w->x->memory, &w->index->unknown, w->piece->part, stat) ? FP_OK : FP_NO_MEMORY;
 }
 
 /* Walks the stats of an event from `p` on. *at is left at what is wrong. Sets *regular to false where
@@ -280,7 +288,7 @@ fp_code fp_unknown_in_spans(const fp_xspace *x, const fp_owned_span *spans, cons
     if (code && x->salvage) continue; /* the fill logs it */
     if (code) return fp_fail(fault, code, spans[i].offset, "XStat");
     if (fp_id_map_find(&x->stat_maps[parts[i]], stat.id) >= 0) continue;
-    if (!note_unknown(x->memory, unknown, parts[i], stat.id)) return fp_fail(fault, FP_NO_MEMORY, spans[i].offset, "XStat");
+    if (!note_unknown(x->memory, unknown, parts[i], &stat)) return fp_fail(fault, FP_NO_MEMORY, spans[i].offset, "XStat");
   }
   return FP_OK;
 }

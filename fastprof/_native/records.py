@@ -37,7 +37,7 @@ SEGMENT = np.dtype(
     + [("event_id", "i8"), ("row", "i8"), ("row_end", "i8"), ("stat_row", "i8"), ("stat_row_end", "i8")]
     + [("kept_events", "i8"), ("kept_stats", "i8")]
 )
-UNKNOWN_STAT = np.dtype([("part", "i8"), ("id", "i8")])
+UNKNOWN_STAT = np.dtype([("part", "i8"), ("id", "i8"), ("kinds", "i8")])
 EVENT_KEY = np.dtype(
     [("start", "i8"), ("reversed_duration", "i8"), ("offset", "u8"), ("length", "u4"), ("stat_count", "u4")]
     + [("piece", "i4"), ("kept", "i4")]

@@ -73,7 +73,8 @@ class _Host:
             if capture.host in hosts:
                 owner[capture.path] = capture.host
         table = self.tables["import_log"]
-        return table.filter(pa.array([owner.get(path, hosts[0]) == self.host for path in table["path"].to_pylist()]))
+        mine = [owner.get(path, hosts[0]) == self.host for path in table["path"].to_pylist()]
+        return table.filter(pa.array(mine, pa.bool_()))
 
     def _write(self, name: str, parts: Iterator[pa.Table]) -> None:
         output = _Output(self, name)
