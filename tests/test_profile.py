@@ -361,7 +361,7 @@ def test_nesting_of_a_selection_is_that_of_whole_lines(run: Path) -> None:
 
 
 def test_edges_of_time() -> None:
-    """From is in, to is out; an event without duration is where it starts, one that has some is until before its end."""
+    """From is in, to is out; an event without duration is where it starts, another lasts until before its end."""
     spans = [(-5, 5), (0, 0), (0, 10), (10, 0), (10, 5), (20, 0)]
     data = xspace(
         plane("p", [line("l", [event("e", start, length) for start, length in spans] + [aggregated("e", 1)])])
