@@ -98,7 +98,7 @@ static void a_pool_that_could_not_grow_is_as_it_was(void) {
     fp_memory memory;
     fp_strings pool = begin(&memory);
     memory.countdown = allowed;
-    char text[8];
+    char text[16];
     int32_t added = 0;
     for (int i = 0; i < 200 && added >= 0; i++) {
       snprintf(text, sizeof text, "%d", i);

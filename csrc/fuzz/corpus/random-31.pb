@@ -1,0 +1,1 @@
+-	a warning ÿÿÿÿÿÿÿÿÿ©unknown8² not a message»deep%¼Åøÿÿÿ
