@@ -44,7 +44,7 @@ asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSani
 fuzz: build ## replay the fuzz corpora and 10,000 damaged captures under the sanitizers
 	$(MAKE) -C csrc fuzz
 
-bench: build ## measure against rivals; writes docs/benchmarks.md (long: hours of rivals are in it)
+bench: build ## measure against rivals, half an hour; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
 docs: build ## rewrite the reference of tables from the schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,6 @@ class OpenSession:
         self.captures = self._open(session, on_error)
         self._name_hosts()
         self.structure = Structure(self.captures, workers, self.log)
-        self.names = SessionNames(self.captures)
 
     def _open(self, session: Session, on_error: str) -> list[Capture]:
         memory = Memory()
@@ -81,6 +81,11 @@ class OpenSession:
                 text = f"several captures are of host {capture.host!r}; this one is called {capture.host}#{number}"
                 self.log.add("notice", "duplicate_host", text, capture.path)
                 capture.host = f"{capture.host}#{number}"
+
+    @cached_property
+    def names(self) -> SessionNames:
+        """Names of events and stats, read when they are first asked for; by holders of ``structure.lock``."""
+        return SessionNames(self.captures)
 
     @property
     def hosts(self) -> list[str]:
@@ -258,7 +263,8 @@ class TableSet(Mapping[str, pa.Table]):
 
     def nesting_request(self) -> Request:
         """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""
-        names = self.session.names.stats.array()
+        with self.session.structure.lock:
+            names = self.session.names.stats.array()
         has_async = names.index(ASYNC_STAT).as_py() >= 0
         return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
 
