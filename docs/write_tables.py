@@ -26,8 +26,12 @@ too, with a row in `import_log`. Aggregated events have no start.
 **Ids.** Planes, lines and events are numbered over the session, by host, plane, line and start (equal starts: longer
 first, then as in the file; aggregated events last), and keep their numbers in every selection.
 
+**Counts** in `planes` and `lines` are those of the capture, whichever events are selected.
+
 **A stat of an event by name** (`event_table(stats=[…])`) is the event's own, else its metadata's; of several the first.
 """
+
+ASKED = "From `profile.event_summary()` and `fastprof events`; not among `profile.tables`, nor exported. "
 
 
 def type_text(kind: pa.DataType) -> str:
@@ -53,8 +57,9 @@ def section(table: TableSchema) -> str:
 
 def page() -> str:
     read = "\n".join(section(table) for table in TABLES.values() if not table.derived)
-    derived = "\n".join(section(table) for table in (*TABLES.values(), SUMMARY) if table.derived)
-    return f"{HEAD}\n# Read from a capture\n\n{read}\n# Derived\n\n{derived}"
+    derived = "\n".join(section(table) for table in TABLES.values() if table.derived)
+    summary = section(SUMMARY).replace("\n\n", f"\n\n{ASKED}", 1)
+    return f"{HEAD}\n# Read from a capture\n\n{read}\n# Derived\n\n{derived}\n{summary}"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
@@ -20,7 +21,7 @@ SUMMARY = TableSchema("event_summary", "the events of one name", (
     Column("count", pa.int64(), "events; occurrences of aggregated ones"),
     Column("total_ps", pa.int64(), "sum of durations", unit="ps"),
     Column("self_ps", pa.int64(), "sum of self times; aggregated events have none", unit="ps"),
-    Column("mean_ps", pa.int64(), "total_ps / count, rounded down", unit="ps"),
+    Column("mean_ps", pa.int64(), "total_ps / count, rounded down; null: count is 0 or less", True, "ps"),
     Column("min_ps", pa.int64(), "shortest; null: all are aggregated", True, "ps"),
     Column("max_ps", pa.int64(), "longest; null: all are aggregated", True, "ps"),
 ), derived=True)  # fmt: skip
@@ -37,22 +38,24 @@ def event_summary(tables: TableSet) -> pa.Table:
     occurrences = decoded.events["num_occurrences"]
     single = np.asarray(occurrences.is_null()) if occurrences.null_count < len(occurrences) else None
     size = len(texts) + 1
-    total = _sums(groups, duration, size)
-    alone = total if single is None else _sums(np.where(single, groups, -1).astype(np.int32), duration, size)
+    total = _sums(groups, duration, size, "durations")
+    alone = total
+    if single is not None:
+        alone = _sums(np.where(single, groups, -1).astype(np.int32), duration, size, "durations")
     counts = total["count"]
     if single is not None:
-        counts = _sums(groups, np.where(single, 1, int64s(occurrences)), size)["total"]
+        counts = _sums(groups, np.where(single, 1, int64s(occurrences)), size, "occurrences")["total"]
     nesting = tables["nesting"]["self_time_ps"]
-    self_time = _sums(groups, int64s(nesting), size)["total"]
+    self_time = _sums(groups, int64s(nesting), size, "self times")["total"]
     return _table(tables, texts, total, alone, counts, self_time)
 
 
-def _sums(groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int) -> Records:
+def _sums(groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, what: str) -> Records:
     sums = np.zeros(size, records.GROUP_SUM)
     try:
         group_sums(groups, np.ascontiguousarray(values), sums)
     except OverflowError as error:
-        raise CaptureError("the durations of one name add up to more than 64 bits of picoseconds hold") from error
+        raise CaptureError(f"the {what} of the events of one name do not add up in 64 bits") from error
     return sums
 
 
@@ -66,8 +69,9 @@ def _table(
 ) -> pa.Table:
     met = np.flatnonzero(total["count"])
     names = pa.concat_arrays([texts.cast(pa.string()), pa.nulls(1, pa.string())]).take(pa.array(met))
-    order = np.lexsort((np.array(names.fill_null("").to_pylist(), object).astype(str), -self_time[met].astype(object)))
-    met, names = met[order], names.take(pa.array(order))
+    keys = pa.table({"self": self_time[met], "name": names})
+    order = pc.sort_indices(keys, sort_keys=[("self", "descending"), ("name", "ascending")])
+    met, names = met[order.to_numpy()], names.take(order)
     none = alone["count"][met] == 0
     mean = total["total"][met] // np.maximum(counts[met], 1)
     columns = [
@@ -75,7 +79,7 @@ def _table(
         pa.array(counts[met]),
         pa.array(total["total"][met]),
         pa.array(self_time[met]),
-        pa.array(mean),
+        pa.array(mean, mask=counts[met] <= 0),
         pa.array(alone["minimum"][met], mask=none),
         pa.array(alone["maximum"][met], mask=none),
     ]

@@ -26,18 +26,18 @@ _log = logging.getLogger("fastprof")
 
 
 def load(
-    path: Input | Sequence[Input],
+    path: Input | Run | Sequence[Input],
     *,
-    run: str | None = None,
+    run: str | Run | None = None,
     on_error: str = "raise",
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Profile:
     """Open the captures that ``path`` stands for.
 
-    ``path`` is a capture file, a run directory, a log directory, a glob, bytes, a binary file object, or a list of
-    those; gzip and zstd are recognised by content. Of a log directory with several runs the newest is loaded,
-    unless ``run`` names one (see ``runs``).
+    ``path`` is a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, bytes, a binary file
+    object, or a list of those; gzip and zstd are recognised by content. Of a log directory with several runs the
+    newest is loaded, unless ``run`` names one (see ``runs``).
 
     ``on_error``: "raise" stops at the first broken or missing host; "skip" loads the others; "salvage" keeps whatever
     decodes before and after a fault. What was left out is in the table ``import_log``.
@@ -51,6 +51,9 @@ def load(
         raise UsageError(f"on_error is one of {', '.join(ON_ERROR)}, not {on_error!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise UsageError("threads is a number of threads, 1 or more")
+    if isinstance(path, Run):
+        path = path.path
+    run = run.name if isinstance(run, Run) else run
     session = sessions.resolve(path, run, missing_ok=on_error != "raise")
     for remark in session.remarks:
         _log.info("%s", remark.message)
@@ -65,7 +68,7 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
 
 
 def scan(
-    path: Input | Sequence[Input],
+    path: Input | Run | Sequence[Input],
     *,
     columns: Sequence[str] | None = None,
     stats: Sequence[str] = (),
@@ -75,7 +78,7 @@ def scan(
     names: Patterns = None,
     time_ps: Interval | None = None,
     batch_rows: int = BATCH_ROWS,
-    run: str | None = None,
+    run: str | Run | None = None,
     on_error: str = "raise",
     threads: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -167,7 +170,8 @@ class Profile:
         """What ``event_table`` gives, as record batches of about ``batch_rows`` rows, in bounded memory.
 
         All batches have one schema; each has dictionaries of its own, with int32 indices. Without any event there is
-        one empty batch.
+        one empty batch. A stat's type follows from the kinds of value that it was met with in all that has been read of
+        the session. Raises UsageError, at the batch, where a stat with doubles has an integer past 2**53.
         """
         if batch_rows < 1:
             raise UsageError("batch_rows is a number of rows, 1 or more")
@@ -185,7 +189,12 @@ class Profile:
             yield pa.RecordBatch.from_arrays(arrays, schema=empty.schema)
 
     def _batch(self, decoded: Decoded) -> pa.Table:
-        return self._tables.table(TABLES["events"], {**decoded.events, **decoded.wide})
+        return self._tables.table(TABLES["events"], decoded.events, decoded.wide)
+
+    def stat_names(self) -> list[str]:
+        """The names of the stats that the selected events or their metadata have: what ``event_table`` can be asked
+        for. Lines are read whole, whatever else is selected."""
+        return self._tables.stat_names()
 
     def event_summary(self) -> pa.Table:
         """Events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by name."""
@@ -257,7 +266,8 @@ class Profile:
         captures = [c for c in self._tables.session.captures if c.host in hosts]
         size = sum(capture.source.size for capture in captures)
         shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
-        lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {size / 1e6:,.1f} MB"]
+        amount = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size:,} bytes"
+        lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {amount}"]
         if self.run:
             lines.append(f"  run      {self.run}")
         if str(self._tables.selection):

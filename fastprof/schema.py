@@ -200,7 +200,7 @@ _TABLES = (
         "an event, placed among the events of its line",
         (
             _EVENT_ID,
-            Column("depth", pa.int32(), "events of the line that enclose it; null: aggregated event", True),
+            Column("depth", pa.int32(), "levels of events above it on its line, 0: none; null: aggregated event", True),
             Column("parent_id", pa.int64(), "innermost event that encloses it; null: none", True),
             Column("self_time_ps", pa.int64(), "duration less the time that its children cover", True, "ps"),
         ),

@@ -203,7 +203,8 @@ def _choice(chosen: Place, places: list[Place], full: list[Place], found: Found)
         code = "runs_below" if chosen is found.top else "newest_run"
         which = "in the directory named" if chosen is found.top else f"the newest of {len(full)}"
         left = f"{len(others)} other run{'s' if len(others) > 1 else ''}"
-        text = f"read the run {chosen.name}, {which}; left out {left}; choose with run=NAME, or --run NAME: {few(others)}"
+        advice = f"choose with run=NAME, or --run NAME: {few(others)}"
+        text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
         remarks.append(Remark("info", code, text, chosen.path))
     newer = places[: places.index(chosen)]
     remarks += [_unsupported(place.path) for place in newer if not place.captures]

@@ -129,6 +129,9 @@ class TableSet(Mapping[str, pa.Table]):
     def __contains__(self, name: object) -> bool:
         return name in TABLES
 
+    def __repr__(self) -> str:
+        return f"<fastprof tables: {', '.join(TABLES)}>"
+
     def read(self, *names: str) -> dict[str, pa.Table]:
         """Several tables, decoded in one go."""
         for name in names:
@@ -151,15 +154,16 @@ class TableSet(Mapping[str, pa.Table]):
             if name not in ("events", "event_stats"):
                 self._tables[name] = self._small_table(name)
 
-    def table(self, schema: TableSchema | None, arrays: Mapping[str, pa.Array]) -> pa.Table:
-        """Arrays as a table with our metadata; columns that the schema does not know are stats beside events."""
-        fields = []
-        for name, array in arrays.items():
-            known = schema is not None and name in schema.names()
+    def table(
+        self, schema: TableSchema, arrays: Mapping[str, pa.Array], beside: Mapping[str, pa.Array] | None = None
+    ) -> pa.Table:
+        """Arrays as a table with our metadata; ``beside``: stats of events, by name."""
+        fields = [schema[name].field(array.type) for name, array in arrays.items()]
+        for name, array in (beside or {}).items():
             text = {"description": f"stat {name}: the event's own, else its metadata's"}
-            known_field = schema[name].field(array.type) if schema is not None and known else None
-            fields.append(known_field or pa.field(name, array.type, True, text))
-        return pa.Table.from_arrays(list(arrays.values()), schema=self._described(pa.schema(fields)))
+            fields.append(pa.field(name, array.type, True, text))
+        columns = [*arrays.values(), *(beside or {}).values()]
+        return pa.Table.from_arrays(columns, schema=self._described(pa.schema(fields)))
 
     def _described(self, schema: pa.Schema) -> pa.Schema:
         return with_metadata(schema, self.session.metadata())
@@ -196,15 +200,23 @@ class TableSet(Mapping[str, pa.Table]):
     def event_table(self, columns: Sequence[str] | None, stats: Sequence[str]) -> pa.Table:
         request = self.event_request(columns, stats)
         decoded = self.decode(request)
-        return self.table(TABLES["events"], {**decoded.events, **decoded.wide})
+        return self.table(TABLES["events"], decoded.events, decoded.wide)
+
+    def stat_names(self) -> list[str]:
+        """The names of the stats that the selected events or their metadata have."""
+        of_events = self.decoder(Request(stats=("stat",))).stat_names.to_pylist()
+        of_metadata = self["event_metadata_stats"].column("stat").unique().to_pylist()
+        return sorted({*of_events, *of_metadata})
 
     def event_request(self, columns: Sequence[str] | None, stats: Sequence[str]) -> Request:
         """What event_table decodes; UsageError where a name is unknown or doubled."""
+        if isinstance(columns, str):
+            raise UsageError("columns takes a list of names")
         chosen = EVENT_COLUMNS if columns is None else tuple(columns)
         for name in chosen:
             if name not in EVENT_COLUMNS:
                 raise UsageError(f"events have no column {name!r}; there are: {', '.join(EVENT_COLUMNS)}")
-        if isinstance(stats, str):
+        if isinstance(stats, str) or not all(isinstance(name, str) for name in stats):
             raise UsageError("stats takes a list of names")
         clashes = [name for name in stats if name in chosen] + [n for n in stats if list(stats).count(n) > 1]
         if clashes or len(set(chosen)) < len(chosen):

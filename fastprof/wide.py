@@ -27,10 +27,14 @@ Values = npt.NDArray[np.int64]
 
 class WideColumn:
     """One stat. Its type follows from the kinds that its values have: integers are int64, doubles float64, both
-    float64 where that is exact and else text, texts a dictionary, bytes large_binary, bytes and others text."""
+    float64 where that is exact and else text, texts a dictionary, bytes large_binary, bytes and others text. A ref
+    is a text, even where it leads nowhere: there it is the number that it holds."""
 
     def __init__(self, name: str, structure: Structure, names: SessionNames) -> None:
         self.name = name
+        if name.startswith("#"):  # stats of event metadata that have no name get one when they are read
+            for i, part in enumerate(structure.captures):
+                metadata_stats(part, names, i)
         number = pc.index(names.stats.array(), pa.scalar(name, names.stats.array().type)).as_py()
         self.stat_rows: list[npt.NDArray[np.intp]] = []
         self.defaults: list[tuple[Kinds | None, Values | None]] = []
@@ -79,10 +83,8 @@ class WideColumn:
     ) -> pa.Array:
         """The column; ``fixed``: of the type that all events of the session together give."""
         met = set(np.unique(kind).tolist())
-        if records.LOST_REF in met:  # shown as the number that it is
-            kind = np.where(kind == records.LOST_REF, records.UINT64, kind).astype(np.uint8)
         kinds = self._possible | met if fixed else met
-        kinds = {records.UINT64 if code == records.LOST_REF else code for code in kinds} - {records.NONE}
+        kinds = {records.REF if code == records.LOST_REF else code for code in kinds} - {records.NONE}
         if not kinds or kinds <= _INTEGERS:
             return _numbers(value, kind != records.NONE, pa.int64())
         if kinds == {records.DOUBLE}:
@@ -95,7 +97,7 @@ class WideColumn:
                 raise UsageError(
                     f"the stat {self.name!r} has doubles, and integers past 2**53: read event_stats instead"
                 )
-        if kinds <= _TEXTS:
+        if kinds <= _TEXTS and records.LOST_REF not in met:
             return _dictionary(value, np.isin(kind, list(_TEXTS)), texts, fixed)
         own = {row: data for _, row, data in own_bytes}
         if kinds == {records.BYTES}:
@@ -130,7 +132,7 @@ class WideColumn:
         kind, number = key
         if kind in _TEXTS:
             return str(texts[number].as_py())
-        if kind == records.UINT64:
+        if kind in (records.UINT64, records.LOST_REF):
             return str(number % 2**64)
         if kind == records.DOUBLE:
             return repr(float(value[row : row + 1].view(np.float64)[0]))

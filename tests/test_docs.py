@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import runpy
@@ -25,6 +26,15 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
+def run_python_of(page: Path) -> None:
+    """Runs the blocks of a page, one after another."""
+    code = blocks(page, "python")
+    assert len(code) >= 2
+    names: dict[str, Any] = {}
+    for block in code:
+        exec(compile(block, str(page), "exec"), names)  # our own page
+
+
 @pytest.fixture
 def beside_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder with the demo's capture in it, as the current one."""
@@ -35,12 +45,23 @@ def beside_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_python_of_the_readme_runs(beside_demo: Path) -> None:
     pytest.importorskip("duckdb")
-    code = blocks(README, "python")
-    assert len(code) >= 2
-    names: dict[str, Any] = {}
-    for block in code:
-        exec(compile(block, str(README), "exec"), names)  # our own README
+    run_python_of(README)
     assert (beside_demo / "demo-out" / "events" / "host=vm" / "part-0.parquet").exists()
+
+
+def test_python_of_the_api_page_runs(beside_demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_python_of(ROOT / "docs" / "python.md")
+    assert (beside_demo / "demo-csv" / "events" / "host=vm" / "part-0.csv").exists()
+    assert "no/such/capture.xplane.pb" in capsys.readouterr().out
+
+
+def test_errors_of_the_api_page_are_all_there_are() -> None:
+    listed = re.findall(r"^\| `(\w+Error)` \| `(\w+)`", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
+    for name, builtin in listed:
+        assert issubclass(getattr(fastprof, name), (getattr(builtins, builtin), fastprof.FastprofError))
+        assert issubclass(getattr(fastprof, name), getattr(builtins, builtin))
+    public = {name for name in fastprof.__all__ if name.endswith("Error")} - {"FastprofError"}
+    assert {name for name, _ in listed} == public
 
 
 def commands(page: Path) -> list[str]:

@@ -131,7 +131,7 @@ def test_nothing_can_be_assigned(run: Path) -> None:
 
 def test_repr_is_fit_for_people(run: Path) -> None:
     profile = fastprof.load(run)
-    assert repr(profile).startswith("<fastprof.Profile: 2 hosts (vm0, vm1), 0.0 MB\n  run      2026_01_02_03_04_05")
+    assert repr(profile).startswith("<fastprof.Profile: 2 hosts (vm0, vm1), 1,108 bytes\n  run      2026_01_02")
     assert "events" not in repr(profile)
     profile.read("events")
     assert repr(profile).endswith("  events   22 rows>")
@@ -175,7 +175,7 @@ def test_a_profile_of_a_stream_is_not_pickled() -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 4])
-def test_threads_change_nothing(threads: int, run: Path, check_same: Check) -> None:
+def test_threads_change_nothing(threads: int, check_same: Check) -> None:
     for seed in range(0, 40, 2):
         captures = [random_space(seed), random_space(seed + 1, well_written=True), host_capture(0)]
         one = fastprof.load(captures, threads=1)

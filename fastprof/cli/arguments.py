@@ -48,15 +48,28 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
             metavar="REGEX",
             action="append",
             type=regular_expression,
-            help=f"only {'events' if what == 'name' else what + 's'} whose name holds a match; repeatable",
+            help=f"only {'events' if what == 'name' else what + 's'} whose name holds a match ((?i)REGEX: in any case); "
+            "repeatable",
         )
     group.add_argument(
         "--time",
         metavar="A:B",
         type=time_range,
+        action=_Once,
         help="only events that overlap this time, counted from the start of their host: 1.5s:2s, :300ms "
         "(ps, ns, us, ms, s; a bare number is ps; write --time=-1ms:1ms where A is negative)",
     )
+
+
+class _Once(argparse.Action):
+    """A flag of which a second one is a mistake, not a correction."""
+
+    def __call__(
+        self, _parser: object, namespace: argparse.Namespace, values: object, _option: str | None = None
+    ) -> None:
+        if getattr(namespace, self.dest, None) is not None:
+            raise argparse.ArgumentError(self, "given twice")
+        setattr(namespace, self.dest, values)
 
 
 def add_output(parser: argparse.ArgumentParser, limited: str) -> None:

@@ -20,6 +20,7 @@ def lines(facts: Facts, look: Look, limit: int | None) -> Iterator[str]:
         yield from as_text.paragraph(text, look, f"{label:<9}")
     yield from _section("Hosts", _host_rows(facts.hosts), look, limit)
     yield from _section("Planes", _plane_rows(facts), look, limit)
+    yield from _section("Lines", _line_rows(facts), look, limit)
     yield from _recorded(facts.hosts, look, limit)
     yield from _met(facts.import_log, look, limit)
 
@@ -72,19 +73,39 @@ def _host_rows(hosts: pa.Table) -> pa.Table:
 
 def _plane_rows(facts: Facts) -> pa.Table:
     planes = facts.planes
-    firsts, lasts = planes.column("first_start_ps").to_pylist(), planes.column("last_end_ps").to_pylist()
-    span = [None if first is None else last - first for first, last in zip(firsts, lasts, strict=True)]
     columns: dict[str, Any] = {
         "plane": planes.column("name"),
         "device": planes.column("device_type"),
         "lines": planes.column("line_count"),
-        "events": planes.column("event_count"),
-        "first_ps": planes.column("first_start_ps"),
-        "span_ps": pa.array(span, pa.int64()),
+        **_times_of(planes),
     }
     if facts.hosts.num_rows > 1:
         columns = {"host": planes.column("host"), **columns}
     return pa.table(columns)
+
+
+def _line_rows(facts: Facts) -> pa.Table:
+    """Lines by the name that events bear: the display name only where there is no other."""
+    lines = facts.lines
+    names = zip(lines.column("name").to_pylist(), lines.column("display_name").to_pylist(), strict=True)
+    columns: dict[str, Any] = {
+        "plane": lines.column("plane"),
+        "line": pa.array([name or shown for name, shown in names], pa.string()),
+        **_times_of(lines),
+    }
+    if facts.hosts.num_rows > 1:
+        columns = {"host": lines.column("host"), **columns}
+    return pa.table(columns)
+
+
+def _times_of(table: pa.Table) -> dict[str, Any]:
+    firsts, lasts = table.column("first_start_ps").to_pylist(), table.column("last_end_ps").to_pylist()
+    span = [None if first is None else last - first for first, last in zip(firsts, lasts, strict=True)]
+    return {
+        "events": table.column("event_count"),
+        "first_ps": table.column("first_start_ps"),
+        "span_ps": pa.array(span, pa.int64()),
+    }
 
 
 def _recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Events by name: how many, how long, how much of it their own; or the events themselves.
 
-Self time is an event's own: its duration less the time that events inside it cover. Names with the most
-of it come first. The list is in the order of the capture's lines, then of time, and is written as it is
+Self time is an event's own: its duration less what events inside it on the same line cover. Names with
+the most of it come first. Other lines may tell the same time again, as modules and steps do for ops:
+--line '^XLA Ops$' picks one. The list is in the order of the capture's lines, then of time, and is written as it is
 read, so its length costs no memory.
 """
 
@@ -161,7 +162,7 @@ def _note_absent_stats(profile: Profile, passage: _Passage, talk: Talk) -> None:
     """Say which stats no event had; where not all events were looked at, only those of an unknown name."""
     absent = [stat for stat, values in passage.values.items() if not values]
     if absent and passage.rows:
-        known = sorted(set(profile.stat_metadata.column("name").to_pylist()) - {None})
+        known = profile.stat_names()
         for stat in absent:
             if not passage.more or stat not in known:
                 talk.note(f"none of these events has the stat {stat!r}; {opening.nearest([stat], known)}")

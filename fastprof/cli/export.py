@@ -37,8 +37,14 @@ def run(args: argparse.Namespace) -> None:
     for table in args.tables or ():
         if table not in schema.TABLES:
             raise UsageError(f"--tables: no table is called {table!r}; there are: {', '.join(schema.TABLES)}")
-    profile = opening.selected(opening.open_session(args), args)
+    if args.output == "-":
+        raise UsageError("export writes a directory: -o - cannot be standard output")
+    whole = opening.open_session(args)
+    profile = opening.selected(whole, args)
     progress = args.talk.progress if args.talk.progress.wanted else None
     export.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
     opening.tell_log(profile, args.talk)
+    if opening.filtered(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
+        for line in opening.explain_nothing(whole, args):
+            args.talk.note(line)
     args.talk.note(f"Wrote {args.output}")

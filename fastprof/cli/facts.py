@@ -9,9 +9,10 @@ if TYPE_CHECKING:
 
 
 class Facts(NamedTuple):
-    """What a session holds. ``hosts`` and ``planes`` bear counts and times beside their own columns."""
+    """What a session holds. ``hosts``, ``planes`` and ``lines`` bear counts and times beside their own columns."""
 
     summary: dict[str, Any]
     hosts: pa.Table
     planes: pa.Table
+    lines: pa.Table
     import_log: pa.Table

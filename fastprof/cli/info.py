@@ -1,4 +1,4 @@
-"""What a session holds: hosts, planes, devices, counts, times, faults.
+"""What a session holds: hosts, planes, lines, devices, counts, times, faults.
 
 JSON holds all of it; CSV and Arrow hold the table of planes, a row each. With --runs, the runs of a log
 directory instead, newest first.
@@ -65,7 +65,8 @@ def gather(profile: Profile, progress: Progress | None = None) -> Facts:
     tables = profile.read("hosts", "planes", "lines", "plane_stats")
     total = sum(tables["lines"].column("event_count").to_pylist())
     spans = _spans(profile, total, progress or Progress(None))
-    planes = _planes(tables["planes"], tables["plane_stats"], spans)
+    planes = _planes(tables["planes"], tables["plane_stats"], _spans_of_planes(tables["lines"], spans))
+    lines = _lines(tables["lines"], planes, spans)
     hosts = _hosts(tables["hosts"], planes)
     import_log = profile.import_log
     firsts = [first for _, first, _ in spans.values() if first is not None]
@@ -74,18 +75,20 @@ def gather(profile: Profile, progress: Progress | None = None) -> Facts:
         "run": profile.run,
         "hosts": hosts.num_rows,
         "planes": planes.num_rows,
-        "lines": tables["lines"].num_rows,
+        "lines": lines.num_rows,
         "events": sum(count for count, _, _ in spans.values()),
         "size_bytes": sum(hosts.column("size_bytes").to_pylist()),
         "first_start_ps": min(firsts, default=None),
         "last_end_ps": max(lasts, default=None),
         "devices": _devices(planes),
     }
-    return Facts(summary, hosts, planes, import_log)
+    return Facts(summary, hosts, planes, lines, import_log)
 
 
 _DESCRIPTIONS = {
     "device_kind": "what the plane says its device is; null: nothing, or not a device",
+    "host": "host",
+    "plane": "name of the plane",
     "plane_count": "planes, as selected",
     "event_count": "events, as selected",
     "first_start_ps": "start of the first event; null: none has a start",
@@ -104,31 +107,39 @@ def _with_columns(table: pa.Table, **columns: pa.Array) -> pa.Table:
 
 Span = tuple[int, int | None, int | None]
 """Events, first start, last end; None where no event has a start."""
+_NOTHING: Span = (0, None, None)
 
 
 def _spans(profile: Profile, total: int, progress: Progress) -> dict[int, Span]:
-    """The span of each plane that has events, by plane_id."""
+    """The span of each line that has events, by line_id."""
     import pyarrow.compute as pc
 
     progress.hidden.add("decoding")
     spans: dict[int, Span] = {}
     done = 0
-    for batch in profile.scan(columns=["plane_id", "start_ps", "duration_ps"]):
+    for batch in profile.scan(columns=["line_id", "start_ps", "duration_ps"]):
         if batch.num_rows == 0:
             continue
         ends = pc.add(batch.column("start_ps"), batch.column("duration_ps"))
-        table = _table(plane_id=batch.column("plane_id"), start=batch.column("start_ps"), end=ends)
-        extremes = [("start", "min"), ("end", "max"), ("plane_id", "count")]
-        for row in table.group_by("plane_id").aggregate(extremes).to_pylist():
-            count, first, last = spans.get(row["plane_id"], (0, None, None))
-            spans[row["plane_id"]] = (
-                count + row["plane_id_count"],
-                _extreme(min, first, row["start_min"]),
-                _extreme(max, last, row["end_max"]),
-            )
+        table = _table(line_id=batch.column("line_id"), start=batch.column("start_ps"), end=ends)
+        extremes = [("start", "min"), ("end", "max"), ("line_id", "count")]
+        for row in table.group_by("line_id").aggregate(extremes).to_pylist():
+            found = (row["line_id_count"], row["start_min"], row["end_max"])
+            spans[row["line_id"]] = _together(spans.get(row["line_id"], _NOTHING), found)
         done += batch.num_rows
         progress("reading events", done, total)
     return spans
+
+
+def _together(one: Span, other: Span) -> Span:
+    return one[0] + other[0], _extreme(min, one[1], other[1]), _extreme(max, one[2], other[2])
+
+
+def _spans_of_planes(lines: pa.Table, spans: dict[int, Span]) -> dict[int, Span]:
+    planes: dict[int, Span] = {}
+    for line, plane in zip(lines.column("line_id").to_pylist(), lines.column("plane_id").to_pylist(), strict=True):
+        planes[plane] = _together(planes.get(plane, _NOTHING), spans.get(line, _NOTHING))
+    return planes
 
 
 def _extreme(pick: Any, one: int | None, other: int | None) -> int | None:
@@ -143,17 +154,35 @@ def _planes(planes: pa.Table, stats: pa.Table, spans: dict[int, Span]) -> pa.Tab
 
     kinds = _device_kinds(stats)
     ids = planes.column("plane_id").to_pylist()
-    of_plane = [spans.get(plane, (0, None, None)) for plane in ids]
-    counts, firsts, lasts = zip(*of_plane, strict=True) if of_plane else ((), (), ())
     types = planes.column("device_type").to_pylist()
     kind = [kinds.get(plane) if device else None for plane, device in zip(ids, types, strict=True)]
     return _with_columns(
         planes.select(["plane_id", "host", "name", "device_type", "device_ordinal", "line_count"]),
         device_kind=pa.array(kind, pa.string()),
-        event_count=pa.array(counts, pa.int64()),
-        first_start_ps=pa.array(firsts, pa.int64()),
-        last_end_ps=pa.array(lasts, pa.int64()),
+        **_span_columns(ids, spans),
     )
+
+
+def _lines(lines: pa.Table, planes: pa.Table, spans: dict[int, Span]) -> pa.Table:
+    """The lines with host and plane, events as selected, first start and last end."""
+    import pyarrow as pa
+
+    of_plane = {row["plane_id"]: row for row in planes.select(["plane_id", "host", "name"]).to_pylist()}
+    whose = [of_plane[plane] for plane in lines.column("plane_id").to_pylist()]
+    return _with_columns(
+        lines.select(["line_id", "plane_id", "name", "display_name"]),
+        host=pa.array([row["host"] for row in whose], pa.string()),
+        plane=pa.array([row["name"] for row in whose], pa.string()),
+        **_span_columns(lines.column("line_id").to_pylist(), spans),
+    )
+
+
+def _span_columns(ids: list[int], spans: dict[int, Span]) -> dict[str, pa.Array]:
+    import pyarrow as pa
+
+    found = [spans.get(key, _NOTHING) for key in ids]
+    names = ("event_count", "first_start_ps", "last_end_ps")
+    return {name: pa.array([span[i] for span in found], pa.int64()) for i, name in enumerate(names)}
 
 
 def _device_kinds(stats: pa.Table) -> dict[int, str]:
@@ -201,7 +230,7 @@ def _devices(planes: pa.Table) -> list[dict[str, Any]]:
 def _document(facts: Facts, limit: int | None) -> Iterator[bytes]:
     from fastprof.render import as_json
 
-    tables = {"hosts": facts.hosts, "planes": facts.planes, "import_log": facts.import_log}
+    tables = {"hosts": facts.hosts, "planes": facts.planes, "lines": facts.lines, "import_log": facts.import_log}
     return as_json.sections(facts.summary, {name: _held_to(table, limit) for name, table in tables.items()})
 
 

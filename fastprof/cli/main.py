@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.add_arguments(verb)
-        verb.set_defaults(verb_module=module)
+        verb.set_defaults(verb_module=module, verb_parser=verb)
     return whole
 
 
@@ -117,7 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
     try:
-        args = parser().parse_args(argv)
+        args, unknown = parser().parse_known_args(argv)
+        if unknown:
+            args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as stop:  # argparse has said all there is to say
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)

@@ -92,7 +92,8 @@ def tell_log(profile: Profile, talk: Talk) -> None:
         files.setdefault((row["severity"], row["path"]), []).append(row)
     for (severity, path), met in list(files.items())[:_MOST_TOLD]:
         lead = f"{severity.replace('_', ' ')}: " if severity in _LOSSES else ""
-        talk.note(f"{lead}{f'{path}: ' if path else ''}{_in_words(met)}")
+        say = talk.error if severity == "error" else talk.note
+        say(f"{lead}{f'{path}: ' if path else ''}{_in_words(met)}")
     if len(files) > _MOST_TOLD:
         talk.note(f"remarks on {len(files) - _MOST_TOLD:,} more files; 'fastprof info' shows them")
 
@@ -101,7 +102,7 @@ def _in_words(met: list[dict[str, Any]]) -> str:
     """Remarks of one severity on one file, on one line."""
     if len(met) > 1:
         counts = ", ".join(f"{row['count']:,} {row['code']}" for row in met)
-        return f"{counts}; 'fastprof info' says more"
+        return f"{counts}; 'fastprof info' with the same --on-error says more"
     (row,) = met
     times = f" ({row['count']:,} times)" if row["count"] > 1 else ""
     at = "" if row["first_offset"] is None else f" (at byte {row['first_offset']:,})"

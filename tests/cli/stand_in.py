@@ -128,6 +128,9 @@ class StandIn:
         if self.kind == "breaks":
             raise errors.CaptureError("the event ends past its line", path="breaks", offset=1234)
 
+    def stat_names(self) -> list[str]:
+        return sorted(STATS)
+
     def event_summary(self) -> pa.Table:
         if self.kind == "bug":
             raise KeyError("no\x1bsuch")
@@ -176,7 +179,8 @@ class StandIn:
         elif name == "planes":
             rows = [dict(zip(_PLANE_KEYS, row, strict=True)) for row in self._planes]
         elif name == "lines":
-            rows = [dict(zip(_LINE_KEYS, row, strict=True)) for row in LINES]
+            kept = {row[0] for row in self._planes}
+            rows = [dict(zip(_LINE_KEYS, row, strict=True)) for row in LINES if row[1] in kept]
             for row in rows:
                 row |= {"timestamp_ns": 0, "event_count": 1}
         elif name == "plane_stats":

@@ -63,6 +63,11 @@ def test_the_card_of_a_run(run_directory: Path, capsys: pytest.CaptureFixture[st
         "  alpha  Task Environment              0       0",
         "  beta   /host:CPU         CPU         1       2           5       0.500",
         "",
+        "Lines",
+        "  host   plane          line     events  first (ps)   span (ns)",
+        "  alpha  /device:TPU:0  XLA Ops       2           0  10,000.000",
+        "  beta   /host:CPU      main          2           5       0.500",
+        "",
         "Warnings recorded by the profiler",
         "  alpha: 12 events dropped",
     ]

@@ -30,6 +30,12 @@ Planes
   alpha  /host:CPU                  1       2      -1.000      9.000
   beta   /device:GPU:0  GPU         1       1       0.000      3.000
 
+Lines
+  host   plane          line       events  first (ms)  span (ms)
+  alpha  /device:GPU:0  Stream #7       4       1.000      5.500
+  alpha  /host:CPU      main            2      -1.000      9.000
+  beta   /device:GPU:0  Stream #7       1       0.000      3.000
+
 Warnings recorded by the profiler
   beta: dropped\\n12 events
 """
@@ -71,7 +77,7 @@ def test_json_holds_all_of_it(command: Callable[..., Any]) -> None:
     assert [row["event_count"] for row in read["hosts"]["rows"]] == [6, 1]
     assert [row["first_start_ps"] for row in read["planes"]["rows"]] == [1_000_000_000, -1_000_000_000, 0]
     assert read["import_log"]["rows"][0]["code"] == "bad_event"
-    assert all(column["description"] for name in ("hosts", "planes") for column in read[name]["columns"])
+    assert all(column["description"] for name in ("hosts", "planes", "lines") for column in read[name]["columns"])
 
 
 def test_csv_is_the_planes(command: Callable[..., Any]) -> None:
@@ -86,10 +92,11 @@ def test_csv_is_the_planes(command: Callable[..., Any]) -> None:
 
 def test_filters_hold_for_counts_and_times(command: Callable[..., Any]) -> None:
     shown = command("info", "usual", "--host", "beta").out
-    assert "Events   1 on 3 lines of 1 plane\n" in shown
+    assert "Events   1 on 1 line of 1 plane\n" in shown
     assert "Time     3.000 ms, from 0 ps to 3.000 ms\n" in shown
     read = json.loads(command("info", "usual", "--name", "^copy", "--format", "json").out)
-    assert [row["event_count"] for row in read["planes"]["rows"]] == [1, 0, 0]
+    for table in ("planes", "lines"):
+        assert [row["event_count"] for row in read[table]["rows"]] == [1, 0, 0]
 
 
 def test_a_session_without_events(command: Callable[..., Any]) -> None:
