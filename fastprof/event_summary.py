@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
@@ -67,6 +66,8 @@ def _table(
     counts: npt.NDArray[np.int64],
     self_time: npt.NDArray[np.int64],
 ) -> pa.Table:
+    import pyarrow.compute as pc  # it takes longer to import than most questions take to answer
+
     met = np.flatnonzero(total["count"])
     names = pa.concat_arrays([texts.cast(pa.string()), pa.nulls(1, pa.string())]).take(pa.array(met))
     keys = pa.table({"self": self_time[met], "name": names})

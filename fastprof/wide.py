@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastprof._native import records
 from fastprof.capture import Kinds
@@ -35,7 +34,7 @@ class WideColumn:
         if name.startswith("#"):  # stats of event metadata that have no name get one when they are read
             for i, part in enumerate(structure.captures):
                 metadata_stats(part, names, i)
-        number = pc.index(names.stats.array(), pa.scalar(name, names.stats.array().type)).as_py()
+        number = names.stats.array().index(name).as_py()
         self.stat_rows: list[npt.NDArray[np.intp]] = []
         self.defaults: list[tuple[Kinds | None, Values | None]] = []
         self._default_bytes: dict[int, bytes] = {}

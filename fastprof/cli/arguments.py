@@ -48,8 +48,8 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
             metavar="REGEX",
             action="append",
             type=regular_expression,
-            help=f"only {'events' if what == 'name' else what + 's'} whose name holds a match ((?i)REGEX: in any case); "
-            "repeatable",
+            help=f"only {'events' if what == 'name' else what + 's'} whose name holds a match, "
+            "in any case with (?i)REGEX; repeatable",
         )
     group.add_argument(
         "--time",
