@@ -100,6 +100,7 @@ class Capture:
 
     def intern(self, offsets: Any, lengths: Any, what: bytes, table: TextTable) -> Int32s:
         """Numbers in the table of the texts at these places; -1 where the length is NO_TEXT."""
+        self.source.check_unchanged()
         at, sizes = np.ascontiguousarray(offsets, np.uint64), np.ascontiguousarray(lengths, np.uint64)
         numbers, faults = self.xspace.intern(at, sizes, what, table.pool)
         self.log.add_faults(faults, self.path)
@@ -168,11 +169,13 @@ class Capture:
         pairs, place = np.unique(unknown[["part", "id"]], return_inverse=True)
         kinds = np.zeros(len(pairs), np.uint8)
         np.bitwise_or.at(kinds, place, unknown["kinds"].astype(np.uint8))
-        for part in np.unique(pairs["part"]).tolist():
-            ids = pairs["id"][pairs["part"] == part]
-            example = f"stats of plane {self.part_names[part]!r} have no name, such as #{ids[0]}"
-            self.log.add("notice", "no_stat_name", example, self.path, len(ids))
-            self.xspace.declare_stats(part, np.ascontiguousarray(ids, np.int64))
-        if len(pairs):
-            self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
+        try:
+            for part in np.unique(pairs["part"]).tolist():
+                ids = pairs["id"][pairs["part"] == part]
+                self.xspace.declare_stats(part, np.ascontiguousarray(ids, np.int64))
+                example = f"stats of plane {self.part_names[part]!r} have no name, such as #{ids[0]}"
+                self.log.add("notice", "no_stat_name", example, self.path, len(ids))
+        finally:  # some may have been declared when memory ran out
+            if len(pairs):
+                self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
         return kinds

@@ -29,6 +29,7 @@ class ImportLog:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str | None, str], LogRow] = {}
+        self._seen: set[tuple[str, str, str, int, int]] = set()
         self._lock = threading.Lock()
 
     def add(
@@ -47,8 +48,16 @@ class ImportLog:
             self._rows[key] = LogRow(severity, code, known.count + count, first, path, text)
 
     def add_faults(self, faults: Faults, path: str) -> None:
-        """Faults as the core counts them: code, sentence, what was being read, count, first offset."""
+        """Faults as the core counts them: code, sentence, what was being read, count, first offset.
+
+        Names and stats are read for whole captures, so reading them again gives the same faults: they count once.
+        """
         for code, sentence, what, count, offset in faults:
+            seen = (path, code, what, count, offset)
+            with self._lock:
+                if seen in self._seen:
+                    continue
+                self._seen.add(seen)
             severity = "notice" if code in _REMARKS else "data_loss"
             self.add(severity, code, f"{sentence}, reading {what}", path, count, offset)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from fastprof.planes import device_of
 from fastprof.schema import KINDS, TABLES
 from fastprof.session_names import SessionNames
 from fastprof.span_stats import SpanStats, owned_spans, read_span_stats
-from fastprof.structure import Structure
+from fastprof.structure import CaptureStructure, Structure
 from fastprof.wide import metadata_stats
 
 Mask = npt.NDArray[np.bool_]
@@ -109,25 +110,22 @@ def _joined(name: str, tables: list[pa.Table]) -> pa.Table:
 def event_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
     """Event metadata in the order of parts, then of the file."""
     tables = []
-    for part in structure.captures:
+    for _, part in _with_wanted(structure, wanted):
         capture = part.capture
         plane = part.plane_base + capture.plane_of_part[capture.metas["part"]]
         rows = _kept(plane, capture.event_metadata_ids(), wanted)
-        metas = capture.metas[rows]
+        names = capture.texts(capture.metas, b"XEventMetadata.name", "name_")
+        shown = capture.texts(capture.metas, b"XEventMetadata.display_name", "display_")
         columns = [
             pa.array(plane[rows], pa.int32()),
             pa.array(capture.event_metadata_ids()[rows]),
-            pa.array(capture.texts(metas, b"XEventMetadata.name", "name_"), pa.string()),
-            pa.array(_texts_or_null(capture, metas, b"XEventMetadata.display_name", "display_"), pa.string()),
-            _metadata_bytes(capture, metas),
+            pa.array([names[row] for row in rows], pa.string()),
+            pa.array([shown[row] or None for row in rows], pa.string()),
+            _metadata_bytes(capture, capture.metas[rows]),
             _children(capture, rows),
         ]
         tables.append(_table("event_metadata", columns))
     return _joined("event_metadata", tables)
-
-
-def _texts_or_null(capture: Capture, rows: Records, what: bytes, prefix: str) -> list[str | None]:
-    return [text or None for text in capture.texts(rows, what, prefix)]
 
 
 def _metadata_bytes(capture: Capture, metas: Records) -> pa.Array:
@@ -173,18 +171,20 @@ def _kept(plane: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: Mask
 
 def stat_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
     tables = []
-    for part in structure.captures:
+    for _, part in _with_wanted(structure, wanted):
         capture = part.capture
         declared = np.flatnonzero(capture.stat_metas["name_length"] != records.NO_TEXT)
         plane = part.plane_base + capture.plane_of_part[capture.stat_metas["part"][declared]]
         ids = capture.stat_metadata_ids()[declared]
         rows = _kept(plane, ids, wanted)
-        metas = capture.stat_metas[declared[rows]]
+        metas = capture.stat_metas[declared]
+        names = capture.texts(metas, b"XStatMetadata.name", "name_")
+        described = capture.texts(metas, b"XStatMetadata.description", "description_")
         columns = [
             pa.array(plane[rows], pa.int32()),
             pa.array(ids[rows]),
-            pa.array(capture.texts(metas, b"XStatMetadata.name", "name_"), pa.string()),
-            pa.array(_texts_or_null(capture, metas, b"XStatMetadata.description", "description_"), pa.string()),
+            pa.array([names[row] for row in rows], pa.string()),
+            pa.array([described[row] or None for row in rows], pa.string()),
         ]
         tables.append(_table("stat_metadata", columns))
     return _joined("stat_metadata", tables)
@@ -192,21 +192,19 @@ def stat_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
 
 def plane_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -> pa.Table:
     shares = []
-    for i, part in enumerate(structure.captures):
+    for i, part in _with_wanted(structure, wanted):
         spans = owned_spans(part.capture.plane_stat_spans)
         plane = part.plane_base + part.capture.plane_of_part[spans["owner"]]
-        keep = wanted[plane] if len(plane) else np.zeros(0, bool)
-        spans, plane = spans[keep], plane[keep]
-        order = np.argsort(plane, kind="stable")
-        spans, plane = spans[order], plane[order]
         stats = read_span_stats(names.texts[i], spans, np.ascontiguousarray(spans["owner"]))
-        shares.append((part.capture, stats, [pa.array(plane, pa.int32())]))
+        keep = np.flatnonzero(wanted[plane])
+        keep = keep[np.argsort(plane[keep], kind="stable")]
+        shares.append((part.capture, _taken(stats, keep), [pa.array(plane[keep], pa.int32())]))
     return _stat_table("plane_stats", names.stats, shares)
 
 
 def event_metadata_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -> pa.Table:
     shares = []
-    for i, part in enumerate(structure.captures):
+    for i, part in _with_wanted(structure, wanted):
         capture = part.capture
         spans, stats = metadata_stats(part, names, i)
         plane = part.plane_base + capture.plane_of_part[capture.metas["part"][spans["owner"]]]
@@ -219,6 +217,23 @@ def event_metadata_stats_table(structure: Structure, names: SessionNames, wanted
         owner = spans["owner"][keep]
         shares.append((capture, _taken(stats, keep), [pa.array(plane[keep], pa.int32()), pa.array(ids[owner])]))
     return _stat_table("event_metadata_stats", names.stats, shares)
+
+
+def read_all(structure: Structure, names: SessionNames) -> None:
+    """Reads all that can be faulty, so that the log knows of it."""
+    structure.ensure(records.STATS)
+    planes = np.ones(structure.plane_count, bool)
+    event_metadata_table(structure, planes)
+    stat_metadata_table(structure, planes)
+    plane_stats_table(structure, names, planes)
+    event_metadata_stats_table(structure, names, planes)
+
+
+def _with_wanted(structure: Structure, wanted: Mask) -> Iterator[tuple[int, CaptureStructure]]:
+    """The captures that have a plane which is wanted."""
+    for i, part in enumerate(structure.captures):
+        if wanted[part.plane_base : part.plane_base + len(part.capture.plane_keys)].any():
+            yield i, part
 
 
 def _taken(stats: SpanStats, rows: npt.NDArray[np.intp]) -> SpanStats:

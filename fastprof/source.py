@@ -7,10 +7,12 @@ events that use them. Decompressed bytes are what offsets count.
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any, BinaryIO
@@ -19,6 +21,7 @@ from fastprof.errors import CaptureError, ChangedError, UnreadableError
 
 CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC |= {bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x60)}  # frames to skip, as pzstd begins
 _HEAD = 4
 
 
@@ -68,18 +71,14 @@ def open_source(what: object, path: str, push: Push, salvage: bool = False) -> S
     raises ends the reading.
     """
     if isinstance(what, (bytes, bytearray, memoryview)):
-        view = memoryview(what).cast("B")
+        view = memoryview(what)
+        view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
         if _codec(bytes(view[:_HEAD])):
             return _spool(io.BytesIO(view), path, push, salvage)
         return _pushed(Source(view, path, None), push)
     if isinstance(what, (str, os.PathLike)):
         return _open_file(os.fspath(what), path, push, salvage)
     return _spool(what, path, push, salvage)  # type: ignore[arg-type]
-
-
-def read_head(source: Source) -> bytes:
-    """The first bytes, to tell the user what the file seems to be."""
-    return bytes(source.data[:64])
 
 
 def _pushed(source: Source, push: Push) -> Source:
@@ -105,12 +104,20 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool) -> Sourc
                 return _spool(file, path, push, salvage)
             data: mmap.mmap | bytes = b""
             if status.st_size:
-                data = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+                data = _mapped(file.fileno(), status.st_size)
     except UnreadableError:
         raise
     except OSError as error:
-        raise UnreadableError(error.strerror or str(error), path=path) from error
+        hint = "; each capture keeps one open: raise the limit with ulimit -n" if error.errno == errno.EMFILE else ""
+        raise UnreadableError(f"{error.strerror or error}{hint}", path=path) from error
     return _pushed(Source(data, path, (status.st_size, status.st_mtime_ns, name)), push)
+
+
+def _mapped(descriptor: int, size: int) -> mmap.mmap:
+    """The file in memory. From Python 3.13 on the map keeps no descriptor, so that hosts may be thousands."""
+    if sys.version_info >= (3, 13):
+        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False)
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
 
 
 def _codec(head: bytes) -> str | None:
@@ -118,18 +125,24 @@ def _codec(head: bytes) -> str | None:
 
 
 def _read(stream: BinaryIO, size: int, path: str) -> bytes:
-    data: object = stream.read(size)
+    if getattr(stream, "closed", False):
+        raise UnreadableError("the file object is closed", path=path)
+    try:
+        data: object = stream.read(size)
+    except OSError as error:
+        raise UnreadableError(f"reading failed: {error.strerror or error}", path=path) from error
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     if data is None:
         raise UnreadableError("the file object does not wait for data; one that blocks is needed", path=path)
-    raise UnreadableError("the file object gives text; open it in binary mode", path=path)
+    kind = "text; open it in binary mode" if isinstance(data, str) else f"{type(data).__name__}, not bytes"
+    raise UnreadableError(f"the file object gives {kind}", path=path)
 
 
 class _Packed(io.RawIOBase):
     """A compressed stream from its beginning again, after its first bytes have been looked at.
 
-    ``failure``: what reading it raised, which is no fault of the data. ``copy``: gets all that is read.
+    ``failure``: what reading or copying it raised, which is no fault of the data. ``copy``: gets all that is read.
     """
 
     def __init__(self, head: bytes, rest: BinaryIO, path: str, copy: IO[bytes] | None) -> None:
@@ -143,17 +156,20 @@ class _Packed(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        if self._head:
-            taken = self._head if size < 0 else self._head[:size]
-            self._head = self._head[len(taken) :]
-        else:
-            try:
-                taken = _read(self._rest, size, self._path)
-            except OSError as error:
-                self.failure = error
-                raise
-        if self._copy is not None:
-            self._copy.write(taken)
+        try:
+            taken = self._taken(size)
+            if self._copy is not None:
+                self._copy.write(taken)
+        except OSError as error:
+            self.failure = error
+            raise
+        return taken
+
+    def _taken(self, size: int) -> bytes:
+        if not self._head:
+            return _read(self._rest, size, self._path)
+        taken = self._head if size < 0 else self._head[:size]
+        self._head = self._head[len(taken) :]
         return taken
 
 
@@ -218,11 +234,14 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool) -> Source:
                 spool.write(_last_bytes(packed, spool.tell()))
             spool.flush()
             size = spool.tell()
-            data: mmap.mmap | bytes = mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+            data: mmap.mmap | bytes = _mapped(spool.fileno(), size) if size else b""
     except (CaptureError, UnreadableError):
         raise
     except OSError as error:
-        raise UnreadableError(f"reading the stream failed: {error}", path=path) from error
+        text = f"copying to a temporary file failed: {error.strerror or error} (TMPDIR says where it goes)"
+        raise UnreadableError(text, path=path) from error
+    if damage is not None and not size:
+        raise CaptureError(f"{damage}, and nothing of them can be read", path=path)
     source = _pushed(Source(data, path, None), push if salvage else lambda _: None)
     source.damage = damage
     return source

@@ -55,9 +55,10 @@ class SpanStats:
 def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanStats:
     """Reads stats at given places; ``parts[i]`` is the part whose names span i uses. Texts go into the table."""
     capture, table = texts.capture, texts.table
+    capture.source.check_unchanged()
     unknown = capture.xspace.unknown_in_spans(spans, parts)
-    if len(capture.declare(np.frombuffer(unknown, records.UNKNOWN_STAT))):
-        texts.refresh()
+    capture.declare(np.frombuffer(unknown, records.UNKNOWN_STAT))
+    texts.refresh()
     count = len(spans)
     base = len(table)
     columns: dict[str, Any] = {

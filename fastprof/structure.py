@@ -80,15 +80,15 @@ class CaptureStructure:
 
     def take(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> None:
         """Takes in what tasks have found."""
+        unknown = [np.frombuffer(one[1], records.UNKNOWN_STAT) for *_, found in indexed for one in found]
+        declared = self.capture.declare(np.concatenate(unknown)) if unknown else ()  # may fail; what follows does not
         fresh = [self.segments]
-        unknown = []
         replaced = np.zeros(len(self.pieces), bool)
         for first, last, depth, found in indexed:
             self.depth[first:last] = depth
             replaced[first:last] = True
-            for segments, unknown_stats, kinds, faults, _ in found:
+            for segments, _, kinds, faults, _ in found:
                 fresh.append(np.frombuffer(segments, records.SEGMENT))
-                unknown.append(np.frombuffer(unknown_stats, records.UNKNOWN_STAT))
                 log.add_faults(faults, self.capture.path)
                 if kinds:
                     self._grow_kinds(len(kinds))
@@ -96,10 +96,9 @@ class CaptureStructure:
         if len(self.segments):
             fresh[0] = self.segments[~replaced[self.segments["piece"]]]
         self.segments = np.concatenate(fresh)
-        kinds = self.capture.declare(np.concatenate(unknown)) if unknown else ()
-        if len(kinds):
+        if len(declared):
             self._grow_kinds(len(self.capture.stat_metas))
-            self.kinds[-len(kinds) :] = kinds
+            self.kinds[-len(declared) :] = declared
 
     def _grow_kinds(self, count: int) -> None:
         if count > len(self.kinds):
@@ -123,6 +122,7 @@ class Structure:
             planes += len(capture.plane_keys)
         self.plane_count = planes
         self.lines: Records | None = None
+        self._numbered = False
         self.line_names: list[str] = []
         self.line_display_names: list[str] = []
 
@@ -144,11 +144,13 @@ class Structure:
             mine_of = [result for owner, result in zip(owners, results, strict=True) if owner == i]
             if mine_of:
                 part.take(mine_of, self.log)
+        self._numbered = self._numbered and not tasks
         if self.lines is None:
             self.lines = self._number_lines()
-        if tasks:
+        if not self._numbered:
             for part in self.captures:
                 self._number_events(part)
+            self._numbered = True
 
     # ---- lines
 

@@ -17,7 +17,7 @@ from fastprof._version import __version__
 from fastprof.blocks import Block, Wanted
 from fastprof.capture import Capture
 from fastprof.decode import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Decoder, Request
-from fastprof.errors import FastprofError, UsageError
+from fastprof.errors import FastprofError, MemoryLimitError, UsageError
 from fastprof.import_log import ImportLog
 from fastprof.nesting import ASYNC_STAT, int64s, line_rows, nest, nesting_arrays, placement
 from fastprof.schema import TABLES, TableSchema, with_metadata
@@ -53,8 +53,10 @@ class OpenSession:
                 if on_error == "skip":
                     self._check(capture)
                 captures.append(capture)
-            except (FastprofError, OSError) as error:
-                if on_error == "raise" or not isinstance(error, FastprofError):
+            except MemoryLimitError:
+                raise  # no fault of the host
+            except FastprofError as error:
+                if on_error == "raise":
                     raise
                 failure = error
                 self.log.add("error", "skipped_host", error.message, error.path, offset=error.offset)
@@ -64,13 +66,7 @@ class OpenSession:
 
     def _check(self, capture: Capture) -> None:
         """Reads all that can be broken, so that a broken host is skipped before it has numbered anything."""
-        structure, names = Structure([capture], self.workers, ImportLog()), SessionNames([capture])
-        structure.ensure(records.STATS)
-        planes = np.ones(structure.plane_count, bool)
-        metadata_tables.event_metadata_table(structure, planes)
-        metadata_tables.stat_metadata_table(structure, planes)
-        metadata_tables.plane_stats_table(structure, names, planes)
-        metadata_tables.event_metadata_stats_table(structure, names, planes)
+        metadata_tables.read_all(Structure([capture], self.workers, ImportLog()), SessionNames([capture]))
 
     def _name_hosts(self) -> None:
         """Hosts of captures that only the captures name may repeat; each gets a name of its own."""
@@ -230,7 +226,7 @@ class TableSet(Mapping[str, pa.Table]):
             return self._nesting()
         structure, names = self.session.structure, self.session.names
         if name == "import_log":
-            structure.ensure(records.STATS)
+            metadata_tables.read_all(structure, names)
             table = self.session.log.table()
         elif name == "hosts":
             structure.ensure(records.HOP)

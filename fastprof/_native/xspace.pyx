@@ -3,6 +3,7 @@
 Arrays go in and out as anything with the buffer protocol; structs have the layouts of records.py.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -95,6 +96,7 @@ cdef list faults_of(fp_vector *log):
     ]
 
 
+@cython.no_gc_clear  # __dealloc__ needs the Memory
 cdef class Pool:
     """Distinct texts, numbered in the order in which they were first met."""
 
@@ -146,6 +148,7 @@ cdef class Pool:
         return take(self.strings.memory, &self.strings.offsets, 8), take(self.strings.memory, &self.strings.bytes, 1)
 
 
+@cython.no_gc_clear  # __dealloc__ needs the Memory
 cdef class Scanner:
     """Finds where the planes, lines, name tables and stats of an XSpace lie, in pushed bytes."""
 
@@ -203,6 +206,7 @@ cdef class Filter:
             self.filter.from_ps, self.filter.to_ps = time_ps
 
 
+@cython.no_gc_clear  # __dealloc__ needs the Memory
 cdef class Sink:
     """The columns that one fill writes into, and what it adds: texts, places of bytes, faults.
 
@@ -305,6 +309,7 @@ cdef class Sink:
         return faults_of(&self.sink.faults)
 
 
+@cython.no_gc_clear  # __dealloc__ needs the Memory
 cdef class XSpace:
     """A capture: the bytes and its name tables. Holds on to the bytes."""
 

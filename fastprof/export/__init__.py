@@ -9,11 +9,13 @@ nothing that looks whole.
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import shutil
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fastprof.errors import FastprofError, OutputError, UsageError
 from fastprof.export.hive import export_tables
@@ -25,16 +27,19 @@ if TYPE_CHECKING:
     from fastprof.table_set import TableSet
 
 DEFAULT_TABLES = tuple(name for name, table in TABLES.items() if not table.derived)
+_OURS = re.compile(rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?")
+"""The paths below an export."""
 
 
-class Exportable:
+class Exportable(Protocol):
     """What is exported: anything with a table set, such as a Profile."""
 
-    table_set: TableSet
+    @property
+    def table_set(self) -> TableSet: ...
 
 
 def write(
-    profile: Exportable | object,
+    profile: Exportable,
     out: str | os.PathLike[str],
     *,
     format: str = "parquet",
@@ -44,8 +49,9 @@ def write(
 ) -> Path:
     """Write tables (None: all that are read from the capture) under the folder ``out``; returns it.
 
-    Raises UsageError for an unknown format or table, OutputError where ``out`` exists (unless ``force``, which replaces
-    it once the export is complete) or cannot be written.
+    ``progress`` hears of the stages "indexing" and "exporting". Raises UsageError for an unknown format or table, or
+    where no host is selected; OutputError where ``out`` exists (unless ``force``, which replaces an export once the
+    new one is complete) or cannot be written.
     """
     if format not in WRITERS:
         raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}")
@@ -56,43 +62,46 @@ def write(
     if not chosen:
         raise UsageError("no tables to export")
     target = Path(out)
-    _check_target(target, force)
-    table_set: TableSet = profile.table_set  # type: ignore[union-attr]
     try:
+        _check_target(target, force)
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-        try:
-            with table_set.session.workers.reporting(progress):
-                export_tables(table_set, temporary, chosen, WRITERS[format])
-            temporary.chmod(0o777 & ~_umask())
+        with _folder_beside(target, "partial") as temporary:
+            with profile.table_set.session.workers.reporting(progress):
+                export_tables(profile.table_set, temporary, chosen, WRITERS[format])
             _check_target(target, force)  # it may have come into being meanwhile
             _replace(temporary, target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         if isinstance(error, FastprofError):
             raise
-        raise OutputError(f"writing failed: {error.strerror or error}", path=str(target)) from error
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError(f"writing failed: {why}", path=str(target)) from error
     return target
 
 
 def _check_target(target: Path, force: bool) -> None:
-    if target.is_symlink() or target.exists():
-        if not force:
-            raise OutputError("exists already; choose another name, or force to replace it", path=str(target))
-        if not target.is_dir() or target.is_symlink():
-            raise OutputError("exists and is not a folder; remove it first", path=str(target))
-        strangers = [entry.name for entry in target.iterdir() if entry.name not in TABLES]
-        if strangers:
-            raise OutputError(
-                f"holds {strangers[0]!r}, which no export has written; force replaces exports only", path=str(target)
-            )
+    if not (target.is_symlink() or target.exists()):
+        return
+    if not force:
+        raise OutputError("exists already; choose another name, or force to replace it", path=str(target))
+    if not target.is_dir() or target.is_symlink():
+        raise OutputError("exists and is not a folder; remove it first", path=str(target))
+    for path in target.rglob("*"):
+        name = path.relative_to(target).as_posix()
+        known = _OURS.fullmatch(name)
+        if known is None or path.is_dir() == bool(known["file"]):
+            text = f"holds {name!r}, which no export has written; force replaces exports only"
+            raise OutputError(text, path=str(target))
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+@contextmanager
+def _folder_beside(target: Path, suffix: str) -> Iterator[Path]:
+    """A new hidden folder, gone in the end."""
+    folder = target.parent / f".{target.name}.{secrets.token_hex(4)}.{suffix}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _replace(temporary: Path, target: Path) -> None:
@@ -100,7 +109,11 @@ def _replace(temporary: Path, target: Path) -> None:
     if not target.exists():
         temporary.rename(target)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-    target.rename(old / "export")
-    temporary.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+    with _folder_beside(target, "old") as old:
+        try:
+            target.rename(old / "export")
+            temporary.rename(target)
+        except BaseException:
+            if not target.exists():
+                (old / "export").rename(target)
+            raise

@@ -1,69 +1,141 @@
-"""The hive layout: a folder a table, a folder a host, one file; events in row groups, streamed."""
+"""The hive layout: a folder a table, a folder a host, one file; events in row groups, streamed.
+
+Progress is one stage over the whole export: events gone through, once for `events` and `event_stats` together and
+twice for `nesting`, which reads them twice. Where there are no events to go through, tables are counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
+from fastprof._native import records
+from fastprof.blocks import Block
 from fastprof.decode import EVENT_COLUMNS, STAT_COLUMNS, Request
-from fastprof.export.nesting_stream import nesting_stream
+from fastprof.errors import UsageError
+from fastprof.export.nesting_stream import PASSES, nesting_stream
 from fastprof.export.writers import Writer
 from fastprof.schema import TABLES
 from fastprof.table_set import TableSet
+from fastprof.workers import Workers
 
 ROW_GROUP = 1 << 20
-KEYS = ("host", "run")
-"""Partition keys are in the path, and so not columns of the files."""
+EVENT_TABLES = ("events", "event_stats")
+"""Decoded together, in one pass."""
 NO_RUN = "__HIVE_DEFAULT_PARTITION__"
 """How hive writes a null key."""
 
 
 def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: type[Writer]) -> None:
-    """Writes each table of each selected host under ``out``."""
-    selection = tables.selection
-    hosts = [host for host in tables.session.hosts if selection.hosts is None or host in selection.hosts]
-    for host in hosts:
-        one = TableSet(tables.session, selection.narrowed(hosts=host))
-        _Host(one, out, host, hosts, writer).export(chosen)
+    """Writes each table of each selected host under ``out``. Raises UsageError where no host is selected."""
+    session, selection = tables.session, tables.selection
+    names = [host for host in session.hosts if selection.hosts is None or host in selection.hosts]
+    if not names:
+        raise UsageError("no host is selected, so there is nothing to export")
+    _index(tables, chosen)
+    passes = any(name in EVENT_TABLES for name in chosen) + PASSES * ("nesting" in chosen)
+    tally = _Tally(session.workers, passes * _event_count(tables), len(names) * len(chosen))
+    for step in (_Host.export, _Host.export_log):  # the log comes last: the other tables of any host add to it
+        for host in names:
+            one = TableSet(session, selection.narrowed(hosts=host))
+            step(_Host(one, out, host, names, writer), chosen, tally)
+
+
+def _index(tables: TableSet, chosen: Sequence[str]) -> None:
+    """Learns of all hosts whatever the tables need, so that the export is one stage after this one."""
+    structure = tables.session.structure
+    depths = {"events": records.EVENTS, "event_stats": records.STATS, "nesting": tables.nesting_request().depth}
+    with structure.lock:
+        if "import_log" in chosen:  # which tells of everything
+            structure.ensure(records.STATS)
+        else:
+            structure.ensure(max(depths.get(name, records.HOP) for name in chosen), tables.wanted.pieces())
+
+
+def _event_count(tables: TableSet) -> int:
+    """The events of the selected lines."""
+    lines = tables.session.structure.lines
+    assert lines is not None
+    return int(lines["event_count"][tables.wanted.lines()].sum())
+
+
+class _Tally:
+    """How far an export is: of ``events`` to go through, or of ``tables`` where there are no events."""
+
+    def __init__(self, workers: Workers, events: int, tables: int) -> None:
+        self._workers = workers
+        self._events, self._tables = events, tables
+        self._done = self._end = self._written = 0
+
+    def begin(self, events: int) -> None:
+        """The next events to go through are so many."""
+        self._end = self._done + events
+
+    def passed(self, events: int) -> None:
+        """So many events of those begun have been gone through."""
+        self._done = min(self._done + events, self._end)
+        self._report()
+
+    def wrote(self, tables: int) -> None:
+        """Tables are complete, and with them the events begun."""
+        self._done = self._end
+        self._written += tables
+        self._report()
+
+    def _report(self) -> None:
+        if self._events:
+            self._workers.report("exporting", self._done, self._events)
+        else:
+            self._workers.report("exporting", self._written, self._tables)
 
 
 class _Host:
     """One host's files."""
 
-    def __init__(self, tables: TableSet, out: Path, host: str, exported: Sequence[str], writer: type[Writer]) -> None:
+    def __init__(self, tables: TableSet, out: Path, host: str, exported: Sequence[str], kind: type[Writer]) -> None:
         self.tables = tables
         self.out = out
         self.host = host
         self.exported = exported
-        self.writer = writer
+        self.kind = kind
+        runs = {capture.run for capture in tables.session.captures}
+        self.keys = ("run", "host") if len(runs) > 1 else ("host",)
 
     def path(self, table: str) -> Path:
-        """Where a table goes; sessions of several runs have a folder a run."""
-        folder = self.out / table
-        captures = self.tables.session.captures
-        if len({capture.run for capture in captures}) > 1:
-            run = next(capture.run for capture in captures if capture.host == self.host)
-            folder /= f"run={quote(run, safe='') if run else NO_RUN}"
-        folder /= f"host={quote(self.host, safe='')}"
+        """Where a table goes; the keys of its folders are not columns of the file."""
+        run = next(capture.run for capture in self.tables.session.captures if capture.host == self.host)
+        values = {"run": quote(run, safe="") if run else NO_RUN, "host": quote(self.host, safe="")}
+        folder = self.out.joinpath(table, *(f"{key}={values[key]}" for key in self.keys))
         folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"part-0.{self.writer.suffix}"
+        return folder / f"part-0.{self.kind.suffix}"
 
-    def export(self, chosen: Sequence[str]) -> None:
-        streamed = [name for name in chosen if name in ("events", "event_stats")]
+    def export(self, chosen: Sequence[str], tally: _Tally) -> None:
+        """All tables but import_log."""
+        events = _event_count(self.tables)
+        streamed = [name for name in chosen if name in EVENT_TABLES]
         if streamed:
-            self._stream(streamed)
+            tally.begin(events)
+            self._stream(streamed, tally)
+            tally.wrote(len(streamed))
         if "nesting" in chosen:
-            self._write("nesting", nesting_stream(self.tables, ROW_GROUP))
+            tally.begin(PASSES * events)
+            self._write("nesting", nesting_stream(self.tables, ROW_GROUP, tally.passed))
+            tally.wrote(1)
         for name in chosen:
-            if name not in ("events", "event_stats", "nesting", "import_log"):
+            if name not in (*EVENT_TABLES, "nesting", "import_log"):
                 self._write(name, iter([self.tables[name]]))
-        if "import_log" in chosen:  # last: the others add to it
+                tally.wrote(1)
+
+    def export_log(self, chosen: Sequence[str], tally: _Tally) -> None:
+        if "import_log" in chosen:
             self._write("import_log", iter([self._log_rows()]))
+            tally.wrote(1)
 
     def _log_rows(self) -> pa.Table:
         """Rows of this host's file; the first host takes those of no host, such as files that were left out."""
@@ -77,40 +149,42 @@ class _Host:
         return table.filter(pa.array(mine, pa.bool_()))
 
     def _write(self, name: str, parts: Iterator[pa.Table]) -> None:
-        output = _Output(self, name)
-        try:
+        with _Output(self, name) as output:
             for part in parts:
                 output.write(part)
-        finally:
-            output.close()
 
-    def _stream(self, names: Sequence[str]) -> None:
+    def _stream(self, names: Sequence[str], tally: _Tally) -> None:
         """Events and their stats, decoded once: while one share is written, the next is being decoded."""
         request = Request(
-            tuple(c for c in EVENT_COLUMNS if c not in KEYS) if "events" in names else (),
+            tuple(c for c in EVENT_COLUMNS if c not in self.keys) if "events" in names else (),
             STAT_COLUMNS if "event_stats" in names else (),
         )
         decoder = self.tables.decoder(request)
-        outputs = {name: _Output(self, name) for name in names}
-        try:
-            with ThreadPoolExecutor(max(2, len(names))) as pool:
-                writing: list[Future[None]] = []
-                for share in self.tables.shares(decoder, ROW_GROUP):
-                    decoded = decoder.decode(share, "exporting")
-                    for future in writing:
-                        future.result()
-                    arrays: dict[str, Mapping[str, pa.Array]] = {"events": decoded.events, "event_stats": decoded.stats}
-                    del decoded
-                    writing = [
-                        pool.submit(output.write, self.tables.table(TABLES[name], arrays[name]))
-                        for name, output in outputs.items()
-                    ]
-                    del arrays
+        with ExitStack() as open_files:
+            outputs = {name: open_files.enter_context(_Output(self, name)) for name in names}
+            pool = open_files.enter_context(ThreadPoolExecutor(len(outputs)))
+            writing: list[Future[None]] = []
+            gone_through = 0
+            for share in self.tables.shares(decoder, ROW_GROUP):
+                decoded = decoder.decode(share, None)
                 for future in writing:
                     future.result()
-        finally:
-            for output in outputs.values():
-                output.close()
+                tally.passed(gone_through)
+                gone_through = sum(_events_of(block) for block in share)
+                arrays: dict[str, Mapping[str, pa.Array]] = {"events": decoded.events, "event_stats": decoded.stats}
+                del decoded
+                writing = [
+                    pool.submit(output.write, self.tables.table(TABLES[name], arrays[name]))
+                    for name, output in outputs.items()
+                ]
+                del arrays
+            for future in writing:
+                future.result()
+
+
+def _events_of(block: Block) -> int:
+    """The events that a block was made from, where that is known: those it keeps may be fewer."""
+    return block.rows if block.segments is None else int(block.segments["event_count"].sum())
 
 
 class _Output:
@@ -119,24 +193,34 @@ class _Output:
     def __init__(self, host: _Host, table: str) -> None:
         self.table = table
         self.path = host.path(table)
-        self.kind = host.writer
-        self.metadata = host.tables.session.metadata()
+        self.kind = host.kind
+        self.keys = host.keys
+        self.tables = host.tables
         self.writer: Writer | None = None
         self.schema: pa.Schema | None = None
 
+    def __enter__(self) -> _Output:
+        return self
+
     def write(self, rows: pa.Table) -> None:
-        rows = rows.drop_columns([name for name in KEYS if name in rows.column_names])
+        rows = rows.drop_columns([name for name in self.keys if name in rows.column_names])
         rows = with_used_texts(rows)
         if self.writer is None or self.schema is None:
             self.schema = rows.schema
             self.writer = self.kind(self.path, rows.schema)
         self.writer.write(rows.cast(self.schema) if rows.schema != self.schema else rows)
 
-    def close(self) -> None:
+    def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
+        if error is not None:
+            with suppress(OSError, pa.ArrowException):  # the first error is the one that counts
+                self._close()
+            return
         if self.writer is None:
-            schema = TABLES[self.table].arrow().with_metadata(dict(self.metadata))
-            empty = schema.empty_table()
-            self.write(empty)
+            empty = TABLES[self.table].arrow().empty_table()
+            self.write(self.tables.table(TABLES[self.table], dict(zip(empty.column_names, empty.columns, strict=True))))
+        self._close()
+
+    def _close(self) -> None:
         if self.writer is not None:
             self.writer.close()
 

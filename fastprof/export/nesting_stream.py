@@ -6,7 +6,7 @@ first notes the self times of the few events that are open across a seam, the se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,17 +22,23 @@ from fastprof.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
 from fastprof.schema import TABLES
 from fastprof.table_set import TableSet
 
+PASSES = 2
+"""How often the events of the selected lines are gone through."""
 
-def nesting_stream(tables: TableSet, rows: int) -> Iterator[pa.Table]:
+Passed = Callable[[int], None]
+"""Told how many more events have been gone through, in either pass."""
+
+
+def nesting_stream(tables: TableSet, rows: int, passed: Passed) -> Iterator[pa.Table]:
     """Tables of about ``rows`` events, in order; of the selected events only."""
     selection = tables.selection
     whole = Wanted(tables.session.structure, selection.of_whole_lines())
     decoder = tables.decoder(tables.nesting_request(), whole)
-    found = (stretch.late for stretch in _stretches(tables, decoder, rows))
+    found = (stretch.late for stretch in _stretches(tables, decoder, rows, passed))
     late = np.concatenate([np.zeros((0, 2), np.int64), *found])
     late = late[np.argsort(late[:, 0])]
     chosen = _SelectedIds(tables, rows) if selection.filters_events else None
-    for stretch in _stretches(tables, decoder, rows):
+    for stretch in _stretches(tables, decoder, rows, passed):
         stretch.complete(late)
         table = tables.table(TABLES["nesting"], dict(zip(TABLES["nesting"].names(), stretch.arrays(), strict=True)))
         if chosen is not None:
@@ -60,14 +66,14 @@ class _Stretch:
         return nesting_arrays(self.decoded.events["event_id"], self.depth, self.parent, self.self_time, self.places)
 
 
-def _stretches(tables: TableSet, decoder: Decoder, rows: int) -> Iterator[_Stretch]:
+def _stretches(tables: TableSet, decoder: Decoder, rows: int, passed: Passed) -> Iterator[_Stretch]:
     """Stretches of whole shares; a line's nesting goes on from one to the next."""
     open_line = -1
     nesting = LineNesting()
     shares = tables.shares(decoder, rows)
-    decoded = next((decoder.decode(share, "nesting") for share in shares), None)
+    decoded = next((decoder.decode(share, None) for share in shares), None)
     while decoded is not None:
-        following = next((decoder.decode(share, "nesting") for share in shares), None)
+        following = next((decoder.decode(share, None) for share in shares), None)
         next_line = -1 if following is None else int(np.asarray(following.events["line_id"])[0])
         start, duration = int64s(decoded.events["start_ps"]), int64s(decoded.events["duration_ps"])
         ids, line = int64s(decoded.events["event_id"]), np.asarray(decoded.events["line_id"])
@@ -85,6 +91,7 @@ def _stretches(tables: TableSet, decoder: Decoder, rows: int) -> Iterator[_Stret
             if ends:
                 late.append(np.frombuffer(nesting.late(), np.int64).reshape(-1, 2))
         yield _Stretch(decoded, places, depth, parent, own, np.concatenate(late))
+        passed(count)
         decoded = following
 
 
@@ -93,7 +100,7 @@ class _SelectedIds:
 
     def __init__(self, tables: TableSet, rows: int) -> None:
         decoder = tables.decoder(Request(("event_id",)))
-        self._parts = (int64s(decoder.decode(share).events["event_id"]) for share in tables.shares(decoder, rows))
+        self._parts = (int64s(decoder.decode(share, None).events["event_id"]) for share in tables.shares(decoder, rows))
         self._pending: Int64s = np.zeros(0, np.int64)
 
     def through(self, last: int) -> Int64s:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+
+from fastprof.render.cells import json_text
 
 TIMES = ("event_id", "start_ps", "duration_ps", "self_time_ps", "parent_id", "metadata_id", "int_value")
 ZSTD_LEVEL = 1
@@ -114,7 +115,9 @@ def _base64(value: bytes | None) -> str | None:
 
 
 def _json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
+    if value is None:
+        return None
+    return json_text(value, pairs=bool(value) and isinstance(value, list) and isinstance(value[0], tuple))
 
 
 WRITERS: dict[str, type[Writer]] = {"parquet": ParquetWriter, "arrow": ArrowWriter, "csv": CsvWriter}

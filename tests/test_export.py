@@ -1,0 +1,348 @@
+"""Exports read back as the tables that they were: layout, hosts, runs, filters, the log, progress, memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.dataset as ds
+import pytest
+from exported import capture, check_export, expected, files, log_rows, put_run, read_back
+from random_spaces import random_space
+from small_cuts import cut_small
+from trace_builder import Line, Wire, event, len_field, line, plane, stat, xspace
+
+import fastprof
+from fastprof import export
+from fastprof.export import DEFAULT_TABLES, hive
+from fastprof.schema import TABLES
+
+EVERY = tuple(TABLES)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return put_run(tmp_path / "run")
+
+
+# ---- what is written --------------------------------------------------------------------------------
+
+
+def test_a_folder_a_table_and_a_folder_a_host(run: Path, tmp_path: Path) -> None:
+    out = export.write(fastprof.load(run), tmp_path / "out")
+    assert out == tmp_path / "out"
+    assert files(out) == sorted(f"{table}/host={h}/part-0.parquet" for table in DEFAULT_TABLES for h in ("vm0", "vm1"))
+    assert set(EVERY) - set(DEFAULT_TABLES) == {"nesting"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
+
+
+@pytest.mark.parametrize("row_group", [1, 5, 1 << 20])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_table_reads_back(
+    row_group: int, threads: int, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the row groups: events, stats and nesting go on over their seams."""
+    whole = fastprof.load(run)
+    monkeypatch.setattr(hive, "ROW_GROUP", row_group)
+    cut_small(monkeypatch)
+    export.write(fastprof.load(run, threads=threads), tmp_path / "out", tables=EVERY)
+    check_export(tmp_path / "out", whole)
+    for name in ("events", "event_stats", "event_metadata", "plane_stats", "nesting", "hosts"):
+        assert read_back(tmp_path / "out", name).num_rows > 1
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_captures_read_back(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(block * 6, block * 6 + 6):
+        session = [random_space(2 * seed), random_space(2 * seed + 1, well_written=True)]
+        session = [data + len_field(4, b"") for data in session]
+        whole = fastprof.load(session)
+        with monkeypatch.context() as patch:
+            patch.setattr(hive, "ROW_GROUP", 4)
+            cut_small(patch)
+            export.write(fastprof.load(session), tmp_path / str(seed), tables=EVERY)
+        check_export(tmp_path / str(seed), whole)
+
+
+def test_real_captures_read_back(capture: Path, tmp_path: Path) -> None:
+    profile = fastprof.load(capture)
+    export.write(fastprof.load(capture), tmp_path / "out", tables=EVERY)
+    check_export(tmp_path / "out", profile)
+
+
+def test_a_profile_writes_itself(run: Path, tmp_path: Path) -> None:
+    profile = fastprof.load(run)
+    profile.to_parquet(tmp_path / "out", tables=["lines", "nesting", "lines"])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["lines", "nesting"]
+    check_export(tmp_path / "out", profile, ["lines", "nesting"])
+    with pytest.raises(fastprof.OutputError, match="exists already"):
+        profile.to_parquet(str(tmp_path / "out"))
+    profile.to_parquet(str(tmp_path / "out"), force=True)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(DEFAULT_TABLES)
+
+
+def test_duckdb_reads_it(run: Path, tmp_path: Path) -> None:
+    out = export.write(fastprof.load(run), tmp_path / "out", tables=EVERY)
+
+    def ask(question: str, table: str) -> list[tuple[Any, ...]]:
+        source = f"read_parquet('{out}/{table}/*/*.parquet', hive_partitioning = true)"
+        return duckdb.sql(question.format(source)).fetchall()
+
+    per_host = "select host, count(*) from {} group by host order by host"
+    profile = fastprof.load(run)
+    for name in EVERY:
+        counts = [(h, profile.select(hosts=h).tables[name].num_rows) for h in ("vm0", "vm1")]
+        if name != "import_log":
+            assert ask(per_host, name) == [(h, n) for h, n in counts if n], name
+    assert ask("select sum(duration_ps) from {} where name = 'step'", "events") == [(2 * 6 * 600,)]
+    assert ask("select distinct str_value from {} where stat = 'host' order by all", "event_stats") == [
+        ("h0",), ("h1",), ("日本語",),
+    ]  # fmt: skip
+    assert ask("select max(depth), sum(self_time_ps) from {}", "nesting") == [(2, 2 * (6 * 600 + 15 + 3))]
+
+
+def test_a_capture_without_events_or_planes(tmp_path: Path) -> None:
+    """All tables are there, with their columns and no rows."""
+    for number, data in enumerate((len_field(4, "vm"), xspace(plane("p", [line("idle")]), hostnames=["vm"]))):
+        out = export.write(fastprof.load(data), tmp_path / str(number), tables=EVERY)
+        assert files(out) == sorted(f"{name}/host=vm/part-0.parquet" for name in EVERY)
+        check_export(out, fastprof.load(data))
+        for name, table in TABLES.items():
+            found = read_back(out, name)
+            assert set(found.column_names) == {*table.names(), "host"}
+            assert found.num_rows == (name == "hosts" or (number == 1 and name in ("planes", "lines")))
+
+
+def test_what_makes_no_sense(run: Path, tmp_path: Path) -> None:
+    profile = fastprof.load(run)
+    for wrong, says in (
+        ({"format": "json"}, "no export format 'json'; there are: parquet, arrow, csv"),
+        ({"tables": ["events", "event"]}, "no table 'event'; there are: hosts, planes"),
+        ({"tables": []}, "no tables to export"),
+    ):
+        with pytest.raises(fastprof.UsageError, match=says):
+            export.write(profile, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(fastprof.UsageError, match="no host is selected"):
+        export.write(profile.select(hosts=[]), tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+# ---- hosts and runs ---------------------------------------------------------------------------------
+
+ODD = (
+    "a/b",
+    "../../up",
+    "..",
+    ".",
+    "50%",
+    "%2F",
+    "a b",
+    "größer 日本語 🎉",
+    "k=v",
+    "a+b&c?d#e",
+    "tab\tline\n",
+    "\\",
+    "'",
+)
+
+
+def test_hosts_of_odd_names(tmp_path: Path) -> None:
+    """Each has one folder, nothing is written elsewhere, and readers get the name itself."""
+    step = plane("p", [line("l", [event("e", 0, 7)])])
+    profile = fastprof.load([xspace(step, hostnames=[name]) for name in (*ODD, "")])
+    names = [*ODD, "unknown"]
+    assert profile.hosts["host"].to_pylist() == names
+    out = export.write(profile, tmp_path / "out", tables=["events", "hosts"])
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    folders = sorted(path.name for path in (out / "events").iterdir())
+    assert len(folders) == len(names) == len(files(out / "events"))
+    assert "host=..%2F..%2Fup" in folders and "host=50%25" in folders
+    for table in ("events", "hosts"):
+        assert sorted(read_back(out, table)["host"].to_pylist()) == sorted(names)
+    rows = duckdb.sql(f"select host from read_parquet('{out}/events/*/*.parquet', hive_partitioning = true)").fetchall()
+    assert sorted(host for (host,) in rows) == sorted(names)
+
+
+def test_numbered_hosts_have_folders_of_their_own(tmp_path: Path) -> None:
+    places = [put_run(tmp_path / name, ["vm"]) for name in ("a", "b")]
+    profile = fastprof.load([place / "vm.xplane.pb" for place in places])
+    out = export.write(profile, tmp_path / "out")
+    assert sorted(path.name for path in (out / "events").iterdir()) == ["host=vm", "host=vm%232"]
+    check_export(out, profile, DEFAULT_TABLES)
+
+
+def test_several_runs_have_a_folder_each(tmp_path: Path) -> None:
+    """A capture that is of no run has the key that hive writes for null."""
+    one, two = (put_run(tmp_path / "plugins" / "profile" / run, [f"vm{run[-1]}"]) for run in ("first run/1", "2"))
+    (tmp_path / "alone.pb").write_bytes(capture(0))
+    profile = fastprof.load([one, two, tmp_path / "alone.pb"])
+    out = export.write(profile, tmp_path / "out")
+    assert [name for name in files(out) if name.startswith("lines")] == [
+        "lines/run=1/host=vm1/part-0.parquet",
+        "lines/run=2/host=vm2/part-0.parquet",
+        "lines/run=__HIVE_DEFAULT_PARTITION__/host=alone/part-0.parquet",
+    ]
+    found = read_back(out, "events", ("run", "host"))
+    keys = [("1", "vm1"), ("2", "vm2"), (None, "alone")]
+    assert list(dict.fromkeys(zip(*(found[k].to_pylist() for k in ("run", "host")), strict=True))) == keys
+    assert found.drop_columns(["run"]).equals(expected(profile, "events"))
+    hosts = read_back(out, "hosts", ("run", "host")).select(TABLES["hosts"].names())
+    assert hosts.to_pylist() == profile.hosts.to_pylist()
+    pattern = f"{out}/lines/*/*/*.parquet"
+    rows = duckdb.sql(f"select distinct run, host from read_parquet('{pattern}', hive_partitioning = true)").fetchall()
+    assert {(None if run is None else str(run), host) for run, host in rows} == set(keys)
+
+
+def test_one_run_keeps_its_name(tmp_path: Path) -> None:
+    """Where no folder tells the run, the table of hosts does."""
+    run = put_run(tmp_path / "plugins" / "profile" / "2026_01_02_03_04_05")
+    out = export.write(fastprof.load(tmp_path), tmp_path / "out")
+    assert read_back(out, "hosts")["run"].to_pylist() == ["2026_01_02_03_04_05"] * 2
+    assert read_back(out, "hosts")["path"].to_pylist() == [str(run / f"vm{n}.xplane.pb") for n in (0, 1)]
+
+
+# ---- filters ----------------------------------------------------------------------------------------
+
+CONDITIONS: dict[str, dict[str, Any]] = {
+    "host": {"hosts": "vm1"},
+    "plane": {"planes": "TPU"},
+    "line": {"lines": "queue"},
+    "name": {"names": r"^op\.[24]$|late"},
+    "time": {"time_ps": (2100, 4151)},
+    "all": {
+        "hosts": ["vm0"],
+        "planes": "CPU",
+        "lines": ["main", "queue"],
+        "names": "step|late|b",
+        "time_ps": (0, 3000),
+    },
+    "nothing": {"names": "no event is called so"},
+}
+
+
+@pytest.mark.parametrize("case", CONDITIONS)
+def test_a_selection_is_exported(case: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events selected, with the ids and the nesting that they have in the whole."""
+    chosen = fastprof.load(run).select(**CONDITIONS[case])
+    monkeypatch.setattr(hive, "ROW_GROUP", 3)
+    cut_small(monkeypatch)
+    out = export.write(fastprof.load(run).select(**CONDITIONS[case]), tmp_path / "out", tables=EVERY)
+    hosts = {name.split("/")[1] for name in files(out)}
+    assert hosts == {f"host={host}" for host in chosen.hosts["host"].to_pylist()}
+    check_export(out, chosen, [name for name in EVERY if name != "import_log"])
+    assert (chosen.events.num_rows == 0) == (case == "nothing")
+
+
+# ---- the log ----------------------------------------------------------------------------------------
+
+
+def test_rows_of_the_log_lie_with_their_host(tmp_path: Path) -> None:
+    """Those of no host, such as files that were left out, lie with the first."""
+    run = put_run(tmp_path / "run", ["b", "c"])
+    twin = plane("p", [line("l", [event("e")], id=1), line("l", [event("e")], id=1)])
+    (run / "c.xplane.pb").write_bytes(xspace(twin, twin))
+    (run / "a.xplane.pb").write_bytes(b"broken")
+    profile = fastprof.load(run, on_error="skip")
+
+    def codes(**selected: Any) -> list[tuple[str, str]]:
+        out = export.write(profile.select(**selected), tmp_path / "out", force=True)
+        table = read_back(out, "import_log")
+        rows = sorted(zip(table["host"].to_pylist(), table["code"].to_pylist(), strict=True))
+        assert len(files(out / "import_log")) == len(profile.select(**selected).hosts)
+        return rows
+
+    assert codes() == [("b", "skipped_host"), ("c", "merged_lines"), ("c", "merged_planes")]
+    assert codes(hosts="b") == [("b", "skipped_host")]
+    assert codes(hosts="c") == [("c", "merged_lines"), ("c", "merged_planes"), ("c", "skipped_host")]
+    check_export(export.write(profile, tmp_path / "all"), profile, ["import_log"])
+
+
+def test_what_an_export_meets_is_in_its_log(tmp_path: Path) -> None:
+    """The log is written last, of whichever host: reading another table may add to it."""
+    bad = xspace(plane("p", stats=[stat("x", "y", Wire(after=len_field(5, b"\xff")))]))
+    profile = fastprof.load([xspace(plane("p")), bad], on_error="salvage")
+    assert profile.remarks()["code"].to_pylist() == ["duplicate_host"]
+    out = export.write(profile, tmp_path / "out", tables=["import_log", "plane_stats"])
+    assert [code for code, _, _ in log_rows(read_back(out, "import_log"))] == ["bad_utf8", "duplicate_host"]
+
+
+# ---- progress ---------------------------------------------------------------------------------------
+
+PROGRESS: dict[str, tuple[dict[str, Any], list[str] | None, int]] = {
+    "all tables of a capture": ({}, None, 2 * 26),
+    "events": ({}, ["events"], 2 * 26),
+    "stats and lines": ({}, ["lines", "event_stats"], 2 * 26),
+    "nesting is read twice": ({}, ["nesting"], 2 * 2 * 26),
+    "both": ({}, ["nesting", "events", "hosts"], 3 * 2 * 26),
+    "of one host": ({"hosts": "vm1"}, ["events"], 26),
+    "of one line": ({"lines": "XLA"}, ["events"], 2),
+    "some events of a line": ({"names": "step", "lines": "main"}, ["events", "nesting"], 3 * 2 * 18),
+    "small tables": ({}, ["lines", "planes", "import_log"], 2 * 3),
+    "no events": ({"lines": "idle"}, ["lines", "events"], 2 * 2),
+}
+
+
+@pytest.mark.parametrize("case", PROGRESS)
+def test_progress_is_one_stage_over_all_hosts(
+    case: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selected, tables, total = PROGRESS[case]
+    monkeypatch.setattr(hive, "ROW_GROUP", 4)
+    cut_small(monkeypatch)
+    told: list[tuple[str, int, int]] = []
+    profile = fastprof.load(run).select(**selected)
+    export.write(profile, tmp_path / "out", tables=tables, progress=lambda *now: told.append(now))
+    stages = [stage for stage, _, _ in told]
+    assert list(dict.fromkeys(stages)) == ["indexing", "exporting"]
+    assert stages == sorted(stages, reverse=True)
+    exporting = [(done, whole) for stage, done, whole in told if stage == "exporting"]
+    assert {whole for _, whole in exporting} == {total}
+    done = [count for count, _ in exporting]
+    assert done == sorted(done) and done[-1] == total
+    assert len(set(done)) > 1
+    if "names" not in selected:  # a row group a step; the line that has to be sorted is one
+        assert max(after - before for before, after in pairwise([0, *done])) <= 7
+
+
+def test_progress_is_told_of_this_export_only(run: Path, tmp_path: Path) -> None:
+    """Afterwards, and without a callable, the profile's own hears again."""
+    own: list[str] = []
+    profile = fastprof.load(run, progress=lambda stage, *_: own.append(stage))
+    export.write(profile, tmp_path / "a", progress=lambda *_: None)
+    assert own == []
+    export.write(profile, tmp_path / "b", tables=["events"])
+    assert set(own) == {"exporting"}
+
+
+# ---- memory -----------------------------------------------------------------------------------------
+
+
+def peak_of_export(data: bytes, out: Path) -> int:
+    profile = fastprof.load(data, threads=1)
+    profile.lines  # noqa: B018 - what is known of the structure grows with the file, by little
+    tracemalloc.start()
+    export.write(profile, out, tables=["events", "event_stats", "nesting"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_memory_is_that_of_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times the events do not take ten times as much."""
+    monkeypatch.setattr(hive, "ROW_GROUP", 2000)
+    cut_small(monkeypatch, segment_bytes=1 << 13, block_bytes=1 << 14)
+    body = plane("p", [line("l", [event("e", i, 1, {"a": i, "b": f"text {i % 9}"}) for i in range(1000)])])
+    events = body.lines[0]
+    assert isinstance(events, Line)
+
+    def lines(count: int) -> bytes:
+        return xspace(plane("p", [Line("l", events.events, id=number) for number in range(count)]), hostnames=["vm"])
+
+    few, many = lines(8), lines(80)
+    assert fastprof.load(many).events.num_rows == 80_000
+    small, large = peak_of_export(few, tmp_path / "few"), peak_of_export(many, tmp_path / "many")
+    assert large < 3 * small, (small, large)  # one share may be written while the next is decoded, or not yet
+    assert ds.dataset(tmp_path / "many" / "nesting").count_rows() == 80_000
