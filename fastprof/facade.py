@@ -192,8 +192,8 @@ class Profile:
         return self._tables.table(TABLES["events"], decoded.events, decoded.wide)
 
     def stat_names(self) -> list[str]:
-        """The names of the stats that the selected events or their metadata have: what ``event_table`` can be asked
-        for. Lines are read whole, whatever else is selected."""
+        """The names of the stats of the selected events, and of the metadata in their planes: what ``event_table``
+        can be asked for."""
         return self._tables.stat_names()
 
     def event_summary(self) -> pa.Table:

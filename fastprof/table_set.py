@@ -200,9 +200,11 @@ class TableSet(Mapping[str, pa.Table]):
 
     def stat_names(self) -> list[str]:
         """The names of the stats that the selected events or their metadata have."""
-        of_events = self.decoder(Request(stats=("stat",))).stat_names.to_pylist()
-        of_metadata = self["event_metadata_stats"].column("stat").unique().to_pylist()
-        return sorted({*of_events, *of_metadata})
+        decoder = self.decoder(Request(stats=("stat",)))
+        names = set(self["event_metadata_stats"].column("stat").unique().to_pylist())
+        for share in self.shares(decoder, BATCH_ROWS):
+            names.update(decoder.decode(share, stage=None).stats["stat"].unique().to_pylist())
+        return sorted(names - {None})  # a damaged stat that was salvaged has no name
 
     def event_request(self, columns: Sequence[str] | None, stats: Sequence[str]) -> Request:
         """What event_table decodes; UsageError where a name is unknown or doubled."""

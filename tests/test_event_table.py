@@ -350,3 +350,18 @@ def test_mixtures_drawn_by_lot() -> None:
             assert (str(value_type), repr(column.to_pylist())) == (kind, repr(wanted)), (seed, name)
             met[kind] = met.get(kind, 0) + 1
     assert min(met.get(kind, 0) for kind in ("int64", "double", "large_binary", "string")) > 5, met
+
+
+def test_names_of_stats_are_what_can_be_asked_for() -> None:
+    """Those of events and of their metadata, of the lines that are selected."""
+    data = xspace(
+        plane(
+            "p",
+            [line("l", [event("e", 0, 1, {"of events": ref("text")})])],
+            event_metadata=[Metadata("e", 1, stats={"of metadata": 1})],
+        ),
+        plane("q", [line("m", [event("f", 0, 1, [stat(7, 1)])])]),
+    )
+    profile = fastprof.load(data)
+    assert profile.stat_names() == ["#7", "of events", "of metadata"]
+    assert profile.select(planes="p").stat_names() == ["of events", "of metadata"]
