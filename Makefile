@@ -15,9 +15,9 @@ help: ## list the targets
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("fastprof needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(STAMP): pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --group test
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
 	touch $@
