@@ -187,7 +187,7 @@ def test_an_export_is_replaced_only_when_forced(run: Path, place: Path) -> None:
     profile = fastprof.load(run)
     out = export.write(profile, place / "out", format="csv", tables=["nesting", "lines"])
     before = contents(out)
-    with pytest.raises(fastprof.OutputError, match="exists already; choose another name, or force to replace it"):
+    with pytest.raises(fastprof.OutputError, match="exists already; choose another name, or replace it with force"):
         export.write(profile, out)
     assert contents(out) == before
     seen = []
