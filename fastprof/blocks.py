@@ -135,7 +135,8 @@ def _in_time(
     base = part.pieces["base_ps"][segments["piece"]].astype(np.float64)
     slack = 1 << 12  # floats are near enough to leave out what is far away
     misses = base + segments["min_start"] >= float(time_ps[1]) + slack
-    misses |= base + segments["max_end"] < float(time_ps[0]) - slack
+    latest = np.maximum(segments["max_start"], segments["max_end"])  # durations may be negative
+    misses |= base + latest < float(time_ps[0]) - slack
     line = part.pieces["line_id"][segments["piece"]]
     kept: Records = segments[~misses | np.isin(line, out_of_order)]
     return kept

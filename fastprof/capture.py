@@ -170,8 +170,9 @@ class Capture:
         kinds = np.zeros(len(pairs), np.uint8)
         np.bitwise_or.at(kinds, place, unknown["kinds"].astype(np.uint8))
         try:
-            for part in np.unique(pairs["part"]).tolist():
-                ids = pairs["id"][pairs["part"] == part]
+            cuts = np.flatnonzero(np.diff(pairs["part"])) + 1  # pairs are sorted
+            for group in np.split(pairs, cuts) if len(pairs) else ():
+                part, ids = int(group["part"][0]), group["id"]
                 self.xspace.declare_stats(part, np.ascontiguousarray(ids, np.int64))
                 example = f"stats of plane {self.part_names[part]!r} have no name, such as #{ids[0]}"
                 self.log.add("notice", "no_stat_name", example, self.path, len(ids))

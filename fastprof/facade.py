@@ -54,6 +54,8 @@ def load(
     if isinstance(path, Run):
         path = path.path
     run = run.name if isinstance(run, Run) else run
+    if run is not None and not isinstance(run, str):
+        raise UsageError(f"run is the name of a run, not {type(run).__name__}")
     session = sessions.resolve(path, run, missing_ok=on_error != "raise")
     for remark in session.remarks:
         _log.info("%s", remark.message)
@@ -173,7 +175,7 @@ class Profile:
         one empty batch. A stat's type follows from the kinds of value that it was met with in all that has been read of
         the session. Raises UsageError, at the batch, where a stat with doubles has an integer past 2**53.
         """
-        if batch_rows < 1:
+        if not 1 <= batch_rows < 2**63:
             raise UsageError("batch_rows is a number of rows, 1 or more")
         request = self._tables.event_request(columns, stats)
         return self._scan(request, batch_rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -122,11 +123,19 @@ def _list(place: Place, found: Found) -> tuple[list[str], list[str]]:
                 below.append(name)
             elif entry.is_symlink() and _leads_to_directory(entry):
                 links.append(name)
-            elif entry.is_symlink() or entry.is_file():  # no pipe; a dangling link is a host that is missing
+            elif _is_file_or_missing(entry):  # no pipe, nor a link to one
                 _note_file(name, place, found)
     place.captures.sort()
     place.riegeli.sort()
     return below, links
+
+
+def _is_file_or_missing(entry: os.DirEntry[str]) -> bool:
+    """A file; or a link to nothing or to what may not be looked at, which is a host that is missing."""
+    try:
+        return stat.S_ISREG(entry.stat().st_mode)
+    except OSError:
+        return entry.is_symlink()
 
 
 def _note_file(name: str, place: Place, found: Found) -> None:

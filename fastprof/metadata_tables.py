@@ -196,9 +196,10 @@ def plane_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -
         spans = owned_spans(part.capture.plane_stat_spans)
         plane = part.plane_base + part.capture.plane_of_part[spans["owner"]]
         stats = read_span_stats(names.texts[i], spans, np.ascontiguousarray(spans["owner"]))
+        plane = plane[stats.span]
         keep = np.flatnonzero(wanted[plane])
         keep = keep[np.argsort(plane[keep], kind="stable")]
-        shares.append((part.capture, _taken(stats, keep), [pa.array(plane[keep], pa.int32())]))
+        shares.append((part.capture, stats.taken(keep), [pa.array(plane[keep], pa.int32())]))
     return _stat_table("plane_stats", names.stats, shares)
 
 
@@ -215,7 +216,7 @@ def event_metadata_stats_table(structure: Structure, names: SessionNames, wanted
         keep = np.flatnonzero(first[spans["owner"]])
         keep = keep[np.argsort(plane[keep], kind="stable")]
         owner = spans["owner"][keep]
-        shares.append((capture, _taken(stats, keep), [pa.array(plane[keep], pa.int32()), pa.array(ids[owner])]))
+        shares.append((capture, stats.taken(keep), [pa.array(plane[keep], pa.int32()), pa.array(ids[owner])]))
     return _stat_table("event_metadata_stats", names.stats, shares)
 
 
@@ -234,17 +235,6 @@ def _with_wanted(structure: Structure, wanted: Mask) -> Iterator[tuple[int, Capt
     for i, part in enumerate(structure.captures):
         if wanted[part.plane_base : part.plane_base + len(part.capture.plane_keys)].any():
             yield i, part
-
-
-def _taken(stats: SpanStats, rows: npt.NDArray[np.intp]) -> SpanStats:
-    place = np.full(len(stats.kind), -1, np.int64)
-    place[rows] = np.arange(len(rows))
-    at = stats.bytes_at[place[stats.bytes_at["row"]] >= 0].copy()
-    at["row"] = place[at["row"]]
-    return SpanStats(
-        stats.stat_id[rows], stats.stat[rows], stats.kind[rows], stats.int_value[rows], stats.double_value[rows],
-        stats.text[rows], at,
-    )  # fmt: skip
 
 
 def _stat_table(name: str, table: TextTable, shares: list[tuple[Capture, SpanStats, list[pa.Array]]]) -> pa.Table:

@@ -90,7 +90,7 @@ def _condition(what: str, patterns: Patterns) -> Conditions:
     for pattern in alternatives:
         try:
             re.compile(pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"{what}: {pattern!r} is not a regular expression: {error}") from error
     return (alternatives,)
 

@@ -41,7 +41,8 @@ class CaptureTexts:
 
 @dataclass(frozen=True, slots=True)
 class SpanStats:
-    """One row a stat; ``stat`` and ``text`` are numbers in the table of texts, text -1 where there is none."""
+    """One row a stat; ``stat`` and ``text`` are numbers in the table of texts, text -1 where there is none. ``span`` is
+    the place that it was read at."""
 
     stat_id: Int64s
     stat: Int32s
@@ -50,10 +51,23 @@ class SpanStats:
     double_value: npt.NDArray[np.float64]
     text: Int32s
     bytes_at: Records
+    span: npt.NDArray[np.intp]
+
+    def taken(self, rows: npt.NDArray[np.intp]) -> SpanStats:
+        """These rows, in this order."""
+        place = np.full(len(self.kind), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        at = self.bytes_at[place[self.bytes_at["row"]] >= 0].copy()
+        at["row"] = place[at["row"]]
+        return SpanStats(
+            self.stat_id[rows], self.stat[rows], self.kind[rows], self.int_value[rows], self.double_value[rows],
+            self.text[rows], at, self.span[rows],
+        )  # fmt: skip
 
 
 def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanStats:
-    """Reads stats at given places; ``parts[i]`` is the part whose names span i uses. Texts go into the table."""
+    """Reads stats at given places; ``parts[i]`` is the part whose names span i uses. Texts go into the table. To
+    salvage, what does not decode is left out."""
     capture, table = texts.capture, texts.table
     capture.source.check_unchanged()
     unknown = capture.xspace.unknown_in_spans(spans, parts)
@@ -76,7 +90,8 @@ def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanS
     take_own_texts(columns["text"], sink, base, table)
     bytes_at = np.frombuffer(sink.bytes_at(), records.BYTES_AT)
     stat_id = capture.stat_ids_of(stat_id, parts)
-    return SpanStats(stat_id, bytes_at=bytes_at, **columns)
+    stats = SpanStats(stat_id, bytes_at=bytes_at, span=np.arange(count), **columns)
+    return stats.taken(np.flatnonzero(stats.kind != records.LOST_REF)) if capture.salvage else stats
 
 
 def take_own_texts(numbers: npt.NDArray[np.int32], sink: Sink, base: int, table: TextTable) -> None:

@@ -70,10 +70,14 @@ class OpenSession:
 
     def _name_hosts(self) -> None:
         """Hosts of captures that only the captures name may repeat; each gets a name of its own."""
+        recorded = {capture.host for capture in self.captures}
         seen: dict[str, int] = {}
         for capture in self.captures:
             number = seen[capture.host] = seen.get(capture.host, 0) + 1
             if number > 1:
+                while f"{capture.host}#{number}" in recorded:
+                    number += 1
+                seen[capture.host] = number
                 text = f"several captures are of host {capture.host!r}; this one is called {capture.host}#{number}"
                 self.log.add("notice", "duplicate_host", text, capture.path)
                 capture.host = f"{capture.host}#{number}"
@@ -216,6 +220,9 @@ class TableSet(Mapping[str, pa.Table]):
                 raise UsageError(f"events have no column {name!r}; there are: {', '.join(EVENT_COLUMNS)}")
         if isinstance(stats, str) or not all(isinstance(name, str) for name in stats):
             raise UsageError("stats takes a list of names")
+        for name in stats:
+            if not name.isascii() and name.encode(errors="replace").decode() != name:
+                raise UsageError(f"no stat is called {name!r}: it is no text")
         clashes = [name for name in stats if name in chosen] + [n for n in stats if list(stats).count(n) > 1]
         if clashes or len(set(chosen)) < len(chosen):
             raise UsageError(f"a column is asked for twice: {clashes[0] if clashes else chosen}")

@@ -151,7 +151,8 @@ def metadata_stats(part: CaptureStructure, names: SessionNames, number: int) -> 
     capture = part.capture
     spans = np.frombuffer(capture.xspace.meta_stats(), records.OWNED_SPAN)
     parts = np.ascontiguousarray(capture.metas["part"][spans["owner"]])
-    return spans, read_span_stats(names.texts[number], spans, parts)
+    stats = read_span_stats(names.texts[number], spans, parts)
+    return spans[stats.span], stats
 
 
 def _numbers(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:

@@ -66,10 +66,12 @@ def files(out: Path) -> list[str]:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """The table without dictionaries, metadata and chunks: values and types count. Doubles are their bits."""
+    """The table without dictionaries, metadata and chunks: values and types count, not how long a text may be.
+    Doubles are their bits."""
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        kind = pa.string() if pa.types.is_large_string(kind) else kind
         array = pa.concat_arrays([pa.array([], kind), *(chunk.cast(kind) for chunk in column.chunks)])
         columns[name] = array.view(pa.int64()) if pa.types.is_floating(kind) else array
     return pa.table(columns)

@@ -155,7 +155,7 @@ def test_arrow_files_read_back(run: Path, tmp_path: Path) -> None:
             assert plain(pa.ipc.open_file(part(out, table, "arrow")).read_all()).equals(of_host(whole, table)), table
     file = pa.ipc.open_file(part(out, "events", "arrow"))
     assert [file.get_batch(number).num_rows for number in range(file.num_record_batches)] == [8, 8, 2, 8]
-    assert file.schema.field("name").type == pa.string()
+    assert file.schema.field("name").type == pa.large_string()
     assert pa.ipc.open_file(part(out, "event_stats", "arrow")).schema.field("bytes_value").type == pa.large_binary()
 
 

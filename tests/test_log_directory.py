@@ -291,3 +291,12 @@ def test_runs_takes_a_directory(tmp_path: Path) -> None:
         runs(tmp_path / "a.xplane.pb")
     with pytest.raises(UsageError, match="not bytes"):
         runs(b"logs")  # type: ignore[arg-type]
+
+
+def test_a_link_to_a_pipe_is_no_capture(tmp_path: Path) -> None:
+    """Opening it would wait for ever."""
+    put(tmp_path, "a.xplane.pb")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "b.xplane.pb").symlink_to("pipe")
+    (tmp_path / "c.xplane.pb").symlink_to("nothing")
+    assert [file.host for file in resolve(tmp_path).files] == ["a", "c"]

@@ -302,3 +302,19 @@ def test_one_of_several_that_fail_is_raised_and_the_others_are_counted(tmp_path:
     put(run, good=capture(1))
     rows = of_severity(read(run, on_error="skip")["import_log"], "error")
     assert [(row["code"], Path(row["path"]).name) for row in rows] == [("skipped_host", name) for name in names]
+
+
+def test_a_plane_stat_that_does_not_decode_is_left_out(tmp_path: Path) -> None:
+    """Whatever is read first, and in an export too."""
+    data = b"\x0a\x08" + b"\x12\x01p" + b"\x32\x03\x08\x01\x0e"
+    salvaged = fastprof.load(data, on_error="salvage")
+    assert [row["code"] for row in salvaged.import_log.to_pylist()] == ["bad_tag"]
+    assert salvaged.plane_stats.num_rows == 0
+    salvaged.to_parquet(tmp_path / "out")
+    with pytest.raises(fastprof.CaptureError):
+        _ = fastprof.load(data).plane_stats
+
+
+def test_recorded_hosts_that_look_numbered_stay_apart() -> None:
+    captures = [xspace(plane("p"), hostnames=[name]) for name in ("vm", "vm", "vm#2")]
+    assert fastprof.load(captures).hosts["host"].to_pylist() == ["vm", "vm#3", "vm#2"]

@@ -127,7 +127,7 @@ fp_code fp_fill_spans(const fp_xspace *x, const fp_owned_span *spans, const int6
       if (!fp_fault_log_add(x->memory, &sink->faults, code, spans[i].offset, "XStat"))
         return fp_fail(fault, FP_NO_MEMORY, spans[i].offset, "XStat");
       memset(&stat, 0, sizeof stat);
-      stat.kind = FP_NONE;
+      stat.kind = FP_LOST_REF; /* the caller drops the row */
       code = FP_OK;
     }
     if (!code) {

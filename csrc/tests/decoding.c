@@ -436,7 +436,7 @@ static fp_code fill_spans(decoding *d, const fp_owned_span *spans, const int64_t
   c.sink.wide_of_stat = NULL;
   code = fp_fill_spans(&d->xspace, spans, parts, count, stat_ids, &c.sink, &d->fault);
   for (size_t i = 0; !code && i < count; i++) {
-    CHECK(c.sink.kind[i] <= FP_NONE);
+    CHECK(c.sink.kind[i] <= FP_NONE || (d->salvage && c.sink.kind[i] == FP_LOST_REF));
     CHECK(index_at(&c.sink.stat, (int64_t)i) >= -1 && index_at(&c.sink.stat, (int64_t)i) < c.sink.text_base);
     CHECK(fp_id_map_find(&d->xspace.stat_maps[parts[i]], stat_ids[i]) >= 0 || d->salvage);
     CHECK_INT(c.sink.stat_event_id[i], i);

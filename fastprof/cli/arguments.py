@@ -115,7 +115,7 @@ def row_limit(asked: int | None, form: str) -> int | None:
 def regular_expression(text: str) -> str:
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
     return text
 

@@ -57,7 +57,7 @@ def _place(paths: list[str]) -> str:
 def _host_rows(hosts: pa.Table) -> pa.Table:
     starts, stops = hosts.column("start_unix_ns").to_pylist(), hosts.column("stop_unix_ns").to_pylist()
     profiled = [
-        None if start is None or stop is None else (stop - start) * 1000
+        None if start is None or stop is None else _int64((stop - start) * 1000)
         for start, stop in zip(starts, stops, strict=True)
     ]
     columns = {
@@ -69,6 +69,11 @@ def _host_rows(hosts: pa.Table) -> pa.Table:
         "profiled_ps": pa.chunked_array([pa.array(profiled, pa.int64())]),
     }
     return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
+
+
+def _int64(value: int) -> int | None:
+    """A span of more than 106 days is no span that was measured, and no column holds it."""
+    return value if -(2**63) <= value < 2**63 else None
 
 
 def _plane_rows(facts: Facts) -> pa.Table:
@@ -100,7 +105,7 @@ def _line_rows(facts: Facts) -> pa.Table:
 
 def _times_of(table: pa.Table) -> dict[str, Any]:
     firsts, lasts = table.column("first_start_ps").to_pylist(), table.column("last_end_ps").to_pylist()
-    span = [None if first is None else last - first for first, last in zip(firsts, lasts, strict=True)]
+    span = [None if first is None else _int64(last - first) for first, last in zip(firsts, lasts, strict=True)]
     return {
         "events": table.column("event_count"),
         "first_ps": table.column("first_start_ps"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -30,7 +31,9 @@ class Sink:
     ``clear`` is called before bytes go to a terminal, which a line of progress may be on.
     """
 
-    def __init__(self, write: Callable[[bytes], object], look: Look, name: str, clear: Callable[[], object]) -> None:
+    def __init__(
+        self, write: Callable[[bytes | memoryview], int | None], look: Look, name: str, clear: Callable[[], object]
+    ) -> None:
         self._write = write
         self.look = look
         self.name = name
@@ -41,7 +44,16 @@ class Sink:
         for chunk in chunks:
             self._clear()
             with _output_errors(self.name):
-                self._write(chunk)
+                self._write_whole(chunk)
+
+    def _write_whole(self, chunk: bytes) -> None:
+        """Unbuffered outputs, as with PYTHONUNBUFFERED, may take a part at a time."""
+        rest = memoryview(chunk)
+        while len(rest):
+            taken = self._write(rest)
+            if taken is None:
+                raise BlockingIOError(errno.EAGAIN, "the output takes no more and does not wait")
+            rest = rest[taken:]
 
 
 def format_for(asked: str | None, path: str | None) -> str:
@@ -109,7 +121,7 @@ def _look_of_standard_output(form: str, wide: bool) -> Look:
 
 
 @contextlib.contextmanager
-def _file(path: str, force: bool) -> Iterator[Callable[[bytes], object]]:
+def _file(path: str, force: bool) -> Iterator[Callable[[bytes | memoryview], int | None]]:
     if _is_device(path):
         with _writing(Path(path), "wb", path) as write:
             yield write
@@ -127,7 +139,7 @@ def _file(path: str, force: bool) -> Iterator[Callable[[bytes], object]]:
 
 
 @contextlib.contextmanager
-def _writing(target: Path, mode: str, path: str) -> Iterator[Callable[[bytes], object]]:
+def _writing(target: Path, mode: str, path: str) -> Iterator[Callable[[bytes | memoryview], int | None]]:
     """Open ``target`` and close it, which writes what is buffered; faults are told of ``path``, once."""
     with _output_errors(path):
         file = cast(BinaryIO, target.open(mode))

@@ -91,8 +91,8 @@ class CsvWriter:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with dictionaries of text as text."""
-    fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema]
+    """The schema with dictionaries of text as text; of any length, for a text that repeats may pass 2 GiB."""
+    fields = [f.with_type(pa.large_string()) if pa.types.is_dictionary(f.type) else f for f in schema]
     return pa.schema(fields, schema.metadata)
 
 
@@ -102,7 +102,7 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 
 def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
+        return column.cast(pa.large_string())
     if pa.types.is_large_binary(column.type):
         return pa.chunked_array([pa.array([_base64(v) for v in column.to_pylist()], pa.string())])
     if pa.types.is_nested(column.type):

@@ -120,7 +120,8 @@ class _GrowingDictionary(_AnyDictionary):
     def _grow(self, dictionary: pa.Array) -> pa.Array | None:
         """Take in new values; the map from old index to new, None where they are the same."""
         if len(self._values) == 0 and dictionary.null_count == 0:
-            self._values = dictionary
+            # The format cannot replace an empty dictionary by one with values: it begins with one that nothing uses.
+            self._values = dictionary if len(dictionary) else pa.array([""], dictionary.type)
             return None
         fresh = dictionary.filter(pc.invert(pc.is_in(dictionary, value_set=self._values))).unique()
         self._values = pa.concat_arrays([self._values, fresh.drop_null()])

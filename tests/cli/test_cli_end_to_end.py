@@ -168,3 +168,17 @@ def test_a_stop_amid_imports_waits_for_their_end() -> None:
 
 def utf_8() -> dict[str, str]:
     return {**os.environ, "PYTHONIOENCODING": "utf-8"}
+
+
+def test_spans_past_64_bits_are_blank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "far.xplane.pb"
+    events = [event("a", -5 * 10**18, 1), event("b", 5 * 10**18, 1)]
+    path.write_bytes(xspace(plane("p", [line("l", events)]), task_environment(1, 2**62)))
+    assert "Planes" in output(capsys, "info", str(path))
+
+
+@pytest.mark.parametrize("pattern", ["a{4294967296}", "(" * 3000 + ")" * 3000])
+def test_a_pattern_that_python_refuses(pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
+    output(capsys, "events", "anything", "--name", pattern, code=2)
+    with pytest.raises(fastprof.UsageError, match="is not a regular expression"):
+        fastprof.load(xspace(plane("p"))).select(names=pattern)

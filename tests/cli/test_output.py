@@ -15,6 +15,7 @@ import pytest
 
 from fastprof.cli import output
 from fastprof.cli.talk import Talk
+from fastprof.render import Look
 
 
 def test_a_file_is_not_overwritten_without_force(command: Callable[..., Any], tmp_path: Path) -> None:
@@ -164,3 +165,14 @@ def test_verbose_shows_the_traceback(command: Callable[..., Any]) -> None:
     shown = command("events", "bug", "-v").err
     assert "Traceback (most recent call last)" in shown
     assert shown.endswith("fastprof: internal error: KeyError: 'no\\x1bsuch'\n")
+
+
+def test_an_output_that_takes_a_part_at_a_time_gets_all() -> None:
+    taken = bytearray()
+
+    def write(piece: bytes | memoryview) -> int:
+        taken.extend(piece[:3])
+        return len(piece[:3])
+
+    output.Sink(write, Look(), "output", lambda: None).send([b"0123456789", b"", b"abc"])
+    assert taken == b"0123456789abc"

@@ -88,3 +88,11 @@ def test_an_error_of_the_data_passes_through() -> None:
 def test_a_form_that_is_not_offered() -> None:
     with pytest.raises(KeyError):
         chunks("xml", pa.table({}), name="t", look=Look())
+
+
+def test_a_dictionary_may_be_empty_at_first() -> None:
+    batches = [
+        pa.record_batch([pa.DictionaryArray.from_arrays(pa.array(at, pa.int32()), pa.array(texts, pa.string()))], ["s"])
+        for at, texts in (([None, None], []), ([0, 1], ["a", "b"]))
+    ]
+    assert read(iter(batches), file=True)["s"].to_pylist() == [None, None, "a", "b"]
