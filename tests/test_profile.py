@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -409,3 +411,23 @@ def test_stats_keep_their_values_under_selection() -> None:
     data = xspace(plane("p", [line("l", [event("e", i, 1, {"v": u64(2**63 + i)}) for i in range(9)])]))
     chosen = fastprof.load(data).select(time_ps=(3, 5))
     assert [value % 2**64 - 2**63 for value in chosen.event_stats["int_value"].to_pylist()] == [3, 4]
+
+
+def test_a_file_cut_off_after_loading_is_noticed(tmp_path: Path) -> None:
+    """By every table, in a process of its own: reading a map past the end of its file would kill it."""
+    program = """
+import os, sys, fastprof
+for name in fastprof.schema.TABLES:
+    with open(sys.argv[1], "wb") as file:
+        file.write(bytes.fromhex(sys.argv[2]))
+    profile = fastprof.load(sys.argv[1])
+    os.truncate(sys.argv[1], 0)
+    try:
+        profile.tables[name]
+    except fastprof.ChangedError:
+        print(name)
+"""
+    program = program.replace("fastprof\n", "fastprof, fastprof.schema\n", 1)
+    words = [sys.executable, "-c", program, str(tmp_path / "vm.xplane.pb"), host_capture(0).hex()]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, list(TABLES)), done.stderr
