@@ -43,6 +43,7 @@ class CaptureStructure:
         self.pieces = capture.pieces
         self.plane_base = plane_base
         self.depth = np.full(len(self.pieces), -1, np.int8)
+        self.least_depth = -1
         self.segments = np.zeros(0, records.SEGMENT)
         self.environment: TaskEnvironment = read_task_environment(capture)
         self.kinds = np.zeros(len(capture.stat_metas), np.uint8)
@@ -93,6 +94,7 @@ class CaptureStructure:
                 if kinds:
                     self._grow_kinds(len(kinds))
                     self.kinds[: len(kinds)] |= np.frombuffer(kinds, np.uint8)
+        self.least_depth = int(self.depth.min(initial=records.STATS))
         if len(self.segments):
             fresh[0] = self.segments[~replaced[self.segments["piece"]]]
         self.segments = np.concatenate(fresh)
@@ -131,6 +133,8 @@ class Structure:
         tasks: list[Callable[[], Any]] = []
         owners: list[int] = []
         for i, part in enumerate(self.captures):
+            if part.least_depth >= depth:
+                continue
             everything = np.ones(len(part.pieces), bool)
             mine = everything if wanted is None else wanted[i]
             size = int(part.pieces["length"].sum())
@@ -139,11 +143,11 @@ class Structure:
             share += part.index_tasks(everything & ~mine, records.HOP, segment_bytes)
             tasks += share
             owners += [i] * len(share)
-        results = self.workers.run("indexing", tasks)
-        for i, part in enumerate(self.captures):
-            mine_of = [result for owner, result in zip(owners, results, strict=True) if owner == i]
-            if mine_of:
-                part.take(mine_of, self.log)
+        found: dict[int, list[tuple[int, int, int, Any]]] = {}
+        for owner, result in zip(owners, self.workers.run("indexing", tasks), strict=True):
+            found.setdefault(owner, []).append(result)
+        for owner, results in found.items():
+            self.captures[owner].take(results, self.log)
         self._numbered = self._numbered and not tasks
         if self.lines is None:
             self.lines = self._number_lines()

@@ -42,6 +42,7 @@ class OpenSession:
         self.captures = self._open(session, on_error)
         self._name_hosts()
         self.structure = Structure(self.captures, workers, self.log)
+        self._all_read = False
 
     def _open(self, session: Session, on_error: str) -> list[Capture]:
         memory = Memory()
@@ -81,6 +82,12 @@ class OpenSession:
                 text = f"several captures are of host {capture.host!r}; this one is called {capture.host}#{number}"
                 self.log.add("notice", "duplicate_host", text, capture.path)
                 capture.host = f"{capture.host}#{number}"
+
+    def read_all(self) -> None:
+        """Reads all that can be faulty, once, so that the log knows of it; for holders of ``structure.lock``."""
+        if not self._all_read:
+            metadata_tables.read_all(self.structure, self.names)
+            self._all_read = True
 
     @cached_property
     def names(self) -> SessionNames:
@@ -235,7 +242,7 @@ class TableSet(Mapping[str, pa.Table]):
             return self._nesting()
         structure, names = self.session.structure, self.session.names
         if name == "import_log":
-            metadata_tables.read_all(structure, names)
+            self.session.read_all()
             table = self.session.log.table()
         elif name == "hosts":
             structure.ensure(records.HOP)
