@@ -265,8 +265,8 @@ fp_code fp_fill_keys(const fp_xspace *xspace, const fp_piece *pieces, const fp_e
                      size_t count, int64_t row, int64_t stat_row, int64_t stat_row_end, fp_sink *sink, fp_fault *fault);
 
 /* Stats that lie at given places, as rows of a stat table; `parts` says whose names they use. The event id of a
- * row is the number of its span. `stat_ids` receives the metadata id of each. */
-/* To salvage, a stat that does not decode gets the kind FP_LOST_REF. */
+ * row is the number of its span. `stat_ids` receives the metadata id of each. To salvage, a stat that does not
+ * decode gets the kind FP_LOST_REF. */
 fp_code fp_fill_spans(const fp_xspace *xspace, const fp_owned_span *spans, const int64_t *parts, size_t count,
                       int64_t *stat_ids, fp_sink *sink, fp_fault *fault);
 /* Stat ids used at given places that their part does not declare. */

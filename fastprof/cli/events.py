@@ -100,7 +100,7 @@ def _write_list(
     stats = args.stats or []
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
-    passage = _Passage(_at_least_one(batches, profile, columns, stats), limit, stats)
+    passage = _Passage(batches, limit, stats)
     passage.progress = args.talk.progress
     passage.progress.hidden.add("decoding")
     if not (args.name or args.time):
@@ -111,21 +111,6 @@ def _write_list(
         args.talk.note(f"more events than the {passage.rows:,} shown; --limit all shows them")
     _note_absent_stats(profile, passage, args.talk)
     return passage.rows
-
-
-def _at_least_one(
-    batches: Iterator[pa.RecordBatch], profile: Profile, columns: list[str], stats: list[str]
-) -> Iterator[pa.RecordBatch]:
-    """The batches, or an empty one where there are none: it says which columns there would be."""
-    import pyarrow as pa
-
-    first = next(batches, None)
-    if first is None:
-        schema = profile.event_table(columns, stats).schema
-        yield pa.RecordBatch.from_pylist([], schema=schema)
-        return
-    yield first
-    yield from batches
 
 
 class _Passage:

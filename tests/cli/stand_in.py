@@ -119,7 +119,7 @@ class StandIn:
 
     def scan(self, columns: Any = None, stats: Any = (), batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
         table = self.event_table(columns or schema.TABLES["events"].names(), stats)
-        yield from table.to_batches(max_chunksize=batch_rows)
+        yield from table.to_batches(max_chunksize=batch_rows) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
         if self.kind == "long":
             for _ in range(2_000):
                 yield from table.to_batches()
