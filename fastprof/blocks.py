@@ -64,6 +64,11 @@ class Wanted:
         selection, structure = self.selection, self.structure
         if not selection.filters_lines:
             return None
+        if not selection.lines:
+            planes = self.planes()
+            return [
+                planes[part.plane_base + part.capture.plane_of_part[part.pieces["part"]]] for part in structure.captures
+            ]
         if structure.lines is None:
             structure.ensure(records.HOP, [np.zeros(len(p.pieces), bool) for p in structure.captures])
         lines = self.lines()
@@ -90,8 +95,8 @@ class Wanted:
             wanted += [host and match for match in matching(names, self.selection.planes)]
         return np.array(wanted, bool)
 
-    def filter(self, meta_names: list[str] | None) -> Filter | None:
-        """What keeps events of a capture; ``meta_names``: the name of each of its event metadata."""
+    def filter(self, host: str, meta_names: list[str] | None) -> Filter | None:
+        """What keeps events of a host's capture; ``meta_names``: the name of each of its event metadata."""
         if not self.selection.filters_events:
             return None
         keep = None
@@ -100,7 +105,7 @@ class Wanted:
             assert meta_names is not None
             keep = np.array(matching(meta_names, self.selection.names), np.uint8)
             unnamed = matching([""], self.selection.names)[0]
-        return Filter(keep, unnamed, self.selection.time_ps)
+        return Filter(keep, unnamed, self.selection.window(host))
 
 
 def blocks(wanted: Wanted, filters: list[Filter | None], stats: bool) -> Iterator[Block]:
@@ -112,7 +117,7 @@ def blocks(wanted: Wanted, filters: list[Filter | None], stats: bool) -> Iterato
         if pieces is not None:
             segments = segments[pieces[number][segments["piece"]]]
         out_of_order = structure.unsorted_lines(part)
-        segments = _in_time(part, segments, out_of_order, wanted.selection.time_ps)
+        segments = _in_time(part, segments, out_of_order, wanted.selection.window(part.capture.host))
         if not len(segments):
             continue
         line = part.pieces["line_id"][segments["piece"]]

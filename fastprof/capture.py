@@ -162,6 +162,14 @@ class Capture:
         pairs = zip(parts.tolist(), ids.tolist(), strict=True)
         return np.array([known.get(pair, pair[1]) for pair in pairs], np.int64)
 
+    def declares(self, stat: str) -> npt.NDArray[np.bool_]:
+        """By plane: whether its stat metadata names the stat, which is ASCII."""
+        likely = self.stat_metas[self.stat_metas["name_length"] == len(stat)]
+        named = np.array([name == stat for name in self.texts(likely, b"XStatMetadata.name", "name_")], bool)
+        found = np.zeros(len(self.plane_keys), bool)
+        found[self.plane_of_part[likely["part"][named]]] = True
+        return found
+
     # ---- stats that a part uses and does not declare
 
     def declare(self, unknown: Records) -> Kinds:

@@ -32,16 +32,29 @@ _PLAIN = {
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is to be decoded: columns of events, columns of event_stats, stats beside events by name, and likewise stats
-    of which only matters whether they are an integer other than zero."""
+    of which only matters whether they are an integer other than zero. ``picks``: stats that few events may have, by
+    name. ``metas``: which event metadata each event has, by its row in the capture; the column ``name`` is not."""
 
     events: tuple[str, ...] = ()
     stats: tuple[str, ...] = ()
     wide: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    picks: tuple[str, ...] = ()
+    metas: bool = False
 
     @property
     def depth(self) -> int:
         return records.STATS if self.stats or self.wide or self.flags else records.EVENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """records.PICK of each block: ``stat`` is the place in Request.picks. Where ``kind`` is STR or REF, ``value`` is
+    the number of a text, of ``text_base`` and more the block's own: own_numbers[i] says which of ``Decoded.texts``."""
+
+    sinks: list[Sink]
+    own_numbers: list[Int32s | None]
+    text_base: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,9 @@ class Decoded:
     stats: dict[str, pa.Array]
     wide: dict[str, pa.Array]
     flags: dict[str, npt.NDArray[np.bool_]]
+    metas: Int32s
+    picks: Picks
+    texts: pa.Array
 
 
 class Decoder:
@@ -63,21 +79,45 @@ class Decoder:
         self.structure = structure
         self.names = names
         self.request = request
-        structure.ensure(request.depth, wanted.pieces())
+        salvage = any(part.capture.salvage for part in structure.captures)
+        structure.ensure(records.STATS if request.picks and salvage else request.depth, wanted.pieces())
         self._filters = self._event_filters(wanted)
         self._wanted = wanted
-        self._number_dictionaries()
-        self.may_lack_start = any(structure.may_lack_start(part) for part in structure.captures)
+        self.dictionaries: dict[str, pa.Array] = {}
+        if set(request.events) & {"host", "plane", "line", "name"}:
+            self._number_dictionaries()
+        pieces = wanted.pieces()
+        self.may_lack_start = any(
+            structure.may_lack_start(part)
+            for i, part in enumerate(structure.captures)
+            if pieces is None or pieces[i].any()
+        )
         beside = request.wide + request.flags
         if request.stats or beside:
             self.stat_names, self._stat_index = names.used_stats(structure.captures)
         self._wide = [WideColumn(name, structure, names) for name in beside]
+        self._picks: dict[int, dict[str, Any]] = {}
+
+    def find_picks(self, capture: int) -> None:
+        """Looks up the number that each stat metadata is picked under, and the parts that have any of them."""
+        if not self.request.picks or capture in self._picks:
+            return
+        texts = self.names.texts[capture]
+        texts.refresh()
+        numbers = np.full(len(texts.names), -1, np.int16)
+        for i, name in enumerate(self.request.picks):
+            numbers[texts.names == self.names.stats.find(name)] = i
+        metas = texts.capture.stat_metas
+        parts = np.zeros(len(texts.capture.parts), np.uint8)
+        parts[metas["part"][np.flatnonzero(numbers >= 0)]] = 1
+        self._picks[capture] = {"pick_of_stat": numbers, "pick_parts": parts}
 
     def _event_filters(self, wanted: Wanted) -> list[Filter | None]:
         filters: list[Filter | None] = []
         texts = self.names.event_names.to_pylist() if wanted.selection.names else None
-        for numbers in self.names.meta_names:
-            filters.append(wanted.filter(None if texts is None else [texts[i] for i in numbers.tolist()]))
+        for part, numbers in zip(self.structure.captures, self.names.meta_names, strict=True):
+            meta_names = None if texts is None else [texts[i] for i in numbers.tolist()]
+            filters.append(wanted.filter(part.capture.host, meta_names))
         return filters
 
     def _number_dictionaries(self) -> None:
@@ -120,7 +160,7 @@ class _Filling:
         request = decoder.request
         self.rows = sum(block.rows for block in share)
         self.stat_rows = sum(block.stats for block in share) if request.stats else 0
-        self.own_texts = any(block.own_texts for block in share)
+        self.own_texts = bool(request.picks) or any(block.own_texts for block in share)
         self.text_base = len(decoder.names.stats)
         self.columns: dict[str, npt.NDArray[Any]] = {}
         for name in request.events:
@@ -128,6 +168,8 @@ class _Filling:
                 self.columns[name] = np.zeros(self.rows, _PLAIN[name])
             else:
                 self.columns[name] = self._indices(len(decoder.dictionaries[name]), self.rows)
+        if request.metas:
+            self.columns["name"] = np.zeros(self.rows, np.int32)
         if decoder.may_lack_start and {"start_ps", "num_occurrences"} & set(request.events):
             self.columns["present"] = np.zeros(self.rows, np.uint8)
         self._add_stat_columns(request.stats)
@@ -155,6 +197,8 @@ class _Filling:
 
     def run(self, stage: str | None) -> Decoded:
         tasks, row, stat_row = [], 0, 0
+        for capture in {block.capture for block in self.share}:
+            self.decoder.find_picks(capture)
         for block in self.share:
             tasks.append(partial(self._fill, block, row, stat_row))
             row += block.rows
@@ -163,8 +207,9 @@ class _Filling:
         self.texts = self._take_texts(sinks)
         self.bytes_at = [np.frombuffer(sink.bytes_at(), records.BYTES_AT) for sink in sinks]
         unnamed = sum(sink.unnamed for sink in sinks)
-        del sinks
         request = self.decoder.request
+        picks = Picks(sinks if request.picks else [], self.own_numbers or [None] * len(sinks), self.text_base)
+        del sinks
         events = {name: self._event_array(name, unnamed) for name in request.events}
         stats = {name: self._stat_array(name) for name in request.stats}
         beside = list(zip(self.decoder._wide, self.wide, strict=True))
@@ -173,12 +218,18 @@ class _Filling:
             for i, (column, (kind, value)) in enumerate(beside[: len(request.wide)])
         }
         flags = {column.name: integers_not_zero(kind, value) for column, (kind, value) in beside[len(request.wide) :]}
-        return Decoded(self.rows, self.stat_rows, events, stats, wide, flags)
+        metas = self.columns["name"] if request.metas else np.zeros(0, np.int32)
+        return Decoded(self.rows, self.stat_rows, events, stats, wide, flags, metas, picks, self.texts)
 
     def _fill(self, block: Block, row: int, stat_row: int) -> Sink:
         decoder = self.decoder
         part = decoder.structure.captures[block.capture]
         tables: dict[str, Any] = {"meta_names": decoder.names.meta_names[block.capture]}
+        if decoder.request.metas:
+            tables["meta_names"] = np.arange(len(part.capture.metas), dtype=np.int32)
+        if decoder.request.picks:
+            tables |= decoder._picks[block.capture]
+            tables["stat_texts"] = decoder.names.texts[block.capture].texts
         if part.capture.meta_ids is not None:
             tables["meta_ids"] = part.capture.meta_ids
         wide = []
@@ -207,6 +258,7 @@ class _Filling:
     def _take_texts(self, sinks: Sequence[Sink]) -> pa.Array:
         """All texts, with the sinks' own ones numbered after those of the name tables, in the order of the blocks."""
         table = self.decoder.names.stats
+        self.own_numbers: list[Int32s | None] = []
         if not self.own_texts:
             return table.array()
         merged = TextTable(self.decoder.structure.captures[0].capture.memory)
@@ -214,8 +266,10 @@ class _Filling:
         row = stat_row = 0
         for block, sink in zip(self.share, sinks, strict=True):
             offsets, data = sink.texts()
+            self.own_numbers.append(None)
             if len(offsets) > 8:
                 mapped = np.frombuffer(merged.pool.add_all(offsets, data), np.int32)
+                self.own_numbers[-1] = mapped
                 if "text" in self.columns:
                     self._renumber(self.columns["text"][stat_row : stat_row + block.stats], mapped)
                 for kind, value in self.wide:

@@ -192,6 +192,41 @@ def stat_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
 
 def plane_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -> pa.Table:
     shares = []
+    for capture, plane, stats in _plane_stats(structure, names, wanted):
+        shares.append((capture, stats, [pa.array(plane, pa.int32())]))
+    return _stat_table("plane_stats", names.stats, shares)
+
+
+def plane_stat_values(structure: Structure, names: SessionNames, wanted: Mask) -> list[tuple[int, str, Any]]:
+    """The same as Python values: plane_id, name and value; uint64 is positive, None is no value."""
+    shares = list(_plane_stats(structure, names, wanted))
+    texts = names.stats.array()
+    found: list[tuple[int, str, Any]] = []
+    for capture, planes, stats in shares:
+        data = memoryview(capture.source.data)
+        places = {int(at["row"]): at for at in stats.bytes_at}
+        columns = (planes, stats.stat, stats.kind, stats.text, stats.int_value, stats.double_value)
+        for row, (plane, stat, kind, text, integer, double) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
+            value: Any = None
+            if kind in (records.STR, records.REF):
+                value = texts[text].as_py() if text >= 0 else integer if kind == records.REF else None
+            elif kind in (records.INT64, records.UINT64):
+                value = integer if kind == records.INT64 else integer % 2**64
+            elif kind == records.DOUBLE:
+                value = double
+            elif row in places:
+                value = bytes(data[int(places[row]["offset"]) : int(places[row]["offset"] + places[row]["length"])])
+            if stat >= 0:
+                found.append((plane, texts[stat].as_py(), value))
+    return found
+
+
+def _plane_stats(
+    structure: Structure, names: SessionNames, wanted: Mask
+) -> Iterator[tuple[Capture, npt.NDArray[np.int64], SpanStats]]:
+    """The stats of the wanted planes of each capture, by plane, and the plane_id of each."""
     for i, part in _with_wanted(structure, wanted):
         spans = owned_spans(part.capture.plane_stat_spans)
         plane = part.plane_base + part.capture.plane_of_part[spans["owner"]]
@@ -199,8 +234,7 @@ def plane_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -
         plane = plane[stats.span]
         keep = np.flatnonzero(wanted[plane])
         keep = keep[np.argsort(plane[keep], kind="stable")]
-        shares.append((part.capture, stats.taken(keep), [pa.array(plane[keep], pa.int32())]))
-    return _stat_table("plane_stats", names.stats, shares)
+        yield part.capture, plane[keep], stats.taken(keep)
 
 
 def event_metadata_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -> pa.Table:

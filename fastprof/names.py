@@ -35,6 +35,10 @@ class TextTable:
     def add(self, text: str) -> int:
         return int(self.pool.add(text.encode()))
 
+    def find(self, text: str) -> int:
+        """The number of a text; -1: it is not there."""
+        return int(self.pool.find(text.encode()))
+
     def array(self) -> pa.Array:
         return pool_texts(self.pool)
 

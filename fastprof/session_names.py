@@ -31,6 +31,7 @@ class SessionNames:
                 capture.intern(metas["name_offset"], metas["name_length"], b"XEventMetadata.name", self.events)
             )
             self.texts.append(CaptureTexts(capture, self.stats))
+            capture.source.give_back_all()
 
     @cached_property
     def event_names(self) -> pa.Array:

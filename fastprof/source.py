@@ -47,6 +47,10 @@ class Source:
         if end > start:
             self.data.madvise(mmap.MADV_DONTNEED, start, end - start)
 
+    def give_back_all(self) -> None:
+        """Drop all mapped pages: between two stages of reading, so that those of many files do not add up."""
+        self.give_back(0, self.size)
+
     def check_unchanged(self) -> None:
         """Raise ChangedError where the file is not the one that was mapped: reading a truncated map would crash."""
         if self._watched is None:

@@ -44,6 +44,8 @@ class CaptureStructure:
         self.plane_base = plane_base
         self.depth = np.full(len(self.pieces), -1, np.int8)
         self.least_depth = -1
+        self.numbered = False
+        """Whether the segments are in order and their events numbered."""
         self.segments = np.zeros(0, records.SEGMENT)
         self.environment: TaskEnvironment = read_task_environment(capture)
         self.kinds = np.zeros(len(capture.stat_metas), np.uint8)
@@ -81,6 +83,7 @@ class CaptureStructure:
 
     def take(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> None:
         """Takes in what tasks have found."""
+        self.numbered = False
         unknown = [np.frombuffer(one[1], records.UNKNOWN_STAT) for *_, found in indexed for one in found]
         declared = self.capture.declare(np.concatenate(unknown)) if unknown else ()  # may fail; what follows does not
         fresh = [self.segments]
@@ -121,10 +124,10 @@ class Structure:
         planes = 0
         for capture in captures:
             self.captures.append(CaptureStructure(capture, planes))
+            capture.source.give_back_all()
             planes += len(capture.plane_keys)
         self.plane_count = planes
         self.lines: Records | None = None
-        self._numbered = False
         self.line_names: list[str] = []
         self.line_display_names: list[str] = []
 
@@ -148,13 +151,13 @@ class Structure:
             found.setdefault(owner, []).append(result)
         for owner, results in found.items():
             self.captures[owner].take(results, self.log)
-        self._numbered = self._numbered and not tasks
+            self.captures[owner].capture.source.give_back_all()
         if self.lines is None:
             self.lines = self._number_lines()
-        if not self._numbered:
-            for part in self.captures:
+        for part in self.captures:
+            if not part.numbered:
                 self._number_events(part)
-            self._numbered = True
+                part.numbered = True
 
     # ---- lines
 
@@ -231,6 +234,7 @@ class Structure:
                 texts = part.capture.texts(part.pieces, what, prefix)
                 for line, text in zip(part.pieces["line_id"].tolist(), texts, strict=True):
                     names[line] = names[line] or text
+            part.capture.source.give_back_all()
 
     # ---- segments
 

@@ -54,6 +54,7 @@ class OpenSession:
                 if on_error == "skip":
                     self._check(capture)
                 captures.append(capture)
+                capture.source.give_back_all()
             except MemoryLimitError:
                 raise  # no fault of the host
             except FastprofError as error:

@@ -59,18 +59,30 @@ static bool append(fp_strings *pool, const uint8_t *text, size_t length) {
   return true;
 }
 
-int32_t fp_strings_add(fp_strings *pool, const uint8_t *text, size_t length) {
-  size_t count = fp_strings_count(pool);
-  if (count * 2 >= pool->slot_count && !grow_slots(pool)) return -1;
-  uint32_t hash = hash_of(pool->memory->seed, text, length);
+/* The slot of the text, or the free one where it belongs. There are slots, and some are free. */
+static size_t slot_of(const fp_strings *pool, uint32_t hash, const uint8_t *text, size_t length) {
   size_t slot = hash & (pool->slot_count - 1);
   const int64_t *offsets = pool->offsets.items;
   const uint8_t *bytes = pool->bytes.items;
   for (; pool->slots[slot]; slot = (slot + 1) & (pool->slot_count - 1)) {
     uint32_t i = pool->slots[slot] - 1;
     if (pool->hashes[i] != hash || (size_t)(offsets[i + 1] - offsets[i]) != length) continue;
-    if (!length || !memcmp(bytes + offsets[i], text, length)) return (int32_t)i;
+    if (!length || !memcmp(bytes + offsets[i], text, length)) break;
   }
+  return slot;
+}
+
+int32_t fp_strings_find(const fp_strings *pool, const uint8_t *text, size_t length) {
+  if (!pool->slot_count) return -1;
+  return (int32_t)pool->slots[slot_of(pool, hash_of(pool->memory->seed, text, length), text, length)] - 1;
+}
+
+int32_t fp_strings_add(fp_strings *pool, const uint8_t *text, size_t length) {
+  size_t count = fp_strings_count(pool);
+  if (count * 2 >= pool->slot_count && !grow_slots(pool)) return -1;
+  uint32_t hash = hash_of(pool->memory->seed, text, length);
+  size_t slot = slot_of(pool, hash, text, length);
+  if (pool->slots[slot]) return (int32_t)pool->slots[slot] - 1;
   if (count >= INT32_MAX || !append(pool, text, length)) return -1;
   pool->hashes[count] = hash;
   pool->slots[slot] = (uint32_t)count + 1;

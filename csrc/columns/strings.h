@@ -17,6 +17,8 @@ typedef struct fp_strings {
 
 /* The number of the text in the pool, added if it is new; -1 for want of memory. */
 int32_t fp_strings_add(fp_strings *pool, const uint8_t *text, size_t length);
+/* The number of the text in the pool; -1 where it is not there. */
+int32_t fp_strings_find(const fp_strings *pool, const uint8_t *text, size_t length);
 size_t fp_strings_count(const fp_strings *pool);
 void fp_strings_free(fp_strings *pool);
 

@@ -85,6 +85,24 @@ static fp_code emit_wide(filling *f, int64_t row, int32_t column, const stat_fie
   return code;
 }
 
+static fp_code emit_pick(filling *f, int64_t row, int16_t number, const stat_fields *stat) {
+  if (stat->kind == FP_NONE) return FP_OK; /* the first that has a value counts */
+  int64_t value = (int64_t)stat->value;
+  int kind = stat->kind;
+  if (kind == FP_STR || kind == FP_REF) {
+    fp_code code = text_of(f, stat, &value);
+    if (code) return code;
+    if (value < 0) {
+      kind = FP_LOST_REF;
+      value = (int64_t)stat->value;
+    }
+  }
+  fp_pick *pick = fp_vector_add(f->x->memory, &f->sink->picks, sizeof *pick);
+  if (!pick) return FP_NO_MEMORY;
+  *pick = (fp_pick){(int32_t)row, number, (uint8_t)kind, 0, value};
+  return FP_OK;
+}
+
 static inline void store(const fp_index_column *column, int64_t row, int32_t value) {
   if (column->width == 1)
     ((int8_t *)column->to)[row] = (int8_t)value;
@@ -130,6 +148,8 @@ static inline fp_code take_stat(filling *f, const uint8_t *p, const uint8_t *end
   int32_t meta = fp_id_map_find(f->stats, stat.id);
   if (f->sink->wide_of_stat && meta >= 0 && f->sink->wide_of_stat[meta] >= 0)
     if ((code = emit_wide(f, row, f->sink->wide_of_stat[meta], &stat))) return code;
+  if (f->sink->pick_of_stat && meta >= 0 && f->sink->pick_of_stat[meta] >= 0)
+    if ((code = emit_pick(f, row, f->sink->pick_of_stat[meta], &stat))) return code;
   if (!f->sink->want_stats) return FP_OK;
   if (meta < 0 || (f->sink->stat.to && f->sink->stat_names[meta] < 0)) return FP_CHANGED; /* the index knew every stat */
   return fp_emit_stat(f, event_id, meta, &stat);
@@ -202,7 +222,8 @@ fp_code fp_emit_event(filling *f, const event_fields *event, const uint8_t *end,
   if (sink->present)
     sink->present[row] = (uint8_t)((has_start ? FP_HAS_START : 0) | (event->aggregated ? FP_HAS_OCCURRENCES : 0));
   sink->unnamed += meta < 0;
-  if (!sink->want_stats && !sink->wide_count) return FP_OK;
+  bool picks = sink->pick_of_stat && sink->pick_parts[f->piece->part];
+  if (!sink->want_stats && !sink->wide_count && !picks) return FP_OK;
   for (int64_t i = 0; i < sink->wide_count; i++) sink->wide[i].kind[row] = FP_NONE;
   fp_code code = fill_stats(f, event->stats, end, slack, event_id, row);
   wide_defaults(sink, row, meta);

@@ -147,8 +147,12 @@ static fp_code prepare_lookups(decoding *d) {
   size_t stats = d->xspace.stat_metas.count, metas = d->xspace.event_metas.count;
   d->stat_names = exact(stats, sizeof *d->stat_names);
   d->wide_of_stat = exact(stats, sizeof *d->wide_of_stat);
+  d->pick_of_stat = exact(stats, sizeof *d->pick_of_stat);
+  d->pick_parts = exact(d->xspace.part_count, 1);
+  if (d->xspace.part_count) memset(d->pick_parts, 1, d->xspace.part_count);
   for (size_t i = 0; i < stats; i++) {
     d->stat_names[i] = d->stat_texts[i] < 0 ? 0 : d->stat_texts[i];
+    d->pick_of_stat[i] = (int16_t)(i % INT16_MAX);
     d->wide_of_stat[i] = (int32_t)(i % (WIDE_COLUMNS + 1)) - 1;
   }
   d->default_kind = exact(metas, 1);
@@ -206,8 +210,8 @@ void decoding_free(decoding *d) {
   free(d->stat_names);
   free(d->stat_texts);
   free(d->wide_of_stat);
-  free(d->default_kind);
-  free(d->default_value);
+  free(d->pick_of_stat), free(d->pick_parts);
+  free(d->default_kind), free(d->default_value);
   CHECK_INT(d->memory.live, 0);
 }
 
@@ -275,6 +279,8 @@ void columns_make(columns *c, decoding *d, int64_t rows, int64_t stat_rows) {
   c->sink.wide_of_stat = d->wide_of_stat;
   c->sink.wide = c->wide;
   c->sink.wide_count = WIDE_COLUMNS;
+  c->sink.pick_of_stat = d->pick_of_stat;
+  c->sink.pick_parts = d->pick_parts;
 }
 
 void columns_free(columns *c, decoding *d) {
@@ -284,6 +290,7 @@ void columns_free(columns *c, decoding *d) {
   for (int twice = 0; twice < 2; twice++) {
     fp_strings_free(&c->sink.texts);
     fp_vector_free(&d->memory, &c->sink.bytes);
+    fp_vector_free(&d->memory, &c->sink.picks);
     fp_vector_free(&d->memory, &c->sink.faults);
   }
 }
@@ -302,6 +309,20 @@ static void check_stat(const columns *c, const decoding *d, int64_t row) {
   CHECK(!row || s->stat_event_id[row - 1] <= s->stat_event_id[row]);
   if (s->kind[row] == FP_STR) CHECK(text >= s->text_base && text < texts);
   if (s->kind[row] == FP_REF) CHECK(text >= -1 && text < s->text_base);
+}
+
+/* All stats are picked that have a value. */
+static void check_pick(const columns *c, const decoding *d, int64_t stat_row, const fp_pick *pick) {
+  const fp_sink *s = &c->sink;
+  int kind = s->kind[stat_row];
+  int64_t text = index_at(&s->text, stat_row);
+  bool is_text = kind == FP_STR || kind == FP_REF, lost = kind == FP_REF && text < 0;
+  CHECK(pick->row >= 0 && pick->row < c->rows && s->event_id[pick->row] == s->stat_event_id[stat_row]);
+  CHECK(pick->stat >= 0 && d->stat_names[pick->stat] == index_at(&s->stat, stat_row));
+  CHECK_INT(pick->kind, lost ? FP_LOST_REF : kind);
+  if (lost || kind == FP_INT64 || kind == FP_UINT64) CHECK_INT(pick->value, s->int_value[stat_row]);
+  if (is_text && !lost) CHECK_INT(pick->value, text);
+  if (kind == FP_DOUBLE) CHECK(!memcmp(&pick->value, &s->double_value[stat_row], 8));
 }
 
 static void check_wide(const columns *c, int64_t row) {
@@ -326,7 +347,12 @@ void columns_check(const columns *c, const decoding *d) {
     if (s->wide_count) check_wide(c, row);
   }
   CHECK_INT(s->unnamed, unnamed);
-  for (int64_t row = 0; row < c->stat_rows; row++) check_stat(c, d, row);
+  const fp_pick *pick = s->picks.items;
+  for (int64_t row = 0; row < c->stat_rows; row++) {
+    check_stat(c, d, row);
+    if (s->pick_of_stat && s->kind[row] != FP_NONE) check_pick(c, d, row, pick++);
+  }
+  CHECK_INT(s->picks.count, pick - (const fp_pick *)s->picks.items);
   for (size_t i = 0; i < s->bytes.count; i++) {
     const fp_bytes_at *at = (const fp_bytes_at *)s->bytes.items + i;
     CHECK(at->offset <= d->size && at->length <= d->size - at->offset);
@@ -352,6 +378,7 @@ void columns_compare(const columns *a, const columns *b) {
   compare_vectors(&a->sink.texts.offsets, &b->sink.texts.offsets, sizeof(int64_t));
   compare_vectors(&a->sink.texts.bytes, &b->sink.texts.bytes, 1);
   compare_vectors(&a->sink.bytes, &b->sink.bytes, sizeof(fp_bytes_at));
+  compare_vectors(&a->sink.picks, &b->sink.picks, sizeof(fp_pick));
   compare_vectors(&a->sink.faults, &b->sink.faults, sizeof(fp_fault_row));
 }
 
@@ -418,7 +445,10 @@ static fp_code fill_spans(decoding *d, const fp_owned_span *spans, const int64_t
   free(d->stat_names);
   free(d->stat_texts);
   free(d->wide_of_stat);
+  free(d->pick_of_stat), free(d->pick_parts);
   d->stat_names = d->stat_texts = d->wide_of_stat = NULL;
+  d->pick_of_stat = NULL;
+  d->pick_parts = NULL;
   fp_code named = look_up(d, &d->xspace.stat_metas, sizeof(fp_stat_meta), offsetof(fp_stat_meta, name_offset),
                           "XStatMetadata.name", &d->texts, &d->stat_texts);
   if (named) return named;
@@ -434,6 +464,7 @@ static fp_code fill_spans(decoding *d, const fp_owned_span *spans, const int64_t
   c.sink.texts.memory = &d->memory;
   c.sink.wide_count = 0;
   c.sink.wide_of_stat = NULL;
+  c.sink.pick_of_stat = NULL;
   code = fp_fill_spans(&d->xspace, spans, parts, count, stat_ids, &c.sink, &d->fault);
   for (size_t i = 0; !code && i < count; i++) {
     CHECK(c.sink.kind[i] <= FP_NONE || (d->salvage && c.sink.kind[i] == FP_LOST_REF));

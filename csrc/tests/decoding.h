@@ -27,6 +27,8 @@ typedef struct decoding {
   size_t piece_count;
   int64_t event_count, stat_count, text_count, bytes_count;
   int32_t *meta_names, *stat_names, *stat_texts, *wide_of_stat;
+  int16_t *pick_of_stat;
+  uint8_t *pick_parts;
   uint8_t *default_kind;
   int64_t *default_value;
 } decoding;

@@ -115,9 +115,27 @@ static void a_pool_that_could_not_grow_is_as_it_was(void) {
   }
 }
 
+static void texts_are_found_where_they_are(void) {
+  fp_memory memory;
+  fp_strings pool = begin(&memory);
+  CHECK_INT(fp_strings_find(&pool, (const uint8_t *)"a", 1), -1);
+  for (int i = 0; i < 200; i++) {
+    char text[8];
+    int length = snprintf(text, sizeof text, "%d", i);
+    CHECK_INT(fp_strings_find(&pool, (const uint8_t *)text, (size_t)length), -1);
+    CHECK_INT(add(&pool, text), i);
+    CHECK_INT(fp_strings_find(&pool, (const uint8_t *)text, (size_t)length), i);
+  }
+  CHECK_INT(fp_strings_find(&pool, (const uint8_t *)"77", 2), 77);
+  CHECK_INT(fp_strings_find(&pool, (const uint8_t *)"", 0), -1);
+  CHECK_INT(fp_strings_count(&pool), 200);
+  end(&pool);
+}
+
 int main(void) {
   RUN(texts_are_numbered_as_they_are_first_met);
   RUN(the_empty_text_is_a_text);
+  RUN(texts_are_found_where_they_are);
   RUN(texts_that_differ_in_one_byte_differ);
   RUN(a_pool_holds_what_it_was_given_while_it_grows);
   RUN(the_text_is_read_to_its_end_and_no_further);

@@ -32,5 +32,6 @@ cdef extern from "columns/strings.h" nogil:
         fp_vector bytes
         fp_vector offsets
     int32_t fp_strings_add(fp_strings *pool, const uint8_t *text, size_t length)
+    int32_t fp_strings_find(const fp_strings *pool, const uint8_t *text, size_t length)
     size_t fp_strings_count(const fp_strings *pool)
     void fp_strings_free(fp_strings *pool)

@@ -1,5 +1,5 @@
 # csrc/formats/xspace.h, as far as it is called from here.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from fastprof._native.core cimport fp_code, fp_fault, fp_memory, fp_strings, fp_vector
 
@@ -78,6 +78,8 @@ cdef extern from "formats/xspace.h" nogil:
         int64_t *value
         const uint8_t *default_kind
         const int64_t *default_value
+    ctypedef struct fp_pick:
+        int32_t row
     ctypedef struct fp_sink:
         const fp_filter *filter
         const int32_t *meta_names
@@ -87,6 +89,8 @@ cdef extern from "formats/xspace.h" nogil:
         const int32_t *wide_of_stat
         int64_t wide_count
         fp_wide_column *wide
+        const int16_t *pick_of_stat
+        const uint8_t *pick_parts
         int64_t *event_id
         int64_t *metadata_id
         int64_t *start_ps
@@ -106,6 +110,7 @@ cdef extern from "formats/xspace.h" nogil:
         int64_t text_base
         fp_strings texts
         fp_vector bytes
+        fp_vector picks
         fp_vector faults
         int64_t unnamed
     fp_code fp_fill(const fp_xspace *xspace, const fp_piece *pieces, const fp_segment *segments, size_t count,

@@ -5,8 +5,9 @@ Arrays go in and out as anything with the buffer protocol; structs have the layo
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from fastprof._native.core cimport *
@@ -18,7 +19,7 @@ SIZES = {
     "PART": sizeof(fp_part), "SPAN": sizeof(fp_span), "EVENT_META": sizeof(fp_event_meta),
     "STAT_META": sizeof(fp_stat_meta), "OWNED_SPAN": sizeof(fp_owned_span), "CHILD": sizeof(fp_child),
     "PIECE": sizeof(fp_piece), "SEGMENT": sizeof(fp_segment), "UNKNOWN_STAT": sizeof(fp_unknown_stat),
-    "EVENT_KEY": sizeof(fp_event_key), "BYTES_AT": sizeof(fp_bytes_at),
+    "EVENT_KEY": sizeof(fp_event_key), "BYTES_AT": sizeof(fp_bytes_at), "PICK": sizeof(fp_pick),
 }
 
 
@@ -120,6 +121,9 @@ cdef class Pool:
         if number < 0:
             raise MemoryLimitError("out of memory while collecting names")
         return number
+
+    def find(self, bytes text not None):
+        return fp_strings_find(&self.strings, <const uint8_t *><const char *>text, len(text))
 
     def add_all(self, offsets, data):
         """Adds texts given as Arrow has them, int64 offsets and bytes; returns their numbers, int32."""
@@ -248,6 +252,7 @@ cdef class Sink:
             fp_release(&self.memory.memory, self.sink.wide)
             fp_strings_free(&self.sink.texts)
             fp_vector_free(&self.memory.memory, &self.sink.bytes)
+            fp_vector_free(&self.memory.memory, &self.sink.picks)
             fp_vector_free(&self.memory.memory, &self.sink.faults)
 
     cdef void *hold(self, array, bint writable) except? NULL:
@@ -288,6 +293,8 @@ cdef class Sink:
         elif name == "stat_names": self.sink.stat_names = <const int32_t *>self.hold(array, False)
         elif name == "stat_texts": self.sink.stat_texts = <const int32_t *>self.hold(array, False)
         elif name == "wide_of_stat": self.sink.wide_of_stat = <const int32_t *>self.hold(array, False)
+        elif name == "pick_of_stat": self.sink.pick_of_stat = <const int16_t *>self.hold(array, False)
+        elif name == "pick_parts": self.sink.pick_parts = <const uint8_t *>self.hold(array, False)
         else: raise KeyError(name)
         return 0
 
@@ -301,6 +308,11 @@ cdef class Sink:
             return bytes(8), b""
         return (take(&self.memory.memory, &self.sink.texts.offsets, 8),
                 take(&self.memory.memory, &self.sink.texts.bytes, 1))
+
+    def picks(self):
+        """The picked stats, where they lie: not to be used once the sink is gone."""
+        cdef Py_ssize_t size = <Py_ssize_t>(self.sink.picks.count * sizeof(fp_pick))
+        return PyMemoryView_FromMemory(<char *>self.sink.picks.items, size, PyBUF_READ) if size else b""
 
     def bytes_at(self):
         return take(&self.memory.memory, &self.sink.bytes, sizeof(fp_bytes_at))
