@@ -1,0 +1,230 @@
+/* Grouping takes time in proportion to the events and links, however they are chosen to drive it to its worst. The
+ * limit leaves room for sanitizers and slow machines: what grows with the square of the events takes hours. */
+#define _DEFAULT_SOURCE
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernels/event_graph.h"
+
+#include "tests/check.h"
+#include "tests/message.h"
+
+enum { ROWS = 1 << 17, MOST_SECONDS = 20, CROWD = 63 };
+
+/* Events that neither enclose each other nor have links, until an attack changes that. */
+typedef struct attack {
+  int32_t *parent, *level, *roots, *group, *found;
+  uint8_t *marks;
+  fp_member *producers, *consumers;
+  size_t links, producer_count, consumer_count, root_count;
+} attack;
+
+static void *zeroed(size_t count, size_t size) {
+  void *block = calloc(count, size);
+  CHECK(block != NULL);
+  return block;
+}
+
+static attack begin(void) {
+  attack a = {.parent = zeroed(ROWS, 4), .level = zeroed(ROWS, 4), .roots = zeroed(ROWS, 4), .group = zeroed(ROWS, 4),
+              .found = zeroed(ROWS, 4), .marks = zeroed(ROWS, 1), .producers = zeroed(2 * ROWS, sizeof(fp_member)),
+              .consumers = zeroed(2 * ROWS, sizeof(fp_member))};
+  memset(a.parent, 0xff, ROWS * 4);
+  memset(a.group, 0xff, ROWS * 4);
+  return a;
+}
+
+static void produce(attack *a, int32_t row, int32_t link) { a->producers[a->producer_count++] = (fp_member){row, link}; }
+
+static void consume(attack *a, int32_t row, int32_t link) { a->consumers[a->consumer_count++] = (fp_member){row, link}; }
+
+/* Roots are to be added level by level, as grouping has them. */
+static void add_root(attack *a, int32_t row, int32_t level) {
+  a->level[row] = level;
+  a->roots[a->root_count++] = row;
+}
+
+/* The outermost of each level is last, so that each has a long way to another. */
+static void roots_of_levels(attack *a, int32_t levels) {
+  for (int32_t level = levels; level > 0; level--)
+    for (int32_t row = (ROWS - level) / levels * levels + level - 1; row >= 0; row -= levels) add_root(a, row, level);
+}
+
+static void deep_nest(attack *a) {
+  for (int32_t row = 1; row < ROWS; row++) a->parent[row] = row - 1;
+}
+
+static void chain_of_links(attack *a) {
+  a->links = ROWS - 1;
+  for (int32_t row = 0; row + 1 < ROWS; row++) produce(a, row, row), consume(a, row + 1, row);
+}
+
+static void close_ring(attack *a) {
+  produce(a, ROWS - 1, ROWS - 1);
+  memmove(a->consumers + 1, a->consumers, a->consumer_count++ * sizeof(fp_member));
+  a->consumers[0] = (fp_member){0, ROWS - 1};
+  a->links = ROWS;
+}
+
+/* Does all that grouping does, and says how many groups there are. */
+static size_t end(attack *a) {
+  fp_memory memory;
+  fp_memory_init(&memory);
+  fp_graph graph = {.memory = &memory, .count = ROWS, .parent = a->parent, .link_count = a->links,
+                    .producers = a->producers, .consumers = a->consumers, .producer_count = a->producer_count,
+                    .consumer_count = a->consumer_count};
+  fp_vector roots = {0}, relations = {0};
+  int32_t *rows = zeroed(ROWS, 4);
+  for (int32_t row = 0; row < ROWS; row++) rows[row] = row;
+  alarm(120);
+  clock_t begun = clock();
+  CHECK(fp_graph_open(&graph));
+  CHECK(fp_group_events(&graph, a->roots, a->root_count, a->level, 0, a->group, &roots, &relations));
+  CHECK(fp_nearest_above(&graph, a->marks, 1, rows, ROWS, a->found));
+  CHECK(fp_nearest_above_all(&graph, a->marks, 1, a->found));
+  double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
+  printf("      %.2f s, %zu groups, %zu relations\n", seconds, roots.count, relations.count);
+  CHECK(seconds < MOST_SECONDS);
+  alarm(0);
+  size_t count = roots.count;
+  fp_vector_free(&memory, &roots);
+  fp_vector_free(&memory, &relations);
+  fp_graph_close(&graph);
+  CHECK_INT(memory.live, 0);
+  free(rows), free(a->parent), free(a->level), free(a->roots), free(a->group), free(a->found), free(a->marks);
+  free(a->producers), free(a->consumers);
+  return count;
+}
+
+/* ---- attacks ----------------------------------------------------------------------------------------- */
+
+static void a_deep_nest_of_roots(void) {
+  attack a = begin();
+  deep_nest(&a);
+  roots_of_levels(&a, 1);
+  CHECK_INT(end(&a), 1);
+}
+
+static void a_deep_nest_with_its_mark_outside(void) {
+  attack a = begin();
+  deep_nest(&a);
+  a.marks[0] = 1;
+  CHECK_INT(end(&a), 0);
+}
+
+static void roots_far_below_the_only_other_of_their_level(void) {
+  attack a = begin();
+  deep_nest(&a);
+  for (int32_t level = 2; level > 0; level--)
+    for (int32_t row = ROWS - level; row > ROWS / 2; row -= 2) add_root(&a, row, level);
+  add_root(&a, 0, 1);
+  CHECK_INT(end(&a), 2);
+}
+
+static void a_level_for_every_root(void) {
+  attack a = begin();
+  deep_nest(&a);
+  roots_of_levels(&a, ROWS);
+  CHECK_INT(end(&a), ROWS);
+}
+
+static void two_roots_of_every_level(void) {
+  attack a = begin();
+  deep_nest(&a);
+  roots_of_levels(&a, ROWS / 2);
+  CHECK(end(&a) >= ROWS / 2);
+}
+
+static void two_linked_roots_of_every_level(void) {
+  attack a = begin();
+  chain_of_links(&a);
+  roots_of_levels(&a, ROWS / 2);
+  CHECK(end(&a) >= ROWS / 2);
+}
+
+static void a_chain_of_links(void) {
+  attack a = begin();
+  chain_of_links(&a);
+  roots_of_levels(&a, 2);
+  a.marks[0] = 1;
+  CHECK_INT(end(&a), 2);
+}
+
+static void a_ring_of_links(void) {
+  attack a = begin();
+  chain_of_links(&a);
+  close_ring(&a);
+  roots_of_levels(&a, 3);
+  CHECK_INT(end(&a), 0);
+}
+
+static void one_producer_of_all_events(void) {
+  attack a = begin();
+  a.links = 1;
+  produce(&a, 0, 0);
+  for (int32_t row = 0; row < ROWS; row++) consume(&a, row, 0);
+  roots_of_levels(&a, 2);
+  end(&a);
+}
+
+static void a_crowd_of_producers_of_all_events(void) {
+  attack a = begin();
+  a.links = 1;
+  for (int32_t row = 0; row < ROWS; row++) {
+    if (row < CROWD) produce(&a, row, 0);
+    if (row >= CROWD) consume(&a, row, 0);
+  }
+  for (int32_t row = ROWS - 1; row >= 0; row--) add_root(&a, row, row < CROWD ? 1 : 2); /* below first */
+  CHECK_INT(end(&a), ROWS);
+}
+
+static void all_events_are_producers_of_a_crowd(void) {
+  attack a = begin();
+  a.links = 1;
+  for (int32_t row = 0; row < ROWS; row++) {
+    if (row < ROWS - CROWD) produce(&a, row, 0);
+    if (row >= ROWS - CROWD) consume(&a, row, 0);
+  }
+  for (int32_t row = ROWS - 1; row >= 0; row--) add_root(&a, row, row < ROWS - CROWD ? 1 : 2);
+  CHECK_INT(end(&a), ROWS);
+}
+
+/* Each layer of 63 is linked to the next, all to all. */
+static void layers_of_crowds(void) {
+  attack a = begin();
+  a.links = ROWS / CROWD;
+  for (int32_t row = 0; row < ROWS; row++) {
+    if (row / CROWD < (int32_t)a.links) produce(&a, row, row / CROWD);
+    if (row >= CROWD) consume(&a, row, row / CROWD - 1);
+  }
+  a.marks[0] = 1;
+  roots_of_levels(&a, 5);
+  end(&a);
+}
+
+/* Every level has two roots in a ring, which cover each other: none of them gets a group. */
+static void a_ring_of_two_roots_of_every_level(void) {
+  attack a = begin();
+  chain_of_links(&a);
+  close_ring(&a);
+  roots_of_levels(&a, ROWS / 2);
+  end(&a);
+}
+
+int main(void) {
+  RUN(a_deep_nest_of_roots);
+  RUN(a_deep_nest_with_its_mark_outside);
+  RUN(roots_far_below_the_only_other_of_their_level);
+  RUN(a_chain_of_links);
+  RUN(a_ring_of_links);
+  RUN(one_producer_of_all_events);
+  RUN(a_crowd_of_producers_of_all_events);
+  RUN(all_events_are_producers_of_a_crowd);
+  RUN(layers_of_crowds);
+  RUN(a_level_for_every_root);
+  RUN(two_roots_of_every_level);
+  RUN(two_linked_roots_of_every_level);
+  RUN(a_ring_of_two_roots_of_every_level);
+  return 0;
+}

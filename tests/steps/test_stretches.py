@@ -1,0 +1,51 @@
+"""Stretches of time, against counting moment by moment."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from fastprof.steps.stretches import Stretches, filled, innermost, nothing, union, without
+
+Span = tuple[int, int]
+
+
+def arrays(spans: list[Span]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([a for a, _ in spans], np.int64), np.array([b for _, b in spans], np.int64)
+
+
+def moments(spans: list[Span]) -> set[int]:
+    return {moment for start, duration in spans for moment in range(start, start + duration)}
+
+
+def told(stretches: Stretches) -> set[int]:
+    begins, ends = (part.tolist() for part in stretches)
+    assert all(a < b for a, b in zip(begins, ends, strict=True))
+    assert all(end < begin for end, begin in zip(ends, begins[1:], strict=False))
+    return {moment for begin, end in zip(begins, ends, strict=True) for moment in range(begin, end)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_spans(seed: int) -> None:
+    chance = random.Random(seed)
+    kept, taken, asked = ([(chance.randint(0, 60), chance.randint(0, 9)) for _ in range(12)] for _ in range(3))
+    one, other = union(*arrays(kept)), union(*arrays(taken))
+    assert told(one) == moments(kept)
+    assert told(without(one, other)) == moments(kept) - moments(taken)
+    assert filled(one, *arrays(asked)).tolist() == [len(moments(kept) & moments([span])) for span in asked]
+
+
+def test_the_innermost_event_counts() -> None:
+    """Work from 0 to 100, waiting from 10 to 50 in it, work from 20 to 30 in that; waiting from 200 on."""
+    start, duration = arrays([(0, 100), (10, 40), (20, 10), (200, 20), (205, 5)])
+    depth, works = np.array([0, 1, 2, 0, 1]), np.array([True, False, True, False, True])
+    begins, ends = innermost(start, duration, depth, works)
+    assert list(zip(begins.tolist(), ends.tolist(), strict=True)) == [(0, 10), (20, 30), (50, 100), (205, 210)]
+
+
+def test_nothing_fills_nothing() -> None:
+    assert filled(nothing(), *arrays([(0, 5)])).tolist() == [0]
+    assert told(without(nothing(), union(*arrays([(0, 5)])))) == set()
+    assert told(innermost(*arrays([]), np.zeros(0, np.int64), np.zeros(0, np.bool_))) == set()
