@@ -1,0 +1,230 @@
+#include "kernels/op_lines.h"
+
+#include <stdlib.h>
+
+static int64_t end_of(int64_t start, int64_t duration) {
+  int64_t end;
+  if (!__builtin_add_overflow(start, duration, &end)) return end;
+  return duration < 0 ? INT64_MIN : INT64_MAX;
+}
+
+/* Differences wrap: of times so far apart nothing is expected. */
+static int64_t less(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+
+/* fp_vector_add, without the call where there is room; the item is not zeroed. */
+static inline void *append(fp_memory *memory, fp_vector *vector, size_t item_size) {
+  if (vector->count == vector->capacity) return fp_vector_add(memory, vector, item_size);
+  return (char *)vector->items + item_size * vector->count++;
+}
+
+/* ---- own times */
+
+typedef struct parent {
+  int64_t row, end;
+  int64_t covered; /* children so far cover up to here */
+} parent;
+
+static fp_self_result nest_line(fp_memory *memory, fp_vector *stack, const int64_t *start, const int64_t *duration,
+                                int64_t first, int64_t last, bool summed, int64_t *self_time) {
+  bool crossed = false;
+  stack->count = 0;
+  for (int64_t row = first; row < last; row++) {
+    int64_t begin = start[row], end = end_of(begin, duration[row]);
+    if (row > first && (begin < start[row - 1] || (begin == start[row - 1] && duration[row] > duration[row - 1])))
+      return FP_SELF_UNSORTED;
+    self_time[row] = duration[row];
+    while (stack->count && ((parent *)stack->items)[stack->count - 1].end < end) stack->count--;
+    if (stack->count) {
+      parent *top = (parent *)stack->items + stack->count - 1;
+      int64_t from = begin > top->covered ? begin : top->covered;
+      crossed |= begin < top->covered;
+      if (summed) self_time[top->row] = less(self_time[top->row], duration[row]);
+      if (end > from) {
+        if (!summed) self_time[top->row] = less(self_time[top->row], less(end, from));
+        top->covered = end;
+      }
+    }
+    parent *fresh = append(memory, stack, sizeof *fresh);
+    if (!fresh) return FP_SELF_NO_MEMORY;
+    *fresh = (parent){row, end, begin};
+  }
+  return crossed ? FP_SELF_CROSSED : FP_SELF_DONE;
+}
+
+fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration, const fp_line_rows *lines,
+                             size_t line_count, bool summed, int64_t *self_time) {
+  fp_vector stack = {0};
+  fp_self_result result = FP_SELF_DONE;
+  for (size_t i = 0; i < line_count && result < FP_SELF_UNSORTED; i++) {
+    fp_self_result of_line = nest_line(memory, &stack, start, duration, lines[i].first, lines[i].last, summed, self_time);
+    if (of_line > result) result = of_line;
+  }
+  fp_vector_free(memory, &stack);
+  return result;
+}
+
+/* ---- time in which chosen events are innermost */
+
+enum { BATCH = 256 }; /* stretches made ready at a time */
+
+typedef struct stretch {
+  int64_t begin, end;
+} stretch;
+
+typedef struct frame {
+  int64_t end;
+  int64_t from; /* the latest child ended here: what follows is its own */
+  bool chosen;
+} frame;
+
+typedef struct op_events {
+  fp_memory *memory;
+  const int64_t *start, *duration;
+  const uint8_t *marks;
+  uint8_t bits;
+} op_events;
+
+/* A line on the way: the stretches of its chosen events come out by begin, unless events cross. */
+typedef struct walk {
+  int64_t row, last;
+  fp_vector stack; /* frame: events still open */
+  fp_vector ready; /* stretch: from `taken` on, not yet taken */
+  size_t taken;
+  int64_t latest; /* begin of the latest stretch */
+  bool crossed;   /* one came before an earlier one */
+} walk;
+
+static bool add(const op_events *events, walk *line, int64_t begin, int64_t end) {
+  if (end <= begin) return true;
+  stretch *fresh = append(events->memory, &line->ready, sizeof *fresh);
+  if (!fresh) return false;
+  *fresh = (stretch){begin, end};
+  line->crossed |= begin < line->latest;
+  line->latest = begin;
+  return true;
+}
+
+static bool pop(const op_events *events, walk *line) {
+  const frame *top = (frame *)line->stack.items + --line->stack.count;
+  return !top->chosen || add(events, line, top->from, top->end);
+}
+
+static bool push(const op_events *events, walk *line, int64_t row) {
+  int64_t begin = events->start[row];
+  int64_t end = events->duration[row] > 0 ? end_of(begin, events->duration[row]) : begin;
+  while (line->stack.count && ((frame *)line->stack.items)[line->stack.count - 1].end < end)
+    if (!pop(events, line)) return false;
+  if (line->stack.count) {
+    frame *top = (frame *)line->stack.items + line->stack.count - 1;
+    if (top->chosen && !add(events, line, top->from, begin)) return false;
+    top->from = end;
+  }
+  frame *fresh = append(events->memory, &line->stack, sizeof *fresh);
+  if (fresh) *fresh = (frame){end, begin, (events->marks[row] & events->bits) != 0};
+  return fresh != NULL;
+}
+
+/* Makes `least` stretches ready where the line has so many more. */
+static bool advance(const op_events *events, walk *line, size_t least) {
+  line->ready.count = line->taken = 0;
+  while (line->ready.count < least && (line->row < line->last || line->stack.count))
+    if (!(line->row < line->last ? push(events, line, line->row++) : pop(events, line))) return false;
+  return true;
+}
+
+static int64_t next_begin(const walk *line) { return ((stretch *)line->ready.items)[line->taken].begin; }
+
+static int by_begin(const void *a, const void *b) {
+  int64_t left = ((const stretch *)a)->begin, right = ((const stretch *)b)->begin;
+  return (left > right) - (left < right);
+}
+
+/* Restores the heap by next begin, of which only heap[at] may be too late. */
+static void sift(walk **heap, size_t count, size_t at) {
+  walk *moved = heap[at];
+  for (size_t child; (child = 2 * at + 1) < count; at = child) {
+    if (child + 1 < count && next_begin(heap[child + 1]) < next_begin(heap[child])) child++;
+    if (next_begin(moved) <= next_begin(heap[child])) break;
+    heap[at] = heap[child];
+  }
+  heap[at] = moved;
+}
+
+/* A line at its beginning, with its first stretches ready; `sorted`: with all of them, in order. */
+static bool begin_walk(const op_events *events, walk *line, const fp_line_rows *rows, bool sorted) {
+  line->row = rows->first;
+  line->last = rows->last;
+  line->latest = INT64_MIN;
+  if (!advance(events, line, sorted ? SIZE_MAX : BATCH)) return false;
+  if (!sorted) return true;
+  if (line->ready.count) qsort(line->ready.items, line->ready.count, sizeof(stretch), by_begin);
+  line->crossed = false;
+  return true;
+}
+
+/* Adds up what the stretches of all lines cover. Stops where one came before an earlier one of its line. */
+static bool cover(const op_events *events, walk **heap, size_t count, uint64_t *time, bool *crossed) {
+  int64_t upto = INT64_MIN;
+  for (size_t i = count / 2; i-- > 0;) sift(heap, count, i);
+  while (count) {
+    walk *line = heap[0];
+    const stretch *next = (stretch *)line->ready.items + line->taken++;
+    int64_t from = next->begin > upto ? next->begin : upto;
+    if (next->end > from) {
+      *time += (uint64_t)next->end - (uint64_t)from;
+      upto = next->end;
+    }
+    if (line->taken == line->ready.count && !advance(events, line, BATCH)) return false;
+    *crossed |= line->crossed;
+    if (*crossed) return true;
+    if (line->taken == line->ready.count) heap[0] = heap[--count];
+    if (count) sift(heap, count, 0);
+  }
+  return true;
+}
+
+static bool time_of(const op_events *events, walk *walks, walk **heap, const fp_line_rows *lines, size_t line_count,
+                    bool sorted, uint64_t *time, bool *crossed) {
+  size_t count = 0;
+  *time = 0;
+  *crossed = false;
+  for (size_t i = 0; i < line_count; i++) {
+    if (!begin_walk(events, &walks[i], &lines[i], sorted)) return false;
+    *crossed |= walks[i].crossed;
+    if (walks[i].ready.count) heap[count++] = &walks[i];
+  }
+  return *crossed || cover(events, heap, count, time, crossed);
+}
+
+bool fp_innermost_time(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
+                       uint8_t bits, const fp_line_rows *lines, size_t line_count, uint64_t *time) {
+  const op_events events = {memory, start, duration, marks, bits};
+  walk *walks = fp_alloc_zeroed(memory, line_count, sizeof *walks);
+  walk **heap = fp_alloc_zeroed(memory, line_count, sizeof *heap);
+  bool crossed = false, ok = walks && heap;
+  ok = ok && time_of(&events, walks, heap, lines, line_count, false, time, &crossed);
+  if (ok && crossed) {
+    for (size_t i = 0; i < line_count; i++) walks[i].stack.count = 0;
+    ok = time_of(&events, walks, heap, lines, line_count, true, time, &crossed);
+  }
+  for (size_t i = 0; walks && i < line_count; i++) {
+    fp_vector_free(memory, &walks[i].stack);
+    fp_vector_free(memory, &walks[i].ready);
+  }
+  fp_release(memory, heap);
+  fp_release(memory, walks);
+  return ok;
+}
+
+bool fp_extent(const int64_t *start, const int64_t *duration, size_t count, int64_t *begin, int64_t *end) {
+  *begin = INT64_MAX;
+  *end = INT64_MIN;
+  bool fits = true;
+  for (size_t i = 0; i < count; i++) {
+    int64_t length = duration[i] > 0 ? duration[i] : 0, until;
+    fits &= !__builtin_add_overflow(start[i], length, &until);
+    *begin = start[i] < *begin ? start[i] : *begin;
+    *end = until > *end ? until : *end;
+  }
+  return fits;
+}

@@ -1,0 +1,284 @@
+#include "formats/hlo.h"
+
+#include "tests/check.h"
+#include "tests/message.h"
+
+enum { F32 = 11, TUPLE = 13 };
+
+typedef struct reading {
+  fp_memory memory;
+  fp_hlo hlo;
+  fp_fault fault;
+  fp_code code;
+} reading;
+
+/* Reads a copy that ends where its block ends. */
+static void read_bytes(reading *r, const uint8_t *bytes, size_t size, int64_t allocations) {
+  memset(r, 0, sizeof *r);
+  fp_memory_init(&r->memory);
+  r->memory.countdown = allocations;
+  uint8_t *block = malloc(size ? size : 1);
+  CHECK(block != NULL);
+  if (size) memcpy(block, bytes, size);
+  r->hlo.memory = &r->memory;
+  r->hlo.data = block;
+  r->hlo.size = size;
+  r->code = fp_hlo_read(&r->hlo, &r->fault);
+}
+
+static void end(reading *r) {
+  uint8_t *block = (uint8_t *)(uintptr_t)r->hlo.data;
+  fp_hlo_free(&r->hlo);
+  fp_hlo_free(&r->hlo); /* may be called twice */
+  CHECK_INT(r->memory.live, 0);
+  free(block);
+}
+
+static const fp_hlo_instruction *instruction_at(const reading *r, size_t row) {
+  CHECK(row < r->hlo.instructions.count);
+  return (const fp_hlo_instruction *)r->hlo.instructions.items + row;
+}
+
+static const fp_hlo_shape *shape_at(const reading *r, size_t row) {
+  CHECK(row < r->hlo.shapes.count);
+  return (const fp_hlo_shape *)r->hlo.shapes.items + row;
+}
+
+static void check_text(const reading *r, int32_t number, const char *wanted) {
+  const int64_t *offsets = r->hlo.texts.offsets.items;
+  CHECK(number >= 0 && (size_t)number < fp_strings_count(&r->hlo.texts));
+  CHECK_INT(offsets[number + 1] - offsets[number], strlen(wanted));
+  if (*wanted) CHECK(!memcmp((const char *)r->hlo.texts.bytes.items + offsets[number], wanted, strlen(wanted)));
+}
+
+/* ---- messages ------------------------------------------------------------------------------------- */
+
+static message array_shape(int64_t rows, int64_t columns) {
+  message shape = {0}, layout = {0};
+  put_int(&shape, 2, F32);
+  put_raw(&shape, "\x1A\x02", 2); /* dimensions, packed */
+  put_varint(&shape, (uint64_t)rows);
+  put_varint(&shape, (uint64_t)columns);
+  put_int(&layout, 7, 4);
+  put_int(&layout, 8, 5);
+  put_message(&shape, 5, &layout);
+  return shape;
+}
+
+static message tuple_of(message first, message second) {
+  message shape = {0};
+  put_int(&shape, 2, TUPLE);
+  put_message(&shape, 4, &first);
+  put_message(&shape, 4, &second);
+  return shape;
+}
+
+static void put_instruction(message *computation, int64_t id, const char *name, const char *opcode, int64_t operand,
+                            int64_t call) {
+  message instruction = {0}, metadata = {0}, shape = array_shape(3, 7);
+  put_text(&metadata, 1, "MatMul");
+  put_text(&metadata, 2, "jit(f)/dot");
+  put_text(&metadata, 3, "model.py");
+  put_int(&metadata, 4, 12);
+  put_text(&instruction, 1, name);
+  put_text(&instruction, 2, opcode);
+  put_message(&instruction, 3, &shape);
+  put_message(&instruction, 7, &metadata);
+  put_int(&instruction, 35, id);
+  if (operand) put_int(&instruction, 36, operand);
+  if (call) put_int(&instruction, 38, call);
+  put_message(computation, 2, &instruction);
+}
+
+/* Two computations, the second one the entry; ids of instructions carry that of their computation in the high bits. */
+static message two_computations(void) {
+  message proto = {0}, module = {0}, fused = {0}, entry = {0};
+  put_text(&fused, 1, "fused");
+  put_instruction(&fused, (INT64_C(1) << 32) | 1, "param", "parameter", 0, 0);
+  put_instruction(&fused, (INT64_C(1) << 32) | 2, "sum", "add", (INT64_C(1) << 32) | 1, 0);
+  put_int(&fused, 5, 1);
+  put_int(&fused, 6, (INT64_C(1) << 32) | 2);
+  put_text(&entry, 1, "main");
+  put_instruction(&entry, (INT64_C(2) << 32) | 1, "x", "parameter", 0, 0);
+  put_instruction(&entry, (INT64_C(2) << 32) | 2, "fusion.1", "fusion", (INT64_C(2) << 32) | 1, 1);
+  put_int(&entry, 5, 2);
+  put_int(&entry, 6, (INT64_C(2) << 32) | 2);
+  put_text(&module, 1, "jit_f");
+  put_message(&module, 3, &fused);
+  put_message(&module, 3, &entry);
+  put_int(&module, 5, 44);
+  put_int(&module, 6, 2);
+  put_message(&proto, 1, &module);
+  return proto;
+}
+
+/* ---- what is read --------------------------------------------------------------------------------- */
+
+static void a_module_becomes_columns(void) {
+  message m = two_computations();
+  reading r;
+  read_bytes(&r, m.bytes, m.size, -1);
+  CHECK_INT(r.code, FP_OK);
+  CHECK_INT(r.hlo.id, 44);
+  check_text(&r, r.hlo.name, "jit_f");
+  CHECK_INT(r.hlo.entry, 1);
+  CHECK_INT(r.hlo.instructions.count, 4);
+  const fp_hlo_computation *entry = (const fp_hlo_computation *)r.hlo.computations.items + 1;
+  check_text(&r, entry->name, "main");
+  CHECK(entry->first_instruction == 2 && entry->last_instruction == 4 && entry->root == 3);
+  const fp_hlo_instruction *fusion = instruction_at(&r, 3);
+  check_text(&r, fusion->name, "fusion.1");
+  check_text(&r, fusion->opcode, "fusion");
+  check_text(&r, fusion->op_name, "jit(f)/dot");
+  check_text(&r, fusion->op_type, "MatMul");
+  check_text(&r, fusion->source_file, "model.py");
+  CHECK(fusion->source_line == 12 && fusion->computation == 1);
+  CHECK(fusion->operand_count == 1 && ((int32_t *)r.hlo.operands.items)[fusion->first_operand] == 2);
+  CHECK(fusion->call_count == 1 && ((int32_t *)r.hlo.calls.items)[fusion->first_call] == 0);
+  CHECK(fusion->offset + fusion->length <= m.size);
+  const fp_hlo_shape *shape = shape_at(&r, (size_t)fusion->shape);
+  const int64_t *dimensions = (const int64_t *)r.hlo.dimensions.items + shape->first_dimension;
+  CHECK(shape->element_type == F32 && shape->dimension_count == 2 && dimensions[0] == 3 && dimensions[1] == 7);
+  CHECK(shape->has_layout && shape->element_bits == 4 && shape->memory_space == 5);
+  end(&r);
+  message_free(&m);
+}
+
+static void put_lonely_instruction(message *proto, message *instruction) {
+  message module = {0}, computation = {0};
+  put_message(&computation, 2, instruction);
+  put_message(&module, 3, &computation);
+  put_message(proto, 1, &module);
+}
+
+static void tuples_are_followed_by_their_elements(void) {
+  message proto = {0}, instruction = {0};
+  message shape = tuple_of(array_shape(1, 2), tuple_of(array_shape(3, 4), array_shape(5, 6)));
+  put_message(&instruction, 3, &shape);
+  put_lonely_instruction(&proto, &instruction);
+  reading r;
+  read_bytes(&r, proto.bytes, proto.size, -1);
+  CHECK_INT(r.code, FP_OK);
+  CHECK_INT(r.hlo.shapes.count, 5);
+  const int32_t last[] = {5, 2, 5, 4, 5};
+  for (size_t i = 0; i < 5; i++) CHECK_INT(shape_at(&r, i)->last, last[i]);
+  CHECK_INT(((int64_t *)r.hlo.dimensions.items)[shape_at(&r, 3)->first_dimension], 3);
+  end(&r);
+  message_free(&proto);
+}
+
+static void what_refers_to_nothing_is_minus_one(void) {
+  message proto = {0}, instruction = {0};
+  put_int(&instruction, 35, 7);
+  put_raw(&instruction, "\xA2\x02\x02\x07\x08", 5); /* operand_ids 7 and 8, packed */
+  put_int(&instruction, 38, 9);
+  put_lonely_instruction(&proto, &instruction);
+  reading r;
+  read_bytes(&r, proto.bytes, proto.size, -1);
+  CHECK_INT(r.code, FP_OK);
+  const int32_t *operands = r.hlo.operands.items;
+  CHECK(r.hlo.operands.count == 2 && operands[0] == 0 && operands[1] == -1);
+  CHECK_INT(((int32_t *)r.hlo.calls.items)[0], -1);
+  CHECK(instruction_at(&r, 0)->shape == -1 && r.hlo.entry == 0); /* ids that are left out are 0 */
+  CHECK_INT(((fp_hlo_computation *)r.hlo.computations.items)->root, -1);
+  check_text(&r, instruction_at(&r, 0)->name, "");
+  end(&r);
+  message_free(&proto);
+}
+
+static void texts_that_are_no_utf8_are_repaired(void) {
+  message proto = {0}, instruction = {0};
+  put_text(&instruction, 1, "a\xFF"
+                            "b");
+  put_lonely_instruction(&proto, &instruction);
+  reading r;
+  read_bytes(&r, proto.bytes, proto.size, -1);
+  CHECK_INT(r.code, FP_OK);
+  check_text(&r, instruction_at(&r, 0)->name, "a\xEF\xBF\xBD"
+                                              "b");
+  end(&r);
+  message_free(&proto);
+}
+
+static void shapes_nest_a_hundred_deep_and_no_deeper(void) {
+  for (int depth = 99; depth <= 100; depth++) {
+    message proto = {0}, instruction = {0}, shape = array_shape(1, 1);
+    for (int i = 0; i < depth; i++) {
+      message outer = {0};
+      put_int(&outer, 2, TUPLE);
+      put_message(&outer, 4, &shape);
+      shape = outer;
+    }
+    put_message(&instruction, 3, &shape);
+    put_lonely_instruction(&proto, &instruction);
+    reading r;
+    read_bytes(&r, proto.bytes, proto.size, -1);
+    CHECK_INT(r.code, depth < 100 ? FP_OK : FP_TOO_DEEP);
+    end(&r);
+    message_free(&proto);
+  }
+}
+
+/* ---- what may go wrong ---------------------------------------------------------------------------- */
+
+static void a_module_cut_off_anywhere_says_where(void) {
+  message m = two_computations();
+  for (size_t size = 1; size < m.size; size++) {
+    reading r;
+    read_bytes(&r, m.bytes, size, -1);
+    CHECK(r.code != FP_OK && r.fault.what && r.fault.offset <= size);
+    end(&r);
+  }
+  message_free(&m);
+}
+
+static void damaged_modules_are_read_or_refused(void) {
+  message m = two_computations();
+  dice chance = {7};
+  int refused = 0;
+  for (int round = 0; round < 20000; round++) {
+    uint8_t *bytes = malloc(m.size);
+    CHECK(bytes != NULL);
+    memcpy(bytes, m.bytes, m.size);
+    for (uint64_t n = 1 + roll_below(&chance, 3); n--;) bytes[roll_below(&chance, m.size)] = (uint8_t)roll(&chance);
+    reading r;
+    read_bytes(&r, bytes, m.size, -1);
+    CHECK(r.code != FP_NO_MEMORY);
+    refused += r.code != FP_OK;
+    for (size_t i = 0; !r.code && i < r.hlo.operands.count; i++) {
+      int32_t row = ((int32_t *)r.hlo.operands.items)[i];
+      CHECK(row >= -1 && row < (int32_t)r.hlo.instructions.count);
+    }
+    end(&r);
+    free(bytes);
+  }
+  CHECK(refused > 1000 && refused < 19000);
+  message_free(&m);
+}
+
+static void memory_may_run_out_anywhere(void) {
+  message m = two_computations();
+  int64_t allocations = 0;
+  for (;; allocations++) {
+    reading r;
+    read_bytes(&r, m.bytes, m.size, allocations);
+    CHECK(r.code == FP_OK || r.code == FP_NO_MEMORY);
+    fp_code code = r.code;
+    end(&r);
+    if (!code) break;
+  }
+  CHECK(allocations > 10);
+  message_free(&m);
+}
+
+int main(void) {
+  RUN(a_module_becomes_columns);
+  RUN(tuples_are_followed_by_their_elements);
+  RUN(what_refers_to_nothing_is_minus_one);
+  RUN(texts_that_are_no_utf8_are_repaired);
+  RUN(shapes_nest_a_hundred_deep_and_no_deeper);
+  RUN(a_module_cut_off_anywhere_says_where);
+  RUN(damaged_modules_are_read_or_refused);
+  RUN(memory_may_run_out_anywhere);
+  return 0;
+}

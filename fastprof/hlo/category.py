@@ -1,0 +1,48 @@
+"""The category of an HLO instruction, as op tables show it."""
+
+from __future__ import annotations
+
+from fastprof.errors import CaptureError
+from fastprof.hlo.module import Instruction
+from fastprof.hlo.proto_fields import integer, message, messages
+
+FUSIONS = {
+    "kLoop": "loop fusion",
+    "kInput": "input fusion",
+    "kOutput": "output fusion",
+    "kCustom": "custom fusion",
+}
+DATA_FORMATTING = frozenset({"transpose", "copy", "reshape", "dynamic-reshape"})
+_ELEMENTWISE = (
+    "abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp clz compare complex constant "
+    "convert copy cosh cosine divide erf exponential exponential-minus-one floor imag is-finite log log-plus-one "
+    "logistic map maximum minimum multiply negate not or popcnt power real reduce-precision remainder "
+    "round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine "
+    "sinh sqrt stochastic-convert subtract tan tanh xor"
+)
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
+"""Opcodes that work on each element by itself."""
+
+WINDOW, DIMENSIONS, WINDOW_DILATION, BASE_DILATION = 15, 1, 5, 6
+
+
+def category(instruction: Instruction) -> str:
+    """``loop fusion``, ``convolution``, ``data formatting``, …; of most instructions their opcode."""
+    opcode = instruction.opcode
+    if opcode == "fusion":
+        return FUSIONS.get(instruction.fusion_kind, "unknown fusion")
+    if opcode == "convolution":
+        return opcode + _dilations(instruction)
+    if opcode in DATA_FORMATTING:
+        return "data formatting"
+    return "non-fusion elementwise" if opcode in ELEMENTWISE else opcode
+
+
+def _dilations(instruction: Instruction) -> str:
+    try:
+        dimensions = messages(message(instruction.proto, WINDOW), DIMENSIONS)
+        base = any(integer(one, BASE_DILATION) not in (0, 1) for one in dimensions)
+        window = any(integer(one, WINDOW_DILATION) not in (0, 1) for one in dimensions)
+    except CaptureError:  # a damaged window is none
+        return ""
+    return " base-dilated" * base + " window-dilated" * window

@@ -1,0 +1,242 @@
+"""The work of a fusion: of each fused instruction as much as the fusion's output makes use of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from fastprof.hlo.category import ELEMENTWISE
+from fastprof.hlo.module import HloModule, Instruction
+from fastprof.hlo.opcodes import Costs
+from fastprof.hlo.shapes import Index, Shape
+from fastprof.hlo.work import ONE, ZERO, Float, Place, Work, whole
+
+_SMALL_CONSTANT = 8
+"""Constants of up to so many elements cost nothing to read."""
+_TRANSPARENT = ELEMENTWISE | {"tuple", "get-tuple-element"}
+_MANY_ROOTS = 64
+"""Where an instruction has more, they are not listed anew for each; nor are more looked at for each, in the mean."""
+_ITSELF = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Roots:
+    """Those that an instruction is computed for: ``rows`` and those ``before``. ``share``: how often together."""
+
+    rows: tuple[int, ...]
+    share: Float
+    size: int
+    before: _Roots | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        part: _Roots | None = self
+        while part is not None:
+            yield from part.rows
+            part = part.before
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a fusion reads of a parameter: bytes of all of it and, of a tuple, of its leaves; the share in use."""
+
+    total: int
+    leaves: Mapping[Index, Float]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """What a fusion moves in all, reads of its operands and uses of them."""
+
+    bytes: Float
+    operand: dict[Place, Float]
+    share: dict[int, float]
+
+
+class Fusion:
+    """A fused computation, and the work of each of its instructions, as if it stood alone. Many fusions may call it.
+    LookupError: it is damaged."""
+
+    def __init__(self, costs: Costs, works: Mapping[int, Work], computation: int) -> None:
+        self.effort = costs.effort
+        self.module: HloModule = costs.module
+        self.works = works
+        self.rows = self.module.rows_of(computation)
+        self.fused = [self.module.instruction(row) for row in self.rows]
+        self.root = self.module.root_of(computation)
+        self._update_in_place()
+        self.used = self._used()
+        self.flops = self._flops()
+        self.parameters = {one.parameter_number: one for one in self.fused if one.opcode == "parameter"}
+        self.elements = self._elements()
+        self._reads: dict[int, _Read] = {}
+        self._moved: dict[tuple[float, int], _Moved] = {}
+
+    def measure(self, one: Instruction, work: Work) -> None:
+        """Sets the work of a fusion that calls it."""
+        work.output = dict(self._outputs(one.shape))
+        written = sum(work.output.values(), ZERO)
+        if one.shape.is_tuple:
+            work.output[()] = Float(written)
+        moved = self._moving(written, len(one.operands))
+        work.flops, work.bytes, work.operand, work.share = self.flops, moved.bytes, moved.operand, moved.share
+
+    # ---- bytes
+
+    def _update_in_place(self) -> None:
+        """What an output updates in place is not read."""
+        outputs = self.root.operands if self.root.opcode == "tuple" else (self.root.row,)
+        for row in outputs:
+            if row in self.works and self.module.instruction(row).opcode == "dynamic-update-slice":
+                self.works[row].share[0] = 0.0
+
+    def _outputs(self, shape: Shape) -> Iterator[tuple[Index, Float]]:
+        """Bytes written, by leaf."""
+        if not shape.is_tuple:
+            yield (), Float(self._written(self.root, shape))
+            return
+        for index, leaf in shape.leaves():
+            source = None
+            if len(index) == 1 and self.root.opcode == "tuple":
+                source = self.module.instruction(self.root.operands[index[0]])
+            yield index, Float(self._written(source, leaf))
+
+    def _written(self, source: Instruction | None, shape: Shape) -> int:
+        """Bytes of an output; of an update in place those of the update."""
+        if source is None or source.opcode != "dynamic-update-slice":
+            return shape.bytes
+        return self.module.instruction(source.operands[1]).shape.bytes
+
+    def _moving(self, written: Float, operands: int) -> _Moved:
+        """What a fusion of so many operands moves that writes so many bytes. The order of additions counts."""
+        known = self._moved.get((float(written), operands))
+        if known is not None:
+            return known
+        self.effort.spend(len(self.fused))
+        moved = written
+        for one in self.fused:
+            if one.opcode == "constant" and one.shape.count > _SMALL_CONSTANT:
+                moved = Float(moved + Float(one.shape.bytes) * min(self.used[one.row], ONE))
+        operand: dict[Place, Float] = {}
+        share: dict[int, float] = {}
+        for k in range(operands):
+            read = self._read(k)
+            self.effort.spend(len(read.leaves))
+            operand.update(((k, index), size) for index, size in read.leaves.items())
+            operand[k, ()] = Float(read.total)
+            moved = Float(moved + read.total)
+            share[k] = read.share
+        found = self._moved[float(written), operands] = _Moved(moved, operand, share)
+        return found
+
+    def _read(self, k: int) -> _Read:
+        found = self._reads.get(k)
+        if found is None:
+            parameter = self.parameters[k]
+            sizes: dict[Index, int] = {}
+            for index, _ in parameter.shape.leaves():
+                element = self._element(parameter, index)
+                sizes[index] = whole(Float(element.shape.bytes) * min(self.used[element.row], ONE))
+            leaves = {index: Float(size) for index, size in sizes.items() if index}
+            found = self._reads[k] = _Read(sum(sizes.values()), leaves, float(self.used[parameter.row]))
+        return found
+
+    def _elements(self) -> dict[tuple[int, int], Instruction]:
+        """The first instruction that takes an element out of a tuple, by row of the tuple and place."""
+        found: dict[tuple[int, int], Instruction] = {}
+        for one in self.fused:
+            if one.opcode == "get-tuple-element" and one.operands:
+                found.setdefault((one.operands[0], one.tuple_index), one)
+        return found
+
+    def _element(self, parameter: Instruction, index: Index) -> Instruction:
+        """The instruction that takes a leaf of a tuple out of it; as far towards it as there are any."""
+        found = parameter
+        for place in index:
+            found = self.elements.get((found.row, place), found)
+        return found
+
+    # ---- how much of each instruction is used
+
+    def _used(self) -> dict[int, Float]:
+        """By row: how many times an element is computed, in the mean. Users come before what they use; a value that is
+        not computed element by element becomes a root of its own, which those that it is computed from refer to."""
+        of_root: dict[int, Float] = {self.root.row: ONE}
+        from_users: dict[int, dict[int, _Roots | None]] = {self.root.row: {_ITSELF: None}}
+        used: dict[int, Float] = {}
+        left = _MANY_ROOTS * len(self.rows)
+        for one in reversed(self._operands_first()):
+            found = from_users.pop(one.row, {})
+            roots = _joined(one.row, found, of_root)
+            if roots is None:
+                left -= sum(1 if users is None else users.size for users in found.values())
+                if left < 0:
+                    raise LookupError("the instructions of a fusion have too many roots")
+                roots = _united(one.row, found.values(), of_root)
+            used[one.row] = roots.share
+            for k, operand in enumerate(one.operands):
+                if operand not in self.rows:
+                    raise LookupError("a fused instruction has an operand outside of its fusion")
+                of_operand = from_users.setdefault(operand, {})
+                if one.opcode in _TRANSPARENT:
+                    of_operand[id(roots)] = roots  # those of one user are often those of many
+                    continue
+                of_operand[_ITSELF] = None
+                of_root[operand] = Float(of_root.get(operand, ZERO) + self._share_of(one, k, operand, roots.share))
+        return used
+
+    def _share_of(self, one: Instruction, k: int, operand: int, share: Float) -> Float:
+        count = self.module.instruction(operand).shape.leaf_count
+        if not count:
+            return ZERO
+        part = Float(share * Float(self.works[one.row].share.get(k, 1.0)))
+        elements = Float(part * Float(count))
+        return Float(math.ceil(elements) / count) if np.isfinite(elements) else elements
+
+    def _flops(self) -> Float:
+        flops = ZERO
+        for row, share in self.used.items():
+            flops = Float(flops + share * self.works[row].flops)
+        return flops
+
+    def _operands_first(self) -> Sequence[Instruction]:
+        """Each fused instruction after its operands."""
+        done: dict[int, Instruction] = {}
+        begun: set[int] = set()
+        for start in self.fused:
+            stack = [(start, 0)]
+            while stack:
+                one, k = stack.pop()
+                if k == 0 and one.row in begun:
+                    continue
+                begun.add(one.row)
+                if k == len(one.operands):
+                    done[one.row] = one
+                    continue
+                stack.append((one, k + 1))
+                if one.operands[k] in self.rows and one.operands[k] not in begun:
+                    stack.append((self.module.instruction(one.operands[k]), 0))
+        return list(done.values())
+
+
+def _joined(row: int, found: Mapping[int, _Roots | None], of_root: Mapping[int, Float]) -> _Roots | None:
+    """The roots of an instruction without listing them, of those that its users have, where it can be done."""
+    users = [roots for roots in found.values() if roots is not None]
+    if len(users) == len(found) == 1:
+        return users[0]
+    if len(users) == 1 and users[0].size >= _MANY_ROOTS:
+        return _Roots((row,), Float(users[0].share + of_root[row]), users[0].size + 1, users[0])
+    return None
+
+
+def _united(row: int, found: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
+    """The same, each of them once; None: the instruction is one itself."""
+    rows = tuple(dict.fromkeys(chain.from_iterable((row,) if one is None else one for one in found)))
+    share = ZERO
+    for root in rows:
+        share = Float(share + of_root[root])
+    return _Roots(rows, share, len(rows))

@@ -1,0 +1,385 @@
+"""The work of each kind of instruction. What is not here moves its operands and its output, and computes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fastprof.hlo.category import ELEMENTWISE
+from fastprof.hlo.convolution import WindowDimension, convolution_flops
+from fastprof.hlo.module import HloModule, Instruction
+from fastprof.hlo.operator_cycles import DEFAULT_CYCLES, cycles
+from fastprof.hlo.proto_fields import integer, integers, message, messages
+from fastprof.hlo.shapes import Shape, product
+from fastprof.hlo.work import UNKNOWN, ZERO, Effort, Float, Work, largest
+
+_DIMENSIONS, _WINDOW, _DOT, _FFT_LENGTH, _BACKEND_CONFIG, _REPLICA_GROUPS = 14, 15, 30, 32, 43, 49
+CUBLAS_LT = ("__cublas$lt$matmul", "__cublas$lt$matmul$f8")
+_CUDNN_CONVOLUTION = "__cudnn$conv"
+
+
+class Costs(Protocol):
+    """What a rule asks of the cost model."""
+
+    module: HloModule
+    effort: Effort
+
+    def valid_positions(self, window: WindowDimension) -> int:
+        """See convolution.py. LookupError: too many windows are too large."""
+        ...
+
+    def of_computation(self, computation: int) -> Work:
+        """All its instructions together, once each. LookupError: there is no such computation, or it calls itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """An instruction whose ``work`` is to be found; it starts as its operands and its output moved."""
+
+    costs: Costs
+    one: Instruction
+    inputs: Sequence[Shape]
+    """Shapes of its operands."""
+    work: Work
+
+    @property
+    def shape(self) -> Shape:
+        return self.one.shape
+
+    def called(self, number: int) -> Work:
+        """The work of one run of a computation that it calls."""
+        return self.costs.of_computation(self.one.calls[number])
+
+    def flops_of_convolution(self, output: Shape) -> Float:
+        return Float(convolution_flops(self.one, self.inputs[0], self.inputs[1], output, self.costs.valid_positions))
+
+
+Rule = Callable[[Measuring], None]
+
+
+def _ratio(part: int, all_: int) -> float:
+    return part / all_ if all_ else 0.0
+
+
+def _first(shape: Shape) -> Shape:
+    return shape.elements[0] if shape.is_tuple and shape.elements else shape
+
+
+# ---- data movement
+
+
+def _nothing(m: Measuring) -> None:
+    m.work.bytes = m.work.output[()] = ZERO
+
+
+def _ordering(m: Measuring) -> None:
+    m.work.bytes = m.work.output[()] = ZERO
+    m.work.operand = dict.fromkeys(m.work.operand, ZERO)
+
+
+def _view(m: Measuring) -> None:
+    m.work.moves(0, 0, op0=0)
+
+
+def _transpose(m: Measuring) -> None:
+    if _keeps_order(m.costs, m.one, m.inputs[0]):
+        m.work.moves(0, 0, op0=0)
+
+
+def _keeps_order(costs: Costs, one: Instruction, before: Shape) -> bool:
+    """Whether a transpose leaves all elements where they are, dimensions of size 1 aside."""
+    module = costs.module
+    after = one.shape
+    if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
+        return False
+    costs.effort.spend(before.layout[1])  # many may transpose one operand
+    permutation = integers(one.proto, _DIMENSIONS)
+    order = [d for d in _minor_to_major(module, before) if before.dimensions[d] != 1]
+    return order == [permutation[d] for d in _minor_to_major(module, after) if after.dimensions[d] != 1]
+
+
+def _minor_to_major(module: HloModule, shape: Shape) -> list[int]:
+    offset, length = shape.layout
+    return integers(module.data[offset : offset + length], 1)
+
+
+def _tuple(m: Measuring) -> None:
+    m.work.moves(m.shape.bytes, m.shape.bytes)
+    m.work.operand = dict.fromkeys(m.work.operand, ZERO)
+
+
+def _slice(m: Measuring) -> None:
+    size = m.shape.bytes
+    m.work.moves(2 * size, size, op0=size)
+    m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
+
+
+def _dynamic_slice(m: Measuring) -> None:
+    size, index = m.shape.bytes, m.inputs[1].bytes
+    m.work.moves(2 * size + index, size, op0=size, op1=index)
+    m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
+
+
+def _dynamic_update_slice(m: Measuring) -> None:
+    update, index = m.inputs[1], m.inputs[2].bytes
+    m.work.moves(2 * update.bytes + index, update.bytes, op0=0, op1=update.bytes, op2=index)
+    m.work.share[0] = _ratio(m.shape.count - update.count, m.shape.count)
+
+
+def _gather(m: Measuring) -> None:
+    size, indices = m.shape.bytes, m.inputs[1].bytes
+    m.work.moves(2 * size + indices, size, op0=size, op1=indices)
+    m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
+
+
+def _scatter(m: Measuring) -> None:
+    outputs = len(m.inputs) // 2
+    total = 0
+    for k in range(outputs):
+        update = m.inputs[outputs + 1 + k].bytes
+        m.work.operand[k, ()] = m.work.operand[outputs + 1 + k, ()] = Float(update)
+        total += update
+    indices = m.inputs[outputs].bytes
+    m.work.operand[outputs, ()] = Float(indices)
+    m.work.moves(3 * total + indices, total)
+    m.work.flops = m.called(0).flops * Float(m.inputs[outputs + 1].count)
+
+
+def _concatenate(m: Measuring) -> None:
+    dimension = integer(m.one.proto, _DIMENSIONS)
+    uneven = dimension > 0 and m.inputs[0].dimensions[dimension] & 31
+    m.work.flops = Float((400 if uneven else 6) * m.shape.leaf_count)
+
+
+def _infeed(m: Measuring) -> None:
+    m.work.output = {index: Float(leaf.bytes) for index, leaf in m.shape.leaves()}
+    m.work.moves(m.shape.leaf_bytes, m.shape.leaf_bytes)
+
+
+def _outfeed(m: Measuring) -> None:
+    m.work.bytes = ZERO
+    for k, operand in enumerate(m.inputs):
+        m.costs.effort.spend(len(operand.places))
+        for index, leaf in operand.places.items():
+            m.work.operand[k, index] = Float(leaf.bytes)
+        m.work.operand[k, ()] = Float(operand.leaf_bytes)
+        m.work.bytes = Float(m.work.bytes + operand.leaf_bytes)
+
+
+# ---- computation
+
+
+def _elementwise(m: Measuring) -> None:
+    m.work.flops = Float(cycles(m.one.opcode, m.shape.type_name) * m.shape.leaf_count)
+
+
+def dot_flops(left: Shape, contracting: Sequence[int], output: Shape) -> int:
+    """2 x elements of the output x sizes of the dimensions summed over."""
+    if any(dimension < 0 for dimension in contracting):
+        raise LookupError("a dot has a dimension less than 0")
+    return 2 * output.count * product([left.dimensions[dimension] for dimension in contracting])
+
+
+def _dot(m: Measuring) -> None:
+    contracting = integers(message(m.one.proto, _DOT), 1)
+    m.work.flops = Float(dot_flops(m.inputs[0], contracting, m.shape))
+
+
+def _convolution(m: Measuring) -> None:
+    m.work.flops = m.flops_of_convolution(m.shape)
+
+
+def _fft(m: Measuring) -> None:
+    factor = product([max(length.bit_length() - 1, 0) for length in integers(m.one.proto, _FFT_LENGTH)])
+    m.work.flops = Float(8 * factor * m.inputs[0].count)
+
+
+def _cholesky(m: Measuring) -> None:
+    matrix = m.inputs[0]
+    half = matrix.bytes / 2
+    m.work.moves(half + half, half, op0=half)
+    m.work.flops = Float(matrix.dimensions[-1] * matrix.count // 3)
+
+
+def _triangular_solve(m: Measuring) -> None:
+    matrix, right = m.inputs[0], m.inputs[1]
+    m.work.moves(m.shape.bytes + matrix.bytes / 2 + right.bytes, m.shape.bytes, op0=right.bytes)
+    m.work.flops = Float(2 * matrix.dimensions[-1] * right.count)
+
+
+def _sort(m: Measuring) -> None:
+    count = m.inputs[0].count
+    m.work.flops = Float(count * max(0, (count - 1).bit_length()))
+
+
+def _map(m: Measuring) -> None:
+    m.work.flops = m.called(0).flops * Float(m.shape.count)
+
+
+def _reduce(m: Measuring) -> None:
+    kept = _first(m.shape).count
+    m.work.flops = m.called(0).flops * Float(m.inputs[0].count - kept)
+    inputs = len(m.inputs) // 2
+    for k in range(inputs, 2 * inputs):
+        initial = m.inputs[k].bytes * kept
+        m.work.bytes = Float(m.work.bytes - m.work.operand[k, ()] + initial)
+        m.work.operand[k, ()] = Float(initial)
+        m.work.share[k] = float(kept)
+
+
+def _reduce_window(m: Measuring) -> None:
+    window = messages(message(m.one.proto, _WINDOW), 1)
+    sizes = [integer(dimension, 1) for dimension in window]
+    output = _first(m.shape).count
+    count = (product(sizes) - 1) * output
+    cumulative = None if m.shape.is_tuple else _cumulative_size(m.shape, window, sizes)
+    if cumulative:
+        count = output // cumulative + cumulative - 1
+    m.work.flops = m.called(0).flops * Float(count)
+
+
+def _cumulative_size(shape: Shape, window: Sequence[memoryview], sizes: Sequence[int]) -> int | None:
+    """The size of the dimension that a window runs along, where it makes a cumulative sum."""
+    padded = [(integer(dimension, 3), integer(dimension, 4)) for dimension in window]
+    if sum(size != 1 for size in sizes) != 1 or sum(low != 0 or high != 0 for low, high in padded) != 1:
+        return None
+    for place, (size, (low, high)) in enumerate(zip(sizes, padded, strict=True)):
+        if size != 1 and low and low == high and size == 2 * low + 1 and low == shape.dimensions[place] - 1:
+            return shape.dimensions[place]
+    return None
+
+
+def _select_and_scatter(m: Measuring) -> None:
+    sizes = [integer(dimension, 1) for dimension in messages(message(m.one.proto, _WINDOW), 1)]
+    source = m.inputs[1].count
+    select = m.called(0).flops * Float(source * (product(sizes) - 1))
+    m.work.flops = Float(select + m.called(1).flops * Float(source))
+
+
+# ---- collectives
+
+
+def _reducer_cycles(costs: Costs, one: Instruction) -> int:
+    if not one.calls or one.calls[0] < 0:
+        return DEFAULT_CYCLES
+    return cycles(costs.module.root_of(one.calls[0]).opcode, one.shape.type_name)
+
+
+def _all_reduce(m: Measuring) -> None:
+    output = m.shape.leaf_bytes
+    inputs = sum(operand.bytes for operand in m.inputs) if m.one.opcode == "all-reduce" else 0
+    m.work.moves(output + inputs, output)
+    m.work.flops = Float(_reducer_cycles(m.costs, m.one) * m.shape.leaf_count)
+
+
+def _by_ranks(m: Measuring) -> None:
+    """All-gather and reduce-scatter: each rank's part is written once by every other rank and read once by all."""
+    groups = messages(m.one.proto, _REPLICA_GROUPS)
+    ranks = max([len(integers(group, 1)) for group in groups], default=1) or 1
+    if m.one.opcode == "reduce-scatter":
+        part = m.shape.leaf_bytes
+        m.work.flops = Float(_reducer_cycles(m.costs, m.one) * m.shape.leaf_count)
+    else:
+        gathered = m.shape.elements[1] if m.one.opcode == "all-gather-start" else m.shape
+        part = gathered.leaf_bytes // ranks
+    m.work.bytes = Float(part * (2 * ranks - 1) + part * ranks)
+
+
+# ---- calls
+
+
+def _call(m: Measuring) -> None:
+    m.work.becomes(m.called(0))
+
+
+def _while(m: Measuring) -> None:
+    """The body and the condition once each: how often they run is not known."""
+    both = Work()
+    for number in (0, 1):
+        m.costs.effort.spend(len(m.called(number)))
+        both.add(m.called(number))
+    m.work.becomes(both)
+
+
+def _conditional(m: Measuring) -> None:
+    if not m.one.calls:
+        raise LookupError("a conditional has no branches")
+    branches = [m.costs.of_computation(computation) for computation in dict.fromkeys(m.one.calls)]
+    m.costs.effort.spend(sum(map(len, branches)))
+    m.work.becomes(largest(branches))
+
+
+def _async_start(m: Measuring) -> None:
+    m.work.becomes(Work())
+
+
+def _custom_call(m: Measuring) -> None:
+    """Matrix products and convolutions that libraries do; others say nothing of what they do."""
+    target, output = m.one.custom_call_target, _first(m.shape)
+    if target in CUBLAS_LT:
+        m.work.flops = Float(dot_flops(m.inputs[0], _gemm_contracting(m.one), output))
+    elif target.startswith(_CUDNN_CONVOLUTION):
+        m.work.flops = m.flops_of_convolution(output)
+    else:
+        m.work.flops = m.work.bytes = m.work.output[()] = UNKNOWN
+        m.work.operand = dict.fromkeys(m.work.operand, UNKNOWN)
+        return
+    if m.shape.is_tuple:  # what comes after the first element is scratch space
+        m.work.bytes = Float(Float(m.work.bytes - m.work.output[()]) + output.bytes)
+        m.work.output[()] = Float(output.bytes)
+
+
+def _gemm_contracting(one: Instruction) -> list[int]:
+    """From the backend's configuration. ValueError, LookupError: it is damaged."""
+    try:
+        config = json.loads(bytes(message(one.proto, _BACKEND_CONFIG)))
+    except RecursionError as error:
+        raise ValueError("the configuration of a matrix product is nested too deep") from error
+    if not isinstance(config, dict):
+        raise ValueError("the configuration of a matrix product is no JSON object")
+    gemm = config.get("gemm_backend_config", config)
+    numbers = gemm.get("dot_dimension_numbers") if isinstance(gemm, dict) else None
+    found = numbers.get("lhs_contracting_dimensions", []) if isinstance(numbers, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, int | str) for one in found):
+        raise ValueError("the configuration of a matrix product has no dimension numbers")
+    return [int(dimension) for dimension in found]
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(("parameter", "constant"), _nothing),
+    **dict.fromkeys(("domain", "after-all", "add-dependency"), _ordering),
+    **dict.fromkeys(("get-tuple-element", "bitcast"), _view),
+    **dict.fromkeys(("all-reduce", "all-reduce-start"), _all_reduce),
+    **dict.fromkeys(("all-gather", "all-gather-start", "reduce-scatter"), _by_ranks),
+    "async-start": _async_start,
+    "call": _call,
+    "cholesky": _cholesky,
+    "concatenate": _concatenate,
+    "conditional": _conditional,
+    "convolution": _convolution,
+    "custom-call": _custom_call,
+    "dot": _dot,
+    "dynamic-slice": _dynamic_slice,
+    "dynamic-update-slice": _dynamic_update_slice,
+    "fft": _fft,
+    "gather": _gather,
+    "infeed": _infeed,
+    "map": _map,
+    "outfeed": _outfeed,
+    "reduce": _reduce,
+    "reduce-window": _reduce_window,
+    "scatter": _scatter,
+    "select-and-scatter": _select_and_scatter,
+    "slice": _slice,
+    "sort": _sort,
+    "transpose": _transpose,
+    "triangular-solve": _triangular_solve,
+    "tuple": _tuple,
+    "while": _while,
+}
+"""By opcode; fusions are in fusion.py. "copy" is elementwise by category and moves data only."""
+RULES.pop("copy")

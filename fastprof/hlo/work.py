@@ -1,0 +1,89 @@
+"""What an instruction has to do: operations and bytes, in the 32-bit floats that XLA's cost model adds them up in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from fastprof.hlo.shapes import Index
+
+Float: TypeAlias = np.float32
+Place = tuple[int, Index]
+"""An operand, and a leaf of it; () is all of it."""
+
+ZERO, ONE, UNKNOWN = Float(0), Float(1), Float(-1)
+_MOST = 2.0**62
+
+
+class Effort:
+    """Steps that the costs of one module may still take beside what each instruction takes by itself. Instructions that
+    share large parts would otherwise cost their product, of a module that is a few bytes long."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        """LookupError: there are not so many left."""
+        if steps > self._left:
+            raise LookupError("an instruction takes too long to be measured")
+        self._left -= steps
+
+
+@dataclass(slots=True)
+class Work:
+    """``output`` and ``operand``: bytes written and read, by leaf. ``share``: how much of each operand is used, 1 where
+    nothing is said."""
+
+    flops: Float = ZERO
+    bytes: Float = ZERO
+    output: dict[Index, Float] = field(default_factory=dict)
+    operand: dict[Place, Float] = field(default_factory=dict)
+    share: dict[int, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Entries of its tables."""
+        return len(self.output) + len(self.operand)
+
+    def moves(self, total: float, output: float | None = None, **operands: float) -> None:
+        """Sets the bytes: in all, of the output, and of operands by number, as ``op0=…``."""
+        self.bytes = Float(total)
+        if output is not None:
+            self.output[()] = Float(output)
+        for name, size in operands.items():
+            self.operand[int(name[2:]), ()] = Float(size)
+
+    def add(self, other: Work) -> None:
+        """Adds the operations and bytes of another; ``share`` is its own."""
+        self.flops = Float(self.flops + other.flops)
+        self.bytes = Float(self.bytes + other.bytes)
+        for index, size in other.output.items():
+            self.output[index] = Float(self.output.get(index, ZERO) + size)
+        for place, size in other.operand.items():
+            self.operand[place] = Float(self.operand.get(place, ZERO) + size)
+
+    def becomes(self, other: Work) -> None:
+        """Takes over another's operations and bytes, which neither adds to from now on."""
+        self.flops, self.bytes = other.flops, other.bytes
+        self.output, self.operand = other.output, other.operand
+
+
+def largest(works: Iterable[Work]) -> Work:
+    """The largest of each figure."""
+    most = Work(flops=Float(-np.inf), bytes=Float(-np.inf))
+    for work in works:
+        most.flops, most.bytes = max(most.flops, work.flops), max(most.bytes, work.bytes)
+        for index, size in work.output.items():
+            most.output[index] = max(most.output.get(index, ZERO), size)
+        for place, size in work.operand.items():
+            most.operand[place] = max(most.operand.get(place, ZERO), size)
+    return most
+
+
+def whole(value: Float) -> int:
+    """Truncated; what is no number is 0, what is larger than 2**62 is cut to fit."""
+    number = float(value)
+    return 0 if math.isnan(number) else int(max(-_MOST, min(number, _MOST)))

@@ -1,0 +1,158 @@
+"""Names of devices, and what they could do at best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastprof
+from fastprof.devices import HBM, NVIDIA_FLOPS, SRAM_READ, Peaks, device_name, peaks
+from fastprof.host_events import read_host
+
+
+@dataclass
+class Plane:
+    kind: str | None
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+def gpu(vendor: str | None, major: int, minor: int, **stats: Any) -> Plane:
+    known = {"clock_rate": 1_410_000, "core_count": 108, "memory_bandwidth": 1_555_000_000_000}
+    known |= {"compute_cap_major": major, "compute_cap_minor": minor} | ({"device_vendor": vendor} if vendor else {})
+    return Plane("GPU", known | stats)
+
+
+def peaks_of(*planes: Plane) -> Peaks:
+    found = peaks(planes)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("vendor", "capability", "wanted"),
+    [
+        ("Nvidia", (2, 0), "Nvidia GPU (Fermi)"),
+        ("Nvidia", (3, 5), "Nvidia GPU (Kepler)"),
+        ("Nvidia", (5, 2), "Nvidia GPU (Maxwell)"),
+        ("Nvidia", (6, 1), "Nvidia GPU (Pascal)"),
+        ("Nvidia", (7, 0), "Nvidia GPU (Volta)"),
+        ("Nvidia", (7, 5), "Nvidia GPU (Turing)"),
+        ("Nvidia", (8, 6), "Nvidia GPU (Ampere)"),
+        ("Nvidia", (8, 9), "Nvidia GPU (Ada Lovelace)"),
+        ("Nvidia", (9, 0), "Nvidia GPU (Hopper)"),
+        ("Nvidia", (10, 3), "Nvidia GPU (Blackwell)"),
+        ("Nvidia", (12, 0), "Nvidia GPU"),
+        ("AMD", (9, 4), "AMD GPU - gfx942"),
+        ("AMD", (9, 5), "AMD GPU - gfx950"),
+        ("AMD", (9, 0), "AMD GPU - gfx-9XX series"),
+        ("AMD", (11, 0), "AMD GPU - gfx-11XX series"),
+        ("AMD", (4, 0), "AMD GPU"),
+        ("Intel", (1, 0), "GPU"),
+        (None, (7, 0), "GPU"),
+    ],
+)
+def test_the_name_of_a_gpu(vendor: str | None, capability: tuple[int, int], wanted: str) -> None:
+    assert device_name(gpu(vendor, *capability)) == wanted
+
+
+def test_an_amd_gpu_is_called_as_it_calls_itself() -> None:
+    assert device_name(gpu("AMD", 9, 4, gpu_device_name="gfx90a")) == "AMD GPU - gfx90a"
+    assert device_name(gpu("AMD", 9, 4, gpu_device_name="MI300X")) == "AMD GPU - gfx942"  # no architecture
+
+
+def test_a_tpu_is_called_as_it_says() -> None:
+    assert device_name(Plane("TPU", {"device_type_string": "TPU v6 Lite"})) == "TPU v6 Lite"
+    assert device_name(Plane("TPU")) == "TPU"
+
+
+def test_peaks_of_an_a100() -> None:
+    found = peaks_of(gpu("Nvidia", 8, 0))
+    assert found.hardware == "GPU" and found.reasons == ()
+    assert found.teraflops_per_s == pytest.approx(311.86944, rel=1e-15)
+    assert found.bandwidths_gb_per_s == (1555.0, 38983.68, 38983.68)
+    assert found.ridge_point == pytest.approx(200.559, abs=5e-4)
+    assert not found.has_cmem and not found.has_merged_vmem and not found.has_megacore
+
+
+def test_peaks_of_an_mi300x(captures: Path) -> None:
+    profile = fastprof.load(captures / "xspace" / "gpu-mi300x-jax08-gemm")
+    found = peaks_of(*read_host(profile.table_set, 0, (), (), ()).planes)
+    assert found.name == "AMD GPU - gfx942"
+    assert found.teraflops_per_s == pytest.approx(1307.4432, rel=1e-15)
+    assert found.bandwidths_gb_per_s == (2662.4, 81715.2, 81715.2)
+
+
+def test_peaks_that_a_capture_gives_go_before_those_of_the_table() -> None:
+    given = {"peak_teraflops_per_second": 500.0, "peak_sram_rd_bw_gigabytes_per_second": 7.0}
+    found = peaks_of(gpu("Nvidia", 9, 0, **given))
+    assert found.teraflops_per_s == 500.0 and found.bandwidths_gb_per_s == (1555.0, 7.0, 108 * 256 * 1.41)
+
+
+def test_of_compute_capabilities_that_are_not_listed_the_next_lower_one_stands_in_and_it_is_said() -> None:
+    for capability, listed in (
+        ((12, 0), (10, 0)),
+        ((9, 1), (9, 0)),
+        ((8, 7), (8, 6)),
+        ((3, 5), (3, 0)),
+        ((1, 3), (2, 0)),
+    ):
+        found = peaks_of(gpu("Nvidia", *capability))
+        assert found.teraflops_per_s == 108 * (NVIDIA_FLOPS[listed] * 1.41 / 1e3)
+        assert found.reasons == (
+            f"compute capability {capability[0]}.{capability[1]} is not in the table of peaks: "
+            f"those of {listed[0]}.{listed[1]} are used",
+        )
+
+
+def test_old_nvidia_gpus_have_less_shared_memory_bandwidth() -> None:
+    assert peaks_of(gpu("Nvidia", 2, 0)).bandwidths_gb_per_s[SRAM_READ] == pytest.approx(108 * 64 * 1.41)
+
+
+@pytest.mark.parametrize("vendor", [None, "Intel", 7, b"Nvidia"])
+def test_of_an_unknown_vendor_only_the_bandwidth_is_known(vendor: Any) -> None:
+    found = peaks_of(gpu(vendor, 7, 0))
+    assert found.teraflops_per_s == 0.0 and found.ridge_point == 0.0
+    assert found.bandwidths_gb_per_s == (1555.0, 0.0, 0.0)
+    assert "does not say who made the GPU" in found.reasons[0]
+
+
+def test_amd_architectures_that_are_not_listed_have_no_peak() -> None:
+    found = peaks_of(gpu("AMD", 11, 0, gpu_device_name="gfx1100"))
+    assert found.teraflops_per_s == 0.0 and found.reasons == ("the peaks of AMD GPU gfx1100 are not known",)
+
+
+def test_peaks_of_a_tpu_are_what_the_capture_says() -> None:
+    stats = {
+        "device_type_string": "TPU v6 Lite",
+        "peak_teraflops_per_second": 918.0,
+        "peak_hbm_bw_gigabytes_per_second": 1637.9,
+        "peak_vmem_rd_bw_gigabytes_per_second": 23296.0,
+        "has_merged_vmem": 1,
+    }
+    found = peaks_of(Plane("CPU"), Plane("TPU", stats))
+    assert (found.hardware, found.name, found.teraflops_per_s) == ("TPU", "TPU v6 Lite", 918.0)
+    assert found.bandwidths_gb_per_s == (1637.9, 0.0, 0.0, 0.0, 0.0, 23296.0, 0.0)
+    assert found.has_merged_vmem and not found.has_megacore and not found.has_cmem
+    assert found.ridge_point == 918.0 * 1000 / 1637.9
+
+
+def test_what_a_tpu_does_not_say_is_not_known() -> None:
+    found = peaks_of(Plane("TPU"))
+    assert found.teraflops_per_s == found.bandwidths_gb_per_s[HBM] == found.ridge_point == 0.0
+    assert len(found.reasons) == 2
+
+
+def test_a_tpu_goes_before_a_gpu_and_the_first_of_each_counts() -> None:
+    first, second = Plane("TPU", {"peak_teraflops_per_second": 1.0}), Plane("TPU", {"peak_teraflops_per_second": 2.0})
+    assert peaks_of(gpu("Nvidia", 8, 0), first, second).teraflops_per_s == 1.0
+    assert peaks([Plane("CPU"), Plane(None)]) is None and peaks([]) is None
+
+
+@pytest.mark.parametrize("value", ["many", b"\x01", -5, 0, float("nan"), float("inf"), None])
+def test_stats_that_are_no_figures_count_as_missing(value: Any) -> None:
+    found = peaks_of(gpu("Nvidia", 8, 0, clock_rate=value, core_count=value, memory_bandwidth=value))
+    assert found.teraflops_per_s == 0.0 and found.bandwidths_gb_per_s == (0.0, 0.0, 0.0)
+    assert "clock" in found.reasons[0]
