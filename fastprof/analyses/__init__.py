@@ -1,0 +1,14 @@
+"""The analyses, by name. Each is a file of this package of the shape that contract.py gives."""
+
+from __future__ import annotations
+
+ANALYSES = {
+    "overview": "How long steps take, what they spend it on, and what to do about it.",
+    "input_pipeline": "How much of each step waits for input, and which input ops take the time.",
+    "op_stats": "Where time goes by op, on the host and on devices, most expensive first.",
+    "kernel_stats": "GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.",
+    "pod_viewer": "Each step on each core of all hosts: what it spent its time on, and its bottleneck.",
+    "inference": "Requests and batches of a model server: latency by percentile, and what it is made of.",
+    "steps": "Every step on every host and core: its time by category, stragglers, percentiles.",
+}
+"""Every analysis, a module of that name here, and the first line of its docstring, in the order of the help."""

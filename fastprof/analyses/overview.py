@@ -1,0 +1,493 @@
+"""How long steps take, what they spend it on, and what to do about it.
+
+The first page to open: step time with its percentiles and stragglers, the verdicts on what bounds the program, the
+ops that take most device time, and what the session ran on. Formulas: docs/analyses/overview.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof import bottleneck, devices, run_environment
+from fastprof.analyses import inference, input_pipeline, steps
+from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, has_rows, is_known, scalars
+from fastprof.analyses.host import CPU_ONLY, Host
+from fastprof.analyses.input_pipeline import InputPipeline, Known, known, shares
+from fastprof.bottleneck import Finding, share
+from fastprof.devices import HBM, Peaks
+from fastprof.host_events import HOST_THREADS
+from fastprof.op_metrics import duty_cycle, op_shares
+from fastprof.op_metrics.duty_cycle import DutyCycle
+from fastprof.op_metrics.framework import untold, untold_names
+from fastprof.op_metrics.tables import Ops, OpTable
+from fastprof.op_metrics.tf_functions import TfFunction
+from fastprof.run_environment import HostEnvironment, RunEnvironment
+from fastprof.schema import TEXT, Column, TableSchema
+from fastprof.steps import alignment
+from fastprof.text_column import typed
+
+NAME = "overview"
+READS = Needs(
+    planes=(r"^/device:(TPU|GPU):", r"^/host:CPU$"),
+    stats=duty_cycle.EVENT_STATS,
+    metadata_stats=duty_cycle.METADATA_STATS,
+)
+AFTER = ("steps", "op_stats", "kernel_stats", "input_pipeline", "inference")
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """``top_ops``: rows of the table top_ops."""
+
+    top_ops: int = field(default=10, metadata={"help": "how many of the most expensive ops are listed", "min": 0})
+
+
+TABLES = {
+    "steps": input_pipeline.TABLES["steps"],
+    "breakdown": input_pipeline.TABLES["breakdown"],
+    "stragglers": steps.TABLES["stragglers"],
+    "verdicts": TableSchema("verdicts", "an aspect of the program, and whether it is a bottleneck", (
+        Column("aspect", TEXT, "what was looked at"),
+        Column("verdict", TEXT, "how much it matters: none, moderate, high; unknown"),
+        Column("look_at", TEXT, "which side to look at: host, both or device; null: no need to, or not known", True),
+        Column("percent", pa.float64(), "the share that the verdict rests on; null: not known", True, "%"),
+        Column("statement", pa.string(), "the verdict in words; null: there is nothing to say", True),
+    ), derived=True),
+    "top_ops": TableSchema("top_ops", "a framework op on devices, or on hosts where there is no device op, largest "
+                           "self time first", (
+        Column("rank", pa.int32(), "place in this order"),
+        Column("host_or_device", TEXT, "Host or Device"),
+        Column("type", TEXT, "type of the op; null: not known", True),
+        Column("name", pa.string(), "name of the op"),
+        Column("occurrences", pa.int64(), "how often it ran; on devices, how often its ops did, added up"),
+        Column("total_ps", pa.int64(), "sum of durations", unit="ps"),
+        Column("self_ps", pa.int64(), "sum of durations less those of ops within", unit="ps"),
+        Column("self_share", pa.float64(), "self_ps / self time of all ops of this side; null: that is 0", True,
+               "share"),
+        Column("cumulative_share", pa.float64(), "self_share of this op and those before it; null: as there", True,
+               "share"),
+        Column("flops_per_s", pa.float64(), "floating point operations / total_ps; null: it took no time, ran on a "
+               "host, or its work is not known", True, "flop/s"),
+        Column("could_use_tensor_cores", pa.bool_(), "it could run on Tensor Cores; null: no GPU kernel of it was seen",
+               True),
+        Column("uses_tensor_cores", pa.bool_(), "one of its kernels does; null: no GPU kernel of it was seen, or who "
+               "made the GPU is not known", True),
+    ), derived=True),
+    "latency": inference.TABLES["latency"],
+    "hosts": TableSchema("hosts", "a capture of the session", (
+        Column("host", TEXT, "host, as the capture's file is named"),
+        Column("hostname", TEXT, "host, as the capture calls it"),
+        Column("hardware", TEXT, "TPU, GPU, or CPU_ONLY where it has no device"),
+        Column("device_type", TEXT, "model of its devices; CPU where it has none"),
+        Column("device_count", pa.int32(), "GPUs, or TensorCores of TPUs"),
+        Column("duty_cycle_percent", pa.float64(), "time its TPU chips or GPUs were active / the time they were "
+               "observed; null: it has none", True, "%"),
+        Column("mxu_utilization_percent", pa.float64(), "use of the matrix units, as the profiler measured it; null: "
+               "it did not", True, "%"),
+        Column("hbm_utilization_percent", pa.float64(), "use of the memory's bandwidth, as the profiler measured it; "
+               "null: it did not", True, "%"),
+    ), derived=True),
+}  # fmt: skip
+
+MOST_UNTOLD: Final = 10.0
+"""Percent of op time of which the work may be unknown before figures of all work are."""
+
+_CHIPS: Final = "of all TPU chips and GPUs"
+SCALARS = {
+    **input_pipeline.STEP_FIGURES,
+    "input_percent": input_pipeline.SCALARS["input_percent"],
+    "output_percent": input_pipeline.SCALARS["output_percent"],
+    "step_time_shared_out_ps": input_pipeline.SCALARS["step_time_shared_out_ps"],
+    "compute_percent": input_pipeline.SCALARS["compute_percent"],
+    "idle_percent": input_pipeline.SCALARS["idle_percent"],
+    "input_verdict": input_pipeline.SCALARS["input_verdict"],
+    "host_count": ScalarSpec(None, "hosts of different names"),
+    "task_count": ScalarSpec(None, "captures"),
+    "device_type": ScalarSpec(None, "model of the devices; of several the last one; CPU where there is none"),
+    "device_count": ScalarSpec(None, "GPUs, or TensorCores of TPUs, of all hosts"),
+    "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
+    "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
+    "duty_cycle_sure_percent": ScalarSpec("%", "the same, with custom calls that tell of no work counted as idle"),
+    "busy_ps": ScalarSpec("ps", f"time {_CHIPS} in which an op ran that does not only wait, or a kernel or copy"),
+    "idle_ps": ScalarSpec("ps", f"the other time {_CHIPS}, from each one's first event to its last"),
+    "device_idle_percent": ScalarSpec("%", "time of devices without any op, in percent of the time they were observed"),
+    "host_idle_percent": ScalarSpec("%", "time of host threads without any framework op, in percent of the time their "
+                                    "ops span"),
+    "mxu_utilization_percent": ScalarSpec("%", "use of the matrix units, as the profiler measured it: mean over hosts"),
+    "hbm_utilization_percent": ScalarSpec("%", "use of the memory's bandwidth, as the profiler measured it: mean over "
+                                          "hosts"),
+    "flops_utilization_percent": ScalarSpec("%", "floating point operations of device ops / those that the devices "
+                                            "could have done in the time they were observed"),
+    "memory_utilization_percent": ScalarSpec("%", "bytes that device ops moved to and from HBM / those that the "
+                                             "devices could have moved in the time they were observed"),
+    "host_op_percent": ScalarSpec("%", "occurrences of framework ops on the host / on host and devices",
+                                  "ops that ran on hosts"),
+    "device_op_percent": ScalarSpec("%", "occurrences of framework ops on devices / on host and devices",
+                                    "ops that ran on devices"),
+    "host_eager_percent": ScalarSpec("%", "self time of ops executed eagerly, in percent of that of all host ops",
+                                     "eager part of host op time"),
+    "device_eager_percent": ScalarSpec("%", "the same of device ops", "eager part of device op time"),
+    "outside_compilation_percent": ScalarSpec("%", "self time of device ops that send to the host what XLA did not "
+                                              "compile, in percent of that of all device ops",
+                                              "device op time outside compilation"),
+    "compute_16bit_percent": ScalarSpec("%", "time of 16-bit kernels / time of 16-bit and 32-bit kernels",
+                                        "kernel time in 16 bits"),
+    "compute_32bit_percent": ScalarSpec("%", "time of 32-bit kernels / time of 16-bit and 32-bit kernels",
+                                        "kernel time in 32 bits"),
+}  # fmt: skip
+_TOP_OPS = ("name", "type", "occurrences", "self_ps", "self_share")
+
+
+def _of_devices(report: Report) -> bool:
+    """Whether the top ops are those of devices."""
+    return "Device" in report.tables["top_ops"]["host_or_device"].to_pylist()
+
+
+def _of_hosts(report: Report) -> bool:
+    return "Host" in report.tables["top_ops"]["host_or_device"].to_pylist()
+
+
+SECTIONS = (
+    Section("Step time", scalars=tuple(input_pipeline.STEP_FIGURES), shown=is_known("step_count")),
+    Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
+            scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
+    Section("What bounds the program", "verdicts", ("aspect", "verdict", "look_at", "percent")),
+    Section("Stragglers", "stragglers", ("step", "core_name", "duration_ps", "median_ps", "category", "excess_share"),
+            "excess_share", 5, shown=has_rows("stragglers")),
+    Section("Most expensive ops (summed over devices)", "top_ops", _TOP_OPS, "self_share", shown=_of_devices),
+    Section("Most expensive ops (host, summed over threads)", "top_ops", _TOP_OPS, "self_share", shown=_of_hosts),
+    Section("Use of devices", scalars=(
+        "duty_cycle_percent", "device_idle_percent", "mxu_utilization_percent", "hbm_utilization_percent",
+        "flops_utilization_percent", "memory_utilization_percent", "device_op_percent", "device_eager_percent",
+        "outside_compilation_percent", "compute_16bit_percent", "compute_32bit_percent"),
+        shown=is_known("device_count")),
+    Section("Use of hosts", scalars=("host_idle_percent", "host_op_percent", "host_eager_percent"),
+            shown=is_known("host_op_percent")),
+    Section("Latency of requests", "latency", shown=has_rows("latency")),
+    Section("Ran on", scalars=("host_count", "task_count", "device_type", "device_count", "is_training")),
+    Section("Hosts", "hosts", ("host", "hardware", "device_type", "device_count", "duty_cycle_percent")),
+)  # fmt: skip
+
+ASPECTS: Final = {
+    "input": ("waiting for input", bottleneck.HOST),
+    "output": ("output", bottleneck.HOST),
+    "device_collectives": ("collective communication", bottleneck.DEVICE),
+    "kernel_launch": ("kernel launches", bottleneck.HOST),
+    "all_other": ("all other time", bottleneck.HOST),
+    "tc_idle": ("TensorCores idle", bottleneck.HOST),
+    "all_reduce": ("all-reduce", bottleneck.DEVICE),
+    "sparse_core": ("SparseCoreV0", bottleneck.DEVICE),
+    "precision": ("16-bit arithmetic", bottleneck.DEVICE),
+    "eager": ("eager execution", bottleneck.HOST),
+    "outside": ("outside compilation", bottleneck.BOTH),
+    "functions": ("tf.functions", bottleneck.HOST),
+}
+"""Verdicts on step time and on ops, what they are about, and the side to look at where it matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What is kept of one host."""
+
+    environment: HostEnvironment
+    duty: DutyCycle
+    mxu_percent: float | None
+    hbm_percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What the report is made of, for renderers."""
+
+    hosts: Sequence[HostFacts]
+    environment: RunEnvironment
+    duty: DutyCycle
+    host_ops: Ops
+    device_ops: Ops
+    framework_ops: OpTable  # device ops by framework op, largest self time first
+    functions: Sequence[TfFunction]
+    peaks: Peaks | None
+    precision: tuple[int, int]  # ps of 16-bit and of 32-bit kernels
+
+
+def of_host(host: Host, params: Params) -> HostFacts:  # noqa: ARG001
+    events = host.raw
+    planes = events.planes_of(host.hardware) if host.hardware != CPU_ONLY else []
+    environment = HostEnvironment(
+        host.name,
+        host.hostname,
+        host.hardware,
+        devices.device_name(planes[0]) if planes else run_environment.CPU,
+        len(planes),
+        tuple(events.errors),
+        tuple(events.warnings),
+    )
+    threads = events.plane_named(HOST_THREADS)
+    counters = {} if threads is None else threads.stats
+    return HostFacts(
+        environment,
+        duty_cycle.duty_cycle(events, host.workers),
+        _percent(counters.get("matrix_unit_utilization_percent")),
+        _percent(counters.get("hbm_utilization_percent")),
+    )
+
+
+def _percent(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) -> Report:
+    pipeline: InputPipeline = after["input_pipeline"].detail
+    ops = after["op_stats"].detail
+    overview = Overview(
+        kept,
+        run_environment.combined([facts.environment for facts in kept]),
+        sum((facts.duty for facts in kept), DutyCycle()),
+        ops.host,
+        ops.device,
+        op_shares.by_self_time(ops.framework),
+        ops.functions,
+        ops.peaks,
+        (pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps),
+    )
+    figures = scalars(SCALARS, _values(overview, after))
+    findings = _findings(overview)
+    tables = {
+        "steps": after["input_pipeline"].tables["steps"],
+        "breakdown": after["input_pipeline"].tables["breakdown"],
+        "stragglers": after["steps"].tables["stragglers"],
+        "verdicts": _verdicts_table(pipeline, findings),
+        "top_ops": _top_ops_table(overview, params.top_ops, after["kernel_stats"]),
+        "latency": after["inference"].tables["latency"],
+        "hosts": _hosts_table(kept),
+    }
+    notices = (*_notices(overview, pipeline, findings, after["steps"]), *_on_hosts(after["steps"]))
+    return Report(NAME, tables, figures, notices, dict(after), overview)
+
+
+# ---- tables ---------------------------------------------------------------------------------------------
+
+
+def _hosts_table(kept: Sequence[HostFacts]) -> pa.Table:
+    environments = [facts.environment for facts in kept]
+    return _as_schema("hosts", {
+        "host": [one.host for one in environments],
+        "hostname": [one.hostname for one in environments],
+        "hardware": [one.hardware for one in environments],
+        "device_type": [one.device_type for one in environments],
+        "device_count": [one.device_count for one in environments],
+        "duty_cycle_percent": [duty_percent(facts.duty) for facts in kept],
+        "mxu_utilization_percent": [facts.mxu_percent for facts in kept],
+        "hbm_utilization_percent": [facts.hbm_percent for facts in kept],
+    })  # fmt: skip
+
+
+def _verdicts_table(pipeline: InputPipeline, findings: Mapping[str, Finding]) -> pa.Table:
+    on_steps = {name: getattr(pipeline.verdict, name, None) for name in ASPECTS}
+    every = {name: finding for name, finding in on_steps.items() if finding is not None} | dict(findings)
+    found = {name: finding for name, finding in every.items() if finding.was_judged}
+    return _as_schema("verdicts", {
+        "aspect": [ASPECTS[name][0] for name in found],
+        "verdict": [finding.severity for finding in found.values()],
+        "look_at": [_look_at(name, finding) for name, finding in found.items()],
+        "percent": [finding.percent for finding in found.values()],
+        "statement": [finding.plain_statement or None for finding in found.values()],
+    })  # fmt: skip
+
+
+def _look_at(aspect: str, finding: Finding) -> str | None:
+    """Both sides where input or output bounds the program moderately."""
+    if finding.severity in (bottleneck.NONE, bottleneck.UNKNOWN):
+        return None
+    return bottleneck.BOTH if finding.classification == bottleneck.BOTH else ASPECTS[aspect][1]
+
+
+def _top_ops_table(overview: Overview, count: int, kernels: Report) -> pa.Table:
+    on_device = len(overview.framework_ops) > 0
+    ranked = overview.framework_ops if on_device else op_shares.by_self_time(overview.host_ops.table)
+    top = ranked.take(np.arange(min(max(count, 0), len(ranked))))
+    whole = np.full(len(top), overview.device_ops.op_ps if on_device else overview.host_ops.op_ps)
+    on_kernels = kernels.tables["ops"]
+    could = dict(zip(on_kernels["op_name"].to_pylist(), on_kernels["could_use_tensor_cores"].to_pylist(), strict=True))
+    time = dict(zip(on_kernels["op_name"].to_pylist(), on_kernels["tensor_core_ps"].to_pylist(), strict=True))
+    vague = untold_names(overview.device_ops.table) if on_device else set(top.name)
+    seconds = top.time_ps / 1e12
+    return _as_schema("top_ops", {
+        "rank": np.arange(1, len(top) + 1),
+        "host_or_device": ["Device" if on_device else "Host"] * len(top),
+        "type": [kind if kind and kind != "Unknown" else None for kind in top.category],
+        "name": top.name,
+        "occurrences": top.occurrences,
+        "total_ps": top.time_ps,
+        "self_ps": top.self_ps,
+        "self_share": shares(top.self_ps, whole),
+        "cumulative_share": shares(np.cumsum(top.self_ps), whole),
+        "flops_per_s": shares(top.flops, np.where([name in vague for name in top.name], 0.0, seconds)),
+        "could_use_tensor_cores": [could.get(name) for name in top.name],
+        "uses_tensor_cores": [None if time.get(name) is None else time[name] > 0 for name in top.name],
+    })  # fmt: skip
+
+
+def _as_schema(name: str, columns: Mapping[str, Any]) -> pa.Table:
+    schema = TABLES[name].arrow()
+    return pa.table([typed(columns[one.name], one.type) for one in schema], schema=schema)
+
+
+# ---- figures --------------------------------------------------------------------------------------------
+
+
+def duty_percent(duty: DutyCycle) -> float | None:
+    """Time active, in percent of the time observed; None: no chip was."""
+    observed = duty.busy_ps + duty.idle_ps
+    return 100.0 * duty.busy_ps / observed if observed else None
+
+
+def sure_duty_percent(duty: DutyCycle) -> float | None:
+    observed = duty.sure_busy_ps + duty.sure_idle_ps
+    return 100.0 * duty.sure_busy_ps / observed if observed else None
+
+
+def idle_percent(ops: Ops) -> float | None:
+    """Time without any op, in percent of the time observed; None: no op tells of its time."""
+    return 100.0 * ops.idle_ps / ops.total_ps if ops.op_ps and ops.total_ps > 0 else None
+
+
+def _values(overview: Overview, after: Mapping[str, Report]) -> dict[str, Known]:
+    environment = overview.environment
+    values = input_pipeline.step_figures(after["steps"])
+    for name in ("input_percent", "output_percent", "compute_percent", "idle_percent", "step_time_shared_out_ps",
+                 "input_verdict"):  # fmt: skip
+        values[name] = known(after["input_pipeline"].scalars[name])
+    values |= {
+        "host_count": environment.host_count,
+        "task_count": environment.task_count,
+        "device_type": environment.device_type,
+        "device_count": environment.device_count,
+        "is_training": known(after["op_stats"].scalars["is_training"]),
+    }
+    return values | _use_of_devices(overview) | _use_of_peaks(overview) | _use_by_ops(overview)
+
+
+def _use_of_devices(overview: Overview) -> dict[str, Known]:
+    duty = overview.duty
+    no_chip = "no event of a device was seen" if overview.environment.device_count else "there is no device"
+    found: dict[str, Known] = {
+        "duty_cycle_percent": _or(duty_percent(duty), no_chip),
+        "duty_cycle_sure_percent": _or(sure_duty_percent(duty), no_chip),
+        "busy_ps": _of_chips(duty, duty.busy_ps, no_chip),
+        "idle_ps": _of_chips(duty, duty.idle_ps, no_chip),
+        "device_idle_percent": _or(idle_percent(overview.device_ops), "no event of a device tells of an op"),
+        "host_idle_percent": _or(idle_percent(overview.host_ops), "no framework op took any time on a host thread"),
+    }
+    for name, measured in (
+        ("mxu", [facts.mxu_percent for facts in overview.hosts]),
+        ("hbm", [facts.hbm_percent for facts in overview.hosts]),
+    ):
+        known = [percent for percent in measured if percent is not None]
+        mean = sum(known) / len(known) if known else None
+        found[f"{name}_utilization_percent"] = _or(mean, "the profiler did not measure it")
+    return found
+
+
+def _of_chips(duty: DutyCycle, time_ps: int, no_chip: str) -> Known:
+    """A time of all chips together, as far as 64 bits go."""
+    if not duty.chips:
+        return None, no_chip
+    return time_ps if time_ps < 2**63 else (None, "the times of all chips do not add up in 64 bits")
+
+
+def _use_of_peaks(overview: Overview) -> dict[str, Known]:
+    """What was done, measured against what could have been."""
+    names = ("flops_utilization_percent", "memory_utilization_percent")
+    ops, peaks = overview.device_ops, overview.peaks
+    if peaks is None or not ops.total_ps:
+        return dict.fromkeys(names, (None, "no device was observed"))
+    table = ops.table
+    vague = share(int(table.self_ps[untold(table)].sum()), ops.op_ps)
+    if vague >= MOST_UNTOLD:
+        reason = f"what ops did that take {vague:.1f} % of op time is not known: calls of libraries do not tell it"
+        return dict.fromkeys(names, (None, reason))
+    innermost = ~np.isin(np.array(table.category, object), op_shares.CONTAINERS)
+    done = (float(table.flops[innermost].sum()) / 1e12, float(table.hbm_bytes()[innermost].sum()) / 1e9)
+    best = (peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[HBM] if peaks.bandwidths_gb_per_s else 0.0)
+    why = "; ".join(peaks.reasons) or "the capture does not tell the device's peak"
+    no_work = "the device ops of the capture do not tell their work"
+    seconds = ops.total_ps / 1e12
+    return {
+        name: (None, why) if not most else 100.0 * work / seconds / most if work else (None, no_work)
+        for name, work, most in zip(names, done, best, strict=True)
+    }
+
+
+def _use_by_ops(overview: Overview) -> dict[str, Known]:
+    no_host, no_device = "no framework op took any time on a host thread", "of no event on a device an op is known"
+    on_host, on_device = (op_shares.occurrences(table) for table in (overview.host_ops.table, overview.framework_ops))
+    both = on_host + on_device
+    narrow, wide = overview.precision
+    no_kernel = "no GPU kernel was seen in a step, and of other devices the precision is not recorded"
+    return {
+        "host_op_percent": share(on_host, both) if both else (None, "no framework op was seen"),
+        "device_op_percent": share(on_device, both) if both else (None, "no framework op was seen"),
+        "host_eager_percent": _or(op_shares.eager_percent(overview.host_ops.table), no_host),
+        "device_eager_percent": _or(op_shares.eager_percent(overview.framework_ops), no_device),
+        "outside_compilation_percent": _or(op_shares.outside_compilation_percent(overview.device_ops.table), no_device),
+        "compute_16bit_percent": share(narrow, narrow + wide) if narrow + wide else (None, no_kernel),
+        "compute_32bit_percent": share(wide, narrow + wide) if narrow + wide else (None, no_kernel),
+    }
+
+
+def _or(value: float | None, reason: str) -> Known:
+    return (None, reason) if value is None else value
+
+
+# ---- words ----------------------------------------------------------------------------------------------
+
+
+def _findings(overview: Overview) -> dict[str, Finding]:
+    """The verdicts on ops, by what they are about."""
+    outside = op_shares.outside_compilation_percent(overview.device_ops.table)
+    return {
+        "precision": bottleneck.of_precision(*overview.precision),
+        "eager": bottleneck.of_eager(
+            op_shares.eager_percent(overview.host_ops.table), op_shares.eager_percent(overview.framework_ops)
+        ),
+        "outside": bottleneck.of_outside_compilation(outside),
+        "functions": bottleneck.of_tf_functions([(one.name, one.expensive_percent) for one in overview.functions]),
+    }
+
+
+def _notices(
+    overview: Overview, pipeline: InputPipeline, findings: Mapping[str, Finding], of_steps: Report
+) -> tuple[Notice, ...]:
+    verdict = pipeline.verdict
+    found = []
+    if verdict.input.classification != bottleneck.UNKNOWN:
+        found.append(Notice("recommendation", verdict.input.plain_statement))
+    told = [*input_pipeline.further(verdict), *findings.values()]
+    found += [Notice("recommendation", finding.plain_statement) for finding in told if finding.statement]
+    if verdict.input.classification == bottleneck.UNKNOWN:
+        why = input_pipeline.why_no_steps(of_steps)
+        found.append(Notice("warning", f"How long steps take is not known: {why}"))
+    else:
+        found += [notice for notice in of_steps.notices if notice.severity == "warning"]
+    environment = overview.environment
+    found += [Notice("warning", text) for text in dict.fromkeys(environment.warnings)]
+    return (*found, *(Notice("error", text) for text in dict.fromkeys(errors_of(environment))))
+
+
+def _on_hosts(report: Report) -> list[Notice]:
+    """Which host is slow, and how steps of several hosts were aligned."""
+    slow = [notice for notice in report.notices if notice.severity == "recommendation"]
+    return [*slow, *(Notice("info", text) for text in alignment.remarks(report.detail))]
+
+
+def errors_of(environment: RunEnvironment) -> list[str]:
+    """What the profiler said went wrong; that a device shows no core, where it said nothing."""
+    if environment.errors or environment.device_type == run_environment.CPU or environment.device_count > 0:
+        return list(environment.errors)
+    return [bottleneck.NO_DEVICE_TRACE]

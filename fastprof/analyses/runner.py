@@ -1,0 +1,187 @@
+"""Runs analyses: reads each host once for all of them, keeps what each keeps of it, and asks them for their reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import numpy as np
+
+from fastprof._native import records
+from fastprof.analyses import ANALYSES, step_choice
+from fastprof.analyses.contract import Analysis, Notice, Report, union
+from fastprof.analyses.host import Host
+from fastprof.errors import CaptureError, MemoryLimitError, UsageError
+from fastprof.host_events import read_host
+from fastprof.selection import Steps, steps_text
+from fastprof.spelling import meant
+from fastprof.structure import Structure
+from fastprof.table_set import TableSet
+
+_HOME: Final = "fastprof.analyses"
+
+
+def module(name: str) -> Analysis:
+    """The analysis of a name. UsageError: there is none."""
+    if name not in ANALYSES:
+        raise UsageError(f"no analysis {name!r}; there are: {', '.join(ANALYSES)}{meant(name, ANALYSES)}")
+    return cast(Analysis, importlib.import_module(f"{_HOME}.{name}"))
+
+
+def closure(names: Iterable[str]) -> dict[str, Analysis]:
+    """The analyses and those that they come after, each after what it needs."""
+    found: dict[str, Analysis] = {}
+
+    def visit(name: str) -> None:
+        if name in found:
+            return
+        analysis = module(name)
+        for before in analysis.AFTER:
+            visit(before)
+        found[name] = analysis
+
+    for name in names:
+        visit(name)
+    return found
+
+
+def fields_of(names: Iterable[str]) -> list[dataclasses.Field[Any]]:
+    """The parameters of these analyses, then those of the ones they come after. Not of the latter: what is marked to
+    make a difference to the analysis alone that has it."""
+    names = tuple(names)
+    found: dict[str, dataclasses.Field[Any]] = {}
+    for name in (*names, *(name for name in closure(names) if name not in names)):
+        for one in dataclasses.fields(module(name).Params):
+            if name in names or not one.metadata.get("alone"):
+                found.setdefault(one.name, one)
+    return list(found.values())
+
+
+def params_of(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of each analysis. A parameter of several analyses goes to all of them. UsageError: unknown."""
+    fields = {name: [f.name for f in dataclasses.fields(a.Params)] for name, a in analyses.items()}
+    known = sorted({field for names in fields.values() for field in names})
+    for name in given:
+        if name not in known:
+            there = f"there are: {', '.join(known)}" if known else "there are none"
+            raise UsageError(f"no parameter {name!r}; {there}{meant(name, known)}")
+    for analysis in analyses.values():
+        for field in dataclasses.fields(analysis.Params):
+            if field.name in given:
+                _check(field, given[field.name])
+    return {
+        name: a.Params(**{field: given[field] for field in fields[name] if field in given})
+        for name, a in analyses.items()
+    }
+
+
+def _check(field: dataclasses.Field[Any], value: Any) -> None:
+    """Raise UsageError for a value that the parameter does not take."""
+    choices, least = field.metadata.get("choices"), field.metadata.get("min")
+    if choices is not None and not (isinstance(value, str) and value in choices):
+        raise UsageError(f"{field.name} is one of {', '.join(choices)}, not {value!r}")
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if least is not None and not (whole and value >= least):
+        raise UsageError(f"{field.name} is a whole number, {least} or more, not {value!r}")
+
+
+def run(
+    tables: TableSet, names: Iterable[str], params: Mapping[str, Any] | None = None, steps: Steps | None = None
+) -> dict[str, Report]:
+    """The reports of the named analyses, of the hosts, planes and events that are selected.
+
+    ``steps=(a, b)``: only events of the steps numbered a up to b, b left out; None leaves an end open. Numbers are
+    those of the tables: ``steps_from="modules"`` makes them count executions of programs.
+    """
+    names = list(dict.fromkeys(names))
+    with _indexing_meanwhile(tables, names):
+        analyses = closure(names)
+    chosen = params_of(analyses, params or {})
+    needs = [a.READS for a in analyses.values()]
+    if steps is not None:
+        needs.append(Host.GROUPING)
+    together = union(needs)
+    kept: dict[str, list[Any]] = {name: [] for name in analyses}
+    hosts = _hosts(tables)
+    workers = tables.session.workers
+    modules = any(getattr(one, "steps_from", None) == "modules" for one in chosen.values())
+    choices = None if steps is None else step_choice.choices(tables, hosts, steps, modules=modules)
+    of_no_step = 0
+    for done, number in enumerate(hosts):
+        with _faults_named(tables, number):
+            host = Host(read_host(tables, number, together.planes, together.stats, together.metadata_stats), workers)
+        if steps is not None and choices is not None:
+            of_no_step += int(np.count_nonzero(host.groups.group_id < 0))
+            host = host.of_steps(choices[number], steps_text(steps) if "steps" in analyses else None, modules=modules)
+        for name, analysis in analyses.items():
+            with _faults_named(tables, number):
+                kept[name].append(analysis.of_host(host, chosen[name]))
+        host.raw.give_back()
+        del host
+        if len(hosts) > 1:
+            workers.report("analysing hosts", done + 1, len(hosts))
+    reports: dict[str, Report] = {}
+    for name, analysis in analyses.items():
+        with _faults_named(tables, hosts[0] if len(hosts) == 1 else None):
+            reports[name] = analysis.run(kept.pop(name), chosen[name], {n: reports[n] for n in analysis.AFTER})
+    return {name: _with_note(reports[name], of_no_step) for name in names}
+
+
+@contextmanager
+def _faults_named(tables: TableSet, host: int | None) -> Iterator[None]:
+    """Says of which host numbers do not fit 64 bits or memory ran out, if it is one. What makes no sense in a capture
+    may overflow wherever it is computed with."""
+    capture = None if host is None else tables.session.captures[host]
+    of, path = ("", None) if capture is None else (f" (host {capture.host})", capture.path)
+    try:
+        yield
+    except CaptureError as error:
+        if capture is None or error.path is not None:
+            raise
+        named = f"host {capture.host}" in error.message
+        raise type(error)(error.message + ("" if named else of), path=path) from error
+    except OverflowError as error:
+        raise CaptureError(f"times or sizes are more than 64 bits can count{of}", path=path) from error
+    except MemoryError as error:
+        if isinstance(error, MemoryLimitError):
+            raise
+        raise MemoryLimitError(f"memory ran out in the analysis{of}", path=path) from error
+
+
+def _with_note(report: Report, of_no_step: int) -> Report:
+    """The report, with a remark where a selection of steps has left out events that are of no step at all."""
+    if not of_no_step:
+        return report
+    told = "1 event belongs" if of_no_step == 1 else f"{of_no_step:,} events belong"
+    text = f"Only some steps are selected. {told} to no step, as those of background threads, and count nowhere here."
+    return dataclasses.replace(report, notices=(*report.notices, Notice("info", text)))
+
+
+@contextmanager
+def _indexing_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None]:
+    """Finds out where the events of the only host are, all of which are wanted, while analyses are imported for the
+    first time: both take about as long. What goes wrong there is raised where the host is read."""
+    session, fresh = tables.session, any(f"{_HOME}.{name}" not in sys.modules for name in names)
+    single = len(session.captures) == 1 and not tables.selection.filters_lines
+    if not fresh or not single or session.workers.threads == 1 or session.workers.progress is not None:
+        yield
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
+        pool.submit(_index, session.structure)
+        yield
+
+
+def _index(structure: Structure) -> None:
+    with structure.lock:
+        salvage = any(part.capture.salvage for part in structure.captures)
+        structure.ensure(records.STATS if salvage else records.EVENTS)
+
+
+def _hosts(tables: TableSet) -> list[int]:
+    wanted = tables.selection.hosts
+    return [i for i, host in enumerate(tables.session.hosts) if wanted is None or host in wanted]

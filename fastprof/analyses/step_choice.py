@@ -1,0 +1,71 @@
+"""Which groups of each host are the steps that were asked for by number.
+
+Of a single host the number of a step is that of its group. Hosts may number the same step differently: then the steps
+of all are needed to know which group of each host is meant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.analyses.host import Choice, Host
+from fastprof.host_events import read_host
+from fastprof.selection import Selection, Steps
+from fastprof.table_set import TableSet
+
+if TYPE_CHECKING:
+    from fastprof.steps.of_host import HostSteps
+
+Int64s = npt.NDArray[np.int64]
+
+
+def numbered(numbers: npt.NDArray[np.integer], steps: Steps) -> npt.NDArray[np.bool_]:
+    """Which of these numbers of steps are wanted; below 0: none."""
+    first, last = steps
+    wanted = numbers >= max(0, first or 0)
+    return wanted if last is None else wanted & (numbers < last)
+
+
+def choices(tables: TableSet, hosts: Sequence[int], steps: Steps, *, modules: bool = False) -> dict[int, Choice]:
+    """By number of the host, which of its groups are wanted."""
+    alike = dict.fromkeys(hosts, _between(steps))
+    if len(hosts) == 1:
+        return alike
+    groups = groups_of_steps(steps_of_hosts(tables, hosts, modules=modules), steps)
+    return alike if groups is None else {host: _any_of(some) for host, some in zip(hosts, groups, strict=True)}
+
+
+def _between(steps: Steps) -> Choice:
+    return lambda groups: numbered(groups, steps)
+
+
+def _any_of(wanted: Int64s) -> Choice:
+    return lambda groups: np.isin(groups, wanted)
+
+
+def steps_of_hosts(tables: TableSet, hosts: Sequence[int], *, modules: bool = False) -> list[HostSteps]:
+    """The steps of whole hosts, whatever else is selected."""
+    needs = importlib.import_module("fastprof.analyses.steps").READS
+    whole = TableSet(tables.session, Selection(tables.selection.hosts))
+    found = []
+    for number in hosts:
+        host = Host(read_host(whole, number, needs.planes, needs.stats, needs.metadata_stats), tables.session.workers)
+        found.append(host.steps_from(modules=modules))
+        host.raw.give_back()
+    return found
+
+
+def groups_of_steps(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s] | None:
+    """Of each host the groups that are these steps; None: groups have the same numbers on all hosts."""
+    from fastprof.steps.across_hosts import combined, numbers_agree
+
+    database = combined(hosts)
+    if numbers_agree(database):
+        return None
+    groups = database.group[numbered(database.step, steps)]
+    return [groups[:, place] for place in range(groups.shape[1])]

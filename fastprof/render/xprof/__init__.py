@@ -1,0 +1,6 @@
+"""Reports as the JSON that XProf's page of the same tool reads.
+
+One module a tool, each with ``answer(report)``, which gives an object for ``json.dumps``. XProf's quirks live
+here and nowhere else: what it leaves out, how it rounds, which of its fields hold what. A report itself keeps
+every step and says what is right; docs/xprof-differences.md lists where the two part.
+"""

@@ -1,0 +1,95 @@
+"""DataTables: the JSON form of a table that XProf's pages read, and the way XProf writes numbers into text.
+
+    {"cols": [{"id": "opName", "label": "Input Op", "type": "string"}, ...],
+     "rows": [{"c": [{"v": "Iterator::Map"}, {"v": 3.0}, ...]}, ...],
+     "p": {"enqueue_us": "0.000", ...}}
+
+Every number is a double there, and every property a text. ``p`` is there only where it says something.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+Cell = str | float | bool | None
+"""What a cell holds; whole numbers are written as doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Col:
+    """A column: its id, how it is headed (its id where no label is given), and the role that it plays in a chart."""
+
+    id: str
+    type: str
+    label: str | None = None
+    role: str | None = None
+
+    def head(self) -> dict[str, object]:
+        head: dict[str, object] = {"id": self.id, "label": self.id if self.label is None else self.label}
+        if self.role is not None:
+            head["p"] = {"role": self.role}
+        head["type"] = self.type
+        return head
+
+
+def text(name: str, label: str | None = None, role: str | None = None) -> Col:
+    return Col(name, "string", label, role)
+
+
+def number(name: str, label: str | None = None, role: str | None = None) -> Col:
+    return Col(name, "number", label, role)
+
+
+def boolean(name: str, label: str | None = None) -> Col:
+    return Col(name, "boolean", label)
+
+
+def data_table(
+    columns: Sequence[Col], rows: Iterable[Sequence[Cell]] = (), p: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    """A DataTable; ``rows`` hold a cell a column, in the order of the columns."""
+    table: dict[str, object] = {"cols": [column.head() for column in columns]}
+    if p:
+        table["p"] = dict(sorted(p.items()))
+    table["rows"] = [
+        {"c": [_cell(column.type, value) for column, value in zip(columns, row, strict=True)]} for row in rows
+    ]
+    return table
+
+
+def _cell(kind: str, value: Cell) -> dict[str, object]:
+    if kind == "number":
+        double = math.nan if value is None else float(value)
+        return {"v": double if math.isfinite(double) else None}
+    return {"v": bool(value) if kind == "boolean" else value}
+
+
+def one_digit(value: float) -> str:
+    return _fixed(value, 1)
+
+
+def two_digits(value: float) -> str:
+    return _fixed(value, 2)
+
+
+def three_digits(value: float) -> str:
+    return _fixed(value, 3)
+
+
+def percent(value: float) -> str:
+    """A share in percent, as ``12.3%``; XProf says that a negative one is unknown."""
+    return "unknown" if value < 0 else f"{one_digit(value)}%"
+
+
+def _fixed(value: float, digits: int) -> str:
+    """As C prints it: 0/0, the one way to a NaN here, is ``-nan`` on the processors that XProf runs on."""
+    if math.isnan(value):
+        return "-nan"
+    return f"{value:.{digits}f}"
+
+
+def anchor(url: str, words: str) -> str:
+    """A link as XProf writes it; both parts are constants of ours, never text of a capture."""
+    return f'<a href="{url}" target="_blank">{words}</a>'

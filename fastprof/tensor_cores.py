@@ -1,0 +1,83 @@
+"""Which GPU kernels run on matrix units, and which ops could: told by name, vendor by vendor.
+
+Nvidia calls the units Tensor Cores, AMD Matrix Cores. Neither records their use in a trace, so names are all there is:
+libraries write the instruction or the template into the names of their kernels. A kernel whose name says nothing counts
+as one that does without.
+"""
+
+from __future__ import annotations
+
+import re
+
+NVIDIA, AMD = "Nvidia", "AMD"
+"""The stat device_vendor of a GPU plane."""
+
+_NVIDIA = (
+    "16816|c1688|conv1x1|conv2d_c1_k1|dgrad_1x1_stride_2x2|direct_group|first_layer_wgrad_kernel|h1688|h884|hmma"
+    "|i16832|i8816|s884|s1688|xmma_gemm|xmma_implicit_gemm|xmma_sparse_conv|xmma_sparse_gemm"
+    "|xmma_warp_specialized_implicit_gemm"
+)
+_AMD = (
+    r"Custom_Cijk_|_xdl|attn_fwd|gemm_fusion|mfma|wmma|gtcx|miopenSp3AsmConvRage|TileFmhaShape<|TileFmhaBwdShape<"
+    r"|TileGemmShape<|aiter|bwd_kernel_|moe_gemm|_MI[0-9]+x[0-9]+x[0-9]+"
+)
+_KERNELS = {NVIDIA: _NVIDIA, AMD: _AMD}
+
+_OP_ENDS = (
+    "Conv2D",
+    "Conv2DBackpropFilter",
+    "Conv2DBackpropInput",
+    "Conv3D",
+    "DepthwiseConv2dNative",
+    "DepthwiseConv2dNativeBackpropFilter",
+    "DepthwiseConv2dNativeBackpropInput",
+    "/MatMul",
+    "FusedMatMul",
+    "/CudnnRNN",
+    "XlaDot",
+    "XlaDotV2",
+)
+_OP_PARTS = (
+    "BatchMatMul",
+    "CudnnRNNV",
+    "CudnnRNNForward",
+    "CudnnRNNBackprop",
+    "dot_general",
+    "conv_general_dilated",
+)
+
+
+_MOVES = re.compile(r"transpose|copy|im[0-9]*d?2col|nchwtonhwc|nhwctonchw|memset", re.IGNORECASE)
+_MULTIPLIES = re.compile(r"gemm|conv|cijk|_dot_", re.IGNORECASE)
+
+
+def units_of(vendor: str | None) -> str:
+    """What a vendor calls its matrix units."""
+    return {NVIDIA: "Tensor Cores", AMD: "Matrix Cores"}.get(vendor or "", "matrix units")
+
+
+def knows(vendor: str | None) -> bool:
+    """Whether names of the kernels on the matrix units of this vendor's GPUs are known."""
+    return vendor in _KERNELS
+
+
+def only_moves(kernel: str) -> bool:
+    """Whether a kernel of this name brings data in another order, which no matrix unit does."""
+    return _MOVES.search(kernel) is not None and _MULTIPLIES.search(kernel) is None
+
+
+def kernel_uses(kernel: str, vendor: str | None) -> bool:
+    """Whether a kernel of this name runs on matrix units of the vendor's GPUs. Of other vendors no names are known."""
+    names = _KERNELS.get(vendor or "")
+    return names is not None and re.search(names, kernel) is not None
+
+
+def op_could(op: str) -> bool:
+    """Whether a framework op of this name is a matrix product or a convolution."""
+    return op.endswith(_OP_ENDS) or any(part in op for part in _OP_PARTS)
+
+
+def einsum_could(equation: str) -> bool:
+    """Whether an einsum has two operands, as ``ab,bc->ac`` has."""
+    sides = equation.split("->")
+    return len(sides) == 2 and sides[0].count(",") == 1

@@ -1,0 +1,24 @@
+"""Columns of reports: of a given type, and of text made of few distinct ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+def typed(values: Any, kind: pa.DataType) -> pa.Array:
+    """Values as an array of a type. Most are made so: to cast, Arrow imports a module that takes 30 ms."""
+    found = values if isinstance(values, pa.Array) else pa.array(values, kind)
+    return found if found.type == kind else found.cast(kind)
+
+
+def texts(values: Sequence[str | None], at: npt.NDArray[Any]) -> pa.DictionaryArray:
+    """``values[at[i]]`` in row i; null where the value is None. The dictionary holds each text once."""
+    place: dict[str, int] = {}
+    number = np.array([-1 if value is None else place.setdefault(value, len(place)) for value in values], np.int32)
+    rows = number[at] if len(number) else np.zeros(0, np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(rows, mask=rows < 0), pa.array(list(place), pa.string()))

@@ -1,0 +1,231 @@
+"""The input pipeline analysis: what waits for input, of which steps, and what the host does for input."""
+
+from __future__ import annotations
+
+import pyarrow.compute as pc
+import pytest
+from hand_made import MS, generic_db, op_stats, ops, steps_report, tpu_db
+
+from fastprof.analyses import input_pipeline
+from fastprof.analyses.contract import Notice, Report
+from fastprof.render.xprof import input_pipeline as page
+from fastprof.steps.database import StepDatabase
+
+PARAMS = input_pipeline.Params()
+
+
+def report(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple[Notice, ...] = ()) -> Report:
+    """The report on some steps, and on ops of the host of name, category and self time in ms."""
+    rows = [
+        {"name": name, "category": category, "occurrences": 2, "time_ps": 2 * time * MS, "self_ps": time * MS}
+        for name, category, time in input_ops
+    ]
+    stats = Report("op_stats", {}, {}, (), {}, op_stats(ops(*rows)))
+    return input_pipeline.run([None], PARAMS, {"steps": steps_report(db, *notices), "op_stats": stats})
+
+
+def column(report: Report, table: str, name: str) -> list[object]:
+    values: list[object] = report.tables[table][name].to_pylist()
+    return values
+
+
+STEP = {"device_compute_32": 60, "host_wait_input": 20, "host_to_device": 10, "unknown_time": 10}
+
+
+def test_shares_are_of_the_complete_steps_and_the_table_has_all() -> None:
+    wild = {"unknown_time": 1000}
+    found = report(generic_db([wild, STEP, STEP, STEP, STEP, wild]))
+    assert column(found, "steps", "complete") == [False, True, True, True, True, False]
+    assert column(found, "steps", "step_ps") == [1000 * MS, *[100 * MS] * 4, 1000 * MS]
+    assert column(found, "steps", "input_share") == pytest.approx([0, 0.3, 0.3, 0.3, 0.3, 0])
+    assert found.scalars["input_percent"].value == pytest.approx(30)
+    assert found.scalars["compute_percent"].value == pytest.approx(60)
+    assert found.scalars["input_verdict"].value == "high"
+    assert found.notices[0].severity == "recommendation"
+    assert found.notices[0].text.startswith("Your program is HIGHLY input-bound because 30.0 %")
+
+
+def test_five_steps_are_all_complete() -> None:
+    assert column(report(generic_db([STEP] * 5)), "steps", "complete") == [True] * 5
+
+
+def test_the_figures_of_steps_are_those_of_their_report() -> None:
+    db = generic_db([STEP])
+    assert report(db).scalars["step_time_p90_ps"] == steps_report(db).scalars["step_time_p90_ps"]
+
+
+def test_the_deviation_over_a_single_step_is_unknown() -> None:
+    assert set(column(report(generic_db([STEP])), "breakdown", "stdev_ps")) == {None}
+    twice = report(generic_db([{"device_compute_32": 10}, {"device_compute_32": 30}]))
+    assert column(twice, "breakdown", "stdev_ps")[0] == pytest.approx(14.142135624 * MS, abs=1)
+
+
+def test_without_steps_nothing_is_judged_and_the_reason_is_that_of_the_steps() -> None:
+    reason = Notice("warning", "no step markers in this capture")
+    found = report(generic_db([]), notices=(reason,))
+    assert found.scalars["input_percent"].value is None
+    assert found.scalars["input_percent"].reason == reason.text
+    assert found.scalars["step_time_mean_ps"].reason == reason.text
+    assert [(one.severity, one.text) for one in found.notices] == [
+        ("warning", f"How long steps wait for input is not known: {reason.text}")
+    ]
+    assert found.tables["breakdown"].num_rows == 0
+
+
+def test_several_hosts_count_alike_and_the_longest_makes_the_step() -> None:
+    fast, slow = {"device_compute_32": 100}, {"device_compute_32": 100, "host_wait_input": 100}
+    found = report(generic_db([[fast, slow]], hosts=("a", "b")))
+    assert column(found, "steps", "step_ps") == [200 * MS]
+    assert column(found, "steps", "input_ps") == [50 * MS]
+    assert column(found, "steps", "input_share") == pytest.approx([1 / 3])
+    assert found.scalars["input_percent"].value == pytest.approx(100 / 3)
+
+
+def test_a_step_that_took_no_time_has_no_share() -> None:
+    found = report(generic_db([{"device_compute_32": 0}, STEP]))
+    assert column(found, "steps", "input_share")[0] is None
+
+
+def test_the_breakdown_has_each_category_of_each_step() -> None:
+    found = report(generic_db([STEP, STEP]))
+    breakdown = dict(zip(column(found, "breakdown", "category"), column(found, "breakdown", "mean_ps"), strict=True))
+    assert breakdown["device_compute"] == 60 * MS
+    assert breakdown["input"] == 30 * MS
+    assert breakdown["all_others"] == 10 * MS
+    long = found.tables["step_breakdown"]
+    assert long.num_rows == 2 * 9
+    assert pc.sum(long["time_ps"]).as_py() == 200 * MS
+    assert pc.sum(found.tables["breakdown"]["share"]).as_py() == pytest.approx(1)
+
+
+def test_input_ops_come_with_shares_of_their_self_time() -> None:
+    found = report(generic_db([STEP]), ("MatMul", "MatMul", 50), ("Iterator::Root::Map", "Dataset", 30),
+                   ("Iterator::Root::TFRecord", "Dataset", 10))  # fmt: skip
+    assert column(found, "input_ops", "name") == ["Iterator::Root::Map", "Iterator::Root::TFRecord"]
+    assert column(found, "input_ops", "category") == ["Preprocessing", "Demanded file read"]
+    assert column(found, "input_ops", "self_share") == [0.75, 0.25]
+    assert column(found, "input_ops", "total_share") == [1.5, 0.5]
+    assert found.scalars["uses_tf_data"].value is True
+    assert found.scalars["input_op_self_ps"].value == 40 * MS
+    assert found.notices[1].text.startswith("On the host, 75.0 % of the time for input goes to preprocessing")
+
+
+def test_copies_to_the_device_say_how_much_of_input_time_is_enqueuing() -> None:
+    found = report(generic_db([STEP]), ("enqueue", "enqueue", 10), ("Iterator::Root::Map", "Dataset", 5))
+    assert found.scalars["enqueue_share"].value == pytest.approx(0.1)
+    assert column(found, "input_time", "time_ps") == [10 * MS, 0, 0, 90 * MS, 0]
+    assert column(found, "input_time", "share") == pytest.approx([0.1, 0, 0, 0.9, 0])
+
+
+def test_a_program_that_waits_without_a_known_pipeline_is_told_of_tf_data() -> None:
+    found = report(generic_db([STEP]))
+    assert "https://www.tensorflow.org/guide/data" in found.notices[1].text
+    assert column(found, "input_time", "share") == [None] * 5
+
+
+# ---- TPUs -----------------------------------------------------------------------------------------------
+
+CORES = [
+    {"step": 10, "infeed": 1, "fusion": 8},
+    {"step": 10, "infeed": 3, "outfeed": 1, "fusion": 6},
+]
+
+
+def test_of_tpus_the_core_that_waits_longest_makes_the_input_of_a_step() -> None:
+    found = report(tpu_db([CORES], ids=(0, 1)))
+    assert column(found, "steps", "input_ps") == [3 * MS]
+    assert column(found, "steps", "input_share") == pytest.approx([0.2])
+    assert column(found, "steps", "least_input_share") == pytest.approx([0.1])
+    assert column(found, "steps", "most_input_share") == pytest.approx([0.3])
+    assert column(found, "steps", "longest_wait_core") == ["host0:1"]
+    breakdown = dict(zip(column(found, "breakdown", "category"), column(found, "breakdown", "mean_ps"), strict=True))
+    assert breakdown["compute"] == 6 * MS
+    assert breakdown["input"] == 3 * MS
+    assert breakdown["output"] == MS // 2
+    assert breakdown["idle"] == MS // 2
+    assert found.scalars["input_percent"].value == pytest.approx(30)
+    assert found.scalars["idle_percent"].value == pytest.approx(5)
+    assert any("host-training loop" in notice.text for notice in found.notices)
+
+
+# ---- XProf's page ---------------------------------------------------------------------------------------
+
+
+def properties(table: object) -> dict[str, str]:
+    assert isinstance(table, dict)
+    found: dict[str, str] = table["p"]
+    return found
+
+
+def test_the_page_has_the_complete_steps_and_statements_in_place_of_classes() -> None:
+    busy = {"device_compute_32": 60, "host_wait_input": 20, "unknown_time": 20}
+    longest, steps, _, advice, diagnostics = page.answer(report(generic_db([busy] * 6, names=list("abcdef"))))
+    assert longest == {"cols": [], "rows": []}
+    assert isinstance(steps, dict)
+    assert [row["c"][0]["v"] for row in steps["rows"]] == ["b", "c", "d", "e"]
+    assert [cell["v"] for cell in steps["rows"][0]["c"]][1:10] == [60, 0, 0, 0, 0, 20, 0, 0, 20]
+    p = properties(steps)
+    statement = "20.0 % of the total step time sampled is spent on 'All Others' time. This could be due to Python "
+    assert p["all_other_bottleneck"] == p["all_other_statement"] == f"{statement}execution overhead."
+    assert (p["steptime_ms_average"], p["steptime_ms_standard_deviation"]) == ("100.0", "0.0")
+    assert (p["infeed_time_ms_avg"], p["outfeed_time_ms_avg"]) == ("20.0", "0.0")
+    assert p["summary_nextstep"].startswith("Consider using <a href=")
+    assert isinstance(advice, dict)
+    assert len(advice["rows"]) == 5
+    assert diagnostics == {
+        "cols": [
+            {"id": "severity", "label": "Severity", "type": "string"},
+            {"id": "message", "label": "Message", "type": "string"},
+        ],
+        "rows": [],
+    }
+
+
+def test_the_page_shows_steps_by_number_where_they_have_no_name() -> None:
+    steps = page.answer(report(generic_db([STEP])))[1]
+    assert isinstance(steps, dict)
+    cells = [cell["v"] for cell in steps["rows"][0]["c"]]
+    assert cells[0] == "0"
+    assert cells[10].startswith("Step 0, duration: 100.00 ms\n-All others: 10.00 ms\n-Compilation: 0.00 ms")
+    assert cells[11] == 100.0
+
+
+def test_the_page_has_a_deviation_of_minus_nan_for_a_single_zero() -> None:
+    p = properties(page.answer(report(generic_db([STEP])))[1])
+    assert (p["device_compute_time_ms_sdv"], p["outfeed_time_ms_sdv"]) == ("0.0", "-nan")
+    p = properties(page.answer(report(generic_db([])))[1])
+    assert (p["device_compute_time_ms_sdv"], p["steptime_ms_minimum"]) == ("0.0", "0.0")
+
+
+def test_the_page_has_the_steps_of_the_first_host_only_and_times_of_all() -> None:
+    fast, slow = {"device_compute_32": 100}, {"device_compute_32": 100, "host_wait_input": 100}
+    steps = page.answer(report(generic_db([[fast, slow]], hosts=("a", "b"))))[1]
+    assert isinstance(steps, dict)
+    assert [row["c"][11]["v"] for row in steps["rows"]] == [100.0]
+    assert properties(steps)["steptime_ms_average"] == "200.0"
+    assert "only 0.0%" in properties(steps)["input_conclusion"]
+
+
+def test_the_page_warns_where_there_is_no_step() -> None:
+    rows = page.answer(report(generic_db([])))[4]
+    assert isinstance(rows, dict)
+    assert rows["rows"][0]["c"][0]["v"] == "WARNING"
+    assert rows["rows"][0]["c"][1]["v"].startswith("No step marker observed")
+
+
+def test_the_page_of_tpus_names_the_core_with_the_longest_infeed() -> None:
+    waiting = [{"step": 10, "fusion": 8}, {"step": 10, "fusion": 6}]
+    longest, steps, *_ = page.answer(report(tpu_db([CORES, waiting], ids=(0, 1))))
+    assert isinstance(longest, dict)
+    assert [[cell["v"] for cell in row["c"]] for row in longest["rows"]] == [
+        ["Step number", "0", "1"],
+        ["Core name", "host0:1", "unknown"],
+    ]
+    assert isinstance(steps, dict)
+    first, second = ([cell["v"] for cell in row["c"]] for row in steps["rows"])
+    assert first[:8] == ["0", 6.0, 0.0, 0.0, 3.0, 0.5, 0.5, 0.0]
+    assert first[8] == "step 0:\nTime waiting for input data = 3.000 ms, Step time = 10.000 ms"
+    assert first[9:] == pytest.approx([20, 10, 30])
+    assert second[11] == pytest.approx(2.2250738585072014e-308, rel=1e-9, abs=0)
+    assert properties(steps)["steptime_ms_average"] == "10.00"
+    assert properties(steps)["step_time_graph_column_ids"].endswith("hostTransferTimeMs,tooltip")

@@ -1,0 +1,154 @@
+"""Step databases and reports made by hand, for analyses that come after others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fastprof.analyses import steps
+from fastprof.analyses.contract import Notice, Report, Scalar
+from fastprof.devices import Peaks
+from fastprof.op_metrics.tables import Ops, OpTable
+from fastprof.op_metrics.tf_functions import TfFunction
+from fastprof.steps import time_types
+from fastprof.steps.database import Cores, StepDatabase, empty_database
+
+MS = 1_000_000_000
+
+
+def cores(*ids: int, sparse: Sequence[int] = (), hosts: Sequence[str] = ("host0",)) -> Cores:
+    number = np.array([0 if core >= 1_000_000 else core // 1000 for core in ids], np.int32)
+    names = [f"{hosts[at]}:{core % 1000}" for at, core in zip(number, ids, strict=True)]
+    flags = np.array([core in sparse for core in ids], bool)
+    local = np.array([core if core >= 1_000_000 else core % 1000 for core in ids])
+    return Cores(np.array(ids), local, number, [hosts[at] for at in number], names, flags, np.ones(len(ids), bool))
+
+
+def generic_db(
+    times: Sequence[Mapping[str, int] | Sequence[Mapping[str, int]]],
+    *,
+    hardware: str = "GPU",
+    names: Sequence[str] = (),
+    hosts: Sequence[str] = ("host0",),
+    precision: tuple[int, int] = (0, 0),
+) -> StepDatabase:
+    """Steps of GPUs or CPUs: of each host its times by event type in ms; `step` is what they leave, unknown time."""
+    every = [[one] if isinstance(one, Mapping) else list(one) for one in times]
+    count, width = len(every), len(hosts)
+    type_ps = np.zeros((count, width, len(time_types.TYPES)), np.int64)
+    for row, on_hosts in enumerate(every):
+        for column, parts in enumerate(on_hosts):
+            for name, milliseconds in parts.items():
+                type_ps[row, column, time_types.TYPES.index(name)] = milliseconds * MS
+    present = np.array([[bool(parts) for parts in on_hosts] for on_hosts in every], bool).reshape(count, width)
+    complete = np.ones(count, bool)
+    if count > 5:
+        complete[[0, -1]] = False
+    blank = empty_database(hardware, list(hosts), cores(*(1000 * at + 1 for at in range(width)), hosts=hosts))
+    return replace(
+        blank,
+        step=np.arange(count),
+        name=list(names) or [""] * count,
+        label=list(names) or [""] * count,
+        told=np.zeros(count, np.bool_),
+        complete=complete,
+        group=np.tile(np.arange(count)[:, None], (1, width)),
+        present=present,
+        begin_ps=np.zeros((count, width), np.int64),
+        duration_ps=type_ps.sum(axis=2),
+        type_ps=type_ps,
+        type_key=type_ps > 0,
+        category_ps=np.zeros((count, width, 0), np.int64),
+        infeed_ps=np.zeros((count, width), np.int64),
+        sparse_busy_ps=np.zeros((count, width), np.int64),
+        transfer_count=np.zeros((count, 3), np.int64),
+        transfer_ps=np.zeros((count, 3), np.int64),
+        transfer_bytes=np.zeros((count, 3), np.int64),
+        compute_16bit_ps=precision[0],
+        compute_32bit_ps=precision[1],
+    )
+
+
+def tpu_db(
+    given: Sequence[Sequence[Mapping[str, float]]], *, ids: Sequence[int] = (0,), sparse: Sequence[int] = ()
+) -> StepDatabase:
+    """Steps of TPUs: of each core its times by op category in ms, and `step`, how long it took."""
+    width, count = len(ids), len(given)
+    blank = empty_database("TPU", ["host0"], cores(*ids, sparse=sparse))
+    names = sorted({name for step in given for times in step for name in times} - {"step", "IDLE", "busy"})
+    categories = ["IDLE", *names]
+    category_ps = np.zeros((count, width, len(categories)), np.int64)
+    duration, busy = np.zeros((count, width), np.int64), np.zeros((count, width), np.int64)
+    for row, step in enumerate(given):
+        for column, times in enumerate(step):
+            duration[row, column] = round(times["step"] * MS)
+            busy[row, column] = round(times.get("busy", 0) * MS)
+            for name in names:
+                category_ps[row, column, categories.index(name)] = round(times.get(name, 0) * MS)
+    category_ps[:, :, 0] = np.where(blank.cores.sparse, 0, duration - category_ps.sum(axis=2))
+    return replace(
+        blank,
+        step=np.arange(count),
+        name=[""] * count,
+        label=[""] * count,
+        told=np.zeros(count, np.bool_),
+        complete=np.ones(count, bool),
+        group=np.arange(count)[:, None],
+        present=np.ones((count, width), bool),
+        begin_ps=np.zeros((count, width), np.int64),
+        duration_ps=duration,
+        type_ps=np.zeros((count, width, len(time_types.TYPES)), np.int64),
+        type_key=np.zeros((count, width, len(time_types.TYPES)), bool),
+        categories=categories,
+        category_ps=category_ps,
+        infeed_ps=np.zeros((count, width), np.int64),
+        sparse_busy_ps=busy,
+        transfer_count=np.zeros((count, 3), np.int64),
+        transfer_ps=np.zeros((count, 3), np.int64),
+        transfer_bytes=np.zeros((count, 3), np.int64),
+    )
+
+
+def ops(*rows: Mapping[str, Any], total_ps: int | None = None, **rest: Any) -> Ops:
+    """Ops, a row each; what is not given is 0 or empty."""
+    columns = {key: [row.get(key, 0) for row in rows] for row in rows for key in row}
+    for key, default in (("category", ""), ("provenance", ""), ("long_name", "")):
+        columns[key] = [row.get(key, default) for row in rows]
+    table = OpTable.of(columns.pop("name", []), **columns)
+    spent = int(table.self_ps.sum())
+    return Ops(table, spent if total_ps is None else total_ps, spent, **rest)
+
+
+@dataclass(frozen=True, slots=True)
+class OpStats:
+    """What the overview and the input pipeline read of the detail of op_stats."""
+
+    host: Ops
+    xprof_host: Ops
+    device: Ops
+    xprof_device: Ops
+    framework: OpTable
+    is_training: bool | None = None
+    functions: Sequence[TfFunction] = ()
+    peaks: Peaks | None = None
+
+
+def op_stats(
+    host: Ops | None = None, device: Ops | None = None, framework: OpTable | None = None, **rest: Any
+) -> OpStats:
+    host, device = host or ops(), device or ops()
+    return OpStats(host, host, device, device, framework if framework is not None else device.table, **rest)
+
+
+def steps_report(db: StepDatabase, *notices: Notice) -> Report:
+    """The report on these steps; its figures are their numbers, or unknown where there are none."""
+    why = None if len(db) else notices[0].text if notices else "no steps"
+    figures = {
+        name: Scalar(name, None if why else at, spec.unit, spec.definition, why)
+        for at, (name, spec) in enumerate(steps.SCALARS.items())
+    }
+    tables = {"stragglers": steps.TABLES["stragglers"].arrow().empty_table()}
+    return Report("steps", tables, figures, notices, {}, db)
