@@ -2,8 +2,9 @@
 
     python benchmarks/ab.py CAPTURE everything xprof-rs jax-stats --rounds 5
 
-Jobs of fastprof (``JOB``, ``JOB@1`` for one thread) are those of fastprof_reader.py, ``export`` and
-``events``; the rest are rivals. A capture is a path or a name of captures.py. The first job is the one that
+Jobs of fastprof (``JOB``, ``JOB@1`` for one thread) are those of fastprof_reader.py, ``export``,
+``events``, and ``fastprof-VERB`` for an analysis as a whole process; the rest are rivals. A capture is a path, of a
+file or of a run directory, or a name of captures.py. The first job is the one that
 ratios are of; a ratio says how many times longer a job takes than it.
 """
 
@@ -16,10 +17,13 @@ import tempfile
 from pathlib import Path
 
 import rivals
-from captures import DATA, HERE, RECIPES, capture
+from captures import DATA, HERE, RECIPES, as_run, capture
 from measure import MIB, Job, interleave
 
-FASTPROF_JOBS = ("names", "everything", "all-tables", "nesting", "summary", "typed-columns", "scan")
+FASTPROF_JOBS = (
+    "names", "everything", "all-tables", "nesting", "summary", "typed-columns", "scan",
+    "overview", "op-stats", "input-pipeline", "pod-viewer",
+)  # fmt: skip
 
 
 def program(name: str) -> str:
@@ -49,6 +53,11 @@ def summing_up(path: Path) -> Job:
     return Job("events", (program("fastprof"), "events", str(path), "--format", "json", "-q"))
 
 
+def analysing(path: Path, verb: str) -> Job:
+    """``fastprof VERB``: an analysis, its report printed, a whole process."""
+    return Job(f"fastprof-{verb}", (program("fastprof"), verb, str(path), "--format", "json", "-q"))
+
+
 def job_of(text: str, path: Path, scratch: Path) -> Job:
     """The job of a name given on the command line."""
     name, _, threads = text.partition("@")
@@ -60,9 +69,15 @@ def job_of(text: str, path: Path, scratch: Path) -> Job:
         return summing_up(path)
     if name == "create_events_db":
         return rivals.create_events_db(path, scratch)
+    if name.startswith("fastprof-"):
+        return analysing(path, name.removeprefix("fastprof-"))
     if name in rivals.MAKERS:
         return rivals.MAKERS[name](path)
-    known = ", ".join([*FASTPROF_JOBS, "export", "events", *rivals.MAKERS, "create_events_db"])
+    if name in rivals.RUN_MAKERS:
+        run = as_run(scratch / name, sorted(path.iterdir()) if path.is_dir() else [path])
+        return rivals.RUN_MAKERS[name](run)
+    own = [*FASTPROF_JOBS, "export", "events", "fastprof-VERB"]
+    known = ", ".join([*own, *rivals.MAKERS, *rivals.RUN_MAKERS, "create_events_db"])
     raise SystemExit(f"no job {name}; there are: {known}")
 
 
@@ -81,12 +96,13 @@ def main(argv: list[str]) -> int:
     finally:
         shutil.rmtree(scratch)
     first = outcomes[jobs[0].name]
+    size = sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
     for outcome in outcomes.values():
         ratio = outcome.median / first.median
-        speed = path.stat().st_size / outcome.median / 1e6
-        memory = outcome.peak / path.stat().st_size
+        speed = size / outcome.median / 1e6
+        memory = outcome.peak / size
         print(f"{outcome}  {ratio:6.2f}x  {speed:6.0f} MB/s  {memory:5.2f} file sizes")
-    print(f"{path.name}: {path.stat().st_size / MIB:.0f} MiB, {args.rounds} rounds")
+    print(f"{path.name}: {size / MIB:.0f} MiB, {args.rounds} rounds")
     return 0
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +16,13 @@ GENERATOR = 1
 """Raised when make_traces.py writes other captures than before, so that those on disk are made anew."""
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE / "data"
+DATA = Path(os.environ.get("FASTPROF_BENCHMARK_DATA") or HERE / "data")
 BLOCK = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A capture on disk and what it holds."""
+    """A capture on disk, or a run directory of several, and what they hold together."""
 
     name: str
     path: Path
@@ -27,11 +31,16 @@ class Capture:
     stats: int
     lines: int
 
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
+
     def warm(self) -> None:
-        """Reads the file once, so that no run pays for the disk."""
-        with self.path.open("rb", buffering=0) as file:
-            while file.read(BLOCK):
-                pass
+        """Reads the files once, so that no run pays for the disk."""
+        for path in self.files:
+            with path.open("rb", buffering=0) as file:
+                while file.read(BLOCK):
+                    pass
 
 
 MAIN = "host-120mb"
@@ -40,7 +49,12 @@ MAIN = "host-120mb"
 HUGE = "host-4.5gib"
 """Past what 32-bit offsets reach."""
 
-RECIPES: dict[str, tuple[str, ...]] = {
+REAL_TPU = HERE.parent.parent / "shared" / "captures" / "xspace" / "tpu-v6e-jax-inference" / "host0.xplane.pb"
+"""A real capture of four TPU v6e chips, where the real captures lie beside the checkout."""
+
+POD, POD_HOSTS, POD_STEPS = "pod-64", 64, 125
+
+SHAPES: dict[str, tuple[str, ...]] = {
     "host-10mb": ("host", "--events", "330000"),
     MAIN: ("host", "--events", "4030000"),
     "host-1gb": ("host", "--events", "32000000"),
@@ -55,21 +69,66 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "one-line-100mb": ("one-line", "--events", "3350000"),
     "one-line-1gb": ("one-line", "--events", "32000000"),
 }
-"""Arguments of make_traces.py, by the name of the capture."""
+"""The captures of every shape and size: arguments of make_traces.py, by the name of the capture."""
 
-SMALL = tuple(name for name in RECIPES if not name.endswith(("gb", "gib")))
+GROWING = ("host-500k", "host-1m", "host-2m", MAIN)
+"""From half a million host events to four million."""
+
+DEVICE_PLANES = "^/device:TPU:|^Task Environment"
+
+RECIPES = {
+    **SHAPES,
+    "host-500k": ("host", "--events", "500000"),
+    "host-1m": ("host", "--events", "1000000"),
+    "host-2m": ("host", "--events", "2000000"),
+    "device-1m": ("device", "--events", "1000000"),
+    "tpu-1m": ("scale", "--capture", str(REAL_TPU), "--times", "135", "--planes", DEVICE_PLANES),
+    POD: ("pod", "--hosts", str(POD_HOSTS), "--steps", str(POD_STEPS)),
+}
+"""All of them."""
+
+SMALL = tuple(name for name in SHAPES if not name.endswith(("gb", "gib")))
 
 
-def capture(name: str, folder: Path = DATA) -> Capture:
+def capture(name: str, folder: Path | None = None) -> Capture:
     """The capture of that name; made now if it is not there, which takes up to a few minutes."""
-    path = folder / f"{name}.xplane.pb"
+    shape, *options = RECIPES[name]
+    path = (folder or DATA) / (name if shape == "pod" else f"{name}.xplane.pb")
     stamp = path.with_name(path.name + ".recipe")
     recipe = f"generator {GENERATOR}: {' '.join(RECIPES[name])}\n"
     if not (path.exists() and stamp.exists() and stamp.read_text() == recipe):
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
         print(f"making {path.name}", file=sys.stderr, flush=True)
-        shape, *options = RECIPES[name]
         command = [sys.executable, str(HERE / "make_traces.py"), shape, str(path), *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         stamp.write_text(recipe)
     return Capture(name, path, **json.loads(path.with_name(path.name + ".json").read_text()))
+
+
+def devices() -> tuple[str, ...]:
+    """The captures of a million device events: the real one scaled, where it is at hand, and the made one."""
+    return ("tpu-1m", "device-1m") if REAL_TPU.exists() else ("device-1m",)
+
+
+def as_run(folder: Path, files: Iterable[Path]) -> Path:
+    """A run directory below a folder that holds the captures: as links, for some programs read nothing else and
+    write beside it."""
+    run = folder / "plugins" / "profile" / "run"
+    run.mkdir(parents=True)
+    for path in files:
+        os.link(path, run / path.name)
+    return run
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder beside the captures, gone afterwards with what was written to it."""
+    folder = DATA / "scratch"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

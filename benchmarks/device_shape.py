@@ -58,7 +58,7 @@ def _device_duration(_rng: np.random.Generator, times: Times) -> Words:
     return (times.durations // 1250 * 1250).astype(np.uint64)
 
 
-_DEVICE_TIMES: tuple[Stat, ...] = (
+DEVICE_TIMES: tuple[Stat, ...] = (
     Stat("device_offset_ps", UINT64, _device_offset),
     Stat("device_duration_ps", UINT64, _device_duration),
 )
@@ -92,7 +92,7 @@ def _op(number: int, rng: np.random.Generator) -> Kind:
         Stat("source", STR, text=f"/usr/lib/model/layers/block_{number % 24}.py:{40 + number}"),
         Stat("tf_op", STR, text=f"jit(train_step)/block_{number % 24}/{short[1:]}"),
     )
-    stats = _DEVICE_TIMES
+    stats = DEVICE_TIMES
     if category == "all-reduce":
         stats = (*stats, Stat("all_reduce_unique_id", UINT64, constant(number)))
     return Kind(

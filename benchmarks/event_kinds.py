@@ -46,7 +46,10 @@ HALF = np.uint64(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """A stat of a kind of event: ``tag`` says how the value is written; 0 picks int64 or uint64 by size."""
+    """A stat of a kind of event: ``tag`` says how the value is written; 0 picks int64 or uint64 by size.
+
+    The ``text`` of bytes has a character for each byte.
+    """
 
     name: str
     tag: int
@@ -143,12 +146,13 @@ class PlaneVocabulary:
         """One stat with its text, or else a value drawn without chance, as an XStat."""
         head = number_field(1, self.intern(stat.name)) + varint(stat.tag)
         if stat.tag in (STR, BYTES):
-            return head + varint(len(stat.text.encode())) + stat.text.encode()
+            value = stat.text.encode("latin-1" if stat.tag == BYTES else "utf-8")
+            return head + varint(len(value)) + value
         if stat.tag == REF:
             return head + varint(self.intern(stat.text))
         assert stat.draw is not None
-        value = stat.draw(np.random.default_rng(0), Times(np.zeros(1, np.int64), np.zeros(1, np.int64)))
-        return head + (value.tobytes() if stat.tag == DOUBLE else varint(int(value[0])))
+        drawn = stat.draw(np.random.default_rng(0), Times(np.zeros(1, np.int64), np.zeros(1, np.int64)))
+        return head + (drawn.tobytes() if stat.tag == DOUBLE else varint(int(drawn[0])))
 
 
 class KindEncoder:

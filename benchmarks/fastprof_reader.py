@@ -12,8 +12,12 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import fastprof
+
+if TYPE_CHECKING:
+    from fastprof.report import Report
 
 Facts = dict[str, int]
 Work = Callable[["fastprof.Profile"], tuple[Facts, object]]
@@ -63,6 +67,35 @@ def scan(profile: fastprof.Profile) -> tuple[Facts, object]:
     return {"events": sum(batch.num_rows for batch in profile.scan(columns=NAME_AND_TIMES))}, None
 
 
+def overview(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """The overview: which steps there are, where their time goes, the most expensive ops."""
+    report = profile.report("overview")
+    return _steps(report), report
+
+
+def op_stats(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Where time goes by op, on host and devices."""
+    report = profile.report("op_stats")
+    return {"ops": report.tables["ops"].num_rows}, report
+
+
+def input_pipeline(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """How much of each step waits for input, and the input ops."""
+    report = profile.report("input_pipeline")
+    return {**_steps(report), "input_ops": report.tables["input_ops"].num_rows}, report
+
+
+def pod_viewer(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Each step on each core of all hosts."""
+    report = profile.report("pod_viewer")
+    return {"rows": report.tables["cores"].num_rows}, report
+
+
+def _steps(report: Report) -> Facts:
+    """The steps that are complete: XProf shows these."""
+    return {"steps": sum(report.tables["steps"]["complete"].to_pylist())}
+
+
 JOBS: dict[str, Work] = {
     "names": names,
     "everything": everything,
@@ -71,6 +104,10 @@ JOBS: dict[str, Work] = {
     "summary": summary,
     "typed-columns": typed_columns,
     "scan": scan,
+    "overview": overview,
+    "op-stats": op_stats,
+    "input-pipeline": input_pipeline,
+    "pod-viewer": pod_viewer,
 }
 
 

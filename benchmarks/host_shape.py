@@ -220,16 +220,23 @@ class HostCapture:
 
 
 def write_host(out: CaptureWriter, rng: np.random.Generator, events: int, threads: int = 32) -> HostCapture:
-    """A host plane of ``threads`` lines; the python thread has one line, pools share the rest."""
+    """A host plane of ``threads`` lines, and the environment."""
     counts = HostCapture()
+    write_host_plane(out, rng, events, threads, counts)
+    write_environment(out)
+    return counts
+
+
+def write_host_plane(
+    out: CaptureWriter, rng: np.random.Generator, events: int, threads: int, counts: HostCapture
+) -> None:
+    """``threads`` lines with about ``events`` events; the python thread has one line, pools share the rest."""
     vocabulary = PlaneVocabulary(KINDS)
     with out.plane() as plane:
         plane.write(text_field(PLANE_NAME, "/host:CPU"))
         for role, line_events in _deal(roles(rng), events, threads):
             write_line(plane, vocabulary, rng, role, line_events, counts)
         plane.write(vocabulary.metadata(rng))
-    write_environment(out)
-    return counts
 
 
 def _deal(all_roles: Sequence[Role], events: int, threads: int) -> list[tuple[Role, int]]:
@@ -287,7 +294,7 @@ def write_small_lines(out: CaptureWriter, rng: np.random.Generator, events: int,
     return counts
 
 
-def write_environment(out: CaptureWriter) -> None:
+def write_environment(out: CaptureWriter, hostname: str = "bench") -> None:
     """The plane that says when profiling started, and the host's name, which comes last."""
     vocabulary = PlaneVocabulary([])
     start = Stat("profile_start_time", UINT64, constant(START_UNIX_NS))
@@ -297,4 +304,4 @@ def write_environment(out: CaptureWriter) -> None:
         plane.write(text_field(PLANE_NAME, "Task Environment"))
         plane.write(vocabulary.metadata(np.random.default_rng(0)))
         plane.write(stats)
-    out.raw(bytes_field(XSPACE_HOSTNAMES, b"bench"))
+    out.raw(bytes_field(XSPACE_HOSTNAMES, hostname.encode()))

@@ -2,7 +2,8 @@
 
     python benchmarks/make_traces.py host OUT.xplane.pb --events 4030000
     python benchmarks/make_traces.py device OUT.xplane.pb --size 1GB
-    python benchmarks/make_traces.py scale OUT.xplane.pb --capture IN.xplane.pb --times 100
+    python benchmarks/make_traces.py scale OUT.xplane.pb --capture IN.xplane.pb --times 100 --planes /device
+    python benchmarks/make_traces.py pod OUT --hosts 64 --steps 125       a run directory
 
 Beside OUT, ``OUT.json`` says how many events, stats and lines it holds.
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from device_shape import write_devices
 from host_shape import HostCapture, write_host, write_small_lines
+from pod_shape import write_pod
 from trace_scale import scale
 from trace_writer import CaptureWriter
 
@@ -65,26 +67,35 @@ def make(shape: str, path: Path, *, events: int, seed: int) -> dict[str, int]:
 
 def note(path: Path, events: int, stats: int, lines: int) -> dict[str, int]:
     """Writes down beside a capture what it holds."""
-    contents = {"bytes": path.stat().st_size, "events": events, "stats": stats, "lines": lines}
+    files = path.iterdir() if path.is_dir() else (path,)
+    contents = {"bytes": sum(f.stat().st_size for f in files), "events": events, "stats": stats, "lines": lines}
     path.with_name(path.name + ".json").write_text(json.dumps(contents) + "\n")
     return contents
 
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("shape", choices=[*SHAPES, "scale"])
+    parser.add_argument("shape", choices=[*SHAPES, "scale", "pod"])
     parser.add_argument("out", type=Path)
     parser.add_argument("--events", type=int, help="about how many events")
     parser.add_argument("--size", type=size_of, help="about how many bytes, such as 100MB or 4.5GiB")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--capture", type=Path, help="scale: the capture to repeat")
     parser.add_argument("--times", type=int, help="scale: how many times")
+    parser.add_argument("--planes", default="", help="scale: only planes whose names this regular expression finds")
+    parser.add_argument("--hosts", type=int, help="pod: how many hosts")
+    parser.add_argument("--steps", type=int, help="pod: how many steps")
     args = parser.parse_args(argv)
     began = time.perf_counter()
     if args.shape == "scale":
         if args.capture is None or args.times is None:
             parser.error("scale needs --capture and --times")
-        contents = note(args.out, *scale(args.capture, args.out, args.times))
+        contents = note(args.out, *scale(args.capture, args.out, args.times, args.planes))
+    elif args.shape == "pod":
+        if args.hosts is None or args.steps is None:
+            parser.error("pod needs --hosts and --steps")
+        counts = write_pod(args.out, args.hosts, args.steps, args.seed)
+        contents = note(args.out, counts.events, counts.stats, counts.lines)
     else:
         if (args.events is None) == (args.size is None):
             parser.error("say --events or --size")

@@ -11,6 +11,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,11 +36,12 @@ class Job:
 @dataclass(slots=True)
 class Outcome:
     """All runs of a job: seconds of each repetition, and of the first of each process where that is told
-    apart; peak resident bytes of each process; what it counted."""
+    apart; seconds from start to end of each process, and its peak resident bytes; what it counted."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
     firsts: list[float] = field(default_factory=list)
+    wholes: list[float] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
     facts: dict[str, int] = field(default_factory=dict)
 
@@ -48,13 +50,17 @@ class Outcome:
         return statistics.median(self.seconds)
 
     @property
+    def whole(self) -> float:
+        return statistics.median(self.wholes)
+
+    @property
     def peak(self) -> int:
         return max(self.peaks)
 
     def __str__(self) -> str:
         spread = f"{min(self.seconds):.3f} to {max(self.seconds):.3f} s over {len(self.seconds)}"
         facts = "".join(f", {key} {value}" for key, value in self.facts.items())
-        return f"{self.name:24} {self.median:9.3f} s ({spread}), {self.peak / MIB:7.0f} MiB{facts}"
+        return f"{self.name:36} {self.median:9.3f} s ({spread}), {self.peak / MIB:7.0f} MiB{facts}"
 
 
 class JobFailedError(Exception):
@@ -66,16 +72,18 @@ def run(job: Job, outcome: Outcome) -> None:
     environment = {**os.environ, **job.environment}
     stdout = subprocess.PIPE if job.reports else subprocess.DEVNULL
     began = time.perf_counter()
-    with subprocess.Popen(job.command, stdout=stdout, stderr=subprocess.PIPE, env=environment) as child:
-        said = child.stdout.read() if child.stdout else b""
-        complained = child.stderr.read() if child.stderr else b""
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - began
-    if child.returncode != 0:
-        lines = complained.decode(errors="replace").strip().splitlines()
-        raise JobFailedError(f"{job.name} ended with {child.returncode}: {' '.join(lines[-3:])}")
+    with tempfile.TemporaryFile() as complaints:
+        with subprocess.Popen(job.command, stdout=stdout, stderr=complaints, env=environment) as child:
+            said = child.stdout.read() if child.stdout else b""
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - began
+        if child.returncode != 0:
+            complaints.seek(0)
+            lines = complaints.read().decode(errors="replace").strip().splitlines()
+            raise JobFailedError(f"{job.name} ended with {child.returncode}: {' '.join(lines[-3:])}")
     outcome.peaks.append(usage.ru_maxrss * 1024)
+    outcome.wholes.append(wall)
     if job.reports:
         report = json.loads(said.splitlines()[-1])
         outcome.seconds += report["seconds"]

@@ -16,8 +16,9 @@ from section import Section
 INTRODUCTION = """\
 Written by `make bench`. Timings on shared machines vary: look at the ratios, whose two sides ran in turn
 within the same minutes, and take differences below a tenth as none. Captures are generated from a seed by
-`benchmarks/make_traces.py`, with the mix of events and stats of real ones, and read from the page cache.
-Every count of events, stats and rows is checked while measuring. Seconds are medians.
+`benchmarks/make_traces.py`, with the mix of events and stats of real ones, or scaled from a real one where
+that is said, and read from the page cache. Every count of events, stats and rows is checked while measuring.
+Seconds are medians.
 """
 
 OURS = ("fastprof-arrow", "pyarrow", "numpy", "duckdb", "pytest-benchmark")

@@ -95,6 +95,17 @@ def create_events_db(capture: Path, scratch: Path) -> Job:
     return Job("create_events_db", command, environment={"TMPDIR": str(scratch)})
 
 
+def get_overview(run: Path) -> Job:
+    """xprof-rs computes the overview of a run directory."""
+    return Job("get_overview", (XPROF_RS.program("xprof-rs"), "get_overview", str(run)))
+
+
+def xprof(run: Path, tool: str) -> Job:
+    """XProf computes one of its pages of a run directory, and writes files there."""
+    command = (XPROF.program("python"), str(HERE / "xprof_reader.py"), str(run), tool)
+    return Job(tool, command, reports=True)
+
+
 MAKERS: dict[str, Callable[[Path], Job]] = {
     "xprof-rs": aggregate,
     "jax-names": lambda capture: profile_data(capture, stats=False),
@@ -102,6 +113,14 @@ MAKERS: dict[str, Callable[[Path], Job]] = {
     "protobuf": protobuf,
 }
 """Jobs that need nothing but a capture."""
+
+RUN_MAKERS: dict[str, Callable[[Path], Job]] = {
+    "get_overview": get_overview,
+    "overview_page": lambda run: xprof(run, "overview_page"),
+    "framework_op_stats": lambda run: xprof(run, "framework_op_stats"),
+    "input_pipeline_analyzer": lambda run: xprof(run, "input_pipeline_analyzer"),
+}
+"""Jobs that need a run directory."""
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Measures everything and writes the results page: what ``make bench`` calls.
 
-    python benchmarks/run.py                     all of it, docs/benchmarks.md; takes about half an hour
-    python benchmarks/run.py --quick             captures of up to 120 MB, fewer rounds, page on stdout
+    python benchmarks/run.py                     all of it, docs/benchmarks.md; takes most of an hour
+    python benchmarks/run.py --quick             no gigabytes, fewer rounds, page on stdout
     python benchmarks/run.py decoding memory     these sections only, page on stdout
 
 Captures are made and rivals installed on first use. Where a section fails, the others are still measured,
@@ -23,8 +23,10 @@ import rivals
 from captures import HERE
 from measure import JobFailedError
 from section import Plan, Section
+from section_analyses import analyses, analyses_memory, million_device_events
 from section_decoding import decoding, whole_programs
 from section_export import export
+from section_growth import growth, pod
 from section_memory import memory
 from section_shapes import shapes
 from section_starting import starting
@@ -66,6 +68,11 @@ ALL: dict[str, Callable[[Plan], Section]] = {
     "export": export,
     "starting": starting,
     "shapes": shapes,
+    "analyses": analyses,
+    "analyses-memory": analyses_memory,
+    "devices": million_device_events,
+    "growth": growth,
+    "pod": pod,
     "in-process": in_process,
 }
 

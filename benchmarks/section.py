@@ -19,6 +19,10 @@ class Plan:
     slow_every: int = 4
     huge: bool = True
 
+    def part(self, of: int, least: int) -> int:
+        """One ``of`` of the rounds, but ``least`` where there are so many."""
+        return min(self.rounds, max(least, self.rounds // of))
+
 
 @dataclass(slots=True)
 class Section:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import rivals
 from ab import exporting
-from captures import DATA, HERE, HUGE, MAIN, Capture, capture
+from captures import HERE, HUGE, MAIN, Capture, capture, scratch
 from measure import MIB, Job, JobFailedError, interleave
 from section import MB, Plan, Section, at_least, at_most, mebibytes, run, seconds
 
@@ -27,16 +24,16 @@ def export(plan: Plan) -> Section:
         " protobuf, JAX and XProf refuse one of 2 GiB. Every file is read back.",
         ("what", "seconds", "peak memory", "written", "asked"),
     )
-    with _scratch() as scratch:
-        _against_xprof(section, capture(MAIN), scratch, max(3, plan.rounds // 2))
+    with scratch() as folder:
+        _against_xprof(section, capture(MAIN), folder, plan.part(2, 3))
     if plan.huge:
-        with _scratch() as scratch:
-            _huge(section, capture(HUGE), scratch)
+        with scratch() as folder:
+            _huge(section, capture(HUGE), folder)
     return section
 
 
-def _against_xprof(section: Section, taken: Capture, scratch: Path, rounds: int) -> None:
-    out, cache = scratch / "out", scratch / "xprof"
+def _against_xprof(section: Section, taken: Capture, folder: Path, rounds: int) -> None:
+    out, cache = folder / "out", folder / "xprof"
     cache.mkdir()
     done = run([exporting(taken.path, out), rivals.create_events_db(taken.path, cache)], rounds, taken)
     ours, rival = done["export"], done["create_events_db"]
@@ -48,8 +45,8 @@ def _against_xprof(section: Section, taken: Capture, scratch: Path, rounds: int)
     _read_back(section, taken, out)
 
 
-def _huge(section: Section, taken: Capture, scratch: Path) -> None:
-    out = scratch / "out"
+def _huge(section: Section, taken: Capture, folder: Path) -> None:
+    out = folder / "out"
     outcome = interleave([exporting(taken.path, out)], 1)["export"]
     title = f"`fastprof export` of `{taken.name}`: {taken.bytes / (1 << 30):.2f} GiB"
     verdict = f"MiB {at_most(outcome.peak / MIB, HUGE_LIMIT_MIB)}"
@@ -68,18 +65,6 @@ def _read_back(section: Section, taken: Capture, out: Path) -> None:
             raise JobFailedError(f"{key} of {taken.name}: {rows} rows read back, not {wanted}")
     title = f"read back by pyarrow.dataset and DuckDB: {taken.events:,} events, {taken.stats:,} stats"
     section.add(title, seconds(outcome), mebibytes(outcome), "", "the right counts")
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """A folder beside the captures, gone afterwards with what was written to it."""
-    folder = DATA / "scratch"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _written(folder: Path) -> str:

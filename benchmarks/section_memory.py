@@ -29,7 +29,7 @@ def memory(plan: Plan) -> Section:
         rivals.profile_data(taken.path, stats=True),
         rivals.protobuf(taken.path),
     ]
-    done = run(jobs, max(2, plan.rounds // 3), taken)
+    done = run(jobs, plan.part(3, 2), taken)
     section = Section(
         "Memory",
         f"Peak resident memory of whole processes on `{taken.name}` ({taken.bytes / MIB:.0f} MiB), libraries"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rivals
 from ab import reading
-from captures import HUGE, RECIPES, SMALL, Capture, capture
+from captures import HUGE, SHAPES, SMALL, Capture, capture
 from section import MB, Plan, Section, mebibytes, run, seconds, speed
 
 BIG = 500 * MB
@@ -18,9 +18,9 @@ def shapes(plan: Plan) -> Section:
         " column; there is none where it stops after five million events.",
         ("capture", "MB", "events", "lines", "names MB/s", "ratio", "all stats MB/s", "ratio", "xprof-rs"),
     )
-    for name in RECIPES:
+    for name in SHAPES:
         if name != HUGE and (plan.huge or name in SMALL):
-            _add(section, capture(name), max(3, plan.rounds // 3))
+            _add(section, capture(name), plan.part(3, 3))
     if plan.huge:
         section.remarks.append(_scan(capture(HUGE)))
     return section

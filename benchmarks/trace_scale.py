@@ -1,5 +1,7 @@
 """Scales a capture at hand: repeats each line's events, shifted in time, and keeps all else as it is.
 
+Of the planes, all or those of some names.
+
 A tile holds the events of a part of a line as bytes, with gaps for each event's offset and length. A
 repetition patches the gaps; only when an offset grows by a byte is the tile laid out afresh.
 """
@@ -7,6 +9,7 @@ repetition patches the gaps; only when an offset grows by a byte is the tile lai
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +21,7 @@ from trace_writer import (
     LINE_NAME,
     LINE_TIMESTAMP_NS,
     PLANE_LINES,
+    PLANE_NAME,
     XSPACE_PLANES,
     Bytes,
     CaptureWriter,
@@ -184,14 +188,22 @@ def parse_line(data: Buffer, begin: int, end: int) -> Line:
     return line
 
 
-def planes_of(data: Buffer) -> Iterator[tuple[int, int, int, int]]:
-    return fields(data, 0, len(data))
+def parts(data: Buffer, planes: str) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a capture, less the planes whose names the regular expression does not find."""
+    for number, begin, value, end in fields(data, 0, len(data)):
+        if number != XSPACE_PLANES or re.search(planes, plane_name(data, value, end)):
+            yield number, begin, value, end
 
 
-def period_ps(data: Buffer) -> int:
-    """How long the capture is: what each repetition is shifted by, so that lines stay in step."""
+def plane_name(data: Buffer, begin: int, end: int) -> str:
+    names = [bytes(data[value:last]) for field, _, value, last in fields(data, begin, end) if field == PLANE_NAME]
+    return names[-1].decode(errors="replace") if names else ""
+
+
+def period_ps(data: Buffer, planes: str) -> int:
+    """How long the planes are: what each repetition is shifted by, so that lines stay in step."""
     first = last = 0
-    for number, _, value, end in planes_of(data):
+    for number, _, value, end in parts(data, planes):
         if number == XSPACE_PLANES:
             for plane_field, _, line_begin, line_end in fields(data, value, end):
                 if plane_field == PLANE_LINES:
@@ -200,15 +212,18 @@ def period_ps(data: Buffer) -> int:
     return last - first + 1_000
 
 
-def scale(source: Path, target: Path, times: int) -> tuple[int, int, int]:
-    """Writes ``source`` with every line's events ``times`` times over; counts the events, stats and lines."""
+def scale(source: Path, target: Path, times: int, planes: str = "") -> tuple[int, int, int]:
+    """Writes ``source`` with every line's events ``times`` times over; counts the events, stats and lines.
+
+    Only planes whose names the regular expression ``planes`` finds.
+    """
     counts = [0, 0, 0]
     with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         data = memoryview(mapped)
         try:
-            period = period_ps(data)
+            period = period_ps(data, planes)
             with CaptureWriter(target) as out:
-                for number, begin, value, end in planes_of(data):
+                for number, begin, value, end in parts(data, planes):
                     if number == XSPACE_PLANES:
                         with out.plane() as plane:
                             _scale_plane(data, value, end, plane, period, times, counts)

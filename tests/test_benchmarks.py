@@ -1,0 +1,254 @@
+"""The benchmarks on tiny captures: what the generators write, and each section of analyses from start to end."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import fastprof
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+TINY = {
+    "host-120mb": ("host", "--events", "12000"),
+    "host-500k": ("host", "--events", "3000"),
+    "host-1m": ("host", "--events", "6000"),
+    "host-2m": ("host", "--events", "9000"),
+    "host-10mb": ("host", "--events", "6000"),
+    "device-1m": ("device", "--events", "4000"),
+    "device-10mb": ("device", "--events", "4000"),
+    "pod-64": ("pod", "--hosts", "2", "--steps", "4"),
+}
+
+
+class Benchmarks:
+    """The modules of benchmarks/ by name; captures are tiny and lie in a folder of the test."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+
+    def __getattr__(self, name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+
+@pytest.fixture
+def benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Benchmarks]:
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    found = Benchmarks(tmp_path / "data")
+    monkeypatch.setattr(found.captures, "DATA", found.data)
+    monkeypatch.setattr(found.captures, "RECIPES", found.captures.RECIPES | TINY)
+    yield found
+    for name in set(sys.modules) - before:
+        if (BENCHMARKS / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+@pytest.fixture
+def rivals_are_played(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rivals are not installed for the tests: fastprof plays xprof-rs and XProf, twice as slow at least."""
+    measure, rivals = benchmarks.measure, benchmarks.rivals
+    verbs = {"overview_page": "overview", "framework_op_stats": "op-stats", "input_pipeline_analyzer": "input-pipeline"}
+
+    def get_overview(run: Path) -> object:
+        assert [path.name for path in run.iterdir()] != []
+        return measure.Job("get_overview", (sys.executable, "-m", "fastprof", "overview", str(run), "-q"))
+
+    def xprof(run: Path, tool: str) -> object:
+        reader = str(BENCHMARKS / "fastprof_reader.py")
+        return measure.Job(tool, (sys.executable, reader, str(run), verbs[tool], "--repeat", "1"), reports=True)
+
+    monkeypatch.setattr(rivals, "get_overview", get_overview)
+    monkeypatch.setattr(rivals, "xprof", xprof)
+
+
+def plan(benchmarks: Benchmarks) -> object:
+    return benchmarks.section.Plan(rounds=1, slow_every=1, huge=False)
+
+
+# ---- captures ------------------------------------------------------------------------------------
+
+
+def test_pod_has_the_hosts_cores_and_steps_that_were_asked_for(benchmarks: Benchmarks) -> None:
+    pod = benchmarks.captures.capture("pod-64")
+    profile = fastprof.load(pod.path)
+
+    assert profile.hosts["host"].to_pylist() == ["host000", "host001"]
+    assert (profile.events.num_rows, profile.event_stats.num_rows, profile.lines.num_rows) == (
+        pod.events,
+        pod.stats,
+        pod.lines,
+    )
+    cores = profile.report("pod_viewer").tables["cores"]
+    assert cores.num_rows == 4 * 2 * benchmarks.pod_shape.CHIPS
+    assert sorted(set(cores["host"].to_pylist())) == ["host000", "host001"]
+
+
+def test_pod_has_a_slow_host_and_a_slow_step(benchmarks: Benchmarks) -> None:
+    profile = fastprof.load(benchmarks.captures.capture("pod-64").path)
+    steps = profile.report("steps").tables["steps"].to_pylist()
+
+    slow, other = (
+        [row["duration_ps"] for row in steps if (row["host"], row["core_name"]) == (host, f"{host}:0")]
+        for host in ("host000", "host001")
+    )
+    assert len(slow) == len(other) == 4
+    assert all(1.2 < of_slow / of_other < 1.3 for of_slow, of_other in zip(slow, other, strict=True))
+    assert other.index(max(other)) == 4 // 2
+
+
+def test_a_capture_is_made_once_and_made_anew_when_its_recipe_changes(
+    benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captures = benchmarks.captures
+    first = captures.capture("pod-64")
+    made = [path.stat().st_mtime_ns for path in first.files]
+    assert [path.stat().st_mtime_ns for path in captures.capture("pod-64").files] == made
+
+    monkeypatch.setitem(captures.RECIPES, "pod-64", ("pod", "--hosts", "1", "--steps", "4"))
+    again = captures.capture("pod-64")
+    assert [path.name for path in again.files] == ["host000.xplane.pb"]
+    assert again.bytes == sum(path.stat().st_size for path in again.files)
+
+
+def test_scaling_repeats_the_events_of_the_planes_that_are_asked_for(benchmarks: Benchmarks, tmp_path: Path) -> None:
+    source = benchmarks.captures.capture("device-1m")
+    target = tmp_path / "scaled.xplane.pb"
+    events, stats, lines = benchmarks.trace_scale.scale(source.path, target, 3, "TPU:[01]$")
+    part = fastprof.load(source.path).select(planes="TPU:[01]$")
+    scaled = fastprof.load(target)
+
+    assert scaled.planes["name"].to_pylist() == ["/device:TPU:0", "/device:TPU:1"]
+    assert (events, stats, lines) == (3 * part.events.num_rows, 3 * part.event_stats.num_rows, part.lines.num_rows)
+    assert (scaled.events.num_rows, scaled.event_stats.num_rows) == (events, stats)
+
+
+# ---- jobs ----------------------------------------------------------------------------------------
+
+
+def test_a_job_that_complains_at_length_ends_and_says_what_it_said_last(benchmarks: Benchmarks) -> None:
+    code = "import sys; sys.stderr.write('x' * 500_000 + '\\nthe end'); sys.exit(3)"
+    job = benchmarks.measure.Job("talker", (sys.executable, "-c", code), reports=True)
+    with pytest.raises(benchmarks.measure.JobFailedError, match=r"talker ended with 3: .*the end"):
+        benchmarks.measure.interleave([job], 1, quiet=True)
+
+
+def test_a_run_directory_holds_the_captures_under_their_names(benchmarks: Benchmarks) -> None:
+    captures = benchmarks.captures
+    taken = captures.capture("host-500k")
+    with captures.scratch() as folder:
+        run = captures.as_run(folder, taken.files)
+        assert run.relative_to(folder).parts[:2] == ("plugins", "profile")
+        assert [path.name for path in run.iterdir()] == [taken.path.name]
+        assert fastprof.load(run).events.num_rows == taken.events
+    assert taken.path.exists() and not folder.exists()
+
+
+def test_line_through_points_of_a_line_is_that_line(benchmarks: Benchmarks) -> None:
+    growth = benchmarks.section_growth
+    assert growth.line_through([1, 2, 4, 8], [3, 5, 9, 17]) == pytest.approx([3, 5, 9, 17])
+    assert growth.farthest([1, 2, 4, 8], [3, 5, 9, 17]) == pytest.approx(0)
+    assert growth.farthest([0, 1, 2], [10, 13, 10]) == pytest.approx(2 / 11)
+
+
+# ---- sections ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("rivals_are_played")
+def test_analyses_are_compared_with_both_rivals_in_three_ways(benchmarks: Benchmarks) -> None:
+    section = benchmarks.section_analyses.analyses(plan(benchmarks))
+
+    assert len(section.rows) == 3 * (1 + 3)
+    assert [row[0].split(",")[0] for row in section.rows[3::3]] == ["overview", "op stats", "input pipeline"]
+    assert all(row[-1].startswith(("at most 0.5", "at least 15")) for row in section.rows)
+    assert "| overview, in process: " in benchmarks.page.render([section])
+
+
+@pytest.mark.usefixtures("rivals_are_played")
+def test_memory_of_analyses_is_of_every_program(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
+    analyses = benchmarks.section_analyses
+    monkeypatch.setattr(analyses, "COMPARED", analyses.COMPARED[1:2])
+    section = analyses.analyses_memory(plan(benchmarks))
+
+    assert [(row[0], row[-1] != "") for row in section.rows] == [
+        ("op stats: from `load` to the report", True),
+        ("op stats: `fastprof op-stats`", True),
+        ("`xprof-rs get_overview`", False),
+        ("XProf `framework_op_stats`", False),
+    ]
+
+
+@pytest.mark.usefixtures("rivals_are_played")
+def test_device_captures_are_the_made_one_and_the_real_one_where_it_is_at_hand(
+    benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    analyses, captures = benchmarks.section_analyses, benchmarks.captures
+    monkeypatch.setattr(analyses, "ON_DEVICES", analyses.ON_DEVICES[:1])
+    monkeypatch.setattr(captures, "REAL_TPU", tmp_path / "absent")
+    section = analyses.million_device_events(plan(benchmarks))
+    assert len(section.rows) == 3 and "not at hand" in section.prose
+    assert captures.devices() == ("device-1m",)
+
+    captures.REAL_TPU.touch()
+    assert captures.devices() == ("tpu-1m", "device-1m")
+
+
+def test_an_answer_with_other_counts_than_the_rivals_is_no_result(benchmarks: Benchmarks) -> None:
+    mine, rival = (benchmarks.measure.Outcome(name, facts={"steps": n}) for name, n in (("mine", 3), ("theirs", 4)))
+    with pytest.raises(benchmarks.measure.JobFailedError, match="mine counts 3 steps, theirs 4"):
+        benchmarks.section_analyses.agree(mine, rival)
+
+
+def test_growth_has_a_row_for_each_analysis(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
+    growth = benchmarks.section_growth
+    assert growth.VERBS == ("overview", "op-stats", "input-pipeline")
+    monkeypatch.setattr(growth, "VERBS", ("op-stats",))
+    section = growth.growth(plan(benchmarks))
+
+    assert [row[0] for row in section.rows] == ["op-stats"]
+    assert len(section.header) == len(section.rows[0]) == 1 + len(benchmarks.captures.GROWING) + 2
+
+
+def test_pod_has_a_row_for_each_size_and_counts_every_step(
+    benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growth, measure = benchmarks.section_growth, benchmarks.measure
+    monkeypatch.setattr(growth, "POD_SIZES", (1, 2))
+    monkeypatch.setattr(growth, "POD_STEPS", 4)
+    section = growth.pod(plan(benchmarks))
+    rows = [f"{verb}, {size} hosts" for verb in ("overview", "pod-viewer") for size in (1, 2)]
+    assert [row[0] for row in section.rows] == rows
+    assert [row[-1] != "" for row in section.rows] == [False, True, False, True]
+
+    lost = measure.Outcome("overview 1", facts={"steps": 3})
+    with pytest.raises(measure.JobFailedError, match="overview of 1 hosts counts 3 steps, not 4"):
+        growth.check_steps("overview", [lost])
+
+
+def test_in_process_benchmarks_of_analyses_run(benchmarks: Benchmarks) -> None:
+    captures = benchmarks.captures
+    for name in ("host-10mb", "device-10mb"):
+        captures.capture(name).path.with_name(f"{name}.xplane.pb.recipe").write_text(captures_of_size(captures, name))
+    command = [
+        sys.executable, "-m", "pytest", "-q", str(BENCHMARKS / "bench_analyses.py"), "-p", "no:cacheprovider",
+        "-o", "python_files=bench_*.py", "-o", "python_functions=bench_*", "--benchmark-disable",
+    ]  # fmt: skip
+    environment = {**os.environ, "FASTPROF_BENCHMARK_DATA": str(benchmarks.data)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=BENCHMARKS.parent, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "10 passed" in done.stdout
+
+
+def captures_of_size(captures: ModuleType, name: str) -> str:
+    """What is noted beside the capture of full size, so that the tiny one passes for it."""
+    return f"generator {captures.GENERATOR}: {' '.join(captures.SHAPES[name])}\n"
+
+
+def test_every_section_of_the_page_has_a_name(benchmarks: Benchmarks) -> None:
+    assert {"analyses", "analyses-memory", "devices", "growth", "pod", "in-process"} <= set(benchmarks.run.ALL)
