@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
 
 build: $(STAMP) ## make .venv and build the package in place
 
-demo: build ## run the main job on a capture that ships with the project
+demo: build ## run the main job and analyses on captures that ship with the project
 	$(BIN)/python -m demo
 
 test: check asan fuzz unit ## everything that CI runs
@@ -47,8 +47,9 @@ fuzz: build ## replay the fuzz corpora and 10,000 damaged captures under the san
 bench: build ## measure against rivals, half an hour; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
-docs: build ## rewrite the reference of tables from the schema
+docs: build ## rewrite what follows from the schema and from the registry of analyses
 	$(BIN)/python docs/write_tables.py
+	$(BIN)/python docs/write_analyses.py
 
 clean: ## remove what was built
 	rm -rf build demo-out $(VENV) fastprof/_native/*.so *.egg-info

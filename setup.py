@@ -41,9 +41,19 @@ def extension(module: str, *folders: str) -> Extension:
     )
 
 
+EXTENSIONS = {
+    "xspace": (".", "columns", "formats"),
+    "hlo": (".", "columns", "formats"),
+    "kernels": (".", "columns", "kernels"),
+    "grouping": (".", "columns", "kernels"),
+    "op_kernels": (".", "columns", "kernels"),
+    "step_kernels": (".", "columns", "kernels"),
+}
+built = {name: folders for name, folders in EXTENSIONS.items() if Path("fastprof/_native", f"{name}.pyx").exists()}
+
 setup(
     ext_modules=cythonize(
-        [extension("xspace", ".", "columns", "formats"), extension("kernels", ".", "columns", "kernels")],
+        [extension(name, *folders) for name, folders in built.items()],
         compiler_directives={"language_level": 3, "embedsignature": False},
         build_dir="build/cython",
     ),

@@ -1,4 +1,4 @@
-"""The main job on the capture beside this file: summary, top ops, Parquet, and back. Run it with `make demo`."""
+"""The main job on the captures beside this file: summary, top ops, Parquet and back, analyses. `make demo` runs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pyarrow.dataset as ds
 import fastprof
 from fastprof.cli.main import main as command
 
-LOGDIR = Path(__file__).parent / "logdir"
+HERE = Path(__file__).parent
+LOGDIR = HERE / "logdir"
 OUT = Path("demo-out")
 
 
@@ -22,8 +23,12 @@ def step(*words: str) -> None:
         sys.exit(code)
 
 
+def shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
 def main() -> None:
-    logdir = str(LOGDIR.relative_to(Path.cwd()) if LOGDIR.is_relative_to(Path.cwd()) else LOGDIR)
+    logdir = shown(LOGDIR)
     step("info", logdir)
     step("events", logdir, "--limit", "10")
     step("export", logdir, "--output", str(OUT), "--force")
@@ -35,6 +40,9 @@ def main() -> None:
     if written["start_ps"].combine_chunks() != loaded["start_ps"].combine_chunks():
         sys.exit("the data set is not what the capture holds")
     print("  start_ps: equal, event by event")
+
+    step("overview", shown(HERE / "pod"))
+    step("inference", shown(HERE / "serving"), "--limit", "5")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from fastprof.facade import Profile, load, runs, scan
+    from fastprof.report import Report
     from fastprof.session import Run
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "NotFoundError",
     "OutputError",
     "Profile",
+    "Report",
     "Run",
     "UnreadableError",
     "UsageError",
@@ -41,7 +43,14 @@ __all__ = [
     "scan",
 ]
 
-_HOMES = {"Profile": "facade", "load": "facade", "runs": "facade", "scan": "facade", "Run": "session"}
+_HOMES = {
+    "Profile": "facade",
+    "load": "facade",
+    "runs": "facade",
+    "scan": "facade",
+    "Report": "report",
+    "Run": "session",
+}
 
 
 def __getattr__(name: str) -> Any:

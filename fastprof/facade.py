@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from fastprof import session as sessions
+from fastprof.analysis_methods import AnalysisMethods
 from fastprof.blocks import Block
 from fastprof.decode import Decoded
 from fastprof.errors import FastprofError, UsageError
 from fastprof.event_summary import event_summary
+from fastprof.report import Report
 from fastprof.schema import TABLES
-from fastprof.selection import Interval, Patterns, Selection
+from fastprof.selection import Interval, Patterns, Selection, Steps, narrowed_steps, steps_text
 from fastprof.session import Input, Run
+from fastprof.step_times import step_times
 from fastprof.table_set import BATCH_ROWS, OpenSession, TableSet
 from fastprof.workers import Progress, Workers, cpu_count
 
@@ -90,17 +94,28 @@ def scan(
     return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)
 
 
-class Profile:
-    """The captures of a session as Arrow tables, decoded on first use. Immutable; made by ``load``.
+class Profile(AnalysisMethods):
+    """The captures of a session as Arrow tables, decoded on first use, and the analyses of them. Immutable; made by
+    ``load``.
 
     Tables are in ``tables`` by name, and each is an attribute: ``p.events`` is ``p.tables["events"]``. docs/tables.md
-    says what their columns are.
+    says what their columns are. Each analysis is a method that gives a Report, as ``p.overview()``.
     """
 
-    def __init__(self, tables: TableSet, source: Any, how: dict[str, Any]) -> None:
-        self._tables = tables
+    def __init__(self, tables: TableSet, source: Any, how: dict[str, Any], steps: Steps | None = None) -> None:
+        self._of_all_steps = tables
+        self._steps = steps
         self._source = source
         self._how = how
+        self._reports: dict[tuple[Any, ...], Report] = {}
+
+    @cached_property
+    def _tables(self) -> TableSet:
+        """The tables of what is selected; where that is some steps, of the time that these take on each host."""
+        if self._steps is None:
+            return self._of_all_steps
+        whole = self._of_all_steps
+        return TableSet(whole.session, whole.selection.within(step_times(whole, self._steps)))
 
     # ---- tables
 
@@ -204,7 +219,32 @@ class Profile:
 
     def remarks(self) -> pa.Table:
         """What is in ``import_log`` so far: nothing further is read to make it complete."""
-        return self._tables.session.log.table()
+        return self._session.log.table()
+
+    # ---- analyses
+
+    def report(self, name: str, **params: Any) -> Report:
+        """The report of the analysis called ``name``, computed once, then kept. docs/analyses lists names and
+        parameters. UsageError: there is no such analysis or parameter."""
+        return self.reports(name, **params)[name]
+
+    def reports(self, *names: str, **params: Any) -> dict[str, Report]:
+        """Several reports (without names all there are), from one pass over the capture. A parameter goes to all
+        analyses that have it."""
+        from fastprof.analyses import ANALYSES, runner
+
+        for name in names:
+            if not isinstance(name, str):
+                raise UsageError(f"names of analyses are texts, not {type(name).__name__}")
+        chosen = tuple(dict.fromkeys(names)) or tuple(ANALYSES)
+        given = tuple(sorted(params.items()))
+        if not all(isinstance(value, Hashable) for value in params.values()):
+            runner.params_of(runner.closure(chosen), params)  # says what the parameter takes
+        missing = [name for name in chosen if (name, given) not in self._reports]
+        if missing:
+            found = runner.run(self._of_all_steps, missing, params, self._steps)
+            self._reports.update({(name, given): Report(answer) for name, answer in found.items()})
+        return {name: self._reports[name, given] for name in chosen}
 
     # ---- narrower profiles
 
@@ -216,17 +256,21 @@ class Profile:
         lines: Patterns = None,
         names: Patterns = None,
         time_ps: Interval | None = None,
+        steps: Steps | int | None = None,
     ) -> Profile:
         """A profile of fewer events; nothing is copied, and ids stay the same.
 
         ``hosts``: names, literally. ``planes``, ``lines``, ``names`` (of events): a regular expression, found anywhere
         in the name, or several of which any will do. ``time_ps=(a, b)``: events that overlap a to b, b left out;
-        None leaves an end open. Selections of a selection narrow further.
+        None leaves an end open. ``steps=(a, b)``: the steps whose number in the table of ``p.steps()`` is a up
+        to b, b left out; ``steps=a`` is that one. For the analyses that is the events that belong to them, for the
+        tables those that overlap the time that they take on their host. Selections of a selection narrow further.
         """
         asked = Selection().narrowed(hosts)
-        asked.check_hosts(self._tables.session.hosts)
-        selection = self._tables.selection.narrowed(asked.hosts, planes, lines, names, time_ps)
-        return Profile(TableSet(self._tables.session, selection), self._source, self._how)
+        asked.check_hosts(self._session.hosts)
+        selection = self._of_all_steps.selection.narrowed(asked.hosts, planes, lines, names, time_ps)
+        chosen = narrowed_steps(self._steps, steps)
+        return Profile(TableSet(self._session, selection), self._source, self._how, chosen)
 
     # ---- out
 
@@ -252,29 +296,36 @@ class Profile:
     @property
     def sources(self) -> list[str]:
         """The files, as text."""
-        return [capture.path for capture in self._tables.session.captures]
+        return [capture.path for capture in self._session.captures]
 
     @property
     def run(self) -> str | None:
         """The run of a log directory that was loaded."""
-        return self._tables.session.run
+        return self._session.run
 
     @property
     def threads(self) -> int:
-        return self._tables.session.workers.threads
+        return self._session.workers.threads
+
+    @property
+    def _session(self) -> OpenSession:
+        return self._of_all_steps.session
 
     def __repr__(self) -> str:
-        hosts = [h for h, keep in zip(self._tables.session.hosts, self._tables._wanted_hosts(), strict=True) if keep]
-        captures = [c for c in self._tables.session.captures if c.host in hosts]
+        wanted = self._of_all_steps._wanted_hosts()
+        hosts = [host for host, keep in zip(self._session.hosts, wanted, strict=True) if keep]
+        captures = [capture for capture in self._session.captures if capture.host in hosts]
         size = sum(capture.source.size for capture in captures)
         shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
         amount = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size:,} bytes"
         lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {amount}"]
         if self.run:
             lines.append(f"  run      {self.run}")
-        if str(self._tables.selection):
-            lines.append(f"  selected {self._tables.selection}")
-        for name, table in self._tables._tables.items():
+        selected = [str(self._of_all_steps.selection), "" if self._steps is None else steps_text(self._steps)]
+        if any(selected):
+            lines.append(f"  selected {'; '.join(filter(None, selected))}")
+        decoded = self.__dict__.get("_tables")  # not to be worked out for this
+        for name, table in decoded._tables.items() if decoded is not None else ():
             lines.append(f"  {name:<8} {table.num_rows:,} rows")
         return "\n".join(lines) + ">"
 
@@ -284,9 +335,9 @@ class Profile:
             raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file, and load that")
         items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
         source = items if isinstance(self._source, (list, tuple)) else items[0]
-        return _reload, (source, self._how, self._tables.selection)
+        return _reload, (source, self._how, self._of_all_steps.selection, self._steps)
 
 
-def _reload(source: Any, how: dict[str, Any], selection: Selection) -> Profile:
+def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None) -> Profile:
     profile = load(source, **how)
-    return Profile(TableSet(profile._tables.session, selection), source, how)
+    return Profile(TableSet(profile._session, selection), source, how, steps)

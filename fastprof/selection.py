@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import index
 from typing import SupportsIndex
@@ -12,21 +12,26 @@ from fastprof.errors import NotFoundError, UsageError
 
 Patterns = str | Iterable[str] | None
 Interval = tuple[int | None, int | None]
+Steps = tuple[int | None, int | None]
+"""Steps numbered from the first up to the second, which is left out; None: an open end."""
 Conditions = tuple[tuple[str, ...], ...]
 
 _MIN, _MAX = -(2**63), 2**63 - 1
+_NO_TIME = (_MAX, _MIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """``hosts``: names, literally (None: all). ``planes``, ``lines``, ``names``: all of these conditions, each of which
-    is any of its regular expressions. ``time_ps``: events that overlap [from, to)."""
+    is any of its regular expressions. ``time_ps``: events that overlap [from, to). ``host_times``: the same for a host
+    alone, by name; hosts that are not in it have no events (None: no such condition)."""
 
     hosts: tuple[str, ...] | None = None
     planes: Conditions = ()
     lines: Conditions = ()
     names: Conditions = ()
     time_ps: tuple[int, int] | None = None
+    host_times: tuple[tuple[str, int, int], ...] | None = None
 
     def narrowed(
         self,
@@ -49,14 +54,26 @@ class Selection:
             time_ps=_narrowed_time(self.time_ps, time_ps),
         )
 
+    def within(self, times: Mapping[str, tuple[int, int]]) -> Selection:
+        """Only events that overlap the time given for their host; none of hosts that have none."""
+        return replace(self, host_times=tuple((host, *time) for host, time in times.items()))
+
+    def window(self, host: str) -> tuple[int, int] | None:
+        """Which time of a host is wanted; None: all of it, aggregated events too."""
+        if self.host_times is None:
+            return self.time_ps
+        times = {name: (start, end) for name, start, end in self.host_times}
+        start, end = times.get(host, _NO_TIME)
+        return (start, end) if self.time_ps is None else (max(start, self.time_ps[0]), min(end, self.time_ps[1]))
+
     def of_whole_lines(self) -> Selection:
         """The same lines, with all of their events."""
-        return replace(self, names=(), time_ps=None)
+        return replace(self, names=(), time_ps=None, host_times=None)
 
     @property
     def filters_events(self) -> bool:
         """Whether events of one line may be kept and left out."""
-        return bool(self.names) or self.time_ps is not None
+        return bool(self.names) or self.time_ps is not None or self.host_times is not None
 
     @property
     def filters_lines(self) -> bool:
@@ -95,9 +112,9 @@ def _condition(what: str, patterns: Patterns) -> Conditions:
     return (alternatives,)
 
 
-def _picoseconds(bound: SupportsIndex) -> int:
+def _integer(bound: SupportsIndex) -> int:
     if isinstance(bound, bool):
-        raise TypeError("a truth value is no time")
+        raise TypeError("a truth value is no number")
     return index(bound)
 
 
@@ -109,11 +126,37 @@ def _texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
     return listed
 
 
+def narrowed_steps(known: Steps | None, asked: Steps | SupportsIndex | None) -> Steps | None:
+    """The steps that are in both. UsageError: what is asked for are no numbers of steps."""
+    if asked is None:
+        return known
+    try:
+        if isinstance(asked, SupportsIndex):
+            only = _integer(asked)
+            asked = (only, only + 1)
+        first, last = (None if bound is None else _integer(bound) for bound in asked)
+    except (TypeError, ValueError) as error:
+        told = "steps takes the number of a step, or two, the second left out and None for an open end"
+        raise UsageError(told) from error
+    if first is not None and last is not None and last <= first:
+        raise UsageError(f"steps ({first}, {last}) are none: the second number is left out, as in (3, 5)")
+    if known is None:
+        return first, last
+    firsts = [bound for bound in (first, known[0]) if bound is not None]
+    lasts = [bound for bound in (last, known[1]) if bound is not None]
+    return max(firsts, default=None), min(lasts, default=None)
+
+
+def steps_text(steps: Steps) -> str:
+    first, last = ("" if bound is None else str(bound) for bound in steps)
+    return f"steps {first}:{last}"
+
+
 def _narrowed_time(known: tuple[int, int] | None, asked: Interval | None) -> tuple[int, int] | None:
     if asked is None:
         return known
     try:
-        start, end = (None if bound is None else _picoseconds(bound) for bound in asked)
+        start, end = (None if bound is None else _integer(bound) for bound in asked)
     except (TypeError, ValueError) as error:
         raise UsageError("time_ps takes two integers of picoseconds, or None for an open end") from error
     low = max(_MIN, _MIN if start is None else start)

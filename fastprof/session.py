@@ -306,9 +306,19 @@ def _combine(parts: list[Session], faults: list[FastprofError]) -> Session:
         raise type(faults[0])(faults[0].message + others, path=faults[0].path)
     if not files:
         raise _unsupported_error(remarks)
+    remarks += _several_runs(files)
     names = {part.run for part in parts if part.files}
     run = names.pop() if len(names) == 1 else None
     return Session(run, _distinct_hosts(files, remarks), tuple(remarks))
+
+
+def _several_runs(files: list[CaptureFile]) -> list[Remark]:
+    """Captures of directories of other names are hardly hosts of one run."""
+    folders = dict.fromkeys(Path(file.path).parent.name for file in files if isinstance(file.source, str))
+    if len(folders) < 2:
+        return []
+    text = f"captures of {len(folders)} directories are read as hosts of one run; for a report each load one at a time"
+    return [Remark("info", "several_runs", f"{text}: {few(list(folders))}", None)]
 
 
 def _identity(file: CaptureFile) -> object:

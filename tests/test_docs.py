@@ -37,8 +37,8 @@ def run_python_of(page: Path) -> None:
 
 @pytest.fixture
 def beside_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with the demo's capture in it, as the current one."""
-    shutil.copytree(ROOT / "demo" / "logdir", tmp_path / "demo" / "logdir")
+    """An empty folder with the demo's captures in it, as the current one."""
+    shutil.copytree(ROOT / "demo", tmp_path / "demo")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -53,6 +53,16 @@ def test_python_of_the_api_page_runs(beside_demo: Path, capsys: pytest.CaptureFi
     run_python_of(ROOT / "docs" / "python.md")
     assert (beside_demo / "demo-csv" / "events" / "host=vm" / "part-0.csv").exists()
     assert "no/such/capture.xplane.pb" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("beside_demo")
+def test_python_of_the_page_on_sessions_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks(ROOT / "docs" / "sessions.md", "python")
+    exec(compile(code, "sessions.md", "exec"), {})  # our own page
+    told = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert {name.partition("/")[0]: int(steps) > 0 for name, steps in told.items()} == {
+        "logdir": True, "pod": True, "serving": False,
+    }  # fmt: skip
 
 
 def test_errors_of_the_api_page_are_all_there_are() -> None:
@@ -96,6 +106,7 @@ def test_demo_runs(beside_demo: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "equal, event by event" in done.stdout
+    assert "\nOverview\n" in done.stdout and "\nInference\n" in done.stdout
 
 
 def test_reference_of_tables_is_the_schema() -> None:

@@ -17,14 +17,19 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_native"}),
     frozenset(
         {"paths", "log_directory", "session", "source", "schema", "workers", "import_log", "names", "selection"}
-        | {"planes", "merged_planes"}
+        | {"planes", "merged_planes", "spelling"}
     ),
     frozenset(
         {"capture", "span_stats", "task_environment", "structure", "session_names", "event_order", "blocks", "wide"}
-        | {"decode", "nesting", "metadata_tables", "table_set", "event_summary"}
+        | {"decode", "nesting", "metadata_tables", "table_set", "event_summary", "host_events", "tf_op"}
     ),
+    frozenset(
+        {"steps", "hlo", "op_metrics", "serving", "devices", "kernel_launch", "tensor_cores", "text_column"}
+        | {"bottleneck", "input_ops", "run_environment", "step_figures"}
+    ),
+    frozenset({"analyses"}),
     frozenset({"render", "export"}),
-    frozenset({"facade"}),
+    frozenset({"report", "analysis_methods", "step_times", "facade"}),
     frozenset({"cli"}),
 )
 """From the bottom up; docs/architecture.md draws them."""

@@ -336,11 +336,23 @@ def test_one_host_in_several_files_is_numbered(tmp_path: Path) -> None:
     put(tmp_path, "a/xplane.pb", "b/xplane.pb")
     session = resolve([tmp_path / place for place in "abcd"])
     assert hosts(session) == ["vm", None, "vm#3", None, "vm#4", "vm#2"]
-    assert codes(session) == [("notice", "duplicate_host")] * 2
-    assert session.remarks[0].path == str(tmp_path / "b/vm.xplane.pb")
-    assert "vm#3" in session.remarks[0].message
+    assert codes(session) == [("info", "several_runs")] + [("notice", "duplicate_host")] * 2
+    assert session.remarks[1].path == str(tmp_path / "b/vm.xplane.pb")
+    assert "vm#3" in session.remarks[1].message
     copies = resolve([tmp_path / "a/vm.xplane.pb", put(tmp_path, "a/vm.xplane.pb.gz") / "a/vm.xplane.pb.gz"])
     assert hosts(copies) == ["vm", "vm#2"]
+
+
+def test_captures_of_several_runs_are_one_session_with_a_remark(tmp_path: Path) -> None:
+    put(tmp_path, "mon/a.xplane.pb", "tue/b.xplane.pb", "other/mon/c.xplane.pb")
+    for several in (f"{tmp_path}/*/*.pb", [tmp_path / "mon", tmp_path / "tue"]):
+        session = resolve(several)
+        assert hosts(session) == ["a", "b"]
+        (remark,) = session.remarks
+        assert (remark.severity, remark.code, remark.path) == ("info", "several_runs", None)
+        assert remark.message.startswith("captures of 2 directories are read as hosts of one run")
+        assert remark.message.endswith(": mon, tue")
+    assert resolve([tmp_path / "mon", tmp_path / "other" / "mon"]).remarks == ()
 
 
 def test_missing_items_may_be_left_out(tmp_path: Path) -> None:

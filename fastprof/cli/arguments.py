@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 
 from fastprof.cli.progress import MODES
 from fastprof.render import FORMATS
@@ -59,6 +60,16 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
         help="only events that overlap this time, counted from the start of their host: 1.5s:2s, :300ms "
         "(ps, ns, us, ms, s; a bare number is ps; write --time=-1ms:1ms where A is negative)",
     )
+    add_steps(group)
+
+
+def add_steps(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--steps",
+        metavar="A:B",
+        type=step_range,
+        help="only steps numbered from A up to B, B left out: 3:5, 3:, :5; 3 alone is 3:4",
+    )
 
 
 class _Once(argparse.Action):
@@ -72,12 +83,17 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def add_output(parser: argparse.ArgumentParser, limited: str) -> None:
-    """In which form to write, and where to. ``limited``: what ``--limit`` counts."""
+def add_output(
+    parser: argparse.ArgumentParser, limited: str, formats: Sequence[str] = FORMATS, usual: str = str(TABLE_LIMIT)
+) -> argparse._ArgumentGroup:
+    """In which form to write, and where to; the group, for further flags.
+
+    ``limited``: what ``--limit`` counts; ``usual``: how many of them a table for people has.
+    """
     group = parser.add_argument_group("output")
     group.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=formats,
         help="form of the output (default: what -o FILE is named for, else table)",
     )
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output")
@@ -86,9 +102,10 @@ def add_output(parser: argparse.ArgumentParser, limited: str) -> None:
         "--limit",
         metavar="N",
         type=limit,
-        help=f"at most N {limited}, or all (default: {TABLE_LIMIT} in a table, all in other forms)",
+        help=f"at most N {limited}, or all (default: {usual} in a table, all in other forms)",
     )
-    group.add_argument("--wide", action="store_true", help="cut no names in a table, however long the lines")
+    group.add_argument("--wide", action="store_true", help="cut no names and leave out no columns of a table")
+    return group
 
 
 def add_talk(parser: argparse.ArgumentParser) -> None:
@@ -151,6 +168,33 @@ def time_range(text: str) -> tuple[int | None, int | None]:
     first, last = _picoseconds(start.strip()), _picoseconds(end.strip())
     if first is not None and last is not None and last <= first:
         raise argparse.ArgumentTypeError(f"{text!r} ends before it starts")
+    return first, last
+
+
+def step_range(text: str) -> tuple[int | None, int | None]:
+    """``A:B``, ``A:``, ``:B`` or ``A`` alone, B left out."""
+    span = re.fullmatch(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*", text, re.ASCII)
+    if span:
+        low, high = int(span[1]), int(span[2])
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no range of steps; write A:B, where B is left out: {low}:{high + 1} for {low} to {high}"
+        )
+    if re.fullmatch(r"[\s\d:]*\d{10}[\s\d:]*", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps: their numbers have nine digits at most")
+    match = re.fullmatch(r"\s*(\d{1,9})?\s*(:?)\s*(\d{1,9})?\s*", text, re.ASCII)
+    if match is None or not (match[1] or match[3]):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no range of steps; write A:B, A:, :B or A; B is left out, so 3:5 is 3 and 4"
+        )
+    first, last = (None if bound is None else int(bound) for bound in (match[1], match[3]))
+    if not match[2]:
+        if first is None or last is not None:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no range of steps; write A:B, A:, :B or A; B is left out, so 3:5 is 3 and 4"
+            )
+        last = first + 1
+    if first is not None and last is not None and last <= first:
+        raise argparse.ArgumentTypeError(f"{text!r} holds no step: the second number is left out, as in 3:5")
     return first, last
 
 

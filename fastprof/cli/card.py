@@ -150,8 +150,12 @@ def _section(title: str, table: pa.Table, look: Look, limit: int | None) -> Iter
     yield look.strong(title)
     kept = table if limit is None else table.slice(0, limit)
     inner = look.narrower(2)
-    for line in as_text.lines(kept, inner):
+    dropped: list[str] = []
+    for line in as_text.lines(kept, inner, left_out=dropped):
         yield f"  {line}"
+    if dropped:
+        names = ", ".join(reversed(dropped))
+        yield from as_text.paragraph(f"no room for {names}; --wide shows all", look)
     yield from _left_out(table.num_rows, limit)
 
 

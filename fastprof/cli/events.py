@@ -81,7 +81,9 @@ def _write_summary(profile: Profile, args: argparse.Namespace, sink: output.Sink
     kept = table if limit is None else table.slice(0, limit)
     if form == "table":
         kept = kept.select([*(name for name in kept.column_names if name != "name"), "name"])
-    sink.send(chunks(form, kept, name="event_summary", look=sink.look))
+    left_out: list[str] = []
+    sink.send(chunks(form, kept, name="event_summary", look=sink.look, left_out=left_out))
+    output.note_left_out(args, left_out)
     if limit is not None and names > limit:
         output.flush_standard_output()
         args.talk.note(f"{names - limit:,} more of {names:,} names left out; --limit all shows them")
@@ -103,10 +105,12 @@ def _write_list(
     passage = _Passage(batches, limit, stats)
     passage.progress = args.talk.progress
     passage.progress.hidden.add("decoding")
-    if not (args.name or args.time):
+    if not (args.name or args.time or args.steps):
         passage.total = sum(profile.lines.column("event_count").to_pylist())
-    sink.send(chunks(form, passage, name="events", look=sink.look))
+    left_out: list[str] = []
+    sink.send(chunks(form, passage, name="events", look=sink.look, left_out=left_out))
     output.flush_standard_output()
+    output.note_left_out(args, left_out)
     if passage.more:
         args.talk.note(f"more events than the {passage.rows:,} shown; --limit all shows them")
     _note_absent_stats(profile, passage, args.talk)

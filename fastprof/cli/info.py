@@ -265,7 +265,9 @@ def _write_runs(args: argparse.Namespace, form: str) -> None:
         counts = [len(run.hosts) for run in runs[: kept.num_rows]]
         kept = kept.set_column(1, "hosts", pa.array(counts, pa.int64()))
     with output.opened(args, form) as sink:
-        sink.send(chunks(form, kept, name="runs", look=sink.look))
+        left_out: list[str] = []
+        sink.send(chunks(form, kept, name="runs", look=sink.look, left_out=left_out))
+    output.note_left_out(args, left_out)
     if kept.num_rows < table.num_rows:
         args.talk.note(f"{table.num_rows - kept.num_rows:,} more runs left out; --limit all shows them")
     output.note_written(args)

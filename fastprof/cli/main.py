@@ -11,23 +11,33 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NoReturn, Protocol, cast
 
 from fastprof import errors
 from fastprof._version import __version__
+from fastprof.analyses import ANALYSES
 from fastprof.cli import output, signals
+from fastprof.cli.analysis import AnalysisVerb
 from fastprof.cli.talk import Talk
+from fastprof.spelling import meant
 
-VERBS = {
+_ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
+_MODULES = {
     "info": "fastprof.cli.info",
     "events": "fastprof.cli.events",
     "export": "fastprof.cli.export",
+    "report": "fastprof.cli.report",
 }
-"""Every verb and its module, in the order of the help. A module imports nothing heavy before it runs."""
+"""Verbs with a module each, which imports nothing heavy before its flags are asked for."""
+
+VERBS = (*_MODULES, *_ANALYSES)
+"""Every verb, in the order of the help."""
 
 INTERNAL, USAGE, PATH, DATA = 1, 2, 3, 4
 INTERRUPTED, READER_GONE, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGPIPE, 128 + signal.SIGTERM
+
+_SALVAGE = "--on-error salvage gives what decodes of such a file, --on-error skip leaves it out"
 
 _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.UsageError, USAGE),
@@ -51,8 +61,12 @@ class Verb(Protocol):
     def run(self, args: argparse.Namespace) -> None: ...
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command; ``args.verb_module`` is the module of the verb chosen."""
+def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
+    """The parser of the whole command; ``args.verb_module`` is the verb chosen.
+
+    ``with_flags``: the verbs whose flags it knows. Those of an analysis are known to its module, which takes time to
+    import, so others than the one that is used do without.
+    """
     whole = _Parser(
         prog="fastprof",
         description="Profiles of TensorFlow, JAX and PyTorch/XLA as tables.",
@@ -61,23 +75,36 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"fastprof {__version__}")
     verbs = whole.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
-    for name, path in VERBS.items():
-        module = cast(Verb, importlib.import_module(path))
+    for name in VERBS:
+        module = _verb(name)
         prose = module.__doc__ or ""
         verb = verbs.add_parser(
             name,
-            help=prose.partition("\n")[0],
+            help=prose.partition("\n")[0].replace("%", "%%"),
             description=prose,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.add_arguments(verb)
+        if name in with_flags:
+            module.add_arguments(verb)
         verb.set_defaults(verb_module=module, verb_parser=verb)
     return whole
 
 
+def _verb(name: str) -> Verb:
+    if name in _ANALYSES:
+        return AnalysisVerb(_ANALYSES[name])
+    return cast(Verb, importlib.import_module(_MODULES[name]))
+
+
 class _Parser(argparse.ArgumentParser):
     """Errors in two lines, not after a screenful of flags."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            told = f"invalid choice: {value!r}{meant(str(value), choices)} (choose from {', '.join(choices)})"
+            raise argparse.ArgumentError(action, told)
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
@@ -105,6 +132,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (errors.FastprofError, OSError) as error:
         talk.traceback(error)
         talk.error(str(error))
+        if isinstance(error, errors.CaptureError) and talk.advice:
+            talk.note(talk.advice)
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
     except Exception as error:  # noqa: BLE001  the last resort: a user gets one line, never a traceback unasked
         talk.traceback(error)
@@ -117,12 +146,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
     try:
-        args, unknown = parser().parse_known_args(argv)
+        words = sys.argv[1:] if argv is None else list(argv)
+        args, unknown = parser(words).parse_known_args(words)
         if unknown:
             args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as stop:  # argparse has said all there is to say
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
+    talk.advice = _SALVAGE if args.on_error == "raise" else ""
     args.talk = talk
     args.verb_module.run(args)
     talk.progress.clear()

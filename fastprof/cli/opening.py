@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import signals
-from fastprof.errors import UnreadableError, UsageError
+from fastprof.errors import OutputError, UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from fastprof.cli.talk import Talk
     from fastprof.facade import Profile
 
 _LOSSES = ("error", "data_loss")
-_CHOICES = ("newest_run", "runs_below")
+_CHOICES = ("newest_run", "runs_below", "several_runs")
 _MOST_TOLD = 5
 
 _NEAREST = 5
@@ -32,7 +34,21 @@ def open_session(args: argparse.Namespace) -> Profile:
         raise UsageError("standard input (-) can be read only once")
     source = sources[0] if len(sources) == 1 else sources
     progress = args.talk.progress if args.talk.progress.wanted else None
-    return _loader()(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
+    profile = _loader()(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
+    _check_output(profile, getattr(args, "output", None))
+    return profile
+
+
+def _check_output(profile: Profile, output: str | None) -> None:
+    """Raise OutputError where the output is one of the captures: --force is not meant for that."""
+    if output is None or output == "-":
+        return
+    for source in profile.sources:
+        same = False
+        with contextlib.suppress(OSError):  # one of them is no file yet
+            same = Path(output).samefile(source)
+        if same:
+            raise OutputError("is a capture that is read, and is not overwritten", path=output)
 
 
 def _loader() -> Callable[..., Profile]:
@@ -56,11 +72,20 @@ def selected(profile: Profile, args: argparse.Namespace) -> Profile:
     """The part of the profile that the filters leave. Raises NotFoundError for a host that is not there."""
     if not filtered(args):
         return profile
-    return profile.select(hosts=args.host, planes=args.plane, lines=args.line, names=args.name, time_ps=args.time)
+    return profile.select(
+        hosts=args.host, planes=args.plane, lines=args.line, names=args.name, time_ps=args.time, steps=args.steps
+    )
+
+
+def chosen(profile: Profile, args: argparse.Namespace) -> Profile:
+    """The hosts and steps that the flags of an analysis leave. Raises NotFoundError for a host that is not there."""
+    if args.host is None and args.steps is None:
+        return profile
+    return profile.select(hosts=args.host, steps=args.steps)
 
 
 def filtered(args: argparse.Namespace) -> bool:
-    return any(value is not None for value in (args.host, args.plane, args.line, args.name, args.time))
+    return any(value is not None for value in (args.host, args.plane, args.line, args.name, args.time, args.steps))
 
 
 def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]:

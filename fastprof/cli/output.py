@@ -80,6 +80,13 @@ def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
         yield Sink(write, look, path, clear)
 
 
+def note_left_out(args: argparse.Namespace, left_out: Iterable[str]) -> None:
+    """Say which columns a table had no room for."""
+    names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
+    if names:
+        args.talk.note(f"no room for {names}; --wide shows all")
+
+
 def note_written(args: argparse.Namespace) -> None:
     """Say where the data went, where that is a file."""
     if args.output not in (None, "-"):

@@ -17,6 +17,7 @@ class Talk:
     def __init__(self) -> None:
         self.quiet = False
         self.verbose = False
+        self.advice = ""  # what to say after the error of a broken capture
         self.progress = Progress(None)
 
     def configure(self, *, quiet: bool, verbose: bool, progress: str) -> None:

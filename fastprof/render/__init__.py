@@ -20,15 +20,17 @@ FORMATS = ("table", "json", "csv", "arrow")
 __all__ = ["FORMATS", "Look", "chunks"]
 
 
-def chunks(form: str, data: Data, *, name: str, look: Look) -> Iterator[bytes]:
+def chunks(form: str, data: Data, *, name: str, look: Look, left_out: list[str] | None = None) -> Iterator[bytes]:
     """The bytes of ``data`` in the form named, block by block.
 
-    ``name`` is the table's name, which JSON carries. Raises KeyError for a form that is not in FORMATS.
+    ``name`` is the table's name, which JSON carries. ``left_out`` takes the names of columns that text has no room for;
+    without it text is as wide as it must be. Raises KeyError for a form that is not in FORMATS.
     """
     if form == "table":
         from fastprof.render import as_text
 
-        return (f"{line}\n".encode(look.encoding, "backslashreplace") for line in as_text.lines(data, look))
+        lines = as_text.lines(data, look, left_out=left_out)
+        return (f"{line}\n".encode(look.encoding, "backslashreplace") for line in lines)
     if form == "json":
         from fastprof.render import as_json
 

@@ -25,7 +25,7 @@ from fastprof.render.rows import Data, blocks, unique_names
 
 def chunks(name: str, data: Data) -> Iterator[bytes]:
     """The document of one table, ended by a newline."""
-    yield from _table(name, data)
+    yield from table(name, data)
     yield b"\n"
 
 
@@ -34,11 +34,12 @@ def sections(summary: Mapping[str, Any], tables: Mapping[str, Data]) -> Iterator
     yield f'{{"summary": {json_text(dict(summary))}'.encode("ascii")
     for name, data in tables.items():
         yield f",\n{json_quote(name)}: ".encode("ascii")
-        yield from _table(name, data)
+        yield from table(name, data)
     yield b"}\n"
 
 
-def _table(name: str, data: Data) -> Iterator[bytes]:
+def table(name: str, data: Data) -> Iterator[bytes]:
+    """One table as an object, without a line end."""
     schema, batches = blocks(data)
     names = unique_names(schema)
     columns = ",\n  ".join(json_text(_column(column, field)) for column, field in zip(names, schema, strict=True))

@@ -2,14 +2,15 @@
 
 The first block of rows settles widths and units; a stream of any length goes on in that layout, and a
 number too wide for it is printed whole, out of line. Texts are data: nothing in them reaches a terminal
-raw. Nulls are blank. Numbers lean right, texts left.
+raw. Nulls are blank, unless the caller says otherwise. Numbers lean right, texts left.
 """
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -18,11 +19,14 @@ from fastprof.render import quantities
 from fastprof.render.cells import json_text
 from fastprof.render.look import Look
 from fastprof.render.rows import Data, blocks
-from fastprof.render.screen import cut, pad, printable, width
+from fastprof.render.screen import cut, pad, printable, width, wrapped
 
 _LAYOUT_ROWS = 1_000
 _GAP = "  "
 _NARROWEST = 8  # cells that a text keeps, however many columns there are
+_READABLE = 16  # cells that a text keeps where columns may be left out instead
+_COMFORTABLE = 24  # cells that a text keeps where titles may be broken instead
+_TITLE_LIMITS = (16, 12, 9)  # cells of a line of a broken title, tried in turn
 
 
 @dataclass(slots=True)
@@ -30,33 +34,49 @@ class _Column:
     title: str
     text: Callable[[Any], str]
     number: bool
+    source: int = 0
     cells: int = 0
+    bar: bool = False
+    head: Sequence[str] = ()  # the lines of its title
 
 
-def lines(data: Data, look: Look) -> Iterator[str]:
-    """The lines of a table, title first; none has blanks at its end."""
+def lines(
+    data: Data, look: Look, *, null: str = "", bar: str | None = None, left_out: list[str] | None = None
+) -> Iterator[str]:
+    """The lines of a table, titles first; none has blanks at its end.
+
+    ``null``: what stands for a null. ``bar``: a column of shares, 0 to 1, drawn as bars at the end of the rows.
+    ``left_out``: where there is little room, titles are broken, and then columns left out, numbers first, whose names
+    this takes; without it all are shown on one line each, however long.
+    """
     schema, batches = blocks(data, _LAYOUT_ROWS)
     first = next(batches, None)
     rows = [] if first is None else _rows(first)
-    times = _times(schema, rows)
-    columns = [_column(field, times, look) for field in schema]
-    cells = [_cells(columns, row) for row in rows]
-    _settle_widths(columns, cells, look)
-    yield look.strong(_line(columns, [column.title for column in columns], look))
+    columns = _columns(schema, rows, look, bar)
+    cells = [_cells(columns, row, null) for row in rows]
+    if left_out is not None and look.width is not None:
+        _break_titles(columns, cells, look)
+        for dropped in _without_room(columns, cells, look):
+            left_out.append(schema.names[columns.pop(dropped).source])
+            for row in cells:
+                del row[dropped]
+    _settle_widths(columns, cells, look, _NARROWEST if left_out is None else _READABLE)
+    for number in range(-max((len(column.head) for column in columns), default=1), 0):
+        yield look.strong(_line(columns, [(("",) * -number + tuple(c.head))[number] for c in columns], look))
     for row in cells:
         yield _line(columns, row, look)
     for batch in batches:
         for values in _rows(batch):
-            yield _line(columns, _cells(columns, values), look)
+            yield _line(columns, _cells(columns, values, null), look)
 
 
 def paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:
-    """The lines of a text from a capture: escaped, broken at the width, indented by the length of ``lead``."""
+    """The lines of a text from a capture: escaped, broken at the width, indented by the width of ``lead``."""
     clean = printable(text)
     if look.width is None:
         return [lead + clean]
-    broken = textwrap.wrap(clean, max(2 * _NARROWEST, look.width - len(lead)), break_on_hyphens=False) or [""]
-    return [lead + broken[0], *(" " * len(lead) + line for line in broken[1:])]
+    first, *rest = wrapped(clean, max(2 * _NARROWEST, look.width - width(lead)))
+    return [lead + first, *(" " * width(lead) + line for line in rest)]
 
 
 def _rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
@@ -64,11 +84,26 @@ def _rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True)) if columns else []
 
 
-def _cells(columns: Sequence[_Column], row: Sequence[Any]) -> list[str]:
-    return ["" if value is None else column.text(value) for column, value in zip(columns, row, strict=True)]
+def _cells(columns: Sequence[_Column], row: Sequence[Any], null: str) -> list[str]:
+    values = [(column, row[column.source]) for column in columns]
+    return [("" if column.bar else null) if value is None else column.text(value) for column, value in values]
+
+
+def _columns(schema: pa.Schema, rows: Sequence[Sequence[Any]], look: Look, bar: str | None) -> list[_Column]:
+    times = _times(schema, rows)
+    columns = [_column(field, times, look) for field in schema]
+    for position, column in enumerate(columns):
+        column.source = position
+    if bar is not None:
+        source = schema.names.index(bar)
+        columns.append(_Column("", lambda share: quantities.bar_text(share, look.unicode), True, source, bar=True))
+    for column in columns:
+        column.head = (column.title,)
+    return columns
 
 
 _TIME_SCALES = {"_ps": 1, "_ns": 1000}
+_NUMBERS = ("id", "rank", "step", "group")  # names, not amounts: no commas between thousands
 _MOMENTS = ("start_ps",)  # read against one another, so they must show how they differ
 
 
@@ -77,8 +112,9 @@ def _times(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quanti
     values: dict[str, list[int]] = {}
     for position, field in enumerate(schema):
         scale = _TIME_SCALES.get(field.name[-3:])
-        if scale and pa.types.is_integer(field.type) and not field.name.endswith("_unix_ns"):
-            values[field.name] = [row[position] * scale for row in rows if row[position] is not None]
+        if scale and _is_count(field.type) and not field.name.endswith("_unix_ns"):
+            known = [row[position] for row in rows if row[position] is not None and isfinite(row[position])]
+            values[field.name] = [round(value * scale) for value in known]
     moments = {name: quantities.moment_column(values.pop(name)) for name in _MOMENTS if name in values}
     together = quantities.time_column([value for column in values.values() for value in column])
     durations = {name: together if together.unit else quantities.time_column(column) for name, column in values.items()}
@@ -86,12 +122,17 @@ def _times(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quanti
 
 
 def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Look) -> _Column:
-    """How a column is written, by its type, its name and, for times, its first values."""
+    """How a column is written, by its type, its name, its unit and, for times, its first values."""
     name = printable(field.name)
-    if not pa.types.is_integer(field.type):
-        if pa.types.is_floating(field.type):
-            return _Column(name, lambda value: f"{value:,.6g}", True)
+    if not _is_count(field.type):
         return _Column(name, _text, False)
+    unit = (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
+    measured = quantities.MEASURES.get(unit)
+    if measured is not None:
+        title = measured.title(name)
+        return _Column(title if look.unicode else title.replace("µ", "u"), measured.number, True)
+    if pa.types.is_floating(field.type) and field.name not in times and unit != "bytes":
+        return _Column(name, lambda value: f"{value:,.6g}", True)
     if name.endswith("_unix_ns"):
         return _Column(f"{name.removesuffix('_unix_ns')} (UTC)", quantities.unix_text, True)
     if field.name in times:
@@ -99,18 +140,20 @@ def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Loo
         unit = quantity.unit if look.unicode else quantity.unit.replace("µ", "u")
         title = name[:-3] + (f" ({unit})" if unit else "")
         return _Column(title, _time_text(quantity, scale, look), True)
-    if name.endswith("_bytes"):
-        return _Column(name.removesuffix("_bytes"), quantities.size_text, True)
-    if name == "id" or name.endswith(("_id", "ordinal")):
+    if name.endswith("_bytes") or unit == "bytes":
+        return _Column(name.removesuffix("_bytes"), lambda value: quantities.rounded(value, quantities.size_text), True)
+    if name in _NUMBERS or name.endswith(("_id", "ordinal")):
         return _Column(name, str, True)
     return _Column(name, quantities.count_text, True)
 
 
 def _time_text(quantity: quantities.Quantity, scale: int, look: Look) -> Callable[[int], str]:
     """How a time is written, ``us`` for ``µs`` where the encoding lacks the sign."""
-    if look.unicode:
-        return lambda value: quantity.text(value * scale)
-    return lambda value: quantity.text(value * scale).replace("µ", "u")
+
+    def text(value: float) -> str:
+        return quantities.rounded(value * scale, quantity.text)
+
+    return text if look.unicode else lambda value: text(value).replace("µ", "u")
 
 
 def _text(value: Any) -> str:
@@ -124,16 +167,61 @@ def _text(value: Any) -> str:
     return printable(json_text(value, pairs=is_map))
 
 
-def _settle_widths(columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look) -> None:
+def _is_count(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _break_titles(columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look) -> None:
+    """Break titles that are wider than what stands below them, no more than it takes to make room."""
+    for limit in _TITLE_LIMITS:
+        _settle_widths(columns, rows, look, _COMFORTABLE)
+        if _fits(columns, look):
+            return
+        for position, column in enumerate(columns):
+            below = max((width(row[position]) for row in rows), default=0)
+            column.head = _broken(column.title, max(limit, below))
+
+
+def _broken(title: str, cells: int) -> list[str]:
+    """The title in lines of so many cells where it can be broken, after a ``_`` or at a blank."""
+    found = [""]
+    for piece in re.findall(r"[^_ ]*[_ ]?", title):
+        if found[-1] and width(found[-1] + piece.rstrip()) > cells:
+            found.append("")
+        found[-1] += piece
+    return [line.rstrip() for line in found]
+
+
+def _fits(columns: Sequence[_Column], look: Look) -> bool:
+    taken = sum(column.cells + len(_GAP) for column in columns) - len(_GAP)
+    return look.width is None or taken <= look.width
+
+
+def _without_room(columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look) -> Iterator[int]:
+    """Positions of columns to take away, one at a time, until the rest fits: the last number first, never the first
+    column, nor the one that bars are drawn of."""
+    while len(columns) > 1:
+        _settle_widths(columns, rows, look, _READABLE)
+        if _fits(columns, look):
+            return
+        barred = {column.source for column in columns if column.bar}
+        spare = [p for p, column in enumerate(columns) if p and (column.bar or column.source not in barred)]
+        numbers = [p for p in spare if columns[p].number and not columns[p].bar]
+        yield (numbers or spare)[-1]
+
+
+def _settle_widths(
+    columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, narrowest: int = _NARROWEST
+) -> None:
     for position, column in enumerate(columns):
-        column.cells = max([width(column.title), *(width(row[position]) for row in rows)])
+        column.cells = max([*map(width, column.head), *(width(row[position]) for row in rows)])
     if look.width is None:
         return
     texts = [column for column in columns if not column.number]
     room = look.width - len(_GAP) * (len(columns) - 1) - sum(c.cells for c in columns if c.number)
     limit = _common_limit([column.cells for column in texts], room)
     for column in texts:
-        column.cells = min(column.cells, max(limit, _NARROWEST))
+        column.cells = min(column.cells, max(limit, narrowest))
     if texts and texts[-1] is columns[-1]:  # nothing stands to its right: rows to come may need the rest
         others = sum(column.cells for column in columns[:-1])
         texts[-1].cells = max(texts[-1].cells, look.width - len(_GAP) * (len(columns) - 1) - others)
@@ -154,7 +242,7 @@ def _line(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> str:
     for column, cell in zip(columns, cells, strict=True):
         if not column.number and look.width is not None:
             cell = cut(cell, column.cells, _ellipsis(look))
-        parts.append(pad(cell, column.cells, right=column.number))
+        parts.append(pad(cell, column.cells, right=column.number and not column.bar))
     return _GAP.join(parts).rstrip()
 
 

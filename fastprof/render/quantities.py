@@ -1,6 +1,6 @@
 """Numbers for people: times and sizes in a unit that suits, one for a whole column where one does.
 
-All integer arithmetic: what is shown is the exact value, rounded once, half to even.
+Times, sizes and counts are integers throughout: what is shown is the exact value, rounded once, half to even.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 
 TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("µs", 10**6), ("ns", 10**3), ("ps", 1))
 SIZE_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
@@ -75,6 +76,98 @@ def moment_column(picoseconds: Sequence[int]) -> Quantity:
         if len({quantity.text(moment) for moment in picoseconds}) == apart:
             break
     return quantity
+
+
+def rounded(value: float, text: Callable[[int], str]) -> str:
+    """A time or size that may be a mean, rounded to a whole one first."""
+    return text(round(value)) if isfinite(value) else _odd(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How figures of a unit are written: ``number``, and the ``sign`` of the unit, which may take a prefix.
+
+    ``ending``: how names of columns in this unit end.
+    """
+
+    ending: str
+    sign: str
+    number: Callable[[float], str]
+
+    def title(self, name: str) -> str:
+        return f"{name.removesuffix(self.ending)} ({self.sign})"
+
+    def text(self, value: float) -> str:
+        number = self.number(value)
+        return f"{number}{self.sign}" if number[-1:].isalpha() and isfinite(value) else f"{number} {self.sign}"
+
+
+def measured(value: float, unit: str | None) -> str:
+    """A single figure with its unit."""
+    if unit in _TIMES:
+        return rounded(value * _TIMES[unit], time_text)
+    if unit == "bytes":
+        return rounded(value, size_text)
+    if unit in MEASURES:
+        return MEASURES[unit].text(value)
+    number = count_text(value) if isinstance(value, int) else _plain(value)
+    return f"{number} {unit}" if unit else number
+
+
+def bar_text(share: float, unicode: bool) -> str:
+    """A bar as long as the share, 0 to 1, of the longest; nothing for what is no share."""
+    if not 0 < share <= 1 + 1e-9:
+        return ""
+    eighths = round(min(share, 1.0) * BAR * 8)
+    if not unicode:
+        return "#" * round(eighths / 8)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.6g}" if isfinite(value) else _odd(value)
+
+
+def _percent(value: float) -> str:
+    return f"{value:,.1f}" if isfinite(value) else _odd(value)
+
+
+def _share(value: float) -> str:
+    return _percent(100 * value)
+
+
+def _prefixed(value: float) -> str:
+    """Four digits and an SI prefix: ``1.234 T``."""
+    for prefix, size in _PREFIXES:
+        if isfinite(value) and abs(value) >= size:
+            return f"{value / size:,.4g} {prefix}"
+    return _plain(value)
+
+
+def _odd(value: float) -> str:
+    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
+
+
+BAR = 12
+"""Cells of the longest bar."""
+_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+_TIMES = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
+
+MEASURES = {
+    "%": Measure("_percent", "%", _percent),
+    "share": Measure("_share", "%", _share),
+    "bytes/s": Measure("_bytes_per_s", "B/s", _prefixed),
+    "flop": Measure("_flops", "FLOP", _prefixed),
+    "flop/s": Measure("_flops_per_s", "FLOP/s", _prefixed),
+    "hz": Measure("_hz", "Hz", _prefixed),
+    "us": Measure("_us", "µs", _plain),
+    "ms": Measure("_ms", "ms", _plain),
+    "s": Measure("_s", "s", _plain),
+    "joules": Measure("_joules", "J", _prefixed),
+    "watts": Measure("_watts", "W", _prefixed),
+}
+"""Units of figures that are neither counts nor whole picoseconds or bytes."""
 
 
 def _in_one_unit(name: str, unit: int, decimals: int = 3, *, whole: bool = False) -> Quantity:

@@ -67,6 +67,25 @@ def _head(text: str, limit: int) -> str:
     return text
 
 
+def wrapped(text: str, limit: int) -> list[str]:
+    """Printable ``text`` in lines of at most ``limit`` cells, broken at blanks; longer words wherever they must be."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if width(longer) <= limit:
+            lines[-1] = longer
+            continue
+        if not lines[-1]:
+            lines.pop()
+        while width(word) > limit:
+            head = _head(word, limit) or word[0]
+            lines.append(head)
+            word = word[len(head) :]
+        if word or not lines:
+            lines.append(word)
+    return [line.rstrip() for line in lines]
+
+
 def pad(text: str, cells: int, *, right: bool = False) -> str:
     """``text`` filled with blanks to ``cells``; ``right`` puts the blanks before it."""
     blanks = " " * max(0, cells - width(text))

@@ -92,8 +92,10 @@ class StandIn:
         return {name: self.tables[name] for name in names}
 
     def select(
-        self, hosts: Any = None, planes: Any = None, lines: Any = None, names: Any = None, time_ps: Any = None
-    ) -> StandIn:
+        self, hosts: Any = None, planes: Any = None, lines: Any = None, names: Any = None, time_ps: Any = None,
+        steps: Any = None,
+    ) -> StandIn:  # fmt: skip
+        assert steps is None
         for host in hosts or ():
             if host not in [row[0] for row in HOSTS]:
                 raise errors.NotFoundError(f"no host {host!r}; there are alpha, beta")

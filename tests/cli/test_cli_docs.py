@@ -10,9 +10,13 @@ import pytest
 
 from fastprof.cli import main as command
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCUMENT = DOCS / "cli.md"
 SHARED = "Flags of every verb"
-OUTPUT = "Output of info and events"
+OUTPUT = "Output of all verbs but export"
+ANALYSES = "The analyses"
+FILTERS = {"--plane", "--line", "--name", "--time"}
+"""Told among the shared flags, and no flags of reports."""
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
@@ -39,17 +43,31 @@ def flags_of(verb: argparse.ArgumentParser) -> set[str]:
 
 def home(verb: str) -> set[str]:
     """The flags that the document tells for a verb."""
-    names = [SHARED, f"fastprof {verb}", *([] if verb == "export" else [OUTPUT])]
-    return set().union(*(flags_told(sections()[name]) for name in names))
+    names = [SHARED, *([] if verb == "export" else [OUTPUT])]
+    if verb in command._ANALYSES:
+        page = (DOCS / "analyses" / f"{verb}.md").read_text(encoding="utf-8")
+        return (told(*names, ANALYSES) | flags_told(page)) - FILTERS
+    if verb == "report":
+        params = set().union(*(home(other) for other in command._ANALYSES))
+        return (told(*names, f"fastprof {verb}") | params) - FILTERS
+    return told(*names, f"fastprof {verb}")
+
+
+def told(*titles: str) -> set[str]:
+    """The flags in these sections."""
+    return set().union(*(flags_told(sections()[title]) for title in titles))
 
 
 def test_every_verb_has_its_section_and_its_line() -> None:
     assert set(verbs()) == set(command.VERBS)
     assert len(verbs()) >= 3
     text = DOCUMENT.read_text(encoding="utf-8")
-    for verb in verbs():
+    for verb in command._MODULES:
         assert f"## fastprof {verb}\n" in text
         assert f"| [`{verb}`](#fastprof-{verb}) |" in text
+    listed = (DOCS / "analyses" / "README.md").read_text(encoding="utf-8")
+    for verb in command._ANALYSES:
+        assert f"| [`{verb}`]({verb}.md) |" in listed
 
 
 @pytest.mark.parametrize("verb", command.VERBS)
@@ -62,10 +80,12 @@ def test_every_flag_is_told_and_every_flag_told_is_there(verb: str) -> None:
 @pytest.mark.parametrize("verb", command.VERBS)
 def test_choices_are_told(verb: str) -> None:
     text = DOCUMENT.read_text(encoding="utf-8").replace(r"\|", "|")
-    told = [action for action in verbs()[verb]._actions if action.choices]
-    assert told
-    for action in told:
-        assert f"`{action.option_strings[0]} {'|'.join(action.choices or ())}`" in text
+    actions = [action for action in verbs()[verb]._actions if action.choices]
+    assert actions
+    for action in actions:
+        choices = [choice for choice in action.choices or () if choice != "xprof"]  # of reports alone, told in words
+        if action.dest != "table" and not action.dest.startswith("param_"):  # told on the page of the analysis
+            assert f"`{action.option_strings[0]} {'|'.join(choices)}`" in text
 
 
 @pytest.mark.parametrize("verb", command.VERBS)

@@ -182,3 +182,22 @@ def test_a_pattern_that_python_refuses(pattern: str, capsys: pytest.CaptureFixtu
     output(capsys, "events", "anything", "--name", pattern, code=2)
     with pytest.raises(fastprof.UsageError, match="is not a regular expression"):
         fastprof.load(xspace(plane("p"))).select(names=pattern)
+
+
+def test_steps_choose_events_for_tables_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three steps of 10 ns, 100 ns apart, each with an op inside; and an op between them, which is of none."""
+    events = []
+    for step in range(3):
+        start = 100_000 * step
+        events.append(event("train", start, 10_000, {"_r": 1, "step_num": step}))
+        events.append(event(f"op{step}", start + 1_000, 2_000))
+        events.append(event("between", start + 60_000, 5_000))
+    path = tmp_path / "vm.xplane.pb"
+    path.write_bytes(xspace(plane("/host:CPU", [line("main", events)])))
+    shown = output(capsys, "events", str(path), "--list", "--columns", "name", "--steps", "1:2", "--format", "csv")
+    assert shown.splitlines() == ["name", "train", "op1"]
+    summary = json.loads(output(capsys, "info", str(path), "--steps", "1:", "--format", "json"))["summary"]
+    assert summary["events"] == 5
+    assert main(["export", str(path), "--steps", "2", "-o", str(tmp_path / "out")]) == 0
+    written = pa.parquet.read_table(tmp_path / "out" / "events" / "host=vm" / "part-0.parquet")
+    assert written["name"].to_pylist() == ["train", "op2"]

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_builder import event, line, plane, xspace
 
 from fastprof.cli import output
+from fastprof.cli.main import main
 from fastprof.cli.talk import Talk
 from fastprof.render import Look
 
@@ -28,6 +30,20 @@ def test_a_file_is_not_overwritten_without_force(command: Callable[..., Any], tm
     assert command("events", "usual", "-o", str(out), "--force").code == 0
     assert out.read_text().startswith("name,count,")
     assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("verb", ["info", "events", "steps", "report"])
+def test_a_capture_that_is_read_is_never_overwritten(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture, link = tmp_path / "vm.xplane.pb", tmp_path / "link.json"
+    capture.write_bytes(xspace(plane("/host:CPU", [line("main", [event("a", 0, 5)])])))
+    link.symlink_to(capture)
+    before = capture.read_bytes()
+    assert main([verb, str(tmp_path), "-o", str(link), "--force", "--format", "json"]) == 3
+    assert capsys.readouterr().err == f"fastprof: {link}: is a capture that is read, and is not overwritten\n"
+    assert capture.read_bytes() == before
+    assert main([verb, str(capture), "-o", str(tmp_path / "out.json"), "--format", "json"]) == 0
 
 
 def opened(out: Path) -> AbstractContextManager[output.Sink]:
@@ -156,8 +172,13 @@ def test_a_terminal_gets_no_arrow(on_terminal: Callable[..., Any]) -> None:
         ("bug", 1, "internal error: KeyError: 'no\\x1bsuch'; -v shows where"),
     ],
 )
-def test_an_error_is_one_line_and_a_code(command: Callable[..., Any], session: str, code: int, message: str) -> None:
-    assert command("events", session) == (code, "", f"fastprof: {message}\n")
+def test_an_error_is_one_line_and_a_code_with_advice_where_a_capture_is_broken(
+    command: Callable[..., Any], session: str, code: int, message: str
+) -> None:
+    advice = "fastprof: --on-error salvage gives what decodes of such a file, --on-error skip leaves it out\n"
+    told = f"fastprof: {message}\n" + (advice if session == "broken" else "")
+    assert command("events", session) == (code, "", told)
+    assert command("events", session, "--on-error", "skip") == (code, "", f"fastprof: {message}\n")
     assert command("events", session, "-q") == (code, "", f"fastprof: {message}\n")
 
 

@@ -36,6 +36,15 @@ def test_a_limit_says_how_many_it_left_out(command: Callable[..., Any]) -> None:
     assert command("events", "usual", "--limit", "2", "-q").err == ""
 
 
+def test_columns_without_room_are_told_of(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "44")
+    ran = command("events", "usual")
+    assert ran.out.splitlines()[0] == "count     total      self  name"
+    assert max(map(len, ran.out.splitlines())) <= 44
+    assert ran.err == "fastprof: no room for mean_ps, min_ps, max_ps; --wide shows all\n"
+    assert command("events", "usual", "--wide").err == ""
+
+
 def test_sums_as_csv(command: Callable[..., Any]) -> None:
     assert command("events", "usual", "--format", "csv", "--plane", "GPU").out == (
         "name,count,total_ps,self_ps,mean_ps,min_ps,max_ps\n"
@@ -160,7 +169,7 @@ def test_arrow_to_a_file_and_to_a_pipe(command: Callable[..., Any], tmp_path: Pa
 def test_a_fault_on_the_way_leaves_what_was_written(command: Callable[..., Any], tmp_path: Path) -> None:
     ran = command("events", "breaks", "--list", "--format", "csv")
     assert (ran.code, ran.out.count("\n")) == (4, 8)
-    assert ran.err == "fastprof: breaks: the event ends past its line (at byte 1,234)\n"
+    assert ran.err.startswith("fastprof: breaks: the event ends past its line (at byte 1,234)\nfastprof: --on-error ")
     out = tmp_path / "x.csv"
     assert command("events", "breaks", "--list", "-o", str(out)).code == 4
     assert list(tmp_path.iterdir()) == []

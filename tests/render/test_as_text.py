@@ -116,3 +116,49 @@ def test_a_paragraph_is_escaped_and_broken_at_the_width() -> None:
 def test_moments_show_how_they_differ() -> None:
     table = pa.table({"start_ps": [2_762_000_001_000, 2_762_000_004_000], "duration_ps": [2_000, 3_000]})
     assert rendered(table) == ("  start (s)  duration (ns)\n2.762000001          2.000\n2.762000004          3.000\n")
+
+
+def fitted(table: pa.Table, columns: int, bar: str | None = None) -> tuple[list[str], list[str]]:
+    left_out: list[str] = []
+    return list(lines(table, Look(width=columns), bar=bar, left_out=left_out)), left_out
+
+
+def test_titles_are_broken_where_there_is_little_room() -> None:
+    table = pa.table({"name": ["alpha"], "device_compute_ps": [1_000_000], "host_compute_ps": [2_000_000]})
+    assert fitted(table, 46)[0][0] == "name   device_compute (µs)  host_compute (µs)"
+    assert fitted(table, 44) == (
+        [
+            "       device_compute  host_compute",
+            "name             (µs)          (µs)",
+            "alpha           1.000         2.000",
+        ],
+        [],
+    )
+    assert fitted(table, 24)[0][:3] == ["       device_    host_", "       compute  compute", "name      (µs)     (µs)"]
+
+
+def test_columns_are_left_out_where_titles_take_too_much_still() -> None:
+    table = pa.table({"name": ["n" * 60], "first": [10**12], "second": [10**12], "part": [0.5], "kind": ["k"]})
+    assert fitted(table, 200)[1] == []
+    shown, left_out = fitted(table, 58, bar="part")
+    assert left_out == ["second"]
+    assert max(map(width, shown)) <= 58
+    assert shown[0].split() == ["name", "first", "part", "kind"]
+    assert fitted(table, 30)[1] == ["part", "second", "first"]
+    assert fitted(table, 5)[0] == ["name", "nnnnnnnn…nnnnnnn"]
+
+
+def test_nulls_are_shown_as_asked() -> None:
+    table = pa.table({"name": ["a", None], "count": [None, 1]})
+    assert list(lines(table, Look(), null="-")) == ["name  count", "a         -", "-         1"]
+
+
+def test_figures_stand_in_their_unit() -> None:
+    units = {"busy_share": "share", "idle_percent": "%", "rate_flops_per_s": "flop/s", "mean_us": "us", "held": "bytes"}
+    fields = [pa.field(name, pa.float64(), metadata={"unit": unit}) for name, unit in units.items()]
+    table = pa.table([pa.array([0.25 * 10**place]) for place in (0, 2, 12, 1, 4)], schema=pa.schema(fields))
+    assert list(lines(table, Look())) == [
+        "busy (%)  idle (%)  rate (FLOP/s)  mean (µs)       held",
+        "    25.0      25.0          250 G        2.5  2.441 KiB",
+    ]
+    assert "mean (us)" in next(lines(table, Look(encoding="ascii")))

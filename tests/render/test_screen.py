@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.render.screen import cut, pad, printable, printable_lines, width
+from fastprof.render.screen import cut, pad, printable, printable_lines, width, wrapped
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,20 @@ def test_pad_fills_cells_not_characters() -> None:
     assert pad("中", 4) + "|" == "中  |"
     assert pad("12", 4, right=True) == "  12"
     assert pad("12345", 4) == "12345"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", [""]),
+        ("to be or not", ["to be", "or not"]),
+        ("abcdefgh ij", ["abcdef", "gh ij"]),
+        ("a abcdefgh", ["a", "abcdef", "gh"]),
+        ("中文中文", ["中文中", "文"]),
+        ("ab  cd", ["ab  cd"]),
+        ("abcdef ghijkl", ["abcdef", "ghijkl"]),
+    ],
+)
+def test_wrapped_lines_hold_so_many_cells(text: str, lines: list[str]) -> None:
+    assert wrapped(text, 6) == lines
+    assert wrapped("中", 1) == ["中"]

@@ -1,0 +1,135 @@
+"""All analyses of a session at once, from one pass over the capture.
+
+Text is one report after the other; JSON and xprof one object of all, by name. CSV and Arrow are a file a table, in
+the directory that -o names, called ANALYSIS.TABLE.csv; or with --table ANALYSIS.TABLE that one alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastprof.analyses import ANALYSES
+from fastprof.cli import analysis, arguments, opening, output
+from fastprof.errors import OutputError, UsageError
+from fastprof.render import Look
+from fastprof.spelling import meant
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Report
+    from fastprof.facade import Profile
+
+_TABLE_FORMATS = ("csv", "arrow")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    analysis.imported(ANALYSES)
+    arguments.add_session(parser)
+    group = parser.add_argument_group("what to show")
+    group.add_argument(
+        "--only",
+        metavar="A,B",
+        type=_analyses,
+        action="extend",
+        help=f"only these analyses (default: all: {', '.join(ANALYSES)}); repeatable",
+    )
+    analysis.add_choice(parser)
+    analysis.add_params(parser, ANALYSES)
+    analysis.add_output(parser).add_argument("--table", metavar="ANALYSIS.TABLE", help="only this table")
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    form = output.format_for(args.format, args.output)
+    names = tuple(dict.fromkeys(args.only or ANALYSES))
+    one = _one_table(args.table, names)
+    if one is not None and form == "xprof":
+        raise UsageError("--table goes with the other formats; xprof is one document")
+    folder = form in _TABLE_FORMATS and one is None
+    if folder and args.output in (None, "-"):
+        raise UsageError(f"many tables are no single {form}: name a directory with -o DIR, or one with --table")
+    if folder:
+        _check_folder(Path(args.output), args.force)
+    profile = opening.chosen(opening.open_session(args), args)
+    wanted = names if one is None else (one[0],)
+    if folder:
+        answers = _answers(profile, wanted, args)
+        _write_folder(answers, form, Path(args.output), args)
+    else:
+        with output.opened(args, form) as sink:
+            answers = _answers(profile, wanted, args)
+            if one is None:
+                sink.send(analysis.report_chunks(answers, form, sink.look, args.limit, several=True))
+            else:
+                analysis.send_table(sink, answers[one[0]], one[1], form, args)
+    opening.tell_log(profile, args.talk)
+    output.note_written(args)
+
+
+def _analyses(text: str) -> list[str]:
+    """Names of analyses with commas between them, written as the verbs or as the methods are."""
+    found = [name.replace("-", "_") for name in arguments.names(text)]
+    for name in found:
+        if name not in ANALYSES:
+            raise argparse.ArgumentTypeError(
+                f"there is no analysis {name!r}; there are: {', '.join(ANALYSES)}{meant(name, ANALYSES)}"
+            )
+    return found
+
+
+def _one_table(asked: str | None, names: tuple[str, ...]) -> tuple[str, str] | None:
+    """The analysis and the table that --table names."""
+    if asked is None:
+        return None
+    analyses = analysis.imported(names)
+    name, _, table = asked.partition(".")
+    name = name.replace("-", "_")
+    there = [f"{known}.{table}" for known in names for table in analyses[known].TABLES]
+    if f"{name}.{table}" not in there:
+        known = ", ".join(there) + meant(asked, there)
+        raise UsageError(f"--table: no table is called {asked!r}; there are: {known}")
+    return name, table
+
+
+def _answers(profile: Profile, names: tuple[str, ...], args: argparse.Namespace) -> dict[str, Report]:
+    reports = profile.reports(*names, **analysis.params_given(args))
+    args.talk.progress.clear()
+    return {name: report.answer for name, report in reports.items()}
+
+
+def _check_folder(target: Path, force: bool) -> None:
+    if target.is_dir() and not force:
+        raise OutputError("exists already, and is not written into without --force", path=str(target))
+    if target.exists() and not target.is_dir():
+        raise OutputError("exists already, and is no directory", path=str(target))
+
+
+def _write_folder(reports: Mapping[str, Report], form: str, target: Path, args: argparse.Namespace) -> None:
+    """A file a table. A new directory appears whole or not at all; into one that exists the files are moved last."""
+    temporary = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
+    try:
+        temporary.mkdir(parents=True)
+        for name, report in reports.items():
+            for table in report.tables:
+                path = temporary / f"{name}.{table}.{form}"
+                pieces = analysis.table_chunks(
+                    report, table, form, Look(file=True), arguments.row_limit(args.limit, form)
+                )
+                with path.open("xb") as file:
+                    file.writelines(pieces)
+        _check_folder(target, args.force)
+        if target.is_dir():
+            for path in sorted(temporary.iterdir()):
+                path.replace(target / path.name)
+        else:
+            temporary.rename(target)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"cannot write: {error.strerror or error}", path=str(target)) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

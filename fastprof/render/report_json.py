@@ -1,0 +1,64 @@
+"""Reports as JSON: figures with unit and definition, notices, and tables with their columns described.
+
+    {"analysis": "overview", "fastprof_version": "…", "schema_version": "1",
+     "scalars": {
+    "step_time_ps": {"value": 7000000000, "unit": "ps", "definition": "…", "reason": null},
+     …},
+     "notices": [
+    {"severity": "recommendation", "text": "…"},
+     …],
+     "tables": {
+    "ops": {"table": "ops", "columns": […], "rows": […]},
+     …}}
+
+The shape is stable: names stay, and what is unknown is null with a reason. Tables are as as_json.py has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from fastprof._version import __version__
+from fastprof.render import as_json
+from fastprof.render.cells import json_quote, json_text
+from fastprof.schema import VERSION
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Report, Scalar
+
+
+def chunks(report: Report, limit: int | None = None) -> Iterator[bytes]:
+    """The document of one report, ended by a newline; at most ``limit`` rows of each table."""
+    yield from _document(report, limit)
+    yield b"\n"
+
+
+def several(reports: Mapping[str, Report], limit: int | None = None) -> Iterator[bytes]:
+    """One document of several reports, by name."""
+    lead = b"{"
+    for name, report in reports.items():
+        yield lead + f"{json_quote(name)}: ".encode("ascii")
+        yield from _document(report, limit)
+        lead = b",\n"
+    yield b"}\n" if reports else b"{}\n"
+
+
+def _document(report: Report, limit: int | None) -> Iterator[bytes]:
+    head = (("analysis", report.analysis), ("fastprof_version", __version__), ("schema_version", VERSION))
+    pieces = [", ".join(f"{json_quote(key)}: {json_quote(value)}" for key, value in head)]
+    scalars = [f"{json_quote(name)}: {json_text(_scalar(scalar))}" for name, scalar in report.scalars.items()]
+    pieces.append(' "scalars": {\n' + ",\n".join(scalars) + "}")
+    notices = [json_text({"severity": notice.severity, "text": notice.text}) for notice in report.notices]
+    pieces.append(' "notices": [\n' + ",\n".join(notices) + "]")
+    yield ("{" + ",\n".join(pieces) + ',\n "tables": {').encode("ascii")
+    lead = "\n"
+    for name, table in report.tables.items():
+        yield f"{lead}{json_quote(name)}: ".encode("ascii")
+        yield from as_json.table(name, table if limit is None else table.slice(0, limit))
+        lead = ",\n"
+    yield b"}}"
+
+
+def _scalar(scalar: Scalar) -> dict[str, object]:
+    return {"value": scalar.value, "unit": scalar.unit, "definition": scalar.definition, "reason": scalar.reason}

@@ -1,0 +1,172 @@
+"""A report as text for people: what to do first, then figures and tables as the analysis lays them out, then remarks.
+
+Figures stand in columns with their units; a figure that is not known is a dash with a number, and the line of that
+number below says why. Tables show the columns that the analysis chose for reading; what finds no room or goes
+beyond the limit is told of, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fastprof.analyses import runner
+from fastprof.render import as_text, kernel_names, quantities
+from fastprof.render.screen import cut, pad, printable, width
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Analysis, Notice, Report, Scalar, Section
+    from fastprof.render.look import Look
+
+UNKNOWN = "-"
+ALL = -1
+"""As ``limit``: every row."""
+
+_INDENT = 2
+_MEASURED = {measure.ending for unit, measure in quantities.MEASURES.items() if unit != "share"}
+_ENDINGS = sorted({"_ps", "_bytes", *_MEASURED}, key=len, reverse=True)
+_TITLES = {"info": "Remarks", "warning": "Warnings", "error": "Errors"}
+
+
+def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]:
+    """The lines of a report. ``limit``: rows of each table; None: as the analysis has it."""
+    analysis = runner.module(report.analysis)
+    yield look.strong(label(report.analysis).capitalize())
+    yield from _notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
+    footnotes = _Footnotes()
+    for section in analysis.SECTIONS or _plain_sections(report, analysis):
+        if section.shown is None or section.shown(report):
+            yield from _section(section, report, analysis, look, limit, footnotes)
+    for severity, heading in _TITLES.items():
+        yield from _notices(heading, [n for n in report.notices if n.severity == severity], look)
+
+
+def label(name: str) -> str:
+    """The name of a figure as words, without its unit: ``step_time_ps`` is "step time"; but a share is called so."""
+    bare = next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
+    return printable(bare or name).replace("_", " ")
+
+
+def value_text(scalar: Scalar) -> str:
+    """A figure with its unit, ``-`` where it is not known."""
+    value = scalar.value
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return printable(value) if isinstance(value, str) else quantities.measured(value, scalar.unit)
+
+
+class _Footnotes:
+    """Reasons, each with the number that it got where it was met first."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, reason: str) -> int:
+        return self._numbers.setdefault(reason, len(self._numbers) + 1)
+
+
+def _plain_sections(report: Report, analysis: Analysis) -> list[Section]:
+    """All figures, then all tables, for an analysis that says nothing of its layout."""
+    from fastprof.analyses.contract import Section
+
+    figures = Section("Figures", scalars=tuple(report.scalars))
+    return [figures, *(Section(label(name).capitalize(), name) for name in analysis.TABLES)]
+
+
+def _section(
+    section: Section, report: Report, analysis: Analysis, look: Look, limit: int | None, footnotes: _Footnotes
+) -> Iterator[str]:
+    yield ""
+    yield look.strong(cut(printable(section.title), look.width or len(section.title)))
+    inner = look.narrower(_INDENT)
+    if section.scalars:
+        names = [analysis.SCALARS[name].label or label(name) for name in section.scalars]
+        yield from _scalars(names, [report.scalars[name] for name in section.scalars], inner, footnotes)
+    if section.table is not None:
+        yield from _table(section, report, inner, limit)
+
+
+def _scalars(names: Sequence[str], scalars: Sequence[Scalar], look: Look, footnotes: _Footnotes) -> Iterator[str]:
+    """A line each: name, number, unit; then the reasons of those unknown, each once."""
+    values = [_number_and_unit(scalar, look) for scalar in scalars]
+    column = max(map(width, names), default=0)
+    right = max((width(number) for number, _ in values), default=0)
+    reasons: dict[int, str] = {}
+    for name, (number, unit), scalar in zip(names, values, scalars, strict=True):
+        lead = " " * _INDENT + pad(name, column) + "  "
+        mark = ""
+        if scalar.reason is not None:
+            footnote = footnotes.number(scalar.reason)
+            reasons[footnote] = scalar.reason
+            mark = f" [{footnote}]"
+        if isinstance(scalar.value, str):
+            yield from as_text.paragraph(value_text(scalar) + mark, look.narrower(-_INDENT), lead)
+        else:
+            yield (lead + pad(number, right, right=True) + f" {unit}").rstrip() + mark
+    for footnote, reason in reasons.items():
+        yield from as_text.paragraph(reason, look.narrower(-_INDENT), f"  [{footnote}] ")
+
+
+def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
+    """The two apart, to stand below those of other figures; nothing of a text."""
+    if isinstance(scalar.value, str):
+        return "", ""
+    text = value_text(scalar)
+    number, _, unit = (text if look.unicode else text.replace("µ", "u")).partition(" ")
+    return number, unit
+
+
+def _table(section: Section, report: Report, look: Look, limit: int | None) -> Iterator[str]:
+    assert section.table is not None
+    whole = report.tables[section.table]
+    table = whole.select(list(section.columns or whole.column_names))
+    zeros: list[str] = []
+    if section.nonzero is not None and limit != ALL:
+        table, zeros = _without_zeros(table, section.nonzero)
+    if not table.num_rows:
+        yield " " * _INDENT + "none"
+        return
+    most = section.rows if limit is None else limit
+    kept = table if most == ALL else table.slice(0, most)
+    if section.kernels is not None:
+        kept = _with_short_names(kept, section.kernels)
+    left_out: list[str] = []
+    for line in as_text.lines(kept, look, null=UNKNOWN, bar=section.bar, left_out=left_out):
+        yield " " * _INDENT + line
+    if kept.num_rows < table.num_rows:
+        yield f"  and {table.num_rows - kept.num_rows:,} more of {table.num_rows:,}; --limit all shows them"
+    if zeros:
+        yield from as_text.paragraph(f"0 throughout: {', '.join(zeros)}", look.narrower(-_INDENT), "  ")
+    if left_out:
+        names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
+        yield from as_text.paragraph(f"no room for {names}; --wide shows all", look.narrower(-_INDENT))
+
+
+def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
+    """Without what is 0 in all its rows, and its names, which the column before has; all, if nothing would be left."""
+    names = table[table.column_names.index(column) - 1].to_pylist()
+    values = table[column].to_pylist()
+    found = {name for name, value in zip(names, values, strict=True) if value != 0}
+    if not found:
+        return table, []
+    rows = [row for row, name in enumerate(names) if name in found]
+    return table.take(rows), [printable(str(name)) for name in dict.fromkeys(names) if name not in found]
+
+
+def _with_short_names(table: pa.Table, column: str) -> pa.Table:
+    names = [None if name is None else kernel_names.short(name) for name in table[column].to_pylist()]
+    return table.set_column(table.column_names.index(column), column, pa.array(names, pa.string()))
+
+
+def _notices(title: str, notices: Sequence[Notice], look: Look) -> Iterator[str]:
+    if not notices:
+        return
+    yield ""
+    yield look.strong(title if len(notices) > 1 else title.removesuffix("s"))
+    for notice in notices:
+        for line in notice.text.splitlines() or [""]:
+            yield from as_text.paragraph(line, look, "  ")

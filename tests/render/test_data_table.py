@@ -1,0 +1,69 @@
+"""DataTables and numbers in texts, as XProf writes them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from fastprof.render.xprof.data_table import (
+    anchor,
+    boolean,
+    data_table,
+    number,
+    one_digit,
+    percent,
+    text,
+    three_digits,
+    two_digits,
+)
+
+
+def test_a_table_has_typed_columns_rows_of_cells_and_sorted_properties() -> None:
+    columns = [text("name", "Name"), number("count"), boolean("used", "Used"), text("tip", role="tooltip")]
+    assert data_table(columns, [["op", 3, 1, None]], {"z": "1", "a": "2"}) == {
+        "cols": [
+            {"id": "name", "label": "Name", "type": "string"},
+            {"id": "count", "label": "count", "type": "number"},
+            {"id": "used", "label": "Used", "type": "boolean"},
+            {"id": "tip", "label": "tip", "p": {"role": "tooltip"}, "type": "string"},
+        ],
+        "p": {"a": "2", "z": "1"},
+        "rows": [{"c": [{"v": "op"}, {"v": 3.0}, {"v": True}, {"v": None}]}],
+    }
+
+
+def test_whole_numbers_are_written_as_doubles() -> None:
+    assert json.dumps(data_table([number("n")], [[2]])["rows"]) == '[{"c": [{"v": 2.0}]}]'
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None])
+def test_what_is_no_number_is_null(value: float | None) -> None:
+    assert data_table([number("n")], [[value]])["rows"] == [{"c": [{"v": None}]}]
+
+
+def test_a_table_without_properties_has_none() -> None:
+    assert data_table([]) == {"cols": [], "rows": []}
+    assert data_table([], p={}) == {"cols": [], "rows": []}
+
+
+def test_a_row_that_does_not_fit_the_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        data_table([text("a"), text("b")], [["only one"]])
+
+
+def test_numbers_in_texts_have_a_fixed_number_of_digits() -> None:
+    assert (one_digit(0.25), one_digit(0.35), two_digits(1.005), three_digits(6466.6666)) == (
+        "0.2", "0.3", "1.00", "6466.667",
+    )  # fmt: skip
+    assert one_digit(math.nan) == "-nan"
+    assert one_digit(math.inf) == "inf"
+
+
+def test_a_negative_share_is_unknown() -> None:
+    assert (percent(12.34), percent(0), percent(-1)) == ("12.3%", "0.0%", "unknown")
+
+
+def test_a_link_opens_in_a_tab_of_its_own() -> None:
+    assert anchor("https://example.com", "words") == '<a href="https://example.com" target="_blank">words</a>'
