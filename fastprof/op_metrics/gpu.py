@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fastprof.hlo.cost import NOTHING, Cost
 from fastprof.hlo.modules import Modules
-from fastprof.host_events import HostEvents, Line, Plane
+from fastprof.host_events import HostEvents, Line, Plane, Stat
 from fastprof.names import Int32s
 from fastprof.op_metrics.gpu_stats import EVENT_STATS as EVENT_STATS
 from fastprof.op_metrics.tables import (
@@ -224,11 +224,19 @@ def _kernels(events: HostEvents, groups: Groups, lines: list[Line], found: GpuOp
 def _told(events: HostEvents, stat: str, rows: Int64s) -> Float64s:
     """An integer stat of these events, 0 where they have none."""
     at, values = events.ints(stat)
-    if not len(at):
-        return np.zeros(len(rows))
-    place = np.minimum(np.searchsorted(at, rows), len(at) - 1)
-    told: Float64s = np.where(at[place] == rows, values[place], 0).astype(np.float64)
+    has, place = _places(at, rows)
+    told = np.zeros(len(rows))
+    told[has] = values[place]
     return told
+
+
+def _places(at: Int32s, rows: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s]:
+    """Which of these events have a stat, and where theirs are. It looks at no other events: a host may have thousands
+    of GPUs."""
+    place = np.searchsorted(at, rows.astype(at.dtype))
+    has = place < len(at)
+    has[has] = at[place[has]] == rows[has]
+    return has, place[has]
 
 
 def _in_runs(kernels: _Kernels, groups: Groups, lines: list[Line], found: GpuOpEvents) -> _Kernels:
@@ -237,8 +245,9 @@ def _in_runs(kernels: _Kernels, groups: Groups, lines: list[Line], found: GpuOpE
     if not count:
         return kernels
     names: dict[str, int] = {}
-    name_of_op = np.array([names.setdefault(one.name, len(names)) for one in found.ops], np.int64)
-    name, group = name_of_op[kernels.op], groups.group_id[kernels.rows]
+    met, place_of_op = _distinct(kernels.op)
+    name_of_op = np.array([names.setdefault(found.ops[one].name, len(names)) for one in met.tolist()], np.int64)
+    name, group = name_of_op[place_of_op], groups.group_id[kernels.rows]
     line = np.searchsorted([one.last for one in lines], kernels.rows, side="right")
     is_hlo = found.is_hlo[kernels.op]
     same = (name[1:] == name[:-1]) & (line[1:] == line[:-1]) & (group[1:] == group[:-1]) & (group[1:] >= 0)
@@ -309,9 +318,11 @@ def _energy(events: HostEvents, rows: Int64s, op: Numbers, ops: int) -> Float64s
     found = events.stat("vdd_energy_j")
     if not len(found) or not len(rows):
         return np.zeros(ops)
-    joules = np.zeros(len(events))
-    joules[found.rows] = np.nan_to_num(found.numbers, nan=0.0, posinf=0.0, neginf=0.0)
-    energy: Float64s = np.bincount(op, joules[rows], ops).astype(np.float64)
+    has, place = _places(found.rows, rows)
+    told = Stat(found.rows[place], found.kind[place], found.value[place]).numbers
+    joules = np.zeros(len(rows))
+    joules[has] = np.nan_to_num(told, nan=0.0, posinf=0.0, neginf=0.0)
+    energy: Float64s = np.bincount(op, joules, ops).astype(np.float64)
     return energy
 
 

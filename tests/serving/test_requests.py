@@ -146,6 +146,8 @@ def test_sizes_that_make_no_sense_have_no_efficiency() -> None:
         ("f(x)", {}, []),
         ("f(1)(2)", {}, [2]),
         ("f(3) ", {}, []),
+        (f"f({2**64})", {}, []),
+        (f"f({'1' * 5000})", {}, []),
     ],
 )
 def test_programs_are_known_by_a_stat_or_by_the_end_of_the_name(
