@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fastprof.errors import CaptureError
 from fastprof.host_events import HostEvents
 from fastprof.serving import breakdown, parameters, requests, tensors
 from fastprof.serving.breakdown import Spans, Timed
@@ -44,9 +45,13 @@ class HostServing:
 
 
 def serving_of_host(host: str, events: HostEvents, groups: Groups) -> HostServing:
-    """The serving side of a host; without requests where its threads recorded none."""
+    """The serving side of a host; without requests where its threads recorded none. CaptureError: times that 64 bits
+    cannot count."""
     rows, links = HostRows(events, groups), GroupLinks.of(groups)
     found, batches = requests.find(rows, links)
+    for what, begin, end in (("requests", found.begin, found.end), ("batches", batches.begin, batches.end)):
+        if ((end > begin) & (end - begin < 0)).any():
+            raise CaptureError(f"{what} span more than 64 bits of picoseconds can count")
     tpu = breakdown.tpu_spans(rows)
     device = Spans.joined(tpu, breakdown.gpu_spans(rows))
     timed = breakdown.timed(found, batches, device, breakdown.stamps(rows, links.count), links)

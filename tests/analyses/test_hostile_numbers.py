@@ -107,6 +107,12 @@ def test_kernels_that_do_not_add_up_name_file_and_host(tmp_path: Path) -> None:
         assert str(caught.value).endswith("(host vm)")
 
 
+def test_a_request_that_64_bits_do_not_hold_is_an_error() -> None:
+    ends = [ran("SessionRun", at / US, 1, _r=1, group_id=0) for at in (-HALF, HALF + 5)]
+    with pytest.raises(fastprof.CaptureError, match=r"requests span more than 64 bits of .* \(host vm\)$"):
+        fastprof.load(spaces(host(ends))).inference()
+
+
 def test_collectives_that_do_not_add_up_are_an_error() -> None:
     told = {"sum": {"all_reduce_unique_id": 7}}
     core = tpu(0, [step(0, 0, 9)], [("sum", "all-reduce", at, HALF / US) for at in (1, 2)], stats=told)
