@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -75,12 +73,9 @@ class Forest:
 
     @cached_property
     def graph(self) -> EventGraph:
-        tasks: list[Callable[[], Any]] = [
-            partial(_parents, self.events, self.tpu_planes, self.workers),
-            partial(find_links, self.events, self.types),
-        ]
-        parent, links = self.workers.run(None, tasks)
-        self.loop_roots = _loop_roots(self.events, self.types, self.captured_functions, links)
+        parent = _parents(self.events, self.tpu_planes, self.workers)
+        links = find_links(self.events, self.types)
+        self.loop_roots = _loop_roots(self, links)
         producers, consumers = links.members(self.node)
         return EventGraph(parent, producers, consumers, links.count)
 
@@ -168,11 +163,14 @@ def _eager(events: HostEvents, graph: EventGraph, marks: Types) -> Types:
     return is_eager
 
 
-def _loop_roots(events: HostEvents, types: Types, of_functions: npt.NDArray[np.int64], links: Links) -> Int32s | None:
+def _loop_roots(forest: Forest, links: Links) -> Int32s | None:
     """Where executors run loops, the first event of each iteration, in order of time, linked to the others of it; None:
     there is no loop. An executor that only ran iteration 0 is none."""
-    runs = having(events, "id", "iter_num").of_types(types, (_EXECUTOR,))
-    keep = ~np.isin(runs.keys[0], of_functions)
+    events = forest.events
+    runs = having(events, "id", "iter_num").of_types(forest.types, (_EXECUTOR,))
+    if not runs.keys[1].any():
+        return None
+    keep = ~np.isin(runs.keys[0], forest.captured_functions)
     rows, executor, iteration = runs.rows[keep], runs.keys[0][keep], runs.keys[1][keep]
     if not len(rows):
         return None

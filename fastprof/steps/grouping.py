@@ -7,9 +7,9 @@ docs/analyses/steps.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,8 @@ class Groups:
     device_steps: dict[int, DeviceSteps] = field(default_factory=dict)
     vetoed: bool = False
     """Whether grouping was given up, for events of loops that say nothing of their iterations."""
-    _naming: tuple[Int32s, Int32s, Int32s] | None = None
+    _naming: Forest | None = None
+    """What the names of groups are looked up in; None: they are known, or their groups have no roots."""
     _known_names: dict[int, str] | None = None
     _later_names: dict[int, str] = field(default_factory=dict)
     _told: npt.NDArray[np.bool_] | None = None
@@ -67,7 +68,7 @@ class Groups:
             return [self._known_names.get(group, "") for group in groups.tolist()]
         if self._naming is None:
             return [self._later_names.get(group, str(group)) for group in groups.tolist()]
-        named = _names(self.events, self.types, self.root_rows, self._naming, groups)
+        named = _names(self._naming, self.root_rows, groups)
         return [self._later_names.get(*pair) for pair in zip(groups.tolist(), named, strict=True)]
 
     def told(self, groups: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -79,9 +80,9 @@ class Groups:
             return np.array([bool(self._known_names.get(group)) for group in groups.tolist()], np.bool_)
         told = np.array([group in self._later_names for group in groups.tolist()], np.bool_)
         if self._naming is not None:
-            _, iteration, step = self._naming
-            known = groups < len(iteration)
-            told[known] |= (iteration[groups[known]] >= 0) | (step[groups[known]] >= 0)
+            roots = self.root_rows[groups]
+            for bit in (HAS_ITER_NUM, HAS_STEP_NUM):
+                told[roots >= 0] |= self._naming.nearest_above(bit, roots[roots >= 0]) >= 0
         return told
 
     def step_names(self, groups: npt.NDArray[Any]) -> tuple[list[str], npt.NDArray[np.bool_]]:
@@ -214,15 +215,15 @@ def _grouped(forest: Forest) -> Groups:
     events, types, tpu = forest.events, forest.types, forest.tpu_planes
     group_id = np.full(len(events), -1, np.int32)
     graph = forest.graph
-    if forest.loop_roots is not None:
-        found = graph.group(forest.loop_roots, None, 0, group_id)
-    else:
+    roots, level = forest.loop_roots, None
+    if roots is None:
         roots, level = _roots(events, types, forest.captured_functions, tpu)
-        found = graph.group(roots, level, 0, group_id)
+    tasks: list[Callable[[], Any]] = [  # the second only looks at the graph
+        partial(graph.group, roots, level, 0, group_id),
+        lambda: forest.is_eager,
+    ]
+    found, is_eager = forest.workers.run(None, tasks)
     root_rows = np.frombuffer(found[0], np.int32)
-    graphs, iterations, steps = (
-        forest.nearest_above(bit, root_rows) for bit in (HAS_GRAPH_TYPE, HAS_ITER_NUM, HAS_STEP_NUM)
-    )
     count, pairs = len(root_rows), found[1]
     if tpu:
         count, more = device_steps.lock_step(tpu, graph, group_id, count)
@@ -232,8 +233,7 @@ def _grouped(forest: Forest) -> Groups:
     named = np.flatnonzero(~_implicit(events, types, root_rows)).astype(np.int32)
     root_rows = np.concatenate([root_rows, np.full(count - len(root_rows), -1, np.int32)])
     return Groups(
-        events, types, group_id, forest.is_eager, count, root_rows, root_rows[named], named, relations,
-        _naming=(graphs, iterations, steps),
+        events, types, group_id, is_eager, count, root_rows, root_rows[named], named, relations, _naming=forest,
     )  # fmt: skip
 
 
@@ -289,26 +289,23 @@ def _implicit(events: HostEvents, types: Types, roots: Int32s) -> npt.NDArray[np
     return implicit
 
 
-def _names(
-    events: HostEvents, types: Types, root_rows: Int32s, naming: tuple[Int32s, Int32s, Int32s], asked: Int32s
-) -> list[str]:
+def _names(forest: Forest, root_rows: Int32s, asked: npt.NDArray[Any]) -> list[str]:
     """What the roots of the groups are called, and the number of their iteration, else of their step, else of their
-    group. Groups beyond those that ``naming`` knows are called by their number."""
-    asked = np.asarray(asked, np.int32)
-    known = asked < len(naming[0])
-    groups = np.where(known, asked, 0)
-    rows = root_rows[groups] if len(root_rows) else groups
-    graph, iteration, step = (column[groups] if len(column) else np.full(len(groups), -1) for column in naming)
+    group. Groups without a root are called by their number."""
+    events, asked = forest.events, np.asarray(asked, np.int32)
+    rooted = np.flatnonzero(root_rows[asked] >= 0)
+    rows = root_rows[asked[rooted]]
     count = asked.astype(np.int64)
-    for stat, at in (("step_num", step), ("iter_num", iteration)):
+    for stat, bit in (("step_num", HAS_STEP_NUM), ("iter_num", HAS_ITER_NUM)):
         stat_rows, values = events.ints(stat)
-        has = known & (at >= 0)
-        count[has] = values[np.searchsorted(stat_rows, at[has])]
+        above = forest.nearest_above(bit, rows)
+        count[rooted[above >= 0]] = values[np.searchsorted(stat_rows, above[above >= 0])]
+    titles = [""] * len(asked)
+    implicit = _implicit(events, forest.types, rows)
+    for place, meta, nameless in zip(rooted.tolist(), events.meta[rows].tolist(), implicit.tolist(), strict=True):
+        titles[place] = "" if nameless else events.names[meta]
     texts, numbers = events.texts("graph_type")
-    titles = np.where(
-        known & ~_implicit(events, types, np.where(known, rows, 0)), events.meta[rows], len(events.names) - 1
-    )
-    named = [events.names[title] for title in titles.tolist()]
-    for i in np.flatnonzero(known & (graph >= 0)).tolist():
-        named[i] = events.text(int(numbers[np.searchsorted(texts, graph[i])]))
-    return [f"{title} {number}" if title else str(number) for title, number in zip(named, count.tolist(), strict=True)]
+    graphs = forest.nearest_above(HAS_GRAPH_TYPE, rows)
+    for i in np.flatnonzero(graphs >= 0).tolist():
+        titles[int(rooted[i])] = events.text(int(numbers[np.searchsorted(texts, graphs[i])]))
+    return [f"{title} {number}" if title else str(number) for title, number in zip(titles, count.tolist(), strict=True)]

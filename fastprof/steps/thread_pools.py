@@ -51,7 +51,9 @@ def _marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:
         code[metas[~np.isin(events.meta_plane[metas], both)]] = 0
     code_of_row = code[events.meta]
     starts, stops = np.flatnonzero(code_of_row == 1), np.flatnonzero(code_of_row == 2)
-    starts = starts[np.isin(starts, events.ints("_c")[0])]
+    says = np.zeros(len(events), bool)
+    says[events.ints("_c")[0]] = True
+    starts = starts[says[starts]]
     return (starts, stops) if len(starts) and len(stops) else None
 
 
