@@ -12,7 +12,6 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes, nesting_lines
 from fastprof.capture import Int64s, Records
-from fastprof.schema import TABLES
 from fastprof.workers import Workers, grouped
 
 ASYNC_STAT = "_a"
@@ -89,7 +88,3 @@ def _masked(values: npt.NDArray[Any], nulls: bytearray | None) -> pa.Array:
     return pa.Array.from_buffers(
         pa.from_numpy_dtype(values.dtype), len(values), buffers, null_count=len(values) - valid
     )
-
-
-def nesting_schema() -> pa.Schema:
-    return TABLES["nesting"].arrow()

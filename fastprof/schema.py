@@ -211,11 +211,6 @@ _TABLES = (
 TABLES: dict[str, TableSchema] = {table.name: table for table in _TABLES}
 
 
-def field_for(table: str, column: str, actual: pa.DataType | None = None) -> pa.Field:
-    """The field of a column with its description and unit, narrowed to ``actual``."""
-    return TABLES[table][column].field(actual)
-
-
 def index_type(size: int) -> pa.DataType:
     """The narrowest signed type that indexes a dictionary of ``size`` values."""
     if size <= 1 << 7:

@@ -1,7 +1,6 @@
 """Kernels of step grouping: picked stats by name, joins by key, and the graph of what caused what."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
@@ -61,19 +60,7 @@ cdef extern from "kernels/event_graph.h" nogil:
                          int32_t first_group, int32_t *group, fp_vector *group_roots, fp_vector *relations)
 
 
-cdef class Borrowed:
-    """A buffer that is held for as long as C may use it."""
-
-    cdef Py_buffer buffer
-    cdef bint held
-
-    def __cinit__(self, obj, bint writable=False):
-        PyObject_GetBuffer(obj, &self.buffer, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
-        self.held = True
-
-    def __dealloc__(self):
-        if self.held:
-            PyBuffer_Release(&self.buffer)
+include "borrowed.pxi"
 
 
 cdef int check(bint done) except -1:

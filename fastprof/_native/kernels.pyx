@@ -1,7 +1,6 @@
 """Kernels: arrays in, arrays out. The caller allocates every array at its size."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from fastprof._native.core cimport fp_memory, fp_memory_init, fp_vector
@@ -35,17 +34,7 @@ cdef extern from "kernels/bitmap.h" nogil:
     size_t fp_bitmap_of_codes(const uint8_t *codes, size_t count, unsigned int wanted, uint8_t *bitmap)
 
 
-cdef class Borrowed:
-    cdef Py_buffer buffer
-    cdef bint held
-
-    def __cinit__(self, obj, bint writable=False):
-        PyObject_GetBuffer(obj, &self.buffer, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
-        self.held = True
-
-    def __dealloc__(self):
-        if self.held:
-            PyBuffer_Release(&self.buffer)
+include "borrowed.pxi"
 
 
 def nesting_lines(start, duration, placement, lines, depth, parent_id, self_time):

@@ -1,6 +1,5 @@
 """Kernels of op statistics: arrays in, arrays out. The caller allocates every array at its size."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from fastprof._native.core cimport fp_memory, fp_memory_init
@@ -52,17 +51,7 @@ SIZES = {"OP_LINE": sizeof(fp_op_line), "OP_SUM": sizeof(fp_op_sum), "ROW_OP": s
 """Of the structs that arrays hold, in bytes."""
 
 
-cdef class Borrowed:
-    cdef Py_buffer buffer
-    cdef bint held
-
-    def __cinit__(self, obj, bint writable=False):
-        PyObject_GetBuffer(obj, &self.buffer, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
-        self.held = True
-
-    def __dealloc__(self):
-        if self.held:
-            PyBuffer_Release(&self.buffer)
+include "borrowed.pxi"
 
 
 def host_ops_sum(start, duration, meta, op_of_meta, eager, instead, beside, enqueues, bint stacked, lines, sums):

@@ -21,6 +21,7 @@ from fastprof.host_events import HostEvents, Line, Plane, Stat
 from fastprof.op_metrics.tables import span_ps
 from fastprof.steps.core_details import core_details
 from fastprof.steps.device_steps import is_derived
+from fastprof.steps.time_types import OFF_DUTY
 from fastprof.workers import Workers
 
 Int64s = npt.NDArray[np.int64]
@@ -30,11 +31,6 @@ Marks = npt.NDArray[np.uint8]
 TENSOR_CORE_OPS: Final = "XLA Ops"
 OP_LINES: Final = (TENSOR_CORE_OPS, "Sparse Core Ops")
 MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
-OFF_DUTY: Final = frozenset({
-    "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "async-done", "megacore fusion",
-})  # fmt: skip
-"""Categories of ops that wait: for the host, for a transfer, or for the other core of the chip."""
-
 EVENT_STATS: Final = ("flops", "model_flops", "uses_ici")
 METADATA_STATS: Final = ("hlo_category", "flops", "model_flops", "uses_ici")
 """What is read for this, beside the plane stat core_details."""
@@ -179,7 +175,7 @@ def _marks(events: HostEvents) -> Marks:
     """By row of events: 0 where it only waits, _UNTOLD of a custom call that tells neither of flops nor of traffic
     between chips, _CUT where XProf does not see that it does, else _WORKS. What an event tells counts, else what its
     metadata does."""
-    waits, calls = _of_categories(events, OFF_DUTY), _of_categories(events, frozenset({"custom-call"}))
+    waits, calls = _of_categories(events, frozenset(OFF_DUTY)), _of_categories(events, frozenset({"custom-call"}))
     of_meta = {name: np.zeros(len(events.names), np.uint8) for name in _WORK}
     for name, tells in of_meta.items():
         stat = events.meta_stat(name)

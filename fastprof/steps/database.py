@@ -174,11 +174,6 @@ class StepDatabase:
             self.shifts,
         )
 
-    def core_at(self, core_id: int) -> int | None:
-        """The index of a core, by its id."""
-        found = np.flatnonzero(self.cores.id == core_id)
-        return int(found[0]) if len(found) else None
-
     def category(self, *names: str, fixed: bool = True) -> Int64s:
         """[n, c] self time in all of some op categories; `fixed`: waiting on the host counts as infeed, not as idle."""
         total = np.zeros_like(self.duration_ps)

@@ -82,6 +82,11 @@ CATEGORIES: Final = (
 """The categories, by their number in XProf less one. Host-to-host copies are in none of them."""
 
 
+HOST_TRANSFERS: Final = ("host send", "host send-done", "host recv", "host recv-done")
+OFF_DUTY: Final = ("infeed", "outfeed", *HOST_TRANSFERS, "async-done", "megacore fusion")
+"""Categories of ops in which a TPU core waits: for the host, for a transfer, or for the other core of the chip."""
+
+
 def category_times(type_ps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The times of the nine categories in ps, from times by type: [..., 18] to [..., 9]."""
     return np.stack([type_ps[..., list(category.types)].sum(axis=-1) for category in CATEGORIES], axis=-1)

@@ -15,18 +15,15 @@ from fastprof.op_metrics.tpu import OpEvents, op_events
 from fastprof.steps.grouping import Groups
 from fastprof.steps.step_time import Bools, Int32s, Int64s, Markers, joined
 from fastprof.steps.stretches import Stretches, innermost, nothing, union
+from fastprof.steps.time_types import OFF_DUTY
 from fastprof.workers import Workers
 
 STATS: Final = ("device_offset_ps", "device_duration_ps", "all_reduce_unique_id", "all_reduce_id")
 METADATA_STATS: Final = ("program_id", "symbol_id", "hlo_category", "bytes_accessed")
 
 INFEEDS: Final = ("infeed", "sparsecorev0 infeed")
-_WAITING: Final = (
-    "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "async-done", "megacore fusion",
-)  # fmt: skip
-"""Categories of ops in which a core does not work."""
 FEEDS: Final = ("infeed", "outfeed")
-"""Those of them that are told of a SparseCore; other waiting of it is idle time."""
+"""Those of OFF_DUTY that are told of a SparseCore; other waiting of it is idle time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,7 @@ def _core(
     if plane.number in groups.device_steps:
         steps = groups.device_steps[plane.number]
         markers = Markers(steps.group_id, steps.device_start_ps, steps.device_duration_ps)
-    waits, feeds = (np.array([name in told for name in categories] + [False]) for told in (_WAITING, FEEDS))
+    waits, feeds = (np.array([name in told for name in categories] + [False]) for told in (OFF_DUTY, FEEDS))
     works = ~waits[category[ops.meta]]
     counts = is_op & ~(waits & ~feeds)[category] if plane.kind == "SPARSECORE" else is_op
     return CoreStepEvents(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.steps.database import IDLE, Collectives, StepDatabase
+from fastprof.steps.time_types import HOST_TRANSFERS, OFF_DUTY
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -17,9 +18,6 @@ SCV0_INFEED, SCV0_OUTFEED = "sparsecorev0 infeed", "sparsecorev0 outfeed"
 SCV0_WAIT, SCV0_TRANSFORM = "sparsecorev0 infeed wait", "sparsecorev0 infeed transform"
 COLLECTIVES: Final = ("all-reduce", "all-to-all", "all-reduce fusion")
 """Categories of ops in which cores work together."""
-HOST_TRANSFERS: Final = ("host send", "host send-done", "host recv", "host recv-done")
-OFF_DUTY: Final = (IDLE, "infeed", "outfeed", *HOST_TRANSFERS, "megacore fusion", "async-done")
-"""Categories in which a TensorCore does not work."""
 
 _MS = 1e9
 
@@ -160,7 +158,7 @@ def idle_ps(database: StepDatabase) -> Int64s:
 
 def busy_ps(database: StepDatabase) -> Int64s:
     """[n, c]: time in which a core works, as its categories of ops have it."""
-    off_duty = np.maximum(database.category(*OFF_DUTY[1:]) + _unfilled(database), 0)
+    off_duty = np.maximum(database.category(*OFF_DUTY) + _unfilled(database), 0)
     wait, _ = waiting_for_scv0(database)
     busy: Int64s = np.maximum(database.duration_ps - off_duty - wait, 0)
     return busy

@@ -9,6 +9,7 @@ import fastprof
 from fastprof.host_events import read_host
 from fastprof.op_metrics import duty_cycle
 from fastprof.op_metrics.duty_cycle import DutyCycle, covered
+from fastprof.steps.time_types import OFF_DUTY
 
 
 def found(*planes: Plane) -> DutyCycle:
@@ -31,7 +32,7 @@ def ops(*events: Event, name: str = "XLA Ops") -> Line:
 
 
 FUSION = op("fusion", "loop fusion")
-WAITS = tuple(op(category, category) for category in sorted(duty_cycle.OFF_DUTY))
+WAITS = tuple(op(category, category) for category in sorted(OFF_DUTY))
 
 
 def test_a_gpu_is_busy_while_anything_runs_on_any_of_its_streams() -> None:
