@@ -48,6 +48,8 @@ EXTENSIONS = {
     "grouping": (".", "columns", "kernels"),
     "op_kernels": (".", "columns", "kernels"),
     "step_kernels": (".", "columns", "kernels"),
+    "memory_kernels": (".", "columns", "kernels"),
+    "pipeline_kernels": (".", "columns", "kernels"),
 }
 built = {name: folders for name, folders in EXTENSIONS.items() if Path("fastprof/_native", f"{name}.pyx").exists()}
 

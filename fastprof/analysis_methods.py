@@ -66,6 +66,32 @@ class AnalysisMethods:
         """
         return self.report("kernel_stats")
 
+    def memory_profile(self, *, at: int | str | None = None, short_lived_us: int = 1000) -> Report:
+        """Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
+
+        at: also tell what is alive at this time, from the start of each host's capture, as 1.5s or 20ms
+        short_lived_us: allocations that live no longer than so many microseconds are short-lived
+
+        Tables: allocators, active, at, steps, ops, growth, fragmentation, snapshots, allocations.
+        Figures: peak_bytes, peak_allocator, peak_host, peak_ps, peak_step, capacity_bytes, peak_share,
+        lifetime_peak_bytes, fragmentation_at_peak, allocator_count, snapshot_count, allocation_count, free_count,
+        held_at_end_count, replaced_count, short_lived_count, short_lived_share, short_lived_bytes.
+        """
+        return self.report("memory_profile", at=at, short_lived_us=short_lived_us)
+
+    def tf_data(self, *, parallel: int = 4, slow_call_us: int = 50) -> Report:
+        """Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to mend it.
+
+        parallel: how many at a time iterators run in the what-if table
+        slow_call_us: calls of a pipeline that take longer, in microseconds, are slow
+
+        Tables: pipelines, iterators, critical_path, bottlenecks, self_time, step_waits, what_if, calls,
+        call_iterators.
+        Figures: pipeline_count, iterator_count, call_count, slow_call_count, max_call_ps, wait_share,
+        slow_pipeline, bottleneck_name, bottleneck_share, batch_ps, best_change, best_batch_ps.
+        """
+        return self.report("tf_data", parallel=parallel, slow_call_us=slow_call_us)
+
     def pod_viewer(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
         """Each step on each core of all hosts: what it spent its time on, and its bottleneck.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fastprof import metadata_tables
 from fastprof._native import records
-from fastprof._native.grouping import split_picks
+from fastprof._native.grouping import count_picks, split_picks
 from fastprof.blocks import Wanted
 from fastprof.capture import Capture, Int64s
 from fastprof.decode import Decoded, Picks, Request
@@ -25,11 +25,13 @@ from fastprof.selection import Selection
 from fastprof.structure import CaptureStructure, Structure, label
 from fastprof.table_set import TableSet
 from fastprof.wide import metadata_stats
+from fastprof.workers import Workers, grouped
 
 HOST_THREADS = "/host:CPU"
 _INTEGERS = (records.INT64, records.UINT64)
 _TEXTS = (records.STR, records.REF)
 _MOST_ROWS = 2**31 - 1
+_TASK_PICKS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Plane:
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """An XLine: rows ``first`` to ``last`` of the columns, in order of time, longer first."""
+    """An XLine: rows ``first`` to ``last`` of the columns, in order of time, longer first. ``base_ps``: the time that
+    its events count from in the file; of a line in several pieces, the first one's."""
 
     number: int
     line_id: int
@@ -93,6 +96,7 @@ class Line:
     plane: Plane
     first: int
     last: int
+    base_ps: int
 
 
 class HostEvents:
@@ -304,18 +308,24 @@ def read_host(
         decoded = decoder.decode(share)
     source.texts = decoded.texts
     _add_lines(structure, wanted, found, decoded.events.get("line_id"))
-    return _assembled(part, number, found, decoded, source, stats)
+    return _assembled(part, number, found, decoded, source, stats, session.workers)
 
 
 def _assembled(
-    part: CaptureStructure, number: int, planes: list[Plane], decoded: Decoded, source: _Source, stats: Sequence[str]
+    part: CaptureStructure,
+    number: int,
+    planes: list[Plane],
+    decoded: Decoded,
+    source: _Source,
+    stats: Sequence[str],
+    workers: Workers,
 ) -> HostEvents:
     start = decoded.events["start_ps"]
     columns: dict[str, Any] = {
         "meta": decoded.metas,
         "start_ps": int64s(start),
         "duration_ps": int64s(decoded.events["duration_ps"]),
-        "stats": _by_name(decoded.picks, stats),
+        "stats": _by_name(decoded.picks, stats, workers),
     }
     lines = [line for plane in planes for line in plane.lines]
     lines.sort(key=lambda line: line.number)
@@ -346,17 +356,46 @@ def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[st
     return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
 
 
-def _by_name(picks: Picks, names: Sequence[str]) -> dict[str, Stat]:
+def _by_name(picks: Picks, names: Sequence[str], workers: Workers) -> dict[str, Stat]:
     """The picked stats by name; of several of one event the first."""
     shares = [sink.picks() for sink in picks.sinks]
-    count = sum(len(share) for share in shares) // records.PICK.itemsize
-    rows, kinds, values = np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.int64)
-    bounds = split_picks(shares, picks.own_numbers[: len(shares)], picks.text_base, len(names), rows, kinds, values)
-    first, kept = (np.frombuffer(part, np.int64).tolist() for part in bounds)
-    return {
-        name: Stat(rows[at : at + count], kinds[at : at + count], values[at : at + count])
-        for name, at, count in zip(names, first, kept, strict=True)
-    }
+    sizes = [len(share) // records.PICK.itemsize for share in shares]
+    most = max(sum(sizes) // (2 * workers.threads), _TASK_PICKS)
+    tasks = [range(*pair) for pair in grouped(sizes, most)]
+    counts = _of_all(workers, tasks, len(names), lambda i: count_picks(shares[i], len(names)))
+    total = int(counts.sum())
+    first = np.ascontiguousarray(np.cumsum(counts.T.ravel()).reshape(counts.T.shape).T - counts)
+    rows, kinds, values = np.empty(total, np.int32), np.empty(total, np.uint8), np.empty(total, np.int64)
+
+    def split(i: int) -> bytearray:
+        own = picks.own_numbers[i]
+        return split_picks(shares[i], own, picks.text_base, first[i], counts[i], rows, kinds, values)
+
+    kept = _of_all(workers, tasks, len(names), split)
+    stats = {}
+    for number, (name, count) in enumerate(zip(names, counts.sum(axis=0).tolist(), strict=True)):
+        at = int(first[0, number]) if len(shares) else 0
+        stats[name] = Stat(rows[at : at + count], kinds[at : at + count], values[at : at + count])
+    for number in np.flatnonzero((kept != counts).any(axis=0)).tolist():  # gaps, where an event has more than one
+        stats[names[number]] = _without_gaps(stats[names[number]], counts[:, number], kept[:, number])
+    return stats
+
+
+def _of_all(workers: Workers, tasks: Sequence[range], width: int, one: Callable[[int], bytearray]) -> Int64s:
+    """``one`` of each number of the tasks, a row each."""
+    found = workers.run(None, [partial(lambda task: [one(i) for i in task], task) for task in tasks])
+    rows = [np.frombuffer(row, np.int64) for some in found for row in some]
+    return np.array(rows, np.int64).reshape(len(rows), width)
+
+
+def _without_gaps(stat: Stat, counts: Int64s, kept: Int64s) -> Stat:
+    """Of each share's part of a stat only what it kept, at its beginning."""
+    ends = np.cumsum(counts)
+    inside = np.zeros(len(stat) + 1, np.int8)
+    np.add.at(inside, ends - counts, 1)
+    np.add.at(inside, ends - counts + kept, -1)
+    keep = np.cumsum(inside[:-1], dtype=np.int8) > 0
+    return Stat(stat.rows[keep], stat.kind[keep], stat.value[keep])
 
 
 def _add_lines(structure: Structure, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None) -> None:
@@ -375,7 +414,8 @@ def _add_lines(structure: Structure, wanted: Wanted, planes: list[Plane], line_i
     for number, (line, first, last) in enumerate(zip(chosen.tolist(), firsts.tolist(), lasts.tolist(), strict=True)):
         header = structure.lines[line]
         plane = by_id[int(header["plane_id"])]
-        plane.lines.append(Line(number, line, int(header["xline_id"]), names[line], plane, first, last))
+        base_ps = int(header["base_ps"])
+        plane.lines.append(Line(number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps))
 
 
 def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:

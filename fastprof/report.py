@@ -119,6 +119,12 @@ class Report:
 
         return report_xprof.text(self._answer)
 
+    def to_svg(self) -> str:
+        """The drawing, an SVG document as text. UsageError: this analysis has none."""
+        from fastprof.render import report_svg
+
+        return report_svg.text(self._answer)
+
     def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
         """The text for people, in so many columns; ``limit``: rows of each table, None for as many as suit.
         ``wide``: nothing is cut, however long the lines."""

@@ -31,7 +31,7 @@ _SAFE_PS = 2**62
 
 LINE = np.dtype(
     [("plane_id", "i8"), ("xline_id", "i8"), ("timestamp_ns", "i8"), ("duration_ps", "i8"), ("display_id", "i8")]
-    + [("event_count", "i8"), ("first_event_id", "i8")]
+    + [("base_ps", "i8"), ("event_count", "i8"), ("first_event_id", "i8")]
 )
 
 
@@ -167,6 +167,8 @@ class Structure:
         for part in self.captures:
             share = self._lines_of(part, count)
             self._set_times(part)
+            pieces = part.pieces[::-1]  # of several pieces of a line, the first is assigned last
+            share["base_ps"][pieces["line_id"] - count] = pieces["base_ps"]
             shares.append(share)
             count += len(share)
         lines = np.concatenate(shares) if shares else np.zeros(0, LINE)

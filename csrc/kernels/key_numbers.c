@@ -17,22 +17,50 @@ static bool equal(const int64_t *const *columns, size_t width, size_t a, size_t 
   return true;
 }
 
+/* Open addressing: in each slot the row of the first of some equal keys, plus 1; 0: free. */
+typedef struct first_rows {
+  int32_t *row;
+  size_t slots; /* a power of two */
+} first_rows;
+
+enum { SMALL = 1 << 16 };
+
+static int32_t *slot_of(const first_rows *table, const int64_t *const *columns, size_t width, size_t row,
+                        uint64_t seed) {
+  size_t last = table->slots - 1, slot = hash_of(columns, width, row, seed) & last;
+  while (table->row[slot] && !equal(columns, width, (size_t)table->row[slot] - 1, row)) slot = (slot + 1) & last;
+  return &table->row[slot];
+}
+
+/* Room for all keys to be distinct. Most often few are, and the small table stays in the cache. */
+static bool enlarge(fp_memory *memory, first_rows *table, const int64_t *const *columns, size_t width, size_t count) {
+  first_rows larger = {NULL, table->slots};
+  while (larger.slots < 2 * count) larger.slots *= 2;
+  larger.row = fp_alloc_zeroed(memory, larger.slots, sizeof *larger.row);
+  if (!larger.row) return false;
+  for (size_t i = 0; i < table->slots; i++)
+    if (table->row[i]) *slot_of(&larger, columns, width, (size_t)table->row[i] - 1, memory->seed) = table->row[i];
+  fp_release(memory, table->row);
+  *table = larger;
+  return true;
+}
+
 int64_t fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t width, size_t count, int32_t *numbers) {
-  size_t slots = 16;
-  while (slots < 2 * count) slots *= 2;
-  int32_t *first = fp_alloc_zeroed(memory, slots, sizeof *first); /* row + 1 of the first key in a slot */
-  if (!first) return -1;
-  int32_t known = 0;
-  for (size_t i = 0; i < count; i++) {
-    size_t slot = hash_of(columns, width, i, memory->seed) & (slots - 1);
-    while (first[slot] && !equal(columns, width, (size_t)first[slot] - 1, i)) slot = (slot + 1) & (slots - 1);
-    if (!first[slot]) {
-      first[slot] = (int32_t)i + 1;
-      numbers[i] = known++;
-    } else {
-      numbers[i] = numbers[first[slot] - 1];
+  first_rows table = {NULL, 16};
+  while (table.slots < 2 * count && table.slots < SMALL) table.slots *= 2;
+  table.row = fp_alloc_zeroed(memory, table.slots, sizeof *table.row);
+  bool ok = table.row != NULL;
+  size_t known = 0;
+  for (size_t i = 0; ok && i < count; i++) {
+    int32_t *first = slot_of(&table, columns, width, i, memory->seed);
+    if (*first) {
+      numbers[i] = numbers[*first - 1];
+      continue;
     }
+    *first = (int32_t)i + 1;
+    numbers[i] = (int32_t)known++;
+    if (2 * known > table.slots) ok = enlarge(memory, &table, columns, width, count);
   }
-  fp_release(memory, first);
-  return known;
+  fp_release(memory, table.row);
+  return ok ? (int64_t)known : -1;
 }

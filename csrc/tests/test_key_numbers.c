@@ -109,6 +109,22 @@ static void want_of_memory_is_said(void) {
   CHECK_INT(numbers_of(&memory, keys, 1, 2, numbers), 2);
 }
 
+static void want_of_memory_is_said_where_the_table_grows(void) {
+  enum { COUNT = 1 << 16 };
+  int64_t(*keys)[MOST_WIDTH] = malloc(COUNT * sizeof *keys);
+  int32_t *numbers = malloc(COUNT * sizeof *numbers);
+  CHECK(keys && numbers);
+  for (int64_t i = 0; i < COUNT; i++) keys[i][0] = i;
+  for (int64_t allowed = 0; allowed < 3; allowed++) {
+    fp_memory memory;
+    fp_memory_init(&memory);
+    memory.countdown = allowed;
+    CHECK_INT(numbers_of(&memory, keys, 1, COUNT, numbers), allowed == 2 ? COUNT : -1);
+  }
+  CHECK_INT(numbers[COUNT - 1], COUNT - 1);
+  free(keys), free(numbers);
+}
+
 int main(void) {
   RUN(keys_are_numbered_as_they_are_met);
   RUN(a_key_is_all_of_its_parts);
@@ -116,5 +132,6 @@ int main(void) {
   RUN(keys_by_lot_are_numbered_as_by_comparing_each_with_each);
   RUN(regular_keys_do_not_crowd);
   RUN(want_of_memory_is_said);
+  RUN(want_of_memory_is_said_where_the_table_grows);
   return 0;
 }

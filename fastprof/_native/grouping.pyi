@@ -1,15 +1,17 @@
 from collections.abc import Sequence
 from typing import Any
 
+def count_picks(picks: Any, stat_count: int) -> bytearray: ...
 def split_picks(
-    shares: Sequence[bytes],
-    own_numbers: Sequence[Any],
+    picks: Any,
+    own_numbers: Any,
     text_base: int,
-    stat_count: int,
+    first: Any,
+    counts: Any,
     row: Any,
     kind: Any,
     value: Any,
-) -> tuple[bytearray, bytearray]: ...
+) -> bytearray: ...
 def key_numbers(columns: Sequence[Any], numbers: Any) -> int: ...
 def parents(start: Any, duration: Any, apart: Any, regions: Any, lines: Any, parent: Any) -> None: ...
 

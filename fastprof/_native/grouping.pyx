@@ -78,36 +78,46 @@ cdef int set_share(fp_pick_share *share, Borrowed picks, Borrowed own, int64_t t
     return 0
 
 
-def split_picks(shares, own_numbers, int64_t text_base, int stat_count, row, kind, value):
-    """Writes picks by stat into three columns; returns where each stat begins, and how many of it were kept, int64s.
-
-    ``own_numbers[i]``: what the own texts of share i are called in all, int32s, or None. See kernels/split_picks.h."""
-    cdef Borrowed rows = Borrowed(row, True), kinds = Borrowed(kind, True), values = Borrowed(value, True)
-    first, following = bytearray(8 * stat_count), bytearray(8 * stat_count)
-    cdef Borrowed firsts = Borrowed(first, True), nexts = Borrowed(following, True)
-    cdef int64_t *begin = <int64_t *>firsts.buffer.buf
-    cdef int64_t *at = <int64_t *>nexts.buffer.buf
-    cdef Borrowed own
+def count_picks(picks, int stat_count):
+    """How many picks of each stat a share has, int64s."""
+    cdef Borrowed held = Borrowed(picks)
+    counts = bytearray(8 * stat_count)
+    cdef Borrowed out = Borrowed(counts, True)
     cdef fp_pick_share share
-    cdef int64_t total = 0
-    for picks in shares:
-        set_share(&share, Borrowed(picks), None, text_base)
-        fp_count_picks(&share, <size_t>stat_count, at)
+    set_share(&share, held, None, 0)
+    with nogil:
+        fp_count_picks(&share, <size_t>stat_count, <int64_t *>out.buffer.buf)
+    return counts
+
+
+def split_picks(picks, own_numbers, int64_t text_base, first, counts, row, kind, value):
+    """Writes the picks of a share by stat into three columns: those of stat s from ``first[s]`` on. Returns how many of
+    it were kept, int64s; ``counts`` are those of ``count_picks``.
+
+    ``own_numbers``: what the own texts of the share are called in all, int32s, or None. See kernels/split_picks.h."""
+    cdef Borrowed held = Borrowed(picks), own = None if own_numbers is None else Borrowed(own_numbers)
+    cdef Borrowed rows = Borrowed(row, True), kinds = Borrowed(kind, True), values = Borrowed(value, True)
+    following = bytearray(first)
+    cdef Borrowed firsts = Borrowed(first), most = Borrowed(counts), nexts = Borrowed(following, True)
+    cdef const int64_t *begin = <const int64_t *>firsts.buffer.buf
+    cdef const int64_t *limit = <const int64_t *>most.buffer.buf
+    cdef int64_t *at = <int64_t *>nexts.buffer.buf
+    cdef size_t stat_count = <size_t>nexts.buffer.len // 8
+    cdef fp_pick_share share
+    if most.buffer.len != nexts.buffer.len:
+        raise ValueError("there is a count for each stat")
     for i in range(stat_count):
-        begin[i] = total
-        total += at[i]
-        at[i] = begin[i]
-    if total * 4 > rows.buffer.len:
-        raise ValueError("the columns are shorter than the picks")
-    for picks, numbers in zip(shares, own_numbers, strict=True):
-        own = None if numbers is None else Borrowed(numbers)
-        set_share(&share, Borrowed(picks), own, text_base)
-        with nogil:
-            fp_split_picks(&share, <size_t>stat_count, begin, at, <int32_t *>rows.buffer.buf,
-                           <uint8_t *>kinds.buffer.buf, <int64_t *>values.buffer.buf)
+        if begin[i] < 0 or limit[i] < 0 or begin[i] + limit[i] > rows.buffer.len // 4:
+            raise ValueError("the columns are shorter than the picks")
+    if kinds.buffer.len < rows.buffer.len // 4 or values.buffer.len < rows.buffer.len * 2:
+        raise ValueError("the columns differ in length")
+    set_share(&share, held, own, text_base)
+    with nogil:
+        fp_split_picks(&share, stat_count, begin, at, <int32_t *>rows.buffer.buf, <uint8_t *>kinds.buffer.buf,
+                       <int64_t *>values.buffer.buf)
     for i in range(stat_count):
         at[i] -= begin[i]
-    return first, following
+    return following
 
 
 def key_numbers(columns, numbers):

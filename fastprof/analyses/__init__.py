@@ -7,6 +7,8 @@ ANALYSES = {
     "input_pipeline": "How much of each step waits for input, and which input ops take the time.",
     "op_stats": "Where time goes by op, on the host and on devices, most expensive first.",
     "kernel_stats": "GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.",
+    "memory_profile": "Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.",
+    "tf_data": "Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to mend it.",
     "pod_viewer": "Each step on each core of all hosts: what it spent its time on, and its bottleneck.",
     "inference": "Requests and batches of a model server: latency by percentile, and what it is made of.",
     "steps": "Every step on every host and core: its time by category, stragglers, percentiles.",

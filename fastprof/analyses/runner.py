@@ -22,6 +22,7 @@ from fastprof.selection import Steps, steps_text
 from fastprof.spelling import meant
 from fastprof.structure import Structure
 from fastprof.table_set import TableSet
+from fastprof.time_text import picoseconds
 
 _HOME: Final = "fastprof.analyses"
 
@@ -70,24 +71,36 @@ def params_of(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dic
         if name not in known:
             there = f"there are: {', '.join(known)}" if known else "there are none"
             raise UsageError(f"no parameter {name!r}; {there}{meant(name, known)}")
-    for analysis in analyses.values():
-        for field in dataclasses.fields(analysis.Params):
-            if field.name in given:
-                _check(field, given[field.name])
-    return {
-        name: a.Params(**{field: given[field] for field in fields[name] if field in given})
-        for name, a in analyses.items()
-    }
+    found = {}
+    for name, analysis in analyses.items():
+        own = {field.name: field for field in dataclasses.fields(analysis.Params) if field.name in given}
+        found[name] = analysis.Params(**{key: _checked(field, given[key]) for key, field in own.items()})
+    return found
 
 
-def _check(field: dataclasses.Field[Any], value: Any) -> None:
-    """Raise UsageError for a value that the parameter does not take."""
+def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+    """The value, a time that is written as text in picoseconds. Raises UsageError for one that the parameter does not
+    take."""
+    if field.metadata.get("type") == "time":
+        return _time(field.name, value)
     choices, least = field.metadata.get("choices"), field.metadata.get("min")
     if choices is not None and not (isinstance(value, str) and value in choices):
         raise UsageError(f"{field.name} is one of {', '.join(choices)}, not {value!r}")
     whole = isinstance(value, int) and not isinstance(value, bool)
     if least is not None and not (whole and value >= least):
         raise UsageError(f"{field.name} is a whole number, {least} or more, not {value!r}")
+    return value
+
+
+def _time(name: str, value: Any) -> int | None:
+    if isinstance(value, str):
+        try:
+            return picoseconds(value)
+        except ValueError as error:
+            raise UsageError(f"{name}: {error}") from None
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 1 << 63):
+        raise UsageError(f"{name} is a time, as '1.5s' or a whole number of picoseconds, not {value!r}")
+    return value
 
 
 def run(

@@ -7,13 +7,13 @@ so that the list of verbs stays quick.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastprof.analyses import ANALYSES
 from fastprof.cli import arguments, opening, output, signals
 from fastprof.errors import UsageError
-from fastprof.render import FORMATS, Look, chunks
+from fastprof.render import FORMATS, Look, chunks, report_svg
 
 if TYPE_CHECKING:
     import dataclasses
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from fastprof.analyses.contract import Analysis, Report
 
 REPORT_FORMATS = (*FORMATS, "xprof")
+DOCUMENTS = ("xprof", "svg")
+"""Formats that hold a whole report as others read it, whatever its tables."""
 _TYPES: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
 
 
@@ -39,7 +41,7 @@ class AnalysisVerb:
         arguments.add_session(parser)
         add_choice(parser)
         add_params(parser, [self.name])
-        group = add_output(parser)
+        group = add_output(parser, (*REPORT_FORMATS, "svg") if self.name in report_svg.DRAWN else REPORT_FORMATS)
         group.add_argument(
             "--table",
             metavar="NAME",
@@ -49,9 +51,9 @@ class AnalysisVerb:
         arguments.add_talk(parser)
 
     def run(self, args: argparse.Namespace) -> None:
-        form = output.format_for(args.format, args.output)
-        if form == "xprof" and args.table:
-            raise UsageError("--table goes with the other formats; xprof is one document")
+        form = output.format_for(args.format, args.output, drawn=self.name in report_svg.DRAWN)
+        if form in DOCUMENTS and args.table:
+            raise UsageError(f"--table goes with the other formats; {form} is one document")
         profile = opening.chosen(opening.open_session(args), args)
         with output.opened(args, form) as sink:
             report = profile.report(self.name, **params_given(args)).answer
@@ -92,9 +94,9 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     arguments.add_steps(group)
 
 
-def add_output(parser: argparse.ArgumentParser) -> Any:
+def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = REPORT_FORMATS) -> Any:
     """In which form to write, and where to; the group of these flags."""
-    return arguments.add_output(parser, "rows of each table", REPORT_FORMATS, usual="as many as suit")
+    return arguments.add_output(parser, "rows of each table", formats, usual="as many as suit")
 
 
 def add_params(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
@@ -121,6 +123,8 @@ def _reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
     if kinds == ["bool"]:
         usual = "yes" if field.default else "no"
         return {"action": argparse.BooleanOptionalAction, "help": f"{told} (default: {usual})"}
+    if field.metadata.get("type") == "time":
+        return {"type": arguments.time, "help": told, "metavar": "TIME"}
     usual = "" if field.default is None else f" (default: {field.default})".replace("%", "%%")
     reading = {"type": _type(kinds[0], field.metadata.get("min")), "help": told + usual}
     if "choices" in field.metadata:
@@ -172,13 +176,16 @@ def table_chunks(
 def report_chunks(
     reports: Mapping[str, Report], form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
-    """Reports as text, JSON or XProf's JSON; ``several``: an object of all of them, where the form has objects."""
+    """Reports as text, JSON or XProf's JSON, or one as a drawing; ``several``: an object of all of them, where the form
+    has objects."""
     from fastprof.render import report_json, report_text, report_xprof
 
     (first, *_) = reports.values()
     if form == "xprof":
         document = report_xprof.several(reports) if several else report_xprof.text(first)
         return iter([document.encode("ascii"), b"\n"])
+    if form == "svg":
+        return iter([report_svg.text(first).encode("utf-8"), b"\n"])
     if form == "json":
         rows = arguments.row_limit(limit, form)
         return report_json.several(reports, rows) if several else report_json.chunks(first, rows)

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 from fastprof.cli.progress import MODES
 from fastprof.render import FORMATS
-
-_PICOSECONDS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
-_TIME = re.compile(r"([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*(ps|ns|us|µs|ms|s)?")
+from fastprof.time_text import picoseconds
 
 ALL = -1
 """``--limit all``."""
@@ -165,7 +163,7 @@ def time_range(text: str) -> tuple[int | None, int | None]:
     start, colon, end = text.partition(":")
     if not colon or not (start.strip() or end.strip()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time range; write A:B, A: or :B, as in 1.5s:2s")
-    first, last = _picoseconds(start.strip()), _picoseconds(end.strip())
+    first, last = (time(bound) if bound.strip() else None for bound in (start, end))
     if first is not None and last is not None and last <= first:
         raise argparse.ArgumentTypeError(f"{text!r} ends before it starts")
     return first, last
@@ -198,17 +196,9 @@ def step_range(text: str) -> tuple[int | None, int | None]:
     return first, last
 
 
-def _picoseconds(text: str) -> int | None:
-    from fractions import Fraction
-
-    if not text:
-        return None
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write a number and ps, ns, us, ms or s")
-    time = Fraction(match[1]) * _PICOSECONDS[match[2] or "ps"]
-    if time.denominator != 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of picoseconds")
-    if abs(time.numerator) >= 1 << 63:
-        raise argparse.ArgumentTypeError(f"{text!r} is beyond 106 days, the most that picoseconds count")
-    return time.numerator
+def time(text: str) -> int:
+    """A time in picoseconds."""
+    try:
+        return picoseconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from fastprof.errors import OutputError, UsageError
+from fastprof.render import report_svg
 from fastprof.render.look import WIDTH, Look
 
 _SUFFIXES = {
@@ -21,6 +22,7 @@ _SUFFIXES = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".svg": "svg",
 }
 _STDOUT = "standard output"
 
@@ -56,13 +58,15 @@ class Sink:
             rest = rest[taken:]
 
 
-def format_for(asked: str | None, path: str | None) -> str:
-    """The format asked for, else the one that the file is named for, else text."""
+def format_for(asked: str | None, path: str | None, *, drawn: bool = False) -> str:
+    """The format asked for, else the one that the file is named for, else text. ``drawn``: the verb has drawings."""
     if asked is not None:
         return asked
     suffix = "" if path is None else Path(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
         raise UsageError(f"{path}: this verb writes no Parquet; 'fastprof export' does")
+    if suffix == ".svg" and not drawn:
+        raise UsageError(f"{path}: this verb draws nothing; these do: {report_svg.verbs()}")
     return _SUFFIXES.get(suffix, "table")
 
 

@@ -1,8 +1,8 @@
 """Text for people: aligned columns, times and sizes in units that suit, long names cut in the middle.
 
-The first block of rows settles widths and units; a stream of any length goes on in that layout, and a
-number too wide for it is printed whole, out of line. Texts are data: nothing in them reaches a terminal
-raw. Nulls are blank, unless the caller says otherwise. Numbers lean right, texts left.
+A table of some thousands of rows is laid out by all of them; of more, or of a stream, the first block settles widths
+and units, and a number too wide for it is printed whole, out of line. Texts are data: nothing in them reaches a
+terminal raw. Nulls are blank, unless the caller says otherwise. Numbers lean right, texts left.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fastprof.render.rows import Data, blocks
 from fastprof.render.screen import cut, pad, printable, width, wrapped
 
 _LAYOUT_ROWS = 1_000
+_WHOLE_ROWS = 20_000  # a table of no more rows is laid out by all of them
 _GAP = "  "
 _NARROWEST = 8  # cells that a text keeps, however many columns there are
 _READABLE = 16  # cells that a text keeps where columns may be left out instead
@@ -49,7 +50,10 @@ def lines(
     ``left_out``: where there is little room, titles are broken, and then columns left out, numbers first, whose names
     this takes; without it all are shown on one line each, however long.
     """
-    schema, batches = blocks(data, _LAYOUT_ROWS)
+    layout_rows = _LAYOUT_ROWS
+    if isinstance(data, pa.Table) and data.num_rows <= _WHOLE_ROWS:
+        data, layout_rows = data.combine_chunks(), _WHOLE_ROWS
+    schema, batches = blocks(data, layout_rows)
     first = next(batches, None)
     rows = [] if first is None else _rows(first)
     columns = _columns(schema, rows, look, bar)

@@ -25,6 +25,7 @@ ALL = -1
 """As ``limit``: every row."""
 
 _INDENT = 2
+_DEEPEST = 40  # levels of a tree that are drawn apart
 _MEASURED = {measure.ending for unit, measure in quantities.MEASURES.items() if unit != "share"}
 _ENDINGS = sorted({"_ps", "_bytes", *_MEASURED}, key=len, reverse=True)
 _TITLES = {"info": "Remarks", "warning": "Warnings", "error": "Errors"}
@@ -134,6 +135,8 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     kept = table if most == ALL else table.slice(0, most)
     if section.kernels is not None:
         kept = _with_short_names(kept, section.kernels)
+    if section.depth is not None:
+        kept = _as_tree(kept, whole[section.depth].slice(0, kept.num_rows).to_pylist(), look)
     left_out: list[str] = []
     for line in as_text.lines(kept, look, null=UNKNOWN, bar=section.bar, left_out=left_out):
         yield " " * _INDENT + line
@@ -160,6 +163,30 @@ def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
 def _with_short_names(table: pa.Table, column: str) -> pa.Table:
     names = [None if name is None else kernel_names.short(name) for name in table[column].to_pylist()]
     return table.set_column(table.column_names.index(column), column, pa.array(names, pa.string()))
+
+
+def _as_tree(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Table:
+    """The table with branches before its first column, which is a text."""
+    names = ["" if name is None else name for name in table.column(0).to_pylist()]
+    drawn = [branch + name for branch, name in zip(branches(depths, look.unicode), names, strict=True)]
+    return table.set_column(0, table.column_names[0], pa.array(drawn, pa.string()))
+
+
+def branches(depths: Sequence[int], unicode: bool) -> list[str]:
+    """What leads from the parent of each row of a tree to it. ``depths``: of the rows in preorder; a row of depth 0
+    begins a tree."""
+    passing, fork, end = ("\u2502  ", "\u251c\u2500 ", "\u2514\u2500 ") if unicode else ("|  ", "|- ", "`- ")
+    found = []
+    depths = [min(depth, _DEEPEST) for depth in depths]
+    open_levels: list[bool] = []
+    """Whether, below the row, another row of each level follows before that level ends."""
+    for depth in reversed(depths):
+        follows = len(open_levels) > depth and open_levels[depth]
+        open_levels = [*open_levels[: depth + 1], *[False] * (depth + 1 - len(open_levels))]
+        open_levels[depth] = True
+        above = "".join(passing if there else "   " for there in open_levels[1:depth])
+        found.append(above + (fork if follows else end) if depth else "")
+    return found[::-1]
 
 
 def _notices(title: str, notices: Sequence[Notice], look: Look) -> Iterator[str]:

@@ -19,24 +19,32 @@ NO_PAGE = {"steps": "XProf shows steps only within its overview page and input p
 
 def text(report: Report) -> str:
     """The page's JSON, keys sorted. Raises UsageError for an analysis that XProf has no page of."""
-    return _dumped(answer(report))
+    return _dumped(_answer(report))
 
 
 def several(reports: Mapping[str, Report]) -> str:
     """One object of the answers of all reports that XProf has pages of, by name."""
-    return _dumped({name: answer(report) for name, report in reports.items() if name not in NO_PAGE})
+    return _dumped({name: _answer(report) for name, report in reports.items() if name not in NO_PAGE})
 
 
 def answer(report: Report) -> Any:
     """The page's data, as json.dumps takes them, numbers without a JSON form as None."""
+    return _finite(_answer(report))
+
+
+def _answer(report: Report) -> Any:
     if report.analysis in NO_PAGE:
         raise UsageError(f"{report.analysis} has no form xprof: {NO_PAGE[report.analysis]}")
     page = importlib.import_module(f"fastprof.render.xprof.{report.analysis}")
-    return _finite(page.answer(report))
+    return page.answer(report)
 
 
 def _dumped(found: Any) -> str:
-    return json.dumps(found, sort_keys=True, allow_nan=False)
+    """Few pages have numbers without a JSON form, and to look for them in a large one takes longer than writing it."""
+    try:
+        return json.dumps(found, sort_keys=True, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(found), sort_keys=True, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

@@ -111,14 +111,21 @@ def _derived(events: HostEvents, plane: Plane, group_id: Int32s) -> DeviceSteps:
     rows = np.concatenate(
         [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)] or [np.zeros(0, np.intp)]
     )
-    order = np.lexsort((rows, events.duration_ps[rows], events.start_ps[rows]))
-    rows = rows[order]
+    rows = rows[_by_time(events.start_ps[rows], events.duration_ps[rows])]
     groups = group_id[rows]
     last_known = np.maximum.accumulate(np.where(groups >= 0, np.arange(len(rows)), -1))
     groups = np.where(last_known >= 0, groups[np.maximum(last_known, 0)], -1).astype(np.int32)
     group_id[rows] = groups
     times = (events.start_ps[rows], events.duration_ps[rows])
     return _runs(groups, times, times)
+
+
+def _by_time(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
+    """The order of start, then shorter first. Lines are sorted by start, so this is quick unless there are ties."""
+    order = np.argsort(start, kind="stable")
+    sorted_starts = start[order]
+    tied = (sorted_starts[1:] == sorted_starts[:-1]).any()
+    return np.lexsort((duration, start)) if tied else order
 
 
 def _runs(

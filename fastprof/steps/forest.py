@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,7 @@ from fastprof.host_events import HostEvents, Plane
 from fastprof.names import Int32s
 from fastprof.steps import device_steps
 from fastprof.steps.event_types import CODES, KERNEL_EXECUTE, TF_OP, event_types
-from fastprof.steps.links import Links, find_links, having, numbered
+from fastprof.steps.links import Links, find_links, having, is_one_of, numbered
 from fastprof.steps.thread_pools import regions
 from fastprof.workers import Workers, grouped
 
@@ -67,14 +69,16 @@ class Forest:
 
     @cached_property
     def captured_functions(self) -> npt.NDArray[np.int64]:
-        """The ids of functions that tf.data runs: they are no steps."""
+        """The ids of functions that tf.data runs, one of each run: they are no steps."""
         runs = having(self.events, "id").of_types(self.types, _CAPTURED_FUNCTIONS)
-        return np.unique(runs.keys[0])
+        return runs.keys[0]
 
     @cached_property
     def graph(self) -> EventGraph:
-        parent = _parents(self.events, self.tpu_planes, self.workers)
-        links = find_links(self.events, self.types)
+        parent = np.empty(len(self.events), np.int32)
+        types = self.types
+        tasks: list[Callable[[], Any]] = [partial(find_links, self.events, types)]
+        links: Links = self.workers.run(None, tasks + _parents(self.events, self.tpu_planes, parent))[0]
         self.loop_roots = _loop_roots(self, links)
         producers, consumers = links.members(self.node)
         return EventGraph(parent, producers, consumers, links.count)
@@ -115,8 +119,9 @@ def _all_declare_groups(events: HostEvents) -> bool:
     return not any(name.startswith(_PLANES_IN_GROUPS) for name in events.planes_without("group_id"))
 
 
-def _parents(events: HostEvents, tpu_planes: list[Plane], workers: Workers) -> Int32s:
-    """The enclosing event on the line. Asynchronous events neither enclose nor are enclosed, nor do those of TPUs."""
+def _parents(events: HostEvents, tpu_planes: list[Plane], parent: Int32s) -> list[Callable[[], None]]:
+    """What writes the enclosing event on the line of each to ``parent``. Asynchronous events neither enclose nor are
+    enclosed, nor do those of TPUs."""
     apart: npt.NDArray[np.uint8] | None = None
     rows, values = events.ints("_a")
     if len(rows):
@@ -126,14 +131,12 @@ def _parents(events: HostEvents, tpu_planes: list[Plane], workers: Workers) -> I
         apart = np.zeros(len(events), np.uint8) if apart is None else apart
         apart[plane.first : plane.last] = 1
     between = regions(events)
-    parent = np.empty(len(events), np.int32)
     bounds = np.array([(line.first, line.last) for line in events.lines], np.int64).reshape(-1, 2)
-    tasks = []
+    tasks: list[Callable[[], None]] = []
     for first, last in grouped((bounds[:, 1] - bounds[:, 0]).tolist(), _TASK_EVENTS):
         share = np.ascontiguousarray(bounds[first:last])
-        tasks.append(lambda share=share: parents(events.start_ps, events.duration_ps, apart, between, share, parent))
-    workers.run(None, tasks)
-    return parent
+        tasks.append(partial(parents, events.start_ps, events.duration_ps, apart, between, share, parent))
+    return tasks
 
 
 def _marks(events: HostEvents, types: Types) -> Types:
@@ -170,7 +173,7 @@ def _loop_roots(forest: Forest, links: Links) -> Int32s | None:
     runs = having(events, "id", "iter_num").of_types(forest.types, (_EXECUTOR,))
     if not runs.keys[1].any():
         return None
-    keep = ~np.isin(runs.keys[0], forest.captured_functions)
+    keep = ~is_one_of(runs.keys[0], forest.captured_functions)
     rows, executor, iteration = runs.rows[keep], runs.keys[0][keep], runs.keys[1][keep]
     if not len(rows):
         return None

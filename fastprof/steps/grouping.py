@@ -22,6 +22,7 @@ from fastprof.steps.device_steps import DeviceSteps
 from fastprof.steps.event_types import CODES, among
 from fastprof.steps.forest import HAS_GRAPH_TYPE, HAS_ITER_NUM, HAS_STEP_NUM, Forest
 from fastprof.steps.forest import STATS as STATS
+from fastprof.steps.links import is_one_of
 from fastprof.workers import Workers
 
 Types = npt.NDArray[np.uint8]
@@ -269,7 +270,7 @@ def _roots(
     ids, id_values = events.ints("id")
     if len(ids) and len(of_functions):
         place = np.minimum(np.searchsorted(ids, roots), len(ids) - 1)
-        keep = (ids[place] != roots) | ~np.isin(id_values[place], of_functions)
+        keep = (ids[place] != roots) | ~is_one_of(id_values[place], of_functions)
         roots, levels = roots[keep], levels[keep]
     order = np.lexsort((roots, events.start_ps[roots], ~levels))
     return np.ascontiguousarray(roots[order]), number

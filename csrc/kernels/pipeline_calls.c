@@ -1,0 +1,225 @@
+#include "kernels/pipeline_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KNOWN_PARTS = FP_WAITING }; /* parts that activities have; the others are what is left */
+
+typedef struct span {
+  int64_t from, to;
+} span;
+
+typedef struct frame {
+  span window;
+  int32_t event;
+  bool blocks;
+} frame;
+
+typedef struct walk {
+  fp_memory *memory;
+  const fp_pipeline_work *work;
+  fp_children children;
+  uint32_t *activities_of; /* of each event in `activities`, and the end of the last */
+  int64_t *record_of;      /* by iterator: its latest record */
+  int64_t *parts_of;       /* by iterator: its latest parts */
+  fp_vector stack, own;    /* frame; span: what is left of a window */
+  fp_vector *records, *segments, *parts;
+} walk;
+
+static int64_t end_of(int64_t start, int64_t duration) {
+  int64_t end;
+  if (duration <= 0) return start;
+  return __builtin_add_overflow(start, duration, &end) ? INT64_MAX : end;
+}
+
+static int64_t later(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+static int64_t earlier(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static int64_t length(int64_t from, int64_t to) {
+  int64_t result;
+  return from >= to ? 0 : __builtin_sub_overflow(to, from, &result) ? INT64_MAX : result;
+}
+
+static void add_saturating(int64_t *sum, int64_t value) {
+  if (__builtin_add_overflow(*sum, value, sum)) *sum = INT64_MAX;
+}
+
+static span interval(const fp_iterator_events *events, int32_t event) {
+  return (span){events->start[event], end_of(events->start[event], events->duration[event])};
+}
+
+/* The record of an iterator in a call, made where there is none. */
+static fp_call_record *record_of(walk *state, int32_t call, int32_t iterator, int64_t start) {
+  int64_t at = state->record_of[iterator];
+  if (at >= 0) {
+    fp_call_record *known = (fp_call_record *)state->records->items + at;
+    if (known->call == call) return known;
+  }
+  state->record_of[iterator] = (int64_t)state->records->count;
+  fp_call_record *fresh = fp_vector_add(state->memory, state->records, sizeof *fresh);
+  if (fresh) *fresh = (fp_call_record){.start = start, .call = call, .iterator = iterator};
+  return fresh;
+}
+
+static fp_call_parts *parts_of(walk *state, int32_t pipeline, int32_t iterator) {
+  int64_t at = state->parts_of[iterator];
+  if (at >= 0) {
+    fp_call_parts *known = (fp_call_parts *)state->parts->items + at;
+    if (known->pipeline == pipeline) return known;
+  }
+  state->parts_of[iterator] = (int64_t)state->parts->count;
+  fp_call_parts *fresh = fp_vector_add(state->memory, state->parts, sizeof *fresh);
+  if (fresh) *fresh = (fp_call_parts){.pipeline = pipeline, .iterator = iterator};
+  return fresh;
+}
+
+static bool add_own(walk *state, int64_t from, int64_t to) {
+  if (from >= to) return true;
+  span *own = fp_vector_add(state->memory, &state->own, sizeof *own);
+  if (own) *own = (span){from, to};
+  return own != NULL;
+}
+
+/* Puts the children of an event on the stack, the first of them uppermost, and what they leave of its window into `own`.
+ * `covered`: how much of the event's interval they cover. */
+static bool enter_children(walk *state, const frame *above, int64_t *covered) {
+  const fp_iterator_events *events = &state->work->events;
+  span all = interval(events, above->event);
+  int64_t reached = all.from, taken = above->window.from;
+  uint32_t first = state->children.first[above->event], last = state->children.first[above->event + 1];
+  if (!fp_vector_reserve(state->memory, &state->stack, sizeof(frame), last - first)) return false;
+  frame *fresh = (frame *)state->stack.items + state->stack.count;
+  for (uint32_t at = first; at < last; at++) {
+    int32_t child = state->children.child[at];
+    span its = interval(events, child);
+    *covered += length(later(its.from, reached), earlier(its.to, all.to));
+    reached = later(reached, earlier(its.to, all.to));
+    span window = {later(its.from, taken), earlier(its.to, above->window.to)};
+    if (window.from < window.to) {
+      if (!add_own(state, taken, window.from)) return false;
+      taken = window.to;
+    } else {
+      window = (span){0, 0};
+    }
+    bool overlaps = earlier(its.to, all.to) > later(its.from, all.from);
+    fresh[last - 1 - at] = (frame){window, child, above->blocks && overlaps};
+  }
+  state->stack.count += last - first;
+  return add_own(state, taken, above->window.to);
+}
+
+/* How much of the event's own time lies in its activities of `part` or of those that come before it. */
+static int64_t time_up_to(const walk *state, int32_t event, int32_t part) {
+  const span *own = state->own.items, *end_of_own = own + state->own.count;
+  int64_t reached = INT64_MIN, time = 0;
+  for (uint32_t at = state->activities_of[event]; at < state->activities_of[event + 1]; at++) {
+    const fp_activity *activity = state->work->activities + at;
+    if (activity->part > part) continue;
+    int64_t from = later(activity->start, reached);
+    if (from >= activity->end) continue;
+    reached = activity->end;
+    while (own < end_of_own && own->to <= from) own++;
+    for (const span *one = own; one < end_of_own && one->from < reached; one++) {
+      time += length(later(one->from, from), earlier(one->to, reached));
+      own = one; /* the next activity may begin in this one */
+    }
+  }
+  return time;
+}
+
+static bool add_parts(walk *state, int32_t pipeline, int32_t event, int64_t critical) {
+  int32_t iterator = state->work->events.iterator[event];
+  fp_call_parts *parts = parts_of(state, pipeline, iterator);
+  if (!parts) return false;
+  int64_t before = 0;
+  if (state->activities_of[event] < state->activities_of[event + 1])
+    for (int32_t part = 0; part < KNOWN_PARTS; part++) {
+      int64_t time = time_up_to(state, event, part);
+      add_saturating(&parts->time[part], time - before);
+      before = time;
+    }
+  add_saturating(&parts->time[state->work->own_part[iterator]], critical - before);
+  return true;
+}
+
+static bool add_segments(walk *state, int32_t call, int32_t iterator) {
+  const span *own = state->own.items;
+  for (size_t i = 0; i < state->own.count; i++) {
+    fp_call_segment *segment = fp_vector_add(state->memory, state->segments, sizeof *segment);
+    if (!segment) return false;
+    *segment = (fp_call_segment){own[i].from, own[i].to - own[i].from, call, iterator};
+  }
+  return true;
+}
+
+static bool visit(walk *state, int32_t call, const frame *here) {
+  const fp_root_calls *calls = &state->work->calls;
+  span all = interval(&state->work->events, here->event);
+  int32_t iterator = state->work->events.iterator[here->event];
+  int64_t covered = 0, critical = 0;
+  state->own.count = 0;
+  fp_call_record *record = record_of(state, call, iterator, all.from);
+  if (!record || !enter_children(state, here, &covered)) return false;
+  const span *own = state->own.items;
+  for (size_t i = 0; i < state->own.count; i++) critical += length(own[i].from, own[i].to);
+  add_saturating(&record->total, length(all.from, all.to));
+  add_saturating(&record->self, length(all.from, all.to) - covered);
+  add_saturating(&record->critical, critical);
+  record->count++;
+  record->is_blocking |= here->blocks;
+  if (critical && !add_parts(state, calls->pipeline[call], here->event, critical)) return false;
+  return !calls->traced[call] || add_segments(state, call, iterator);
+}
+
+static bool walk_call(walk *state, int32_t call) {
+  int32_t root = state->work->calls.event[call];
+  frame *first = fp_vector_add(state->memory, &state->stack, sizeof *first);
+  if (!first) return false;
+  *first = (frame){interval(&state->work->events, root), root, true};
+  while (state->stack.count) {
+    frame here = ((frame *)state->stack.items)[--state->stack.count];
+    if (!visit(state, call, &here)) return false;
+  }
+  return true;
+}
+
+/* Where the activities of each event begin. */
+static void place_activities(const fp_pipeline_work *work, uint32_t *begins) {
+  size_t at = 0;
+  for (size_t event = 0; event <= work->events.count; event++) {
+    while (at < work->activity_count && (size_t)work->activities[at].event < event) at++;
+    begins[event] = (uint32_t)at;
+  }
+}
+
+static bool open_walk(walk *state) {
+  const fp_iterator_events *events = &state->work->events;
+  size_t of_iterators = events->iterator_count * sizeof *state->record_of;
+  state->activities_of = fp_alloc(state->memory, (events->count + 1) * sizeof *state->activities_of);
+  state->record_of = fp_alloc(state->memory, of_iterators);
+  state->parts_of = fp_alloc(state->memory, of_iterators);
+  if (!state->activities_of || !state->record_of || !state->parts_of) return false;
+  memset(state->record_of, -1, of_iterators);
+  memset(state->parts_of, -1, of_iterators);
+  place_activities(state->work, state->activities_of);
+  return fp_children_open(state->memory, events->parent, events->start, events->count, &state->children);
+}
+
+bool fp_pipeline_calls(fp_memory *memory, const fp_pipeline_work *work, fp_vector *records, fp_vector *segments,
+                       fp_vector *parts) {
+  walk state = {.memory = memory, .work = work, .records = records, .segments = segments, .parts = parts};
+  bool ok = open_walk(&state);
+  for (size_t call = 0; ok && call < work->calls.count; call++) ok = walk_call(&state, (int32_t)call);
+  fp_children_close(memory, &state.children);
+  fp_release(memory, state.activities_of);
+  fp_release(memory, state.record_of);
+  fp_release(memory, state.parts_of);
+  fp_vector_free(memory, &state.stack);
+  fp_vector_free(memory, &state.own);
+  return ok;
+}

@@ -1,0 +1,40 @@
+#include "kernels/stat_columns.h"
+
+/* The first place from `at` on whose row is not below `row`. Steps double, so that few rows among many take few looks,
+ * and as many take one look each. */
+static size_t seek(const fp_stat *stat, size_t at, int32_t row) {
+  size_t step = 1, low = at;
+  while (at < stat->count && stat->row[at] < row) {
+    low = at + 1;
+    at += step;
+    step *= 2;
+  }
+  size_t high = at < stat->count ? at : stat->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (stat->row[middle] < row) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+bool fp_stat_beside(const fp_stat *stat, const int32_t *rows, const int32_t *place, size_t count,
+                    const fp_stat_column *column) {
+  bool any_odd = false;
+  size_t at = 0;
+  for (size_t i = 0; i < count; i++) {
+    at = seek(stat, at, rows[i]);
+    if (at == stat->count) break;
+    if (stat->row[at] != rows[i]) continue;
+    bool is_accepted = column->accepted >> stat->kind[at] & 1;
+    if (is_accepted) {
+      column->value[place[i]] = stat->value[at];
+      column->recorded[place[i]] |= column->bit;
+    }
+    if (stat->kind[at] != column->plain && (!is_accepted || stat->value[at])) {
+      column->odd[place[i]] |= column->bit;
+      any_odd = true;
+    }
+  }
+  return any_odd;
+}

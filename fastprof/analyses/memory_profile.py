@@ -1,0 +1,197 @@
+"""Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
+
+Allocators of accelerators write an event for each allocation and free, with what they say of themselves afterwards. All
+of them are kept. Definitions: docs/analyses/memory-profile.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fastprof.analyses.contract import (
+    Needs,
+    Notice,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    is_known,
+    scalars,
+    union,
+)
+from fastprof.analyses.host import Host
+from fastprof.host_events import HOST_THREADS
+from fastprof.memory import memory_events, memory_remarks, memory_tables
+from fastprof.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures
+from fastprof.memory.memory_events import MemoryEvents
+from fastprof.memory.memory_schemas import TABLES as TABLES
+from fastprof.memory.module_runs import module_runs
+from fastprof.steps import of_host as host_steps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.host_events import HostEvents
+
+NAME = "memory_profile"
+READS = union([
+    Host.GROUPING,
+    Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
+    Needs(stats=memory_events.STATS),
+])  # fmt: skip
+AFTER: tuple[str, ...] = ()
+_LATEST_PS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    at: int | None = field(
+        default=None,
+        metadata={
+            "help": "also tell what is alive at this time, from the start of each host's capture, as 1.5s or 20ms",
+            "type": "time",
+        },
+    )
+    short_lived_us: int = field(
+        default=1000,
+        metadata={"help": "allocations that live no longer than so many microseconds are short-lived", "min": 0},
+    )
+
+
+_OF_LARGEST = "of the allocator with the largest peak"
+SCALARS = {
+    "peak_bytes": ScalarSpec("bytes", "largest peak: most memory in use, stack and heap, of any allocator"),
+    "peak_allocator": ScalarSpec(None, "the allocator that has it"),
+    "peak_host": ScalarSpec(None, "its host"),
+    "peak_ps": ScalarSpec("ps", "when it was, from the start of the host's capture", "time of the peak"),
+    "peak_step": ScalarSpec(None, "step at that time", "step of the peak"),
+    "capacity_bytes": ScalarSpec("bytes", f"what it may use, {_OF_LARGEST}"),
+    "peak_share": ScalarSpec("share", "peak_bytes / capacity_bytes", "peak share of capacity"),
+    "lifetime_peak_bytes": ScalarSpec("bytes", f"most in use since the process began, {_OF_LARGEST}", "lifetime peak"),
+    "fragmentation_at_peak": ScalarSpec(None, f"fragmentation at the peak, 0 to 1, {_OF_LARGEST}"),
+    "allocator_count": ScalarSpec(None, "allocators of all hosts that allocated or freed anything", "allocators"),
+    "snapshot_count": ScalarSpec(None, "allocations and frees; each tells what was in use after it", "snapshots"),
+    "allocation_count": ScalarSpec(None, "allocations", "allocations"),
+    "free_count": ScalarSpec(None, "frees", "frees"),
+    "held_at_end_count": ScalarSpec(None, "allocations that were not freed within the capture", "held at the end"),
+    "replaced_count": ScalarSpec(None, "allocations whose free the capture has lost", "frees not recorded"),
+    "short_lived_count": ScalarSpec(None, "allocations that lived no longer than short_lived_us", "short-lived"),
+    "short_lived_share": ScalarSpec("share", "short_lived_count / allocation_count", "short-lived share"),
+    "short_lived_bytes": ScalarSpec("bytes", "their sizes together", "short-lived sizes"),
+}
+_ALIVE = ("allocator", "op_name", "total_bytes", "count", "source", "shape", "share")
+SECTIONS = (
+    Section("Memory", scalars=tuple(SCALARS), shown=is_known("allocator_count")),
+    Section("Allocators", "allocators", ("allocator", "peak_bytes", "peak_step", "capacity_bytes",
+            "lifetime_peak_bytes", "allocation_count", "free_count", "held_at_end_bytes", "fragmentation_at_peak",
+            "host"), rows=16, shown=has_rows("allocators")),
+    Section("Alive at the peak", "active", _ALIVE, "share", 15, shown=has_rows("active")),
+    Section("Alive at the time asked for", "at", _ALIVE, "share", 15, shown=has_rows("at")),
+    Section("Growth from step to step", "growth", ("allocator", "op_name", "growth_bytes", "growth_per_step_bytes",
+            "steps_grown", "step_count", "grows_steadily"), shown=has_rows("growth")),
+    Section("Fragmentation", "fragmentation", ("allocator", "moment", "start_ps", "free_bytes", "largest_free_bytes",
+            "next_largest_bytes", "too_small_least_bytes", "too_small_most_bytes"), rows=12,
+            shown=has_rows("fragmentation")),
+    Section("Steps", "steps", ("allocator", "step", "peak_bytes", "begin_bytes", "growth_bytes", "allocation_count",
+            "allocated_bytes", "freed_bytes", "short_lived_bytes"), rows=10, shown=has_rows("steps")),
+    Section("Ops by the memory that they allocate", "ops", ("allocator", "op_name", "count", "allocated_bytes",
+            "largest_bytes", "held_at_end_bytes", "short_lived_count", "lifetime_p50_ps"), rows=15,
+            shown=has_rows("ops")),
+)  # fmt: skip
+
+
+def of_host(host: Host, _params: Params) -> HostMemory:
+    events = host.raw
+    begin_ps, end_ps = _span(events)
+    kept = _memory_events(host)
+    return HostMemory(
+        host=host.name,
+        hardware=host.hardware,
+        has_host_plane=events.plane_named(HOST_THREADS) is not None,
+        begin_ps=begin_ps,
+        end_ps=end_ps,
+        events=kept,
+        steps=MemorySteps.of(host.steps.database) if len(kept) else MemorySteps.none(),
+        modules=module_runs(events),
+        threads=host.workers.threads,
+    )
+
+
+def _memory_events(host: Host) -> MemoryEvents:
+    """With their groups, which are made meanwhile; where there are no such events there is no need of groups."""
+    read = partial(memory_events.memory_events, host.raw, workers=host.workers)
+    if not {memory_events.ALLOCATION_EVENT, memory_events.FREE_EVENT}.intersection(host.raw.names):
+        return read()
+    tasks: list[Callable[[], Any]] = [lambda: host.groups, read]
+    groups, found = host.workers.run(None, tasks)
+    with_groups: MemoryEvents = found.in_groups(groups.group_id)
+    return with_groups
+
+
+def _span(events: HostEvents) -> tuple[int, int]:
+    """From the first begin to the last end of any event, as far as 64 bits tell it."""
+    lines = [line for line in events.lines if line.first < line.last]
+    if not lines:
+        return 0, 0
+    first = min(int(events.start_ps[line.first]) for line in lines)
+    last = max(int(events.start_ps[line.last - 1]) for line in lines)
+    if last + int(events.duration_ps.max()) > _LATEST_PS:
+        return first, _LATEST_PS
+    return first, max(last, int((events.start_ps + events.duration_ps).max()))
+
+
+def run(kept: Sequence[HostMemory], params: Params, _after: Mapping[str, Report]) -> Report:
+    found = [figures(host, params.at, params.short_lived_us) for host in kept if len(host.events)]
+    tables = memory_tables.tables(found)
+    if found:
+        told = [Notice(one.severity, one.text) for one in memory_remarks.remarks(found, params.at)]
+    else:
+        none = memory_remarks.none_there(kept)
+        told = [Notice(none.severity, none.text)]
+    return Report(NAME, tables, scalars(SCALARS, _values(found, tables)), tuple(told), detail=list(kept))
+
+
+def _values(found: Sequence[MemoryFigures], tables: Mapping[str, pa.Table]) -> dict[str, Value | tuple[None, str]]:
+    allocators = tables["allocators"]
+    count = sum(int(host.events.is_allocation.sum()) for host in found)
+    snapshots = sum(len(host.events) for host in found)
+    short = sum(int(host.ops.short_lived_count.sum()) for host in found)
+    values: dict[str, Value | tuple[None, str]] = {
+        "allocator_count": allocators.num_rows,
+        "snapshot_count": snapshots,
+        "allocation_count": count,
+        "free_count": snapshots - count,
+        "held_at_end_count": _total(allocators, "held_at_end_count"),
+        "replaced_count": _total(allocators, "replaced_count"),
+        "short_lived_count": short,
+        "short_lived_share": short / count if count else (None, "there are no allocations"),
+        "short_lived_bytes": sum(sum(host.ops.short_lived_bytes.tolist()) for host in found),
+    }
+    return values | _of_largest(allocators)
+
+
+def _total(table: pa.Table, column: str) -> int:
+    return sum(table[column].to_pylist())
+
+
+def _of_largest(allocators: pa.Table) -> dict[str, Value | tuple[None, str]]:
+    """Of the allocator with the largest peak, which is the first."""
+    rows: list[dict[str, Any]] = allocators.slice(0, 1).to_pylist()
+    names = ("peak_bytes", "peak_ps", "peak_step", "capacity_bytes", "lifetime_peak_bytes", "fragmentation_at_peak")
+    if not rows:
+        nothing = (None, memory_remarks.NOT_RECORDED)
+        return dict.fromkeys((*names, "peak_allocator", "peak_host", "peak_share"), nothing)
+    (row,) = rows
+    reasons = {"peak_step": "the peak was at the time of no step"}
+    values: dict[str, Value | tuple[None, str]] = {"peak_allocator": row["allocator"], "peak_host": row["host"]}
+    for name in names:
+        missing = (None, reasons.get(name, "the allocator does not record it"))
+        values[name] = missing if row[name] is None else row[name]
+    share = row["peak_bytes"] / row["capacity_bytes"] if row["peak_bytes"] and row["capacity_bytes"] else None
+    fits = share is not None and 0 <= share <= 1
+    values["peak_share"] = share if fits else (None, "what the allocator may use is not known")
+    return values

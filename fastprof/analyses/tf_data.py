@@ -1,0 +1,241 @@
+"""Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to mend it.
+
+A call of a pipeline is a root event of an iterator; its time is divided among the iterators that it waited for. What a
+batch would take after a change is predicted by pipelines/what_if.py. Formulas: docs/analyses/tf-data.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastprof.analyses.contract import (
+    Needs,
+    Notice,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    is_known,
+    scalars,
+    union,
+)
+from fastprof.analyses.host import Host as _Host
+from fastprof.op_metrics.tables import exact_sum
+from fastprof.pipelines import pipeline_tables, verdicts
+from fastprof.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
+from fastprof.pipelines.pipeline_schemas import TABLES as TABLES
+from fastprof.pipelines.pipeline_tables import HostPipelines
+from fastprof.pipelines.step_waits import Steps, outside, steps_of, waited
+from fastprof.steps import of_host as host_steps
+
+if TYPE_CHECKING:
+    from fastprof.analyses.host import Host
+
+NAME = "tf_data"
+READS = union([
+    _Host.GROUPING,
+    Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
+])  # fmt: skip
+AFTER: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    parallel: int = field(
+        default=4, metadata={"help": "how many at a time iterators run in the what-if table", "min": 2}
+    )
+    slow_call_us: int = field(
+        default=50, metadata={"help": "calls of a pipeline that take longer, in microseconds, are slow", "min": 0}
+    )
+
+
+SCALARS = {
+    "pipeline_count": ScalarSpec(None, "input pipelines of all hosts, of which a call was recorded"),
+    "iterator_count": ScalarSpec(None, "iterators of these"),
+    "call_count": ScalarSpec(None, "calls of them"),
+    "slow_call_count": ScalarSpec(None, "calls that take longer than slow_call_us"),
+    "max_call_ps": ScalarSpec("ps", "the slowest call", "slowest call"),
+    "wait_share": ScalarSpec("share", "time of steps in which a call of theirs ran / time of the steps, over all steps "
+                             "of hosts with pipelines", "step time waiting for input"),
+    "slow_pipeline": ScalarSpec(None, "of the pipelines with slow calls, the one that calls take longest of"),
+    "bottleneck_name": ScalarSpec(None, "iterator with the largest critical time in it, those alike together",
+                                  "its bottleneck"),
+    "bottleneck_share": ScalarSpec("share", "critical time of these / time of its calls", "share of its calls"),
+    "batch_ps": ScalarSpec("ps", "its mean call and the mean time between calls", "its time per batch"),
+    "best_change": ScalarSpec(None, "the change of one iterator that saves most of it, by what_if"),
+    "best_batch_ps": ScalarSpec("ps", "time per batch after that change", "time per batch then"),
+}  # fmt: skip
+_TREE = "Iterators, and the part of each in the time of the calls"
+_ASSUMED = (
+    "What if: times per batch. They are exact where nothing runs ahead; elsewhere the longest of the stages that work "
+    "at the same time sets the pace, and there are cores and storage for all of them. The column assumption of the "
+    "table what_if tells what each rests on."
+)
+
+
+def _of_one_host(report: Report) -> bool:
+    table = report.tables["iterators"]
+    return table.num_rows > 0 and len(table["host"].unique()) == 1
+
+
+def _of_several_hosts(report: Report) -> bool:
+    return len(report.tables["iterators"]["host"].unique()) > 1
+
+
+SECTIONS = (
+    Section("Input pipelines", scalars=tuple(SCALARS), shown=is_known("pipeline_count")),
+    Section("Pipelines", "pipelines", ("host", "pipeline", "call_count", "slow_call_count", "mean_ps", "max_ps",
+            "bottleneck_name", "bottleneck_share"), "bottleneck_share", 20, shown=has_rows("pipelines")),
+    Section(_TREE, "iterators", ("name", "pipeline", "call_count", "critical_ps", "critical_share"), "critical_share",
+            60, shown=_of_one_host, depth="depth"),
+    Section(_TREE, "iterators", ("name", "host", "pipeline", "call_count", "critical_ps", "critical_share"),
+            "critical_share", 60, shown=_of_several_hosts, depth="depth"),
+    Section("What the time is spent on", "self_time", ("pipeline", "name", "part", "time_ps", "share"), "share", 12,
+            shown=has_rows("self_time")),
+    Section("What if", "what_if", ("host", "pipeline", "name", "change", "now_ps", "then_ps", "saved_ps", "speedup"),
+            rows=12, shown=has_rows("what_if")),
+    Section("Steps that wait", "step_waits", ("host", "step", "step_name", "pipeline", "call_count", "wait_ps",
+            "ahead_ps", "wait_share"), "wait_share", 12, shown=has_rows("step_waits")),
+    Section("Slowest calls", "calls", ("host", "pipeline", "rank", "step", "start_ps", "duration_ps", "bottleneck_name",
+            "bottleneck_ps"), rows=10, shown=has_rows("calls")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HostKept:
+    """``steps``: those of the host, where it called a pipeline; else none, as nobody asks for them."""
+
+    host: str
+    pipelines: KeptPipelines
+    steps: Steps
+
+
+@dataclass(frozen=True, slots=True)
+class TfData:
+    """What the report is made of, for renderers: by host what its events say, and what is reckoned of that."""
+
+    kept: list[HostKept]
+    hosts: list[HostPipelines]
+
+
+def of_host(host: Host, params: Params) -> HostKept:  # noqa: ARG001
+    kept = _kept(host)
+    called = len(kept.exact.calls) > 0
+    none = np.zeros(0, np.int64)
+    return HostKept(host.name, kept, steps_of(host.steps.database) if called else Steps(none, none, none, []))
+
+
+def _kept(host: Host) -> KeptPipelines:
+    """The pipelines, whose calls are grouped where there may be any; grouping goes on beside."""
+    if not any(name.startswith("Iterator:") for name in host.raw.names):
+        return keep_pipelines(host.raw, host.workers)
+    kept: list[KeptPipelines] = []
+    tasks: list[Callable[[], object]] = [
+        lambda: kept.append(keep_pipelines(host.raw, host.workers)),
+        lambda: host.groups,
+    ]
+    host.workers.run(None, tasks)
+    return kept[0].in_groups(host.groups.group_id)
+
+
+def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) -> Report:
+    hosts = [
+        HostPipelines(one.host, one.pipelines.exact, one.steps, params.slow_call_us, params.parallel) for one in kept
+    ]
+    found = pipeline_tables.tables(hosts)
+    values = _values(kept, hosts)
+    notices = tuple(_notices(kept, hosts, params, values))
+    return Report(NAME, found, scalars(SCALARS, values), notices, detail=TfData(list(kept), hosts))
+
+
+def _why_none(kept: Sequence[HostKept]) -> str:
+    """What the capture has of tf.data, where no pipeline was called."""
+    some = sum(one.pipelines.iterator_event_count for one in kept)
+    unidentified = sum(one.pipelines.unidentified for one in kept)
+    if some and unidentified == some:
+        return f"{some:,} events of tf.data iterators, none of which has an id: the version of TensorFlow is too old"
+    return verdicts.NO_CALLS if some else verdicts.NO_ITERATORS
+
+
+def _values(kept: Sequence[HostKept], hosts: Sequence[HostPipelines]) -> dict[str, Value | tuple[None, str]]:
+    slow = verdicts.slow_pipelines(hosts)
+    calls = sum(len(host.reading.calls) for host in hosts)
+    none = (None, f"the capture has {_why_none(kept)}")
+    values: dict[str, Value | tuple[None, str]] = {
+        "pipeline_count": sum(len(host.reading.pipelines) for host in hosts),
+        "iterator_count": sum(len(host.reading.tree.iterator) for host in hosts),
+        "call_count": calls,
+        "slow_call_count": sum(int(host.calls.slow.sum()) for host in hosts),
+        "max_call_ps": max((int(host.calls.most_ps.max(initial=0)) for host in hosts), default=0) if calls else none,
+        "wait_share": _wait_share(hosts) if calls else none,
+    }
+    if not slow:
+        none = none if not calls else (None, "no call of any pipeline is slow")
+        return values | {name: none for name in SCALARS if name not in values}
+    host, pipeline = slow[0]
+    row = int(host.bottlenecks.of_pipeline[pipeline])
+    name = host.reading.pipelines.name[pipeline]
+    change = verdicts.best_change(host, pipeline)
+    no_change = (None, "no change of a single iterator makes a batch a twentieth faster")
+    count, total = int(host.calls.count[pipeline]), int(host.calls.total_ps[pipeline])
+    between = int(host.calls.between_ps[pipeline]) / max(count - 1, 1)
+    single = (None, "there was a single call, which tells nothing of the time between calls")
+    return values | {
+        "slow_pipeline": name if len(hosts) == 1 else f"{name} of {host.host}",
+        "bottleneck_name": host.reading.iterators.name[int(host.reading.tree.iterator[row])],
+        "bottleneck_share": int(host.bottlenecks.critical_ps[pipeline]) / total,
+        "batch_ps": single if count == 1 else round(total / count + between),
+        "best_change": single if count == 1 else no_change if change is None else change.words,
+        "best_batch_ps": single if count == 1 else no_change if change is None else change.then_ps,
+    }
+
+
+def _wait_share(hosts: Sequence[HostPipelines]) -> float | tuple[None, str]:
+    called = [host for host in hosts if len(host.reading.calls)]
+    whole = sum(exact_sum(np.maximum(host.steps.duration_ps, 0), "the durations of steps") for host in called)
+    if not whole:
+        return None, "hosts with input pipelines have no steps, so there is no step time to wait in"
+    if not any(len(host.waits.count) and host.waits.count.any() for host in called):
+        return None, "no call belongs to a step: the program makes them between its steps, or on another thread"
+    return sum(int(waited(host.reading.calls, host.steps).sum()) for host in called) / whole
+
+
+def _notices(
+    kept: Sequence[HostKept], hosts: Sequence[HostPipelines], params: Params, values: Mapping[str, object]
+) -> Iterator[Notice]:
+    if not values["call_count"]:
+        yield Notice("info", f"No input pipelines: the capture has {_why_none(kept)}.")
+        return
+    slow = verdicts.slow_pipelines(hosts)
+    for host, pipeline in slow[: verdicts.MOST]:
+        waits = verdicts.step_share(host, pipeline)
+        severity = "info" if waits is not None and waits < verdicts.HARDLY else "recommendation"
+        yield Notice(severity, verdicts.verdict(host, pipeline, several_hosts=len(hosts) > 1))
+    if len(slow) > verdicts.MOST:
+        yield Notice("info", f"{len(slow) - verdicts.MOST:,} more pipelines have slow calls: table bottlenecks.")
+    if not slow:
+        yield Notice("info", f"No input pipeline is slow: no call takes longer than {params.slow_call_us:,} µs.")
+    share = values["wait_share"]
+    if slow and isinstance(share, float) and share < verdicts.HARDLY:
+        text = "Steps hardly wait for input: less than 1 % of their time. Faster pipelines would not shorten them."
+        yield Notice("info", text)
+    if any(len(host.what_if.tree_row) for host in hosts):
+        yield Notice("info", _ASSUMED)
+    yield from _remarks(kept, hosts)
+
+
+def _remarks(kept: Sequence[HostKept], hosts: Sequence[HostPipelines]) -> Iterator[Notice]:
+    away = sum(outside(host.reading.calls, host.steps) for host in hosts if len(host.steps.group))
+    of_steps = sum(len(host.reading.calls) for host in hosts if len(host.steps.group))
+    if away:
+        yield Notice("info", f"{away:,} of {of_steps:,} calls run outside of all steps, so no step waits for them.")
+    unidentified = sum(one.pipelines.unidentified for one in kept)
+    if unidentified:
+        yield Notice("warning", f"{unidentified:,} events of iterators have no id, and count nowhere here.")
+    if not all(host.waits.ahead_known for host in hosts):
+        yield Notice("info", "There are too many steps and pipelines to tell what runs ahead in each step.")

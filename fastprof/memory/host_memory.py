@@ -1,0 +1,186 @@
+"""What is kept of one host's memory, and what is computed of it: all that tables and remarks are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.errors import CaptureError
+from fastprof.memory import fragmentation as chunks
+from fastprof.memory.fragmentation import Fragmentation
+from fastprof.memory.in_use import peaks
+from fastprof.memory.lifetimes import OpLifetimes, by_op, lifetime_ps
+from fastprof.memory.live_set import LiveSets, live_sets, snapshots_at
+from fastprof.memory.matching import Matches, allocating_site, breaks, matches, moved_bytes
+from fastprof.memory.memory_events import FREE, HEAP, STACK, MemoryEvents
+from fastprof.memory.module_runs import ModuleRuns
+from fastprof.memory.step_windows import Growth, Windows, growth, step_of, windows
+from fastprof.steps.database import StepDatabase
+from fastprof.workers import Workers
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemorySteps:
+    """The steps of a host, in order of their begin: numbers of their groups, and when they were."""
+
+    number: Int64s
+    start_ps: Int64s
+    end_ps: Int64s
+
+    @classmethod
+    def none(cls) -> MemorySteps:
+        return cls(*(np.zeros(0, np.int64) for _ in range(3)))
+
+    @classmethod
+    def of(cls, database: StepDatabase) -> MemorySteps:
+        """On each step's first core that took part."""
+        rows = np.flatnonzero(database.present.any(axis=1))
+        if not len(rows):
+            return cls.none()
+        core = database.present[rows].argmax(axis=1)
+        start, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
+        order = np.lexsort((rows, start))
+        start, duration = start[order], duration[order]
+        return cls(database.step[rows][order], start, added(start, duration))
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def at(self, time_ps: Int64s) -> tuple[Int64s, Bools]:
+        """The step at each time, and whether there is one."""
+        place = step_of(self.start_ps, self.end_ps, time_ps)
+        known = place >= 0
+        number: Int64s = np.append(self.number, 0).take(place, mode="wrap")
+        return number, known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostMemory:
+    """What is kept of one host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: from when to when it was
+    captured; ``modules``: for XProf's page; ``threads``: how many may compute."""
+
+    host: str
+    hardware: str
+    has_host_plane: bool
+    begin_ps: int
+    end_ps: int
+    events: MemoryEvents
+    steps: MemorySteps
+    modules: ModuleRuns
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryFigures:
+    """What is computed of one host. Arrays [k] are by allocator, [n] by event; ``at``: after which events the memory
+    that was asked for with --at is told, -1: none."""
+
+    memory: HostMemory
+    matches: Matches
+    allocator: npt.NDArray[np.int32]  # [n]
+    in_use_bytes: Int64s  # [n]
+    in_use_known: Bools  # [n]
+    site: npt.NDArray[np.int32]  # [n] what the memory is for, -1: not known
+    step: tuple[Int64s, Bools]  # [n] the step at the time of the event, and whether there is one
+    peak: Int64s  # [k] event of the first peak
+    active: LiveSets
+    at: Int64s | None  # [k]
+    active_at: LiveSets | None
+    fragmentation: Fragmentation
+    ops: OpLifetimes
+    windows: Windows
+    growth: Growth
+
+    @property
+    def events(self) -> MemoryEvents:
+        return self.memory.events
+
+    def counts(self, which: Bools) -> Int64s:
+        """[k] how many of the events are marked."""
+        found: Int64s = np.add.reduceat(which, self.events.bounds[:-1], dtype=np.int64)
+        return found
+
+
+def figures(memory: HostMemory, at_ps: int | None, short_lived_us: int) -> MemoryFigures:
+    """``at_ps``: when to tell also what is alive, None: only at peaks."""
+    events, steps, workers = memory.events, memory.steps, Workers(memory.threads)
+    peak = peaks(events)
+    at = None if at_ps is None else snapshots_at(events, at_ps)
+    short_ps = min(short_lived_us * US, 2**63 - 1)
+    matched = matches(events)
+    for needed in (moved_bytes, breaks, lifetime_ps):  # what several of the tasks need is computed before them
+        needed(events)
+    tasks: list[Callable[[], Any]] = [
+        lambda: chunks.fragmentation(events, workers),
+        lambda: by_op(events, short_ps),
+        lambda: windows(events, steps.start_ps, steps.end_ps, short_ps),
+        lambda: growth(events, np.sort(steps.end_ps)),
+        lambda: live_sets(events, peak),
+        lambda: None if at is None else live_sets(events, at),
+        lambda: steps.at(events.start_ps),
+        lambda: allocating_site(events),
+    ]
+    fragmentation, ops, of_steps, grown, active, active_at, step, site = workers.run(None, tasks)
+    return MemoryFigures(
+        memory=memory,
+        matches=matched,
+        allocator=events.allocator,
+        in_use_bytes=events.in_use_bytes,
+        in_use_known=events.has(STACK) | events.has(HEAP),
+        site=site,
+        step=step,
+        peak=peak,
+        active=active,
+        at=at,
+        active_at=active_at,
+        fragmentation=fragmentation,
+        ops=ops,
+        windows=of_steps,
+        growth=grown,
+    )
+
+
+def tightest(found: MemoryFigures) -> Int64s:
+    """[k] the event after which most free memory is in chunks too small for the largest allocation that follows, -1:
+    none is, as far as known."""
+    chunk = found.fragmentation
+    worst = first_of_most(chunk.too_small_most, found.events.bounds)
+    least = first_of_most(chunk.too_small_least, found.events.bounds)
+    some = least >= 0
+    worst[some & (chunk.too_small_least[least] > 0)] = least[some & (chunk.too_small_least[least] > 0)]
+    worst[(worst >= 0) & (chunk.too_small_most[worst] <= 0)] = -1
+    return worst
+
+
+def kept_out(found: MemoryFigures) -> Bools:
+    """[n] moments when enough was free for the largest allocation that follows, and no chunk was large enough."""
+    chunk = found.fragmentation
+    free, known = found.events.free_bytes, found.events.has(FREE) & (chunk.largest_free_high >= 0)
+    wanted = chunk.next_largest_bytes
+    return known & (wanted > 0) & (free >= wanted) & (chunk.largest_free_high < wanted) & (chunk.too_small_least >= 0)
+
+
+def first_of_most(amounts: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
+    """[k] the first place of the greatest of each allocator's values."""
+    if len(bounds) < 2:
+        return np.zeros(0, np.int64)
+    most = np.maximum.reduceat(amounts, bounds[:-1])
+    hits = np.flatnonzero(amounts == np.repeat(most, np.diff(bounds)))
+    return hits[np.searchsorted(hits, bounds[:-1])].astype(np.int64)
+
+
+def added(one: Int64s, other: Int64s) -> Int64s:
+    """Sums. CaptureError: one does not fit 64 bits."""
+    total = one + other
+    if (((one ^ total) & (other ^ total)) < 0).any():
+        raise CaptureError("times or sizes of memory do not add up in 64 bits")
+    return total

@@ -1,0 +1,53 @@
+"""How much memory is in use: the peak of each allocator, and ranges of its events found by time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.memory.memory_events import FRAGMENTATION, Int64s, MemoryEvents
+
+
+def peaks(events: MemoryEvents) -> Int64s:
+    """[allocators] the first event after which most is in use."""
+    return _first_largest(events.in_use_bytes, events.bounds)
+
+
+def highest_fragmentation(events: MemoryEvents) -> Int64s:
+    """[allocators] the first event after which memory is most fragmented; -1: the allocator does not tell."""
+    if not len(events):
+        return np.zeros(0, np.int64)
+    told = events.has(FRAGMENTATION)
+    found = _first_largest(np.where(told, events.fragmentation, -np.inf), events.bounds)
+    return np.where(told[found], found, -1)
+
+
+def _first_largest(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
+    """The first place of the largest value of each stretch; none is empty."""
+    if len(bounds) < 2:
+        return np.zeros(0, np.int64)
+    largest = np.maximum.reduceat(values, bounds[:-1])
+    hits = np.flatnonzero(values == np.repeat(largest, np.diff(bounds)))
+    return hits[np.searchsorted(hits, bounds[:-1])].astype(np.int64)
+
+
+def count_before(events: MemoryEvents, time_ps: Int64s, *, at: bool) -> Int64s:
+    """[allocators, times] where the events before each time end, with ``at`` also those of that very time: from the
+    first event of the allocator up to there, which is no part of it."""
+    low = np.repeat(events.bounds[:-1, None], len(time_ps), axis=1)
+    high = np.repeat(events.bounds[1:, None], len(time_ps), axis=1)
+    if not low.size:
+        return low
+    for _ in range(int((high - low).max()).bit_length()):
+        middle = (low + high) // 2
+        start = events.start_ps[np.minimum(middle, len(events) - 1)]
+        before = (start <= time_ps if at else start < time_ps) & (middle < high)
+        low = np.where(before, middle + 1, low)
+        high = np.where(before, high, middle)
+    return low
+
+
+def snapshots_at(events: MemoryEvents, time_ps: int) -> Int64s:
+    """[allocators] the last event at or before a time, -1: there is none."""
+    ends = count_before(events, np.array([time_ps], np.int64), at=True)[:, 0]
+    return np.where(ends > events.bounds[:-1], ends - 1, -1)

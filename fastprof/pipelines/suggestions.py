@@ -1,0 +1,127 @@
+"""What kind of work an iterator of tf.data does, by its name, and how to make it faster, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final
+
+
+class Kind(IntEnum):
+    """What an iterator does, as far as it decides how it can be made faster."""
+
+    OTHER = 0
+    WRAPPER = 1  # put around a pipeline by tf.data itself
+    SOURCE = 2  # reads or makes elements
+    SERVICE = 3  # takes them from workers of the tf.data service
+    REMOTE = 4  # takes them from another remote source
+    FUNCTION = 5  # runs a function for each element, and can run several at a time
+    INTERLEAVING = 6  # opens inputs of its own, and can read several at a time
+    SEQUENTIAL = 7  # takes its elements one after another, by what it is
+    BUFFER = 8  # hands over what another thread has made ahead
+    PARALLEL = 9  # runs its function on several threads, ahead of its consumer
+    PARALLEL_INTERLEAVING = 10  # reads several inputs at a time, ahead of its consumer
+
+
+_NAMES: Final = {
+    Kind.WRAPPER: "Root Model",
+    Kind.SOURCE: "TFRecord SSTable RecordIO Spanner TFColumn SleepwalkRemoteDataset TextLine StitchedTimelineDataset "
+    "DateKeyDataset CapacitorProto LMDB ExternalDataset PearModel FixedLengthRecord FromTensor TensorSlice Generator "
+    "SyntheticDatasetOp Range ArrayRecord CSV Sql MatchingFiles",
+    Kind.SERVICE: "DataService",
+    Kind.REMOTE: "GuzzlerDataGuzzlerRemoteDataset ReverbDataset DatasetSampleGame Courier ReverbEpisodeDataset",
+    Kind.FUNCTION: "Map Batch PaddedBatch",
+    Kind.INTERLEAVING: "Interleave FlatMap",
+    Kind.SEQUENTIAL: "Filter Unbatch Shuffle ShuffleAndRepeat Scan TakeWhile Window GroupByWindow GroupByReducer",
+    Kind.BUFFER: "Prefetch",
+    Kind.PARALLEL: "ParallelMap ParallelFilter MapAndBatch ParallelBatch ParseExample",
+    Kind.PARALLEL_INTERLEAVING: "ParallelInterleave LegacyParallelInterleave",
+}
+_KINDS: Final = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+_VERSION: Final = re.compile(r"V\d+$", re.ASCII)
+
+_PREFETCH = "end the pipeline with prefetch(tf.data.AUTOTUNE)"
+_ADVICE: Final = {
+    Kind.SOURCE: "Reading is slow: read several files at a time with interleave(..., num_parallel_calls=tf.data."
+    "AUTOTUNE), keep the data close to the host, in few large files, and cache() it if it fits into memory.",
+    Kind.SERVICE: "The workers of the tf.data service are slow: profile one of them, or add workers.",
+    Kind.REMOTE: "The remote source is slow: profile its host.",
+    Kind.FUNCTION: "Run it in parallel: num_parallel_calls=tf.data.AUTOTUNE. If its results fit into memory and are "
+    "the same every time, put cache() after it.",
+    Kind.INTERLEAVING: "Read several inputs at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE), also "
+    "in place of flat_map.",
+    Kind.SEQUENTIAL: "It takes its elements one after another: give it less to do (filter or map earlier, batch "
+    "before it), cache() after it, or run several copies of the pipeline over shards and interleave them.",
+    Kind.BUFFER: "Its buffer was empty: what fills it is slower than what takes from it. Make that faster; a larger "
+    "buffer helps only if single elements are slow.",
+    Kind.PARALLEL: "Its function is slow. Make it cheaper, or look whether all cores are busy.",
+    Kind.PARALLEL_INTERLEAVING: "Reading is slow although several inputs are read at a time: read more at a time "
+    "(cycle_length, num_parallel_calls), or look at the storage.",
+    Kind.WRAPPER: f"The pipeline itself takes the time, not one of its iterators: {_PREFETCH}.",
+    Kind.OTHER: f"Do less in it or do it less often (batch before it), cache() after it, and {_PREFETCH}.",
+}
+_GENERATOR: Final = (
+    "It brings elements from the host's pipeline to the device: make that pipeline faster, and copy ahead with "
+    "prefetch_to_device(..., buffer_size=2) or more."
+)
+_PYTHON: Final = "A generator in Python runs one element at a time: let it give batches, or read with tf.data itself."
+_BATCH: Final = (
+    "It copies elements into batches: batch(..., num_parallel_calls=tf.data.AUTOTUNE) copies several batches at a time."
+)
+_READS: Final = (
+    "Most of it is reading files: read several at a time with interleave(..., num_parallel_calls=tf.data.AUTOTUNE)."
+)
+_MOSTLY = 0.5
+
+
+@lru_cache(maxsize=1 << 12)
+def kind_of(name: str) -> Kind:
+    """What an iterator of this short name does. Versions of one transformation (``MapV2``) do the same, and so does
+    each input of several (``Interleave[3]``)."""
+    bare = name.partition("[")[0]
+    return _KINDS.get(bare) or _KINDS.get(_VERSION.sub("", bare), Kind.OTHER)
+
+
+def suggestion(
+    name: str,
+    long_name: str,
+    told: Mapping[str, int | float | str | None],
+    *,
+    to_device: bool = False,
+    reading: float = 0.0,
+) -> str:
+    """What to do about an iterator that takes the time. ``told``: what it says of itself; ``to_device``: it brings
+    elements to a device; ``reading``: the share of its time that is reading files."""
+    kind = kind_of(name)
+    if to_device:
+        return _GENERATOR
+    if kind is Kind.SOURCE and name.partition("[")[0] == "Generator":
+        return _PYTHON
+    if kind is Kind.SOURCE and "::ParallelInterleave" in long_name:
+        return _ADVICE[Kind.PARALLEL_INTERLEAVING]
+    if name.startswith(("Batch", "PaddedBatch")):
+        return _BATCH
+    text = _ADVICE[kind]
+    if kind in (Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING):
+        text = _more_at_a_time(told) or text
+    if reading >= _MOSTLY and kind not in (Kind.SOURCE, Kind.INTERLEAVING, Kind.PARALLEL_INTERLEAVING):
+        text = _READS
+    return text
+
+
+def _more_at_a_time(told: Mapping[str, int | float | str | None]) -> str | None:
+    """To raise the parallelism, where it is told and fixed."""
+    count, autotune = told.get("parallelism"), told.get("autotune")
+    if not isinstance(count, int) or count < 1 or is_true(autotune):
+        return None
+    calls = "1 call" if count == 1 else f"{count:,} calls"
+    return f"It runs {calls} at a time: raise num_parallel_calls, or let tf.data choose with tf.data.AUTOTUNE."
+
+
+def is_true(value: int | float | str | None) -> bool | None:
+    """What TensorFlow writes for a truth; None: it says nothing."""
+    if isinstance(value, str):
+        return {"true": True, "false": False, "1": True, "0": False}.get(value.lower())
+    return None if value is None else bool(value)

@@ -1,0 +1,305 @@
+"""Input pipelines as a drawing: the iterators from the program down to the sources, what part of the time of the calls
+each has, how the slowest call went, and what would make batches faster."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.render.quantities import time_text
+from fastprof.render.screen import wrapped
+from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.analyses.contract import Report
+
+Row = dict[str, Any]
+Int64s = npt.NDArray[np.int64]
+
+WIDTH: Final = 980
+MOST_PIPELINES: Final = 6
+MOST_ITERATORS: Final = 40
+MOST_CHANGES: Final = 4
+WORTH_DRAWING: Final = 1.05
+"""How much faster a batch must become for a change to be drawn."""
+
+_LEFT, _RIGHT = 24, WIDTH - 24
+_BOX_END, _ROW, _BOX, _INDENT, _DEEPEST = 338, 38, 26, 20, 8
+_BAR, _BAR_END, _TIME_END, _SHARE_END, _NOTES = 356, 546, 630, 690, 708
+_PATH_HEIGHT = 26
+_COLUMNS: Final = 900
+"""Of the critical path: parts of a call that are narrower than that are drawn as what most of a column is."""
+
+
+def draw(report: Report) -> str:
+    """The pipelines that calls take longest of, an SVG document."""
+    pipelines = report.tables["pipelines"]
+    drawing = Drawing(WIDTH)
+    drawing.text(_LEFT, 36, "Input pipelines of tf.data", "title")
+    y = 60.0
+    if not pipelines.num_rows:
+        for line in wrapped(report.notices[0].text if report.notices else "There are none.", 120):
+            drawing.text(_LEFT, y, line, "quiet")
+            y += 18
+        return drawing.document(y + 12, "Input pipelines of tf.data: none")
+    several = len(pipelines["host"].unique()) > 1
+    order = np.argsort(-np.asarray(pipelines["total_ps"]), kind="stable")
+    for row in pipelines.take(order[:MOST_PIPELINES]).to_pylist():
+        y = _pipeline(drawing, report, row, y, several=several)
+    if len(order) > MOST_PIPELINES:
+        drawing.text(_LEFT, y, f"and {len(order) - MOST_PIPELINES:,} more pipelines, less waited for", "quiet")
+        y += 24
+    return drawing.document(_legend(drawing, y), "Input pipelines of tf.data")
+
+
+def _pipeline(drawing: Drawing, report: Report, row: Row, y: float, *, several: bool) -> float:
+    """Draws a pipeline below ``y``; where it ends."""
+    drawing.line([(_LEFT, y - 10), (_RIGHT, y - 10)], "rule")
+    y = _heading(drawing, row, y + 14, several=several)
+    iterators = _of(report.tables["iterators"], row)
+    y, colours, names = _tree(drawing, iterators, row, y)
+    y = _critical_path(drawing, _of(report.tables["critical_path"], row), colours, names, y)
+    return _changes(drawing, _of(report.tables["what_if"], row), y) + 22
+
+
+def _of(table: pa.Table, row: Row) -> pa.Table:
+    """The rows of one pipeline: they stand together, hosts in order."""
+    host, pipeline = (table[name].combine_chunks() for name in ("host", "pipeline"))
+    wanted = np.ones(table.num_rows, np.bool_)
+    for column, value in ((host, row["host"]), (pipeline, row["pipeline"])):
+        codes = column.indices.to_numpy()
+        texts = column.dictionary.to_pylist()
+        wanted &= codes == (texts.index(value) if value in texts else -1)
+    rows = np.flatnonzero(wanted)
+    return table.slice(int(rows[0]), len(rows)) if len(rows) else table.slice(0, 0)
+
+
+def _heading(drawing: Drawing, row: Row, y: float, *, several: bool) -> float:
+    name = f"{row['pipeline']} of {row['host']}" if several else row["pipeline"]
+    drawing.text(_LEFT, y, fitted(name, 500, 14), "head")
+    calls, slow = row["call_count"], row["slow_call_count"]
+    times = f"{_time(row['mean_ps'])} on average, {_time(row['max_ps'])} at most"
+    many = (
+        f"{calls:,} calls, {slow:,} of them slow: {times}" if slow else f"{calls:,} calls, none of them slow: {times}"
+    )
+    single = f"1 call, {'slow' if slow else 'not slow'}: {_time(row['max_ps'])}"
+    drawing.text(_LEFT, y + 20, many if calls > 1 else single, "quiet")
+    return y + 48
+
+
+# ---- the tree -------------------------------------------------------------------------------------------
+
+
+def _tree(drawing: Drawing, iterators: pa.Table, row: Row, y: float) -> tuple[float, dict[str, str], dict[str, str]]:
+    """The iterators as boxes with bars beside them: where it ends, and by id the colours and names of iterators."""
+    shown, parent = _shown(iterators)
+    rows: list[Row] = iterators.take(shown).to_pylist()
+    colours = _colours(rows)
+    level = _levels(parent)
+    for x, text in ((_LEFT, "iterator"), (_BAR, "part of the time of the calls"), (_NOTES, "set up")):
+        drawing.text(x, y - 8, text, "small quiet")
+    for x, text in ((_TIME_END, "per call"), (_SHARE_END, "share")):
+        drawing.text(x, y - 8, text, "small quiet", end=True)
+    corners = [(_LEFT + _INDENT * level[place], y + _ROW * place) for place in range(len(rows))]
+    for place, above in enumerate(parent):  # below all boxes
+        if above >= 0:
+            _arrow(drawing, corners[place], corners[above], "line buffered" if rows[above]["is_async"] else "line")
+    for one, (left, top) in zip(rows, corners, strict=True):
+        _iterator(drawing, one, left, top, colours, row["call_count"])
+    y += _ROW * len(rows)
+    left_out = iterators.num_rows - len(rows)
+    if left_out:
+        drawing.text(_LEFT, y + 6, f"and {left_out:,} more iterators, less waited for", "small quiet")
+        y += 20
+    return y, colours, {one["iterator_id"]: one["name"] for one in rows}
+
+
+def _shown(iterators: pa.Table) -> tuple[Int64s, list[int]]:
+    """The rows to draw: all, or those waited for most, the first among them; and where among them the next one above
+    each of them is, -1: none."""
+    depth = np.asarray(iterators["depth"]).astype(np.int64)
+    rows: Int64s = np.arange(len(depth))
+    if len(rows) > MOST_ITERATORS:
+        critical = np.asarray(iterators["critical_ps"])
+        rows = np.sort(np.lexsort((rows, -critical, rows > 0))[:MOST_ITERATORS])
+    if not len(rows):
+        return rows, []
+    least = np.minimum.reduceat(depth, rows + 1 - (rows + 1 == len(depth)))  # up to the next one that is drawn
+    parent, open_rows = [-1], [0]
+    for place in range(1, len(rows)):
+        while open_rows and depth[rows[open_rows[-1]]] >= least[place - 1]:
+            open_rows.pop()
+        parent.append(open_rows[-1] if open_rows else -1)
+        open_rows.append(place)
+    return rows, parent
+
+
+def _levels(parent: list[int]) -> list[int]:
+    """How far each box is moved to the right: inputs are, where there are several."""
+    inputs = np.bincount([above for above in parent if above >= 0], minlength=len(parent)).tolist()
+    level = [0] * len(parent)
+    for place, above in enumerate(parent):
+        if above >= 0:
+            level[place] = min(level[above] + (inputs[above] > 1), _DEEPEST)
+    return level
+
+
+def _colours(rows: list[Row]) -> dict[str, str]:
+    """By id, of the iterators that are waited for most, the most first."""
+    ordered = sorted((row for row in rows if row["critical_ps"] > 0), key=lambda row: -row["critical_ps"])
+    return {row["iterator_id"]: colour for row, colour in zip(ordered, COLOURS, strict=False)}
+
+
+def _arrow(drawing: Drawing, own: tuple[float, float], above: tuple[float, float], kind: str) -> None:
+    """From an iterator to the one that takes its elements; both are upper left corners of boxes."""
+    (x, y), (x_above, y_above) = own, above
+    middle = x_above + _INDENT / 2
+    if x == x_above:
+        drawing.line([(middle, y), (middle, y_above + _BOX + 7)], kind)
+    else:
+        drawing.line([(x, y + _BOX / 2), (middle, y + _BOX / 2), (middle, y_above + _BOX + 7)], kind)
+    drawing.tip(middle, y_above + _BOX + 2)
+
+
+def _iterator(drawing: Drawing, one: Row, left: float, y: float, colours: dict[str, str], calls: int) -> None:
+    share = one["critical_share"] or 0.0
+    hint = fitted(one["long_name"], 1600)
+    drawing.begin(f"{hint}\nid {one['iterator_id']}\n{one['call_count']:,} events in calls, "
+                  f"{time_text(one['self_ps'])} self time")  # fmt: skip
+    if one["is_async"]:
+        drawing.rect(left + 3, y + 3, _BOX_END - left, _BOX, "box", round_by=5)
+    drawing.rect(left, y, _BOX_END - left, _BOX, "box", round_by=5)
+    if one["is_bottleneck"]:
+        drawing.rect(left, y, _BOX_END - left, _BOX, "marked", round_by=5)
+    label = 78 if one["is_bottleneck"] else 0
+    kind = "name strong" if one["is_bottleneck"] else "name"
+    drawing.text(left + 9, y + 17, fitted(one["name"], _BOX_END - left - 18 - label), kind)
+    if label:
+        drawing.text(_BOX_END - 8, y + 17, "bottleneck", "small quiet", end=True)
+    drawing.rect(_BAR, y + 6, _BAR_END - _BAR, _BOX - 12, "track", round_by=3)
+    if share > 0:
+        colour = colours.get(one["iterator_id"], "rest")
+        drawing.rect(_BAR, y + 6, max((_BAR_END - _BAR) * min(share, 1.0), 1.5), _BOX - 12, colour, round_by=3)
+    drawing.text(_TIME_END, y + 17, _time(one["critical_ps"] // max(calls, 1)), end=True)
+    drawing.text(_SHARE_END, y + 17, f"{100 * share:.1f} %", end=True)
+    drawing.text(_NOTES, y + 17, fitted(_set_up(one), _RIGHT - _NOTES, 10), "small quiet")
+    drawing.done()
+
+
+def _set_up(one: Row) -> str:
+    """What the iterator says of itself."""
+    told = []
+    if one["parallelism"] is not None:
+        told.append(f"{one['parallelism']:,} at a time")
+    if one["buffer_size"] is not None:
+        told.append(f"buffer {one['buffer_size']:,}")
+    if one["batch_size"] is not None:
+        told.append(f"batches of {one['batch_size']:,}")
+    if one["autotune"]:
+        told.append("autotuned")
+    return ", ".join(told)
+
+
+# ---- the slowest call -----------------------------------------------------------------------------------
+
+
+def _critical_path(drawing: Drawing, path: pa.Table, colours: dict[str, str], names: dict[str, str], y: float) -> float:
+    """``names``: by id, of the iterators that have a colour."""
+    if not path.num_rows:
+        return y
+    ids = path["iterator_id"].combine_chunks()
+    coloured = [id for id in ids.dictionary.to_pylist() if id in colours]
+    places = np.full(len(ids.dictionary), len(coloured))
+    places[[place for place, id in enumerate(ids.dictionary.to_pylist()) if id in colours]] = np.arange(len(coloured))
+    start, duration = (np.asarray(path[name]) for name in ("start_ps", "duration_ps"))
+    begin, end = int(start[0]), int(start[-1] + duration[-1])
+    drawing.text(_LEFT, y + 18, f"The slowest call, {time_text(end - begin)}, and what it waited for", "strong")
+    y += 30
+    width = _RIGHT - _LEFT
+    for first, last, place in _stretches(start - begin, duration, places[ids.indices.to_numpy()], end - begin):
+        name = names[coloured[place]] if place < len(coloured) else "others"
+        x, wide = _LEFT + width * first / _COLUMNS, width * (last - first) / _COLUMNS
+        drawing.begin(fitted(name, 600))
+        drawing.rect(x, y, wide, _PATH_HEIGHT, colours[coloured[place]] if place < len(coloured) else "rest")
+        if wide > 40:
+            drawing.text(x + wide / 2, y + 17, fitted(name, wide - 12, 11), "name small inside", middle=True)
+        drawing.done()
+    for tick in range(5):
+        x = _LEFT + width * tick / 4
+        text = _time((end - begin) * tick // 4)
+        drawing.text(x, y + _PATH_HEIGHT + 15, text, "small quiet", middle=0 < tick < 4, end=tick == 4)
+    return y + _PATH_HEIGHT + 28
+
+
+def _stretches(start: Int64s, duration: Int64s, code: Int64s, whole: int) -> list[tuple[int, int, int]]:
+    """(first, last, code) in columns of the bar: each column is of the code that has most of it. There are few."""
+    ends = start + duration
+    edges = np.arange(_COLUMNS + 1) * (whole / _COLUMNS)
+    most = np.zeros(_COLUMNS)
+    found = np.full(_COLUMNS, -1, np.int64)
+    for one in np.unique(code).tolist():
+        mine = code == one
+        filled = np.concatenate([[0], np.cumsum(duration[mine])])
+        place = np.searchsorted(start[mine], edges, side="right")
+        inside = np.minimum(edges, ends[mine][np.maximum(place - 1, 0)]) - start[mine][np.maximum(place - 1, 0)]
+        upto = np.where(place > 0, filled[np.maximum(place - 1, 0)] + inside, 0)
+        here = np.diff(upto)
+        better = here > most
+        most[better], found[better] = here[better], one
+    changes = np.flatnonzero(np.diff(found)) + 1
+    bounds = [0, *changes.tolist(), _COLUMNS]
+    return [(a, b, int(found[a])) for a, b in pairwise(bounds) if found[a] >= 0]
+
+
+# ---- what if, legend ------------------------------------------------------------------------------------
+
+
+def _changes(drawing: Drawing, table: pa.Table, y: float) -> float:
+    """Bars of the time per batch: now, and after the changes that save most."""
+    told: dict[tuple[str, int], Row] = {}
+    """By change and time: of several that come to the same, the first."""
+    for row in table.slice(0, 100).to_pylist():
+        if row["then_ps"] is not None and row["now_ps"] >= WORTH_DRAWING * row["then_ps"]:
+            told.setdefault((row["change"], row["then_ps"]), row)
+    changes = list(told.values())[:MOST_CHANGES]
+    if not changes:
+        return y
+    drawing.text(_LEFT, y + 18, "A batch takes now, and would take", "strong")
+    y += 32
+    now = max(changes[0]["now_ps"], 1)
+    for label, then in [("now", now), *((_words(row), row["then_ps"]) for row in changes)]:
+        drawing.text(_LEFT, y + 12, fitted(label, _BAR - _LEFT - 14), "name")
+        drawing.rect(_BAR, y + 2, _BAR_END - _BAR, 12, "track", round_by=3)
+        colour = "rest" if label == "now" else COLOURS[3]
+        drawing.rect(_BAR, y + 2, max((_BAR_END - _BAR) * then / now, 1.5), 12, colour, round_by=3)
+        drawing.text(_TIME_END, y + 12, _time(then), end=True)
+        if label != "now" and then:
+            drawing.text(_SHARE_END, y + 12, f"{now / then:,.2f} ×", end=True)
+        y += 21
+    return y + 6
+
+
+def _time(ps: int) -> str:
+    return time_text(ps) if ps else "0"
+
+
+def _words(row: Row) -> str:
+    return f"{row['name']} {row['change']}"
+
+
+def _legend(drawing: Drawing, y: float) -> float:
+    drawing.line([(_LEFT, y - 10), (_RIGHT, y - 10)], "rule")
+    drawing.rect(_LEFT + 3, y + 5, 20, 12, "box", round_by=3)
+    drawing.rect(_LEFT, y + 2, 20, 12, "box", round_by=3)
+    drawing.text(_LEFT + 30, y + 13, "runs ahead on threads of its own", "small quiet")
+    drawing.rect(_LEFT + 230, y + 2, 20, 12, "marked", round_by=3)
+    drawing.text(_LEFT + 258, y + 13, "waited for most", "small quiet")
+    drawing.rect(_LEFT + 370, y + 3, 20, 10, COLOURS[0], round_by=2)
+    drawing.text(_LEFT + 398, y + 13, "time that calls waited for the iterator itself, of one colour above and below",
+                 "small quiet")  # fmt: skip
+    return y + 34
