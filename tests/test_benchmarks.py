@@ -23,6 +23,14 @@ TINY = {
     "host-10mb": ("host", "--events", "6000"),
     "device-1m": ("device", "--events", "4000"),
     "device-10mb": ("device", "--events", "4000"),
+    "memory-250k": ("memory", "--events", "2800"),
+    "memory-500k": ("memory", "--events", "5600"),
+    "memory-1m": ("memory", "--events", "8400"),
+    "memory-2m": ("memory", "--events", "11200"),
+    "pipelines-500k": ("pipelines", "--events", "2000"),
+    "pipelines-1m": ("pipelines", "--events", "4000"),
+    "pipelines-2m": ("pipelines", "--events", "5000"),
+    "pipelines-4m": ("pipelines", "--events", "6000"),
     "pod-64": ("pod", "--hosts", "2", "--steps", "4"),
 }
 
@@ -52,9 +60,15 @@ def benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Benc
 
 @pytest.fixture
 def rivals_are_played(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rivals are not installed for the tests: fastprof plays xprof-rs and XProf, twice as slow at least."""
+    """Rivals are not installed for the tests: fastprof plays them, twice as slow at least."""
     measure, rivals = benchmarks.measure, benchmarks.rivals
-    verbs = {"overview_page": "overview", "framework_op_stats": "op-stats", "input_pipeline_analyzer": "input-pipeline"}
+    verbs = {
+        "overview_page": "overview",
+        "framework_op_stats": "op-stats",
+        "input_pipeline_analyzer": "input-pipeline",
+        "memory_profile": "memory-profile",
+        "tf_data_bottleneck_analysis": "tf-data",
+    }
 
     def get_overview(run: Path) -> object:
         assert [path.name for path in run.iterdir()] != []
@@ -64,8 +78,14 @@ def rivals_are_played(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -
         reader = str(BENCHMARKS / "fastprof_reader.py")
         return measure.Job(tool, (sys.executable, reader, str(run), verbs[tool], "--repeat", "1"), reports=True)
 
+    def get_memory_profile(run: Path) -> object:
+        command = (sys.executable, "-m", "fastprof", "memory-profile", str(run), "-q")
+        return measure.Job("get_memory_profile", command)
+
     monkeypatch.setattr(rivals, "get_overview", get_overview)
+    monkeypatch.setattr(rivals, "get_memory_profile", get_memory_profile)
     monkeypatch.setattr(rivals, "xprof", xprof)
+    monkeypatch.setattr(rivals, "tf_data", lambda run: xprof(run, "tf_data_bottleneck_analysis"))
 
 
 def plan(benchmarks: Benchmarks) -> object:
@@ -127,6 +147,58 @@ def test_scaling_repeats_the_events_of_the_planes_that_are_asked_for(benchmarks:
     assert scaled.planes["name"].to_pylist() == ["/device:TPU:0", "/device:TPU:1"]
     assert (events, stats, lines) == (3 * part.events.num_rows, 3 * part.event_stats.num_rows, part.lines.num_rows)
     assert (scaled.events.num_rows, scaled.event_stats.num_rows) == (events, stats)
+
+
+def test_allocators_tell_the_truth_about_themselves(benchmarks: Benchmarks) -> None:
+    """Memory in use is what was allocated and not taken back, and what was there before."""
+    stats = ["allocator_name", "allocation_bytes", "bytes_allocated", "bytes_available", "addr", "fragmentation"]
+    profile = fastprof.load(benchmarks.captures.capture("memory-1m").path).select(names="^Memory.*llocation$")
+    rows = profile.event_table(columns=["name", "start_ps"], stats=stats).sort_by("start_ps").to_pylist()
+    assert {row["allocator_name"] for row in rows} == set(benchmarks.memory_workload.ALLOCATORS)
+    before = benchmarks.memory_workload.PARAMETERS * benchmarks.memory_workload.PARAMETER_BYTES
+    for allocator in benchmarks.memory_workload.ALLOCATORS:
+        held: dict[int, int] = {}
+        in_use = before
+        own = [row for row in rows if row["allocator_name"] == allocator]
+        for row in own:
+            if row["name"] == "MemoryAllocation":
+                assert row["addr"] not in held
+                held[row["addr"]] = row["allocation_bytes"]
+                in_use += row["allocation_bytes"]
+            else:
+                in_use -= held.pop(row["addr"], row["allocation_bytes"])
+            assert row["bytes_allocated"] == in_use
+        assert len({row["bytes_allocated"] + row["bytes_available"] for row in own}) == 1
+    assert any(row["fragmentation"] for row in rows)
+
+
+def test_an_arena_gives_the_smallest_chunk_that_fits_and_joins_what_it_takes_back(benchmarks: Benchmarks) -> None:
+    arena = benchmarks.memory_arena.Arena(1000, 100)
+    first, second, third = (arena.allocate(size) for size in (30, 10, 30))
+    assert (first, second, third, arena.in_use, arena.largest()) == (1000, 1030, 1040, 70, 30)
+    arena.free(second, 10)
+    assert (arena.allocate(10), arena.fragmentation()) == (1030, 0.0)
+    arena.free(first, 30)
+    arena.free(third, 30)
+    assert (arena.largest(), arena.available, arena.peak, arena.fragmentation()) == (60, 90, 70, 30 / 90)
+    with pytest.raises(MemoryError, match="61 bytes do not fit: 90 are free, 60 in one chunk"):
+        arena.allocate(61)
+    arena.free(1030, 10)
+    assert (arena.largest(), arena.allocate(100), arena.largest(), arena.fragmentation()) == (100, 1000, 0, 0.0)
+
+
+def test_a_batch_is_made_a_step_before_it_is_used(benchmarks: Benchmarks) -> None:
+    profile = fastprof.load(benchmarks.captures.capture("pipelines-4m").path)
+    ends = profile.event_table(columns=["name"], stats=["element_id"]).to_pylist()
+    ids: dict[str, list[int]] = {}
+    for row in ends:
+        if row["element_id"] is not None:
+            ids.setdefault(row["name"], []).append(row["element_id"])
+    assert ids["PrefetchConsume"][1:] == ids["PrefetchProduce"][:-1]
+    assert ids["MapAndBatchConsume"][1:] == ids["MapAndBatchProduce"][:-16:16]
+    report = profile.report("tf_data")
+    assert report.tables["pipelines"]["call_count"].to_pylist() == [len(ids["PrefetchConsume"])] * 2
+    assert len(report.tables["iterators"]) == len(benchmarks.pipeline_shape.ITERATORS)
 
 
 # ---- jobs ----------------------------------------------------------------------------------------
@@ -205,6 +277,35 @@ def test_an_answer_with_other_counts_than_the_rivals_is_no_result(benchmarks: Be
         benchmarks.section_analyses.agree(mine, rival)
 
 
+@pytest.mark.usefixtures("rivals_are_played")
+def test_the_memory_profile_and_tf_data_meet_their_rivals_in_time_and_memory(benchmarks: Benchmarks) -> None:
+    section = benchmarks.section_memory_tf_data.memory_profile(plan(benchmarks))
+    assert len(section.rows) == 2 * (3 + 2 + 1)
+    assert [row[-1].split(":")[0] for row in section.rows[:6]] == ["at least 10"] * 3 + ["at most 5"] * 2 + [""]
+    assert "The report has counted: allocators 5, peak bytes " in section.remarks[0]
+
+    section = benchmarks.section_memory_tf_data.tf_data(plan(benchmarks))
+    assert [row[-1].split(":")[0] for row in section.rows] == ["at least 15"] * 3 + ["at most 5"] * 2
+    assert "counted: pipelines 2, calls 26." in section.remarks[0]
+
+
+def test_a_rival_that_finds_nothing_is_no_rival(benchmarks: Benchmarks) -> None:
+    mine, rival = (benchmarks.measure.Outcome(name, facts={"calls": n}) for name, n in (("mine", 3), ("theirs", 0)))
+    with pytest.raises(benchmarks.measure.JobFailedError, match="theirs has found nothing"):
+        benchmarks.section_memory_tf_data.agree(mine, rival)
+    rival.facts = {"calls": 4}
+    with pytest.raises(benchmarks.measure.JobFailedError, match="mine counts 3 calls, theirs 4"):
+        benchmarks.section_memory_tf_data.agree(mine, rival)
+
+
+def test_a_rival_made_for_one_python_needs_it(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
+    rivals = benchmarks.rivals
+    monkeypatch.setenv("PATH", "")
+    rival = rivals.Rival("old", "Old 1.0", (), (3, 1))
+    with pytest.raises(rivals.RivalMissingError, match=r"Old 1\.0 needs python3\.1, which is not on the path"):
+        rival.program("old")
+
+
 def test_growth_has_a_row_for_each_analysis(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
     growth = benchmarks.section_growth
     assert growth.VERBS == ("overview", "op-stats", "input-pipeline")
@@ -213,6 +314,8 @@ def test_growth_has_a_row_for_each_analysis(benchmarks: Benchmarks, monkeypatch:
 
     assert [row[0] for row in section.rows] == ["op-stats"]
     assert len(section.header) == len(section.rows[0]) == 1 + len(benchmarks.captures.GROWING) + 2
+    others = [growth.memory_growth(plan(benchmarks)), growth.pipelines_growth(plan(benchmarks))]
+    assert [[row[0] for row in one.rows] for one in others] == [["memory-profile"], ["tf-data"]]
 
 
 def test_pod_has_a_row_for_each_size_and_counts_every_step(
@@ -251,4 +354,5 @@ def captures_of_size(captures: ModuleType, name: str) -> str:
 
 
 def test_every_section_of_the_page_has_a_name(benchmarks: Benchmarks) -> None:
-    assert {"analyses", "analyses-memory", "devices", "growth", "pod", "in-process"} <= set(benchmarks.run.ALL)
+    names = {"analyses", "analyses-memory", "devices", "growth", "pod", "in-process"}
+    assert names | {"memory-profile", "tf-data", "memory-growth", "pipelines-growth"} <= set(benchmarks.run.ALL)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_spaces import random_space
 from slow_reader import Space, parse
-from trace_builder import Metadata, Stat, aggregated, event, line, plane, ref, stat, u64, xspace
+from trace_builder import Metadata, Stat, aggregated, event, line, plane, ref, stat, task_environment, u64, xspace
 
 import fastprof
 from fastprof._native import records
@@ -173,6 +173,16 @@ def test_columns_of_a_host() -> None:
     assert [events.names[meta] for meta in events.meta.tolist()] == ["outer", "inner", ""]
     assert events.meta[2] == -1  # nobody declares metadata 99
     assert events.plane_named("/device:GPU:3") is events.planes_of("GPU")[0] and events.plane_named("GPU") is None
+
+
+def test_where_the_times_of_a_line_count_from() -> None:
+    """Of a line in several pieces the first; lines in Unix time count from the host's start."""
+    pieces = [line("a", [event("e", 5, 1)], id=7, timestamp_ns=3), line("", [event("e", 1, 1)], id=7, timestamp_ns=2)]
+    start = 1_700_000_000_000_000_000
+    unix = line("b", [event("e", 5, 1)], id=8, timestamp_ns=start + 9)
+    host = read(load(plane("/host:CPU", [*pieces, unix]), task_environment(start, start + 100)))
+    assert [(line.name, line.base_ps) for line in host.lines] == [("a", 3_000), ("b", 9_000)]
+    assert host.start_ps.tolist() == [2_001, 3_005, 9_005]
 
 
 def test_only_the_plane_of_threads_is_the_host() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +28,12 @@ class Seen:
     run: list[str]
 
 
+@dataclass(frozen=True)
+class Timed:
+    at: int | None = field(default=None, metadata={"type": "time", "help": "a moment"})
+
+
+TIMED: Any = SimpleNamespace(Params=Timed)
 Add = Callable[..., None]
 NOTHING = Needs()
 
@@ -135,7 +141,9 @@ def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
     assert named["input_pipeline"] == named["pod_viewer"] == ["steps_from"]
     assert named["inference"] == ["request_order", "batch_order"]
     assert named["op_stats"] == named["kernel_stats"] == []
-    assert {one.name for one in runner.fields_of(ANALYSES)} == {"top_ops", "steps_from", "request_order", "batch_order"}
+    assert {one.name for one in runner.fields_of(ANALYSES)} == {
+        "top_ops", "steps_from", "request_order", "batch_order", "at", "short_lived_us", "parallel", "slow_call_us"
+    }  # fmt: skip
 
 
 def test_a_parameter_goes_to_all_that_have_it_and_others_keep_their_own(add: Add, tmp_path: Path) -> None:
@@ -154,6 +162,27 @@ def test_an_unknown_parameter_is_told(add: Add, tmp_path: Path, params: dict[str
     tables = write(tmp_path, a=host("a")).table_set
     with pytest.raises(UsageError, match=f"no parameter 'tpo'; there are{f': {there}' if there else ' none'}"):
         runner.run(tables, ["one"], {"tpo": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "ps"), [("1.5us", 1_500_000), (" 20 ms ", 20 * 10**9), ("7", 7), (-3, -3), (None, None)]
+)
+def test_a_time_may_be_written_as_text(given: Any, ps: int | None) -> None:
+    assert runner.params_of({"one": TIMED}, {"at": given})["one"].at == ps
+
+
+@pytest.mark.parametrize(("given", "why"), [
+    ("soon", "at: 'soon' is not a time; write a number and ps, ns, us, ms or s"),
+    ("0.1ps", "at: '0.1ps' is no whole number of picoseconds"),
+    ("9" * 30, "at: '9{30}' is beyond 106 days"),
+    ("9" * 999, "at: '9{60}' is not a time"),
+    (1.5, "at is a time, as '1.5s' or a whole number of picoseconds, not 1.5"),
+    (True, "not True"),
+    (1 << 63, "not 9223372036854775808"),
+])  # fmt: skip
+def test_what_is_no_time_is_told(given: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        runner.params_of({"one": TIMED}, {"at": given})
 
 
 # ---- what is read ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sample_analysis import SCALARS, TABLES
 
 from fastprof.analyses.contract import Notice, Report, Section, has_rows, is_known, scalars
 from fastprof.render import Look, kernel_names, quantities
-from fastprof.render.report_text import label, lines
+from fastprof.render.report_text import branches, label, lines
 from fastprof.render.screen import width
 
 
@@ -213,6 +213,25 @@ def test_labels(name: str, words: str) -> None:
 )
 def test_figures_with_units(value: float, unit: str | None, shown: str) -> None:
     assert quantities.measured(value, unit) == shown
+
+
+TREE = [0, 1, 2, 2, 1, 2, 3, 0, 1]
+
+
+def test_branches_of_a_tree() -> None:
+    assert branches(TREE, unicode=True) == ["", "├─ ", "│  ├─ ", "│  └─ ", "└─ ", "   └─ ", "      └─ ", "", "└─ "]
+    assert branches(TREE, unicode=False) == ["", "|- ", "|  |- ", "|  `- ", "`- ", "   `- ", "      `- ", "", "`- "]
+    assert branches([], unicode=True) == []
+    assert len(branches(list(range(100_000)), unicode=True)[-1]) == 3 * 40  # deeper is drawn no deeper
+
+
+def test_a_table_that_is_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    section = Section("Hosts", "hosts", ("host",), depth="events")
+    monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
+    hosts = sample().tables["hosts"]
+    tree = hosts.set_column(1, "events", pa.array([0, 1, 2], pa.int64()))
+    shown = text(replace(sample(), tables={"hosts": tree}, notices=()))
+    assert shown == "Sample analysis\n\nHosts\n  host\n  alpha\n  └─ be\\x1b[2Jta\n     └─ gamma\n"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from fastprof.steps.event_types import (
     code_of,
     event_types,
 )
-from fastprof.steps.links import Ends, Links, find_links, having, numbered
+from fastprof.steps.links import Ends, Links, find_links, having, in_both, is_one_of, numbered
 
 Pairs = list[tuple[int, int]]
 
@@ -219,3 +219,21 @@ def test_events_with_a_correlation_are_launches_on_the_host_and_kernels_elsewher
     names = ("/host:CPU", "/host:CUPTI", "/device:GPU:0")
     found = event_types(read(xspace(*[plane(name, [line("l", events)]) for name in names]))).tolist()
     assert found == [KERNEL_LAUNCH, TF_OP, UNKNOWN, KERNEL_EXECUTE, TF_OP, UNKNOWN, KERNEL_EXECUTE, TF_OP, UNKNOWN]
+
+
+def test_what_both_have_is_found_whichever_is_the_longer() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        rows, others = (
+            np.flatnonzero(rng.random(int(rng.integers(0, 40))) < rng.random()).astype(np.int32) for _ in range(2)
+        )
+        mine, its = in_both(rows, others)
+        common = sorted(set(rows.tolist()) & set(others.tolist()))
+        assert rows[mine].tolist() == others[its].tolist() == common
+
+
+def test_keys_are_known_or_not() -> None:
+    keys, known = np.array([5, -(2**63), 7, 5, 0]), np.array([5, 5, 2**63 - 1, -(2**63)])
+    assert is_one_of(keys, known).tolist() == [True, True, False, True, False]
+    assert is_one_of(keys, known[:0]).tolist() == [False] * 5
+    assert is_one_of(keys[:0], known).tolist() == []

@@ -1,0 +1,242 @@
+"""The report on tf.data: its tables and sentences, on small captures whose every figure is plain to see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from step_captures import US, host, ran, spaces, step
+from trace_builder import Event, Value, u64
+
+import fastprof
+
+LARGE = 2**63 + 5
+"""An id that is no int64."""
+
+
+def iterator(path: str, at: float, length: float, id: Value, parent: Value = None, **stats: Value) -> Event:
+    told: dict[str, Value] = {"id": id} | ({} if parent is None else {"parent_id": parent}) | stats
+    return ran(f"Iterator::{path}", at, length, **told)
+
+
+def serial_call(at: float) -> list[Event]:
+    """100 us: Root 2, Batch 8, two elements of Map of 40 each, 10 of which read."""
+    events = [
+        iterator("Root", at, 100, 1),
+        iterator("Root::BatchV2", at + 1, 98, 2, 1, batch_size=2),
+    ]
+    for start in (at + 5, at + 50):
+        events += [
+            iterator("Root::BatchV2::Map", start, 45, u64(LARGE), 2),
+            iterator("Root::BatchV2::Map::TFRecord", start + 5, 10, 4, u64(LARGE)),
+        ]
+    return events
+
+
+def serial(**params: Any) -> fastprof.Report:
+    """Three steps of 200 us, each of which waits 100 for its batch, 50 apart."""
+    thread: list[Event] = []
+    for number in range(3):
+        thread += [step(number, 250 * number, 200), *serial_call(250 * number + 10)]
+    return fastprof.load(spaces(host(thread))).tf_data(**params)
+
+
+def rows(found: fastprof.Report, table: str, *columns: str, **where: Any) -> list[Any]:
+    every = found.tables[table].to_pylist()
+    kept = [row for row in every if all(row[key] == value for key, value in where.items())]
+    return [tuple(row[name] for name in columns) if len(columns) > 1 else row[columns[0]] for row in kept]
+
+
+def us(*values: float) -> tuple[int, ...]:
+    return tuple(round(value * US) for value in values)
+
+
+# ---- tables
+
+
+def test_a_pipeline_and_its_calls() -> None:
+    found = serial()
+    (row,) = found.tables["pipelines"].to_pylist()
+    assert (row["host"], row["pipeline"], row["kind"], row["name"]) == ("vm", "Host:0", "host", "Iterator::Root")
+    assert (row["call_count"], row["slow_call_count"], row["root_id"]) == (3, 3, "1")
+    assert {row[f"{name}_ps"] for name in ("min", "mean", "p50", "p90", "p99", "max")} == {100 * US}
+    assert (row["total_ps"], row["between_calls_ps"]) == us(300, 300)
+    assert (row["bottleneck_name"], row["bottleneck_id"], row["bottleneck_ps"]) == ("Map", str(LARGE), 70 * US)
+    assert (row["bottleneck_share"], row["bottleneck_call_count"]) == (0.7, 3)
+    assert rows(found, "calls", "rank", "step", "start_ps", "is_slow", "bottleneck_name", "bottleneck_ps") == [
+        (rank, rank, (250 * rank + 10) * US, True, "Map", 70 * US) for rank in range(3)
+    ]
+
+
+def test_iterators_are_a_tree_whose_critical_times_add_up() -> None:
+    found = serial()
+    columns = ("depth", "name", "iterator_id", "parent_id", "call_count", "self_ps", "critical_ps", "is_bottleneck")
+    assert rows(found, "iterators", *columns) == [
+        (0, "Root", "1", None, 3, *us(6, 6), False),
+        (1, "BatchV2", "2", "1", 3, *us(24, 24), False),
+        (2, "Map", str(LARGE), "2", 6, *us(210, 210), True),
+        (3, "TFRecord", "4", str(LARGE), 6, *us(60, 60), False),
+    ]
+    assert sum(rows(found, "iterators", "critical_ps")) == 300 * US
+    assert rows(found, "iterators", "batch_size", "parallelism", "autotune", name="BatchV2") == [(2, None, None)]
+    assert sum(rows(found, "critical_path", "duration_ps")) == 100 * US
+    assert rows(found, "call_iterators", "name", "critical_ps", "is_bottleneck", rank=1) == [
+        ("Root", 2 * US, False), ("BatchV2", 8 * US, False), ("Map", 70 * US, True), ("TFRecord", 20 * US, False),
+    ]  # fmt: skip
+
+
+def test_steps_wait_for_their_calls() -> None:
+    found = serial()
+    columns = ("step", "step_name", "pipeline", "call_count", "wait_ps", "wait_share", "ahead_ps", "step_ps")
+    assert rows(found, "step_waits", *columns) == [
+        (number, f"train {number}", "Host:0", 1, 100 * US, 0.5, 0, 200 * US) for number in range(3)
+    ]
+    assert found.scalars["wait_share"].value == 0.5
+
+
+def test_of_a_serial_pipeline_predictions_are_exact() -> None:
+    """A batch takes 100 us and 150 between."""
+    found = serial(parallel=2)
+    columns = ("name", "change", "now_ps", "then_ps", "saved_ps", "assumption")
+    told = {(name, change): rest for name, change, *rest in rows(found, "what_if", *columns)}
+    assert {rest[0] for rest in told.values()} == {250 * US}
+    exact = "exact: nothing runs ahead in this pipeline, so its times add up"
+    assert told["Map", "twice as fast"] == [*us(250, 215, 35), exact]
+    assert told["TFRecord", "twice as fast"][1] == 240 * US
+    assert told["BatchV2", "prefetched"][1] == 152 * US
+    assert told["Map", "prefetched"][1] == 160 * US
+    assert told["Map", "parallel by 2"][1] == 160 * US
+    assert [name for name, _ in told if name == "Root"] == []
+    saved = rows(found, "what_if", "saved_ps")
+    assert saved == sorted(saved, reverse=True)
+
+
+def test_inputs_of_one_kind_count_together_and_change_together() -> None:
+    """Four files of 15 us each, and a Map of 30: reading is the bottleneck, though no single file is."""
+    events = [iterator("Root", 0, 100, 1), iterator("Root::Map", 5, 90, 2, 1)]
+    for number in range(4):
+        path = f"Root::Map::Interleave[{number}]::TFRecord"
+        events.append(iterator(path, 20 + 18 * number, 15, 10 + number, 2))
+    found = fastprof.load(spaces(host(events))).tf_data()
+    assert rows(found, "pipelines", "bottleneck_name", "bottleneck_ps") == [("TFRecord", 60 * US)]
+    assert rows(found, "pipelines", "bottleneck_share", "bottleneck_call_count") == [(0.6, 0)], "alone, Map has most"
+    assert rows(found, "iterators", "is_bottleneck", name="TFRecord") == [True, False, False, False]
+    (row,) = [row for row in found.tables["what_if"].to_pylist()
+              if (row["name"], row["change"]) == ("TFRecord", "twice as fast")]  # fmt: skip
+    assert (row["saved_ps"], row["iterator_count"]) == (30 * US, 4)
+
+
+def test_slow_is_what_is_asked_for() -> None:
+    assert serial(slow_call_us=100).scalars["slow_call_count"].value == 0
+    found = serial(slow_call_us=99)
+    assert found.scalars["slow_call_count"].value == 3
+    with pytest.raises(fastprof.UsageError, match="parallel is a whole number, 2 or more, not 1"):
+        serial(parallel=1)
+
+
+# ---- sentences
+
+
+def test_the_verdict_names_the_pipeline_the_bottleneck_and_the_best_change() -> None:
+    found = serial()
+    (text,) = [notice.text for notice in found.notices if notice.severity == "recommendation"]
+    assert text == (
+        "Host:0 is slow: 3 of 3 calls take more than 50 µs, 100 µs on average; steps wait 50.0 % of their time for it. "
+        "70 % of a call is Map. Run it in parallel: num_parallel_calls=tf.data.AUTOTUNE. If its results fit into "
+        "memory and are the same every time, put cache() after it. A batch takes 250 µs; with a prefetch after "
+        "BatchV2, 152 µs (1.6 times as fast)."
+    )
+    figures = {name: found.scalars[name].value for name in ("slow_pipeline", "bottleneck_name", "best_change")}
+    assert figures == {
+        "slow_pipeline": "Host:0",
+        "bottleneck_name": "Map",
+        "best_change": "a prefetch after BatchV2",
+    }
+    assert (found.scalars["batch_ps"].value, found.scalars["best_batch_ps"].value) == us(250, 152)
+
+
+def test_a_pipeline_that_steps_hardly_wait_for_is_no_recommendation() -> None:
+    """Calls of 100 us in steps of 20 ms."""
+    thread: list[Event] = []
+    for number in range(3):
+        thread += [step(number, 30_000 * number, 20_000), *serial_call(30_000 * number + 10)]
+    found = fastprof.load(spaces(host(thread))).tf_data()
+    assert [notice.text for notice in found.notices if notice.severity == "recommendation"] == []
+    assert "steps wait 0.5 % of their time for it" in found.notices[0].text
+    assert found.notices[1].text.startswith("Steps hardly wait for input")
+
+
+def test_the_text_shows_the_tree_and_what_helps() -> None:
+    lines = [line.partition("  Host:0")[0].rstrip() for line in serial().to_text().splitlines()]
+    at = lines.index("  Root")
+    assert lines[at : at + 4] == ["  Root", "  └─ BatchV2", "     └─ Map", "        └─ TFRecord"]
+    assert "What if" in lines and "Steps that wait" in lines
+
+
+def test_where_nothing_is_slow_it_says_so() -> None:
+    found = serial(slow_call_us=1000)
+    assert found.notices[0].text == "No input pipeline is slow: no call takes longer than 1,000 µs."
+    assert found.scalars["bottleneck_name"].reason == "no call of any pipeline is slow"
+
+
+def test_without_iterators_it_says_what_to_switch_on() -> None:
+    found = fastprof.load(spaces(host([step(0, 0, 10)]))).tf_data()
+    (notice,) = found.notices
+    assert "host_tracer_level=2" in notice.text and "profile several batches" in notice.text
+    assert found.scalars["call_count"].value == 0
+    assert "host_tracer_level" in (found.scalars["wait_share"].reason or "")
+
+
+def test_iterators_without_a_root_call_need_a_longer_capture() -> None:
+    found = fastprof.load(spaces(host([iterator("Root::Map", 0, 10, 2, 1)]))).tf_data()
+    assert "profile for longer" in found.notices[0].text
+
+
+def test_iterators_without_ids_are_told_of() -> None:
+    bare = [ran("Iterator::Root", 0, 10), ran("Iterator::Root::Map", 1, 5)]
+    found = fastprof.load(spaces(host(bare))).tf_data()
+    assert "2 events of tf.data iterators, none of which has an id" in found.notices[0].text
+    mixed = fastprof.load(spaces(host([*bare, *serial_call(20)]))).tf_data()
+    assert "2 events of iterators have no id, and count nowhere here." in [notice.text for notice in mixed.notices]
+
+
+def test_a_single_call_predicts_nothing_between_calls() -> None:
+    found = fastprof.load(spaces(host([step(0, 0, 200), *serial_call(10)]))).tf_data()
+    assert "its only call takes 100 µs" in found.notices[0].text and "A batch takes" not in found.notices[0].text
+    assert found.scalars["batch_ps"].reason == "there was a single call, which tells nothing of the time between calls"
+
+
+def test_calls_outside_of_steps_keep_no_step_waiting() -> None:
+    thread = [step(0, 0, 50), ran("work", 5, 40), *serial_call(100), step(1, 250, 50), ran("work", 255, 40)]
+    found = fastprof.load(spaces(host(thread))).tf_data()
+    assert "1 of 1 calls run outside of all steps, so no step waits for them." in [n.text for n in found.notices]
+    assert "between its steps" in (found.scalars["wait_share"].reason or "")
+    no_steps = fastprof.load(spaces(host(serial_call(0)))).tf_data()
+    assert "no steps" in (no_steps.scalars["wait_share"].reason or "")
+    assert no_steps.tables["step_waits"].num_rows == 0
+
+
+def test_hosts_stand_side_by_side() -> None:
+    """The second has slower calls, and comes first in what is ordered by time."""
+    slow = [iterator("Root", 0, 500, 7), iterator("Root", 600, 500, 7)]
+    captures = [spaces(host(serial_call(0)), hostnames=("a",)), spaces(host(slow), hostnames=("b",))]
+    found = fastprof.load(captures).tf_data()
+    columns = ("host", "pipeline", "total_ps")
+    assert rows(found, "pipelines", *columns) == [("a", "Host:0", 100 * US), ("b", "Host:0", 1000 * US)]
+    assert rows(found, "bottlenecks", "host", "name") == [("b", "Root"), ("a", "Map")]
+    assert found.scalars["slow_pipeline"].value == "Host:0 of b"
+    assert found.notices[0].text.startswith("Host:0 of b is slow: 2 of 2 calls")
+    tree = found.to_text().partition("Iterators, and")[2].partition("\n\n")[0]
+    assert tree.splitlines()[1].split()[:3] == ["name", "host", "pipeline"]
+
+
+def test_hostile_attributes_are_left_out() -> None:
+    wild: dict[str, Value] = {
+        "parallelism": u64(2**64 - 1),
+        "autotune": "perhaps",
+        "buffer_size": -4,
+        "batch_size": 2.5,
+    }
+    found = fastprof.load(spaces(host([iterator("Root", 0, 100, 1, **wild)]))).tf_data()
+    (row,) = found.tables["iterators"].to_pylist()
+    assert {row[name] for name in ("parallelism", "autotune", "buffer_size", "batch_size", "deterministic")} == {None}

@@ -1,0 +1,176 @@
+"""How much free memory is in chunks too small for the largest request that follows: bounds that hold, and are close."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from allocator_captures import KIB, Device, captured, next_largest
+from told_events import Told, alloc, free, in_order, made_up, read
+
+from fastprof.memory import fragmentation as fragmentation_module
+from fastprof.memory.fragmentation import Fragmentation, fragmentation
+from fastprof.workers import Workers
+
+
+def of(told: list[Told]) -> Fragmentation:
+    return fragmentation(read(told))
+
+
+def test_the_largest_request_that_follows_is_what_was_asked_for() -> None:
+    found = of([
+        alloc(0, 8, 900),
+        alloc(1, 16, 32, requested=20),
+        alloc(2, 24, 64, requested=30),
+        free(3, 8, 900),
+        alloc(4, 32, 64, requested=30),
+        alloc(5, 40, 25),
+    ])  # fmt: skip
+    assert found.next_largest.tolist() == [2, 2, 4, 4, 5, -1]
+    assert found.next_largest_bytes.tolist() == [30, 30, 30, 30, 25, 0]
+
+
+def test_where_no_chunk_is_large_enough_all_that_is_free_is_too_small() -> None:
+    told = [alloc(0, 8, 10, free=1000, heap=0, fragmentation=0.6), alloc(1, 16, 401, free=599, heap=401)]
+    found = of(told)
+    assert (found.largest_free_low[0], found.largest_free_high[0]) == (399, 401)
+    assert found.next_largest_bytes[0] == 401
+    told[1].size = 402
+    told[1].heap = 999  # or the first would be seen to grow
+    found = of(told)
+    assert (found.too_small_least[0], found.too_small_most[0]) == (1000, 1000)
+
+
+def test_known_chunks_between_memory_in_use_are_too_small_for_certain() -> None:
+    told = [
+        alloc(0, 0, 10, free=970, heap=30, fragmentation=0),
+        alloc(1, 10, 10, free=960, heap=40, fragmentation=0),
+        alloc(2, 20, 10, free=950, heap=50, fragmentation=0),
+        free(3, 10, 10, free=960, heap=40, fragmentation=0.0104167),
+        alloc(4, 100, 500, free=460, heap=540, fragmentation=0.0217391),
+    ]
+    found = of(told)
+    assert (found.known_free_bytes[3], found.known_free_chunks[3]) == (10, 1)
+    assert found.too_small_least[3] == 10 and found.too_small_most[3] in (10, 11)
+    assert found.too_small_least[4] == found.too_small_most[4] == 0  # nothing is asked for any more
+
+
+def test_what_is_freed_later_lies_around_a_chunk_until_then() -> None:
+    told = [
+        alloc(0, 10, 10, free=970, heap=30, fragmentation=0),
+        free(1, 10, 10, free=980, heap=20, fragmentation=0.0102041),
+        free(2, 0, 10, free=990, heap=10),
+        free(3, 20, 10, free=1000, heap=0),
+        alloc(4, 100, 500),
+    ]
+    found = of(told)
+    assert found.known_free_bytes.tolist() == [0, 10, 20, 30, 30]
+    assert found.too_small_least[1] == 10
+
+
+def test_memory_without_an_address_is_no_known_chunk() -> None:
+    assert of([free(0, None, 10, free=50, heap=0)]).known_free_bytes.tolist() == [0]
+
+
+def test_an_allocator_that_takes_more_is_said_to_grow_and_nothing_of_its_chunks() -> None:
+    told = [
+        alloc(0, 8, 10, free=1000, heap=10, fragmentation=0.5, requested=10),
+        alloc(1, 16, 100, free=900, heap=110, fragmentation=0.4, requested=100),
+        alloc(2, 24, 10, free=890, heap=120, fragmentation=0.4, requested=10),
+        alloc(0, 8, 10, free=1000, heap=10, allocator="b", fragmentation=0.0),
+    ]
+    found = of(told)
+    assert found.grows.tolist() == [True, False]
+    assert found.largest_free_high.tolist() == [-1, -1, -1, 1000]
+    assert found.too_small_least.tolist() == [-1, -1, 0, 0]
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = read(in_order(made_up(random.Random(3), 200)))
+    monkeypatch.setattr(fragmentation_module, "_TASK_EVENTS", 10)
+    one, other = fragmentation(events), fragmentation(events, Workers(3))
+    for name in Fragmentation.__slots__:
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+def test_no_events_have_no_chunks() -> None:
+    assert len(of([]).too_small_least) == 0
+
+
+# ---- an allocator whose free list is known
+
+
+def busy(chance: random.Random, **how: object) -> Device:
+    """A device that allocates and frees by chance, before its capture begins and in it."""
+    device = Device(limit=chance.choice((256, 1024)) * KIB, recording=False, **how)  # type: ignore[arg-type]
+    for call in range(160):
+        device.recording = call >= 40
+        held = list(device.heap.held)
+        if held and chance.random() < 0.48:
+            device.free(chance.choice(held))
+        else:
+            try:
+                device.allocate(chance.choice("abc"), chance.choice((100, 300, 2 * KIB, 9 * KIB, 60 * KIB)))
+            except MemoryError:
+                device.free(chance.choice(held))
+    return device
+
+
+def check_bounds(found: Fragmentation, device: Device) -> int:
+    """Holds what is known against the allocator's own list; returns for how many moments it is known."""
+    known = 0
+    for place, moment in enumerate(device.moments):
+        request = next_largest(device.moments, place)
+        assert found.next_largest_bytes[place] == (request or 0)
+        sizes = {size for _, size in moment.free_chunks}
+        assert found.known_free_bytes[place] <= moment.free
+        if request is None or found.largest_free_low[place] < 0:
+            continue
+        known += 1
+        truth = moment.smaller_than(request)
+        assert found.largest_free_low[place] <= max(sizes, default=0) <= found.largest_free_high[place]
+        assert found.too_small_least[place] <= truth <= found.too_small_most[place], (place, request, moment)
+    return known
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_bounds_hold_whatever_is_allocated(exact: bool) -> None:
+    known = total = 0
+    for seed in range(25):
+        device = busy(random.Random(seed), exact=exact)
+        found = fragmentation(read(captured(device)))
+        assert not found.grows.any(), seed
+        known += check_bounds(found, device)
+        total += len(device.moments)
+    assert known > 0.8 * total
+
+
+def test_bounds_are_exact_where_all_that_is_free_is_known() -> None:
+    """From the first allocation on, with the largest chunk at the end too small, or all others known."""
+    exact = 0
+    for seed in range(10):
+        chance = random.Random(seed)
+        device = Device(limit=256 * KIB, exact=True)
+        held = [device.allocate("a", chance.choice((256, 512, 1024))) for _ in range(40)]
+        for address in chance.sample(held, 20):
+            device.free(address)
+        device.allocate("b", 100 * KIB)
+        found = fragmentation(read(captured(device)))
+        place = len(device.moments) - 2
+        truth = device.moments[place].smaller_than(100 * KIB)
+        assert found.too_small_most[place] - truth <= 2 and found.too_small_least[place] <= truth
+        exact += found.too_small_least[place] == truth
+    assert exact > 3
+
+
+def test_an_allocator_that_grows_is_found_out_or_does_no_harm() -> None:
+    grown = 0
+    for seed in range(25):
+        device = busy(random.Random(seed), region=16 * KIB)
+        found = fragmentation(read(captured(device)))
+        if found.grows.all():
+            grown += 1
+        else:  # it had taken all that it may before the capture began
+            check_bounds(found, device)
+    assert grown >= 15

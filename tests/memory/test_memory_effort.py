@@ -1,0 +1,107 @@
+"""Time grows with the number of events, whatever they are: one address, many allocators, one moment, nested steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from fastprof.memory import memory_events as columns
+from fastprof.memory.fragmentation import fragmentation
+from fastprof.memory.in_use import highest_fragmentation, peaks, snapshots_at
+from fastprof.memory.lifetimes import by_op
+from fastprof.memory.live_set import live_sets
+from fastprof.memory.matching import breaks, matches
+from fastprof.memory.memory_events import MemoryEvents
+from fastprof.memory.sites import Sites
+from fastprof.memory.step_windows import growth, step_of, windows
+
+COUNT = 100_000
+SECONDS = 6
+"""Far above what it takes, far below what the square of the number would."""
+ALL = columns.ADDRESS | columns.ALLOCATION | columns.HEAP | columns.FREE | columns.FRAGMENTATION
+
+Int64s = np.ndarray
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    assert time.perf_counter() - begin < SECONDS
+
+
+def events(address: Int64s, is_allocation: Int64s, allocators: int = 1, sites: int = 1) -> MemoryEvents:
+    """So many events, a picosecond apart, of 64 bytes each."""
+    each = np.arange(COUNT)
+    size = np.full(COUNT, 64)
+    nothing, none = np.zeros(COUNT, np.int64), np.full(COUNT, -1, np.int32)
+    heap = np.cumsum(np.where(is_allocation, 64, -64))
+    return MemoryEvents(
+        host="vm",
+        allocators=[str(number) for number in range(allocators)],
+        bounds=np.linspace(0, COUNT, allocators + 1).astype(np.int64),
+        lines=["main"],
+        line_base_ps=np.zeros(1, np.int64),
+        row=each.astype(np.int32),
+        line=np.zeros(COUNT, np.int32),
+        start_ps=each,
+        is_allocation=is_allocation.astype(np.bool_),
+        address=address.astype(np.int64),
+        requested_bytes=size,
+        allocation_bytes=size,
+        stack_bytes=nothing,
+        heap_bytes=heap,
+        free_bytes=2**40 - heap,
+        lifetime_peak_bytes=nothing,
+        fragmentation=np.full(COUNT, 0.25),
+        group=none,
+        recorded=np.full(COUNT, ALL, np.uint16),
+        unsigned=None,
+        site=(each % sites).astype(np.int32),
+        sites=Sites([f"op {n}" for n in range(sites)], *([None] * sites for _ in range(3))),  # type: ignore[arg-type]
+    )
+
+
+EACH = np.arange(COUNT)
+CROWDS: dict[str, Callable[[], MemoryEvents]] = {
+    "one address, taken and given back": lambda: events(np.zeros(COUNT), EACH % 2 == 0),
+    "one address, only taken": lambda: events(np.zeros(COUNT), EACH >= 0),
+    "one address, only given back": lambda: events(np.zeros(COUNT), EACH < 0),
+    "as many allocators as events": lambda: events(np.zeros(COUNT), EACH % 2 == 0, COUNT),
+    "as many ops as events": lambda: events(EACH * 64, EACH % 3 > 0, 1, COUNT),
+    "all taken, then given back in turn": lambda: events(EACH % (COUNT // 2) * 64, EACH < COUNT // 2),
+    "each overlaps the last": lambda: events(EACH * 7, EACH % 2 == 0),
+    "regular addresses": lambda: events(EACH % (COUNT // 2) << 40, EACH < COUNT // 2),
+}
+
+
+@pytest.mark.parametrize("crowd", list(CROWDS))
+def test_crowds_take_little_time(crowd: str) -> None:
+    some = CROWDS[crowd]()
+    with soon():
+        matches(some), breaks(some), peaks(some), highest_fragmentation(some)
+        live_sets(some, snapshots_at(some, COUNT // 2))
+        fragmentation(some)
+        by_op(some, 5)
+        windows(some, np.arange(0, COUNT, COUNT // 50), np.arange(0, COUNT, COUNT // 50) + 9, 5)
+        growth(some, np.arange(0, COUNT, 1000))
+
+
+def test_steps_within_steps_take_little_time() -> None:
+    some = events(np.zeros(COUNT), EACH % 2 == 0)
+    depth = np.arange(10_000)
+    with soon():
+        found = step_of(depth, COUNT - depth, some.start_ps)
+        wide = windows(some, depth, COUNT - depth, 5)
+    assert found[[0, 5_000, 9_999, COUNT - 1, COUNT - 2]].tolist() == [0, 5_000, 9_999, 0, 1]
+    assert wide.peak[0, [0, 1, 2]].tolist() == [0, 0, 2]
+
+
+def test_as_many_steps_as_events_take_little_time() -> None:
+    some = events(np.zeros(COUNT), EACH % 2 == 0)
+    with soon():
+        windows(some, EACH, EACH + 1, 5), growth(some, EACH), step_of(EACH, EACH + 2, EACH)

@@ -1,0 +1,15 @@
+"""Captures, read as the analysis reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import fastprof
+from fastprof.host_events import read_host
+from fastprof.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
+from fastprof.workers import Workers
+
+
+def kept_of(capture: bytes | Path) -> KeptPipelines:
+    tables = fastprof.load(capture).table_set
+    return keep_pipelines(read_host(tables, 0, (), STATS, ()), Workers(1))

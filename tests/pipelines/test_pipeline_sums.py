@@ -1,0 +1,65 @@
+"""What calls add up to, against a plain count."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from fastprof.errors import CaptureError
+from fastprof.pipelines.pipeline_sums import between, call_sums, largest
+from fastprof.pipelines.reading import Calls, InputPipelines
+from fastprof.steps.time_spread import rank
+
+Rows = list[tuple[int, int, int]]
+
+
+def drawn(rows: Rows) -> tuple[InputPipelines, Calls]:
+    """(pipeline, start, duration) each, in any order."""
+    rows = sorted(rows, key=lambda row: (row[0], -row[2]))
+    pipeline, start, duration = np.array(rows, np.int64).reshape(-1, 3).T
+    count = int(pipeline.max(initial=-1)) + 1
+    first = np.searchsorted(pipeline, np.arange(count + 1))
+    none = np.full(len(rows), -1, np.int32)
+    calls = Calls(pipeline.astype(np.int32), start, duration, none, np.arange(len(rows) + 1))
+    numbers = np.arange(count, dtype=np.int32)
+    return InputPipelines([f"Host:{n}" for n in range(count)], np.zeros(count, np.bool_), numbers, first), calls
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_figures_of_pipelines(seed: int) -> None:
+    rng = random.Random(seed)
+    shape = [(p, rng.randrange(1, 9)) for p in range(rng.randrange(1, 4))]
+    rows = [(p, rng.randrange(-20, 60), rng.randrange(0, 20)) for p, count in shape for _ in range(count)]
+    pipelines, calls = drawn(rows)
+    found = call_sums(pipelines, calls, 10)
+    for p, count in shape:
+        own = [(start, length) for pipeline, start, length in rows if pipeline == p]
+        times = sorted(length for _, length in own)
+        covered = {t for start, length in own for t in range(start, start + length)}
+        first, last = min(start for start, _ in own), max(start + length for start, length in own)
+        assert found.count[p] == count
+        assert (found.least_ps[p], found.most_ps[p], found.total_ps[p]) == (times[0], times[-1], sum(times))
+        assert found.slow[p] == sum(length > 10 for length in times)
+        assert {q: int(found.percentiles_ps[q][p]) for q in (50, 90, 99)} == {
+            q: times[rank(q, count)] for q in (50, 90, 99)
+        }
+        assert found.between_ps[p] == sum(t not in covered for t in range(first, last))
+
+
+def test_no_calls_have_no_figures() -> None:
+    pipelines, calls = drawn([])
+    found = call_sums(pipelines, calls, 10)
+    assert len(found.count) == len(found.between_ps) == len(found.most_ps) == 0
+    assert between(drawn([(0, 5, 9)])[1], 1).tolist() == [0]
+
+
+def test_calls_beyond_64_bits_are_told() -> None:
+    with pytest.raises(CaptureError, match="times of the calls of a pipeline do not add up"):
+        call_sums(*drawn([(0, 0, 2**62), (0, 1, 2**62)]), 0)
+
+
+def test_the_largest_of_a_group_is_the_first_of_equal_ones_and_above_nothing() -> None:
+    group, values = np.array([0, 0, 0, 1, 1, 3], np.int32), np.array([4, 9, 9, 0, 0, 1], np.int64)
+    assert largest(group, values, 5).tolist() == [1, -1, -1, 5, -1]

@@ -1,0 +1,77 @@
+"""What kind an iterator is, and what is suggested for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastprof.pipelines.suggestions import Kind, is_true, kind_of, suggestion
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Map", Kind.FUNCTION),
+        ("MapV2", Kind.FUNCTION),
+        ("BatchV2", Kind.FUNCTION),
+        ("ParallelMapV2", Kind.PARALLEL),
+        ("MapAndBatch", Kind.PARALLEL),
+        ("ParallelInterleaveV4", Kind.PARALLEL_INTERLEAVING),
+        ("Interleave[3]", Kind.INTERLEAVING),
+        ("FixedLengthRecordV2[0]", Kind.SOURCE),
+        ("TFRecordV2", Kind.SOURCE),
+        ("DataServiceV4", Kind.SERVICE),
+        ("Prefetch", Kind.BUFFER),
+        ("Filter", Kind.SEQUENTIAL),
+        ("Model", Kind.WRAPPER),
+        ("map", Kind.OTHER),
+        ("MapVolume2", Kind.OTHER),
+        ("Zip", Kind.OTHER),
+        ("", Kind.OTHER),
+    ],
+)
+def test_kinds_by_name_whatever_the_version(name: str, kind: Kind) -> None:
+    assert kind_of(name) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "said"),
+    [
+        ("Map", {}, "num_parallel_calls"),
+        ("BatchV2", {}, "batch(..., num_parallel_calls"),
+        (
+            "ParallelMapV2",
+            {"parallelism": 2, "autotune": "false"},
+            "It runs 2 calls at a time: raise num_parallel_calls",
+        ),
+        ("ParallelMapV2", {"parallelism": 1}, "It runs 1 call at a time"),
+        ("ParallelMapV2", {"parallelism": 8, "autotune": "true"}, "Its function is slow"),
+        ("ParallelMapV2", {"parallelism": "many"}, "Its function is slow"),
+        ("TFRecord", {}, "interleave(..., num_parallel_calls"),
+        ("Generator", {}, "A generator in Python"),
+        ("Prefetch", {}, "what fills it is slower"),
+        ("Shuffle", {}, "one after another"),
+        ("DataServiceV2", {}, "tf.data service"),
+        ("Take", {}, "prefetch(tf.data.AUTOTUNE)"),
+    ],
+)
+def test_suggestions_fit_the_iterator(name: str, told: dict[str, int | float | str | None], said: str) -> None:
+    assert said in suggestion(name, f"Iterator::Root::{name}", told)
+
+
+def test_what_surrounds_it_decides_too() -> None:
+    behind = suggestion("TFRecord", "Iterator::Root::ParallelInterleaveV4[0]::TFRecord", {})
+    assert behind == suggestion("ParallelInterleaveV4", "Iterator::Root::ParallelInterleaveV4", {})
+    assert "host's pipeline" in suggestion("Generator", "Iterator::Prefetch::Generator", {}, to_device=True)
+    assert "reading files" in suggestion("Map", "Iterator::Map", {}, reading=0.5)
+    assert "reading files" not in suggestion("Map", "Iterator::Map", {}, reading=0.4)
+
+
+def test_truths_as_they_are_written() -> None:
+    assert [is_true(value) for value in ("true", "False", 1, 0, None, "maybe")] == [
+        True,
+        False,
+        True,
+        False,
+        None,
+        None,
+    ]

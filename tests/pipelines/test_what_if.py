@@ -1,0 +1,99 @@
+"""What is predicted, of pipelines that the simulator runs again with the change; and where nothing is, why."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from pipeline_captures import MS, US, Batch, Map, ParallelInterleave, ParallelMap, Prefetch, Root, Source, Stage, train
+
+import fastprof
+from fastprof.pipelines.what_if import ASSUMPTIONS
+
+WITHIN = 0.08
+"""Threads that take turns are not in the model."""
+
+
+def predictions(pipeline: Stage, compute: int, steps: int = 20, **params: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    run = train(pipeline, compute=compute, steps=steps, first=6)
+    table = fastprof.load(run.capture()).tf_data(**params).tables["what_if"].to_pylist()
+    return {(row["name"], row["change"]): row for row in table}
+
+
+def truth(pipeline: Stage, compute: int, steps: int = 20) -> int:
+    return train(pipeline, compute=compute, steps=steps, first=6).batch_ps
+
+
+class Shape:
+    """A pipeline drawn by lot: a source, a function, a batch; which of them run ahead is drawn too."""
+
+    def __init__(self, seed: int) -> None:
+        draw = random.Random(seed)
+        self.read, self.function, self.batching = (draw.randrange(2, most) * US for most in (400, 600, 300))
+        self.size, self.buffer, self.calls = draw.choice((1, 2, 8, 16)), draw.choice((0, 0, 2)), draw.choice((0, 0, 3))
+        self.compute = draw.randrange(1, 6000) * US
+
+    def built(self, **change: int) -> Stage:
+        of = {**vars(self), **change}
+        source = Source(of["read"])
+        function = ParallelMap(source, of["function"], of["calls"]) if of["calls"] else Map(source, of["function"])
+        batch = Batch(Prefetch(function, of["size"]) if of.get("ahead") else function, of["size"], own=of["batching"])
+        return Root(Prefetch(batch, of["buffer"]) if of["buffer"] else batch)
+
+    def changes(self) -> dict[tuple[str, str], dict[str, int]]:
+        mapped = "ParallelMapV2" if self.calls else "Map"
+        found = {
+            ("TFRecord", "twice as fast"): {"read": self.read // 2},
+            ("BatchV2", "twice as fast"): {"batching": self.batching // 2},
+            (mapped, "twice as fast"): {"function": self.function // 2},
+            (mapped, "parallel by 4"): {"calls": 4},
+        }
+        if not self.buffer:
+            found["BatchV2", "prefetched"] = {"buffer": 2}
+        if not self.calls:
+            found["Map", "prefetched"] = {"ahead": 1}
+        return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_prediction_is_what_the_pipeline_then_does(seed: int) -> None:
+    shape = Shape(seed)
+    told = predictions(shape.built(), shape.compute)
+    for key, change in shape.changes().items():
+        assert told[key]["then_ps"] == pytest.approx(truth(shape.built(**change), shape.compute), rel=WITHIN), key
+
+
+def test_where_nothing_is_predicted_the_reason_is_told() -> None:
+    told = predictions(
+        Root(Prefetch(Batch(ParallelMap(Source(20 * US), 900 * US, 2), 8), buffer=2)), 2 * MS, parallel=2
+    )
+    reasons = {key: row["assumption"] for key, row in told.items() if row["then_ps"] is None}
+    assert (
+        reasons["Prefetch", "twice as fast"] == "none: it hands over what others have made, and has no work of its own"
+    )
+    assert reasons["Prefetch", "prefetched"] == reasons["BatchV2", "prefetched"] == "none: it runs ahead already"
+    assert reasons["ParallelMapV2", "parallel by 2"] == "none: it runs 2 at a time already"
+    assert all(row["saved_ps"] is None and row["speedup"] is None for row in told.values() if row["then_ps"] is None)
+
+
+def test_more_files_at_a_time_are_predicted() -> None:
+    def pipeline(files: int) -> Stage:
+        return Root(Prefetch(Batch(ParallelInterleave([Source(400 * US) for _ in range(files)]), 8), buffer=2))
+
+    told = predictions(pipeline(2), MS)["ParallelInterleaveV4", "parallel by 4"]
+    assert told["then_ps"] == pytest.approx(truth(pipeline(4), MS), rel=0.15)
+    assert told["assumption"] == "4 at a time instead of 2; there are cores for them"
+
+
+def test_nothing_gets_slower_and_nothing_is_free() -> None:
+    for seed in range(20, 30):
+        shape = Shape(seed)
+        for key, row in predictions(shape.built(), shape.compute, 10).items():
+            if row["then_ps"] is not None:
+                assert 0 < row["then_ps"] <= row["now_ps"], key
+                assert row["saved_ps"] == row["now_ps"] - row["then_ps"]
+
+
+def test_assumptions_are_texts_of_their_own() -> None:
+    assert len(set(ASSUMPTIONS)) == len(ASSUMPTIONS)
