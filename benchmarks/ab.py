@@ -22,7 +22,7 @@ from measure import MIB, Job, interleave
 
 FASTPROF_JOBS = (
     "names", "everything", "all-tables", "nesting", "summary", "typed-columns", "scan",
-    "overview", "op-stats", "input-pipeline", "pod-viewer",
+    "overview", "op-stats", "input-pipeline", "pod-viewer", "memory-profile", "tf-data",
 )  # fmt: skip
 
 
@@ -53,9 +53,9 @@ def summing_up(path: Path) -> Job:
     return Job("events", (program("fastprof"), "events", str(path), "--format", "json", "-q"))
 
 
-def analysing(path: Path, verb: str) -> Job:
+def analysing(path: Path, verb: str, form: str = "json") -> Job:
     """``fastprof VERB``: an analysis, its report printed, a whole process."""
-    return Job(f"fastprof-{verb}", (program("fastprof"), verb, str(path), "--format", "json", "-q"))
+    return Job(f"fastprof-{verb}", (program("fastprof"), verb, str(path), "--format", form, "-q"))
 
 
 def job_of(text: str, path: Path, scratch: Path) -> Job:

@@ -74,6 +74,12 @@ SHAPES: dict[str, tuple[str, ...]] = {
 GROWING = ("host-500k", "host-1m", "host-2m", MAIN)
 """From half a million host events to four million."""
 
+MEMORY_GROWING = ("memory-250k", "memory-500k", "memory-1m", "memory-2m")
+"""Named after the allocations and what is taken back; there are 1.3 other events to each."""
+
+PIPELINES_GROWING = ("pipelines-500k", "pipelines-1m", "pipelines-2m", "pipelines-4m")
+"""Up to four million events of a host that reads from tf.data."""
+
 DEVICE_PLANES = "^/device:TPU:|^Task Environment"
 
 RECIPES = {
@@ -83,6 +89,14 @@ RECIPES = {
     "host-2m": ("host", "--events", "2000000"),
     "device-1m": ("device", "--events", "1000000"),
     "tpu-1m": ("scale", "--capture", str(REAL_TPU), "--times", "135", "--planes", DEVICE_PLANES),
+    "memory-250k": ("memory", "--events", "570000"),
+    "memory-500k": ("memory", "--events", "1140000"),
+    "memory-1m": ("memory", "--events", "2280000"),
+    "memory-2m": ("memory", "--events", "4560000"),
+    "pipelines-500k": ("pipelines", "--events", "500000"),
+    "pipelines-1m": ("pipelines", "--events", "1000000"),
+    "pipelines-2m": ("pipelines", "--events", "2000000"),
+    "pipelines-4m": ("pipelines", "--events", "4030000"),
     POD: ("pod", "--hosts", str(POD_HOSTS), "--steps", str(POD_STEPS)),
 }
 """All of them."""

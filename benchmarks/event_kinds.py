@@ -48,13 +48,14 @@ HALF = np.uint64(1 << 63)
 class Stat:
     """A stat of a kind of event: ``tag`` says how the value is written; 0 picks int64 or uint64 by size.
 
-    The ``text`` of bytes has a character for each byte.
+    The ``text`` of bytes has a character for each byte. A ref with ``texts`` draws the numbers of those.
     """
 
     name: str
     tag: int
     draw: Draw | None = None
     text: str = ""
+    texts: tuple[str, ...] = ()
 
 
 def constant(value: int) -> Draw:
@@ -87,9 +88,25 @@ def doubles(low: float, high: float) -> Draw:
     return draw
 
 
+class InTurn:
+    """Hands out values made beforehand, one to each event in the order of its line."""
+
+    def __init__(self, values: Words | None = None) -> None:
+        self.begin(np.empty(0, np.uint64) if values is None else values)
+
+    def begin(self, values: Words) -> None:
+        """From now on these, from the first on."""
+        self.values, self.at = values, 0
+
+    def __call__(self, _rng: np.random.Generator, times: Times) -> Words:
+        first = self.at
+        self.at += len(times.offsets)
+        return self.values[first : self.at]
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of event: its metadata, and the stats that each event of it has."""
+    """A kind of event: its metadata, and the stats that each event of it has. Kinds of a name share the metadata."""
 
     name: str
     stats: tuple[Stat, ...] = ()
@@ -104,7 +121,11 @@ class PlaneVocabulary:
     def __init__(self, kinds: Sequence[Kind]) -> None:
         self.kinds = kinds
         self.texts: dict[str, int] = {}
-        self.encoders = [KindEncoder(kind, number, self) for number, kind in enumerate(kinds, 1)]
+        self.of_name: dict[str, Kind] = {}
+        for kind in kinds:
+            self.of_name.setdefault(kind.name, kind)
+        numbers = {name: number for number, name in enumerate(self.of_name, 1)}
+        self.encoders = [KindEncoder(kind, numbers[kind.name], self) for kind in kinds]
         self.tokens_of = np.array([encoder.token_count for encoder in self.encoders], np.int64)
         self.stats_of = np.array([len(kind.stats) for kind in kinds], np.int64)
 
@@ -130,7 +151,7 @@ class PlaneVocabulary:
 
     def metadata(self, rng: np.random.Generator) -> bytes:
         """The two maps as fields of a plane, in no order, as hash maps are written."""
-        kinds, texts = enumerate(self.kinds, 1), self.texts.items()
+        kinds, texts = enumerate(self.of_name.values(), 1), self.texts.items()
         events = [map_entry(PLANE_EVENT_METADATA, i, self._event_metadata(i, kind)) for i, kind in kinds]
         stats = [map_entry(PLANE_STAT_METADATA, i, number_field(1, i) + text_field(2, text)) for text, i in texts]
         rng.shuffle(events)
@@ -162,7 +183,7 @@ class KindEncoder:
         self.kind = kind
         self.number = number
         self.stat_ids = [vocabulary.intern(stat.name) for stat in kind.stats]
-        self.refs = [vocabulary.intern(stat.text) if stat.tag == REF else 0 for stat in kind.stats]
+        self.refs = [_refs(stat, vocabulary) if stat.tag == REF else np.zeros(1, np.uint64) for stat in kind.stats]
         self.token_count = 6 + (0 if kind.instant else 2) + sum(map(_stat_tokens, kind.stats))
 
     def fill(self, tokens: Words, at: Ints, rng: np.random.Generator, times: Times) -> list[Ints]:
@@ -179,8 +200,8 @@ class KindEncoder:
             tokens[at + slot + 1] = durations
             size += 1 + varint_sizes(durations)
             slot += 2
-        for stat, stat_id, ref in zip(self.kind.stats, self.stat_ids, self.refs, strict=True):
-            tag, value_tokens, value_size = _value(stat, ref, rng, times)
+        for stat, stat_id, refs in zip(self.kind.stats, self.stat_ids, self.refs, strict=True):
+            tag, value_tokens, value_size = _value(stat, refs, rng, times)
             stat_size = 2 + len(varint(stat_id)) + value_size
             stat_tokens: list[int | Words] = [
                 STAT_TAG,
@@ -200,6 +221,11 @@ class KindEncoder:
         return raw
 
 
+def _refs(stat: Stat, vocabulary: PlaneVocabulary) -> Words:
+    """What stands for each text that a ref may have."""
+    return np.array([vocabulary.intern(text) for text in stat.texts or (stat.text,)], np.uint64)
+
+
 def _stat_tokens(stat: Stat) -> int:
     if stat.tag == DOUBLE:
         return 5 + 8
@@ -207,16 +233,18 @@ def _stat_tokens(stat: Stat) -> int:
 
 
 def _value(
-    stat: Stat, ref: int, rng: np.random.Generator, times: Times
+    stat: Stat, refs: Words, rng: np.random.Generator, times: Times
 ) -> tuple[int | Words, Sequence[int | Words], int | Words]:
     """Tag, tokens of the value, and how many bytes these take; texts are ASCII, shorter than 128 bytes."""
-    if stat.tag == REF:
-        return REF, [ref], len(varint(ref))
+    if stat.tag == REF and stat.draw is None:
+        return REF, [int(refs[0])], len(varint(int(refs[0])))
     if stat.tag == STR:
         text = stat.text.encode("ascii")
         return STR, [len(text), *text], 1 + len(text)
     assert stat.draw is not None
     values = stat.draw(rng, times)
+    if stat.tag == REF:
+        values = refs[values]
     if stat.tag == DOUBLE:
         return DOUBLE, list(values.view(np.uint8).reshape(-1, 8).T.astype(np.uint64)), 8
     tag = stat.tag or np.where(values < HALF, np.uint64(INT64), np.uint64(UINT64))

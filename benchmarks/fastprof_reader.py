@@ -91,6 +91,20 @@ def pod_viewer(profile: fastprof.Profile) -> tuple[Facts, object]:
     return {"rows": report.tables["cores"].num_rows}, report
 
 
+def memory_profile(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """All allocations and what is taken back: who holds how much, fragmentation, lifetimes, growth."""
+    report = profile.report("memory_profile")
+    peaks = report.tables["allocators"]["peak_bytes"].to_pylist()
+    snapshots = report.tables["snapshots"].num_rows
+    return {"allocators": len(peaks), "peak_bytes": sum(peaks), "snapshots": snapshots}, report
+
+
+def tf_data(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """The input pipelines: every call, every iterator, what they wait for."""
+    tables = profile.report("tf_data").tables
+    return {"pipelines": tables["pipelines"].num_rows, "calls": tables["calls"].num_rows}, tables
+
+
 def _steps(report: Report) -> Facts:
     """The steps that are complete: XProf shows these."""
     return {"steps": sum(report.tables["steps"]["complete"].to_pylist())}
@@ -108,6 +122,8 @@ JOBS: dict[str, Work] = {
     "op-stats": op_stats,
     "input-pipeline": input_pipeline,
     "pod-viewer": pod_viewer,
+    "memory-profile": memory_profile,
+    "tf-data": tf_data,
 }
 
 

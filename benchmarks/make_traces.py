@@ -20,6 +20,8 @@ from pathlib import Path
 import numpy as np
 from device_shape import write_devices
 from host_shape import HostCapture, write_host, write_small_lines
+from memory_shape import write_memory
+from pipeline_shape import write_pipelines
 from pod_shape import write_pod
 from trace_scale import scale
 from trace_writer import CaptureWriter
@@ -42,6 +44,8 @@ SHAPES: dict[str, tuple[Shape, float]] = {
     "device": (write_devices, 42.0),
     "many-lines": (many_lines, 31.0),
     "one-line": (one_line, 31.0),
+    "memory": (write_memory, 75.0),
+    "pipelines": (write_pipelines, 35.0),
 }
 """How each shape is written, and about how many bytes its events take."""
 

@@ -8,9 +8,9 @@ rival is imported into this process.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-import venv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +30,13 @@ class RivalMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A program or library to compare with: what pip installs, and what people call it."""
+    """A program or library to compare with: what pip installs, what people call it, and the one Python that it is
+    made for, where there is one."""
 
     key: str
     title: str
     packages: tuple[str, ...]
+    python: tuple[int, int] | None = None
 
     @property
     def folder(self) -> Path:
@@ -51,19 +53,37 @@ class Rival:
         if stamp.exists() and stamp.read_text() == wanted:
             return
         print(f"installing {self.title}", file=sys.stderr, flush=True)
-        venv.create(self.folder, clear=True, with_pip=True)
+        done = subprocess.run(
+            [self._interpreter(), "-m", "venv", "--clear", str(self.folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RivalMissingError(f"no environment for {self.title}: {done.stderr.strip() or done.stdout.strip()}")
         pip = [str(self.folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *self.packages]
         done = subprocess.run([*pip, "--disable-pip-version-check"], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RivalMissingError(f"{self.title} could not be installed: {done.stderr.strip()}")
         stamp.write_text(wanted)
 
+    def _interpreter(self) -> str:
+        """A Python that the rival runs on."""
+        if self.python in (None, sys.version_info[:2]):
+            return sys.executable
+        name = "python{}.{}".format(*self.python)
+        if found := shutil.which(name):
+            return found
+        raise RivalMissingError(f"{self.title} needs {name}, which is not on the path")
+
 
 XPROF_RS = Rival("xprof-rs", "xprof-rs 0.1.3", ("xprof-rs==0.1.3",))
 XPROF = Rival("xprof", "XProf 2.24.2", ("xprof==2.24.2",))
 JAX = Rival("jax", "JAX 0.10.2", ("jax==0.10.2", "jaxlib==0.10.2"))
 PROTOBUF = Rival("protobuf", "protobuf 7.36.2", ("protobuf==7.36.2",))
-ALL = (XPROF_RS, XPROF, JAX, PROTOBUF)
+TENSORFLOW = Rival("tensorflow", "TensorFlow 2.14.1", ("tensorflow-cpu==2.14.1",), (3, 11))
+"""The last TensorFlow whose profiler analyses tf.data."""
+ALL = (XPROF_RS, XPROF, JAX, PROTOBUF, TENSORFLOW)
 
 
 def aggregate(capture: Path) -> Job:
@@ -106,6 +126,17 @@ def xprof(run: Path, tool: str) -> Job:
     return Job(tool, command, reports=True)
 
 
+def get_memory_profile(run: Path) -> Job:
+    """xprof-rs sums up the memory profile of a run directory: the peak and its parts, nothing more."""
+    return Job("get_memory_profile", (XPROF_RS.program("xprof-rs"), "get_memory_profile", str(run)))
+
+
+def tf_data(run: Path) -> Job:
+    """TensorFlow analyses the tf.data pipelines of a run directory."""
+    command = (TENSORFLOW.program("python"), str(HERE / "tensorflow_reader.py"), str(run))
+    return Job("tf_data_bottleneck_analysis", command, reports=True)
+
+
 MAKERS: dict[str, Callable[[Path], Job]] = {
     "xprof-rs": aggregate,
     "jax-names": lambda capture: profile_data(capture, stats=False),
@@ -116,9 +147,12 @@ MAKERS: dict[str, Callable[[Path], Job]] = {
 
 RUN_MAKERS: dict[str, Callable[[Path], Job]] = {
     "get_overview": get_overview,
+    "get_memory_profile": get_memory_profile,
+    "tf_data_bottleneck_analysis": tf_data,
     "overview_page": lambda run: xprof(run, "overview_page"),
     "framework_op_stats": lambda run: xprof(run, "framework_op_stats"),
     "input_pipeline_analyzer": lambda run: xprof(run, "input_pipeline_analyzer"),
+    "memory_profile": lambda run: xprof(run, "memory_profile"),
 }
 """Jobs that need a run directory."""
 

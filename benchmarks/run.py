@@ -26,8 +26,9 @@ from section import Plan, Section
 from section_analyses import analyses, analyses_memory, million_device_events
 from section_decoding import decoding, whole_programs
 from section_export import export
-from section_growth import growth, pod
+from section_growth import growth, memory_growth, pipelines_growth, pod
 from section_memory import memory
+from section_memory_tf_data import memory_profile, tf_data
 from section_shapes import shapes
 from section_starting import starting
 
@@ -71,7 +72,11 @@ ALL: dict[str, Callable[[Plan], Section]] = {
     "analyses": analyses,
     "analyses-memory": analyses_memory,
     "devices": million_device_events,
+    "memory-profile": memory_profile,
+    "tf-data": tf_data,
     "growth": growth,
+    "memory-growth": memory_growth,
+    "pipelines-growth": pipelines_growth,
     "pod": pod,
     "in-process": in_process,
 }
@@ -88,14 +93,12 @@ def main(argv: list[str]) -> int:
     plan = QUICK if args.quick else Plan()
     if args.rounds:
         plan = Plan(args.rounds, plan.slow_every, plan.huge)
-    for rival in rivals.ALL:
-        rival.build()
     done, failed = [], 0
     for name in args.sections or ALL:
         print(f"== {name}", file=sys.stderr, flush=True)
         try:
             done.append(ALL[name](plan))
-        except JobFailedError as error:
+        except (JobFailedError, rivals.RivalMissingError) as error:
             print(f"{name}: {error}", file=sys.stderr, flush=True)
             failed += 1
     text = page.render(done)

@@ -41,11 +41,11 @@ IN_PROCESS, FRESH, WHOLE = "in process", "in a fresh process", "the whole proces
 HOW = (IN_PROCESS, FRESH, WHOLE)
 
 
-def ours(taken: Capture, verb: str) -> list[Job]:
-    """An analysis warmed up and repeated in a process, once in a fresh process, and as a command."""
+def ours(taken: Capture, verb: str, form: str = "json") -> list[Job]:
+    """An analysis warmed up and repeated in a process, once in a fresh process, and as a command that prints it."""
     again = replace(reading(taken.path, verb, repeat=2), name=f"{verb} {IN_PROCESS}")
     once = replace(reading(taken.path, verb, warm_up=0, repeat=1), name=f"{verb} {FRESH}")
-    return [again, once, replace(analysing(taken.path, verb), name=f"{verb} {WHOLE}")]
+    return [again, once, replace(analysing(taken.path, verb, form), name=f"{verb} {WHOLE}")]
 
 
 def analyses(plan: Plan) -> Section:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ab import reading
-from captures import GROWING, POD, POD_STEPS, Capture, as_run, capture, scratch
+from captures import GROWING, MEMORY_GROWING, PIPELINES_GROWING, POD, POD_STEPS, Capture, as_run, capture, scratch
 from measure import MIB, JobFailedError, Outcome, interleave
 from pod_shape import CHIPS
 from section import MB, Plan, Section, at_most, mebibytes, seconds
@@ -33,9 +33,23 @@ def farthest(sizes: Sequence[float], times: Sequence[float]) -> float:
 
 def growth(plan: Plan) -> Section:
     """From half a million host events to four million."""
-    taken = [capture(name) for name in GROWING]
+    return _growth(plan, "Growth with events", GROWING, VERBS)
+
+
+def memory_growth(plan: Plan) -> Section:
+    """From a quarter of a million memory events to two million."""
+    return _growth(plan, "Growth with allocations", MEMORY_GROWING, ("memory-profile",))
+
+
+def pipelines_growth(plan: Plan) -> Section:
+    """From half a million events of a host that reads from tf.data to four million."""
+    return _growth(plan, "Growth with calls of tf.data", PIPELINES_GROWING, ("tf-data",))
+
+
+def _growth(plan: Plan, title: str, names: Sequence[str], verbs: Sequence[str]) -> Section:
+    taken = [capture(name) for name in names]
     section = Section(
-        "Growth with events",
+        title,
         "In process, from `load` to the report, after a warm-up; in brackets, nanoseconds an event. The last column is"
         " the largest distance of a median from the line of least squares through the medians, as a share of the"
         " line's time.",
@@ -44,9 +58,9 @@ def growth(plan: Plan) -> Section:
     jobs = []
     for one in taken:
         one.warm()
-        jobs += [replace(reading(one.path, verb, repeat=3), name=f"{verb} {one.name}") for verb in VERBS]
+        jobs += [replace(reading(one.path, verb, repeat=3), name=f"{verb} {one.name}") for verb in verbs]
     done = interleave(jobs, plan.part(2, 3))
-    for verb in VERBS:
+    for verb in verbs:
         outcomes = [done[f"{verb} {one.name}"] for one in taken]
         cells = [
             f"{seconds(outcome)} ({outcome.median / one.events * 1e9:.0f})"

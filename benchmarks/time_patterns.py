@@ -24,11 +24,12 @@ NARROWEST_UNITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A kind of event, as an index, and what happens inside it."""
+    """A kind of event, as an index, and what happens inside it. ``weight``: of its parent's time, beside siblings."""
 
     kind: int
     children: tuple[Node, ...] = ()
     instant: bool = False
+    weight: float = 1.0
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class _Layout:
             return
         shares = self.rng.uniform(0.3, 1.0, 2 * len(node.children) + 1)
         shares[::2] *= 0.3
+        shares[1::2] *= [child.weight for child in node.children]
         edges = begin + (end - begin) * np.cumsum(shares) / shares.sum()
         self.narrowest = min(self.narrowest, float((end - begin) * (shares / shares.sum()).min()))
         for number, child in enumerate(node.children):

@@ -22,8 +22,12 @@ def forget(run: Path) -> None:
 
 
 def facts_of(answer: object) -> dict[str, int]:
-    """Rows of the tables that are known by their first column: steps, ops with idle time, input ops."""
+    """Rows of the tables that are known by their first column: steps, ops with idle time, input ops. Of the memory
+    profile, which is no table, the allocators and their peaks together."""
     found: dict[str, int] = {}
+    if isinstance(answer, dict) and "memoryProfilePerAllocator" in answer:
+        summaries = [one["profileSummary"]["peakStats"] for one in answer["memoryProfilePerAllocator"].values()]
+        return {"allocators": len(summaries), "peak_bytes": sum(int(peak["peakBytesInUse"]) for peak in summaries)}
     for table in answer if isinstance(answer, list) else ():
         first = table["cols"][0]["id"] if table.get("cols") else ""
         if first in KNOWN:

@@ -43,6 +43,8 @@ def main() -> None:
 
     step("overview", shown(HERE / "pod"))
     step("inference", shown(HERE / "serving"), "--limit", "5")
+    step("memory-profile", shown(HERE / "memory"), "--limit", "5")
+    step("tf-data", shown(HERE / "tf-data"), "--limit", "5")
 
 
 if __name__ == "__main__":

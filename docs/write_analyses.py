@@ -71,6 +71,8 @@ def _flags(field: dataclasses.Field[Any]) -> str:
     name = verb(field.name)
     if field.type == "bool":
         return f"`--{name}`, `--no-{name}`"
+    if field.metadata.get("type") == "time":
+        return f"`--{name} TIME`"
     choices = "\\|".join(field.metadata.get("choices", ()))
     return f"`--{name} {choices}`" if choices else f"`--{name}`"
 
@@ -142,6 +144,8 @@ def _method(name: str) -> str:
 
 def _annotation(field: dataclasses.Field[Any]) -> str:
     """The type of a parameter; of one with choices, these."""
+    if field.metadata.get("type") == "time":
+        return "int | str | None"
     choices = field.metadata.get("choices")
     return f"Literal[{', '.join(map(_literal, choices))}]" if choices else str(field.type)
 
