@@ -41,7 +41,7 @@ def page_path(name: str) -> Path:
 def page(name: str) -> str:
     """The page of an analysis, its reference made anew."""
     path = page_path(name)
-    title = verb(name).replace("-", " ").capitalize()
+    title = runner.title(runner.module(name))
     prose = path.read_text().partition(f"\n{HEADING}")[0].rstrip() if path.exists() else ""
     return (prose or f"# {title}\n\n{ANALYSES[name]}") + f"\n\n{HEADING}\n" + reference(runner.module(name))
 

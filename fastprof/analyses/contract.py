@@ -4,6 +4,7 @@ An analysis is a module of this package:
 
     \"\"\"Kernel statistics: …\"\"\"                  first line: help, title of its docs page
     NAME = "kernel_stats"                          its verb is kernel-stats
+    TITLE = "Kernel stats"                         heading of its text and page; absent: this, made of NAME
     READS = Needs(planes=(…), stats=(…))           what the decoder must produce
     AFTER = ("steps",)                             analyses whose reports it is given
     @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class Host:
         self.missed: str | None = None  # where steps were chosen that are not there: which ones are, in words
         self.raw = raw
         self.workers = workers
+        self._whole: Host | None = None
         if groups is not None:
             self.__dict__["groups"] = groups
 
@@ -47,6 +48,12 @@ class Host:
     def hostname(self) -> str:
         """As the capture itself calls the host, else localhost; XProf shows this one."""
         return self.raw.hostnames[0] if self.raw.hostnames else "localhost"
+
+    @property
+    def whole(self) -> Host:
+        """The host with all that was read of it, of which this one may be some steps: for what goes on over their
+        bounds, as memory that is held and input that is fetched ahead."""
+        return self._whole or self
 
     @cached_property
     def hardware(self) -> str:
@@ -108,6 +115,7 @@ class Host:
         keep = choice(by.group_id)
         groups = self.groups.subset(keep)
         found = Host(groups.events, self.workers, groups)
+        found._whole = self.whole
         if modules:
             found.executions = by.subset(keep)
         if asked is not None and not keep.any():

@@ -34,6 +34,12 @@ def module(name: str) -> Analysis:
     return cast(Analysis, importlib.import_module(f"{_HOME}.{name}"))
 
 
+def title(analysis: Analysis) -> str:
+    """What pages and texts are headed with."""
+    given: str | None = getattr(analysis, "TITLE", None)
+    return given or analysis.NAME.replace("_", " ").capitalize()
+
+
 def closure(names: Iterable[str]) -> dict[str, Analysis]:
     """The analyses and those that they come after, each after what it needs."""
     found: dict[str, Analysis] = {}

@@ -32,11 +32,13 @@ from fastprof.pipelines.pipeline_schemas import TABLES as TABLES
 from fastprof.pipelines.pipeline_tables import HostPipelines
 from fastprof.pipelines.step_waits import Steps, outside, steps_of, waited
 from fastprof.steps import of_host as host_steps
+from fastprof.steps.links import is_one_of
 
 if TYPE_CHECKING:
     from fastprof.analyses.host import Host
 
 NAME = "tf_data"
+TITLE = "tf.data"
 READS = union([
     _Host.GROUPING,
     Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
@@ -131,7 +133,12 @@ def of_host(host: Host, params: Params) -> HostKept:  # noqa: ARG001
 
 
 def _kept(host: Host) -> KeptPipelines:
-    """The pipelines, whose calls are grouped where there may be any; grouping goes on beside."""
+    """The pipelines, whose calls are grouped where there may be any; grouping goes on beside. Of some steps only their
+    calls count, with all that other threads did for them."""
+    if host.whole is not host:
+        group_id = host.whole.groups.group_id
+        wanted = is_one_of(group_id.astype(np.int64), np.unique(host.groups.group_id).astype(np.int64))
+        return keep_pipelines(host.whole.raw, host.workers, wanted).in_groups(group_id)
     if not any(name.startswith("Iterator:") for name in host.raw.names):
         return keep_pipelines(host.raw, host.workers)
     kept: list[KeptPipelines] = []

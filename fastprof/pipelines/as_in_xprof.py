@@ -32,9 +32,8 @@ def as_in_xprof(kept: KeptPipelines, most_visits: int = MOST_VISITS) -> Reading:
     CaptureError where paths have more than ``most_visits`` steps."""
     events, origins = kept.events, kept.events.origins
     iterators, of_origin, is_device = _iterators(origins)
-    rooted = np.flatnonzero(origins.is_root[events.origin])
-    known = of_origin[events.origin[rooted]] >= 0
-    roots, groups = rooted[known], kept.root_groups[known]
+    known = of_origin[events.origin[kept.roots]] >= 0
+    roots, groups = kept.roots[known], kept.root_groups[known]
     iterator = of_origin[events.origin]
     pipelines, pipeline = pipelines_of(iterator[roots], is_device)
     order = _ranked(events.duration_ps[roots], pipeline, len(pipelines))

@@ -37,9 +37,10 @@ _TIMES = "the durations of iterators"
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptPipelines:
     """What is kept of a host. ``recorded_host``: what the capture itself calls it; ``unidentified``: iterator events
-    that do not say which iterator they are of. Roots are events whose name is that of what programs call, in the order
-    of the capture: ``root_rows``: of the HostEvents, ``root_groups``: the group of each, -1: none, or not told yet;
-    ``called``: which of them each call of ``exact`` is. XProf's reading is made of these, ``events`` and ``links``."""
+    that do not say which iterator they are of. ``roots``: those of ``events`` whose name is that of what programs
+    call, in the order of the capture, ``root_rows``: of the HostEvents, ``root_groups``: the group of each, -1: none,
+    or not told yet; ``called``: which of them each call of ``exact`` is. XProf's reading is made of these, ``events``
+    and ``links``."""
 
     host: str
     recorded_host: str | None
@@ -47,6 +48,7 @@ class KeptPipelines:
     unidentified: int
     events: IteratorEvents
     links: XprofLinks
+    roots: Int64s
     root_rows: Int32s
     root_groups: Int32s
     called: Int32s
@@ -62,9 +64,9 @@ class KeptPipelines:
         return replace(self, exact=replace(self.exact, calls=calls), root_groups=groups)
 
 
-def keep_pipelines(events: HostEvents, workers: Workers) -> KeptPipelines:
-    """The pipelines of a host. The groups of their calls are told later, by ``in_groups``. Raises CaptureError where
-    durations add up to more than 64 bits hold."""
+def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = None) -> KeptPipelines:
+    """The pipelines of a host. ``wanted``: by row of the events, which of them may be calls; None: all. The groups of
+    calls are told later, by ``in_groups``. Raises CaptureError where durations add up to more than 64 bits hold."""
     lines = HostLines(events, workers)
     found = iterator_events(lines)
     identified = found.origins.is_identified[found.origin]
@@ -78,13 +80,15 @@ def keep_pipelines(events: HostEvents, workers: Workers) -> KeptPipelines:
     iterators, iterator = _iterators(lines, found, identified, ran)
     walked = Walked(found.start_ps, found.duration_ps, asked.parent, iterator)
     roots = np.flatnonzero(found.origins.is_root[found.origin])
+    root_rows = lines.rows[lines.iterator_rows[roots]] + np.int32(lines.first)
+    if wanted is not None:
+        roots, root_rows = roots[wanted[root_rows]], root_rows[wanted[root_rows]]
     known = np.flatnonzero(identified[roots])
     exact, order = _reading(walked, iterators, activities(lines, owners, ran), roots[known])
     names = events.hostnames
     return KeptPipelines(
         events.host, names[0] if names else None, exact, int((~identified).sum()), found, xprof_links(lines, found),
-        lines.rows[lines.iterator_rows[roots]] + np.int32(lines.first), np.full(len(roots), -1, np.int32),
-        known[order].astype(np.int32),
+        roots, root_rows, np.full(len(roots), -1, np.int32), known[order].astype(np.int32),
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ _TITLES = {"info": "Remarks", "warning": "Warnings", "error": "Errors"}
 def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]:
     """The lines of a report. ``limit``: rows of each table; None: as the analysis has it."""
     analysis = runner.module(report.analysis)
-    yield look.strong(label(report.analysis).capitalize())
+    yield look.strong(runner.title(analysis))
     yield from _notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
     footnotes = _Footnotes()
     for section in analysis.SECTIONS or _plain_sections(report, analysis):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from trace_builder import Event, Value, u64
 import fastprof
 
 LARGE = 2**63 + 5
+DEMO = Path(__file__).parents[2] / "demo" / "tf-data"
 """An id that is no int64."""
 
 
@@ -240,3 +243,19 @@ def test_hostile_attributes_are_left_out() -> None:
     found = fastprof.load(spaces(host([iterator("Root", 0, 100, 1, **wild)]))).tf_data()
     (row,) = found.tables["iterators"].to_pylist()
     assert {row[name] for name in ("parallelism", "autotune", "buffer_size", "batch_size", "deterministic")} == {None}
+
+
+def test_of_some_steps_only_their_calls_count_with_what_was_fetched_for_them() -> None:
+    """Other threads fetch elements outside of the step's group, of which nothing may be lost."""
+    whole = fastprof.load(DEMO)
+    some = whole.select(steps=(2, 5)).tf_data()
+    columns = ["pipeline", "step", "start_ps", "duration_ps", "bottleneck_name", "bottleneck_ps"]
+
+    def calls(report: fastprof.Report) -> list[dict[str, object]]:
+        rows = report.tables["calls"].select(columns).to_pylist()
+        return sorted((row for row in rows if row["step"] in (2, 3, 4)), key=str)
+
+    assert calls(some) == calls(whole.tf_data()) != []
+    assert some.tables["calls"].num_rows == len(calls(some))
+    assert {row["step"] for row in some.tables["step_waits"].to_pylist()} == {2, 3, 4}
+    assert json.loads(some.to_xprof())[0]["rows"]
