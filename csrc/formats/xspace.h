@@ -12,7 +12,7 @@
 #define FASTPROF_XSPACE_H
 
 #include "columns/id_map.h"
-#include "columns/pick.h"
+#include "columns/picked.h"
 #include "columns/strings.h"
 #include "memory.h"
 #include "status.h"
@@ -223,7 +223,7 @@ typedef struct fp_sink {
   const int32_t *wide_of_stat;  /* column of `wide` for a stat_metas row, or -1; NULL: none wanted */
   int64_t wide_count;
   fp_wide_column *wide;
-  const int16_t *pick_of_stat;  /* number that stats of a stat_metas row are picked under, or -1; NULL: none are */
+  const int16_t *pick_of_stat;  /* item of `picks` for a stat_metas row, or -1; NULL: none are picked */
   const uint8_t *pick_parts;    /* parts of which stats are picked */
   /* events */
   int64_t *event_id, *metadata_id, *start_ps, *duration_ps, *num_occurrences;
@@ -241,7 +241,7 @@ typedef struct fp_sink {
   /* what this call adds: empty before, the caller's to free */
   fp_strings texts;
   fp_vector bytes;  /* fp_bytes_at */
-  fp_vector picks;  /* fp_pick, by row; rows are below 2^31 */
+  fp_picked *picks; /* added to; rows are below 2^31 */
   fp_vector faults; /* fp_fault_row */
   int64_t unnamed;  /* events without a name */
 } fp_sink;

@@ -97,10 +97,7 @@ static fp_code emit_pick(filling *f, int64_t row, int16_t number, const stat_fie
       value = (int64_t)stat->value;
     }
   }
-  fp_vector *picks = &f->sink->picks;
-  if (picks->count == picks->capacity && !fp_vector_reserve(f->x->memory, picks, sizeof(fp_pick), 1)) return FP_NO_MEMORY;
-  ((fp_pick *)picks->items)[picks->count++] = (fp_pick){(int32_t)row, number, (uint8_t)kind, 0, value};
-  return FP_OK;
+  return fp_picked_add(f->x->memory, &f->sink->picks[number], (int32_t)row, kind, value) ? FP_OK : FP_NO_MEMORY;
 }
 
 static inline void store(const fp_index_column *column, int64_t row, int32_t value) {

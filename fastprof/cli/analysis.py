@@ -162,6 +162,9 @@ def send_table(sink: output.Sink, report: Report, table: str, form: str, args: a
     limit = arguments.row_limit(args.limit, form)
     sink.send(table_chunks(report, table, form, sink.look, limit, left_out))
     output.note_left_out(args, left_out)
+    for notice in report.notices:  # the table has no place for them
+        if notice.severity in ("warning", "error"):
+            args.talk.note(notice.text)
 
 
 def table_chunks(
@@ -170,7 +173,11 @@ def table_chunks(
     """One table of a report; ``left_out`` takes the names of columns that text has no room for."""
     whole: pa.Table = report.tables[table]
     kept = whole if limit is None else whole.slice(0, limit)
-    return chunks(form, kept, name=table, look=look, left_out=left_out)
+    if form == "table":
+        from fastprof.render import report_text
+
+        kept = kept.select(report_text.by_worth(report, table))
+    return chunks(form, kept, name=table, look=look, left_out=left_out, by_worth=True)
 
 
 def report_chunks(

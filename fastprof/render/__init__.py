@@ -20,16 +20,19 @@ FORMATS = ("table", "json", "csv", "arrow")
 __all__ = ["FORMATS", "Look", "chunks"]
 
 
-def chunks(form: str, data: Data, *, name: str, look: Look, left_out: list[str] | None = None) -> Iterator[bytes]:
+def chunks(
+    form: str, data: Data, *, name: str, look: Look, left_out: list[str] | None = None, by_worth: bool = False
+) -> Iterator[bytes]:
     """The bytes of ``data`` in the form named, block by block.
 
     ``name`` is the table's name, which JSON carries. ``left_out`` takes the names of columns that text has no room for;
-    without it text is as wide as it must be. Raises KeyError for a form that is not in FORMATS.
+    without it text is as wide as it must be. ``by_worth``: of columns that text has no room for, the last go first.
+    Raises KeyError for a form that is not in FORMATS.
     """
     if form == "table":
         from fastprof.render import as_text
 
-        lines = as_text.lines(data, look, left_out=left_out)
+        lines = as_text.lines(data, look, left_out=left_out, by_worth=by_worth)
         return (f"{line}\n".encode(look.encoding, "backslashreplace") for line in lines)
     if form == "json":
         from fastprof.render import as_json

@@ -42,13 +42,20 @@ class _Column:
 
 
 def lines(
-    data: Data, look: Look, *, null: str = "", bar: str | None = None, left_out: list[str] | None = None
+    data: Data,
+    look: Look,
+    *,
+    null: str = "",
+    bar: str | None = None,
+    left_out: list[str] | None = None,
+    by_worth: bool = False,
 ) -> Iterator[str]:
     """The lines of a table, titles first; none has blanks at its end.
 
     ``null``: what stands for a null. ``bar``: a column of shares, 0 to 1, drawn as bars at the end of the rows.
     ``left_out``: where there is little room, titles are broken, and then columns left out, numbers first, whose names
-    this takes; without it all are shown on one line each, however long.
+    this takes; without it all are shown on one line each, however long. ``by_worth``: the last column is left out
+    first, be it a number or not.
     """
     layout_rows = _LAYOUT_ROWS
     if isinstance(data, pa.Table) and data.num_rows <= _WHOLE_ROWS:
@@ -60,7 +67,7 @@ def lines(
     cells = [_cells(columns, row, null) for row in rows]
     if left_out is not None and look.width is not None:
         _break_titles(columns, cells, look)
-        for dropped in _without_room(columns, cells, look):
+        for dropped in _without_room(columns, cells, look, by_worth):
             left_out.append(schema.names[columns.pop(dropped).source])
             for row in cells:
                 del row[dropped]
@@ -201,16 +208,18 @@ def _fits(columns: Sequence[_Column], look: Look) -> bool:
     return look.width is None or taken <= look.width
 
 
-def _without_room(columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look) -> Iterator[int]:
-    """Positions of columns to take away, one at a time, until the rest fits: the last number first, never the first
-    column, nor the one that bars are drawn of."""
+def _without_room(
+    columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool
+) -> Iterator[int]:
+    """Positions of columns to take away, one at a time, until the rest fits: the last number first, or the last column;
+    never the first column, nor the one that bars are drawn of."""
     while len(columns) > 1:
         _settle_widths(columns, rows, look, _READABLE)
         if _fits(columns, look):
             return
         barred = {column.source for column in columns if column.bar}
         spare = [p for p, column in enumerate(columns) if p and (column.bar or column.source not in barred)]
-        numbers = [p for p in spare if columns[p].number and not columns[p].bar]
+        numbers = [p for p in spare if columns[p].number and not columns[p].bar and not by_worth]
         yield (numbers or spare)[-1]
 
 

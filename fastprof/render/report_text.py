@@ -124,7 +124,7 @@ def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
 def _table(section: Section, report: Report, look: Look, limit: int | None) -> Iterator[str]:
     assert section.table is not None
     whole = report.tables[section.table]
-    table = whole.select(list(section.columns or whole.column_names))
+    table = whole.select(_columns(section, whole))
     zeros: list[str] = []
     if section.nonzero is not None and limit != ALL:
         table, zeros = _without_zeros(table, section.nonzero)
@@ -147,6 +147,23 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     if left_out:
         names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
         yield from as_text.paragraph(f"no room for {names}; --wide shows all", look.narrower(-_INDENT))
+
+
+def _columns(section: Section, table: pa.Table) -> list[str]:
+    """The columns that a section shows; with the host where there are several, first, but for the names of a tree."""
+    columns = list(section.columns or table.column_names)
+    if "host" in columns or "host" not in table.column_names or len(table["host"].unique()) < 2:
+        return columns
+    columns.insert(0 if section.depth is None else 1, "host")
+    return columns
+
+
+def by_worth(report: Report, table: str) -> list[str]:
+    """The columns of a table, those first that the report shows of it."""
+    sections = [section for section in runner.module(report.analysis).SECTIONS if section.table == table]
+    there = report.tables[table].column_names
+    shown = [name for section in sections for name in _columns(section, report.tables[table]) if name in there]
+    return list(dict.fromkeys([*shown, *there]))
 
 
 def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:

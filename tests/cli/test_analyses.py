@@ -15,7 +15,7 @@ import sample_analysis
 from trace_builder import event, line, plane, xspace
 
 from fastprof.analyses import ANALYSES, runner
-from fastprof.analyses.contract import Report
+from fastprof.analyses.contract import Notice, Report, Section
 from fastprof.cli import arguments
 from fastprof.cli import main as command
 from fastprof.render.screen import width
@@ -107,6 +107,22 @@ def test_a_table_alone_is_no_wider_than_the_screen(ask: Callable[..., Ran], monk
         assert ran.out == "host_0               host_1\naaaaaaaaa…aaaaaaaaa  aaaaaaaaa…aaaaaaaaa\n"
         assert ran.err == "fastprof: no room for host_2, host_3, host_4, host_5; --wide shows all\n"
         assert len(ask(verb, "--table", table, "--wide").out.splitlines()[0]) > 150
+
+
+def test_a_table_alone_shows_first_what_the_report_shows_of_it(
+    ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of columns without room the last go first, be they numbers or not; what is to be known is told beside."""
+    monkeypatch.setenv("COLUMNS", "40")
+    section = Section("Hosts", "hosts", ("events", "host"))
+    monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
+    wide = pa.table({"note": ["a" * 30], "host": ["b" * 20], "more": ["c" * 30], "events": [7]})
+    notices = (Notice("warning", "Beware."), Notice("info", "By the way."))
+    report = Report("sample_analysis", {"hosts": wide}, {}, notices)
+    monkeypatch.setattr(runner, "run", lambda *_: {"sample_analysis": report})
+    ran = ask(VERB, "--table", "hosts")
+    assert ran.out == "events  host\n     7  bbbbbbbbbbbbbbbbbbbb\n"
+    assert ran.err == "fastprof: no room for note, more; --wide shows all\nfastprof: Beware.\n"
 
 
 def test_parameters_are_flags(ask: Callable[..., Ran]) -> None:

@@ -215,6 +215,20 @@ def test_figures_with_units(value: float, unit: str | None, shown: str) -> None:
     assert quantities.measured(value, unit) == shown
 
 
+def test_the_host_is_shown_where_there_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First, but for the names of a tree; of one host it is not worth a column."""
+    table = pa.table({"host": ["a", "b"], "name": ["x", "y"], "depth": pa.array([0, 1])})
+    report = replace(sample(), tables={"hosts": table}, notices=())
+    for depth, shown in (
+        (None, "  host  name\n  a     x\n  b     y\n"),
+        ("depth", "  name  host\n  x     a\n  └─ y  b\n"),
+    ):
+        monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Hosts", "hosts", ("name",), depth=depth),))
+        assert text(report).endswith(f"\nHosts\n{shown}")
+    monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Hosts", "hosts", ("name",)),))
+    assert text(replace(report, tables={"hosts": table.slice(0, 1)})).endswith("\nHosts\n  name\n  x\n")
+
+
 TREE = [0, 1, 2, 2, 1, 2, 3, 0, 1]
 
 

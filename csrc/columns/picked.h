@@ -1,0 +1,38 @@
+/* Stats that are picked by their name, as columns that grow: one fp_picked a name. */
+#ifndef FASTPROF_PICKED_H
+#define FASTPROF_PICKED_H
+
+#include "memory.h"
+
+/* The rows of the events that have the stat, ascending, each once; its kind there (enum fp_kind of formats/xspace.h); and
+ * the value: an integer, the bits of a double, the index of a text, or the length of bytes. Zeroed memory is a valid empty
+ * one. To use one again without giving its memory back, set its count to 0. */
+typedef struct fp_picked {
+  int32_t *row;
+  uint8_t *kind;
+  int64_t *value;
+  size_t count, capacity;
+} fp_picked;
+
+/* Room for one more at least; false for want of memory, what is there unchanged. */
+bool fp_picked_grow(fp_memory *memory, fp_picked *picked);
+void fp_picked_free(fp_memory *memory, fp_picked *picked);
+
+/* Rows must not descend; of several values of one row the first counts. False for want of memory. */
+static inline bool fp_picked_add(fp_memory *memory, fp_picked *picked, int32_t row, int kind, int64_t value) {
+  size_t at = picked->count;
+  if (at && picked->row[at - 1] == row) return true;
+  if (at == picked->capacity && !fp_picked_grow(memory, picked)) return false;
+  picked->row[at] = row;
+  picked->kind[at] = (uint8_t)kind;
+  picked->value[at] = value;
+  picked->count = at + 1;
+  return true;
+}
+
+/* Copies all of it into columns of the caller's. Values of kind `own_kind` from text_base on are texts of its own: they
+ * become own_numbers[value - text_base], unless that is NULL. */
+void fp_picked_copy(const fp_picked *picked, const int32_t *own_numbers, int64_t text_base, int own_kind, int32_t *row,
+                    uint8_t *kind, int64_t *value);
+
+#endif
