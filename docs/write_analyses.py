@@ -57,6 +57,10 @@ def reference(analysis: Analysis) -> str:
     return "\n".join(part for part in parts if part)
 
 
+_SIGNS = {"time": "TIME", "bytes": "SIZE"}
+"""What stands for the value of a parameter of a type, which may be written as text."""
+
+
 def _parameters(analysis: Analysis) -> str:
     fields = runner.fields_of([analysis.NAME])
     if not fields:
@@ -71,8 +75,8 @@ def _flags(field: dataclasses.Field[Any]) -> str:
     name = verb(field.name)
     if field.type == "bool":
         return f"`--{name}`, `--no-{name}`"
-    if field.metadata.get("type") == "time":
-        return f"`--{name} TIME`"
+    if field.metadata.get("type") in _SIGNS:
+        return f"`--{name} {_SIGNS[field.metadata['type']]}`"
     choices = "\\|".join(field.metadata.get("choices", ()))
     return f"`--{name} {choices}`" if choices else f"`--{name}`"
 
@@ -144,7 +148,7 @@ def _method(name: str) -> str:
 
 def _annotation(field: dataclasses.Field[Any]) -> str:
     """The type of a parameter; of one with choices, these."""
-    if field.metadata.get("type") == "time":
+    if field.metadata.get("type") in _SIGNS:
         return "int | str | None"
     choices = field.metadata.get("choices")
     return f"Literal[{', '.join(map(_literal, choices))}]" if choices else str(field.type)

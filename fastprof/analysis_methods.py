@@ -66,18 +66,37 @@ class AnalysisMethods:
         """
         return self.report("kernel_stats")
 
-    def memory_profile(self, *, at: int | str | None = None, short_lived_us: int = 1000) -> Report:
+    def memory_profile(
+        self,
+        *,
+        at: int | str | None = None,
+        request: int | str | None = None,
+        short_lived_us: int = 1000,
+        steps_from: Literal["markers", "modules"] = "markers",
+    ) -> Report:
         """Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
 
         at: also tell what is alive at this time, from the start of each host's capture, as 1.5s or 20ms
+        request: also tell when a request of this size would have fitted, in bytes or as 2GiB: failed allocations
+        write no event, their error has the size
         short_lived_us: allocations that live no longer than so many microseconds are short-lived
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
 
-        Tables: allocators, active, at, steps, ops, growth, fragmentation, snapshots, allocations.
+        Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, snapshots,
+        allocations.
         Figures: peak_bytes, peak_allocator, peak_host, peak_ps, peak_step, capacity_bytes, peak_share,
-        lifetime_peak_bytes, fragmentation_at_peak, allocator_count, snapshot_count, allocation_count, free_count,
-        held_at_end_count, replaced_count, short_lived_count, short_lived_share, short_lived_bytes.
+        lifetime_peak_bytes, held_before_bytes, wasted_bytes, fragmentation_share, allocator_count, snapshot_count,
+        allocation_count, free_count, held_at_end_count, replaced_count, short_lived_count, short_lived_share,
+        short_lived_bytes.
         """
-        return self.report("memory_profile", at=at, short_lived_us=short_lived_us)
+        return self.report(
+            "memory_profile",
+            at=at,
+            request=request,
+            short_lived_us=short_lived_us,
+            steps_from=steps_from,
+        )
 
     def tf_data(self, *, parallel: int = 4, slow_call_us: int = 50) -> Report:
         """Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to mend it.

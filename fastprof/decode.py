@@ -15,7 +15,8 @@ from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes
 from fastprof._native.xspace import Filter, Sink
 from fastprof.blocks import Block, Wanted, blocks
-from fastprof.names import Int32s, TextTable, dictionary_array, narrow_indices, texts_of
+from fastprof.names import Int32s, MergedTexts, TextTable, dictionary_array, narrow_indices
+from fastprof.picked_stats import Columns, PickedStats
 from fastprof.schema import KINDS, TABLES
 from fastprof.session_names import SessionNames
 from fastprof.structure import Structure, label
@@ -48,18 +49,9 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Picks:
-    """records.PICK of each block: ``stat`` is the place in Request.picks. Where ``kind`` is STR or REF, ``value`` is
-    the number of a text, of ``text_base`` and more the block's own: own_numbers[i] says which of ``Decoded.texts``."""
-
-    sinks: list[Sink]
-    own_numbers: list[Int32s | None]
-    text_base: int
-
-
-@dataclass(frozen=True, slots=True)
 class Decoded:
-    """Arrays by column name; ``rows`` and ``stat_rows`` say how long they are."""
+    """Arrays by column name; ``rows`` and ``stat_rows`` say how long they are. ``picks``: as Request.picks. Where their
+    kind is STR or REF, the value is the number of one of ``texts``."""
 
     rows: int
     stat_rows: int
@@ -68,7 +60,7 @@ class Decoded:
     wide: dict[str, pa.Array]
     flags: dict[str, npt.NDArray[np.bool_]]
     metas: Int32s
-    picks: Picks
+    picks: list[Columns]
     texts: pa.Array
 
 
@@ -162,6 +154,12 @@ class _Filling:
         self.stat_rows = sum(block.stats for block in share) if request.stats else 0
         self.own_texts = bool(request.picks) or any(block.own_texts for block in share)
         self.text_base = len(decoder.names.stats)
+        self.merged: MergedTexts | None = None
+        if self.own_texts:
+            self.merged = MergedTexts(decoder.structure.captures[0].capture.memory, decoder.names.stats)
+        self.picked: PickedStats | None = None
+        if request.picks and self.merged:
+            self.picked = PickedStats(len(request.picks), self.rows, self.merged)
         self.columns: dict[str, npt.NDArray[Any]] = {}
         for name in request.events:
             if name in _PLAIN:
@@ -199,8 +197,8 @@ class _Filling:
         tasks, row, stat_row = [], 0, 0
         for capture in {block.capture for block in self.share}:
             self.decoder.find_picks(capture)
-        for block in self.share:
-            tasks.append(partial(self._fill, block, row, stat_row))
+        for number, block in enumerate(self.share):
+            tasks.append(partial(self._fill, number, block, row, stat_row))
             row += block.rows
             stat_row += block.stats
         sinks = self.decoder.structure.workers.run(stage, tasks)
@@ -208,7 +206,7 @@ class _Filling:
         self.bytes_at = [np.frombuffer(sink.bytes_at(), records.BYTES_AT) for sink in sinks]
         unnamed = sum(sink.unnamed for sink in sinks)
         request = self.decoder.request
-        picks = Picks(sinks if request.picks else [], self.own_numbers or [None] * len(sinks), self.text_base)
+        picks = self.picked.columns() if self.picked else []
         del sinks
         events = {name: self._event_array(name, unnamed) for name in request.events}
         stats = {name: self._stat_array(name) for name in request.stats}
@@ -221,7 +219,7 @@ class _Filling:
         metas = self.columns["name"] if request.metas else np.zeros(0, np.int32)
         return Decoded(self.rows, self.stat_rows, events, stats, wide, flags, metas, picks, self.texts)
 
-    def _fill(self, block: Block, row: int, stat_row: int) -> Sink:
+    def _fill(self, number: int, block: Block, row: int, stat_row: int) -> Sink:
         decoder = self.decoder
         part = decoder.structure.captures[block.capture]
         tables: dict[str, Any] = {"meta_names": decoder.names.meta_names[block.capture]}
@@ -240,11 +238,14 @@ class _Filling:
             tables["wide_of_stat"] = self._wide_of_stat(block.capture)
             for column, (kind, value) in zip(decoder._wide, self.wide, strict=True):
                 wide.append((kind, value, *column.defaults[block.capture]))
+        memory = part.capture.memory
         sink = Sink(
-            part.capture.memory, self.columns, tables, decoder._filters[block.capture], wide, self.text_base,
-            bool(decoder.request.stats),
+            memory, self.columns, tables, decoder._filters[block.capture], wide, self.text_base,
+            bool(decoder.request.stats), self.picked.unused(memory) if self.picked else None,
         )  # fmt: skip
         block.fill(part, sink, row, stat_row)
+        if self.picked:
+            self.picked.add(number, block.rows, sink)
         return sink
 
     def _wide_of_stat(self, capture: int) -> Int32s:
@@ -257,19 +258,12 @@ class _Filling:
 
     def _take_texts(self, sinks: Sequence[Sink]) -> pa.Array:
         """All texts, with the sinks' own ones numbered after those of the name tables, in the order of the blocks."""
-        table = self.decoder.names.stats
-        self.own_numbers: list[Int32s | None] = []
-        if not self.own_texts:
-            return table.array()
-        merged = TextTable(self.decoder.structure.captures[0].capture.memory)
-        merged.pool.add_all(*table.pool.arrow_buffers())
+        if self.merged is None:
+            return self.decoder.names.stats.array()
         row = stat_row = 0
-        for block, sink in zip(self.share, sinks, strict=True):
-            offsets, data = sink.texts()
-            self.own_numbers.append(None)
-            if len(offsets) > 8:
-                mapped = np.frombuffer(merged.pool.add_all(offsets, data), np.int32)
-                self.own_numbers[-1] = mapped
+        for number, (block, sink) in enumerate(zip(self.share, sinks, strict=True)):
+            mapped = self.picked.own_numbers[number] if self.picked else self.merged.add(sink)
+            if mapped is not None:
                 if "text" in self.columns:
                     self._renumber(self.columns["text"][stat_row : stat_row + block.stats], mapped)
                 for kind, value in self.wide:
@@ -277,7 +271,7 @@ class _Filling:
                     self._renumber(texts, mapped, kind[row : row + block.rows] == records.STR)
             row += block.rows
             stat_row += block.stats
-        return texts_of(*merged.pool.arrow_buffers())
+        return self.merged.array()
 
     def _renumber(self, numbers: npt.NDArray[Any], mapped: Int32s, only: npt.NDArray[np.bool_] | None = None) -> None:
         own = numbers >= self.text_base

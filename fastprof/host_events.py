@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from fastprof import metadata_tables
 from fastprof._native import records
-from fastprof._native.grouping import count_picks, split_picks
 from fastprof.blocks import Wanted
 from fastprof.capture import Capture, Int64s
-from fastprof.decode import Decoded, Picks, Request
+from fastprof.decode import Decoded, Request
 from fastprof.errors import CaptureError
 from fastprof.names import Int32s
 from fastprof.nesting import int64s
@@ -25,13 +24,11 @@ from fastprof.selection import Selection
 from fastprof.structure import CaptureStructure, Structure, label
 from fastprof.table_set import TableSet
 from fastprof.wide import metadata_stats
-from fastprof.workers import Workers, grouped
 
 HOST_THREADS = "/host:CPU"
 _INTEGERS = (records.INT64, records.UINT64)
 _TEXTS = (records.STR, records.REF)
 _MOST_ROWS = 2**31 - 1
-_TASK_PICKS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +305,7 @@ def read_host(
         decoded = decoder.decode(share)
     source.texts = decoded.texts
     _add_lines(structure, wanted, found, decoded.events.get("line_id"))
-    return _assembled(part, number, found, decoded, source, stats, session.workers)
+    return _assembled(part, number, found, decoded, source, stats)
 
 
 def _assembled(
@@ -318,14 +315,13 @@ def _assembled(
     decoded: Decoded,
     source: _Source,
     stats: Sequence[str],
-    workers: Workers,
 ) -> HostEvents:
     start = decoded.events["start_ps"]
     columns: dict[str, Any] = {
         "meta": decoded.metas,
         "start_ps": int64s(start),
         "duration_ps": int64s(decoded.events["duration_ps"]),
-        "stats": _by_name(decoded.picks, stats, workers),
+        "stats": {name: Stat(*picked) for name, picked in zip(stats, decoded.picks, strict=True)},
     }
     lines = [line for plane in planes for line in plane.lines]
     lines.sort(key=lambda line: line.number)
@@ -354,48 +350,6 @@ def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[st
         texts = names.stats.array()
         declared = [texts[stat].as_py() for stat in sorted(set(names.texts[number].names.tolist()))]
     return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
-
-
-def _by_name(picks: Picks, names: Sequence[str], workers: Workers) -> dict[str, Stat]:
-    """The picked stats by name; of several of one event the first."""
-    shares = [sink.picks() for sink in picks.sinks]
-    sizes = [len(share) // records.PICK.itemsize for share in shares]
-    most = max(sum(sizes) // (2 * workers.threads), _TASK_PICKS)
-    tasks = [range(*pair) for pair in grouped(sizes, most)]
-    counts = _of_all(workers, tasks, len(names), lambda i: count_picks(shares[i], len(names)))
-    total = int(counts.sum())
-    first = np.ascontiguousarray(np.cumsum(counts.T.ravel()).reshape(counts.T.shape).T - counts)
-    rows, kinds, values = np.empty(total, np.int32), np.empty(total, np.uint8), np.empty(total, np.int64)
-
-    def split(i: int) -> bytearray:
-        own = picks.own_numbers[i]
-        return split_picks(shares[i], own, picks.text_base, first[i], counts[i], rows, kinds, values)
-
-    kept = _of_all(workers, tasks, len(names), split)
-    stats = {}
-    for number, (name, count) in enumerate(zip(names, counts.sum(axis=0).tolist(), strict=True)):
-        at = int(first[0, number]) if len(shares) else 0
-        stats[name] = Stat(rows[at : at + count], kinds[at : at + count], values[at : at + count])
-    for number in np.flatnonzero((kept != counts).any(axis=0)).tolist():  # gaps, where an event has more than one
-        stats[names[number]] = _without_gaps(stats[names[number]], counts[:, number], kept[:, number])
-    return stats
-
-
-def _of_all(workers: Workers, tasks: Sequence[range], width: int, one: Callable[[int], bytearray]) -> Int64s:
-    """``one`` of each number of the tasks, a row each."""
-    found = workers.run(None, [partial(lambda task: [one(i) for i in task], task) for task in tasks])
-    rows = [np.frombuffer(row, np.int64) for some in found for row in some]
-    return np.array(rows, np.int64).reshape(len(rows), width)
-
-
-def _without_gaps(stat: Stat, counts: Int64s, kept: Int64s) -> Stat:
-    """Of each share's part of a stat only what it kept, at its beginning."""
-    ends = np.cumsum(counts)
-    inside = np.zeros(len(stat) + 1, np.int8)
-    np.add.at(inside, ends - counts, 1)
-    np.add.at(inside, ends - counts + kept, -1)
-    keep = np.cumsum(inside[:-1], dtype=np.int8) > 0
-    return Stat(stat.rows[keep], stat.kind[keep], stat.value[keep])
 
 
 def _add_lines(structure: Structure, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None) -> None:

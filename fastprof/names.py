@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof._native.xspace import Memory, Pool
+from fastprof._native.xspace import Memory, Pool, Sink
 
 Int32s = npt.NDArray[np.int32]
 
@@ -44,6 +44,23 @@ class TextTable:
 
     def __len__(self) -> int:
         return len(self.pool)
+
+
+class MergedTexts:
+    """The texts of the name tables, and behind them, from number ``base`` on, blocks' own texts, each once."""
+
+    def __init__(self, memory: Memory, table: TextTable) -> None:
+        self.base = len(table)
+        self._pool = Pool(memory)
+        self._pool.add_all(*table.pool.arrow_buffers())
+
+    def add(self, sink: Sink) -> Int32s | None:
+        """The numbers of a block's own texts; None: it has none."""
+        offsets, data = sink.texts()
+        return np.frombuffer(self._pool.add_all(offsets, data), np.int32) if len(offsets) > 8 else None
+
+    def array(self) -> pa.Array:
+        return pool_texts(self._pool)
 
 
 def narrow_indices(size: int, count: int) -> npt.NDArray[Any]:

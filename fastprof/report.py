@@ -66,7 +66,7 @@ class Report:
 
     ``tables``: by name, each a pyarrow.Table. ``scalars``: figures by name, each with ``value`` (None where it is not
     known), ``unit``, ``definition`` and ``reason``, why it is not known. ``notices``: sentences, each with ``severity``
-    ("recommendation", "info", "warning", "error") and ``text``. A notebook shows the text too.
+    ("recommendation", "info", "warning", "error") and ``text``. A notebook shows the text too, and the drawing.
     """
 
     def __init__(self, answer: contract.Report) -> None:
@@ -141,10 +141,18 @@ class Report:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        """The text, for notebooks: names of a trace are anybody's, so nothing in it is markup."""
+        """The text, and the drawing below it where there is one, for notebooks: names of a trace are anybody's, so
+        nothing in it is markup. The drawing is an image, so that its styles stay its own."""
+        from base64 import b64encode
         from html import escape
 
-        return f'<pre style="line-height: 1.2; overflow-x: auto; white-space: pre">{escape(self.to_text())}</pre>'
+        from fastprof.render import report_svg
+
+        text = f'<pre style="line-height: 1.2; overflow-x: auto; white-space: pre">{escape(self.to_text())}</pre>'
+        if self.analysis not in report_svg.DRAWN:
+            return text
+        drawing = b64encode(self.to_svg().encode()).decode("ascii")
+        return f'{text}<img alt="the drawing" style="max-width: 100%" src="data:image/svg+xml;base64,{drawing}">'
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

@@ -57,6 +57,11 @@ class Moment:
         return sum(size for _, size in self.free_chunks)
 
     @property
+    def taken(self) -> int:
+        """Bytes that the allocator has taken from the device."""
+        return self.in_use + self.free
+
+    @property
     def largest_free(self) -> int:
         return max((size for _, size in self.free_chunks), default=0)
 
@@ -67,10 +72,19 @@ class Moment:
 
 class BestFit:
     """Hands out ``limit`` bytes: taken from the device at once, or, with ``region``, in regions as they are needed, the
-    first of that size and each later one twice as large."""
+    first of that size and each later one twice as large. ``adjoining``: a region follows on the one before, so that
+    chunks at their edge join. ``collects``: where a request fits nowhere and too little is left to take, regions that
+    are free from end to end are given back, if that helps."""
 
-    def __init__(self, limit: int, region: int | None = None) -> None:
+    def __init__(
+        self, limit: int, region: int | None = None, *, adjoining: bool = False, collects: bool = False
+    ) -> None:
         self.limit = limit
+        self.adjoining, self.collects = adjoining, collects
+        self.whole: dict[int, int] = {}
+        """Regions: where they start, and their size."""
+        self.given_back = 0
+        """How many regions."""
         self.held: dict[int, Held] = {}
         self.starts: list[int] = []
         self.sizes: dict[int, int] = {}
@@ -80,9 +94,19 @@ class BestFit:
             self._extend(limit)
 
     def _extend(self, size: int) -> None:
+        start = (1 << 40) + self.taken if self.adjoining else (self.regions + 1) << 40
         self.regions += 1
         self.taken += size
-        self._add(self.regions << 40, size)
+        self.whole[start] = size
+        self.give_back(start, size)
+
+    def _collect(self, rounded: int) -> None:
+        free = [start for start, size in self.whole.items() if self.sizes.get(start) == size]
+        if rounded <= self.limit - self.taken + sum(self.whole[start] for start in free):
+            for start in free:
+                self.taken -= self._drop(start)
+                del self.whole[start]
+                self.given_back += 1
 
     def _fitting(self, rounded: int) -> tuple[int, int] | None:
         return min(((size, start) for start, size in self.sizes.items() if size >= rounded), default=None)
@@ -90,8 +114,11 @@ class BestFit:
     def take(self, requested: int) -> tuple[int, int]:
         """The address and size of a new chunk."""
         rounded = max(-(-requested // UNIT), 1) * UNIT
-        if self._fitting(rounded) is None and self.region is not None and self.taken + rounded <= self.limit:
-            self._extend(min(max(self.region << self.regions, rounded), self.limit - self.taken))
+        if self.region is not None and self._fitting(rounded) is None:
+            if self.collects and self.taken + rounded > self.limit:
+                self._collect(rounded)
+            if self.taken + rounded <= self.limit:
+                self._extend(min(max(self.region << self.regions, rounded), self.limit - self.taken))
         fitting = self._fitting(rounded)
         if fitting is None:
             raise MemoryError(f"{requested} bytes: largest free chunk {max(self.sizes.values(), default=0)}")
@@ -134,7 +161,7 @@ class Device:
 
     ``marks``: whether its steps are those of the host; ``stack``: bytes outside the heap; ``exact``: fragmentation is
     recorded as it is, not in six digits; ``by_number``: the allocator is told by its number, and frees without sizes,
-    as TPUs do; ``region``: as of BestFit."""
+    as TPUs do; ``region``, ``adjoining``, ``collects``: as of BestFit."""
 
     limit: int = 64 * MIB
     name: str = "GPU_0_bfc"
@@ -143,6 +170,8 @@ class Device:
     exact: bool = False
     by_number: int | None = None
     region: int | None = None
+    adjoining: bool = False
+    collects: bool = False
     tick_ps: int = US
     now_ps: int = 0
     moments: list[Moment] = field(default_factory=list)
@@ -152,7 +181,8 @@ class Device:
     """Since the allocator was made, as it reports it."""
 
     def __post_init__(self) -> None:
-        self.heap = BestFit(self.limit - self.stack, self.region)
+        how = {"adjoining": self.adjoining, "collects": self.collects}
+        self.heap = BestFit(self.limit - self.stack, self.region, **how)
 
     @property
     def allocator(self) -> str:

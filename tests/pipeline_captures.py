@@ -4,102 +4,22 @@ A pipeline is stages inside one another, the outermost first::
 
     Root(Prefetch(Batch(Map(Source(read=20 * US), function=300 * US), 16), buffer=2))
 
-Threads are generators: they yield how long they work, or the signal that they wait for. A training loop takes batches
-from the outermost stage and computes on each. So how long a batch takes is known, whatever the capture makes of it,
-and so it is with any change of a stage.
+A training loop takes batches from the outermost stage and computes on each. So how long a batch takes is known,
+whatever the capture makes of it, and so it is with any change of a stage.
 """
 
 from __future__ import annotations
 
 import hashlib
-import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Generator as Coroutine
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
-from trace_builder import Event, Line, Value, event, line, plane, stat, u64, xspace
+from trace_builder import Line, Value, line, plane, u64, xspace
+from virtual_time import Asleep, Clock, Running, Signal, Steps, Thread
 
 US, MS = 1_000_000, 1_000_000_000
 """In picoseconds."""
-
-
-class Signal:
-    """What threads wait for: that something has changed."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Running] = []
-
-
-Running = Coroutine["int | Signal", None, None]
-Steps = Coroutine["int | Signal", None, Any]
-
-
-class Clock:
-    """Runs threads in virtual time."""
-
-    def __init__(self) -> None:
-        self.now_ps = 0
-        self.threads: list[Thread] = []
-        self._turn = 0
-        self._due: list[tuple[int, int, Running]] = []
-
-    def thread(self, name: str) -> Thread:
-        self.threads.append(Thread(self, name))
-        return self.threads[-1]
-
-    def begin(self, thread: Running, after_ps: int = 0) -> None:
-        self._turn += 1
-        heapq.heappush(self._due, (self.now_ps + after_ps, self._turn, thread))
-
-    def wake(self, signal: Signal) -> None:
-        for thread in signal.waiting:
-            self.begin(thread)
-        signal.waiting.clear()
-
-    def run_until(self, done: Callable[[], bool]) -> None:
-        while not done():
-            self.now_ps, _, thread = heapq.heappop(self._due)
-            asked = next(thread, None)
-            if isinstance(asked, Signal):
-                asked.waiting.append(thread)
-            elif asked is not None:
-                self.begin(thread, asked)
-
-
-@dataclass
-class _Open:
-    name: str
-    begin_ps: int
-    stats: Mapping[str, Value]
-    end_ps: int | None = None
-
-
-class Thread:
-    """A line of the capture: events inside one another."""
-
-    def __init__(self, clock: Clock, name: str) -> None:
-        self.clock = clock
-        self.name = name
-        self.noted: list[_Open] = []
-
-    @contextmanager
-    def event(self, name: str, **stats: Value) -> Iterator[None]:
-        one = _Open(name, self.clock.now_ps, stats)
-        self.noted.append(one)
-        yield
-        one.end_ps = self.clock.now_ps
-
-    def between(self, begin_ps: int, end_ps: int) -> list[Event]:
-        """What a profiler sees that watches for so long: events that begin and end meanwhile."""
-        events = [
-            event(one.name, one.begin_ps, one.end_ps - one.begin_ps, [stat(*told) for told in one.stats.items()])
-            for one in self.noted
-            if one.end_ps is not None and one.begin_ps >= begin_ps and one.end_ps <= end_ps
-        ]
-        return sorted(events, key=lambda each: (each.offset_ps or 0, -each.duration_ps))
 
 
 def hashed(text: str) -> Value:
@@ -173,12 +93,12 @@ def element(stage: Stage, number: int) -> int:
 class Source(Stage):
     """Reads from a file."""
 
-    def __init__(self, read: int, name: str = "TFRecord") -> None:
+    def __init__(self, read: int, name: str = "TFRecord", asleep: bool = False) -> None:
         super().__init__(name)
-        self.read = read
+        self.read, self.asleep = read, asleep
 
     def produce(self, thread: Thread) -> Steps:  # noqa: ARG002 - all of it is the reader's own
-        yield self.read
+        yield worked(self.read, self.asleep)
 
 
 class Passing(Stage):
@@ -188,21 +108,37 @@ class Passing(Stage):
         super().__init__(name, (input,), own)
 
 
+class Outermost(Passing):
+    """What the program calls. It tells how many cores and threads there are, where that is known."""
+
+    def __init__(self, input: Stage) -> None:
+        super().__init__("Root", input)
+
+    def open(self, clock: Clock, parent: Stage | None = None, salt: str = "") -> None:
+        told = {"cpu_budget": clock.cores, "threadpool_size": clock.pool}
+        self.told |= {name: value for name, value in told.items() if value is not None}
+        super().open(clock, parent, salt)
+
+
 def Root(input: Stage) -> Stage:  # noqa: N802 - stands for a stage
-    return Passing("Root", input)
+    return Outermost(input)
+
+
+def worked(time_ps: int, asleep: bool) -> int | Asleep:
+    return Asleep(time_ps) if asleep else time_ps
 
 
 class Map(Stage):
     """A function of the user, one element after the other."""
 
-    def __init__(self, input: Stage, function: int, own: int = 0) -> None:
+    def __init__(self, input: Stage, function: int, own: int = 0, asleep: bool = False) -> None:
         super().__init__("Map", (input,), own)
-        self.function = function
+        self.function, self.asleep = function, asleep
 
     def produce(self, thread: Thread) -> Steps:
         yield from self.inputs[0].get(thread)
         with thread.event("InstantiatedCapturedFunction::Run", id=element(self, self.clock.now_ps)):
-            yield self.function
+            yield worked(self.function, self.asleep)
 
 
 class Batch(Stage):
@@ -295,10 +231,10 @@ class ParallelMap(Ahead):
 
     produced, consumed = "ParallelMapProduce", "ParallelMapConsume"
 
-    def __init__(self, input: Stage, function: int, calls: int, own: int = 0) -> None:
+    def __init__(self, input: Stage, function: int, calls: int, own: int = 0, asleep: bool = False) -> None:
         told: dict[str, Value] = {"parallelism": calls, "autotune": "false", "deterministic": "true"}
         super().__init__("ParallelMapV2", [input], calls, told, own)
-        self.function = function
+        self.function, self.asleep = function, asleep
 
     def start(self) -> None:
         self.idle = [self.clock.thread(f"{self.long_name} function {number}") for number in range(self.limit)]
@@ -314,8 +250,10 @@ class ParallelMap(Ahead):
             self.clock.begin(self.apply(self.idle.pop(), number))
 
     def apply(self, thread: Thread, number: int) -> Running:
+        yield from self.clock.in_pool()
         with thread.event("ExecutorState::Process", id=element(self, -number), iter_num=0):
-            yield self.function
+            yield worked(self.function, self.asleep)
+        self.clock.leave_pool()
         self.idle.append(thread)
         self.done(number)
 
@@ -413,21 +351,30 @@ class Run:
 
 
 def train(
-    *outermost: Stage, compute: int, steps: int = 12, first: int = 4, fed: Fed | None = None, salt: str = ""
+    *outermost: Stage,
+    compute: int,
+    steps: int = 12,
+    first: int = 4,
+    fed: Fed | None = None,
+    salt: str = "",
+    cores: int | None = None,
+    pool: int | None = None,
+    on_device: bool = False,
 ) -> Run:
-    """A loop that takes a batch of each pipeline, then computes. The first steps are not captured: buffers fill."""
-    clock = Clock()
+    """A loop that takes a batch of each pipeline, then computes, on a device or a core. The first steps are not
+    captured: buffers fill. ``cores``, ``pool``: how many, and threads that run functions; None: always enough."""
+    clock = Clock(cores, pool)
     for number, each in enumerate(outermost):
         each.open(clock, salt=f"{salt}{number or ''}")
     if fed is not None:
         fed.open(clock, f"{salt}fed")
     run = Run(clock, [], [], first)
-    clock.begin(_loop(run, outermost, compute))
+    clock.begin(_loop(run, outermost, worked(compute, on_device)))
     clock.run_until(lambda: len(run.begun) > steps)
     return run
 
 
-def _loop(run: Run, outermost: Sequence[Stage], compute: int) -> Running:
+def _loop(run: Run, outermost: Sequence[Stage], compute: int | Asleep) -> Running:
     thread = run.clock.thread("main")
     while True:
         number, begin = len(run.begun), run.clock.now_ps

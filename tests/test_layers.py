@@ -17,10 +17,20 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_native"}),
     frozenset(
         {"paths", "log_directory", "session", "source", "schema", "workers", "import_log", "names", "selection"}
-        | {"planes", "merged_planes", "spelling", "time_text"}
+        | {"planes", "merged_planes", "size_text", "spelling", "time_text"}
     ),
     frozenset(
-        {"capture", "span_stats", "task_environment", "structure", "session_names", "event_order", "blocks", "wide"}
+        {
+            "capture",
+            "span_stats",
+            "task_environment",
+            "structure",
+            "session_names",
+            "event_order",
+            "blocks",
+            "wide",
+            "picked_stats",
+        }
         | {"decode", "nesting", "metadata_tables", "table_set", "event_summary", "host_events", "tf_op"}
     ),
     frozenset(

@@ -2,28 +2,27 @@
 
 #include <string.h>
 
-static bool resize(fp_memory *memory, void **column, size_t capacity, size_t item_size) {
-  void *grown = capacity <= SIZE_MAX / item_size ? fp_resize(memory, *column, capacity * item_size) : NULL;
-  if (grown) *column = grown;
-  return grown != NULL;
-}
+enum { LINE = 64, LINES = 64, LEAST = 512 };
 
-bool fp_picked_grow(fp_memory *memory, fp_picked *picked) {
-  size_t capacity = picked->capacity < 512 ? 512 : picked->capacity * 2;
-  void *row = picked->row, *kind = picked->kind, *value = picked->value;
-  bool grown = resize(memory, &row, capacity, sizeof *picked->row) && resize(memory, &kind, capacity, 1) &&
-               resize(memory, &value, capacity, sizeof *picked->value);
-  picked->row = row; /* those that have been moved, whether all were or not */
-  picked->kind = kind;
-  picked->value = value;
-  if (grown) picked->capacity = capacity;
-  return grown;
+bool fp_picked_grow(fp_memory *memory, fp_picked *picked, size_t number) {
+  /* Events have the same stats again and again. Columns that began at the same place of a page would be written at the
+   * same place of pages all along, and push each other out of the cache. */
+  size_t shift = number % LINES * LINE;
+  size_t capacity = picked->capacity ? picked->capacity * 2 : LEAST;
+  size_t item_size = sizeof *picked->value + sizeof *picked->row + sizeof *picked->kind;
+  char *block = capacity <= (SIZE_MAX - LINE * LINES) / item_size ? fp_alloc(memory, shift + capacity * item_size) : NULL;
+  if (!block) return false;
+  fp_picked grown = {.value = (void *)(block + shift), .count = picked->count, .capacity = capacity, .block = block};
+  grown.row = (void *)(grown.value + capacity);
+  grown.kind = (void *)(grown.row + capacity);
+  fp_picked_copy(picked, NULL, 0, 0, grown.row, grown.kind, grown.value);
+  fp_release(memory, picked->block);
+  *picked = grown;
+  return true;
 }
 
 void fp_picked_free(fp_memory *memory, fp_picked *picked) {
-  fp_release(memory, picked->row);
-  fp_release(memory, picked->kind);
-  fp_release(memory, picked->value);
+  fp_release(memory, picked->block);
   memset(picked, 0, sizeof *picked);
 }
 

@@ -12,17 +12,20 @@ typedef struct fp_picked {
   uint8_t *kind;
   int64_t *value;
   size_t count, capacity;
+  void *block; /* where they lie */
 } fp_picked;
 
-/* Room for one more at least; false for want of memory, what is there unchanged. */
-bool fp_picked_grow(fp_memory *memory, fp_picked *picked);
+/* Room for one more at least in the column of this number; false for want of memory, what is there unchanged. */
+bool fp_picked_grow(fp_memory *memory, fp_picked *picked, size_t number);
 void fp_picked_free(fp_memory *memory, fp_picked *picked);
 
-/* Rows must not descend; of several values of one row the first counts. False for want of memory. */
-static inline bool fp_picked_add(fp_memory *memory, fp_picked *picked, int32_t row, int kind, int64_t value) {
+/* To column `number` of several. Rows must not descend; of several values of one row the first counts. False for want of
+ * memory. */
+static inline bool fp_picked_add(fp_memory *memory, fp_picked *columns, size_t number, int32_t row, int kind, int64_t value) {
+  fp_picked *picked = &columns[number];
   size_t at = picked->count;
   if (at && picked->row[at - 1] == row) return true;
-  if (at == picked->capacity && !fp_picked_grow(memory, picked)) return false;
+  if (at == picked->capacity && !fp_picked_grow(memory, picked, number)) return false;
   picked->row[at] = row;
   picked->kind[at] = (uint8_t)kind;
   picked->value[at] = value;

@@ -241,7 +241,7 @@ typedef struct fp_sink {
   /* what this call adds: empty before, the caller's to free */
   fp_strings texts;
   fp_vector bytes;  /* fp_bytes_at */
-  fp_picked *picks; /* added to; rows are below 2^31 */
+  fp_picked *picks; /* one a number of pick_of_stat; rows are below 2^31 */
   fp_vector faults; /* fp_fault_row */
   int64_t unnamed;  /* events without a name */
 } fp_sink;

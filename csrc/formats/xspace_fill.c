@@ -85,19 +85,23 @@ static fp_code emit_wide(filling *f, int64_t row, int32_t column, const stat_fie
   return code;
 }
 
-static fp_code emit_pick(filling *f, int64_t row, int16_t number, const stat_fields *stat) {
+static inline fp_code add_pick(filling *f, int64_t row, int16_t number, int kind, int64_t value) {
+  bool added = fp_picked_add(f->x->memory, f->sink->picks, (size_t)number, (int32_t)row, kind, value);
+  return added ? FP_OK : FP_NO_MEMORY;
+}
+
+static fp_code pick_text(filling *f, int64_t row, int16_t number, const stat_fields *stat) {
+  int64_t index;
+  fp_code code = text_of(f, stat, &index);
+  if (code) return code;
+  if (index < 0) return add_pick(f, row, number, FP_LOST_REF, (int64_t)stat->value);
+  return add_pick(f, row, number, stat->kind, index);
+}
+
+static inline fp_code emit_pick(filling *f, int64_t row, int16_t number, const stat_fields *stat) {
+  if (stat->kind == FP_STR || stat->kind == FP_REF) return pick_text(f, row, number, stat);
   if (stat->kind == FP_NONE) return FP_OK; /* the first that has a value counts */
-  int64_t value = (int64_t)stat->value;
-  int kind = stat->kind;
-  if (kind == FP_STR || kind == FP_REF) {
-    fp_code code = text_of(f, stat, &value);
-    if (code) return code;
-    if (value < 0) {
-      kind = FP_LOST_REF;
-      value = (int64_t)stat->value;
-    }
-  }
-  return fp_picked_add(f->x->memory, &f->sink->picks[number], (int32_t)row, kind, value) ? FP_OK : FP_NO_MEMORY;
+  return add_pick(f, row, number, stat->kind, (int64_t)stat->value);
 }
 
 static inline void store(const fp_index_column *column, int64_t row, int32_t value) {

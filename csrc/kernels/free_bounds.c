@@ -2,45 +2,79 @@
 
 #include <float.h>
 
-/* Profilers write doubles as text of so many significant digits, the first of which is worth one unit. */
-static const double LAST_DIGIT = 1e-5, SMALLEST_UNIT = 1e-25;
+/* Profilers write doubles as text of six significant digits, the first of which is worth one of these. */
+static const double UNITS[] = {1,     1e-1,  1e-2,  1e-3,  1e-4,  1e-5,  1e-6,  1e-7,  1e-8,  1e-9,  1e-10, 1e-11, 1e-12,
+                               1e-13, 1e-14, 1e-15, 1e-16, 1e-17, 1e-18, 1e-19, 1e-20, 1e-21, 1e-22, 1e-23, 1e-24};
+/* The last digit, and how often a share has it: 10^5 / unit. */
+static const double LAST_DIGIT = 1e-5, LAST_DIGITS[] = {1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13,
+                                                        1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+                                                        1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29};
+enum { LAST_UNIT = sizeof UNITS / sizeof *UNITS - 1 };
+
+/* From both ends. Sizes are never negative; an empty span, low > high, says that what was told contradicts itself. */
+typedef struct span {
+  int64_t low, high;
+} span;
+
+/* Which part of free memory the largest chunk is, 0 to 1. */
+typedef struct part {
+  double low, high;
+} part;
 
 /* How far the share may be from what it was before it was written: half a unit of the last digit if it has no more
  * digits than such text; a little for the arithmetic in any case. */
 static double doubt_of(double share) {
-  double unit = 1, little = 4 * DBL_EPSILON;
-  while (unit > share && unit > SMALLEST_UNIT) unit /= 10;
-  double digits = share / unit / LAST_DIGIT, off = digits - (double)(int64_t)(digits + 0.5);
-  return off > -1e-4 && off < 1e-4 ? unit * LAST_DIGIT / 2 + little : little;
+  size_t unit = 0;
+  while (UNITS[unit] > share && unit < LAST_UNIT) unit++;
+  double little = 4 * DBL_EPSILON, digits = share * LAST_DIGITS[unit];
+  double off = digits - (double)(int64_t)(digits + 0.5);
+  return off > -1e-4 && off < 1e-4 ? UNITS[unit] * LAST_DIGIT / 2 + little : little;
 }
 
-static int64_t part_of(double share, int64_t whole) {
-  if (!(share > 0)) return 0;
-  return share >= 1 ? whole : (int64_t)(share * (double)whole);
+static bool is_share(double value) { return value >= 0 && value <= 1; }
+
+/* `share`: of 0 to 1, free memory that is not in the largest chunk. */
+static part part_of_largest(double share) {
+  if (share == 0) return (part){1, 1};
+  double doubt = doubt_of(share);
+  part found = {1 - share - doubt, 1 - share + doubt};
+  if (found.low < 0) found.low = 0;
+  if (found.high > 1) found.high = 1;
+  return found;
 }
 
+static int64_t rounded_down(double factor, int64_t whole) {
+  return factor >= 1 ? whole : (int64_t)(factor * (double)whole);
+}
+
+static int64_t rounded_up(double factor, int64_t whole) {
+  int64_t down = rounded_down(factor, whole);
+  return down < whole ? down + 1 : whole;
+}
+
+static span largest_of(part of, span whole) {
+  return (span){rounded_down(of.low, whole.low), rounded_up(of.high, whole.high)};
+}
+
+static bool tells(const fp_free_events *events, size_t row, uint16_t bits) {
+  return (events->recorded[row] & bits) == bits;
+}
+
+/* As it is if the fragmentation is of all that is free. */
 static void find_largest(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
   double share = events->fragmentation[row];
-  int64_t whole = events->free_bytes[row], low, high;
-  bool told = (events->recorded[row] & events->free_bit) && whole >= 0 && share >= 0 && share <= 1;
-  if (!told) {
-    low = high = -1;
-  } else if (share == 0) {
-    low = high = whole;
-  } else {
-    double doubt = doubt_of(share);
-    low = part_of(1 - share - doubt, whole);
-    high = part_of(1 - share + doubt, whole);
-    if (high < whole) high++; /* rounded up */
-  }
-  out->largest_low[row] = low;
-  out->largest_high[row] = high;
+  int64_t whole = events->free_bytes[row];
+  span found = {-1, -1};
+  if (tells(events, row, events->free_bit) && whole >= 0 && is_share(share))
+    found = largest_of(part_of_largest(share), (span){whole, whole});
+  out->largest_low[row] = found.low;
+  out->largest_high[row] = found.high;
 }
 
 /* Whether nothing is missing between an event and the one before, and the stack is as it was. */
 static bool follows(const fp_free_events *events, size_t row) {
   int64_t moved = events->moved[row];
-  if (moved < 0 || !(events->recorded[row] & events->recorded[row - 1] & events->heap_bit)) return false;
+  if (moved < 0 || !tells(events, row, events->heap_bit) || !tells(events, row - 1, events->heap_bit)) return false;
   int64_t heap, taken;
   if (__builtin_sub_overflow(events->heap[row], events->heap[row - 1], &heap)) return false;
   if (__builtin_sub_overflow(events->free_bytes[row - 1], events->free_bytes[row], &taken)) return false;
@@ -49,53 +83,325 @@ static bool follows(const fp_free_events *events, size_t row) {
 }
 
 /* Whether what seems to be the largest free chunk changes as none can: an allocation cannot make it larger, nor smaller
- * by more than itself, and does not fit where it is larger than it was; a free cannot make it smaller. */
+ * by more than itself, and does not fit where it is larger than it was; a free cannot make it smaller, and leaves a
+ * chunk of what it frees and two neighbours at the most. */
 static bool changes_oddly(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
   int64_t low = out->largest_low[row], high = out->largest_high[row];
   int64_t low_before = out->largest_low[row - 1], high_before = out->largest_high[row - 1];
   if (low < 0 || low_before < 0 || !follows(events, row)) return false;
-  if (!events->is_allocation[row]) return high < low_before;
   int64_t moved = events->moved[row];
+  if (!events->is_allocation[row]) return high < low_before || high < moved || (low - moved) / 2 > high_before;
   return low > high_before || moved > high_before || high < low_before - moved;
 }
 
-static void forget_hidden(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
-  bool is_more = (events->recorded[row] & events->free_bit) && out->known[row] > events->free_bytes[row];
-  if (events->stack[row] || out->known[row] < 0 || is_more)
-    out->known[row] = out->chunks[row] = out->fitting[row] = out->known_too_small[row] = 0;
+static void forget(const fp_free_bounds *out, size_t row) {
+  out->known[row] = out->chunks[row] = out->fitting[row] = out->known_too_small[row] = 0;
 }
 
-static void find_too_small(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
-  int64_t request = events->request[row], whole = events->free_bytes[row], least, most;
+static void forget_hidden(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
+  bool is_more = tells(events, row, events->free_bit) && out->known[row] > events->free_bytes[row];
+  if (events->stack[row] || out->known[row] < 0 || is_more) forget(out, row);
+}
+
+/* ---- Allocators that grow: how much is free of what they have taken, in hand for short
+ *
+ * An allocator takes more when a request fits in none of its chunks, and only then. It gives back what it has taken when
+ * all of that is free, a request fits in no chunk, and it may take no more; else it keeps what it has. So a free leaves
+ * what is taken as it is, an allocation leaves it or makes it more, and both change the largest chunk, which is a part
+ * of what is in hand that is told, in few ways only. Each event so bounds what is in hand before and after it. */
+
+/* Sizes beyond are none that a device has; doubles hold all below, and twice as much. */
+static const int64_t MOST_BYTES = INT64_C(1) << 50;
+/* BFC allocators part memory in units of so many bytes. */
+enum { UNIT = 256 };
+/* More than what the arithmetic of a bound loses, relatively. */
+static const double SLACK = 1e-14;
+
+static bool is_empty(span one) { return one.low > one.high; }
+
+static int64_t less(int64_t one, int64_t other) { return one < other ? one : other; }
+static int64_t more(int64_t one, int64_t other) { return one > other ? one : other; }
+
+/* No more than whole / by, if that is above 0. */
+static void at_most(span *one, double whole, double by) {
+  if (!(by > 0 && whole < (double)one->high * by)) return;
+  double limit = whole / by;
+  one->high = limit < 0 ? -1 : (int64_t)(limit + limit * SLACK);
+}
+
+/* No less than whole / by, likewise. */
+static void at_least(span *one, double whole, double by) {
+  if (!(by > 0 && whole > (double)one->low * by)) return;
+  double limit = whole / by;
+  limit -= limit * SLACK;
+  if (limit > (double)MOST_BYTES * 2) limit = (double)MOST_BYTES * 2;
+  one->low = more(one->low, (int64_t)limit + ((double)(int64_t)limit < limit));
+}
+
+static span both(span one, span other) { return (span){more(one.low, other.low), less(one.high, other.high)}; }
+static span shifted(span one, int64_t change) { return (span){one.low + change, one.high + change}; }
+
+static span either(span one, span other) {
+  return (span){less(one.low, other.low), more(one.high, other.high)};
+}
+
+/* What is in hand before and after an event, and which part of it the largest chunk is. */
+typedef struct change {
+  span before, after;
+  part part_before, part_after;
+  double moved, unit;
+  int64_t bytes; /* `moved` */
+} change;
+
+static const change IMPOSSIBLE = {.before = {INT64_MAX, -1}, .after = {INT64_MAX, -1}};
+
+/* One of two ways in which an event may have gone. */
+static change one_of(change one, change other) {
+  if (is_empty(one.before) || is_empty(one.after)) return other;
+  if (is_empty(other.before) || is_empty(other.after)) return one;
+  one.before = either(one.before, other.before);
+  one.after = either(one.after, other.after);
+  return one;
+}
+
+/* From here on D is what is in hand before the event, m what it moves, p and q the parts before and after. */
+
+/* As long as nothing is taken, what is in hand changes by what moves. */
+static change moved_by(change now, int64_t bytes) {
+  now.before = both(now.before, shifted(now.after, -bytes));
+  now.after = shifted(now.before, bytes);
+  return now;
+}
+
+/* The largest chunk stays as it is: q (D + m) = p D after a free, q (D - m) = p D after an allocation. */
+static inline change kept(change now, bool is_free) {
+  part p = now.part_before, q = now.part_after;
+  double m = now.moved;
+  double least = is_free ? p.low - q.high : q.low - p.high, its_q = is_free ? q.high : q.low;
+  double most = is_free ? p.high - q.low : q.high - p.low, most_q = is_free ? q.low : q.high;
+  if (m > 0 && most <= 0) return IMPOSSIBLE;
+  at_most(&now.before, its_q * m, least);
+  at_least(&now.before, most_q * m, most);
+  at_least(&now.before, m, p.high);
+  return moved_by(now, is_free ? now.bytes : -now.bytes);
+}
+
+/* It becomes larger, of what is freed and up to two chunks beside that: p D + unit <= q (D + m) <= m + 2 p D. */
+static inline change joined(change now) {
+  part p = now.part_before, q = now.part_after;
+  double m = now.moved;
+  at_most(&now.before, q.high * m - now.unit, p.low - q.high);
+  at_least(&now.before, now.unit - q.high * m, q.high - p.low);
+  at_most(&now.before, (1 - q.low) * m, q.low - 2 * p.high);
+  at_least(&now.after, m, q.high);
+  return moved_by(now, now.bytes);
+}
+
+static change freed(change now) { return one_of(kept(now, true), joined(now)); }
+
+/* It becomes smaller, by no more than what it gives: p D - m <= q (D - m) <= p D - unit. */
+static inline change parted(change now) {
+  part p = now.part_before, q = now.part_after;
+  double m = now.moved;
+  at_most(&now.before, q.low * m - now.unit, q.low - p.high);
+  at_least(&now.before, now.unit - q.low * m, p.high - q.low);
+  at_most(&now.before, (1 - q.high) * m, p.low - q.high);
+  at_least(&now.before, m, p.high);
+  return moved_by(now, -now.bytes);
+}
+
+/* It does not fit, so more is taken. What is left of that is a chunk, so all other chunks were there before. */
+static inline change grown(change now) {
+  part p = now.part_before, q = now.part_after;
+  span *before = &now.before, *after = &now.after, first = *before;
+  at_most(before, now.moved, p.low);
+  at_most(before, now.moved + q.high * (double)after->high, p.low);
+  before->high = less(before->high, after->high + now.bytes - 1);
+  at_least(before, (1 - q.high) * (double)after->low, 1);
+  at_most(after, (double)first.high, 1 - q.high);
+  at_least(after, p.low * (double)first.low - now.moved, q.high);
+  after->low = more(after->low, first.low - now.bytes + 1);
+  return now;
+}
+
+/* It does not fit, and there is too little left to take: what is taken may become less. `most`: in hand if all is. */
+static change collected(change now, int64_t most) {
+  now.before.low = more(now.before.low, most - now.bytes - UNIT + 1);
+  at_most(&now.before, now.moved, now.part_before.low);
+  return now;
+}
+
+static change allocated(change now, int64_t most) {
+  change fitted = one_of(kept(now, false), parted(now));
+  return one_of(fitted, one_of(grown(now), collected(now, most)));
+}
+
+static part told_part(const fp_free_events *events, size_t row) {
+  double share = events->fragmentation[row];
+  return is_share(share) ? part_of_largest(share) : (part){0, 1};
+}
+
+/* The columns of what is taken hold what is in hand until all is done. */
+static span hand_of(const fp_free_bounds *out, size_t row) {
+  return (span){out->taken_low[row], out->taken_high[row]};
+}
+
+static void put_hand(const fp_free_bounds *out, size_t row, span hand) {
+  out->taken_low[row] = hand.low;
+  out->taken_high[row] = hand.high;
+}
+
+/* Events of one allocator. */
+typedef struct stretch {
+  size_t first, last;
+  int64_t unit;      /* sizes are multiples of it */
+  size_t sure_until; /* before this event known chunks are in hand; after it they may have been given back */
+  bool grows;        /* as far as seen: after some event less is in hand than is free */
+} stretch;
+
+/* By itself an event tells that known chunks are in hand, a unit in the largest one and, if that is not all, one beside
+ * it; and no more than the allocator may have. */
+static span alone(const fp_free_events *events, const fp_free_bounds *out, size_t row, part of, const stretch *all) {
+  int64_t most = events->free_bytes[row];
+  if (!tells(events, row, events->free_bit) || events->stack[row] || most < 0 || most > MOST_BYTES)
+    return (span){0, -1};
+  bool is_sure = row < all->sure_until;
+  span hand = {is_sure ? out->known[row] : 0, most};
+  if (is_sure && out->fitting[row] > 0) at_least(&hand, (double)events->request[row], of.high);
+  if (events->fragmentation[row] > 0 && is_share(events->fragmentation[row])) {
+    at_least(&hand, (double)all->unit, of.high);
+    at_least(&hand, (double)all->unit, 1 - of.low);
+  }
+  return hand;
+}
+
+/* False if what is told of an event and the one before contradicts itself. */
+static bool relate(const fp_free_events *events, const fp_free_bounds *out, size_t row, part before, part after,
+                   int64_t unit) {
+  int64_t moved = events->moved[row];
+  change now = {hand_of(out, row - 1), hand_of(out, row), before, after, (double)moved, (double)unit, moved};
+  if (moved > MOST_BYTES || is_empty(now.before) || is_empty(now.after)) return false;
+  now = events->is_allocation[row] ? allocated(now, events->free_bytes[row - 1]) : freed(now);
+  put_hand(out, row - 1, now.before);
+  put_hand(out, row, now.after);
+  return !is_empty(now.before) && !is_empty(now.after);
+}
+
+static bool may_collect(const fp_free_events *events, const fp_free_bounds *out, size_t row, part before) {
+  int64_t moved = events->moved[row];
+  change now = {.before = hand_of(out, row - 1), .part_before = before, .moved = (double)moved, .bytes = moved};
+  return events->is_allocation[row] && moved <= MOST_BYTES &&
+         !is_empty(collected(now, events->free_bytes[row - 1]).before);
+}
+
+/* Events that follow each other without gap, forth and, where anything bounds what is in hand from above, back. */
+static bool find_hands(const fp_free_events *events, const fp_free_bounds *out, size_t first, size_t last,
+                       stretch *all) {
+  part before = told_part(events, first);
+  put_hand(out, first, alone(events, out, first, before, all));
+  if (is_empty(hand_of(out, first))) return false;
+  for (size_t row = first + 1; row < last; row++) {
+    part after = told_part(events, row);
+    if (row < all->sure_until && may_collect(events, out, row, before)) all->sure_until = row;
+    put_hand(out, row, alone(events, out, row, after, all));
+    if (!relate(events, out, row, before, after, all->unit)) return false;
+    all->grows |= out->taken_high[row] < events->free_bytes[row];
+    before = after;
+  }
+  if (!all->grows) return true;
+  for (size_t row = last - 1; row > first; row--) {
+    part earlier = told_part(events, row - 1);
+    if (!relate(events, out, row, earlier, before, all->unit)) return false;
+    before = earlier;
+  }
+  return true;
+}
+
+/* In units of how many bytes the sizes of events are, one byte or more. */
+static int64_t unit_of(const fp_free_events *events, size_t first, size_t last) {
+  uint64_t bits = UNIT;
+  for (size_t row = first; row < last; row++)
+    if (events->moved[row] > 0) bits |= (uint64_t)events->moved[row];
+  return (int64_t)(bits & (~bits + 1));
+}
+
+/* What is in hand after each event of an allocator, -1: not known. */
+static void find_all_hands(const fp_free_events *events, const fp_free_bounds *out, stretch *all) {
+  for (size_t end, first = all->first; first < all->last; first = end) {
+    for (end = first + 1; end < all->last && follows(events, end);) end++;
+    bool grew = all->grows;
+    if (find_hands(events, out, first, end, all)) continue;
+    all->grows = grew; /* what contradicts itself shows nothing */
+    for (size_t row = first; row < end; row++) put_hand(out, row, (span){-1, -1});
+  }
+}
+
+/* ---- What is too small */
+
+/* Of free memory. `others`: bytes that are not in the largest chunk, at the most; `doubtful`: if no more is free, the
+ * largest may be too small as well. */
+typedef struct extent {
+  span free;
+  int64_t others, doubtful;
+} extent;
+
+static void find_too_small(const fp_free_events *events, const fp_free_bounds *out, size_t row, extent of) {
+  int64_t request = events->request[row], fitting = out->fitting[row], least = out->known_too_small[row], most;
   if (request <= 0) {
     least = most = 0;
   } else if (out->largest_low[row] < 0) {
     least = most = -1;
-  } else if (out->largest_high[row] < request) {
-    least = most = whole;
+  } else if (out->largest_high[row] < request && !fitting) {
+    least = more(least, of.free.low);
+    most = of.free.high;
   } else {
-    int64_t fitting = out->fitting[row], low = out->largest_low[row];
-    least = out->known_too_small[row];
-    most = whole - (low >= request && low > fitting ? low : fitting);
-    if (most < least) most = least;
+    bool holds = fitting || out->largest_low[row] >= request;
+    most = more(least, holds ? less(of.others, of.free.high - fitting) : more(of.others, of.doubtful));
   }
   out->too_small_least[row] = least;
   out->too_small_most[row] = most;
 }
 
+/* What is in hand and what is in use. */
+static span taken_of(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
+  span hand = hand_of(out, row);
+  int64_t heap = events->heap[row];
+  bool known = hand.high >= 0 && tells(events, row, events->heap_bit) && heap >= 0 && heap <= MOST_BYTES;
+  return known ? shifted(hand, heap) : (span){-1, -1};
+}
+
+static void finish_growing(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
+  span hand = hand_of(out, row), largest = {-1, -1}, doubtful = hand;
+  part of = told_part(events, row);
+  if (hand.high >= 0) largest = largest_of(of, hand);
+  if (out->fitting[row]) largest.low = less(more(largest.low, events->request[row]), largest.high);
+  out->largest_low[row] = largest.low;
+  out->largest_high[row] = largest.high;
+  at_most(&doubtful, (double)events->request[row], of.low);
+  find_too_small(events, out, row, (extent){hand, hand.high - rounded_down(of.low, hand.high), doubtful.high});
+  put_hand(out, row, taken_of(events, out, row));
+}
+
+/* All is taken from the beginning. */
+static void finish_whole(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
+  int64_t whole = events->free_bytes[row];
+  find_too_small(events, out, row, (extent){{whole, whole}, whole - more(out->largest_low[row], 0), whole});
+  put_hand(out, row, taken_of(events, out, row));
+}
+
 void fp_bound_free_memory(const fp_free_events *events, const fp_free_bounds *out) {
   for (size_t allocator = 0; allocator < events->allocator_count; allocator++) {
     size_t first = (size_t)events->bounds[allocator], last = (size_t)events->bounds[allocator + 1];
-    bool grows = false;
+    stretch all = {first, last, unit_of(events, first, last), last, false};
     for (size_t row = first; row < last; row++) {
       forget_hidden(events, out, row);
       find_largest(events, out, row);
-      grows |= row > first && changes_oddly(events, out, row);
+      all.grows |= row > first && changes_oddly(events, out, row);
     }
-    out->grows[allocator] = grows;
-    for (size_t row = first; row < last; row++) {
-      if (grows) out->largest_low[row] = out->largest_high[row] = -1;
-      find_too_small(events, out, row);
-    }
+    find_all_hands(events, out, &all);
+    if (all.grows)
+      for (size_t row = all.sure_until; row < last; row++) forget(out, row);
+    for (size_t row = first; row < last; row++) (all.grows ? finish_growing : finish_whole)(events, out, row);
+    out->grows[allocator] = all.grows;
   }
 }

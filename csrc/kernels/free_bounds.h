@@ -23,13 +23,15 @@ typedef struct fp_free_events {
 typedef struct fp_free_bounds {
   int64_t *largest_low, *largest_high;       /* the largest free chunk is between */
   int64_t *too_small_least, *too_small_most; /* free memory in chunks that do not hold the request is between */
-  uint8_t *grows; /* of each allocator: it took more memory during the capture, so that `fragmentation` is of less than
-                   * what is free to it; nothing is known of its chunks but by their addresses */
+  int64_t *taken_low, *taken_high;           /* what the allocator has taken from the device is between */
+  uint8_t *grows; /* of each allocator: it has not taken all from the beginning, so that `fragmentation` is of less than
+                   * what is free to it */
   /* What is known of free memory by its addresses: columns of fp_chunk_sums. They are set to 0 where the stack may lie
    * in it, or where it is more than what is free. The last two may be too_small_most and too_small_least themselves. */
   int64_t *known, *chunks, *fitting, *known_too_small;
 } fp_free_bounds;
 
+/* Takes time in the order of the events. */
 void fp_bound_free_memory(const fp_free_events *events, const fp_free_bounds *out);
 
 #endif

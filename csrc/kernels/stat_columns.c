@@ -1,5 +1,16 @@
 #include "kernels/stat_columns.h"
 
+#include <string.h>
+
+static int64_t in_column(const fp_stat_column *column, uint8_t kind, int64_t value) {
+  double number;
+  if (kind == column->integer) number = (double)value;
+  else if (kind == column->natural) number = (double)(uint64_t)value;
+  else return value;
+  memcpy(&value, &number, sizeof value);
+  return value;
+}
+
 /* The first place from `at` on whose row is not below `row`. Steps double, so that few rows among many take few looks,
  * and as many take one look each. */
 static size_t seek(const fp_stat *stat, size_t at, int32_t row) {
@@ -28,7 +39,7 @@ bool fp_stat_beside(const fp_stat *stat, const int32_t *rows, const int32_t *pla
     if (stat->row[at] != rows[i]) continue;
     bool is_accepted = column->accepted >> stat->kind[at] & 1;
     if (is_accepted) {
-      column->value[place[i]] = stat->value[at];
+      column->value[place[i]] = in_column(column, stat->kind[at], stat->value[at]);
       column->recorded[place[i]] |= column->bit;
     }
     if (stat->kind[at] != column->plain && (!is_accepted || stat->value[at])) {

@@ -22,7 +22,10 @@ typedef struct fp_stat_column {
   uint16_t bit;
   uint32_t accepted;  /* bits of kinds that are written */
   uint8_t plain;
+  uint8_t integer, natural; /* of a column of doubles: the kinds, signed and not, that become doubles; else FP_NO_KIND */
 } fp_stat_column;
+
+enum { FP_NO_KIND = 0xFF };
 
 /* For chosen rows, ascending, each once: writes the value of row rows[i] to place[i] of the column. Where a row has no
  * such stat, or has it in another kind, the value stays as it is. Tells whether anything was odd. */

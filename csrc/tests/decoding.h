@@ -33,6 +33,9 @@ typedef struct decoding {
   int64_t *default_value;
 } decoding;
 
+/* A zeroed block of exactly this size. */
+void *exact(size_t count, size_t item_size);
+
 /* Zeroes all but what the caller has set. Memory is not limited until decoding.memory.countdown says so. */
 void decoding_begin(decoding *d);
 /* Scans and opens. */
@@ -45,10 +48,12 @@ void decoding_free(decoding *d);
 /* Columns of events and stats. */
 typedef struct columns {
   int64_t rows, stat_rows;
+  size_t pick_count; /* columns of picked stats: one a name */
   fp_sink sink;
   fp_wide_column wide[WIDE_COLUMNS];
 } columns;
 
+int64_t index_at(const fp_index_column *c, int64_t row);
 void columns_make(columns *c, decoding *d, int64_t rows, int64_t stat_rows);
 void columns_free(columns *c, decoding *d);
 /* Fails unless every index lies in its dictionary and every place in the data. */

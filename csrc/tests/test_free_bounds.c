@@ -15,7 +15,7 @@ typedef struct told {
 } told;
 
 typedef struct result {
-  int64_t low[MOST], high[MOST], least[MOST], most[MOST];
+  int64_t low[MOST], high[MOST], least[MOST], most[MOST], taken_low[MOST], taken_high[MOST];
   uint8_t grows[1];
   int64_t known[MOST], chunks[MOST], fitting[MOST], too_small[MOST];
 } result;
@@ -32,8 +32,8 @@ static void bound(const told *events, size_t count, int64_t stack, uint16_t reco
   }
   const fp_free_events input = {is_allocation, fragmentation, free_bytes, heap, stacks, bits, FREE_BIT, HEAP_BIT,
                                 moved, request, bounds, 1};
-  const fp_free_bounds output = {out->low, out->high, out->least, out->most, out->grows,
-                                 out->known, out->chunks, out->fitting, out->too_small};
+  const fp_free_bounds output = {out->low, out->high, out->least, out->most, out->taken_low, out->taken_high,
+                                 out->grows, out->known, out->chunks, out->fitting, out->too_small};
   fp_bound_free_memory(&input, &output);
 }
 
@@ -129,8 +129,7 @@ static bool grows(told first, told second, int64_t stack, uint16_t recorded) {
   const told events[] = {first, second};
   result out = {0};
   bound(events, 2, stack, recorded, &out);
-  CHECK_INT(out.low[0] < 0, out.grows[0]);
-  CHECK_INT(out.least[1], out.grows[0] ? -1 : 0);
+  CHECK(out.low[1] <= out.high[1]);
   return out.grows[0];
 }
 
@@ -154,8 +153,8 @@ static void a_stack_that_takes_free_memory_is_no_growth(void) {
   result out = {0};
   const fp_free_events input = {allocates, shares, free_bytes, heap, stack, bits, FREE_BIT, HEAP_BIT,
                                 moved, request, bounds, 1};
-  const fp_free_bounds output = {out.low, out.high, out.least, out.most, out.grows,
-                                 out.known, out.chunks, out.fitting, out.too_small};
+  const fp_free_bounds output = {out.low, out.high, out.least, out.most, out.taken_low, out.taken_high,
+                                 out.grows, out.known, out.chunks, out.fitting, out.too_small};
   fp_bound_free_memory(&input, &output);
   CHECK_INT(out.grows[0], 0);
   CHECK(out.low[1] <= 50000 && out.high[1] >= 50000);
@@ -166,6 +165,126 @@ static void where_events_are_missing_nothing_is_odd(void) {
   CHECK(!grows(before, (told){true, 100000, 600001, 0.25, 10}, 0, ALL));
   CHECK(!grows(before, (told){true, -1, 600000, 0.25, 10}, 0, ALL));
   CHECK(!grows(before, (told){true, 100000, 600000, 0.25, 10}, 0, FREE_BIT));
+}
+
+/* Of 600,064 bytes that are taken, 200,192 are in use and 250,112 are the largest chunk. */
+static const told BEFORE = {true, 256, 200192, 0.374520, 256};
+
+static void a_largest_chunk_that_stays_tells_what_is_taken(void) {
+  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 512, 200448, 0.374119, 256}};
+  result out = {0};
+  bound(events, 3, 0, ALL, &out);
+  CHECK(out.grows[0]);
+  for (int i = 0; i < 3; i++) {
+    CHECK(out.taken_low[i] <= 600064 && out.taken_high[i] >= 600064);
+    CHECK(out.taken_high[i] - out.taken_low[i] < 3000);
+    CHECK(out.low[i] <= 250112 && out.high[i] >= 250112 && out.high[i] - out.low[i] < 2000);
+  }
+}
+
+/* 350,208 bytes, so that 950,272 are. */
+static void more_is_taken_for_what_fits_nowhere(void) {
+  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 300032, 499968, 0.444570, 256},
+                         {false, 256, 499712, 0.444886, 256}};
+  result out = {0};
+  bound(events, 4, 0, ALL, &out);
+  CHECK(out.grows[0]);
+  CHECK(out.taken_high[1] < 602000);
+  for (int i = 2; i < 4; i++) {
+    CHECK(out.taken_low[i] <= 950272 && out.taken_high[i] >= 950272);
+    CHECK(out.taken_high[i] - out.taken_low[i] < 5000);
+  }
+}
+
+static void nothing_follows_across_a_gap(void) {
+  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 512, 300032, 0.374119, 256}};
+  result out = {0};
+  bound(events, 3, 0, ALL, &out);
+  CHECK(out.taken_high[1] < 602000);
+  CHECK_INT(out.taken_high[2], 1000000);
+  CHECK(out.taken_low[2] < 310000);
+}
+
+static void what_contradicts_itself_tells_nothing(void) {
+  const told events[] = {BEFORE, {false, 256, 199936, 0.9, 256}, {false, 256, 199680, 0.000001, 256}};
+  result out = {0};
+  bound(events, 3, 0, ALL, &out);
+  for (int i = 0; i < 3; i++) {
+    CHECK_INT(out.low[i], -1);
+    CHECK_INT(out.high[i], -1);
+    CHECK_INT(out.least[i], -1);
+    CHECK_INT(out.most[i], -1);
+    CHECK_INT(out.taken_low[i], -1);
+    CHECK_INT(out.taken_high[i], -1);
+  }
+}
+
+static void with_a_stack_an_allocator_that_grows_tells_nothing(void) {
+  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}};
+  result out = {0};
+  bound(events, 2, 1000, ALL, &out);
+  CHECK(out.grows[0]);
+  CHECK_INT(out.high[0], -1);
+  CHECK_INT(out.taken_high[1], -1);
+}
+
+/* Nine tenths are asked for, and no chunk holds them: the regions of known chunks may have been given back. */
+static void known_chunks_may_be_given_back_for_what_fits_nowhere(void) {
+  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 768000, 967936, 0.1, 256}};
+  result out = {.known = {0, 256, 256}, .chunks = {0, 1, 1}};
+  bound(events, 3, 0, ALL, &out);
+  CHECK_INT(out.known[1], 256);
+  CHECK_INT(out.known[2] + out.chunks[2], 0);
+  CHECK(out.taken_low[2] < 999000);
+}
+
+static void sizes_that_no_device_has_are_no_bounds(void) {
+  const int64_t huge = INT64_MAX / 4;
+  const told events[] = {{true, 256, -huge, 0.5, huge}, {false, huge, -2 * huge, 0.9, huge}, {true, 10, -huge, 0, 1}};
+  result out = {0};
+  bound(events, 3, 0, ALL, &out);
+  for (int i = 0; i < 3; i++) CHECK(out.low[i] <= out.high[i] && out.taken_low[i] == -1);
+}
+
+static uint64_t drawn(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return *state >> 33;
+}
+
+static void whatever_is_told_bounds_are_in_order(void) {
+  const int64_t sizes[] = {0, 1, 256, 1000, 300000, INT64_C(1) << 49, INT64_C(1) << 51, INT64_MAX};
+  const double shares[] = {0, 1e-300, 1e-9, 0.25, 0.5, 0.750001, 0.999999, 1, -1, NAN, INFINITY};
+  uint64_t state = 1;
+  for (int round = 0; round < 20000; round++) {
+    uint8_t is_allocation[MOST];
+    double fragmentation[MOST];
+    int64_t free_bytes[MOST], heap[MOST], stack[MOST], moved[MOST], request[MOST];
+    uint16_t bits[MOST];
+    result out = {0};
+    for (int i = 0; i < MOST; i++) {
+      is_allocation[i] = drawn(&state) % 2, fragmentation[i] = shares[drawn(&state) % 11];
+      moved[i] = sizes[drawn(&state) % 8] * (drawn(&state) % 9 ? 1 : -1), request[i] = sizes[drawn(&state) % 8];
+      heap[i] = i ? heap[i - 1] : sizes[drawn(&state) % 8], free_bytes[i] = i ? free_bytes[i - 1] : sizes[drawn(&state) % 8];
+      int64_t change = is_allocation[i] ? moved[i] : -moved[i], sum;
+      if (i && !__builtin_add_overflow(heap[i], change, &sum)) heap[i] = sum;
+      if (i && !__builtin_sub_overflow(free_bytes[i], change, &sum)) free_bytes[i] = sum;
+      stack[i] = drawn(&state) % 30 ? 0 : sizes[drawn(&state) % 8], bits[i] = drawn(&state) % 20 ? ALL : HEAP_BIT;
+      out.known[i] = sizes[drawn(&state) % 8], out.fitting[i] = drawn(&state) % 3 ? 0 : out.known[i];
+    }
+    const int64_t bounds[] = {0, MOST};
+    const fp_free_events input = {is_allocation, fragmentation, free_bytes, heap, stack, bits, FREE_BIT, HEAP_BIT,
+                                  moved, request, bounds, 1};
+    const fp_free_bounds output = {out.low, out.high, out.least, out.most, out.taken_low, out.taken_high,
+                                   out.grows, out.known, out.chunks, out.fitting, out.too_small};
+    fp_bound_free_memory(&input, &output);
+    for (int i = 0; i < MOST; i++) {
+      CHECK(-1 <= out.low[i] && out.low[i] <= out.high[i] && (out.low[i] >= 0 || out.high[i] == -1));
+      CHECK(out.high[i] == -1 || out.high[i] <= free_bytes[i]);
+      CHECK(-1 <= out.least[i] && out.least[i] <= out.most[i]);
+      CHECK(-1 <= out.taken_low[i] && out.taken_low[i] <= out.taken_high[i]);
+      CHECK(out.taken_high[i] == -1 || out.taken_high[i] - heap[i] <= free_bytes[i]);
+    }
+  }
 }
 
 int main(void) {
@@ -182,5 +301,13 @@ int main(void) {
   RUN(an_allocator_that_grows_gives_itself_away);
   RUN(a_stack_that_takes_free_memory_is_no_growth);
   RUN(where_events_are_missing_nothing_is_odd);
+  RUN(a_largest_chunk_that_stays_tells_what_is_taken);
+  RUN(more_is_taken_for_what_fits_nowhere);
+  RUN(nothing_follows_across_a_gap);
+  RUN(what_contradicts_itself_tells_nothing);
+  RUN(with_a_stack_an_allocator_that_grows_tells_nothing);
+  RUN(known_chunks_may_be_given_back_for_what_fits_nowhere);
+  RUN(sizes_that_no_device_has_are_no_bounds);
+  RUN(whatever_is_told_bounds_are_in_order);
   return 0;
 }

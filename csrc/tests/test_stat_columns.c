@@ -1,5 +1,7 @@
 #include "kernels/stat_columns.h"
 
+#include <string.h>
+
 #include "tests/check.h"
 #include "tests/message.h"
 
@@ -12,7 +14,7 @@ typedef struct columns {
 
 static bool placed(const fp_stat *stat, const int32_t *rows, const int32_t *place, size_t count, columns *out) {
   for (int i = 0; i < MOST; i++) out->value[i] = -1, out->recorded[i] = out->odd[i] = BEFORE;
-  const fp_stat_column column = {out->value, out->recorded, out->odd, BIT, ACCEPTED, PLAIN};
+  const fp_stat_column column = {out->value, out->recorded, out->odd, BIT, ACCEPTED, PLAIN, FP_NO_KIND, FP_NO_KIND};
   return fp_stat_beside(stat, rows, place, count, &column);
 }
 
@@ -46,6 +48,21 @@ static void other_kinds_are_odd_unless_they_say_0(void) {
   check(&found, 1, 7, 1, 1);
   check(&found, 2, -1, 0, 1);
   check(&found, 3, 0, 1, 0);
+}
+
+static void integers_become_doubles_in_a_column_of_them(void) {
+  const int32_t row[] = {0, 1, 2};
+  const uint8_t kind[] = {OTHER, REFUSED, PLAIN};
+  const double half = 0.5;
+  int64_t value[] = {-3, -1, 0};
+  memcpy(&value[2], &half, sizeof half);
+  const fp_stat stat = {row, kind, value, 3};
+  double found[3] = {0};
+  uint16_t recorded[3] = {0}, odd[3] = {0};
+  int64_t *places = (int64_t *)(void *)found;
+  const fp_stat_column column = {places, recorded, odd, BIT, ACCEPTED | 1 << REFUSED, PLAIN, OTHER, REFUSED};
+  CHECK(fp_stat_beside(&stat, row, row, 3, &column));
+  CHECK(found[0] == -3.0 && found[1] == 18446744073709551616.0 && found[2] == 0.5);
 }
 
 static void no_stat_and_no_rows_are_nothing(void) {
@@ -91,6 +108,7 @@ static void few_and_many_rows_are_found_alike(void) {
 int main(void) {
   RUN(rows_that_have_the_stat_get_it_at_their_place);
   RUN(other_kinds_are_odd_unless_they_say_0);
+  RUN(integers_become_doubles_in_a_column_of_them);
   RUN(no_stat_and_no_rows_are_nothing);
   RUN(few_and_many_rows_are_found_alike);
   return 0;

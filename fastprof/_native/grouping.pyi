@@ -1,17 +1,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-def count_picks(picks: Any, stat_count: int) -> bytearray: ...
-def split_picks(
-    picks: Any,
-    own_numbers: Any,
-    text_base: int,
-    first: Any,
-    counts: Any,
-    row: Any,
-    kind: Any,
-    value: Any,
-) -> bytearray: ...
 def key_numbers(columns: Sequence[Any], numbers: Any) -> int: ...
 def parents(start: Any, duration: Any, apart: Any, regions: Any, lines: Any, parent: Any) -> None: ...
 

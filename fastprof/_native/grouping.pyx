@@ -1,4 +1,4 @@
-"""Kernels of step grouping: picked stats by name, joins by key, and the graph of what caused what."""
+"""Kernels of step grouping: joins by key, and the graph of what caused what."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -6,27 +6,7 @@ from libc.string cimport memset
 
 from fastprof._native.core cimport fp_memory, fp_memory_init, fp_vector, fp_vector_free
 
-from fastprof._native.records import STR
 from fastprof.errors import MemoryLimitError
-
-cdef uint8_t OWN_TEXT = STR
-
-
-cdef extern from "columns/pick.h" nogil:
-    ctypedef struct fp_pick:
-        int32_t row
-
-
-cdef extern from "kernels/split_picks.h" nogil:
-    ctypedef struct fp_pick_share:
-        const fp_pick *picks
-        size_t count
-        const int32_t *own_numbers
-        int64_t text_base
-        uint8_t own_kind
-    void fp_count_picks(const fp_pick_share *share, size_t stat_count, int64_t *counts)
-    void fp_split_picks(const fp_pick_share *share, size_t stat_count, const int64_t *first, int64_t *next,
-                        int32_t *row, uint8_t *kind, int64_t *value)
 
 
 cdef extern from "kernels/key_numbers.h" nogil:
@@ -67,57 +47,6 @@ cdef int check(bint done) except -1:
     if not done:
         raise MemoryLimitError("out of memory while grouping events")
     return 0
-
-
-cdef int set_share(fp_pick_share *share, Borrowed picks, Borrowed own, int64_t text_base) except -1:
-    share.picks = <const fp_pick *>picks.buffer.buf
-    share.count = <size_t>picks.buffer.len // sizeof(fp_pick)
-    share.own_numbers = NULL if own is None else <const int32_t *>own.buffer.buf
-    share.text_base = text_base
-    share.own_kind = OWN_TEXT
-    return 0
-
-
-def count_picks(picks, int stat_count):
-    """How many picks of each stat a share has, int64s."""
-    cdef Borrowed held = Borrowed(picks)
-    counts = bytearray(8 * stat_count)
-    cdef Borrowed out = Borrowed(counts, True)
-    cdef fp_pick_share share
-    set_share(&share, held, None, 0)
-    with nogil:
-        fp_count_picks(&share, <size_t>stat_count, <int64_t *>out.buffer.buf)
-    return counts
-
-
-def split_picks(picks, own_numbers, int64_t text_base, first, counts, row, kind, value):
-    """Writes the picks of a share by stat into three columns: those of stat s from ``first[s]`` on. Returns how many of
-    it were kept, int64s; ``counts`` are those of ``count_picks``.
-
-    ``own_numbers``: what the own texts of the share are called in all, int32s, or None. See kernels/split_picks.h."""
-    cdef Borrowed held = Borrowed(picks), own = None if own_numbers is None else Borrowed(own_numbers)
-    cdef Borrowed rows = Borrowed(row, True), kinds = Borrowed(kind, True), values = Borrowed(value, True)
-    following = bytearray(first)
-    cdef Borrowed firsts = Borrowed(first), most = Borrowed(counts), nexts = Borrowed(following, True)
-    cdef const int64_t *begin = <const int64_t *>firsts.buffer.buf
-    cdef const int64_t *limit = <const int64_t *>most.buffer.buf
-    cdef int64_t *at = <int64_t *>nexts.buffer.buf
-    cdef size_t stat_count = <size_t>nexts.buffer.len // 8
-    cdef fp_pick_share share
-    if most.buffer.len != nexts.buffer.len:
-        raise ValueError("there is a count for each stat")
-    for i in range(stat_count):
-        if begin[i] < 0 or limit[i] < 0 or begin[i] + limit[i] > rows.buffer.len // 4:
-            raise ValueError("the columns are shorter than the picks")
-    if kinds.buffer.len < rows.buffer.len // 4 or values.buffer.len < rows.buffer.len * 2:
-        raise ValueError("the columns differ in length")
-    set_share(&share, held, own, text_base)
-    with nogil:
-        fp_split_picks(&share, stat_count, begin, at, <int32_t *>rows.buffer.buf, <uint8_t *>kinds.buffer.buf,
-                       <int64_t *>values.buffer.buf)
-    for i in range(stat_count):
-        at[i] -= begin[i]
-    return following
 
 
 def key_numbers(columns, numbers):

@@ -23,6 +23,7 @@ def stat_beside(
     recorded: Buffer,
     odd: Buffer,
     bit: int,
+    doubles: bool,
 ) -> bool: ...
 def match_allocations(
     is_allocation: Buffer,
@@ -69,6 +70,8 @@ def bound_free_memory(
     largest_high: Buffer,
     too_small_least: Buffer,
     too_small_most: Buffer,
+    taken_low: Buffer,
+    taken_high: Buffer,
     grows: Buffer,
 ) -> None: ...
 def range_peaks(values: Buffer, first: Buffer, last: Buffer, peak: Buffer) -> None: ...

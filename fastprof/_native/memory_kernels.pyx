@@ -19,7 +19,9 @@ cdef extern from "kernels/stat_columns.h" nogil:
         uint16_t *odd
         uint16_t bit
         uint32_t accepted
-        uint8_t plain
+        uint8_t plain, integer, natural
+    enum:
+        FP_NO_KIND
     bint fp_stat_beside(const fp_stat *stat, const int32_t *rows, const int32_t *place, size_t count,
                         const fp_stat_column *column)
 
@@ -74,6 +76,8 @@ cdef extern from "kernels/free_bounds.h" nogil:
         int64_t *largest_high
         int64_t *too_small_least
         int64_t *too_small_most
+        int64_t *taken_low
+        int64_t *taken_high
         uint8_t *grows
         int64_t *known
         int64_t *chunks
@@ -129,10 +133,11 @@ cdef int are_places(const int32_t *place, size_t count, size_t room) except -1:
     return 0
 
 
-def stat_beside(row, kind, value, rows, place, kinds, values, recorded, odd, int bit):
+def stat_beside(row, kind, value, rows, place, kinds, values, recorded, odd, int bit, bint doubles):
     """Writes a stat, known by ascending row (int32), kind (uint8) and value (int64), of ascending ``rows`` (int32) to
     the places of ``values`` (int64) that ``place`` (int32) says, where its kind is one of ``kinds``. ``recorded``
-    (uint16) gets the bit there; ``odd`` (uint16) where the kind is not the first of them, unless 0 is written. Returns
+    (uint16) gets the bit there; ``odd`` (uint16) where the kind is not the first of them, unless 0 is written.
+    ``doubles``: of the kinds, the second is signed integers and the third unsigned ones, which become doubles. Returns
     whether any is odd."""
     cdef Borrowed at = Borrowed(row), its_kind = Borrowed(kind), its_value = Borrowed(value)
     cdef Borrowed chosen = Borrowed(rows), places = Borrowed(place), out = Borrowed(values, True)
@@ -152,6 +157,8 @@ def stat_beside(row, kind, value, rows, place, kinds, values, recorded, odd, int
     column.odd = <uint16_t *>unlike.buffer.buf
     column.bit = <uint16_t>bit
     column.plain = kinds[0]
+    column.integer = kinds[1] if doubles else FP_NO_KIND
+    column.natural = kinds[2] if doubles else FP_NO_KIND
     column.accepted = 0
     for accepted in kinds:
         column.accepted |= <uint32_t>1 << <int>accepted
@@ -239,9 +246,9 @@ def known_chunks(is_allocation, held_before, address, size, request, bounds, int
 
 def bound_free_memory(is_allocation, fragmentation, free_bytes, heap, stack, recorded, int free_bit, int heap_bit,
                       moved, request, bounds, int64_t first, int64_t last, known, chunks, fitting, too_small, largest_low,
-                      largest_high, too_small_least, too_small_most, grows):
-    """Writes bounds of the largest free chunk and of what is too small after each event of allocators first to last,
-    int64 columns, and whether each allocator grows (uint8). The columns of known_chunks are changed. See
+                      largest_high, too_small_least, too_small_most, taken_low, taken_high, grows):
+    """Writes bounds of the largest free chunk, of what is too small and of what is taken from the device after each
+    event of allocators first to last, int64 columns, and whether each allocator grows (uint8). The columns of known_chunks are changed. See
     kernels/free_bounds.h."""
     cdef Borrowed are = Borrowed(is_allocation), share = Borrowed(fragmentation), free = Borrowed(free_bytes)
     cdef Borrowed heaps = Borrowed(heap), stacks = Borrowed(stack), told = Borrowed(recorded), sizes = Borrowed(moved)
@@ -250,11 +257,13 @@ def bound_free_memory(is_allocation, fragmentation, free_bytes, heap, stack, rec
     cdef Borrowed fit = Borrowed(fitting, True), small = Borrowed(too_small, True)
     cdef Borrowed low = Borrowed(largest_low, True), high = Borrowed(largest_high, True)
     cdef Borrowed least = Borrowed(too_small_least, True), most = Borrowed(too_small_most, True)
+    cdef Borrowed taken = Borrowed(taken_low, True), taken_most = Borrowed(taken_high, True)
     cdef Borrowed growing = Borrowed(grows, True)
     cdef fp_free_events events
     cdef fp_free_bounds out
     cdef size_t count = <size_t>are.buffer.len
-    for column in (share, free, heaps, stacks, sizes, requests, all_known, counts, fit, small, low, high, least, most):
+    for column in (share, free, heaps, stacks, sizes, requests, all_known, counts, fit, small, low, high, least, most,
+                   taken, taken_most):
         fits(column, count, 8)
     fits(told, count, 2)
     are_bounds(edges, count)
@@ -273,6 +282,7 @@ def bound_free_memory(is_allocation, fragmentation, free_bytes, heap, stack, rec
     events.allocator_count = <size_t>(last - first)
     out.largest_low, out.largest_high = <int64_t *>low.buffer.buf, <int64_t *>high.buffer.buf
     out.too_small_least, out.too_small_most = <int64_t *>least.buffer.buf, <int64_t *>most.buffer.buf
+    out.taken_low, out.taken_high = <int64_t *>taken.buffer.buf, <int64_t *>taken_most.buffer.buf
     out.grows = <uint8_t *>growing.buffer.buf + first
     out.known, out.chunks = <int64_t *>all_known.buffer.buf, <int64_t *>counts.buffer.buf
     out.fitting, out.known_too_small = <int64_t *>fit.buffer.buf, <int64_t *>small.buffer.buf

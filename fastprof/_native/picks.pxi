@@ -7,7 +7,7 @@ cdef class Picks:
 
     cdef fp_picked *stats
     cdef readonly Py_ssize_t stat_count
-    cdef Memory memory
+    cdef readonly Memory memory
 
     def __cinit__(self, Memory memory not None, Py_ssize_t stat_count):
         self.memory = memory

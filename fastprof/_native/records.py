@@ -42,7 +42,6 @@ EVENT_KEY = np.dtype(
     [("start", "i8"), ("reversed_duration", "i8"), ("offset", "u8"), ("length", "u4"), ("stat_count", "u4")]
     + [("piece", "i4"), ("kept", "i4")]
 )
-PICK = np.dtype([("row", "i4"), ("stat", "i2"), ("kind", "u1"), ("unused", "u1"), ("value", "i8")])
 BYTES_AT = np.dtype([("row", "i8"), ("column", "i8"), ("offset", "u8"), ("length", "u8")])
 LINE_ROWS = np.dtype([("first", "i8"), ("last", "i8"), ("event_id", "i8")])
 GROUP_SUM = np.dtype([("count", "i8"), ("total", "i8"), ("minimum", "i8"), ("maximum", "i8")])

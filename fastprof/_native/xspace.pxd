@@ -4,8 +4,16 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from fastprof._native.core cimport fp_code, fp_fault, fp_memory, fp_strings, fp_vector
 
 
+cdef extern from "columns/picked.h" nogil:
+    ctypedef struct fp_picked:
+        size_t count
+    void fp_picked_free(fp_memory *memory, fp_picked *picked)
+    void fp_picked_copy(const fp_picked *picked, const int32_t *own_numbers, int64_t text_base, int own_kind,
+                        int32_t *row, uint8_t *kind, int64_t *value)
+
+
 cdef extern from "formats/xspace.h" nogil:
-    enum: FP_SPAN_KINDS
+    enum: FP_SPAN_KINDS, FP_STR
     ctypedef struct fp_span:
         pass
     ctypedef struct fp_part:
@@ -78,8 +86,6 @@ cdef extern from "formats/xspace.h" nogil:
         int64_t *value
         const uint8_t *default_kind
         const int64_t *default_value
-    ctypedef struct fp_pick:
-        int32_t row
     ctypedef struct fp_sink:
         const fp_filter *filter
         const int32_t *meta_names
@@ -110,7 +116,7 @@ cdef extern from "formats/xspace.h" nogil:
         int64_t text_base
         fp_strings texts
         fp_vector bytes
-        fp_vector picks
+        fp_picked *picks
         fp_vector faults
         int64_t unnamed
     fp_code fp_fill(const fp_xspace *xspace, const fp_piece *pieces, const fp_segment *segments, size_t count,

@@ -44,10 +44,30 @@ class Filter:
 
     def __init__(self, keep_meta: Buffer | None, keep_unnamed: bool, time_ps: tuple[int, int] | None) -> None: ...
 
+class Picks:
+    """Columns of picked stats, which grow while sinks write into them, one after the other."""
+
+    stat_count: int
+    memory: Memory
+    def __init__(self, memory: Memory, stat_count: int) -> None: ...
+    def counts(self) -> list[int]: ...
+    def clear(self) -> None: ...
+    def copy(
+        self,
+        stat: int,
+        at: int,
+        rows: Buffer,
+        kinds: Buffer,
+        values: Buffer,
+        own_numbers: Buffer | None = None,
+        text_base: int = 0,
+    ) -> None: ...
+
 class Sink:
     """The columns that one fill writes into, and what it adds: texts, places of bytes, faults."""
 
     unnamed: int
+    picks: Picks | None
     def __init__(
         self,
         memory: Memory,
@@ -57,10 +77,10 @@ class Sink:
         wide: Sequence[tuple[Any, Any, Any, Any]] = (),
         text_base: int = 0,
         want_stats: bool = False,
+        picks: Picks | None = None,
     ) -> None: ...
     def texts(self) -> tuple[bytes, bytes]: ...
     def bytes_at(self) -> bytes: ...
-    def picks(self) -> Buffer: ...
     def faults(self) -> Faults: ...
 
 class XSpace:

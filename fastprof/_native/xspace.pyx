@@ -5,8 +5,7 @@ Arrays go in and out as anything with the buffer protocol; structs have the layo
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
@@ -19,7 +18,7 @@ SIZES = {
     "PART": sizeof(fp_part), "SPAN": sizeof(fp_span), "EVENT_META": sizeof(fp_event_meta),
     "STAT_META": sizeof(fp_stat_meta), "OWNED_SPAN": sizeof(fp_owned_span), "CHILD": sizeof(fp_child),
     "PIECE": sizeof(fp_piece), "SEGMENT": sizeof(fp_segment), "UNKNOWN_STAT": sizeof(fp_unknown_stat),
-    "EVENT_KEY": sizeof(fp_event_key), "BYTES_AT": sizeof(fp_bytes_at), "PICK": sizeof(fp_pick),
+    "EVENT_KEY": sizeof(fp_event_key), "BYTES_AT": sizeof(fp_bytes_at),
 }
 
 
@@ -210,6 +209,9 @@ cdef class Filter:
             self.filter.from_ps, self.filter.to_ps = time_ps
 
 
+include "picks.pxi"
+
+
 @cython.no_gc_clear  # __dealloc__ needs the Memory
 cdef class Sink:
     """The columns that one fill writes into, and what it adds: texts, places of bytes, faults.
@@ -221,9 +223,10 @@ cdef class Sink:
     cdef Memory memory
     cdef list held
     cdef Filter filter
+    cdef readonly Picks picks
 
     def __cinit__(self, Memory memory not None, dict columns not None, dict tables not None, Filter filter=None,
-                  wide=(), int64_t text_base=0, bint want_stats=False):
+                  wide=(), int64_t text_base=0, bint want_stats=False, Picks picks=None):
         self.memory = memory
         self.held = []
         self.sink.texts.memory = &memory.memory
@@ -232,6 +235,9 @@ cdef class Sink:
         if filter is not None:
             self.filter = filter
             self.sink.filter = &filter.filter
+        if picks is not None:
+            self.picks = picks
+            self.sink.picks = picks.stats
         self.sink.wide = <fp_wide_column *>fp_alloc_zeroed(&memory.memory, len(wide), sizeof(fp_wide_column))
         if self.sink.wide == NULL:
             raise MemoryLimitError("out of memory while preparing columns")
@@ -246,13 +252,14 @@ cdef class Sink:
             self.set_column(name, array)
         for name, array in tables.items():
             self.set_table(name, array)
+        if self.sink.pick_of_stat != NULL and picks is None:
+            raise ValueError("there are no columns for picks")
 
     def __dealloc__(self):
         if self.memory is not None:
             fp_release(&self.memory.memory, self.sink.wide)
             fp_strings_free(&self.sink.texts)
             fp_vector_free(&self.memory.memory, &self.sink.bytes)
-            fp_vector_free(&self.memory.memory, &self.sink.picks)
             fp_vector_free(&self.memory.memory, &self.sink.faults)
 
     cdef void *hold(self, array, bint writable) except? NULL:
@@ -308,11 +315,6 @@ cdef class Sink:
             return bytes(8), b""
         return (take(&self.memory.memory, &self.sink.texts.offsets, 8),
                 take(&self.memory.memory, &self.sink.texts.bytes, 1))
-
-    def picks(self):
-        """The picked stats, where they lie: not to be used once the sink is gone."""
-        cdef Py_ssize_t size = <Py_ssize_t>(self.sink.picks.count * sizeof(fp_pick))
-        return PyMemoryView_FromMemory(<char *>self.sink.picks.items, size, PyBUF_READ) if size else b""
 
     def bytes_at(self):
         return take(&self.memory.memory, &self.sink.bytes, sizeof(fp_bytes_at))

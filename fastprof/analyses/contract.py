@@ -72,8 +72,9 @@ class Section:
     ``bar``, a number from 0 to 1; ``sort``: as the table is. Without a table: the ``scalars`` named.
 
     ``shown``: whether it applies to a report; None: always. ``nonzero``: what is 0 in this column is only named, by the
-    column before. ``kernels``: a column of names of kernels, which are shortened. ``depth``: a column that tells how
-    deep a row lies in a tree, of which the rows are in preorder: drawn as branches before the first column shown."""
+    column before. ``only``: which rows are worth showing; None: all. ``kernels``: a column of names of kernels, which
+    are shortened. ``depth``: a column that tells how deep a row lies in a tree, of which the rows are in preorder:
+    drawn as branches before the first column shown."""
 
     title: str
     table: str | None = None
@@ -85,6 +86,7 @@ class Section:
     nonzero: str | None = None
     kernels: str | None = None
     depth: str | None = None
+    only: Callable[[pa.Table], pa.Array] | None = None
 
 
 def has_rows(table: str) -> Callable[[Report], bool]:

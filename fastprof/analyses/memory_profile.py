@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from fastprof.analyses.contract import (
     Needs,
     Notice,
@@ -24,6 +26,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.host import Host
+from fastprof.analyses.steps_from import MARKERS, STEPS_FROM, steps_of
 from fastprof.host_events import HOST_THREADS
 from fastprof.memory import memory_events, memory_remarks, memory_tables
 from fastprof.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures
@@ -33,11 +36,11 @@ from fastprof.memory.module_runs import module_runs
 from fastprof.steps import of_host as host_steps
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fastprof.host_events import HostEvents
 
 NAME = "memory_profile"
+OF_ALL_THREADS = True
+"""Of chosen steps all that happens in their time is told, whatever its group."""
 READS = union([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
@@ -56,12 +59,25 @@ class Params:
             "type": "time",
         },
     )
+    request: int | None = field(
+        default=None,
+        metadata={
+            "help": "also tell when a request of this size would have fitted, in bytes or as 2GiB: failed allocations "
+            "write no event, their error has the size",
+            "type": "bytes",
+        },
+    )
     short_lived_us: int = field(
         default=1000,
         metadata={"help": "allocations that live no longer than so many microseconds are short-lived", "min": 0},
     )
+    steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
 
 
+_SOME_STEPS = (
+    "Only some steps are selected. Told is what happens in their time, on all threads; what was allocated before them "
+    "or is freed after them is known all the same."
+)
 _OF_LARGEST = "of the allocator with the largest peak"
 SCALARS = {
     "peak_bytes": ScalarSpec("bytes", "largest peak: most memory in use, stack and heap, of any allocator"),
@@ -71,8 +87,14 @@ SCALARS = {
     "peak_step": ScalarSpec(None, "step at that time", "step of the peak"),
     "capacity_bytes": ScalarSpec("bytes", f"what it may use, {_OF_LARGEST}"),
     "peak_share": ScalarSpec("share", "peak_bytes / capacity_bytes", "peak share of capacity"),
-    "lifetime_peak_bytes": ScalarSpec("bytes", f"most in use since the process began, {_OF_LARGEST}", "lifetime peak"),
-    "fragmentation_at_peak": ScalarSpec(None, f"fragmentation at the peak, 0 to 1, {_OF_LARGEST}"),
+    "lifetime_peak_bytes": ScalarSpec("bytes", "most in use since the process began as the allocator counts it, on "
+                                      f"TPUs the heap alone, {_OF_LARGEST}", "lifetime peak"),
+    "held_before_bytes": ScalarSpec("bytes", f"in use at the peak and allocated before the capture, {_OF_LARGEST}",
+                                    "of the peak, held before the capture"),
+    "wasted_bytes": ScalarSpec("bytes", "in use at the peak and never asked for, as requests are rounded up and large "
+                               f"chunks not always split, {_OF_LARGEST}; of what the capture has recorded",
+                               "of the peak, never asked for"),
+    "fragmentation_share": ScalarSpec("share", f"fragmentation at the peak, {_OF_LARGEST}", "fragmentation at peak"),
     "allocator_count": ScalarSpec(None, "allocators of all hosts that allocated or freed anything", "allocators"),
     "snapshot_count": ScalarSpec(None, "allocations and frees; each tells what was in use after it", "snapshots"),
     "allocation_count": ScalarSpec(None, "allocations", "allocations"),
@@ -82,20 +104,42 @@ SCALARS = {
     "short_lived_count": ScalarSpec(None, "allocations that lived no longer than short_lived_us", "short-lived"),
     "short_lived_share": ScalarSpec("share", "short_lived_count / allocation_count", "short-lived share"),
     "short_lived_bytes": ScalarSpec("bytes", "their sizes together", "short-lived sizes"),
-}
-_ALIVE = ("allocator", "op_name", "total_bytes", "count", "source", "shape", "share")
+}  # fmt: skip
+_WORTH = 0.01
+"""Share of free memory in chunks that are too small from which on text tells of it."""
+
+
+def is_fragmented(table: pa.Table) -> pa.Array:
+    """By row of the table fragmentation, whether it is shown to people: also where nothing is known, or it was asked
+    for."""
+    too_small, free = (
+        table[name].cast(pa.float64(), safe=False).to_numpy() for name in ("too_small_most_bytes", "free_bytes")
+    )
+    little = (too_small <= 0) | (too_small < free * _WORTH)
+    return pa.array(~little | (table["moment"].cast(pa.string()).to_numpy() == "at"))
+
+
+def _any_is_fragmented(report: Report) -> bool:
+    return any(is_fragmented(report.tables["fragmentation"]).to_pylist())
+
+
+_ALIVE = ("allocator", "total_bytes", "requested_bytes", "count", "share", "source", "shape", "op_name")
 SECTIONS = (
     Section("Memory", scalars=tuple(SCALARS), shown=is_known("allocator_count")),
     Section("Allocators", "allocators", ("allocator", "peak_bytes", "peak_step", "capacity_bytes",
-            "lifetime_peak_bytes", "allocation_count", "free_count", "held_at_end_bytes", "fragmentation_at_peak",
-            "host"), rows=16, shown=has_rows("allocators")),
-    Section("Alive at the peak", "active", _ALIVE, "share", 15, shown=has_rows("active")),
-    Section("Alive at the time asked for", "at", _ALIVE, "share", 15, shown=has_rows("at")),
+            "lifetime_peak_bytes", "allocation_count", "free_count", "held_at_end_bytes", "fragmentation_at_peak"),
+            rows=16, shown=has_rows("allocators")),
+    Section("When the request fits", "request", ("allocator", "fits", "start_ps", "duration_ps", "most_free_bytes",
+            "largest_free_least_bytes", "largest_free_most_bytes"), rows=12, shown=has_rows("request")),
+    Section("Alive at the peak, ops of like names together", "active_groups", ("allocator", "total_bytes",
+            "wasted_bytes", "share", "source", "op_names"), rows=15, shown=has_rows("active_groups")),
+    Section("Alive at the peak", "active", _ALIVE, rows=15, shown=has_rows("active")),
+    Section("Alive at the time asked for", "at", _ALIVE, rows=15, shown=has_rows("at")),
     Section("Growth from step to step", "growth", ("allocator", "op_name", "growth_bytes", "growth_per_step_bytes",
             "steps_grown", "step_count", "grows_steadily"), shown=has_rows("growth")),
-    Section("Fragmentation", "fragmentation", ("allocator", "moment", "start_ps", "free_bytes", "largest_free_bytes",
-            "next_largest_bytes", "too_small_least_bytes", "too_small_most_bytes"), rows=12,
-            shown=has_rows("fragmentation")),
+    Section("Fragmentation, with the largest free chunk at the most", "fragmentation", ("allocator", "moment",
+            "start_ps", "free_bytes", "largest_free_bytes", "next_largest_bytes", "too_small_least_bytes",
+            "too_small_most_bytes"), rows=12, shown=_any_is_fragmented, only=is_fragmented),
     Section("Steps", "steps", ("allocator", "step", "peak_bytes", "begin_bytes", "growth_bytes", "allocation_count",
             "allocated_bytes", "freed_bytes", "short_lived_bytes"), rows=10, shown=has_rows("steps")),
     Section("Ops by the memory that they allocate", "ops", ("allocator", "op_name", "count", "allocated_bytes",
@@ -104,10 +148,12 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def of_host(host: Host, _params: Params) -> HostMemory:
-    events = host.raw
+def of_host(host: Host, params: Params) -> HostMemory:
+    """All of the host's memory, also where only some of its steps are told: what is freed within them was allocated
+    before, and the other way round."""
+    events = host.whole.raw
     begin_ps, end_ps = _span(events)
-    kept = _memory_events(host)
+    kept = _memory_events(host.whole)
     return HostMemory(
         host=host.name,
         hardware=host.hardware,
@@ -115,9 +161,10 @@ def of_host(host: Host, _params: Params) -> HostMemory:
         begin_ps=begin_ps,
         end_ps=end_ps,
         events=kept,
-        steps=MemorySteps.of(host.steps.database) if len(kept) else MemorySteps.none(),
-        modules=module_runs(events),
+        steps=MemorySteps.of(steps_of(host, params.steps_from).database) if len(kept) else MemorySteps.none(),
+        modules=module_runs(host.raw),
         threads=host.workers.threads,
+        chosen=host.whole is not host,
     )
 
 
@@ -145,10 +192,12 @@ def _span(events: HostEvents) -> tuple[int, int]:
 
 
 def run(kept: Sequence[HostMemory], params: Params, _after: Mapping[str, Report]) -> Report:
-    found = [figures(host, params.at, params.short_lived_us) for host in kept if len(host.events)]
+    found = [figures(host, params.at, params.short_lived_us, params.request) for host in kept if len(host.events)]
     tables = memory_tables.tables(found)
     if found:
         told = [Notice(one.severity, one.text) for one in memory_remarks.remarks(found, params.at)]
+        if any(host.chosen for host in kept):
+            told.append(Notice("info", _SOME_STEPS))
     else:
         none = memory_remarks.none_there(kept)
         told = [Notice(none.severity, none.text)]
@@ -157,41 +206,63 @@ def run(kept: Sequence[HostMemory], params: Params, _after: Mapping[str, Report]
 
 def _values(found: Sequence[MemoryFigures], tables: Mapping[str, pa.Table]) -> dict[str, Value | tuple[None, str]]:
     allocators = tables["allocators"]
-    count = sum(int(host.events.is_allocation.sum()) for host in found)
-    snapshots = sum(len(host.events) for host in found)
+    count = _total(allocators, "allocation_count")
     short = sum(int(host.ops.short_lived_count.sum()) for host in found)
     values: dict[str, Value | tuple[None, str]] = {
         "allocator_count": allocators.num_rows,
-        "snapshot_count": snapshots,
+        "snapshot_count": _total(allocators, "snapshot_count"),
         "allocation_count": count,
-        "free_count": snapshots - count,
+        "free_count": _total(allocators, "free_count"),
         "held_at_end_count": _total(allocators, "held_at_end_count"),
         "replaced_count": _total(allocators, "replaced_count"),
         "short_lived_count": short,
         "short_lived_share": short / count if count else (None, "there are no allocations"),
         "short_lived_bytes": sum(sum(host.ops.short_lived_bytes.tolist()) for host in found),
     }
-    return values | _of_largest(allocators)
+    return values | _of_largest(allocators, {host.memory.host: host.memory for host in found})
 
 
 def _total(table: pa.Table, column: str) -> int:
     return sum(table[column].to_pylist())
 
 
-def _of_largest(allocators: pa.Table) -> dict[str, Value | tuple[None, str]]:
-    """Of the allocator with the largest peak, which is the first."""
+def _of_largest(allocators: pa.Table, hosts: Mapping[str, HostMemory]) -> dict[str, Value | tuple[None, str]]:
+    """Of the allocator with the largest peak, which is the first. ``hosts``: by name."""
     rows: list[dict[str, Any]] = allocators.slice(0, 1).to_pylist()
-    names = ("peak_bytes", "peak_ps", "peak_step", "capacity_bytes", "lifetime_peak_bytes", "fragmentation_at_peak")
+    names = {name: name for name in ("peak_bytes", "peak_ps", "peak_step", "capacity_bytes", "lifetime_peak_bytes")}
+    names |= {
+        "held_before_bytes": "held_before_at_peak_bytes",
+        "wasted_bytes": "wasted_at_peak_bytes",
+        "fragmentation_share": "fragmentation_at_peak",
+    }
     if not rows:
         nothing = (None, memory_remarks.NOT_RECORDED)
         return dict.fromkeys((*names, "peak_allocator", "peak_host", "peak_share"), nothing)
     (row,) = rows
-    reasons = {"peak_step": "the peak was at the time of no step"}
+    unrecorded, reasons = "the allocator does not record it", {}
+    if row["peak_bytes"] is not None:
+        reasons["peak_step"] = _no_step(hosts[row["host"]], row["peak_ps"])
+        reasons["wasted_bytes"] = (
+            "the capture has no allocation that was alive then, or does not tell what it asked for"
+        )
+    elif hosts[row["host"]].chosen:
+        unrecorded = "the capture tells of no memory at the time of the selected steps"
     values: dict[str, Value | tuple[None, str]] = {"peak_allocator": row["allocator"], "peak_host": row["host"]}
-    for name in names:
-        missing = (None, reasons.get(name, "the allocator does not record it"))
-        values[name] = missing if row[name] is None else row[name]
+    for name, column in names.items():
+        missing = (None, reasons.get(name, unrecorded))
+        values[name] = missing if row[column] is None else row[column]
     share = row["peak_bytes"] / row["capacity_bytes"] if row["peak_bytes"] and row["capacity_bytes"] else None
     fits = share is not None and 0 <= share <= 1
     values["peak_share"] = share if fits else (None, "what the allocator may use is not known")
     return values
+
+
+def _no_step(host: HostMemory, time_ps: int) -> str:
+    """Why the peak was at the time of none."""
+    steps = host.steps
+    if not len(steps):
+        instead = "; --steps-from modules makes executions of programs steps" if len(host.modules) else ""
+        return f"the host has no steps that are known{instead}"
+    if time_ps < steps.start_ps[0]:
+        return "the peak was before the first step"
+    return f"the peak was {'after the last step' if time_ps >= steps.end_ps.max() else 'between steps'}"

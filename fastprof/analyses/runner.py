@@ -19,6 +19,7 @@ from fastprof.analyses.host import Host
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
 from fastprof.host_events import read_host
 from fastprof.selection import Steps, steps_text
+from fastprof.size_text import byte_count
 from fastprof.spelling import meant
 from fastprof.structure import Structure
 from fastprof.table_set import TableSet
@@ -85,16 +86,20 @@ def params_of(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dic
 
 
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
-    """The value, a time that is written as text in picoseconds. Raises UsageError for one that the parameter does not
-    take."""
+    """The value, a time that is written as text in picoseconds, a size in bytes. Raises UsageError for one that the
+    parameter does not take."""
     if field.metadata.get("type") == "time":
         return _time(field.name, value)
+    if field.metadata.get("type") == "bytes":
+        return _bytes(field.name, value)
     choices, least = field.metadata.get("choices"), field.metadata.get("min")
     if choices is not None and not (isinstance(value, str) and value in choices):
         raise UsageError(f"{field.name} is one of {', '.join(choices)}, not {value!r}")
     whole = isinstance(value, int) and not isinstance(value, bool)
     if least is not None and not (whole and value >= least):
         raise UsageError(f"{field.name} is a whole number, {least} or more, not {value!r}")
+    if whole and abs(value) >= 1 << 63:
+        raise UsageError(f"{field.name} is larger than 64 bits can tell: {value!r}")
     return value
 
 
@@ -107,6 +112,18 @@ def _time(name: str, value: Any) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 1 << 63):
         raise UsageError(f"{name} is a time, as '1.5s' or a whole number of picoseconds, not {value!r}")
     return value
+
+
+def _bytes(name: str, value: Any) -> int | None:
+    if isinstance(value, str):
+        try:
+            return byte_count(value)
+        except ValueError as error:
+            raise UsageError(f"{name}: {error}") from None
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (whole and 0 < value < 1 << 63):
+        raise UsageError(f"{name} is a size, as '2GiB' or a whole number of bytes above 0, not {value!r}")
+    return cast("int | None", value)
 
 
 def run(
@@ -148,7 +165,8 @@ def run(
     for name, analysis in analyses.items():
         with _faults_named(tables, hosts[0] if len(hosts) == 1 else None):
             reports[name] = analysis.run(kept.pop(name), chosen[name], {n: reports[n] for n in analysis.AFTER})
-    return {name: _with_note(reports[name], of_no_step) for name in names}
+    of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
+    return {name: _with_note(reports[name], of_no_step if name in of_groups else 0) for name in names}
 
 
 @contextmanager

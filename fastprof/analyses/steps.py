@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
 from fastprof.analyses.host import Host
-from fastprof.errors import UsageError
+from fastprof.analyses.steps_from import MARKERS, MODULES, STEPS_FROM, steps_of
 from fastprof.schema import TEXT, Column, TableSchema
 from fastprof.steps import alignment, no_steps
 from fastprof.steps import of_host as host_steps
@@ -37,20 +37,10 @@ NAME = "steps"
 READS = union([Host.GROUPING, Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS)])
 AFTER: tuple[str, ...] = ()
 
-MARKERS: Final = "markers"
-MODULES: Final = "modules"
-
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    steps_from: str = field(
-        default=MARKERS,
-        metadata={
-            "help": "what makes a step: markers that the program or its framework set, or each execution of a compiled "
-            "program",
-            "choices": (MARKERS, MODULES),
-        },
-    )
+    steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
 
 
 _HOST = Column("host", TEXT, "host, as the capture's file is named")
@@ -184,9 +174,7 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostSteps:
-    if params.steps_from not in (MARKERS, MODULES):
-        raise UsageError(f"steps come from {MARKERS} or {MODULES}, not from {params.steps_from!r}")
-    found = host.steps if params.steps_from == MARKERS else host.steps_from(modules=True)
+    found = steps_of(host, params.steps_from)
     return found if host.missed is None else replace(found, missed=host.missed)
 
 

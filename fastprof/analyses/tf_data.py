@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fastprof.analyses.contract import (
     Needs,
@@ -25,12 +27,14 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.host import Host as _Host
+from fastprof.errors import UsageError
 from fastprof.op_metrics.tables import exact_sum
 from fastprof.pipelines import pipeline_tables, verdicts
 from fastprof.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
 from fastprof.pipelines.pipeline_schemas import TABLES as TABLES
 from fastprof.pipelines.pipeline_tables import HostPipelines
-from fastprof.pipelines.step_waits import Steps, outside, steps_of, waited
+from fastprof.pipelines.step_waits import Steps, steps_of, waited
+from fastprof.pipelines.what_if import WORTH
 from fastprof.steps import of_host as host_steps
 from fastprof.steps.links import is_one_of
 
@@ -44,16 +48,23 @@ READS = union([
     Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
+MOST_PARALLEL = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Params:
+    """``parallel`` is 2 or more, and no more than MOST_PARALLEL."""
+
     parallel: int = field(
         default=4, metadata={"help": "how many at a time iterators run in the what-if table", "min": 2}
     )
     slow_call_us: int = field(
         default=50, metadata={"help": "calls of a pipeline that take longer, in microseconds, are slow", "min": 0}
     )
+
+    def __post_init__(self) -> None:
+        if self.parallel > MOST_PARALLEL:
+            raise UsageError(f"parallel is {MOST_PARALLEL:,} at most, not {self.parallel:,}")
 
 
 SCALARS = {
@@ -63,47 +74,59 @@ SCALARS = {
     "slow_call_count": ScalarSpec(None, "calls that take longer than slow_call_us"),
     "max_call_ps": ScalarSpec("ps", "the slowest call", "slowest call"),
     "wait_share": ScalarSpec("share", "time of steps in which a call of theirs ran / time of the steps, over all steps "
-                             "of hosts with pipelines", "step time waiting for input"),
-    "slow_pipeline": ScalarSpec(None, "of the pipelines with slow calls, the one that calls take longest of"),
+                             "of hosts with pipelines; devices may have work meanwhile",
+                             "step time waiting for input"),
+    "slow_pipeline": ScalarSpec(None, "of the pipelines with slow calls, those of steps first, the one that calls "
+                                "take longest of"),
     "bottleneck_name": ScalarSpec(None, "iterator with the largest critical time in it, those alike together",
                                   "its bottleneck"),
     "bottleneck_share": ScalarSpec("share", "critical time of these / time of its calls", "share of its calls"),
     "batch_ps": ScalarSpec("ps", "its mean call and the mean time between calls", "its time per batch"),
     "best_change": ScalarSpec(None, "the change of one iterator that saves most of it, by what_if"),
-    "best_batch_ps": ScalarSpec("ps", "time per batch after that change", "time per batch then"),
+    "best_batch_ps": ScalarSpec("ps", "time per batch after that change, if threads compute", "time per batch then"),
 }  # fmt: skip
-_TREE = "Iterators, and the part of each in the time of the calls"
 _ASSUMED = (
     "What if: times per batch. They are exact where nothing runs ahead; elsewhere the longest of the stages that work "
-    "at the same time sets the pace, and there are cores and storage for all of them. The column assumption of the "
-    "table what_if tells what each rests on."
+    "at the same time sets the pace. The column assumption of the table what_if tells what each rests on. "
 )
+_CORES_FOR_ALL = "All suppose that there are cores for it: how many there are is not recorded."
+_ON_CORES = (
+    "The host has {counts} cores by cpu_budget of tf.data. then_ps is what they allow if threads compute; where they "
+    "wait for storage or other hosts, cores do not bound a batch, and it may take least_then_ps."
+)
+_HOST_WAITS = (
+    "It is the host that waits here; devices may have work meanwhile. What they stand still for it, overview and "
+    "input-pipeline tell."
+)
+_NO_CHANGE = "What if: no change of a single iterator makes batches faster by 1 % or more."
 
 
-def _of_one_host(report: Report) -> bool:
-    table = report.tables["iterators"]
-    return table.num_rows > 0 and len(table["host"].unique()) == 1
+def _helps(report: Report) -> bool:
+    """Whether a change saves enough to be shown."""
+    table = report.tables["what_if"]
+    return bool(pc.any(is_worth_it(table)).as_py())
 
 
-def _of_several_hosts(report: Report) -> bool:
-    return len(report.tables["iterators"]["host"].unique()) > 1
+def is_worth_it(table: pa.Table) -> pa.Array:
+    """By row of what_if, whether it saves enough to be shown to people."""
+    least = pc.max_element_wise(pc.multiply(pc.cast(table["now_ps"], pa.float64(), safe=False), WORTH), 1.0)
+    saved = pc.cast(table["saved_ps"], pa.float64(), safe=False)
+    return pc.fill_null(pc.greater_equal(saved, least), False)
 
 
 SECTIONS = (
     Section("Input pipelines", scalars=tuple(SCALARS), shown=is_known("pipeline_count")),
-    Section("Pipelines", "pipelines", ("host", "pipeline", "call_count", "slow_call_count", "mean_ps", "max_ps",
+    Section("Pipelines", "pipelines", ("pipeline", "call_count", "slow_call_count", "mean_ps", "max_ps",
             "bottleneck_name", "bottleneck_share"), "bottleneck_share", 20, shown=has_rows("pipelines")),
-    Section(_TREE, "iterators", ("name", "pipeline", "call_count", "critical_ps", "critical_share"), "critical_share",
-            60, shown=_of_one_host, depth="depth"),
-    Section(_TREE, "iterators", ("name", "host", "pipeline", "call_count", "critical_ps", "critical_share"),
-            "critical_share", 60, shown=_of_several_hosts, depth="depth"),
+    Section("Iterators, and the part of each in the time of the calls", "iterators", ("name", "pipeline", "call_count",
+            "critical_ps", "critical_share"), "critical_share", 60, shown=has_rows("iterators"), depth="depth"),
     Section("What the time is spent on", "self_time", ("pipeline", "name", "part", "time_ps", "share"), "share", 12,
             shown=has_rows("self_time")),
-    Section("What if", "what_if", ("host", "pipeline", "name", "change", "now_ps", "then_ps", "saved_ps", "speedup"),
-            rows=12, shown=has_rows("what_if")),
-    Section("Steps that wait", "step_waits", ("host", "step", "step_name", "pipeline", "call_count", "wait_ps",
+    Section("What if", "what_if", ("pipeline", "name", "change", "now_ps", "then_ps", "least_then_ps", "speedup"),
+            rows=12, shown=_helps, only=is_worth_it),
+    Section("Steps that wait", "step_waits", ("step", "step_name", "pipeline", "call_count", "wait_ps",
             "ahead_ps", "wait_share"), "wait_share", 12, shown=has_rows("step_waits")),
-    Section("Slowest calls", "calls", ("host", "pipeline", "rank", "step", "start_ps", "duration_ps", "bottleneck_name",
+    Section("Slowest calls", "calls", ("pipeline", "rank", "step", "start_ps", "duration_ps", "bottleneck_name",
             "bottleneck_ps"), rows=10, shown=has_rows("calls")),
 )  # fmt: skip
 
@@ -221,28 +244,47 @@ def _notices(
     slow = verdicts.slow_pipelines(hosts)
     for host, pipeline in slow[: verdicts.MOST]:
         waits = verdicts.step_share(host, pipeline)
-        severity = "info" if waits is not None and waits < verdicts.HARDLY else "recommendation"
+        hardly = verdicts.is_outside(host, pipeline) or (waits is not None and waits < verdicts.HARDLY)
+        severity = "info" if hardly else "recommendation"
         yield Notice(severity, verdicts.verdict(host, pipeline, several_hosts=len(hosts) > 1))
     if len(slow) > verdicts.MOST:
         yield Notice("info", f"{len(slow) - verdicts.MOST:,} more pipelines have slow calls: table bottlenecks.")
     if not slow:
         yield Notice("info", f"No input pipeline is slow: no call takes longer than {params.slow_call_us:,} µs.")
     share = values["wait_share"]
-    if slow and isinstance(share, float) and share < verdicts.HARDLY:
+    in_steps = [one for one in slow if not verdicts.is_outside(*one)]
+    if in_steps and isinstance(share, float) and share < verdicts.HARDLY:
         text = "Steps hardly wait for input: less than 1 % of their time. Faster pipelines would not shorten them."
         yield Notice("info", text)
-    if any(len(host.what_if.tree_row) for host in hosts):
-        yield Notice("info", _ASSUMED)
-    yield from _remarks(kept, hosts)
+    yield from _of_what_if(hosts)
+    outside = [int(host.calls.count[pipeline]) for host, pipeline in slow if verdicts.is_outside(host, pipeline)]
+    yield from _remarks(kept, hosts, sum(outside))
 
 
-def _remarks(kept: Sequence[HostKept], hosts: Sequence[HostPipelines]) -> Iterator[Notice]:
-    away = sum(outside(host.reading.calls, host.steps) for host in hosts if len(host.steps.group))
+def _of_what_if(hosts: Sequence[HostPipelines]) -> Iterator[Notice]:
+    """What the predictions rest on, and that there is none that is worth it."""
+    predicted = [host.what_if for host in hosts if (host.what_if.then_ps >= 0).any()]
+    if not predicted:
+        return
+    if not any(found.helps.any() for found in predicted):
+        yield Notice("info", _NO_CHANGE)
+        return
+    cores = sorted({number for found in predicted for number in found.cores.tolist() if number})
+    counts = ", ".join(f"{number:,}" for number in cores)
+    yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if cores else _CORES_FOR_ALL))
+
+
+def _remarks(kept: Sequence[HostKept], hosts: Sequence[HostPipelines], told_of: int) -> Iterator[Notice]:
+    """``told_of``: how many calls the report has said already that they run outside of steps."""
+    away = sum(int(host.outside.sum()) for host in hosts if len(host.steps.group))
     of_steps = sum(len(host.reading.calls) for host in hosts if len(host.steps.group))
-    if away:
-        yield Notice("info", f"{away:,} of {of_steps:,} calls run outside of all steps, so no step waits for them.")
+    if away > told_of:
+        text = f"{away:,} of {of_steps:,} calls run outside of all steps"
+        yield Notice("info", f"{text}: whether the program waits for them, the capture does not tell.")
     unidentified = sum(one.pipelines.unidentified for one in kept)
     if unidentified:
         yield Notice("warning", f"{unidentified:,} events of iterators have no id, and count nowhere here.")
+    if any(host.steps.of_devices and host.waits.wait_ps.any() for host in hosts):
+        yield Notice("info", _HOST_WAITS)
     if not all(host.waits.ahead_known for host in hosts):
         yield Notice("info", "There are too many steps and pipelines to tell what runs ahead in each step.")

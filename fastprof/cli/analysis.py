@@ -125,6 +125,8 @@ def _reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
         return {"action": argparse.BooleanOptionalAction, "help": f"{told} (default: {usual})"}
     if field.metadata.get("type") == "time":
         return {"type": arguments.time, "help": told, "metavar": "TIME"}
+    if field.metadata.get("type") == "bytes":
+        return {"type": arguments.size, "help": told, "metavar": "SIZE"}
     usual = "" if field.default is None else f" (default: {field.default})".replace("%", "%%")
     reading = {"type": _type(kinds[0], field.metadata.get("min")), "help": told + usual}
     if "choices" in field.metadata:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from fastprof.cli.progress import MODES
 from fastprof.render import FORMATS
+from fastprof.size_text import byte_count
 from fastprof.time_text import picoseconds
 
 ALL = -1
@@ -200,5 +201,13 @@ def time(text: str) -> int:
     """A time in picoseconds."""
     try:
         return picoseconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def size(text: str) -> int:
+    """A size in bytes."""
+    try:
+        return byte_count(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

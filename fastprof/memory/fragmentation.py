@@ -5,7 +5,8 @@ largest chunk is (1 - f) * free. TensorFlow's BFC allocator reckons f over the m
 device, less what is in use; `bytes_available` is its limit less what is in use. Both are the same where it has taken
 all that it may at once, as it does unless told otherwise. Where it takes more from time to time, (1 - f) * free is
 more than the largest chunk, which shows in time: an allocation seems to make it larger, or is itself larger than the
-largest chunk was.
+largest chunk was. Of such an allocator each event bounds what is taken, and so the largest chunk: a free takes nothing
+and makes no chunk smaller, an allocation takes more only if it fits nowhere, and chunks are whole units of memory.
 
 Besides, the chunks that were freed since the capture began are known by their addresses. Each is part of a free chunk
 of the allocator, and all of it where memory in use lies at both ends.
@@ -35,9 +36,10 @@ class Fragmentation:
 
     ``largest_free_low``, ``largest_free_high``: the largest free chunk lies between. ``next_largest``: the allocation
     that asks for most after the event, -1: none; ``next_largest_bytes``: what it asks for. ``too_small_least``,
-    ``too_small_most``: bytes of free memory in chunks smaller than that lie between. ``known_free_bytes``,
-    ``known_free_chunks``: free memory that is known by its addresses. ``grows``: by allocator: it took more from the
-    device during the capture, so that its chunks are not told by its fragmentation."""
+    ``too_small_most``: bytes of free memory in chunks smaller than that lie between. ``taken_low``, ``taken_high``:
+    what the allocator has taken from the device, in use and free, lies between. ``known_free_bytes``,
+    ``known_free_chunks``: free memory that is known by its addresses. ``grows``: by allocator: it has not taken all
+    from the beginning."""
 
     largest_free_low: Int64s
     largest_free_high: Int64s
@@ -45,6 +47,8 @@ class Fragmentation:
     next_largest_bytes: Int64s
     too_small_least: Int64s
     too_small_most: Int64s
+    taken_low: Int64s
+    taken_high: Int64s
     known_free_bytes: Int64s
     known_free_chunks: Int64s
     grows: Bools
@@ -53,7 +57,7 @@ class Fragmentation:
 def fragmentation(events: MemoryEvents, workers: Workers | None = None) -> Fragmentation:
     """Computed allocator by allocator, side by side."""
     following, request = _largest_requests(events)
-    known, chunks, most, least, low, high = (np.empty(len(events), np.int64) for _ in range(6))
+    known, chunks, most, least, low, high, taken, taken_most = (np.empty(len(events), np.int64) for _ in range(8))
     grows = np.zeros(len(events.allocators), np.bool_)
     is_allocation, moved = events.is_allocation.view(np.uint8), moved_bytes(events)
     size = np.where(events.has(ADDRESS), moved, -1)
@@ -64,7 +68,8 @@ def fragmentation(events: MemoryEvents, workers: Workers | None = None) -> Fragm
         sums = (known, chunks, most, least)  # bytes that fit and that do not, as far as known, and then their bounds
         told = (events.fragmentation, events.free_bytes, events.heap_bytes, events.stack_bytes, events.recorded)
         known_chunks(is_allocation, before, events.address, size, *which, *sums)
-        bound_free_memory(is_allocation, *told, FREE, HEAP, moved, *which, *sums, low, high, least, most, grows)
+        bounds = (low, high, least, most, taken, taken_most)
+        bound_free_memory(is_allocation, *told, FREE, HEAP, moved, *which, *sums, *bounds, grows)
 
     shares = grouped(np.diff(events.bounds).tolist(), _TASK_EVENTS)
     tasks = [lambda share=share: of_allocators(*share) for share in shares]
@@ -76,6 +81,8 @@ def fragmentation(events: MemoryEvents, workers: Workers | None = None) -> Fragm
         next_largest_bytes=request,
         too_small_least=least,
         too_small_most=most,
+        taken_low=taken,
+        taken_high=taken_most,
         known_free_bytes=known,
         known_free_chunks=chunks,
         grows=grows,

@@ -9,15 +9,16 @@ from fastprof.memory.memory_events import FRAGMENTATION, Int64s, MemoryEvents
 
 
 def peaks(events: MemoryEvents) -> Int64s:
-    """[allocators] the first event after which most is in use."""
-    return _first_largest(events.in_use_bytes, events.bounds)
+    """[allocators] the first event after which most is in use, as far as known."""
+    return _first_largest(events.ranked_in_use, events.bounds)
 
 
-def highest_fragmentation(events: MemoryEvents) -> Int64s:
-    """[allocators] the first event after which memory is most fragmented; -1: the allocator does not tell."""
+def highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_] | None = None) -> Int64s:
+    """[allocators] the first event after which memory is most fragmented; -1: the allocator does not tell. ``shown``:
+    those that count, None: all."""
     if not len(events):
         return np.zeros(0, np.int64)
-    told = events.has(FRAGMENTATION)
+    told = events.has(FRAGMENTATION) if shown is None else events.has(FRAGMENTATION) & shown
     found = _first_largest(np.where(told, events.fragmentation, -np.inf), events.bounds)
     return np.where(told[found], found, -1)
 
@@ -31,11 +32,11 @@ def _first_largest(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
     return hits[np.searchsorted(hits, bounds[:-1])].astype(np.int64)
 
 
-def count_before(events: MemoryEvents, time_ps: Int64s, *, at: bool) -> Int64s:
+def count_before(events: MemoryEvents, time_ps: Int64s, *, at: bool, which: slice = slice(None)) -> Int64s:
     """[allocators, times] where the events before each time end, with ``at`` also those of that very time: from the
-    first event of the allocator up to there, which is no part of it."""
-    low = np.repeat(events.bounds[:-1, None], len(time_ps), axis=1)
-    high = np.repeat(events.bounds[1:, None], len(time_ps), axis=1)
+    first event of the allocator up to there, which is no part of it. ``which``: of some allocators."""
+    low = np.repeat(events.bounds[:-1][which, None], len(time_ps), axis=1)
+    high = np.repeat(events.bounds[1:][which, None], len(time_ps), axis=1)
     if not low.size:
         return low
     for _ in range(int((high - low).max()).bit_length()):

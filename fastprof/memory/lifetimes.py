@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.errors import CaptureError
 from fastprof.memory.matching import HELD_AT_END, matches
 from fastprof.memory.memory_events import Int64s, MemoryEvents
 from fastprof.names import Int32s
@@ -34,19 +35,23 @@ class OpLifetimes:
 
 
 def lifetime_ps(events: MemoryEvents) -> Int64s:
-    """From each allocation to its free; -1: it has none, and for frees."""
+    """From each allocation to its free; -1: it has none, and for frees. CaptureError: more than 64 bits tell."""
     found = events.kept.get("lifetime_ps")
     if found is None:
         partner = matches(events).partner
         freed = events.is_allocation & (partner >= 0)
-        found = events.kept["lifetime_ps"] = np.where(freed, events.start_ps[partner] - events.start_ps, -1)
+        since = events.start_ps[partner] - events.start_ps
+        if (freed & (since < 0)).any():  # a free is never before its allocation
+            raise CaptureError("the times of an allocation and its free are too far apart for 64 bits")
+        found = events.kept["lifetime_ps"] = np.where(freed, since, -1)
     assert isinstance(found, np.ndarray)
     return found
 
 
-def by_op(events: MemoryEvents, short_lived_ps: int) -> OpLifetimes:
-    """``short_lived_ps``: allocations that are freed within it, or just then, count as short-lived."""
-    rows = np.flatnonzero(events.is_allocation)
+def by_op(events: MemoryEvents, short_lived_ps: int, shown: npt.NDArray[np.bool_] | None = None) -> OpLifetimes:
+    """``short_lived_ps``: allocations that are freed within it, or just then, count as short-lived. ``shown``: those
+    that count, None: all."""
+    rows = np.flatnonzero(events.is_allocation if shown is None else events.is_allocation & shown)
     ops = len(events.sites.op_names)
     key = events.allocator[rows].astype(np.int64) * ops + events.sites.op_number[events.site[rows]]
     distinct, row = _distinct(key, len(events.allocators) * ops)

@@ -86,7 +86,7 @@ def live_sets(events: MemoryEvents, after: Int64s) -> LiveSets:
     unsized = np.bincount(allocator[rows[size[rows] < 0]], minlength=count) > 0
     heap, stack = events.heap_bytes[after] * some, events.stack_bytes[after] * some
     rest = np.where(heap < 0, -1, heap - known)
-    reason = np.where(rest < 0, _TOO_MUCH, np.where(unsized, _UNSIZED, _EXACT))
+    reason = np.where((rest < 0) | (stack < 0), _TOO_MUCH, np.where(unsized, _UNSIZED, _EXACT))
     reason = np.where(some & ~events.has(HEAP)[after], _NO_HEAP, reason) * some
     whole = _whole_rows(rest * (reason != _NO_HEAP), HELD_THROUGHOUT), _whole_rows(stack, STACK)
     return LiveSets(

@@ -43,6 +43,10 @@ STATS = (*_ALLOCATOR, *(name for name, _ in _NUMBERS.values()), "fragmentation",
 """What is read of events; group_id comes from the groups of the host."""
 
 
+_BY_EVENT = ("row", "line", "start_ps", "is_allocation", *_NUMBERS, "fragmentation", "group", "recorded", "site")
+"""Columns of MemoryEvents; ``unsigned`` may be none."""
+
+
 @dataclass(frozen=True, eq=False)
 class MemoryEvents:
     """Columns by event: those of allocator a, ``allocators[a]``, are ``bounds[a]`` to ``bounds[a + 1]``, ordered by
@@ -97,6 +101,19 @@ class MemoryEvents:
         """The same events with the group of each row of the HostEvents."""
         return replace(self, group=group_id[self.row])
 
+    def only(self, chosen: npt.NDArray[np.bool_]) -> MemoryEvents:
+        """Some of the events; allocators that have none of them go."""
+        counts = np.add.reduceat(chosen, self.bounds[:-1], dtype=np.int64) if len(self) else np.zeros(0, np.int64)
+        columns = {name: getattr(self, name)[chosen] for name in _BY_EVENT}
+        return replace(
+            self,
+            allocators=[name for name, count in zip(self.allocators, counts.tolist(), strict=True) if count],
+            bounds=np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64),
+            unsigned=None if self.unsigned is None else self.unsigned[chosen],
+            kept={},
+            **columns,
+        )
+
     @property
     def offset_ps(self) -> Int64s:
         """Since the start of the event's line."""
@@ -118,6 +135,12 @@ class MemoryEvents:
             raise CaptureError("bytes_reserved and bytes_allocated of an event do not add up in 64 bits")
         return total
 
+    @cached_property
+    def ranked_in_use(self) -> Int64s:
+        """in_use_bytes to find the most by: less than any where neither stack nor heap is recorded."""
+        known = self.has(STACK | HEAP)
+        return self.in_use_bytes if known.all() else np.where(known, self.in_use_bytes, np.iinfo(np.int64).min)
+
 
 def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: Workers | None = None) -> MemoryEvents:
     """Those of the plane of the host's threads. ``group_id``: the group of each row of ``events``, -1: none; it may be
@@ -129,15 +152,13 @@ def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: W
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     reader = StatReader(events, rows, place, workers or Workers(1))
+    site_number, sites = _sites(events, reader)  # first: its columns are not kept
     numbers: dict[str, Any] = {
         column: (reader.integers if bit == ADDRESS else reader.sizes)(stat, bit)
         for column, (stat, bit) in _NUMBERS.items()
     }
     fragmentation = reader.doubles("fragmentation", FRAGMENTATION)
-    site = [reader.texts(name) for name in _SITE[:3]] + [reader.integers(_SITE[3], DATA_TYPE, NOT_THERE)]
     reader.run()
-    site_number, sites = _sites(events, site)
-    rows = rows[order]
     lines, bases, line = _lines(events, rows)
     counts = np.bincount(allocator, minlength=len(names))
     return MemoryEvents(
@@ -146,12 +167,12 @@ def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: W
         bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         lines=lines,
         line_base_ps=bases,
-        row=rows,
-        line=line,
+        row=rows[order],
+        line=line[order],
         start_ps=start[order],
         is_allocation=is_allocation[order],
         fragmentation=fragmentation,
-        group=np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows],
+        group=np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows[order]],
         recorded=reader.recorded,
         unsigned=reader.odd if reader.any_odd else None,
         site=site_number,
@@ -184,38 +205,36 @@ def _order(start: Int64s, allocator: Int32s, count: int) -> Int64s:
 
 
 def _lines(events: HostEvents, rows: Int32s) -> tuple[list[str], Int64s, Int32s]:
-    """Names and starts of the lines that hold any of the rows, and the line of each row."""
+    """Names and starts of the lines that hold any of the rows, which ascend, and the line of each row."""
     every = sorted((line for line in events.lines if line.first < line.last), key=lambda line: line.first)
-    firsts = np.array([line.first for line in every], np.int64)
-    number = np.searchsorted(firsts, rows, side="right") - 1
-    used = np.bincount(number, minlength=len(every)) > 0
-    lines = [line for line, is_used in zip(every, used.tolist(), strict=True) if is_used]
-    renumbered = (np.cumsum(used, dtype=np.int32) - 1)[number].astype(np.int32)
-    return [line.name for line in lines], np.array([line.base_ps for line in lines], np.int64), renumbered
+    counts = np.diff(np.searchsorted(rows, [line.first for line in every]), append=len(rows))
+    used = [(line, count) for line, count in zip(every, counts.tolist(), strict=True) if count]
+    number = np.repeat(np.arange(len(used), dtype=np.int32), [count for _, count in used])
+    return [line.name for line, _ in used], np.array([line.base_ps for line, _ in used], np.int64), number
 
 
 def _allocators(events: HostEvents, rows: Int32s, workers: Workers) -> tuple[list[str], Int32s]:
     """The names of allocators, sorted, and the number of each event's."""
     reader = StatReader(events, rows, np.arange(len(rows), dtype=np.int32), workers)
-    columns = [reader.texts(_ALLOCATOR[0]), *(reader.integers(name, 0, NOT_THERE) for name in _ALLOCATOR[1:])]
+    there = [name for name in _ALLOCATOR if len(events.stat(name))]
+    if not there:
+        return [""] * bool(len(rows)), np.zeros(len(rows), np.int32)
+    columns = [reader.texts(name) if name == _ALLOCATOR[0] else reader.integers(name, 0, NOT_THERE) for name in there]
     reader.run()
-    told, value = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    for which, column in reversed(list(enumerate(columns, start=1))):
-        there = column != NOT_THERE
-        np.copyto(told, which, where=there)
-        np.copyto(value, column, where=there)
-    number, first = _numbered([told, value])
-    found = [
-        events.text(at) if which == 1 else str(at) if which else ""
-        for which, at in zip(told[first].tolist(), value[first].tolist(), strict=True)
-    ]
+    number, first = _numbered(columns)
+    found = []
+    for told in zip(*(column[first].tolist() for column in columns), strict=True):
+        name, value = next(((name, at) for name, at in zip(there, told, strict=True) if at != NOT_THERE), (None, 0))
+        found.append("" if name is None else events.text(value) if name == _ALLOCATOR[0] else str(value))
     names = sorted(set(found))
     place = {name: i for i, name in enumerate(names)}
     return names, np.array([place[name] for name in found], np.int32)[number]
 
 
-def _sites(events: HostEvents, columns: list[Int64s]) -> tuple[Int32s, Sites]:
-    """The site of each event, and the distinct ones; columns in the order of _SITE."""
+def _sites(events: HostEvents, reader: StatReader) -> tuple[Int32s, Sites]:
+    """The site of each event, and the distinct ones."""
+    columns = [reader.texts(name) for name in _SITE[:3]] + [reader.integers(_SITE[3], DATA_TYPE, NOT_THERE)]
+    reader.run()
     number, first = _numbered(columns)
     op, region, shape = (_texts(events, column[first]) for column in columns[:3])
     types = [None if value == NOT_THERE else value for value in columns[3][first].tolist()]
@@ -234,6 +253,5 @@ def _numbered(columns: list[Int64s]) -> tuple[Int32s, Int64s]:
     """The number of each row among the distinct ones, in the order in which they are met, and where each is first."""
     number = np.empty(len(columns[0]), np.int32)
     count = key_numbers(columns, number)
-    first = np.zeros(count, np.int64)
-    first[number[::-1]] = np.arange(len(number), dtype=np.int64)[::-1]
+    first: Int64s = np.searchsorted(np.maximum.accumulate(number), np.arange(count, dtype=np.int32))
     return number, first

@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.memory import matching
-from fastprof.memory.host_memory import HostMemory, MemoryFigures, first_of_most, kept_out
+from fastprof.memory.host_memory import HostMemory, MemoryFigures, first_of_most, held_before, kept_out
+from fastprof.memory.live_groups import wasted_by_allocator
 from fastprof.memory.live_set import REASONS
-from fastprof.memory.memory_events import FREE
+from fastprof.memory.memory_events import FREE, LIFETIME_PEAK, Int64s
+from fastprof.memory.memory_words import counted, moment_text, name_of, op_of, size_text
+from fastprof.memory.request_remarks import request_remarks
 
 LEAK_STEPS: Final = 4
 """Steps that growth must be seen over before it is called what a leak looks like."""
@@ -20,6 +23,9 @@ LEAK_SHARE: Final = 0.001
 """Growth over all steps, as a share of the allocator's peak, from which on it is worth saying."""
 FAR_STEPS: Final = 100_000
 """In more steps than this, an allocator that fills up is not worth a word."""
+WASTED_SHARE, BEFORE_SHARE, STACK_SHARE = 0.1, 0.5, 0.5
+"""Shares of a peak from which on it is said that they were never asked for, were held before the capture, or are the
+stack."""
 CHURN_COUNT, CHURN_SHARE = 1_000, 0.5
 """Allocations that are short-lived, and their share of all of an allocator, from which on it is said."""
 FULL_SHARE: Final = 0.95
@@ -30,15 +36,27 @@ MANY: Final = 1_000
 """Cases of a host that are counted."""
 
 NOT_RECORDED: Final = "the capture has no events MemoryAllocation or MemoryDeallocation"
+NO_THREADS: Final = "the capture has no threads of hosts, plane /host:CPU, where allocators write events"
+_LEVEL: Final = (
+    "at host_tracer_level 2, the default, or above (tf.profiler.experimental.ProfilerOptions(host_tracer_level=2), "
+    "jax.profiler.ProfileOptions().host_tracer_level = 2)"
+)
+_NEVER_ASKED_FOR: Final = (
+    "was never asked for: chunks are larger than requests, which are rounded up, and large chunks not always split. "
+    "The column wasted_bytes of the table active has whose."
+)
+_BEFORE: Final = (
+    "was allocated before the capture, as weights are as a rule, so nothing tells what it is: capture the start of the "
+    "program to see it."
+)
 _HOW: Final = {
-    "GPU": "GPU allocators of TensorFlow and JAX write them at host_tracer_level 2, the default, or above "
-    "(tf.profiler.experimental.ProfilerOptions, jax.profiler.ProfileOptions), if memory comes from the BFC allocator: "
+    "GPU": f"GPU allocators of TensorFlow and JAX write them {_LEVEL}, if memory comes from the BFC allocator: "
     "not with TF_GPU_ALLOCATOR=cuda_malloc_async, nor with XLA_PYTHON_CLIENT_ALLOCATOR=platform or cuda_async. An "
     "allocation or free must happen while the profiler runs.",
-    "TPU": "The runtime of TPUs writes them at host_tracer_level 2, the default, or above, as the allocations of the "
+    "TPU": f"The runtime of TPUs writes them {_LEVEL}, as the allocations of the "
     "program happen: profile its start, or a step that allocates.",
     "CPU_ONLY": "Allocators of CPUs write none, unless TensorFlow runs with TF_CPU_ALLOCATOR_USE_BFC=true in its "
-    "environment and the profiler at host_tracer_level 2, the default, or above. JAX has no such allocator for CPUs.",
+    f"environment and the profiler {_LEVEL}. JAX has no such allocator for CPUs.",
 }
 
 
@@ -54,7 +72,10 @@ def none_there(hosts: Sequence[HostMemory]) -> Remark:
     """Why there is nothing, and what to switch on."""
     kinds = {host.hardware for host in hosts} or {"CPU_ONLY"}
     kind = next(kind for kind in ("GPU", "TPU", "CPU_ONLY") if kind in kinds)
-    return Remark("warning", f"No memory profile: {NOT_RECORDED}. {_HOW[kind]}")
+    if not any(host.has_host_plane for host in hosts):
+        how = "" if kind == "CPU_ONLY" else f" {_HOW[kind]}"
+        return Remark("info", f"No memory profile: {NO_THREADS}.{how}")
+    return Remark("info", f"No memory profile: {NOT_RECORDED}. {_HOW[kind]}")
 
 
 def remarks(hosts: Sequence[MemoryFigures], at_ps: int | None) -> Iterator[Remark]:
@@ -64,44 +85,12 @@ def remarks(hosts: Sequence[MemoryFigures], at_ps: int | None) -> Iterator[Remar
     yield from _exhausted(hosts, several)
     yield from _kept_out(hosts, several)
     yield from _outside([host.memory for host in hosts], at_ps)
+    yield from (Remark("info", text) for text in request_remarks(hosts))
+    yield from _of_peaks(hosts, several)
     yield from _churn(hosts, several)
     yield from _lost(hosts)
     yield from _not_told(hosts)
-    yield from _growing(hosts)
-
-
-# ---- in words
-
-
-def size_text(size: int) -> str:
-    """Three digits or more, and a unit."""
-    for unit, bits in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if abs(size) >= 1 << bits:
-            return f"{size / (1 << bits):,.3g} {unit}" if abs(size) < 1000 << bits else f"{size >> bits:,} {unit}"
-    return f"{size} bytes"
-
-
-def moment_text(time_ps: int) -> str:
-    """With three decimals, in the largest unit that is not too large."""
-    for unit, size in (("s", 10**12), ("ms", 10**9), ("µs", 10**6), ("ns", 10**3)):
-        if abs(time_ps) >= size:
-            return f"{time_ps / size:,.3f} {unit}"
-    return f"{time_ps} ps"
-
-
-def _name(host: MemoryFigures, allocator: int, several: bool) -> str:
-    name = host.events.allocators[allocator] or "an allocator without a name"
-    return f"{name} of {host.memory.host}" if several else name
-
-
-def _op(host: MemoryFigures, number: int) -> str:
-    """``number``: in op_names, -1: none."""
-    name = host.events.sites.op_names[number] if number >= 0 else None
-    return "an op that is not recorded" if name is None else name
-
-
-def _counted(count: int, one: str, more: str) -> str:
-    return f"1 {one}" if count == 1 else f"{count:,} {more}"
+    yield from _growing(hosts, several)
 
 
 # ---- each kind
@@ -128,7 +117,7 @@ def _worst(cases: list[_Case]) -> list[_Case]:
 
 
 def _others(count: int, what: str = "other allocator") -> str:
-    return f" The same goes for {_counted(count, what, what + 's')}." if count else ""
+    return f" The same goes for {counted(count, what, what + 's')}." if count else ""
 
 
 def _leaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
@@ -141,12 +130,12 @@ def _leaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
         found += _heaviest(host, grown.growth_bytes * rows, np.arange(len(rows)))
     by_op: dict[str, list[_Case]] = {}
     for case in _worst(found):
-        by_op.setdefault(_op(case.host, int(case.host.growth.op[case.place])), []).append(case)
+        by_op.setdefault(op_of(case.host, int(case.host.growth.op[case.place])), []).append(case)
     for op, cases in list(by_op.items())[:TOLD]:
         host, row, grown = cases[0].host, cases[0].place, cases[0].host.growth
         yield Remark(
             "recommendation",
-            f"{op} holds more and more memory of {_name(host, int(grown.allocator[row]), several)}: "
+            f"{op} holds more and more memory of {name_of(host, int(grown.allocator[row]), several)}: "
             f"{size_text(int(grown.growth_bytes[row]))} more at the end of the last of {int(grown.step_count[row])} "
             f"steps than of the first, and never less from step to step, as a leak does{_until_full(host, row)}."
             f"{_others(len(cases) - 1)} See the table growth.",
@@ -154,31 +143,50 @@ def _leaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
 
 
 def _until_full(host: MemoryFigures, row: int) -> str:
-    """In how many steps the memory that is free at the end has gone at this pace."""
-    grown, allocator = host.growth, int(host.growth.allocator[row])
-    last = int(host.events.bounds[allocator + 1]) - 1
-    pace = float(grown.growth_per_step_bytes[row])
-    if pace <= 0 or not host.events.has(FREE)[last]:
+    """After how many more steps the peak of a step is all that the allocator may use, at this pace; and what runs
+    outside of steps, if that needs more."""
+    events, allocator = host.events, int(host.growth.allocator[row])
+    pace, last = float(host.growth.growth_per_step_bytes[row]), int(host.windows.last_peak[allocator])
+    if pace <= 0 or last < 0 or not events.has(FREE)[last] or events.free_bytes[last] / pace > FAR_STEPS:
         return ""
-    steps = max(int(host.events.free_bytes[last]) / pace, 0.0)
-    return f"; at this pace the allocator is full in {steps:,.0f} steps" if steps <= FAR_STEPS else ""
+    in_use, free = int(host.in_use_bytes[last]), int(events.free_bytes[last])
+    told = (
+        f"; at this pace the peak of a step, {size_text(in_use)} in the last one, reaches the "
+        f"{size_text(in_use + free)} that the allocator may use after {int(max(free, 0) / pace):,} more steps"
+    )
+    peak = int(host.peak[allocator])
+    if host.in_use_bytes[peak] <= in_use or host.memory.steps.at(host.peak_ps[allocator : allocator + 1])[1][0]:
+        return told
+    told += f". What runs outside of steps may fail sooner: it had {size_text(int(host.in_use_bytes[peak]))} in use at "
+    told += moment_text(int(host.peak_ps[allocator]))
+    later = host.peak_ps[allocator] >= host.memory.steps.end_ps.max()
+    if later and events.has(FREE)[peak]:  # after all growth that was seen
+        told += f", which fits for {int(max(int(events.free_bytes[peak]), 0) / pace):,} more steps"
+    return told
 
 
 def _exhausted(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
     found = []
     for host in hosts:
         in_use, free = host.in_use_bytes[host.peak], host.events.free_bytes[host.peak]
-        known = host.in_use_known[host.peak] & host.events.has(FREE)[host.peak] & (in_use > 0) & (free >= 0)
+        known = (
+            (host.peak >= 0)
+            & host.in_use_known[host.peak]
+            & host.events.has(FREE)[host.peak]
+            & (in_use > 0)
+            & (free >= 0)
+        )
         share = np.where(known, in_use / np.maximum(in_use.astype(np.float64) + free, 1), 0.0)
         found += _heaviest(host, share, np.flatnonzero(share >= FULL_SHARE))
     for case in _worst(found)[:1]:
         host, i = case.host, int(case.host.peak[case.place])
         yield Remark(
             "recommendation",
-            f"{_name(host, case.place, several)} is nearly exhausted: at its peak, at "
-            f"{moment_text(int(host.events.start_ps[i]))}, {100 * case.weight:.1f} % of the "
+            f"{name_of(host, case.place, several)} is nearly exhausted: at its peak, at "
+            f"{moment_text(int(host.peak_ps[case.place]))}, {100 * case.weight:.1f} % of the "
             f"{size_text(int(host.in_use_bytes[i]) + int(host.events.free_bytes[i]))} that it may use were in use. The "
-            f"table active has what was alive then.{_others(len(found) - 1)}",
+            "table active has what was alive then. Requests that failed are not recorded: --request tells when their "
+            f"size would have fitted.{_others(len(found) - 1)}",
         )
 
 
@@ -191,11 +199,11 @@ def _kept_out(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]
     for case in _worst(found)[:1]:
         host, i, events, chunk = case.host, case.place, case.host.events, case.host.fragmentation
         wanted = int(chunk.next_largest[i])
-        op = _op(host, int(events.sites.op_number[int(events.site[wanted])]))
+        op = op_of(host, int(events.sites.op_number[int(events.site[wanted])]))
         yield Remark(
             "recommendation",
             f"At {moment_text(int(events.start_ps[i]))} {size_text(int(events.free_bytes[i]))} of "
-            f"{_name(host, int(host.allocator[i]), several)} were free, but no chunk held the "
+            f"{name_of(host, int(host.allocator[i]), several)} were free, but no chunk held the "
             f"{size_text(int(chunk.next_largest_bytes[i]))} that {op} asked for at "
             f"{moment_text(int(events.start_ps[wanted]))}: the largest had at most "
             f"{size_text(int(chunk.largest_free_high[i]))}. Such fragmentation ends in out-of-memory errors; allocate "
@@ -204,13 +212,57 @@ def _kept_out(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]
         )
 
 
+def _of_peaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
+    """What of the peaks the profile can not tell, or is nobody's: of each kind that of the largest peak."""
+    for kind, least, told in (
+        (_wasted, WASTED_SHARE, _NEVER_ASKED_FOR),
+        (held_before, BEFORE_SHARE, _BEFORE),
+        (_stack, STACK_SHARE, ""),
+    ):
+        found: list[_Case] = []
+        for host in hosts:
+            in_use, amounts = host.at_peak(host.in_use_bytes).astype(np.float64), kind(host)
+            found += _heaviest(host, in_use, np.flatnonzero((amounts > 0) & (amounts >= least * in_use)))
+        for case in _worst(found)[:1]:
+            share = int(kind(case.host)[case.place]) / case.weight
+            name = name_of(case.host, case.place, several)
+            text = f"{100 * share:.0f} % of the memory in use at the peak of {name} {told or _of_stack(case)}"
+            yield Remark("info", text + _others(len(found) - 1))
+
+
+def _wasted(host: MemoryFigures) -> Int64s:
+    return wasted_by_allocator(host.active.rows, len(host.peak))[0]
+
+
+def _stack(host: MemoryFigures) -> Int64s:
+    return host.at_peak(host.events.stack_bytes)
+
+
+def _of_stack(case: _Case) -> str:
+    """What the stack is, which program ran, and that the lifetime peak may lack it."""
+    host, allocator = case.host, case.place
+    number, at = host.events.allocators[allocator], int(host.peak_ps[allocator])
+    told = "is the stack: what the runtime reserves for compiled programs, whose ops this profile does not tell."
+    run = host.memory.modules.at(f"{host.memory.hardware}:{number}", at)
+    if run is not None:
+        name, start = run
+        told += (
+            f" {name} ran then." if start <= at else f" The next program to run was {name}, at {moment_text(start)}."
+        )
+    events = host.events.of_allocator(allocator)
+    lifetime = int(host.events.lifetime_peak_bytes[events].max())
+    if host.events.has(LIFETIME_PEAK)[events].any() and lifetime < host.in_use_bytes[host.peak[allocator]]:
+        told += f" The lifetime peak, {size_text(lifetime)}, counts the heap alone."
+    return told
+
+
 def _outside(hosts: Sequence[HostMemory], at_ps: int | None) -> Iterator[Remark]:
     if at_ps is None:
         return
     outside = [host for host in hosts if not host.begin_ps <= at_ps <= host.end_ps]
     if outside:
         first = outside[0]
-        of = f" of {_counted(len(outside), 'host', 'hosts')}" if len(hosts) > 1 else ""
+        of = f" of {counted(len(outside), 'host', 'hosts')}" if len(hosts) > 1 else ""
         yield Remark(
             "warning",
             f"The time asked for, {moment_text(at_ps)}, is outside of the capture{of}: "
@@ -232,15 +284,15 @@ def _churn(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
         count = int(ops.count[of_it].sum())
         yield Remark(
             "info",
-            f"{int(case.weight):,} of {count:,} allocations of {_name(host, case.place, several)} are freed soon "
-            f"after; {_op(host, int(ops.op[most]))} has most of these, {int(ops.short_lived_count[most]):,}."
+            f"{int(case.weight):,} of {count:,} allocations of {name_of(host, case.place, several)} are freed soon "
+            f"after; {op_of(host, int(ops.op[most]))} has most of these, {int(ops.short_lived_count[most]):,}."
             f"{_others(len(found) - 1)} See the table ops.",
         )
 
 
 def _lost(hosts: Sequence[MemoryFigures]) -> Iterator[Remark]:
-    lost = sum(int((host.matches.fate == matching.REPLACED).sum()) for host in hosts)
-    lost += sum(int((host.matches.fate == matching.ALLOCATION_LOST).sum()) for host in hosts)
+    kinds = (matching.REPLACED, matching.ALLOCATION_LOST)
+    lost = sum(int(host.within(host.matches.fate == kind).sum()) for host in hosts for kind in kinds)
     if lost:
         of = "1 allocation or free has" if lost == 1 else f"{lost:,} allocations and frees have"
         yield Remark(
@@ -256,16 +308,32 @@ def _not_told(hosts: Sequence[MemoryFigures]) -> Iterator[Remark]:
     for number, reason in enumerate(REASONS):
         count = int((reasons == number).sum())
         if reason is not None and count:
-            told = _counted(count, "allocator", "allocators")
+            told = counted(count, "allocator", "allocators")
             yield Remark("info", f"What is alive at the peak of {told} does not add up to the memory in use: {reason}.")
 
 
-def _growing(hosts: Sequence[MemoryFigures]) -> Iterator[Remark]:
-    count = sum(int(host.fragmentation.grows.sum()) for host in hosts)
-    if count:
-        told = _counted(count, "allocator takes", "allocators take")
+def _growing(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
+    cases = []
+    for host in hosts:
+        last = host.events.bounds[1:] - 1
+        cases += [_Case(float(host.events.heap_bytes[i]), host, i) for i in last[host.fragmentation.grows].tolist()]
+    if cases:
+        told = counted(len(cases), "allocator takes", "allocators take")
         yield Remark(
             "info",
-            f"{told} more memory from the device as it is needed, so {'its' if count == 1 else 'their'} fragmentation "
-            "does not tell how large the largest free chunk is.",
+            f"{told} more memory from the device as it is needed{_taken(_worst(cases)[0], several)}. Fragmentation is "
+            "of what is taken, so how large the largest free chunk is, and how much is too small, is known within "
+            "bounds.",
         )
+
+
+def _taken(case: _Case, several: bool) -> str:
+    """Of an allocator, at its last event."""
+    host, i, chunk = case.host, case.place, case.host.fragmentation
+    low, high = int(chunk.taken_low[i]), int(chunk.taken_high[i])
+    if low < 0 or not host.events.has(FREE)[i]:
+        return ""
+    limit = int(host.events.heap_bytes[i]) + int(host.events.free_bytes[i])
+    between = size_text(high) if size_text(low) == size_text(high) else f"{size_text(low)} to {size_text(high)}"
+    name = name_of(host, int(host.allocator[i]), several)
+    return f": {name} has taken {between} by its last event, of the {size_text(limit)} that it may"

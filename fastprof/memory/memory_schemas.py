@@ -45,22 +45,32 @@ _FRAGMENTATION = _number("fragmentation", "as the allocator tells it, 0 to 1: 1 
                          f"the regions that it has taken from the device; {_NONE}")  # fmt: skip
 _LARGEST_FREE_LEAST = _bytes("largest_free_least_bytes", "largest free chunk, at the least; null: as there",
                              nullable=True)  # fmt: skip
-_LARGEST_FREE = _bytes("largest_free_bytes", "largest free chunk, at the most: (1 - fragmentation) x free_bytes, with "
-                       "what the last of its digits leaves open; null: one of the two is not recorded, or the "
-                       "allocator grows", nullable=True)  # fmt: skip
-_NEXT_LARGEST = _bytes("next_largest_bytes", "largest request that follows in the capture, as it was asked for; null: "
-                       "none does", nullable=True)  # fmt: skip
+_LARGEST_FREE = _bytes("largest_free_bytes", "largest free chunk, at the most: (1 - fragmentation) of the free memory "
+                       "that the allocator has taken, with what the last digit leaves open; null: not recorded, or it "
+                       "contradicts itself", nullable=True)  # fmt: skip
+_NEXT_LARGEST = _bytes("next_largest_bytes", "largest request that follows in the capture, as it was asked for, of "
+                       "those that succeeded: others are not recorded; null: none does", nullable=True)  # fmt: skip
 _TOO_SMALL_LEAST = _bytes("too_small_least_bytes", "free memory in chunks that are too small for next_largest_bytes, "
-                          "at the least: all of it if largest_free_bytes is, else chunks that are known from their "
-                          "frees; 0: no allocation follows; null: as there", nullable=True)  # fmt: skip
-_TOO_SMALL_MOST = _bytes("too_small_most_bytes", "the same at the most: free_bytes less the largest chunk, where that "
-                         "fits; null: as there", nullable=True)  # fmt: skip
+                          "at the least: all that the allocator has taken if largest_free_bytes is, else chunks that "
+                          "are known from their frees; 0: no allocation follows; null: as there",
+                          nullable=True)  # fmt: skip
+_TOO_SMALL_MOST = _bytes("too_small_most_bytes", "the same at the most: that less the largest chunk, where it fits; "
+                         "null: as there", nullable=True)  # fmt: skip
 _ACTIVITY = Column("activity", TEXT, "allocation or free")
 _STEP = "null: at the time of no step"
 _SOURCES = (
     "recorded: allocated in the capture; held before: it, and freed in it; held throughout: the rest of the memory in "
     "use; stack: reserved for the stack; not recorded: known from its free alone, and not held before"
 )
+
+_WASTED = _bytes(
+    "wasted_bytes",
+    "of total_bytes what was never asked for: chunks are larger than requests, which are "
+    "rounded up, and large chunks are not always split; null: requests are not recorded",
+    nullable=True,
+)
+_SHARE = Column("share", pa.float64(), "total_bytes / memory in use at that moment; null: that is 0, or total_bytes is "
+                "null", True, "share")  # fmt: skip
 
 _ACTIVE = (
     _HOST,
@@ -71,8 +81,23 @@ _ACTIVE = (
     _count("count", "allocations that agree in all of this; null: not told apart", nullable=True),
     _bytes("total_bytes", "of all of them; null: their size is not recorded, they are in what is left",
            nullable=True),
-    Column("share", pa.float64(), "total_bytes / memory in use at that moment; null: that is 0, or total_bytes is null",
-           True, "share"),
+    _WASTED,
+    _SHARE,
+    Column("source", TEXT, _SOURCES),
+)  # fmt: skip
+
+_ACTIVE_GROUPS = (
+    _HOST,
+    _ALLOCATOR,
+    Column("op_names", TEXT, "name of the ops, numbers at the ends of its words as *: layer_*/dropout_*; null: not "
+           "recorded", True),
+    *_WHAT[1:3],
+    _count("op_count", "distinct ops; null: not recorded", nullable=True),
+    _count("count", "allocations; null: not told apart", nullable=True),
+    _bytes("total_bytes", "of all of them; null: some size is not recorded", nullable=True),
+    _bytes("requested_bytes", "what was asked for, of all of them; null: not recorded of all", nullable=True),
+    _WASTED,
+    _SHARE,
     Column("source", TEXT, _SOURCES),
 )  # fmt: skip
 
@@ -92,9 +117,24 @@ _ALLOCATORS = (
     _bytes("stack_at_peak_bytes", f"bytes_reserved; {_NONE}", nullable=True),
     _bytes("heap_at_peak_bytes", f"bytes_allocated; {_NONE}", nullable=True),
     _bytes("free_at_peak_bytes", f"bytes_available; {_NONE}", nullable=True),
+    _bytes(
+        "held_before_at_peak_bytes",
+        "memory in use at the peak that was allocated before the capture; null: not known",
+        nullable=True,
+    ),
+    _bytes(
+        "wasted_at_peak_bytes",
+        "what allocations of the capture took at the peak beyond what they asked for; null: not recorded",
+        nullable=True,
+    ),
     _number("fragmentation_at_peak", f"fragmentation then; {_NONE}"),
     _bytes("capacity_bytes", f"what the allocator may use: in use and free at the peak; {_NONE}", nullable=True),
-    _bytes("lifetime_peak_bytes", f"most in use since the process began, peak_bytes_in_use; {_NONE}", nullable=True),
+    _bytes(
+        "lifetime_peak_bytes",
+        "most in use since the process began as the allocator counts it, peak_bytes_in_use: "
+        f"TPUs count the heap alone, without the stack; {_NONE}",
+        nullable=True,
+    ),
     _number("highest_fragmentation", f"highest fragmentation of any snapshot; {_NONE}"),
     _ps("highest_fragmentation_ps", f"when that was first, {_MOMENT}; null: as there", nullable=True),
 )
@@ -148,6 +188,10 @@ _GROWTH = (
            "leak looks like"),
 )  # fmt: skip
 
+_FITS = Column("fits", TEXT, "yes: a free chunk holds it; no: no chunk does, or free memory is less; if the device has "
+               "it: the allocator grows, and may take as much; not known: the size is between bounds of the largest "
+               "chunk, or of what the allocator may take")  # fmt: skip
+
 _FRAGMENTED = (
     _HOST,
     _ALLOCATOR,
@@ -159,12 +203,32 @@ _FRAGMENTED = (
     _LARGEST_FREE_LEAST,
     _LARGEST_FREE,
     _NEXT_LARGEST,
+    Column("request_fits", TEXT, "whether a request of the size asked for with --request fits then, as fits in "
+           "the table request; null: none is asked for", True),
     Column("next_largest_op", TEXT, f"op of that allocation; {_NONE}, or none follows", True),
     _ps("next_largest_ps", f"when that is, {_MOMENT}; null: none follows", nullable=True),
     _TOO_SMALL_LEAST,
     _TOO_SMALL_MOST,
+    _bytes("taken_least_bytes", "what the allocator has taken from the device by then, in use and free, at the least, "
+           "as far as its events show; null: it is not recorded, or contradicts itself", nullable=True),
+    _bytes("taken_most_bytes", "the same at the most; null: as there", nullable=True),
     _bytes("known_free_bytes", "free memory in chunks that are known from their frees"),
     _count("known_free_chunks", "how many these are, neighbours joined"),
+)  # fmt: skip
+
+_REQUEST = (
+    _HOST,
+    _ALLOCATOR,
+    _FITS,
+    _ps("start_ps", f"time of the first snapshot that tells so, {_MOMENT}"),
+    _ps("duration_ps", "up to the next snapshot that tells otherwise, or is of no chosen step; else to the last one"),
+    _count("snapshot_count", "snapshots in that time"),
+    _bytes("least_free_bytes", f"least free memory in that time; {_NONE}", nullable=True),
+    _bytes("most_free_bytes", f"most free memory in that time; {_NONE}", nullable=True),
+    _bytes("largest_free_least_bytes", "the largest free chunk has so much at all times; null: not known",
+           nullable=True),
+    _bytes("largest_free_most_bytes", "the largest free chunk never has more, as far as known; null: not known",
+           nullable=True),
 )  # fmt: skip
 
 _SNAPSHOTS = (
@@ -212,6 +276,8 @@ TABLES: Final = {
     table.name: table
     for table in (
         TableSchema("allocators", _OF, _ALLOCATORS, True),
+        TableSchema("active_groups", "what was alive at the allocator's peak, ops of like names together, most memory "
+                    "first", _ACTIVE_GROUPS, True),
         TableSchema("active", "allocations of one kind that were alive at the allocator's peak, most memory first",
                     _ACTIVE, True),
         TableSchema("at", "the same at the time asked for with --at; empty without it", _ACTIVE, True),
@@ -220,6 +286,8 @@ TABLES: Final = {
         TableSchema("growth", "an op that holds more at the end of the last step than at the end of the first, most "
                     "first", _GROWTH, True),
         TableSchema("fragmentation", "a moment of an allocator", _FRAGMENTED, True),
+        TableSchema("request", "a time during which a request of the size asked for with --request fits, does not, or "
+                    "nothing tells; empty without it", _REQUEST, True),
         TableSchema("snapshots", "an allocation or free, in order of time by allocator", _SNAPSHOTS, True),
         TableSchema("allocations", "a piece of memory, from allocation to free, by allocator in order of time",
                     _ALLOCATED, True),

@@ -10,12 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.memory import live_set, matching
-from fastprof.memory.host_memory import MemoryFigures, added, first_of_most, tightest
+from fastprof.memory.host_memory import MemoryFigures, added, first_of_most, held_before, tightest
 from fastprof.memory.in_use import highest_fragmentation
 from fastprof.memory.lifetimes import lifetime_ps
+from fastprof.memory.live_groups import LiveGroups, wasted_by_allocator, wasted_bytes
 from fastprof.memory.live_set import LiveSets
 from fastprof.memory.memory_events import ADDRESS, ALLOCATION, FREE, HEAP, LIFETIME_PEAK, REQUESTED, STACK, MemoryEvents
 from fastprof.memory.memory_schemas import TABLES
+from fastprof.memory.request_fits import ANSWERS, Fits
 from fastprof.memory.table_parts import Known, Part, Text, table, values
 from fastprof.op_metrics.tables import sums_by
 
@@ -32,14 +34,17 @@ def tables(hosts: Sequence[MemoryFigures]) -> dict[str, pa.Table]:
     hosts = [host for host in hosts if len(host.events)]
     ranks = _ranks(hosts)
     asked = [host for host in hosts if host.active_at is not None]  # of all, or of none
+    wanted = [host for host in hosts if host.fits is not None]  # likewise
     made: dict[str, Callable[[], pa.Table]] = {
         "allocators": lambda: _sorted("allocators", hosts, ranks, _allocators),
+        "active_groups": lambda: _sorted("active_groups", hosts, ranks, lambda host: _groups(host, host.groups)),
         "active": lambda: _sorted("active", hosts, ranks, lambda host: _active(host, host.active)),
         "at": lambda: _sorted("at", asked, ranks, lambda host: _active(host, host.active_at)),
         "steps": lambda: _sorted("steps", hosts, ranks, _steps),
         "ops": lambda: _largest("ops", hosts, ranks, _ops, "allocated_bytes"),
         "growth": lambda: _largest("growth", hosts, ranks, _growth, "growth_bytes"),
         "fragmentation": lambda: _sorted("fragmentation", hosts, ranks, _fragmentation),
+        "request": lambda: _sorted("request", wanted, ranks, lambda host: _request(host, host.fits)),
         "snapshots": lambda: table(TABLES["snapshots"], [_snapshots(host) for host in hosts]),
         "allocations": lambda: table(TABLES["allocations"], [_allocations(host) for host in hosts]),
     }
@@ -56,9 +61,11 @@ def _ranks(hosts: Sequence[MemoryFigures]) -> list[Int64s]:
     """The place of each allocator of each host among all of them, largest peak first."""
     if not hosts:
         return []
-    peaks = np.concatenate([host.in_use_bytes[host.peak] for host in hosts])
+    peaks = np.concatenate([
+        np.where(host.peak >= 0, host.events.ranked_in_use[host.peak], np.iinfo(np.int64).min) for host in hosts
+    ])  # fmt: skip
     places = np.empty(len(peaks), np.int64)
-    places[np.argsort(-peaks.astype(np.float64), kind="stable")] = np.arange(len(peaks))
+    places[np.argsort(~peaks, kind="stable")] = np.arange(len(peaks))
     return np.split(places, np.cumsum([len(host.peak) for host in hosts])[:-1])
 
 
@@ -91,7 +98,7 @@ def _largest(
 def _keys(host: MemoryFigures, allocator: npt.NDArray[Any]) -> dict[str, Any]:
     return {
         "host": Text([host.memory.host], np.zeros(len(allocator), np.int32)),
-        "allocator": Text(host.events.allocators, allocator),
+        "allocator": Text(host.memory.names, allocator),
         _PLACE: allocator,
     }
 
@@ -114,15 +121,18 @@ def _allocators(host: MemoryFigures) -> Part:
     events, fate, peak = host.events, host.matches.fate, host.peak
     held = (fate == matching.HELD_AT_END) & events.is_allocation
     unsized = host.counts(held & ~events.has(ALLOCATION)) > 0
-    free_known = events.has(FREE)[peak]
-    known = host.in_use_known[peak]
-    step, in_step = host.step
+    there = peak >= 0
+    free_known = events.has(FREE)[peak] & there
+    known = host.in_use_known[peak] & there
+    step, in_step = host.memory.steps.at(host.peak_ps)
     lifetime = first_of_most(events.lifetime_peak_bytes, events.bounds)
-    high = highest_fragmentation(events)
+    high = highest_fragmentation(events, host.shown)
     capacity = added(host.in_use_bytes[peak], events.free_bytes[peak])
+    before = held_before(host)
+    wasted, asked = wasted_by_allocator(host.active.rows, len(peak))
     return {
         **_keys(host, np.arange(len(peak), dtype=np.int32)),
-        "snapshot_count": np.diff(events.bounds),
+        "snapshot_count": host.counts(np.ones(len(events), np.bool_)),
         "allocation_count": host.counts(events.is_allocation),
         "free_count": host.counts(~events.is_allocation),
         "held_before_count": host.counts(fate == matching.HELD_BEFORE),
@@ -130,12 +140,14 @@ def _allocators(host: MemoryFigures) -> Part:
         "held_at_end_count": host.counts(held),
         "held_at_end_bytes": Known(_summed(host, held, events.allocation_bytes), ~unsized),
         "peak_bytes": Known(host.in_use_bytes[peak], known),
-        "peak_ps": Known(events.start_ps[peak], known),
-        "peak_step": Known(step[peak], known & in_step[peak]),
-        "stack_at_peak_bytes": Known(events.stack_bytes[peak], events.has(STACK)[peak]),
-        "heap_at_peak_bytes": Known(events.heap_bytes[peak], events.has(HEAP)[peak]),
+        "peak_ps": Known(host.peak_ps, known),
+        "peak_step": Known(step, known & in_step),
+        "stack_at_peak_bytes": Known(events.stack_bytes[peak], events.has(STACK)[peak] & there),
+        "heap_at_peak_bytes": Known(events.heap_bytes[peak], events.has(HEAP)[peak] & there),
         "free_at_peak_bytes": Known(events.free_bytes[peak], free_known),
-        "fragmentation_at_peak": _finite(events.fragmentation[peak]),
+        "held_before_at_peak_bytes": Known(before, known),
+        "wasted_at_peak_bytes": Known(wasted, known & asked),
+        "fragmentation_at_peak": _finite(np.where(there, events.fragmentation[peak], np.nan)),
         "capacity_bytes": Known(capacity, known & free_known),
         "lifetime_peak_bytes": Known(events.lifetime_peak_bytes[lifetime], events.has(LIFETIME_PEAK)[lifetime]),
         "highest_fragmentation": _finite(np.where(high >= 0, events.fragmentation[high], np.nan)),
@@ -149,7 +161,8 @@ def _finite(numbers: npt.NDArray[np.float64]) -> Known:
 
 
 def _summed(host: MemoryFigures, which: Bools, sizes: Int64s) -> Int64s:
-    """[k] the sizes of the marked events."""
+    """[k] the sizes of the marked events, within the chosen steps."""
+    which = host.within(which)
     return sums_by(host.allocator[which], sizes[which], len(host.events.allocators), _SIZES)
 
 
@@ -158,11 +171,9 @@ def _summed(host: MemoryFigures, which: Bools, sizes: Int64s) -> Int64s:
 
 def _active(host: MemoryFigures, found: LiveSets | None) -> Part:
     assert found is not None
-    rows, in_use = found.rows, found.in_use_bytes[found.rows.allocator]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = rows.total_bytes / in_use.astype(np.float64)
+    rows = found.rows
     told, sized = rows.count > 0, rows.total_bytes >= 0
-    shared = sized & (in_use > 0) & (share >= 0) & (share <= 1)
+    wasted = wasted_bytes(rows)
     alone = told & (rows.allocation_bytes >= 0)
     return {
         **_keys(host, rows.allocator),
@@ -171,8 +182,33 @@ def _active(host: MemoryFigures, found: LiveSets | None) -> Part:
         "requested_bytes": Known(rows.requested_bytes, told & (rows.requested_bytes >= 0)),
         "count": Known(rows.count, told),
         "total_bytes": Known(rows.total_bytes, sized),
-        "share": Known(np.where(shared, share, 0.0), shared),
+        "wasted_bytes": _not_negative(wasted),
+        "share": _share(rows.total_bytes, found.in_use_bytes[rows.allocator]),
         "source": Text(live_set.SOURCES, rows.source),
+    }
+
+
+def _share(total: Int64s, in_use: Int64s) -> Known:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = total / in_use.astype(np.float64)
+    known = (total >= 0) & (in_use > 0) & (share >= 0) & (share <= 1)
+    return Known(np.where(known, share, 0.0), known)
+
+
+def _groups(host: MemoryFigures, found: LiveGroups) -> Part:
+    asked = found.requested_bytes >= 0
+    return {
+        **_keys(host, found.allocator),
+        "op_names": Text(found.names, found.name),
+        "region_type": Text(found.regions, found.region),
+        "data_type": Text(found.data_types, found.data_type),
+        "op_count": Known(found.op_count, found.op_count > 0),
+        "count": Known(found.count, found.count > 0),
+        "total_bytes": _not_negative(found.total_bytes),
+        "requested_bytes": Known(found.requested_bytes, asked),
+        "wasted_bytes": Known(found.total_bytes - found.requested_bytes, asked),
+        "share": _share(found.total_bytes, host.active.in_use_bytes[found.allocator]),
+        "source": Text(live_set.SOURCES, found.source),
     }
 
 
@@ -180,12 +216,10 @@ def _active(host: MemoryFigures, found: LiveSets | None) -> Part:
 
 
 def _steps(host: MemoryFigures) -> Part:
-    found, steps = host.windows, host.memory.steps
-    allocator, step = np.nonzero(found.allocation_count + found.free_count)
-    begin, end, peak = (column[allocator, step] for column in (found.first_snapshot, found.last_snapshot, found.peak))
-    begins, ends = _in_use(host, begin), _in_use(host, end)
+    found, steps, step = host.windows.rows, host.memory.steps, host.windows.window
+    peak, begins, ends = found.peak, _in_use(host, found.first_snapshot), _in_use(host, found.last_snapshot)
     return {
-        **_keys(host, allocator.astype(np.int32)),
+        **_keys(host, host.windows.allocator),
         "step": steps.number[step],
         "start_ps": steps.start_ps[step],
         "duration_ps": steps.end_ps[step] - steps.start_ps[step],
@@ -195,7 +229,7 @@ def _steps(host: MemoryFigures) -> Part:
         "end_bytes": ends,
         "growth_bytes": Known(ends.values - begins.values, begins.known & ends.known),
         **{
-            name: getattr(found, name)[allocator, step]
+            name: getattr(found, name)
             for name in ("allocation_count", "free_count", "allocated_bytes", "freed_bytes", "short_lived_bytes")
         },
     }
@@ -247,7 +281,7 @@ def _fragmentation(host: MemoryFigures) -> Part:
     """The moments of each allocator, as far as it has them."""
     events, none = host.events, np.full(len(host.peak), -1, np.int64)
     at = none if host.at is None else host.at
-    moments = np.stack([host.peak, highest_fragmentation(events), tightest(host), at], axis=1)
+    moments = np.stack([host.peak, highest_fragmentation(events, host.shown), tightest(host), at], axis=1)
     allocator, moment = np.nonzero((moments >= 0) & events.has(FREE)[moments])
     i = moments[allocator, moment]
     wanted = host.fragmentation.next_largest[i]
@@ -256,10 +290,13 @@ def _fragmentation(host: MemoryFigures) -> Part:
     return {
         **_keys(host, allocator.astype(np.int32)),
         "moment": Text(MOMENTS, moment),
-        "start_ps": events.start_ps[i],
+        "start_ps": np.where(moment == 0, host.peak_ps[allocator], events.start_ps[i]),
         **_chunks(host, i),
+        "request_fits": _request_fits(host.fits, i),
         "next_largest_op": Text(events.sites.op_names, op),
         "next_largest_ps": Known(events.start_ps[wanted], follows),
+        "taken_least_bytes": _not_negative(host.fragmentation.taken_low[i]),
+        "taken_most_bytes": _not_negative(host.fragmentation.taken_high[i]),
         "known_free_bytes": host.fragmentation.known_free_bytes[i],
         "known_free_chunks": host.fragmentation.known_free_chunks[i],
     }
@@ -283,43 +320,68 @@ def _not_negative(sizes: Int64s) -> Known:
     return Known(sizes, sizes >= 0)
 
 
+def _request_fits(fits: Fits | None, i: Int64s) -> Text:
+    return Text(ANSWERS, np.full(len(i), -1) if fits is None else fits.answer[i])
+
+
+def _request(host: MemoryFigures, found: Fits | None) -> Part:
+    assert found is not None
+    return {
+        **_keys(host, found.allocator),
+        "fits": Text(ANSWERS, found.answer[found.first]),
+        "start_ps": found.start_ps,
+        "duration_ps": found.end_ps - found.start_ps,
+        "snapshot_count": found.snapshot_count,
+        **{
+            name: _not_negative(getattr(found, name))
+            for name in ("least_free_bytes", "most_free_bytes", "largest_free_least_bytes", "largest_free_most_bytes")
+        },
+    }
+
+
 # ---- every event
 
 
 def _snapshots(host: MemoryFigures) -> Part:
-    events, partner = host.events, host.matches.partner
+    events = host.events
     step, in_step = host.step
+    i = slice(None) if host.shown is None else np.flatnonzero(host.shown)
     return {
-        **_keys(host, host.allocator),
-        "start_ps": events.start_ps,
-        "step": Known(step, in_step),
-        "activity": Text(ACTIVITIES, events.is_allocation.view(np.uint8)),
-        **_of_site(events, host.site),
-        "requested_bytes": _requested(events, partner),
-        "allocation_bytes": _not_negative(matching.moved_bytes(events)),
-        "address": Known(events.address, events.has(ADDRESS)),
-        "stack_bytes": Known(events.stack_bytes, events.has(STACK)),
-        "heap_bytes": Known(events.heap_bytes, events.has(HEAP)),
-        "in_use_bytes": Known(host.in_use_bytes, host.in_use_known),
-        **_chunks(host, slice(None)),
-        "lifetime_peak_bytes": Known(events.lifetime_peak_bytes, events.has(LIFETIME_PEAK)),
+        **_keys(host, host.allocator[i]),
+        "start_ps": events.start_ps[i],
+        "step": Known(step[i], in_step[i]),
+        "activity": Text(ACTIVITIES, events.is_allocation.view(np.uint8)[i]),
+        **_of_site(events, host.site[i]),
+        "requested_bytes": _requested(host, i),
+        "allocation_bytes": _not_negative(matching.moved_bytes(events)[i]),
+        "address": Known(events.address[i], events.has(ADDRESS)[i]),
+        "stack_bytes": Known(events.stack_bytes[i], events.has(STACK)[i]),
+        "heap_bytes": Known(events.heap_bytes[i], events.has(HEAP)[i]),
+        "in_use_bytes": Known(host.in_use_bytes[i], host.in_use_known[i]),
+        **_chunks(host, i),
+        "lifetime_peak_bytes": Known(events.lifetime_peak_bytes[i], events.has(LIFETIME_PEAK)[i]),
     }
 
 
-def _requested(events: MemoryEvents, partner: npt.NDArray[np.int32]) -> Known:
+def _requested(host: MemoryFigures, i: Int64s | slice) -> Known:
     """What was asked for; of a free that does not tell it, for its allocation."""
+    events, partner = host.events, host.matches.partner
     sizes, known = events.requested_bytes, events.has(REQUESTED)
     lacking = np.flatnonzero(~known & ~events.is_allocation & (partner >= 0))
     if len(lacking):
         sizes, known, other = sizes.copy(), known.copy(), partner[lacking]
         sizes[lacking], known[lacking] = sizes[other], known[other]
-    return Known(sizes, known)
+    return Known(sizes[i], known[i])
 
 
 def _allocations(host: MemoryFigures) -> Part:
-    """Allocations, and frees without one, where each begins or is met first."""
+    """Allocations, and frees without one, where each begins or is met first; of chosen steps those that begin or end
+    within them."""
     events, matched = host.events, host.matches
     i = np.flatnonzero(events.is_allocation | (matched.partner < 0))
+    if host.shown is not None:
+        freed_by = matched.partner[i]
+        i = i[host.shown[i] | (host.shown[freed_by] & (freed_by >= 0))]
     allocated = events.is_allocation[i]
     freed_by = np.where(allocated, matched.partner[i], i)
     freed = freed_by >= 0

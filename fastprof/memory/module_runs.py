@@ -19,17 +19,31 @@ _PREFIX = _DEVICE + "TPU:"
 @dataclass(frozen=True, slots=True)
 class ModuleRuns:
     """Runs of programs, by plane, line and time. ``name``, ``plane``: int32, numbers of ``names`` and ``planes``;
-    ``offset_ps``: int64, start within the line, as recorded; ``planes``: without /device:."""
+    ``offset_ps``: int64, start within the line, as recorded; ``start_ps``: since the start of the capture; ``planes``:
+    without /device:."""
 
     name: Int32s
     plane: Int32s
     offset_ps: Int64s
+    start_ps: Int64s
     duration_ps: Int64s
     names: list[str]
     planes: list[str]
 
     def __len__(self) -> int:
         return len(self.name)
+
+    def at(self, plane: str, time_ps: int) -> tuple[str, int] | None:
+        """The program that ran on a plane at a time, else the next one that did, and since when; of several the one
+        that began last. None: neither."""
+        mine = self.plane == (self.planes.index(plane) if plane in self.planes else -1)
+        running = np.flatnonzero(mine & (self.start_ps <= time_ps) & (time_ps < self.start_ps + self.duration_ps))
+        to_come = np.flatnonzero(mine & (self.start_ps > time_ps))
+        if not len(running) + len(to_come):
+            return None
+        start = self.start_ps
+        row = running[start[running].argmax()] if len(running) else to_come[start[to_come].argmin()]
+        return self.names[self.name[row]], int(start[row])
 
 
 def module_runs(events: HostEvents) -> ModuleRuns:
@@ -44,6 +58,7 @@ def module_runs(events: HostEvents) -> ModuleRuns:
         name.astype(np.int32),
         np.repeat(np.array([i for i, _ in lines], np.int32), counts),
         events.start_ps[rows] - starts,
+        events.start_ps[rows],
         events.duration_ps[rows].copy(),
         [events.names[meta] for meta in metas.tolist()],
         [plane.name.removeprefix(_DEVICE) for plane in planes],

@@ -18,6 +18,8 @@ from fastprof.workers import Workers
 Int64s = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint16]
 
+_DOUBLES = (records.DOUBLE, records.INT64, records.UINT64)
+"""Kinds of a column of doubles, which integers become."""
 NOT_THERE: Final = np.iinfo(np.int64).min
 _SHARE = 1 << 17
 """Rows of a task."""
@@ -57,16 +59,8 @@ class StatReader:
 
     def doubles(self, name: str, bit: int) -> npt.NDArray[np.float64]:
         """Numbers of any kind; NaN where there is none, or one that is not finite."""
-        stat = self._events.stat(name)
-        whole = np.flatnonzero(stat.kind != records.DOUBLE)
-        if len(whole):
-            value = stat.value.copy()
-            some = Stat(stat.rows[whole], stat.kind[whole], stat.value[whole])
-            value[whole] = some.numbers.view(np.int64)
-            stat = Stat(stat.rows, stat.kind, value)
-        kinds = (records.DOUBLE, records.INT64, records.UINT64)
         default = int(np.array(np.nan).view(np.int64))
-        column: npt.NDArray[np.float64] = self._column(stat, kinds, default, bit).view(np.float64)
+        column: npt.NDArray[np.float64] = self._column(self._events.stat(name), _DOUBLES, default, bit).view(np.float64)
         self._doubles.append((column, bit))
         return column
 
@@ -99,7 +93,6 @@ class StatReader:
         rows, place = self._rows[share], self._place[share]
         odd = False
         for stat, kinds, column, bit in self._wanted:
-            odd |= stat_beside(
-                stat.rows, stat.kind, stat.value, rows, place, kinds, column, self.recorded, self.odd, bit
-            )
+            told = (stat.rows, stat.kind, stat.value)
+            odd |= stat_beside(*told, rows, place, kinds, column, self.recorded, self.odd, bit, kinds is _DOUBLES)
         return odd and bool(self.odd.any())

@@ -9,23 +9,26 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.memory_kernels import range_peaks
-from fastprof.errors import CaptureError, MemoryLimitError
+from fastprof.errors import MemoryLimitError
 from fastprof.memory.in_use import count_before
 from fastprof.memory.lifetimes import lifetime_ps
 from fastprof.memory.matching import FREED, HELD_AT_END, HELD_BEFORE, matches, moved_bytes
 from fastprof.memory.memory_events import Int64s, MemoryEvents
 from fastprof.names import Int32s
+from fastprof.op_metrics.tables import exact_sum
 
 MOST_CELLS = 1 << 23
-"""Windows times allocators: their arrays are dense."""
+"""Windows times allocators: each is looked at."""
+_CELLS = 1 << 17
+"""So many at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """Arrays [allocators, windows]. ``first_snapshot``, ``last_snapshot``: the last event before a window begins, and
-    before it ends, -1: none. ``peak``: the event with the most in use after it, within the window or as it begins, -1:
-    none. ``allocated_bytes`` and the rest are about events within the window: from its begin, before its end; memory
-    of unknown size counts for nothing."""
+    """Arrays alike, [allocators, windows] or a row for each of some. ``first_snapshot``, ``last_snapshot``: the last
+    event before a window begins, and before it ends, -1: none. ``peak``: the event with the most in use after it,
+    within the window or as it begins, -1: none. ``allocated_bytes`` and the rest are about events within the window:
+    from its begin, before its end; memory of unknown size counts for nothing."""
 
     first_snapshot: Int64s
     last_snapshot: Int64s
@@ -37,49 +40,101 @@ class Windows:
     short_lived_bytes: Int64s
 
 
-def windows(events: MemoryEvents, start_ps: Int64s, end_ps: Int64s, short_lived_ps: int) -> Windows:
-    """``short_lived_ps``: allocations that are freed within it count as short-lived."""
-    if len(events.allocators) * len(start_ps) > MOST_CELLS:
-        raise MemoryLimitError(
-            f"{len(start_ps):,} steps of {len(events.allocators):,} allocators of memory are more than are told: "
-            "choose some of the steps (--steps A:B, select(steps=(a, b)))"
-        )
-    begin = count_before(events, start_ps, at=False)
-    end = np.maximum(count_before(events, end_ps, at=False), begin)
-    base = events.bounds[:-1, None]
-    size = np.maximum(moved_bytes(events), 0)
-    lifetime = lifetime_ps(events)
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRows:
+    """``rows``: the windows within which an allocator has events, by ``allocator`` and ``window``. By allocator:
+    ``highest``: the event of the highest peak of all windows, also of those without events, the first of equal ones,
+    and ``highest_window``, where that is; ``last_peak``: the peak of the last window; -1: none."""
+
+    allocator: Int32s
+    window: Int64s
+    rows: Windows
+    highest: Int64s
+    highest_window: Int64s
+    last_peak: Int64s
+
+
+def step_rows(events: MemoryEvents, start_ps: Int64s, end_ps: Int64s, short_lived_ps: int) -> StepRows:
+    """Of all allocators: few at a time, as there may be many, each with events in few windows. ``start_ps``:
+    ascending; ``short_lived_ps``: allocations that are freed within it count as short-lived."""
+    _check(events, start_ps)
+    count, few = len(events.allocators), max(_CELLS // max(len(start_ps), 1), 1)
+    found = []
+    for first in range(0, max(count, 1), few):
+        dense = windows(events, start_ps, end_ps, short_lived_ps, slice(first, min(first + few, count)))
+        allocator, window = np.nonzero(dense.allocation_count + dense.free_count)
+        rows = {name: getattr(dense, name)[allocator, window] for name in Windows.__slots__}
+        found.append((rows | {"allocator": allocator + first, "window": window}, *_highest(events, dense.peak)))
+    rows = {name: np.concatenate([part[0][name] for part in found]) for name in found[0][0]}
+    highest, highest_window, last = (np.concatenate([part[i] for part in found]) for i in (1, 2, 3))
+    allocator, window = rows.pop("allocator").astype(np.int32), rows.pop("window")
+    return StepRows(allocator, window, Windows(**rows), highest, highest_window, last)
+
+
+def _highest(events: MemoryEvents, peak: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """[allocators] of the peaks of windows the highest, its window, and that of the last one."""
+    if not peak.size:
+        none = np.full(len(peak), -1, np.int64)
+        return none, none, none
+    in_use = events.ranked_in_use
+    least = np.iinfo(np.int64).min
+    window = np.where(peak >= 0, np.append(in_use, least)[peak], least).argmax(axis=1)
+    known = (peak >= 0).any(axis=1)
+    window = np.where(known & (peak[np.arange(len(peak)), window] < 0), (peak >= 0).argmax(axis=1), window)
+    return peak[np.arange(len(peak)), window], np.where(known, window, -1), peak[:, -1]
+
+
+def windows(
+    events: MemoryEvents, start_ps: Int64s, end_ps: Int64s, short_lived_ps: int, which: slice = slice(None)
+) -> Windows:
+    """Of some of the allocators, which follow one another. ``short_lived_ps``: as there."""
+    begin = count_before(events, start_ps, at=False, which=which)
+    end = np.maximum(count_before(events, end_ps, at=False, which=which), begin)
+    base = events.bounds[:-1][which, None]
+    if not begin.size:
+        return Windows(*(np.zeros(begin.shape, np.int64) for _ in Windows.__slots__))
+    first, last = int(base[0, 0]), int(events.bounds[1:][which][-1])
+    size, is_allocation = np.maximum(moved_bytes(events)[first:last], 0), events.is_allocation[first:last]
+    lifetime = lifetime_ps(events)[first:last]
     short = (lifetime >= 0) & (lifetime <= short_lived_ps)
     _check_sum(size)
 
     def within(values: npt.NDArray[np.generic]) -> Int64s:
-        upto = np.zeros(len(events) + 1, np.int64)
+        upto = np.zeros(len(values) + 1, np.int64)
         np.cumsum(values, out=upto[1:])
-        found: Int64s = upto[end] - upto[begin]
+        found: Int64s = upto[end - first] - upto[begin - first]
         return found
 
     return Windows(
         first_snapshot=np.where(begin > base, begin - 1, -1),
         last_snapshot=np.where(end > base, end - 1, -1),
-        peak=_peaks(events, np.maximum(begin - 1, base), end),
-        allocation_count=within(events.is_allocation),
-        free_count=within(~events.is_allocation),
-        allocated_bytes=within(size * events.is_allocation),
-        freed_bytes=within(size * ~events.is_allocation),
+        peak=_peaks(events.ranked_in_use[first:last], np.maximum(begin - 1, base) - first, end - first, first),
+        allocation_count=within(is_allocation),
+        free_count=within(~is_allocation),
+        allocated_bytes=within(size * is_allocation),
+        freed_bytes=within(size * ~is_allocation),
         short_lived_bytes=within(size * short),
     )
 
 
-def _peaks(events: MemoryEvents, first: Int64s, last: Int64s) -> Int64s:
+def _check(events: MemoryEvents, start_ps: Int64s) -> None:
+    if len(events.allocators) * len(start_ps) > MOST_CELLS:
+        raise MemoryLimitError(
+            f"{len(start_ps):,} steps of {len(events.allocators):,} allocators of memory are more than are told: "
+            "choose some of the steps (--steps A:B, select(steps=(a, b)))"
+        )
+
+
+def _peaks(in_use: Int64s, first: Int64s, last: Int64s, offset: int) -> Int64s:
+    """[allocators, windows] places of peaks in ranges of the values, the first of which is at ``offset``; -1: none."""
     peak = np.empty(first.shape, np.int64)
-    first, last = np.ascontiguousarray(first), np.ascontiguousarray(last)
-    range_peaks(np.ascontiguousarray(events.in_use_bytes), first, last, peak)
-    return peak
+    range_peaks(np.ascontiguousarray(in_use), np.ascontiguousarray(first), np.ascontiguousarray(last), peak)
+    return np.where(peak >= 0, peak + offset, -1)
 
 
 def _check_sum(sizes: Int64s) -> None:
-    if float(sizes.sum(dtype=np.float64)) >= 2.0**63:
-        raise CaptureError("the sizes of allocations do not add up in 64 bits")
+    if float(sizes.sum(dtype=np.float64)) >= 2.0**62:
+        exact_sum(sizes, "the sizes of allocations")
 
 
 def step_of(start_ps: Int64s, end_ps: Int64s, time_ps: Int64s) -> Int32s:

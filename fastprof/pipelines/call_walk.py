@@ -33,8 +33,8 @@ class Walked:
 
 
 def pipelines_of(iterator: Int32s, is_device: Bools) -> tuple[InputPipelines, Int32s]:
-    """The pipelines that programs call, from the iterator of each call in the order of the capture, and the pipeline of
-    each call. ``is_device``: by iterator."""
+    """The pipelines that programs call, from the iterator of each call, and the pipeline of each call. They are
+    numbered in the order of the calls. ``is_device``: by iterator."""
     of_call, count = numbered([iterator.astype(np.int64)])
     root = iterator[first_of(of_call, count)]
     on_device = is_device[root]

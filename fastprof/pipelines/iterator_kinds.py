@@ -12,8 +12,9 @@ from fastprof.names import Int32s
 from fastprof.pipelines.host_lines import HostLines
 from fastprof.pipelines.reading import FILE_READ, OTHER, WAITING, Bools, Value
 
-ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_size", "cycle_length", "deterministic")
-"""Stats of iterator events that say how the iterator is set up."""
+ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_size", "cycle_length", "deterministic",
+              "cpu_budget", "threadpool_size")  # fmt: skip
+"""Stats of iterator events that say how the iterator is set up; the last two are those of whole pipelines."""
 _NOT_TOLD = "unavailable"
 
 ASYNCHRONOUS = {

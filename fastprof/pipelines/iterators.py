@@ -157,15 +157,25 @@ def _reading(
     asking = parents_by_id(iterators.iterator_id, iterators.parent_id, iterators.has_parent)
     generators = asking[iterators.kind == GENERATOR]
     is_device[generators[generators >= 0]] = True
-    pipelines, pipeline = pipelines_of(walked.iterator[roots], is_device)
-    order = np.lexsort((-walked.duration_ps[roots], pipeline))
+    by_start = np.argsort(walked.start_ps[roots], kind="stable")
+    pipelines, of_call = pipelines_of(walked.iterator[roots[by_start]], is_device)
+    pipeline = np.empty_like(of_call)
+    pipeline[by_start] = of_call
+    duration = _call_times(walked.start_ps[roots], walked.duration_ps[roots])
+    order = np.lexsort((walked.start_ps[roots], -duration, pipeline))
     called: Int32s = roots[order].astype(np.int32)
     pipeline = pipeline[order]
     ran, segments, parts = walk(walked, own_parts(iterators.name, iterators.is_async), went_on, called, pipeline)
     groups = np.full(len(called), -1, np.int32)
-    calls = calls_of(pipeline, walked.start_ps[called], walked.duration_ps[called], groups, ran)
+    calls = calls_of(pipeline, walked.start_ps[called], duration[order], groups, ran)
     tree = tree_of(_askers_by_iterator(asking, walked), pipelines, pipeline, ran)
     return Reading(iterators, pipelines, calls, ran, tree, segments, parts), order
+
+
+def _call_times(start_ps: Int64s, duration_ps: Int64s) -> Int64s:
+    """Durations as the walk takes them: none is below 0, nothing ends later than 64 bits hold."""
+    times: Int64s = np.minimum(np.maximum(duration_ps, 0), np.iinfo(np.int64).max - np.maximum(start_ps, 0))
+    return times
 
 
 def _askers_by_iterator(asking: Int32s, walked: Walked) -> Int32s:

@@ -46,6 +46,10 @@ TABLES: Final = {
         Column("total_ps", pa.int64(), "sum of the calls", unit="ps"),
         Column("between_calls_ps", pa.int64(), "from the first call to the last, time in which none of them ran",
                unit="ps"),
+        Column("cpu_budget", pa.int64(), "cores that tf.data takes the host to have: all, or as the program says; "
+               "null: not recorded", True),
+        Column("threadpool_size", pa.int64(), "threads of its own pool, which run its functions; null: it has none, or "
+               "it is not recorded", True),
         *_bottleneck("over all calls, those together that are alike", "and that of those alike / call_count, rounded "
                      "down"),
         Column("bottleneck_share", pa.float64(), "critical time of these / total_ps; null: no time at all", True,
@@ -128,8 +132,12 @@ TABLES: Final = {
         _ITERATOR,
         _NAME,
         Column("change", TEXT, "twice as fast; prefetched: it runs ahead of what takes from it; parallel by n"),
-        Column("now_ps", pa.int64(), "time per batch: mean call and mean time between calls", unit="ps"),
-        Column("then_ps", pa.int64(), "time per batch after the change; null: it does not apply", True, "ps"),
+        Column("now_ps", pa.int64(), "time per batch: mean call and mean time between calls; null: there was a single "
+               "call", True, "ps"),
+        Column("then_ps", pa.int64(), "time per batch after the change, where cpu_budget is known if all threads "
+               "compute; null: it does not apply", True, "ps"),
+        Column("least_then_ps", pa.int64(), "the same if threads wait rather than compute, for storage or other hosts: "
+               "cores do not bound it then; null: it does not apply", True, "ps"),
         Column("saved_ps", pa.int64(), "now_ps less then_ps; null: it does not apply", True, "ps"),
         Column("speedup", pa.float64(), "now_ps / then_ps; null: it does not apply, or then_ps is 0", True),
         Column("iterator_count", pa.int64(), "iterators that change together: they differ only in which of several "

@@ -135,7 +135,9 @@ def alike(reading: Reading) -> Int64s:
     (``Interleave[1]::TFRecord``, ``Interleave[2]::TFRecord``): what a program sets up in one place."""
     tree = reading.tree
     numbers: dict[str, int] = {}
-    name = [numbers.setdefault(_INPUT.sub("", long), len(numbers)) for long in reading.iterators.long_name]
+    longs = reading.iterators.long_name
+    of_name = {long: numbers.setdefault(_INPUT.sub("", long), len(numbers)) for long in dict.fromkeys(longs)}
+    name = [of_name[long] for long in longs]
     key = tree.pipeline.astype(np.int64) * max(len(numbers), 1) + np.array(name, np.int64)[tree.iterator]
     _, first, of_key = np.unique(key, return_index=True, return_inverse=True)
     like: Int64s = first[of_key]

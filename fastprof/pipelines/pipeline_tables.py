@@ -12,12 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.pipelines.pipeline_schemas import TABLES
-from fastprof.pipelines.pipeline_sums import bottlenecks, call_sums, iterator_sums
+from fastprof.pipelines.pipeline_sums import alike, bottlenecks, call_sums, iterator_sums
 from fastprof.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, Value
-from fastprof.pipelines.step_waits import Steps, StepWaits, step_waits
+from fastprof.pipelines.stages import numbers_told
+from fastprof.pipelines.step_waits import Steps, StepWaits, outside, step_waits
 from fastprof.pipelines.subtrees import rows_of
-from fastprof.pipelines.suggestions import is_true, suggestion
-from fastprof.pipelines.what_if import ASSUMPTIONS, WhatIf, what_if
+from fastprof.pipelines.suggestions import Helps, is_true, suggestion
+from fastprof.pipelines.what_if import PARALLEL, TWICE, WhatIf, what_if, worded
 from fastprof.text_column import texts, typed
 
 Int64s = npt.NDArray[np.int64]
@@ -65,7 +66,7 @@ class HostPipelines:
     def suggestions(self) -> list[str | None]:
         """What to do about the bottleneck of each pipeline; None: it has none."""
         reading, tree, iterators = self.reading, self.reading.tree, self.reading.iterators
-        parts, told = reading.parts, iterators.attributes
+        parts, told, helps = reading.parts, iterators.attributes, _Helps(self)
         read = parts.part == FILE_READ
         reading_ps = np.zeros(len(tree.iterator) + 1, np.int64)
         reading_ps[rows_of(tree, parts.pipeline[read], parts.iterator[read])] = parts.time_ps[read]
@@ -81,8 +82,42 @@ class HostPipelines:
                 {name: told[name][number] for name in ("parallelism", "autotune") if name in told},
                 to_device=iterators.kind[number] == GENERATOR,
                 reading=int(reading_ps[row]) / int(self.sums.critical_ps[row]),
+                helps=helps(row),
             ))  # fmt: skip
         return found
+
+    @cached_property
+    def outside(self) -> npt.NDArray[np.bool_]:
+        """Of each call, whether it runs outside of all steps."""
+        return outside(self.reading.calls, self.steps)
+
+
+class _Helps:
+    """Whether changes make batches faster: of iterators, those like each of them together, and of pipelines."""
+
+    def __init__(self, host: HostPipelines) -> None:
+        found, tree = host.what_if, host.reading.tree
+        self._like, self._pipeline = alike(host.reading), tree.pipeline
+        known, several = found.then_ps >= 0, found.change == PARALLEL
+        row = self._like[found.tree_row]
+        self._of = {
+            name: [np.bincount(of[some], minlength=len(self._like)) for some in (known & which, found.helps & which)]
+            for name, of, which in (
+                ("faster", row, found.change == TWICE),
+                ("several", row, several),
+                ("any_change", self._pipeline[found.tree_row], found.change >= 0),
+            )
+        }
+        self._cores = np.zeros(len(self._like), np.int64)
+        bound = known & several & (found.least_ps < found.then_ps)
+        self._cores[row[bound]] = found.cores[bound]
+
+    def __call__(self, row: int) -> Helps:
+        place = {"faster": self._like[row], "several": self._like[row], "any_change": self._pipeline[row]}
+        told: dict[str, bool | None] = {}
+        for name, (known, helps) in self._of.items():
+            told[name] = bool(helps[place[name]]) if known[place[name]] else None
+        return Helps(**told, cores=int(self._cores[self._like[row]]))
 
 
 def tables(hosts: Sequence[HostPipelines]) -> dict[str, pa.Table]:
@@ -133,6 +168,7 @@ def _pipelines(host: HostPipelines) -> Columns:
     pipelines, rows = reading.pipelines, host.bottlenecks.of_pipeline
     none = rows < 0
     critical = host.bottlenecks.critical_ps
+    of_roots = {name: numbers_told(reading, name)[pipelines.root] for name in ("cpu_budget", "threadpool_size")}
     return {
         **_of_host(host, np.arange(len(pipelines))),
         "kind": texts(["host", "device"], pipelines.is_device.astype(np.int64)),
@@ -146,6 +182,7 @@ def _pipelines(host: HostPipelines) -> Columns:
         "max_ps": calls.most_ps,
         "total_ps": calls.total_ps,
         "between_calls_ps": calls.between_ps,
+        **{name: pa.array(values, mask=values == 0) for name, values in of_roots.items()},
         **_iterators(host, np.append(reading.tree.iterator, -1)[rows], "bottleneck_id", "bottleneck_name",
                      "bottleneck_long_name"),
         "bottleneck_ps": pa.array(critical // np.maximum(calls.count, 1), mask=none),
@@ -269,19 +306,17 @@ def _what_if(host: HostPipelines) -> Columns:
     found, tree = host.what_if, host.reading.tree
     none = found.then_ps < 0
     changes = ["twice as fast", "prefetched", f"parallel by {host.parallel:,}"]
-    reasons = [text.format(n=host.parallel, k="{k}") for text in ASSUMPTIONS]
-    told, reason = np.unique(np.stack([found.assumption, found.at_a_time]), axis=1, return_inverse=True)
-    worded = [reasons[number].replace("{k}", str(now)) for number, now in told.T.tolist()]
     return {
         **_of_host(host, tree.pipeline[found.tree_row]),
         **_iterators(host, tree.iterator[found.tree_row], "iterator_id", "name"),
         "change": texts(changes, found.change),
-        "now_ps": found.now_ps,
+        "now_ps": pa.array(found.now_ps, mask=found.now_ps < 0),
         "then_ps": pa.array(found.then_ps, mask=none),
+        "least_then_ps": pa.array(found.least_ps, mask=none),
         "saved_ps": pa.array(found.now_ps - found.then_ps, mask=none),
         "speedup": pa.array(found.now_ps / np.maximum(found.then_ps, 1), mask=found.then_ps <= 0),
         "iterator_count": found.alike,
-        "assumption": texts(worded, reason.reshape(-1)),
+        "assumption": texts(*worded(found, host.parallel)),
     }
 
 

@@ -6,6 +6,9 @@ stage sets the pace. Times are doubles of picoseconds a batch, exact up to two h
 
 An iterator that runs k calls at a time has k elements ready at most. Whoever takes B > k of them in a burst, and does
 something else between bursts, waits for the rest (``late``).
+
+Where the number of cores is recorded, the time of all stages together takes its share of each, if threads compute. They
+may wait instead, for storage or another host: a capture does not tell which.
 """
 
 from __future__ import annotations
@@ -37,12 +40,14 @@ class Stages:
     """Stages of all pipelines are numbered: r: that of row r of the tree, if it is asynchronous; rows + p: the program,
     which takes from pipeline p.
 
-    By row: ``stage``: where it runs; ``work``: its time; ``each``: how often it runs for a batch;
+    By row: ``batches``: it puts batches together; ``stage``: where it runs; ``work``: its time; ``each``: how often it
+    runs for a batch;
     ``late``: what its consumer waits for it in a burst.
     By stage: ``base``: time of the iterators on its thread, and of the program; ``function``: of the functions that it
     runs, ``at_a_time``: how many of them at a time, 0: it does not say; ``bursts``: waiting for what is late;
     ``least``: what a stage is taken for whose work was not seen and is waited for; ``time``: all in all.
-    By pipeline: ``now``: time per batch as measured.
+    By pipeline: ``now``: time per batch as measured; ``cores``: that it may use, ``threads``: in the pool that runs its
+    functions, 0: not recorded.
     """
 
     kind: Int64s
@@ -60,6 +65,9 @@ class Stages:
     time: Float64s
     pipeline: Int64s
     now: Float64s
+    cores: Int64s
+    threads: Int64s
+    batches: Bools
 
     @property
     def rows(self) -> int:
@@ -75,6 +83,29 @@ class Stages:
     def now_of(self, rows: Int64s) -> Float64s:
         return self.now[self.pipeline[rows]]
 
+    def on_cores(self, rows: Int64s, then: Float64s, less: Float64s) -> Float64s:
+        """The time per batch of the pipeline of each row if its stages would take ``then``, and what threads do,
+        ``less`` than now, takes cores. No more cores are busy now than there are: the rest of it is waiting."""
+        pipeline = self.pipeline[rows]
+        cores = self.cores[pipeline]
+        work = np.bincount(self.pipeline, self.base + self.function, len(self.now))[pipeline]
+        busy_now = np.minimum(work / np.maximum(cores, 1), self.now[pipeline])
+        still = np.maximum(work - less, 0.0) / np.maximum(work, 1e-30)
+        return np.where(cores > 0, np.maximum(then, busy_now * still), then)
+
+    def crowding(self, rows: Int64s, work: Float64s, now: Int64s, then: Int64s) -> Float64s:
+        """How much longer the program takes where ``then`` threads do this work beside it, and not ``now``: they have
+        equal shares of the cores while they work. 0 where cores are not recorded."""
+        recorded = self.cores[self.pipeline[rows]]
+        cores = np.maximum(recorded, 1)
+
+        def lost(threads: Int64s) -> Float64s:
+            several = np.maximum(threads, 1)
+            time: Float64s = work * np.maximum(several + 1 - cores, 0) / (several * cores)
+            return time
+
+        return np.where(recorded > 0, np.maximum(lost(then) - lost(now), 0.0), 0.0)
+
     def predicted(
         self,
         rows: Int64s,
@@ -84,16 +115,18 @@ class Stages:
         at_a_time: Int64s,
         bursts: Float64s,
         *added: Float64s,
+        ready: Int64s | None = None,
     ) -> Float64s:
         """The time per batch of the pipeline of each row if the stage ``changed`` had these figures, and there were the
-        stages ``added``: what is measured now, less what the longest stage gets shorter."""
+        stages ``added``: what is measured now, less what the longest stage gets shorter. ``ready``: elements that it
+        has ready at most; None: as many as it makes at a time."""
         is_program = changed >= self.rows
         row = np.where(is_program, 0, changed)
         kind = np.where(is_program, Kind.OTHER, self.kind[row])
-        own = np.maximum(busy(kind, base, function, at_a_time) + bursts, self.least[changed])
+        own = np.maximum(busy(kind, base, function, at_a_time, ready) + bursts, self.least[changed])
         consumer = np.where(is_program, changed, self.stage[row])
         before = late(kind, self.base[changed], self.function[changed], self.at_a_time[changed], self.each[row])
-        after = late(kind, base, function, at_a_time, self.each[row])
+        after = late(kind, base, function, at_a_time, self.each[row], ready)
         of_consumer = np.where(is_program, own, self.time[consumer] - before + after)
         others = self._others(rows, changed, consumer)
         pace = np.maximum.reduce([others, self.time[changed], self.time[consumer]])
@@ -117,20 +150,33 @@ class Stages:
         return longest
 
 
-def busy(kind: Int64s, base: Float64s, function: Float64s, at_a_time: Int64s) -> Float64s:
-    """How long a stage works: its thread, and its functions, each of which takes its place while its input is read."""
+def busy(kind: Int64s, base: Float64s, function: Float64s, at_a_time: Int64s, ready: Int64s | None = None) -> Float64s:
+    """How long a stage works: its thread, and its functions, each of which takes its place while its input is read.
+    ``ready``: how many have a place, where that is more than run ``at_a_time``."""
     several = np.maximum(at_a_time, 1)
+    places = several if ready is None else np.maximum(ready, 1)
+    functions = np.maximum((base + function) / places, function / several)
     reads = kind == Kind.PARALLEL_INTERLEAVING
-    return np.where(reads, base / several, np.maximum(base, np.where(function > 0, (base + function) / several, 0.0)))
+    return np.where(reads, base / several, np.maximum(base, np.where(function > 0, functions, 0.0)))
 
 
-def late(kind: Int64s, base: Float64s, function: Float64s, at_a_time: Int64s, each: Float64s) -> Float64s:
-    """How long whoever takes ``each`` elements of a batch in a burst waits, where ``at_a_time`` of them are ready: for
-    inputs that come one after another and the last function, or for functions in rounds."""
+def late(
+    kind: Int64s,
+    base: Float64s,
+    function: Float64s,
+    at_a_time: Int64s,
+    each: Float64s,
+    ready: Int64s | None = None,
+) -> Float64s:
+    """How long whoever takes ``each`` elements of a batch in a burst waits, where ``ready`` of them are ready (None: as
+    many as are made ``at_a_time``): for inputs that come one after another and the last function, or for functions in
+    rounds."""
     several, count = np.maximum(at_a_time, 1), np.maximum(each, 1.0)
     one_input, one_function = base / count, function / count
-    missing = count - several
-    rounds = missing / several * (one_input + one_function) + (several - 1) * one_input
+    places = several if ready is None else np.maximum(ready, 1)
+    missing = count - places
+    rounds = missing * np.maximum((one_input + one_function) / places, one_function / several)
+    rounds += (several - 1) * one_input
     waits = np.maximum(missing * one_input + one_function, rounds)
     return np.where((kind == Kind.PARALLEL) & (function > 0) & (missing > 0), waits, 0.0)
 
@@ -147,7 +193,8 @@ def stages_of(reading: Reading, calls: CallSums, sums: IteratorSums) -> Stages:
     of_stage = np.concatenate([pipeline, np.arange(programs)])
     critical = sums.critical_ps / np.maximum(calls.count, 1)[pipeline]
 
-    at_a_time = np.append(np.where(asynchronous, _at_a_time(reading), 0), np.zeros(programs, np.int64))
+    at_once = numbers_told(reading, "parallelism")[tree.iterator]
+    at_a_time = np.append(np.where(asynchronous, at_once, 0), np.zeros(programs, np.int64))
     work, function, each = _work(reading, calls, sums, trees, stage)
     work = np.where(asynchronous, 0.0, np.where(stage < size, work, critical))
     function = np.append(np.where(asynchronous & (at_a_time[:size] > 0), function, 0.0), np.zeros(programs))
@@ -178,6 +225,9 @@ def stages_of(reading: Reading, calls: CallSums, sums: IteratorSums) -> Stages:
         time=np.maximum(busy(kinds, base, function, at_a_time) + bursts, least),
         pipeline=of_stage,
         now=now,
+        cores=numbers_told(reading, "cpu_budget")[reading.pipelines.root],
+        threads=numbers_told(reading, "threadpool_size")[reading.pipelines.root],
+        batches=np.array([_is_batch(reading.iterators.name[number]) for number in tree.iterator.tolist()], np.bool_),
     )
 
 
@@ -206,10 +256,13 @@ def _unseen(reading: Reading, trees: Subtrees, kind: Int64s, function: Float64s)
     return unseen
 
 
-def _at_a_time(reading: Reading) -> Int64s:
-    """How many each row of the tree says it runs at a time; 0: it does not say."""
-    told = reading.iterators.attributes.get("parallelism")
-    if told is None:
-        return np.zeros(len(reading.tree.iterator), np.int64)
-    known = [value if isinstance(value, int) and 0 < value < 1 << 31 else 0 for value in told]
-    return np.array(known, np.int64)[reading.tree.iterator]
+def numbers_told(reading: Reading, attribute: str) -> Int64s:
+    """By iterator, a number above 0 that it says of itself; 0: it does not say."""
+    values = reading.iterators.attributes.get(attribute)
+    if values is None:
+        return np.zeros(len(reading.iterators), np.int64)
+    return np.array([value if isinstance(value, int) and 0 < value < 1 << 31 else 0 for value in values], np.int64)
+
+
+def _is_batch(name: str) -> bool:
+    return name.startswith(("Batch", "PaddedBatch"))

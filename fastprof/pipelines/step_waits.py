@@ -27,12 +27,14 @@ _LEAST: Final = 64  # steps that a pipeline counts for: each takes its own look
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of a host: the group of events of each, ascending, when it ran, and what it is called."""
+    """The steps of a host: the group of events of each, ascending, when it ran, and what it is called. ``of_devices``:
+    they are told by what devices did."""
 
     group: Int64s
     begin_ps: Int64s
     duration_ps: Int64s
     label: list[str]
+    of_devices: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def steps_of(database: StepDatabase) -> Steps:
         none = np.zeros(0, np.int64)
         return Steps(none, none, none, [])
     core = database.present.argmax(axis=1)
-    return Steps(database.step, database.begin_ps[rows, core], database.duration_ps[rows, core], database.label)
+    begin, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
+    return Steps(database.step, begin, duration, database.label, database.hardware != "CPU_ONLY")
 
 
 def step_waits(calls: Calls, steps: Steps) -> StepWaits:
@@ -84,10 +87,10 @@ def waited(calls: Calls, steps: Steps) -> Int64s:
     return found
 
 
-def outside(calls: Calls, steps: Steps) -> int:
-    """How many calls overlap no step at all."""
+def outside(calls: Calls, steps: Steps) -> npt.NDArray[np.bool_]:
+    """Of each call, whether it overlaps no step at all."""
     stretches = union(steps.begin_ps, steps.duration_ps)
-    return int(np.count_nonzero(filled(stretches, calls.start_ps, calls.duration_ps) == 0))
+    return np.asarray(filled(stretches, calls.start_ps, calls.duration_ps) == 0)
 
 
 def _step_of(calls: Calls, steps: Steps) -> Int64s:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
@@ -59,7 +60,8 @@ _ADVICE: Final = {
     Kind.PARALLEL: "Its function is slow. Make it cheaper, or look whether all cores are busy.",
     Kind.PARALLEL_INTERLEAVING: "Reading is slow although several inputs are read at a time: read more at a time "
     "(cycle_length, num_parallel_calls), or look at the storage.",
-    Kind.WRAPPER: f"The pipeline itself takes the time, not one of its iterators: {_PREFETCH}.",
+    Kind.WRAPPER: "tf.data puts it around a pipeline to tune it: what calls waited for inside it left no events. If "
+    f"the pipeline does not do so yet, {_PREFETCH}.",
     Kind.OTHER: f"Do less in it or do it less often (batch before it), cache() after it, and {_PREFETCH}.",
 }
 _GENERATOR: Final = (
@@ -74,6 +76,28 @@ _READS: Final = (
     "Most of it is reading files: read several at a time with interleave(..., num_parallel_calls=tf.data.AUTOTUNE)."
 )
 _MOSTLY = 0.5
+_LATE: Final = (
+    "No change of one iterator makes batches faster: what makes its elements takes less time than there is, by what "
+    "its events tell. They came late for another reason, such as threads that wait for a core or a lock: look at its "
+    "slowest calls on the timeline."
+)
+_NOTHING: Final = "No change of one iterator makes batches faster."
+_ELSEWHERE: Final = "To change it alone makes batches no faster: other iterators set the pace (table what_if)."
+_CHEAPER: Final = (
+    "Make what it does cheaper, or cache() after it if the results are the same every time: to run more of it "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Helps:
+    """Whether a change of an iterator makes batches faster; None: not predicted. ``faster``: less work in it,
+    ``several``: several of its calls at a time; ``any_change``: of any iterator of the pipeline; ``cores``: of the
+    host, where they keep several calls from helping, else 0."""
+
+    faster: bool | None = None
+    several: bool | None = None
+    any_change: bool | None = None
+    cores: int = 0
 
 
 @lru_cache(maxsize=1 << 12)
@@ -91,10 +115,20 @@ def suggestion(
     *,
     to_device: bool = False,
     reading: float = 0.0,
+    helps: Helps = Helps(),
 ) -> str:
     """What to do about an iterator that takes the time. ``told``: what it says of itself; ``to_device``: it brings
-    elements to a device; ``reading``: the share of its time that is reading files."""
+    elements to a device; ``reading``: the share of its time that is reading files; ``helps``: what is predicted of
+    changes: none is proposed that saves nothing."""
     kind = kind_of(name)
+    if kind is not Kind.WRAPPER and helps.any_change is False:
+        ahead = kind in (Kind.BUFFER, Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING)
+        return _LATE if ahead else _NOTHING
+    if helps.faster is False and not helps.several:
+        return _ELSEWHERE
+    if helps.faster and helps.several is False:
+        cores = f", as there {'is 1 core' if helps.cores == 1 else f'are {helps.cores:,} cores'}" if helps.cores else ""
+        return f"{_CHEAPER}at a time saves nothing{cores}."
     if to_device:
         return _GENERATOR
     if kind is Kind.SOURCE and name.partition("[")[0] == "Generator":

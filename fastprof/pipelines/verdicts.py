@@ -9,12 +9,14 @@ import numpy as np
 
 from fastprof.pipelines.pipeline_tables import HostPipelines
 from fastprof.pipelines.reading import FILE_READ, USER_FUNCTION, WAITING
-from fastprof.pipelines.what_if import AHEAD, COPIES, PARALLEL
+from fastprof.pipelines.what_if import AHEAD, PARALLEL, TWICE, cores_are
 
 MOST: Final = 5
 """Verdicts of a report."""
 WORTH_SAYING: Final = 1.05
 """How much faster a batch must become for a change to be named."""
+PACE: Final = 1.02
+"""A batch that takes no longer than this times what the program takes between calls is made at its pace."""
 HARDLY: Final = 0.01
 """Share of step time below which waiting for input is not worth a recommendation."""
 MAINLY: Final = 0.5
@@ -37,11 +39,26 @@ _PARTS: Final = {
 
 
 class Change(NamedTuple):
-    """The change that saves most, in words, and the time per batch before and after."""
+    """The change that saves most, in words, and the time per batch before and after; ``least_ps``: after it, if threads
+    wait rather than compute; ``cores``: of the host, 0: not recorded; ``between_ps``: that the program takes itself."""
 
     words: str
     now_ps: int
     then_ps: int
+    least_ps: int
+    cores: int
+    between_ps: int
+
+    def text(self) -> str:
+        """What it would make of a batch."""
+        faster = f" ({self.now_ps / self.then_ps:,.2g} times as fast)" if self.then_ps else ""
+        told = f"A batch takes {time_text(self.now_ps)}; with {self.words}, {time_text(self.then_ps)}{faster}"
+        if self.least_ps < self.then_ps:
+            waiting = f"{time_text(self.least_ps)} if they wait for something else"
+            return f"{told} if threads compute, as {cores_are(self.cores)} there for it, and {waiting}."
+        if self.then_ps <= PACE * self.between_ps:
+            return f"{told}: then the program sets the pace, and not its input."
+        return f"{told}."
 
 
 def time_text(ps: int) -> str:
@@ -53,34 +70,41 @@ def time_text(ps: int) -> str:
 
 def best_change(host: HostPipelines, pipeline: int) -> Change | None:
     """The change that saves most in a pipeline; None: none saves a twentieth. Of changes that save about as much, the
-    one goes first that takes least: a prefetch, calls in parallel, faster code, copies of the pipeline."""
+    one goes first that takes least: a prefetch, then calls in parallel. Faster code takes most: it goes first where it
+    saves more than twice as much as these."""
     found = host.what_if
-    rows = np.flatnonzero((host.reading.tree.pipeline[found.tree_row] == pipeline) & (found.then_ps >= 0))
+    rows = np.flatnonzero((host.reading.tree.pipeline[found.tree_row] == pipeline) & found.helps)
     if not len(rows):
         return None
+    is_setting = found.change[rows] != TWICE
+    saved = found.saved_ps[rows]
+    if 2 * int(saved[is_setting].max(initial=0)) >= int(saved.max()):
+        rows = rows[is_setting]
     ties = rows[found.then_ps[rows] <= int(found.then_ps[rows].min()) * 1.01]
 
-    def effort(row: int) -> tuple[int, int]:
+    def effort(row: int) -> tuple[int, int, int]:
         effort = {AHEAD: 0, PARALLEL: 1}.get(int(found.change[row]), 2)
-        return 3 if found.assumption[row] == COPIES else effort, int(found.then_ps[row])
+        return effort, int(found.then_ps[row]), int(found.least_ps[row])
 
     row = min(ties.tolist(), key=effort)
-    now, then = int(found.now_ps[row]), int(found.then_ps[row])
-    if now < WORTH_SAYING * then or now == then:
+    now, then, least = (int(column[row]) for column in (found.now_ps, found.then_ps, found.least_ps))
+    if now < WORTH_SAYING * then:
         return None
     name = host.reading.iterators.name[int(host.reading.tree.iterator[found.tree_row[row]])]
     words = {AHEAD: f"a prefetch after {name}", PARALLEL: f"{name} in parallel by {host.parallel:,}"}
-    return Change(words.get(int(found.change[row]), f"{name} twice as fast"), now, then)
+    between = int(host.calls.between_ps[pipeline]) // max(int(host.calls.count[pipeline]) - 1, 1)
+    text = words.get(int(found.change[row]), f"{name} twice as fast")
+    return Change(text, now, then, least, int(found.cores[row]), between)
 
 
 def slow_pipelines(hosts: Sequence[HostPipelines]) -> list[tuple[HostPipelines, int]]:
-    """Pipelines with slow calls, those first that calls take longest of."""
+    """Pipelines with slow calls, those of steps first, then those that calls take longest of."""
     slow = [
-        (-host.calls.total_ps[pipeline], place, pipeline)
+        (is_outside(host, pipeline), -host.calls.total_ps[pipeline], place, pipeline)
         for place, host in enumerate(hosts)
         for pipeline in np.flatnonzero(host.calls.slow).tolist()
     ]
-    return [(hosts[place], pipeline) for _, place, pipeline in sorted(slow)]
+    return [(hosts[place], pipeline) for _, _, place, pipeline in sorted(slow)]
 
 
 def verdict(host: HostPipelines, pipeline: int, *, several_hosts: bool) -> str:
@@ -89,21 +113,38 @@ def verdict(host: HostPipelines, pipeline: int, *, several_hosts: bool) -> str:
     count, slow, total = (int(column[pipeline]) for column in (calls.count, calls.slow, calls.total_ps))
     of = f" of {host.host}" if several_hosts else ""
     long = f"{slow:,} of {count:,} calls take more than {host.slow_us:,} µs, {time_text(total // count)} on average"
-    told = f"{names[pipeline]}{of} is slow: {long if count > 1 else f'its only call takes {time_text(total)}'}"
-    waits = step_share(host, pipeline)
+    long = long if count > 1 else f"its only call takes {time_text(total)}"
+    name, waits = f"{names[pipeline]}{of}", step_share(host, pipeline)
+    if is_outside(host, pipeline):
+        when = "outside of all steps: whether the program waits for that, the capture does not tell."
+        return f"{name}: {long}, {when}{_bottleneck(host, pipeline)}"
+    if waits is not None and waits < HARDLY:
+        hardly = f"but steps wait only {100 * waits:,.1f} % of their time for it."
+        return f"{name}: {long}, {hardly}{_bottleneck(host, pipeline)}"
+    told = f"{name} is slow: {long}"
     told += "." if waits is None else f"; steps wait {100 * waits:,.1f} % of their time for it."
-    row = int(host.bottlenecks.of_pipeline[pipeline])
-    if row < 0:
-        return told
+    told += _bottleneck(host, pipeline)
+    if host.suggestions[pipeline]:
+        told += f" {host.suggestions[pipeline]}"
+    change = best_change(host, pipeline)
+    return told if change is None else f"{told} {change.text()}"
+
+
+def _bottleneck(host: HostPipelines, pipeline: int) -> str:
+    """What a call is mostly, with a space before; nothing, where it takes no time."""
+    row, total = int(host.bottlenecks.of_pipeline[pipeline]), int(host.calls.total_ps[pipeline])
+    if row < 0 or not total:
+        return ""
     iterator = int(host.reading.tree.iterator[row])
     share = int(host.bottlenecks.critical_ps[pipeline]) / total
     name = host.reading.iterators.name[iterator]
-    told += f" {100 * share:.0f} % of a call is {name}{_mainly(host, pipeline, iterator)}. {host.suggestions[pipeline]}"
-    change = best_change(host, pipeline)
-    if change is not None and count > 1:
-        faster = f" ({change.now_ps / change.then_ps:,.2g} times as fast)" if change.then_ps else ""
-        told += f" A batch takes {time_text(change.now_ps)}; with {change.words}, {time_text(change.then_ps)}{faster}."
-    return told
+    return f" {100 * share:.0f} % of a call is {name}{_mainly(host, pipeline, iterator)}."
+
+
+def is_outside(host: HostPipelines, pipeline: int) -> bool:
+    """Whether all calls of a pipeline run outside of the steps that there are."""
+    first = host.reading.pipelines.first
+    return len(host.steps.group) > 0 and bool(host.outside[first[pipeline] : first[pipeline + 1]].all())
 
 
 def step_share(host: HostPipelines, pipeline: int) -> float | None:

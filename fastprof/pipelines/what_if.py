@@ -8,8 +8,11 @@ turns, elements that differ) stays as it is. A change shortens a stage or splits
     prefetched        the iterator and its inputs leave their stage and become one of their own
     parallel by n     they leave it too: n functions run at a time, on inputs that come one after another; of what
                       reads several inputs, n inputs are read at a time. It runs n elements ahead, and no more.
+                      Only of what tf.data can run in parallel.
 
-Where nothing runs ahead, all is one stage and times add up: there, the first two are exact.
+Where nothing runs ahead, all is one stage and times add up: there, the first two are exact. Where cores are recorded,
+all work takes its share of them, and so does the program beside it, if threads compute. If they wait, a batch may take
+``least_ps``.
 """
 
 from __future__ import annotations
@@ -36,24 +39,29 @@ Bools = npt.NDArray[np.bool_]
 
 TWICE, AHEAD, PARALLEL = range(3)
 """The changes."""
+WORTH: Final = 0.01
+"""Part of a batch that a change must save to be proposed, or shown to people."""
 
 ASSUMPTIONS: Final = (
     "exact: nothing runs ahead in this pipeline, so its times add up",
-    "the longest of the stages that work at the same time sets the pace; there are cores for all",
-    "its own thread has a core, and a buffer of a batch or more",
-    "{n} calls of its function at a time, on inputs that come one after another; there are cores for them",
-    "{n} inputs are read at a time; storage and cores keep up",
-    "{n} copies of it and of its inputs, each over a part of the data; there are cores for them",
-    "{n} at a time instead of {k}; there are cores for them",
+    "the longest of the stages that work at the same time sets the pace",
+    "it runs on a thread of its own, with a buffer of a batch or more",
+    "{n} calls of its function at a time, on inputs that come one after another",
+    "{t} calls of its function at a time, as many as its thread pool has threads",
+    "{n} batches are put together at a time, of elements that come one after another",
+    "{n} inputs are read at a time; storage keeps up",
+    "{n} at a time instead of {k}",
     "none: it runs ahead already",
     "none: it hands over what others have made, and has no work of its own",
     "none: it runs {k} at a time already",
     "none: it runs in parallel already; how many at a time is not recorded",
     "none: it fetches what the host's pipeline makes",
     "none: how long its own work takes is not recorded",
+    "none: there was a single call, which tells nothing of the time between calls",
 )
 (
-    SERIAL, STAGES, OWN_THREAD, FUNCTIONS, INPUTS, COPIES, MORE, IS_AHEAD, NO_WORK, ENOUGH, UNTOLD, OF_HOST, UNSEEN,
+    SERIAL, STAGES, OWN_THREAD, FUNCTIONS, POOL, BATCHES, INPUTS, MORE, IS_AHEAD, NO_WORK, ENOUGH, UNTOLD, OF_HOST,
+    UNSEEN, SINGLE,
 ) = range(len(ASSUMPTIONS))  # fmt: skip
 """What a prediction rests on, or why there is none: numbers of ASSUMPTIONS."""
 
@@ -61,31 +69,76 @@ ASSUMPTIONS: Final = (
 @dataclass(frozen=True, slots=True)
 class WhatIf:
     """A row for each change of each iterator that works, it or its inputs, or is waited for; what saves most first.
-    ``tree_row``: of the iterator; ``then_ps``: -1 where the change does not apply; ``at_a_time``: what it runs now, 0:
-    not told; ``alike``: how many iterators change together. Times are per batch, whole ps."""
+    ``tree_row``: of the iterator; ``now_ps``: -1: a single call does not tell; ``then_ps``: on the cores of the host,
+    ``least_ps``: if threads wait rather than compute, -1 where the change does not apply; ``at_a_time``: what it runs
+    now, 0: not told; ``cores``, ``threads``: of its pipeline, 0: not told; ``alike``: how many iterators change
+    together. Times are per batch, whole ps."""
 
     tree_row: Int64s
     change: Int64s
     now_ps: Int64s
     then_ps: Int64s
+    least_ps: Int64s
     assumption: Int64s
     at_a_time: Int64s
+    cores: Int64s
+    threads: Int64s
     alike: Int64s
 
+    @property
+    def saved_ps(self) -> Int64s:
+        """What each saves of a batch; 0 where it does not apply."""
+        return np.where(self.then_ps < 0, 0, self.now_ps - self.then_ps)
 
-_FUNCTIONS: Final = (Kind.FUNCTION, Kind.OTHER)
+    @property
+    def helps(self) -> Bools:
+        """Whether it saves enough to be proposed."""
+        helps: Bools = self.saved_ps >= np.maximum(self.now_ps * WORTH, 1.0)
+        return helps
+
+
+_IN_PARALLEL: Final = (Kind.FUNCTION, Kind.SOURCE, Kind.INTERLEAVING)
+"""Kinds of iterators that tf.data can run in parallel, or read in parallel."""
 
 Leaves = tuple[Float64s, Float64s]
 """By row, of an iterator and its inputs as far as they are of one stage: time a batch, and waiting for what is late."""
 
-Prediction = tuple[Float64s, Int64s]
-"""Time per batch, NaN where the change does not apply, and the number of the assumption."""
+Prediction = tuple[Float64s, Int64s, Float64s]
+"""Time per batch, NaN where the change does not apply; the number of the assumption; and time per batch of the program
+alone where other threads that compute leave it a share of the cores, 0 where that is as it was."""
+
+
+def worded(found: WhatIf, parallel: int) -> tuple[list[str], Int64s]:
+    """What each row rests on, or why there is no prediction, in words: the texts, and which is that of each row."""
+    is_told = found.then_ps >= 0
+    bound = is_told & (found.then_ps > found.least_ps)
+    state = np.select([~is_told | (found.assumption == SERIAL), found.cores == 0, bound], [0, 1, 2], 3)
+    keys = np.stack([found.assumption, found.at_a_time, found.threads, found.cores, state])
+    told, of_row = np.unique(keys, axis=1, return_inverse=True)
+    texts = [
+        (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=cores_are(cores))
+        for number, k, threads, cores, state in told.T.tolist()
+    ]
+    return texts, of_row.reshape(-1)
+
+
+_CORES: Final = (
+    "",
+    "; there are cores for all of it",
+    "; {cores} not enough, if threads compute",
+    "; {cores} enough",
+)
+
+
+def cores_are(count: int) -> str:
+    """As a sentence begins on them."""
+    return "1 core is" if count == 1 else f"{count:,} cores are"
 
 
 def what_if(reading: Reading, calls: CallSums, sums: IteratorSums, parallel: int) -> WhatIf:
     """``parallel``: at how many a time iterators run in the last change."""
     if not len(reading.tree.iterator):
-        return WhatIf(*(np.zeros(0, np.int64) for _ in range(7)))
+        return WhatIf(*(np.zeros(0, np.int64) for _ in range(10)))
     stages = stages_of(reading, calls, sums)
     like, together = _like(reading, stages)
     leaves = together(stages.trees.sums(stages.work)), together(stages.trees.sums(stages.late))
@@ -93,7 +146,8 @@ def what_if(reading: Reading, calls: CallSums, sums: IteratorSums, parallel: int
     fetches = reading.iterators.kind[reading.tree.iterator] == GENERATOR
     counts = stages.asynchronous & ((sums.critical_ps > 0) | (stages.time[: stages.rows] > 0))
     works, any_works = counts | (stages.work > 0), counts | (leaves[0] + leaves[1] > 0)
-    gains = np.where(np.isin(stages.kind, _FUNCTIONS), works, any_works)
+    gains = np.where(stages.kind == Kind.FUNCTION, works, any_works & np.isin(stages.kind, _IN_PARALLEL))
+    gains |= counts
     rows = (stages.kind != Kind.WRAPPER) & (like == np.arange(len(like)))
     of_change = [np.flatnonzero(rows & some) for some in (works, any_works, gains)]
     twice, ahead, several = of_change
@@ -102,16 +156,27 @@ def what_if(reading: Reading, calls: CallSums, sums: IteratorSums, parallel: int
         _ahead(stages, ahead, leaves),
         _parallel(stages, several, leaves, parallel, fetches[several]),
     ]
-    then, assumption = (np.concatenate(part) for part in zip(*found, strict=True))
+    least, assumption, program = (np.concatenate(part) for part in zip(*found, strict=True))
     change, row = np.repeat(np.arange(3), [len(rows) for rows in of_change]), np.concatenate(of_change)
-    now = stages.now_of(row)
-    then_ps = np.where(np.isnan(then), -1, np.rint(np.fmin(then, now))).astype(np.int64)
-    now_ps = np.rint(now).astype(np.int64)
-    saved = np.where(then_ps < 0, -1, now_ps - then_ps)
-    order = np.lexsort((change, row, assumption == COPIES, -saved))
-    row = row[order]
-    alike = np.bincount(like, minlength=len(like))[row]
-    return WhatIf(row, change[order], now_ps[order], then_ps[order], assumption[order], stages.at_a_time[row], alike)
+    now, pipeline = stages.now_of(row), stages.pipeline[row]
+    single = calls.count[pipeline] < 2
+    least = np.where(single, np.nan, least)
+    less = np.where(stages.asynchronous[row], stages.function[row], stages.work[row]) / 2
+    then = stages.on_cores(row, np.maximum(least, program), np.where(change == TWICE, less, 0.0))
+    found_ps = [_whole_ps(np.minimum(time, now)) for time in (then, least)]
+    now_ps = np.where(single, -1, _whole_ps(now))
+    saved = np.where(found_ps[0] < 0, -1, now_ps - found_ps[0])
+    order = np.lexsort((change, row, -saved))
+    columns = (row, change, now_ps, *found_ps, np.where(single, SINGLE, assumption))
+    alike = np.bincount(like, minlength=len(like))
+    of_row = (stages.at_a_time[row], stages.cores[pipeline], stages.threads[pipeline], alike[row])
+    return WhatIf(*(column[order] for column in (*columns, *of_row)))
+
+
+def _whole_ps(times: Float64s) -> Int64s:
+    """Whole picoseconds, as far as 64 bits hold them; -1: NaN."""
+    most = 2.0**63 - 1024  # the last double below
+    return np.where(np.isnan(times), -1.0, np.rint(np.minimum(times, most))).astype(np.int64)
 
 
 def _like(reading: Reading, stages: Stages) -> tuple[Int64s, Callable[[Float64s], Float64s]]:
@@ -136,7 +201,7 @@ def _twice(stages: Stages, rows: Int64s) -> Prediction:
     why = np.where(runs_ahead[stages.pipeline[rows]], STAGES, SERIAL)
     unknown = behind & (stages.function[rows] == 0)
     reason = np.where(stages.untold[rows], UNSEEN, NO_WORK)
-    return np.where(unknown, np.nan, then), np.where(unknown, reason, why)
+    return np.where(unknown, np.nan, then), np.where(unknown, reason, why), np.zeros(len(rows))
 
 
 def _ahead(stages: Stages, rows: Int64s, leaves: Leaves) -> Prediction:
@@ -144,7 +209,7 @@ def _ahead(stages: Stages, rows: Int64s, leaves: Leaves) -> Prediction:
     above = stages.trees.up[rows]
     buffered = (above >= 0) & (stages.kind[above] == Kind.BUFFER)
     done = stages.asynchronous[rows] | buffered
-    return np.where(done, np.nan, then), np.where(done, IS_AHEAD, OWN_THREAD)
+    return np.where(done, np.nan, then), np.where(done, IS_AHEAD, OWN_THREAD), np.zeros(len(rows))
 
 
 def _without(stages: Stages, rows: Int64s, leaves: Leaves, time: Float64s, waits: Float64s) -> Float64s:
@@ -160,28 +225,51 @@ def _parallel(stages: Stages, rows: Int64s, leaves: Leaves, parallel: int, fetch
     """``fetches``: what brings elements from the host's pipeline."""
     kind, each = stages.kind[rows], stages.each[rows]
     whole = leaves[0][rows] + leaves[1][rows]
-    function = np.isin(kind, _FUNCTIONS)
-    many = np.full(len(rows), parallel, np.int64)
+    function = kind == Kind.FUNCTION
+    ready = np.full(len(rows), parallel, np.int64)
+    many, pooled = _in_pool(stages, rows, ready)
+    many = np.where(function, many, ready)
     own = np.where(function, stages.work[rows], 0.0)
     made = np.where(function, Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING)
-    time = busy(made, whole - own, own, many)
+    time = busy(made, whole - own, own, many, ready)
     several = time * np.maximum(1.0 - parallel / np.maximum(each, 1.0), 0.0)
-    waits = np.where(function, late(made, whole - own, own, many, each), several)
+    waits = np.where(function, late(made, whole - own, own, many, each, ready), several)
     then = _without(stages, rows, leaves, time, waits)
-    why = np.where(function, FUNCTIONS, np.where(np.isin(kind, (Kind.SOURCE, Kind.INTERLEAVING)), INPUTS, COPIES))
-    itself, reason = _more_at_a_time(stages, rows, parallel)
+    why = np.select([~function, pooled, stages.batches[rows]], [INPUTS, POOL, BATCHES], FUNCTIONS)
+    program = stages.rows + stages.pipeline[rows]
+    alone = np.where(stages.stage[rows] < stages.rows, stages.time[program], stages.base[program] - whole + waits)
+    ahead = np.where(stages.stage[rows] < stages.rows, 1.0, np.minimum(1.0, ready / np.maximum(each, 1.0)))
+    once = np.ones(len(rows), np.int64)
+    alone += stages.crowding(rows, np.where(function, own, whole) * ahead, once, many)
     behind = stages.asynchronous[rows]
-    then, why = np.where(behind, itself, then), np.where(behind, reason, why)
-    return np.where(fetches, np.nan, then), np.where(fetches, OF_HOST, why)
+    found = (then, why, np.where(stages.cores[stages.pipeline[rows]] > 0, alone, 0.0))
+    of_itself = _more_at_a_time(stages, rows, parallel)
+    then, why, alone = (np.where(behind, itself, one) for itself, one in zip(of_itself, found, strict=True))
+    return np.where(fetches, np.nan, then), np.where(fetches, OF_HOST, why), alone
 
 
 def _more_at_a_time(stages: Stages, rows: Int64s, parallel: int) -> Prediction:
     """Of asynchronous iterators: ``parallel`` at a time, not as many as now."""
     known = stages.at_a_time[rows]
-    many = np.full(len(rows), parallel, np.int64)
-    then = stages.predicted(rows, rows, stages.base[rows], stages.function[rows], many, stages.bursts[rows])
+    ready = np.full(len(rows), parallel, np.int64)
+    many, pooled = _in_pool(stages, rows, ready)
+    pooled &= stages.kind[rows] == Kind.PARALLEL
+    many = np.where(pooled, np.maximum(many, known), ready)
+    figures = (stages.base[rows], stages.function[rows], many, stages.bursts[rows])
+    then = stages.predicted(rows, rows, *figures, ready=ready)
     buffers = ~np.isin(stages.kind[rows], (Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING, Kind.SERVICE))
     reason = np.select(
-        [buffers, known >= parallel, known == 0, stages.untold[rows]], [NO_WORK, ENOUGH, UNTOLD, UNSEEN], MORE
+        [buffers, known >= parallel, known == 0, stages.untold[rows], pooled],
+        [NO_WORK, ENOUGH, UNTOLD, UNSEEN, POOL],
+        MORE,
     )
-    return np.where(reason == MORE, then, np.nan), reason
+    alone = stages.crowding(rows, stages.function[rows], known, many)
+    alone = np.where(alone > 0, stages.time[stages.rows + stages.pipeline[rows]] + alone, 0.0)
+    return np.where((reason == MORE) | (reason == POOL), then, np.nan), reason, alone
+
+
+def _in_pool(stages: Stages, rows: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
+    """How many of the functions ``wanted`` at a time the pipeline's pool of threads runs, and where that is fewer."""
+    threads = stages.threads[stages.pipeline[rows]]
+    fewer = (threads > 0) & (threads < wanted)
+    return np.where(fewer, threads, wanted), fewer

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.render.rows import Data, blocks
+from fastprof.render.rows import ANY_BYTES, Data, blocks
 
 _BATCH_ROWS = 1 << 20
 
@@ -22,7 +22,7 @@ def chunks(data: Data, *, file: bool = False) -> Iterator[bytes]:
     shared = isinstance(data, pa.Table)
     if isinstance(data, pa.Table):
         data = data.unify_dictionaries()
-    schema, batches = blocks(data, _BATCH_ROWS)
+    schema, batches = blocks(data, _BATCH_ROWS, ANY_BYTES)
     if not shared:
         kind = _GrowingDictionary if file else _AnyDictionary
         dictionaries = {

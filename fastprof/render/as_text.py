@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -19,7 +20,7 @@ from fastprof.render import quantities
 from fastprof.render.cells import json_text
 from fastprof.render.look import Look
 from fastprof.render.rows import Data, blocks
-from fastprof.render.screen import cut, pad, printable, width, wrapped
+from fastprof.render.screen import cut, excerpt, pad, printable, width, wrapped
 
 _LAYOUT_ROWS = 1_000
 _WHOLE_ROWS = 20_000  # a table of no more rows is laid out by all of them
@@ -136,7 +137,7 @@ def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Loo
     """How a column is written, by its type, its name, its unit and, for times, its first values."""
     name = printable(field.name)
     if not _is_count(field.type):
-        return _Column(name, _text, False)
+        return _Column(name, partial(_text, look.width), False)
     unit = (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
     measured = quantities.MEASURES.get(unit)
     if measured is not None:
@@ -167,9 +168,10 @@ def _time_text(quantity: quantities.Quantity, scale: int, look: Look) -> Callabl
     return text if look.unicode else lambda value: text(value).replace("µ", "u")
 
 
-def _text(value: Any) -> str:
+def _text(cells: int | None, value: Any) -> str:
+    """A value that is no number. ``cells``: how much of it is shown at the most, None: all."""
     if isinstance(value, str):
-        return printable(value)
+        return printable(value if cells is None else excerpt(value, cells))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, bytes):

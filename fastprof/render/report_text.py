@@ -125,6 +125,9 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     assert section.table is not None
     whole = report.tables[section.table]
     table = whole.select(_columns(section, whole))
+    every = whole.num_rows
+    if section.only is not None and limit != ALL:
+        table = table.filter(section.only(whole))
     zeros: list[str] = []
     if section.nonzero is not None and limit != ALL:
         table, zeros = _without_zeros(table, section.nonzero)
@@ -140,8 +143,9 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     left_out: list[str] = []
     for line in as_text.lines(kept, look, null=UNKNOWN, bar=section.bar, left_out=left_out):
         yield " " * _INDENT + line
-    if kept.num_rows < table.num_rows:
-        yield f"  and {table.num_rows - kept.num_rows:,} more of {table.num_rows:,}; --limit all shows them"
+    shown = kept.num_rows + (0 if section.only is not None else every - table.num_rows)
+    if kept.num_rows < table.num_rows or (section.only is not None and shown < every):
+        yield f"  and {every - shown:,} more of {every:,}; --limit all shows them"
     if zeros:
         yield from as_text.paragraph(f"0 throughout: {', '.join(zeros)}", look.narrower(-_INDENT), "  ")
     if left_out:

@@ -15,7 +15,14 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else _escape(character) for character in text)
+    return text.translate({ord(one): _escape(one) for one in set(text) if not one.isprintable()})
+
+
+def excerpt(text: str, cells: int) -> str:
+    """Of a text that is far longer than so many cells, its ends: ``cut`` makes the same of both. To escape or measure
+    all of a name of megabytes takes long, for what nobody sees."""
+    ends = 4 * cells + 64  # most marks that take no cell of their own are few
+    return text if len(text) <= 2 * ends else text[:ends] + text[-ends:]
 
 
 def _escape(character: str) -> str:
@@ -77,13 +84,24 @@ def wrapped(text: str, limit: int) -> list[str]:
             continue
         if not lines[-1]:
             lines.pop()
-        while width(word) > limit:
-            head = _head(word, limit) or word[0]
-            lines.append(head)
-            word = word[len(head) :]
-        if word or not lines:
-            lines.append(word)
+        *whole, rest = _pieces(word, limit)
+        lines += whole
+        if rest or not lines:
+            lines.append(rest)
     return [line.rstrip() for line in lines]
+
+
+def _pieces(word: str, limit: int) -> list[str]:
+    """A word in pieces of as many cells as fit the limit, the last of which may be empty."""
+    pieces = []
+    start = taken = 0
+    for place, character in enumerate(word):
+        cells = _cells(character)
+        if taken + cells > limit and place > start:
+            pieces.append(word[start:place])
+            start, taken = place, 0
+        taken += cells
+    return [*pieces, word[start:]]
 
 
 def pad(text: str, cells: int, *, right: bool = False) -> str:

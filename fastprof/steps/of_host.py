@@ -9,6 +9,7 @@ from fastprof.host_events import HostEvents
 from fastprof.steps import gpu_step_events, host_step_events, module_steps, tpu_step_events
 from fastprof.steps.database import StepDatabase, empty_database
 from fastprof.steps.generic_steps import of_gpus, of_threads, one_core
+from fastprof.steps.gpu_input_waits import with_input_waits
 from fastprof.steps.grouping import Groups
 from fastprof.steps.host_step_events import HostStepEvents
 from fastprof.steps.tpu_steps import of_tpus
@@ -28,9 +29,9 @@ METADATA_STATS: Final = tpu_step_events.METADATA_STATS
 class HostSteps:
     """What is kept of one host. ``groups``: how many groups of events it has; ``unfit``: markers of steps that are left
     out, as nothing was computed in them; ``module_executions``: how many runs of compiled programs it has;
-    ``vetoed``: whether grouping was given up; ``xprof_database``: what XProf makes of copies, else ``database`` itself;
-    ``outside``: of a host without devices, runs of compiled programs during no step; ``missed``: that it does not have
-    the steps that were asked for, in words."""
+    ``vetoed``: whether grouping was given up; ``xprof_database``: what XProf makes of copies and of waiting for input,
+    else ``database`` itself; ``outside``: of a host without devices, runs of compiled programs during no step;
+    ``missed``: that it does not have the steps that were asked for, in words."""
 
     host: str
     hostname: str
@@ -86,8 +87,8 @@ def _database(
         kernels = gpu_step_events.gpu_step_events(events, groups)
         database, unfit = of_gpus(events.host, hostname, kernels, groups)
         in_xprof = kernels.as_in_xprof()
-        if in_xprof is not kernels:
-            return database, unfit, of_gpus(events.host, hostname, in_xprof, groups)[0]
+        shown = database if in_xprof is kernels else of_gpus(events.host, hostname, in_xprof, groups)[0]
+        return with_input_waits(database, kernels, events, groups), unfit, shown
     elif (threads := on_host()) is None:
         database, unfit = empty_database(hardware, [events.host], one_core(hostname)), 0
     else:

@@ -266,7 +266,7 @@ def test_text_fits_and_has_nothing_that_steers_a_terminal(report: fastprof.Repor
     for look in (Look(), Look(encoding="ascii")):
         lines = list(report_text.lines(report.answer, look, report_text.ALL))
         text = "\n".join(lines)
-        assert lines[0] == report_text.label(report.analysis).capitalize()
+        assert lines[0] == runner.title(runner.module(report.analysis))
         assert [shown for shown in lines if width(shown) > 100] == []
         assert text.replace("\n", "").isprintable()
         assert look.unicode or text.isascii() or report.notices

@@ -142,7 +142,8 @@ def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
     assert named["inference"] == ["request_order", "batch_order"]
     assert named["op_stats"] == named["kernel_stats"] == []
     assert {one.name for one in runner.fields_of(ANALYSES)} == {
-        "top_ops", "steps_from", "request_order", "batch_order", "at", "short_lived_us", "parallel", "slow_call_us"
+        "top_ops", "steps_from", "request_order", "batch_order", "at", "request", "short_lived_us", "parallel",
+        "slow_call_us",
     }  # fmt: skip
 
 
@@ -183,6 +184,13 @@ def test_a_time_may_be_written_as_text(given: Any, ps: int | None) -> None:
 def test_what_is_no_time_is_told(given: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         runner.params_of({"one": TIMED}, {"at": given})
+
+
+def test_numbers_beyond_64_bits_are_told() -> None:
+    many = SimpleNamespace(Params=make_dataclass("Params", [("most", int, field(default=1, metadata={"min": 0}))]))
+    assert runner.params_of({"one": many}, {"most": 2**63 - 1})["one"].most == 2**63 - 1  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="most is larger than 64 bits can tell: 9223372036854775808"):
+        runner.params_of({"one": many}, {"most": 2**63})  # type: ignore[dict-item]
 
 
 # ---- what is read ------------------------------------------------------------------------------------

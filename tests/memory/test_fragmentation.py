@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from allocator_captures import KIB, Device, captured, next_largest
 from told_events import Told, alloc, free, in_order, made_up, read
 
+import fastprof
 from fastprof.memory import fragmentation as fragmentation_module
 from fastprof.memory.fragmentation import Fragmentation, fragmentation
 from fastprof.workers import Workers
@@ -73,7 +75,7 @@ def test_memory_without_an_address_is_no_known_chunk() -> None:
     assert of([free(0, None, 10, free=50, heap=0)]).known_free_bytes.tolist() == [0]
 
 
-def test_an_allocator_that_takes_more_is_said_to_grow_and_nothing_of_its_chunks() -> None:
+def test_an_allocator_that_takes_more_is_said_to_grow_and_its_chunks_are_bounded() -> None:
     told = [
         alloc(0, 8, 10, free=1000, heap=10, fragmentation=0.5, requested=10),
         alloc(1, 16, 100, free=900, heap=110, fragmentation=0.4, requested=100),
@@ -82,8 +84,11 @@ def test_an_allocator_that_takes_more_is_said_to_grow_and_nothing_of_its_chunks(
     ]
     found = of(told)
     assert found.grows.tolist() == [True, False]
-    assert found.largest_free_high.tolist() == [-1, -1, -1, 1000]
-    assert found.too_small_least.tolist() == [-1, -1, 0, 0]
+    # If 100 bytes fit, 0.6 (D - 100) <= 0.5 D: at most 600 are free at first; else 0.5 D < 100.
+    assert (found.taken_high[0], found.largest_free_high[0]) == (610, 301)
+    assert found.taken_low[0] <= 610 and 0 <= found.largest_free_low[0] <= 300
+    assert (found.largest_free_low[3], found.largest_free_high[3]) == (1000, 1000)
+    assert found.too_small_least[3] == 0
 
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,15 +128,24 @@ def check_bounds(found: Fragmentation, device: Device) -> int:
     for place, moment in enumerate(device.moments):
         request = next_largest(device.moments, place)
         assert found.next_largest_bytes[place] == (request or 0)
-        sizes = {size for _, size in moment.free_chunks}
         assert found.known_free_bytes[place] <= moment.free
-        if request is None or found.largest_free_low[place] < 0:
+        if found.largest_free_low[place] < 0:
             continue
-        known += 1
-        truth = moment.smaller_than(request)
-        assert found.largest_free_low[place] <= max(sizes, default=0) <= found.largest_free_high[place]
-        assert found.too_small_least[place] <= truth <= found.too_small_most[place], (place, request, moment)
+        assert found.largest_free_low[place] <= moment.largest_free <= found.largest_free_high[place]
+        if request is not None:
+            known += 1
+            truth = moment.smaller_than(request)
+            assert found.too_small_least[place] <= truth <= found.too_small_most[place], (place, request, moment)
     return known
+
+
+def check_taken(found: Fragmentation, device: Device) -> int:
+    """The same for what is taken from the device; returns at how many moments that is known to a millionth."""
+    exact = 0
+    for low, high, moment in zip(found.taken_low, found.taken_high, device.moments, strict=True):
+        assert low <= moment.taken <= high or low == high == -1
+        exact += 0 <= high - low <= 1 + moment.taken // 1_000_000
+    return exact
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -164,13 +178,60 @@ def test_bounds_are_exact_where_all_that_is_free_is_known() -> None:
     assert exact > 3
 
 
-def test_an_allocator_that_grows_is_found_out_or_does_no_harm() -> None:
-    grown = 0
-    for seed in range(25):
-        device = busy(random.Random(seed), region=16 * KIB)
+@pytest.mark.parametrize("how", [{}, {"adjoining": True}, {"collects": True}])
+@pytest.mark.parametrize("exact", [True, False])
+def test_of_an_allocator_that_grows_bounds_hold_and_are_close(how: dict[str, bool], exact: bool) -> None:
+    grown = known = close = total = 0
+    for seed in range(40):
+        device = busy(random.Random(seed), region=(4, 16, 64)[seed % 3] * KIB, exact=exact, **how)
         found = fragmentation(read(captured(device)))
-        if found.grows.all():
-            grown += 1
-        else:  # it had taken all that it may before the capture began
+        exactly = check_taken(found, device)
+        if not found.grows.all():
+            continue
+        grown += 1
+        total += len(device.moments)
+        known += check_bounds(found, device)
+        close += exactly
+    assert grown >= 25
+    assert known > 0.9 * total
+    assert close > 0.6 * total
+
+
+def test_bounds_of_what_is_taken_hold_for_allocators_that_take_all_at_once() -> None:
+    for seed in range(25):
+        device = busy(random.Random(seed))
+        check_taken(fragmentation(read(captured(device))), device)
+
+
+def test_what_an_allocator_gives_back_for_a_large_request_is_taken_into_account() -> None:
+    """Regions of 64 KiB and more that are free from end to end go, so chunks in them that were known are none."""
+    given_back = 0
+    for seed in range(40):
+        chance = random.Random(seed)
+        device = Device(limit=1024 * KIB, region=64 * KIB, collects=True, exact=seed % 2 == 0)
+        for _ in range(6):
+            held = [device.allocate("a", chance.choice((1, 3, 20, 50)) * KIB) for _ in range(6)]
+            for address in chance.sample(held, len(held)):
+                device.free(address)
+            device.free(device.allocate("b", chance.choice((1, 300, 700, 900)) * KIB))
+        found = fragmentation(read(captured(device)))
+        given_back += device.heap.given_back
+        check_taken(found, device)
+        if found.grows[0]:
             check_bounds(found, device)
-    assert grown >= 15
+    assert given_back > 20
+
+
+@pytest.mark.captures
+def test_what_tensorflow_has_taken_is_found_out(captures: Path) -> None:
+    """Of pinned memory of the host one region of 128 MiB; of a GPU all of the limit, at once."""
+    taken = {
+        row["allocator"]: (row["taken_least_bytes"], row["taken_most_bytes"])
+        for row in fastprof.load(captures / "xspace" / "gpu-v100x8-tf")
+        .memory_profile()
+        .tables["fragmentation"]
+        .to_pylist()
+        if row["moment"] == "most fragmented"
+    }
+    assert taken["gpu_host_bfc"] == pytest.approx((128 << 20, 128 << 20), rel=3e-6)
+    assert taken["GPU_4_bfc"] == pytest.approx((15_477_102_400,) * 2, rel=3e-6)

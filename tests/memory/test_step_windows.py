@@ -14,7 +14,7 @@ from fastprof.errors import CaptureError, MemoryLimitError
 from fastprof.memory import step_windows
 from fastprof.memory.lifetimes import by_op, lifetime_ps
 from fastprof.memory.matching import moved_bytes
-from fastprof.memory.step_windows import growth, step_of, windows
+from fastprof.memory.step_windows import Windows, growth, step_of, step_rows, windows
 
 
 def times(*values: int) -> np.ndarray:
@@ -63,7 +63,31 @@ def test_windows_may_overlap() -> None:
 def test_too_many_windows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_windows, "MOST_CELLS", 3)
     with pytest.raises(MemoryLimitError, match="4 steps of 1 allocators of memory are more than are told"):
-        windows(read(STEPS), times(0, 1, 2, 3), times(1, 2, 3, 4), 0)
+        step_rows(read(STEPS), times(0, 1, 2, 3), times(1, 2, 3, 4), 0)
+
+
+def test_windows_without_events_have_no_rows_however_many_are_looked_at_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = [alloc(5, 8, 10, heap=10), alloc(25, 16, 7, heap=17), alloc(26, 8, 9, heap=9, allocator="b")]
+    events = read([*told, free(35, 8, heap=0, allocator="b"), alloc(-5, 8, 3, allocator="c")])
+    spans = times(0, 10, 20, 30), times(10, 20, 30, 40), 0
+    dense = windows(events, *spans)
+    for cells in (1, 5, 8, 1 << 17):
+        monkeypatch.setattr(step_windows, "_CELLS", cells)
+        found = step_rows(events, *spans)
+        assert found.allocator.tolist() == [0, 0, 1, 1] and found.window.tolist() == [0, 2, 2, 3]
+        for name in Windows.__slots__:
+            of_rows = getattr(dense, name)[found.allocator, found.window].tolist()
+            assert getattr(found.rows, name).tolist() == of_rows
+        assert (found.highest.tolist(), found.highest_window.tolist()) == ([1, 2, 4], [2, 2, 0])
+        assert found.last_peak.tolist() == [1, 2, 4]
+
+
+def test_without_windows_there_are_no_rows() -> None:
+    found = step_rows(read(STEPS), times(), times(), 0)
+    assert (len(found.allocator), found.highest.tolist(), found.last_peak.tolist()) == (0, [-1], [-1])
+    assert len(step_rows(read([]), times(0), times(9), 0).highest) == 0
 
 
 def test_sizes_that_do_not_add_up_are_an_error() -> None:
@@ -72,6 +96,20 @@ def test_sizes_that_do_not_add_up_are_an_error() -> None:
         windows(events, times(0), times(9), 0)
     with pytest.raises(CaptureError, match="do not add up in 64 bits"):
         by_op(events, 0)
+    for last in (2**56 - 1, 2**56):  # as doubles, they add up to 2**63 both
+        events = read([alloc(i, None, 2**56) for i in range(127)] + [alloc(127, None, last)])
+        if last < 2**56:
+            assert windows(events, times(0), times(999), 0).allocated_bytes.tolist() == [[2**63 - 1]]
+        else:
+            with pytest.raises(CaptureError, match="do not add up in 64 bits"):
+                windows(events, times(0), times(999), 0)
+
+
+def test_times_too_far_apart_are_an_error() -> None:
+    for begin, end in ((-(2**62), 2**62), (-(2**63), 2**63 - 1)):
+        with pytest.raises(CaptureError, match="an allocation and its free are too far apart for 64 bits"):
+            lifetime_ps(read([alloc(begin, 8, 1), free(end, 8)]))
+    assert lifetime_ps(read([alloc(1 - 2**62, 8, 1), free(2**62, 8)])).tolist() == [2**63 - 1, -1]
 
 
 def test_a_time_is_in_the_last_window_to_begin_that_holds_it() -> None:

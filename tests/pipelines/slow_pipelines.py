@@ -268,7 +268,7 @@ def answered(threads: list[list[Event]]) -> Answer:
         if node.iterator is not None:
             names.setdefault(node.iterator, node.name)
     pipelines: dict[int, list[Call]] = {}
-    for node in nodes:
+    for node in sorted(nodes, key=lambda node: node.start):
         if node.is_root:
             pipelines.setdefault(node.iterator or 0, []).append(call_of(node, names))
     for calls in pipelines.values():

@@ -168,6 +168,28 @@ def test_an_iterator_belongs_to_the_one_around_it_whatever_lies_between() -> Non
     assert found.iterators.event_function_ps.tolist() == [0, 40, 0]
 
 
+def test_pipelines_are_numbered_by_when_they_are_called_first() -> None:
+    """The thread that stands first in the capture calls last."""
+    late, early = [iterator("Root", 500, 10, 7)], [iterator("Root", 40, 10, 9), iterator("Root", 700, 90, 9)]
+    found = read(late, early)
+    assert found.pipelines.name == ["Host:0", "Host:1"]
+    assert found.iterators.iterator_id[found.pipelines.root].tolist() == [9, 7]
+    assert found.calls.start_ps.tolist() == [700, 40, 500]
+
+
+@pytest.mark.parametrize("duration", [-1, -100, -(2**63)])
+def test_a_call_takes_no_less_than_no_time(duration: int) -> None:
+    found = read([iterator("Root", 0, 100, 1), iterator("Root", 200, duration, 1), iterator("Root", 400, 5, 1)])
+    assert found.calls.duration_ps.tolist() == [100, 5, 0]
+    check_sums(found)
+
+
+def test_a_call_ends_before_64_bits_do() -> None:
+    found = read([iterator("Root", 0, 100, 1), iterator("Root", 2**63 - 1000, 5000, 1)])
+    assert found.calls.duration_ps.tolist() == [999, 100]
+    check_sums(found)
+
+
 def test_a_buffered_element_belongs_to_the_iterator_that_took_it() -> None:
     found = read(
         [iterator("Root", 0, 100, 1), iterator("Root::Prefetch", 10, 90, 2, 1), consume(95, 4, 7)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.pipelines.suggestions import Kind, is_true, kind_of, suggestion
+from fastprof.pipelines.suggestions import Helps, Kind, is_true, kind_of, suggestion
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,23 @@ def test_what_surrounds_it_decides_too() -> None:
     assert "host's pipeline" in suggestion("Generator", "Iterator::Prefetch::Generator", {}, to_device=True)
     assert "reading files" in suggestion("Map", "Iterator::Map", {}, reading=0.5)
     assert "reading files" not in suggestion("Map", "Iterator::Map", {}, reading=0.4)
+
+
+def test_nothing_is_advised_that_saves_nothing() -> None:
+    def said(name: str, helps: Helps) -> str:
+        return suggestion(name, f"Iterator::Root::{name}", {"parallelism": 2}, helps=helps)
+
+    nothing = Helps(faster=False, several=None, any_change=False)
+    for name in ("MapAndBatch", "Prefetch", "ParallelInterleaveV4"):
+        assert "came late for another reason" in said(name, nothing) and "num_parallel_calls" not in said(name, nothing)
+    assert said("Map", nothing) == "No change of one iterator makes batches faster."
+    assert "other iterators set the pace" in said("Map", Helps(faster=False, several=False, any_change=True))
+    cheaper = said("Map", Helps(faster=True, several=False, any_change=True, cores=2))
+    assert cheaper.startswith("Make what it does cheaper") and cheaper.endswith("saves nothing, as there are 2 cores.")
+    assert said("Map", Helps(faster=True, several=True, any_change=True)) == suggestion(
+        "Map", "Iterator::Root::Map", {}
+    )
+    assert said("Map", Helps()) == suggestion("Map", "Iterator::Root::Map", {}), "where nothing is predicted"
 
 
 def test_truths_as_they_are_written() -> None:

@@ -110,3 +110,12 @@ def test_sections_are_one_document(awkward: pa.Table) -> None:
     assert read["summary"] == {"hosts": 1, "x": None}
     assert read["one"] == {**document(awkward), "table": "one"}
     assert read["two"]["rows"] == [{"a": 1}]
+
+
+def test_rows_of_very_long_texts_are_written_few_at_a_time() -> None:
+    """No text of all rows is made, which would be much larger than the table."""
+    name = "x" * 4_000_000
+    table = pa.table({"name": pa.array([0] * 100, pa.int32()), "n": range(100)})
+    table = table.set_column(0, "name", pa.DictionaryArray.from_arrays(table["name"].combine_chunks(), [name]))
+    pieces = [len(piece) for piece in as_json.chunks("t", table)]
+    assert max(pieces) < 80_000_000 and sum(pieces) > 400_000_000

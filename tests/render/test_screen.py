@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.render.screen import cut, pad, printable, printable_lines, width, wrapped
+from fastprof.render.screen import cut, excerpt, pad, printable, printable_lines, width, wrapped
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,19 @@ from fastprof.render.screen import cut, pad, printable, printable_lines, width, 
 def test_only_what_prints_is_printed(raw: str, shown: str) -> None:
     assert printable(raw) == shown
     assert printable(raw).isprintable()
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000, "\x07" * 10_000, "中" * 10_000, "ab\n" * 5_000, "short", ""])
+def test_the_ends_of_a_long_text_are_cut_as_all_of_it_is(text: str) -> None:
+    part = excerpt(text, 40)
+    assert len(part) <= 2 * (4 * 40 + 64)
+    for limit in (40, 7, 1):
+        assert cut(printable(part), limit) == cut(printable(text), limit)
+
+
+def test_a_word_of_a_megabyte_is_broken_in_time() -> None:
+    lines = wrapped("a " + "中" * 1_000_000, 80)
+    assert lines[0] == "a" and set(lines[1:]) == {"中" * 40} and len(lines) == 25_001
 
 
 def test_line_ends_stay_in_lines() -> None:

@@ -75,9 +75,35 @@ def test_a_pipeline_is_drawn_with_its_shares_its_slowest_call_and_what_helps() -
     for row in report.tables["iterators"].to_pylist():
         assert row["name"] in shown
         assert f"{100 * row['critical_share']:.1f} %" in shown
-    assert "bottleneck" in shown and "A batch takes now, and would take" in shown
+    assert "bottleneck" in shown and "A batch takes now, and would take with a core for each thread" in shown
     assert any(text is not None and text.startswith("The slowest call, ") for text in shown)
     assert_inside(root)
+
+
+def test_changes_are_drawn_for_the_cores_that_there_are() -> None:
+    serial = Root(Prefetch(Batch(Map(Source(30 * US), 300 * US), 8), buffer=2))
+    shown = [text.text for text in texts(parsed(drawn(train(serial, compute=MS, cores=2).capture())))]
+    assert "A batch takes now, and would take on 2 cores" in shown
+    at = shown.index("Map parallel by 4")
+    assert shown[at : at + 4] == [
+        "Map parallel by 4",
+        "1.899 ms",
+        "1.40 ×",
+        "if threads compute; 1.000 ms if they wait",
+    ]
+
+
+def test_of_two_pipelines_each_is_drawn_with_its_own_changes() -> None:
+    """What saves most of one stands, in the table, between what saves of the other."""
+    slow = Root(Batch(Map(Source(50 * US), 500 * US), 8))
+    run = train(slow, Root(Batch(Source(300 * US, "Range"), 8)), compute=3 * MS, steps=8)
+    report = fastprof.load(run.capture()).tf_data()
+    order = [row["pipeline"] for row in report.tables["what_if"].to_pylist()]
+    assert order != sorted(order)
+    shown = [text.text or "" for text in texts(parsed(report.to_svg()))]
+    second = shown[shown.index("Host:1") :]
+    assert any(text.startswith("Range ") for text in second) and not any(text.startswith("Map ") for text in second)
+    assert not any(text.startswith("Range ") for text in shown[: shown.index("Host:1")])
 
 
 def test_light_and_dark_have_colours_of_their_own() -> None:

@@ -64,19 +64,18 @@ def _pipeline(drawing: Drawing, report: Report, row: Row, y: float, *, several: 
     iterators = _of(report.tables["iterators"], row)
     y, colours, names = _tree(drawing, iterators, row, y)
     y = _critical_path(drawing, _of(report.tables["critical_path"], row), colours, names, y)
-    return _changes(drawing, _of(report.tables["what_if"], row), y) + 22
+    return _changes(drawing, _of(report.tables["what_if"], row), row["cpu_budget"], y) + 22
 
 
 def _of(table: pa.Table, row: Row) -> pa.Table:
-    """The rows of one pipeline: they stand together, hosts in order."""
+    """The rows of one pipeline, in the order of the table."""
     host, pipeline = (table[name].combine_chunks() for name in ("host", "pipeline"))
     wanted = np.ones(table.num_rows, np.bool_)
     for column, value in ((host, row["host"]), (pipeline, row["pipeline"])):
         codes = column.indices.to_numpy()
         texts = column.dictionary.to_pylist()
         wanted &= codes == (texts.index(value) if value in texts else -1)
-    rows = np.flatnonzero(wanted)
-    return table.slice(int(rows[0]), len(rows)) if len(rows) else table.slice(0, 0)
+    return table.take(np.flatnonzero(wanted))
 
 
 def _heading(drawing: Drawing, row: Row, y: float, *, several: bool) -> float:
@@ -259,8 +258,8 @@ def _stretches(start: Int64s, duration: Int64s, code: Int64s, whole: int) -> lis
 # ---- what if, legend ------------------------------------------------------------------------------------
 
 
-def _changes(drawing: Drawing, table: pa.Table, y: float) -> float:
-    """Bars of the time per batch: now, and after the changes that save most."""
+def _changes(drawing: Drawing, table: pa.Table, cores: int | None, y: float) -> float:
+    """Bars of the time per batch: now, and after the changes that save most, on so many cores, None: on enough."""
     told: dict[tuple[str, int], Row] = {}
     """By change and time: of several that come to the same, the first."""
     for row in table.slice(0, 100).to_pylist():
@@ -269,10 +268,12 @@ def _changes(drawing: Drawing, table: pa.Table, y: float) -> float:
     changes = list(told.values())[:MOST_CHANGES]
     if not changes:
         return y
-    drawing.text(_LEFT, y + 18, "A batch takes now, and would take", "strong")
+    on = "with a core for each thread" if cores is None else f"on {cores:,} core{'s' * (cores != 1)}"
+    drawing.text(_LEFT, y + 18, f"A batch takes now, and would take {on}", "strong")
     y += 32
     now = max(changes[0]["now_ps"], 1)
-    for label, then in [("now", now), *((_words(row), row["then_ps"]) for row in changes)]:
+    bars = [("now", now, now), *((_words(row), row["then_ps"], row["least_then_ps"]) for row in changes)]
+    for label, then, least in bars:
         drawing.text(_LEFT, y + 12, fitted(label, _BAR - _LEFT - 14), "name")
         drawing.rect(_BAR, y + 2, _BAR_END - _BAR, 12, "track", round_by=3)
         colour = "rest" if label == "now" else COLOURS[3]
@@ -280,6 +281,8 @@ def _changes(drawing: Drawing, table: pa.Table, y: float) -> float:
         drawing.text(_TIME_END, y + 12, _time(then), end=True)
         if label != "now" and then:
             drawing.text(_SHARE_END, y + 12, f"{now / then:,.2f} ×", end=True)
+        if least < then:
+            drawing.text(_NOTES, y + 12, f"if threads compute; {_time(least)} if they wait", "small quiet")
         y += 21
     return y + 6
 

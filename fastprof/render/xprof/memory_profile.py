@@ -45,10 +45,11 @@ def _page(host: HostMemory) -> Json:
     """Nothing at all where the host has no plane of threads."""
     if not host.has_host_plane:
         return {}
+    events = host.events_told()
     return {
-        "memoryProfilePerAllocator": _Pages(_Snapshots(host.events)).all() if len(host.events) else {},
+        "memoryProfilePerAllocator": _Pages(_Snapshots(events)).all() if len(events) else {},
         "numHosts": 1,
-        "memoryIds": list(host.events.allocators),
+        "memoryIds": list(events.allocators),
         "version": VERSION,
         "hloModules": _modules(host.modules),
     }
