@@ -309,12 +309,7 @@ def read_host(
 
 
 def _assembled(
-    part: CaptureStructure,
-    number: int,
-    planes: list[Plane],
-    decoded: Decoded,
-    source: _Source,
-    stats: Sequence[str],
+    part: CaptureStructure, number: int, planes: list[Plane], decoded: Decoded, source: _Source, stats: Sequence[str]
 ) -> HostEvents:
     start = decoded.events["start_ps"]
     columns: dict[str, Any] = {

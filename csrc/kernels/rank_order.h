@@ -1,4 +1,4 @@
-/* Calls ranked by how long they took, in the order that TensorFlow's tool gives to equal ones. */
+/* Places ranked by length, in the order that XProf gives to equal ones: calls of pipelines, snapshots of memory. */
 #ifndef FASTPROF_RANK_ORDER_H
 #define FASTPROF_RANK_ORDER_H
 

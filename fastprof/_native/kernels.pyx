@@ -34,6 +34,10 @@ cdef extern from "kernels/bitmap.h" nogil:
     size_t fp_bitmap_of_codes(const uint8_t *codes, size_t count, unsigned int wanted, uint8_t *bitmap)
 
 
+cdef extern from "kernels/rank_order.h" nogil:
+    void fp_rank_order(const int64_t *length, int32_t *order, size_t count)
+
+
 include "borrowed.pxi"
 
 
@@ -117,3 +121,12 @@ def bitmap_of_codes(codes, unsigned int wanted):
     with nogil:
         set_bits = fp_bitmap_of_codes(<const uint8_t *>bytes_in.buffer.buf, count, wanted, <uint8_t *>out.buffer.buf)
     return bitmap, set_bits
+
+
+def rank_order(length, order):
+    """Orders int32 numbers, each a place in length (int64), by length, longest first, in the order of equal ones that
+    std::sort leaves; see kernels/rank_order.h."""
+    cdef Borrowed lengths = Borrowed(length), numbers = Borrowed(order, True)
+    with nogil:
+        fp_rank_order(<const int64_t *>lengths.buffer.buf, <int32_t *>numbers.buffer.buf,
+                      <size_t>numbers.buffer.len // 4)

@@ -65,10 +65,6 @@ cdef extern from "kernels/pipeline_paths.h" nogil:
                                      size_t root_count, uint64_t most_visits, fp_vector *records)
 
 
-cdef extern from "kernels/rank_order.h" nogil:
-    void fp_rank_order(const int64_t *length, int32_t *order, size_t count)
-
-
 include "borrowed.pxi"
 
 SELF_PARTS = FP_SELF_PARTS
@@ -213,12 +209,3 @@ def pipeline_paths(events, size_t iterator_count, links, roots, uint64_t most_vi
         return None if result == FP_TOO_LONG else taken(&records, sizeof(fp_call_record))
     finally:
         fp_vector_free(&memory, &records)
-
-
-def rank_order(length, order):
-    """Orders int32 numbers, each a place in length (int64), by length, longest first, in the order of equal ones that
-    std::sort leaves; see kernels/rank_order.h."""
-    cdef Borrowed lengths = Borrowed(length), numbers = Borrowed(order, True)
-    with nogil:
-        fp_rank_order(<const int64_t *>lengths.buffer.buf, <int32_t *>numbers.buffer.buf,
-                      <size_t>numbers.buffer.len // 4)

@@ -7,6 +7,8 @@ An analysis is a module of this package:
     TITLE = "Kernel stats"                         heading of its text and page; absent: this, made of NAME
     READS = Needs(planes=(…), stats=(…))           what the decoder must produce
     AFTER = ("steps",)                             analyses whose reports it is given
+    OF_ALL_THREADS = True                          of chosen steps it tells all that happens in their time, also what
+                                                   is of no step; absent: False
     @dataclass(frozen=True, slots=True)
     class Params: …                                flags, keyword arguments, docs
     TABLES = {"kernels": TableSchema(…)}           what it answers

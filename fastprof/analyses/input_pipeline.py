@@ -153,6 +153,10 @@ KINDS: Final = (
     ("other reading or processing", "use the tf.data API, if you do not yet"),
 )
 """Kinds of work for input, in the order of InputTime, and what makes each shorter."""
+_STAGES: Final = (
+    "tf-data tells which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
+    "times of input ops here are those of threads, which run side by side."
+)
 
 
 Known = Value | tuple[None, str]
@@ -362,7 +366,7 @@ def _values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
 def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == bottleneck.UNKNOWN:
-        return (Notice("warning", f"How long steps wait for input is not known: {why}"),)
+        return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
     told = [verdict.input.plain_statement]
     if verdict.input.classification in (bottleneck.HOST, bottleneck.BOTH):
         told.append(_next_step(pipeline))
@@ -370,7 +374,12 @@ def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
     notices = [Notice("recommendation", text) for text in told if text]
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))
-    return tuple(notices)
+    return (*notices, *_on_stages(ops))
+
+
+def _on_stages(ops: InputOps) -> tuple[Notice, ...]:
+    """Where to look further, if the capture has iterators of tf.data."""
+    return (Notice("info", _STAGES),) if any(name.startswith("Iterator::") for name in ops.name) else ()
 
 
 def further(verdict: GenericBottleneck | TpuBottleneck) -> list[bottleneck.Finding]:

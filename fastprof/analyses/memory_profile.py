@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import (
@@ -106,16 +107,18 @@ SCALARS = {
     "short_lived_bytes": ScalarSpec("bytes", "their sizes together", "short-lived sizes"),
 }  # fmt: skip
 _WORTH = 0.01
-"""Share of free memory in chunks that are too small from which on text tells of it."""
+"""Share in chunks that are too small, of the free memory or of all that is taken where that is less, from which on text
+tells of it."""
 
 
 def is_fragmented(table: pa.Table) -> pa.Array:
     """By row of the table fragmentation, whether it is shown to people: also where nothing is known, or it was asked
     for."""
-    too_small, free = (
-        table[name].cast(pa.float64(), safe=False).to_numpy() for name in ("too_small_most_bytes", "free_bytes")
+    too_small, free, taken = (
+        table[name].cast(pa.float64(), safe=False).to_numpy()
+        for name in ("too_small_most_bytes", "free_bytes", "taken_most_bytes")
     )
-    little = (too_small <= 0) | (too_small < free * _WORTH)
+    little = (too_small <= 0) | (too_small < np.fmin(free, taken) * _WORTH)  # of what is not known, the other
     return pa.array(~little | (table["moment"].cast(pa.string()).to_numpy() == "at"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, cast
@@ -88,10 +88,8 @@ def params_of(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dic
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
     """The value, a time that is written as text in picoseconds, a size in bytes. Raises UsageError for one that the
     parameter does not take."""
-    if field.metadata.get("type") == "time":
-        return _time(field.name, value)
-    if field.metadata.get("type") == "bytes":
-        return _bytes(field.name, value)
+    if field.metadata.get("type") in _AMOUNTS:
+        return _amount(field.name, value, *_AMOUNTS[field.metadata["type"]])
     choices, least = field.metadata.get("choices"), field.metadata.get("min")
     if choices is not None and not (isinstance(value, str) and value in choices):
         raise UsageError(f"{field.name} is one of {', '.join(choices)}, not {value!r}")
@@ -103,26 +101,22 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
     return value
 
 
-def _time(name: str, value: Any) -> int | None:
-    if isinstance(value, str):
-        try:
-            return picoseconds(value)
-        except ValueError as error:
-            raise UsageError(f"{name}: {error}") from None
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 1 << 63):
-        raise UsageError(f"{name} is a time, as '1.5s' or a whole number of picoseconds, not {value!r}")
-    return value
+_AMOUNTS: Final[Mapping[str, tuple[Callable[[str], int], int, str]]] = {
+    "time": (picoseconds, 1 - (1 << 63), "a time, as '1.5s' or a whole number of picoseconds"),
+    "bytes": (byte_count, 1, "a size, as '2GiB' or a whole number of bytes above 0"),
+}
+"""Types of parameters that may be written as text: what reads it, the least value, and what it is, in words."""
 
 
-def _bytes(name: str, value: Any) -> int | None:
+def _amount(name: str, value: Any, read: Callable[[str], int], least: int, told: str) -> int | None:
     if isinstance(value, str):
         try:
-            return byte_count(value)
+            return read(value)
         except ValueError as error:
             raise UsageError(f"{name}: {error}") from None
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (whole and 0 < value < 1 << 63):
-        raise UsageError(f"{name} is a size, as '2GiB' or a whole number of bytes above 0, not {value!r}")
+    if value is not None and not (whole and least <= value < 1 << 63):
+        raise UsageError(f"{name} is {told}, not {value!r}")
     return cast("int | None", value)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.analyses.host import Host as _Host
+from fastprof.analyses.host import Host
 from fastprof.errors import UsageError
 from fastprof.op_metrics.tables import exact_sum
 from fastprof.pipelines import pipeline_tables, verdicts
@@ -38,13 +37,12 @@ from fastprof.pipelines.what_if import WORTH
 from fastprof.steps import of_host as host_steps
 from fastprof.steps.links import is_one_of
 
-if TYPE_CHECKING:
-    from fastprof.analyses.host import Host
-
 NAME = "tf_data"
 TITLE = "tf.data"
+OF_ALL_THREADS = True
+"""Of chosen steps the calls are told, with all that other threads did for them, whatever its group."""
 READS = union([
-    _Host.GROUPING,
+    Host.GROUPING,
     Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
@@ -82,7 +80,9 @@ SCALARS = {
                                   "its bottleneck"),
     "bottleneck_share": ScalarSpec("share", "critical time of these / time of its calls", "share of its calls"),
     "batch_ps": ScalarSpec("ps", "its mean call and the mean time between calls", "its time per batch"),
-    "best_change": ScalarSpec(None, "the change of one iterator that saves most of it, by what_if"),
+    "best_change": ScalarSpec(None, "the change of one iterator worth trying first, by what_if: the prefetch or the "
+                              "calls in parallel that save most, if at least half as much as the best change; else "
+                              "faster code"),
     "best_batch_ps": ScalarSpec("ps", "time per batch after that change, if threads compute", "time per batch then"),
 }  # fmt: skip
 _ASSUMED = (
@@ -97,6 +97,10 @@ _ON_CORES = (
 _HOST_WAITS = (
     "It is the host that waits here; devices may have work meanwhile. What they stand still for it, overview and "
     "input-pipeline tell."
+)
+_SOME_STEPS = (
+    "Only some steps are selected. Told are the calls that belong to them, with all that other threads did for them, "
+    "then or before; calls that belong to no step are left out."
 )
 _NO_CHANGE = "What if: no change of a single iterator makes batches faster by 1 % or more."
 
@@ -133,11 +137,13 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class HostKept:
-    """``steps``: those of the host, where it called a pipeline; else none, as nobody asks for them."""
+    """``steps``: those of the host, where it called a pipeline; else none, as nobody asks for them; ``chosen``: only
+    some were asked for."""
 
     host: str
     pipelines: KeptPipelines
     steps: Steps
+    chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +158,8 @@ def of_host(host: Host, params: Params) -> HostKept:  # noqa: ARG001
     kept = _kept(host)
     called = len(kept.exact.calls) > 0
     none = np.zeros(0, np.int64)
-    return HostKept(host.name, kept, steps_of(host.steps.database) if called else Steps(none, none, none, []))
+    steps = steps_of(host.steps.database) if called else Steps(none, none, none, [])
+    return HostKept(host.name, kept, steps, host.whole is not host)
 
 
 def _kept(host: Host) -> KeptPipelines:
@@ -189,7 +196,9 @@ def _why_none(kept: Sequence[HostKept]) -> str:
     unidentified = sum(one.pipelines.unidentified for one in kept)
     if some and unidentified == some:
         return f"{some:,} events of tf.data iterators, none of which has an id: the version of TensorFlow is too old"
-    return verdicts.NO_CALLS if some else verdicts.NO_ITERATORS
+    if not some:
+        return verdicts.NO_ITERATORS
+    return verdicts.NO_CHOSEN_CALLS if any(one.chosen for one in kept) else verdicts.NO_CALLS
 
 
 def _values(kept: Sequence[HostKept], hosts: Sequence[HostPipelines]) -> dict[str, Value | tuple[None, str]]:
@@ -288,3 +297,5 @@ def _remarks(kept: Sequence[HostKept], hosts: Sequence[HostPipelines], told_of: 
         yield Notice("info", _HOST_WAITS)
     if not all(host.waits.ahead_known for host in hosts):
         yield Notice("info", "There are too many steps and pipelines to tell what runs ahead in each step.")
+    if any(one.chosen for one in kept):
+        yield Notice("info", _SOME_STEPS)

@@ -164,6 +164,8 @@ def send_table(sink: output.Sink, report: Report, table: str, form: str, args: a
     limit = arguments.row_limit(args.limit, form)
     sink.send(table_chunks(report, table, form, sink.look, limit, left_out))
     output.note_left_out(args, left_out)
+    if not report.tables[table].num_rows:
+        args.talk.note(f"the table {table} is empty")
     for notice in report.notices:  # the table has no place for them
         if notice.severity in ("warning", "error"):
             args.talk.note(notice.text)

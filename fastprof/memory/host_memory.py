@@ -12,10 +12,10 @@ import numpy.typing as npt
 from fastprof.errors import CaptureError
 from fastprof.memory import fragmentation as chunks
 from fastprof.memory.fragmentation import Fragmentation
-from fastprof.memory.in_use import peaks
+from fastprof.memory.in_use import first_of_most, peaks, snapshots_at
 from fastprof.memory.lifetimes import OpLifetimes, by_op, lifetime_ps
 from fastprof.memory.live_groups import LiveGroups, live_groups
-from fastprof.memory.live_set import HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, LiveSets, live_sets, snapshots_at
+from fastprof.memory.live_set import HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, LiveSets, live_sets
 from fastprof.memory.matching import Matches, allocating_site, breaks, matches, moved_bytes
 from fastprof.memory.memory_events import FREE, HEAP, STACK, MemoryEvents
 from fastprof.memory.module_runs import ModuleRuns
@@ -236,15 +236,6 @@ def held_before(found: MemoryFigures) -> Int64s:
     before = (rows.source == HELD_BEFORE_FREED_LATER) | (rows.source == HELD_THROUGHOUT)
     before &= rows.total_bytes >= 0
     return sums_by(rows.allocator[before], rows.total_bytes[before], len(found.peak), "the sizes of allocations")
-
-
-def first_of_most(amounts: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
-    """[k] the first place of the greatest of each allocator's values."""
-    if len(bounds) < 2:
-        return np.zeros(0, np.int64)
-    most = np.maximum.reduceat(amounts, bounds[:-1])
-    hits = np.flatnonzero(amounts == np.repeat(most, np.diff(bounds)))
-    return hits[np.searchsorted(hits, bounds[:-1])].astype(np.int64)
 
 
 def added(one: Int64s, other: Int64s) -> Int64s:

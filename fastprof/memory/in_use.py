@@ -10,7 +10,7 @@ from fastprof.memory.memory_events import FRAGMENTATION, Int64s, MemoryEvents
 
 def peaks(events: MemoryEvents) -> Int64s:
     """[allocators] the first event after which most is in use, as far as known."""
-    return _first_largest(events.ranked_in_use, events.bounds)
+    return first_of_most(events.ranked_in_use, events.bounds)
 
 
 def highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_] | None = None) -> Int64s:
@@ -19,12 +19,12 @@ def highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_] | N
     if not len(events):
         return np.zeros(0, np.int64)
     told = events.has(FRAGMENTATION) if shown is None else events.has(FRAGMENTATION) & shown
-    found = _first_largest(np.where(told, events.fragmentation, -np.inf), events.bounds)
+    found = first_of_most(np.where(told, events.fragmentation, -np.inf), events.bounds)
     return np.where(told[found], found, -1)
 
 
-def _first_largest(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
-    """The first place of the largest value of each stretch; none is empty."""
+def first_of_most(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
+    """[allocators] the first place of the largest of each one's values."""
     if len(bounds) < 2:
         return np.zeros(0, np.int64)
     largest = np.maximum.reduceat(values, bounds[:-1])

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import key_numbers
-from fastprof.memory.live_set import RECORDED, SOURCES, LiveRows
+from fastprof.memory.live_set import SOURCES, LiveRows
 from fastprof.memory.memory_events import Int64s
 from fastprof.memory.sites import Sites
 from fastprof.names import Int32s
+from fastprof.steps.links import first_of
 
 _NUMBER = re.compile(r"(?<![A-Z0-9])[0-9]+(?![0-9A-Za-z])", re.ASCII)
 """A number at the end of a word: that of layer_12 and layer12, none of those in Conv2D and ConcatV2."""
@@ -61,8 +62,7 @@ def live_groups(rows: LiveRows, sites: Sites) -> LiveGroups:
     number = np.empty(len(rows), np.int32)
     whole = (rows.allocator.astype(np.int64) * len(SOURCES) + rows.source) * (len(regions) + 1) + region + 1
     groups = key_numbers([whole, name.astype(np.int64), data_type.astype(np.int64)], number)
-    first = np.zeros(groups, np.int64)
-    first[number[::-1]] = np.arange(len(rows))[::-1]
+    first = first_of(number, groups)
     wasted = wasted_bytes(rows)
     total = _sums(np.where(rows.total_bytes >= 0, rows.total_bytes, 0), number, groups)
     lacks = np.bincount(number[rows.total_bytes < 0], minlength=groups) > 0
@@ -112,7 +112,7 @@ def _op_counts(number: Int32s, op: Int32s, count: int) -> Int64s:
 
 
 def wasted_by_allocator(rows: LiveRows, count: int) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """What recorded allocations take beyond what they asked for, and whether any of them tells it."""
+    """What its rows take beyond what was asked for, and whether any of them tells it."""
     wasted = wasted_bytes(rows)
-    told = (wasted >= 0) & (rows.source == RECORDED)
+    told = wasted >= 0
     return _sums(wasted[told], rows.allocator[told], count), np.bincount(rows.allocator[told], minlength=count) > 0

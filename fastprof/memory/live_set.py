@@ -14,14 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import key_numbers
-from fastprof.memory.in_use import snapshots_at as snapshots_at
 from fastprof.memory.matching import (
     ALLOCATION_LOST,
     FREED,
     HELD_AT_END,
     HELD_BEFORE,
     REPLACED,
-    UNKNOWN,
     breaks,
     matches,
     moved_bytes,
@@ -29,6 +27,7 @@ from fastprof.memory.matching import (
 from fastprof.memory.memory_events import HEAP, REQUESTED, Int64s, MemoryEvents
 from fastprof.names import Int32s
 from fastprof.op_metrics.tables import sums_by
+from fastprof.steps.links import first_of
 
 SOURCES: Final = ("recorded", "held before", "held throughout", "stack", "not recorded")
 RECORDED, HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, STACK, NOT_SEEN = range(5)
@@ -61,23 +60,19 @@ class LiveRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSets:
-    """Arrays by allocator: ``snapshot``: the event after which it is told, -1: none. ``in_use_bytes``: what the
-    allocator says, 0 where there is no event. ``reason``: place in REASONS: why the totals of its rows are not
-    in_use_bytes; 0: they are. ``uncertain_count``: allocations that may be alive: their address is used again later
-    without a free, or is not recorded."""
+    """Arrays by allocator: ``in_use_bytes``: what the allocator says, 0 where there is no event. ``reason``: place in
+    REASONS: why the totals of its rows are not in_use_bytes; 0: they are."""
 
     rows: LiveRows
-    snapshot: Int64s
     in_use_bytes: Int64s
     reason: npt.NDArray[np.uint8]
-    uncertain_count: Int64s
 
 
 def live_sets(events: MemoryEvents, after: Int64s) -> LiveSets:
     """What is alive right after one event of each allocator; -1: nothing is told of it."""
     allocator = events.allocator
     some = after >= 0
-    live, uncertain, source = _alive(events, allocator, after)
+    live, source = _alive(events, allocator, after)
     size = moved_bytes(events)
     live &= events.is_allocation | (size >= 0)  # a free of no known size is part of the rest
     rows = np.flatnonzero(live)
@@ -91,18 +86,15 @@ def live_sets(events: MemoryEvents, after: Int64s) -> LiveSets:
     whole = _whole_rows(rest * (reason != _NO_HEAP), HELD_THROUGHOUT), _whole_rows(stack, STACK)
     return LiveSets(
         rows=_sorted(_merged(events, allocator, rows, size, source), *whole),
-        snapshot=after,
         in_use_bytes=events.in_use_bytes[after] * some,
         reason=reason.astype(np.uint8),
-        uncertain_count=np.bincount(allocator[uncertain], minlength=count),
     )
 
 
 def _alive(
     events: MemoryEvents, allocator: Int32s, after: Int64s
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.uint8]]:
-    """Which events stand for memory that is alive, an allocation or a free without one; which may do so; and how each
-    is known."""
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]:
+    """Which events stand for memory that is alive, an allocation or a free without one, and how each is known."""
     matched = matches(events)
     moment, place = after[allocator], np.arange(len(events))
     begun = (place <= moment) & events.is_allocation
@@ -110,7 +102,6 @@ def _alive(
     live = begun & (matched.fate == HELD_AT_END)
     live |= begun & (matched.fate == FREED) & (matched.partner > moment)
     live |= to_come & (matched.fate == HELD_BEFORE)
-    uncertain = begun & (matched.fate == UNKNOWN)
     source = np.where(events.is_allocation, RECORDED, HELD_BEFORE_FREED_LATER).astype(np.uint8)
     broken = np.flatnonzero(breaks(events))
     replaced = np.flatnonzero(begun & (matched.fate == REPLACED))
@@ -118,13 +109,12 @@ def _alive(
         end = _next_allocation(events, allocator)[replaced]
         upto = np.minimum(end, _first_from(broken, replaced + 1, len(events)))
         live[replaced] = upto > moment[replaced]
-        uncertain[replaced] = ~live[replaced] & (end > moment[replaced])
     lost = np.flatnonzero(to_come & (matched.fate == ALLOCATION_LOST))
     if len(lost):
         begin = _last_upto(broken, lost)
         live[lost] = (begin >= events.bounds[allocator[lost]]) & (begin <= moment[lost])
         source[lost] = NOT_SEEN
-    return live, uncertain, source
+    return live, source
 
 
 def _next_allocation(events: MemoryEvents, allocator: Int32s) -> Int64s:
@@ -155,8 +145,7 @@ def _merged(
     kind = (allocator[rows].astype(np.int64) * len(SOURCES) + source[rows]) * (len(events.sites) + 1) + site + 1
     number = np.empty(len(rows), np.int32)
     count = key_numbers([kind, size[rows], requested], number)
-    first = np.zeros(count, np.int64)
-    first[number[::-1]] = np.arange(len(rows))[::-1]
+    first = first_of(number, count)
     like = rows[first]
     occurrences = np.bincount(number, minlength=count)
     return LiveRows(

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.memory import matching
-from fastprof.memory.host_memory import HostMemory, MemoryFigures, first_of_most, held_before, kept_out
+from fastprof.memory.host_memory import HostMemory, MemoryFigures, held_before, kept_out
+from fastprof.memory.in_use import first_of_most
 from fastprof.memory.live_groups import wasted_by_allocator
 from fastprof.memory.live_set import REASONS
 from fastprof.memory.memory_events import FREE, LIFETIME_PEAK, Int64s
@@ -26,6 +27,8 @@ FAR_STEPS: Final = 100_000
 WASTED_SHARE, BEFORE_SHARE, STACK_SHARE = 0.1, 0.5, 0.5
 """Shares of a peak from which on it is said that they were never asked for, were held before the capture, or are the
 stack."""
+SMALL_SHARE: Final = 0.01
+"""Share of the largest peak of all hosts below which the peak of another allocator is not worth a word."""
 CHURN_COUNT, CHURN_SHARE = 1_000, 0.5
 """Allocations that are short-lived, and their share of all of an allocator, from which on it is said."""
 FULL_SHARE: Final = 0.95
@@ -120,14 +123,22 @@ def _others(count: int, what: str = "other allocator") -> str:
     return f" The same goes for {counted(count, what, what + 's')}." if count else ""
 
 
+def _large(hosts: Sequence[MemoryFigures]) -> list[npt.NDArray[np.bool_]]:
+    """By host [k] whether the peak is not small beside the largest."""
+    peaks = [host.at_peak(host.in_use_bytes) for host in hosts]
+    largest = max((int(peak.max(initial=0)) for peak in peaks), default=0)
+    return [peak >= SMALL_SHARE * largest for peak in peaks]
+
+
 def _leaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
-    """An op that leaks on several allocators is told once."""
+    """An op that leaks on several allocators is told once. Of small allocators only what fills them is."""
     found: list[_Case] = []
-    for host in hosts:
+    for host, large in zip(hosts, _large(hosts), strict=True):
         grown = host.growth
         peak = host.in_use_bytes[host.peak][grown.allocator]
         rows = grown.grows_steadily & (grown.step_count >= LEAK_STEPS) & (grown.growth_bytes > LEAK_SHARE * peak)
-        found += _heaviest(host, grown.growth_bytes * rows, np.arange(len(rows)))
+        cases = _heaviest(host, grown.growth_bytes * rows, np.arange(len(rows)))
+        found += [case for case in cases if large[grown.allocator[case.place]] or _until_full(host, case.place)]
     by_op: dict[str, list[_Case]] = {}
     for case in _worst(found):
         by_op.setdefault(op_of(case.host, int(case.host.growth.op[case.place])), []).append(case)
@@ -213,16 +224,18 @@ def _kept_out(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]
 
 
 def _of_peaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
-    """What of the peaks the profile can not tell, or is nobody's: of each kind that of the largest peak."""
+    """What of the peaks the profile can not tell, or is nobody's: of each kind that of the largest peak. Of small peaks
+    nothing is told."""
+    of_hosts = list(zip(hosts, _large(hosts), strict=True))
     for kind, least, told in (
         (_wasted, WASTED_SHARE, _NEVER_ASKED_FOR),
         (held_before, BEFORE_SHARE, _BEFORE),
         (_stack, STACK_SHARE, ""),
     ):
         found: list[_Case] = []
-        for host in hosts:
+        for host, large in of_hosts:
             in_use, amounts = host.at_peak(host.in_use_bytes).astype(np.float64), kind(host)
-            found += _heaviest(host, in_use, np.flatnonzero((amounts > 0) & (amounts >= least * in_use)))
+            found += _heaviest(host, in_use, np.flatnonzero(large & (amounts > 0) & (amounts >= least * in_use)))
         for case in _worst(found)[:1]:
             share = int(kind(case.host)[case.place]) / case.weight
             name = name_of(case.host, case.place, several)

@@ -124,7 +124,7 @@ _ALLOCATORS = (
     ),
     _bytes(
         "wasted_at_peak_bytes",
-        "what allocations of the capture took at the peak beyond what they asked for; null: not recorded",
+        "what allocations took at the peak beyond what they asked for, as far as recorded; null: of none",
         nullable=True,
     ),
     _number("fragmentation_at_peak", f"fragmentation then; {_NONE}"),

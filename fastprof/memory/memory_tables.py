@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.memory import live_set, matching
-from fastprof.memory.host_memory import MemoryFigures, added, first_of_most, held_before, tightest
-from fastprof.memory.in_use import highest_fragmentation
+from fastprof.memory.host_memory import MemoryFigures, added, held_before, tightest
+from fastprof.memory.in_use import first_of_most, highest_fragmentation
 from fastprof.memory.lifetimes import lifetime_ps
 from fastprof.memory.live_groups import LiveGroups, wasted_by_allocator, wasted_bytes
 from fastprof.memory.live_set import LiveSets

@@ -87,7 +87,7 @@ def _highest(events: MemoryEvents, peak: Int64s) -> tuple[Int64s, Int64s, Int64s
 def windows(
     events: MemoryEvents, start_ps: Int64s, end_ps: Int64s, short_lived_ps: int, which: slice = slice(None)
 ) -> Windows:
-    """Of some of the allocators, which follow one another. ``short_lived_ps``: as there."""
+    """Of some of the allocators, which follow one another. ``short_lived_ps``: as of step_rows."""
     begin = count_before(events, start_ps, at=False, which=which)
     end = np.maximum(count_before(events, end_ps, at=False, which=which), begin)
     base = events.bounds[:-1][which, None]

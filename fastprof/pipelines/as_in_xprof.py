@@ -13,16 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.pipeline_kernels import pipeline_paths, rank_order
+from fastprof._native.kernels import rank_order
+from fastprof._native.pipeline_kernels import pipeline_paths
 from fastprof.errors import CaptureError
 from fastprof.names import Int32s
 from fastprof.pipelines.call_walk import calls_of, pipelines_of, records_of
-from fastprof.pipelines.iterator_events import IteratorEvents, Origins, first_of
+from fastprof.pipelines.iterator_events import IteratorEvents, Origins
 from fastprof.pipelines.iterator_kinds import ASYNCHRONOUS, short_name
 from fastprof.pipelines.iterators import KeptPipelines
 from fastprof.pipelines.reading import GENERATOR, ITERATOR, Bools, Int64s, Iterators, Reading, Segments, SelfParts, Tree
 from fastprof.pipelines.xprof_links import XprofLinks, as_xprof_reads
-from fastprof.steps.links import numbered
+from fastprof.steps.links import first_of, numbered
 
 MOST_VISITS = 50_000_000
 

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from fastprof._native.pipeline_kernels import SELF_PARTS, pipeline_calls
 from fastprof.names import Int32s
-from fastprof.pipelines.iterator_events import first_of
 from fastprof.pipelines.reading import Bools, Calls, InputPipelines, Int64s, Records, Segments, SelfParts
-from fastprof.steps.links import numbered
+from fastprof.steps.links import first_of, numbered
 
 RECORD = np.dtype([
     ("start_ps", "i8"), ("total_ps", "i8"), ("self_ps", "i8"), ("critical_ps", "i8"), ("call", "i4"),

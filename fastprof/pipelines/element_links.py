@@ -67,12 +67,12 @@ def _takers(lines: HostLines, events: IteratorEvents, owner: Int32s, made: Int32
     asked = events.origins.parent_id[events.origin[made[asks]]]
     asking = events.origins.iterator_id[events.origin[by]]
     wanted, offered = element[place[asks]], lines.start_ps[under[asks]]
-    best = next_of_key((asking, taken), lines.start_ps[takes], (asked, wanted), offered)
+    best = _next_of_key((asking, taken), lines.start_ps[takes], (asked, wanted), offered)
     found[asks] = np.where(best >= 0, by[best], -1)
     return found
 
 
-def next_of_key(keys: tuple[Int64s, Int64s], times: Int64s, wanted: tuple[Int64s, Int64s], since: Int64s) -> Int64s:
+def _next_of_key(keys: tuple[Int64s, Int64s], times: Int64s, wanted: tuple[Int64s, Int64s], since: Int64s) -> Int64s:
     """For each wanted key the place of the first of that key at or after a time, else of its last; -1: there is
     none."""
     both, _ = numbered([np.concatenate(pair) for pair in zip(keys, wanted, strict=True)])
@@ -97,7 +97,7 @@ def _by_context(lines: HostLines, owner: Int32s, lost: Int64s, parent: Int32s) -
     the last one that began before, else the first."""
     rows = lines.rows[lines.iterator_rows[lost]]
     may_take = lines.all_stat("_c").rows
-    if not len(may_take) or not (is_among(rows, may_take) | (lines.all_parents[rows] >= 0)).any():
+    if not len(may_take) or not (_is_among(rows, may_take) | (lines.all_parents[rows] >= 0)).any():
         return
     takes = _in_plane(lines, contexts(lines.events, "_ct", "_c"))
     nearest = lines.all_nearest(takes.rows)[rows]
@@ -116,7 +116,7 @@ def _by_context(lines: HostLines, owner: Int32s, lost: Int64s, parent: Int32s) -
     parent[lost] = np.where(giver == lost, -1, giver)
 
 
-def is_among(rows: Int32s, known: Int32s) -> Bools:
+def _is_among(rows: Int32s, known: Int32s) -> Bools:
     """Which of the rows are among others, which ascend."""
     found: Bools = known[np.minimum(np.searchsorted(known, rows), len(known) - 1)] == rows
     return found
@@ -131,4 +131,4 @@ def _in_plane(lines: HostLines, ends: Ends) -> Ends:
 def _last_before(key: Int32s, time: Int64s, asked: Int32s, before: Int64s) -> Int64s:
     """For each key asked for the place of the last of it at or before a time, else of its first; -1: there is none."""
     none, nothing = np.zeros_like(time), np.zeros_like(before)
-    return next_of_key((key.astype(np.int64), none), ~time, (asked.astype(np.int64), nothing), ~before)
+    return _next_of_key((key.astype(np.int64), none), ~time, (asked.astype(np.int64), nothing), ~before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ from fastprof._native import records
 from fastprof.names import Int32s
 from fastprof.pipelines.host_lines import GENERATOR, NAMED, HostLines
 from fastprof.pipelines.reading import Bools, Int64s
-from fastprof.steps.links import numbered
+from fastprof.steps.links import first_of, numbered
 
 INTEGERS = (records.INT64, records.UINT64)
 _SEPARATOR = "::"
@@ -89,10 +88,3 @@ def _origins(lines: HostLines, rows: Int32s) -> tuple[Int32s, Origins]:
         iterator_id[first], id_kind[first], parent_id[first], parent_kind[first], name.astype(np.int32), is_generator,
         (role & NAMED) != 0, is_root, names,
     )  # fmt: skip
-
-
-def first_of(number: npt.NDArray[Any], count: int) -> Int64s:
-    """The first place of each number below count, all of which occur."""
-    first = np.empty(count, np.int64)
-    first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
-    return first

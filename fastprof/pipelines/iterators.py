@@ -20,12 +20,12 @@ from fastprof.pipelines.activities import Functions, Owners, activities, functio
 from fastprof.pipelines.call_walk import Walked, calls_of, pipelines_of, walk
 from fastprof.pipelines.element_links import askers
 from fastprof.pipelines.host_lines import HostLines
-from fastprof.pipelines.iterator_events import IteratorEvents, first_of, is_integer, iterator_events
+from fastprof.pipelines.iterator_events import IteratorEvents, is_integer, iterator_events
 from fastprof.pipelines.iterator_kinds import ATTRIBUTES, is_asynchronous, own_parts, short_name, told
 from fastprof.pipelines.iterator_tree import number_of, parents_by_id, tree_of
 from fastprof.pipelines.reading import GENERATOR, ITERATOR, Bools, Int64s, Iterators, Reading
 from fastprof.pipelines.xprof_links import XprofLinks, xprof_links
-from fastprof.steps.links import numbered
+from fastprof.steps.links import first_of, numbered
 from fastprof.workers import Workers
 
 STATS = ("id", "parent_id", "element_id", "_a", "_pt", "_p", "_ct", "_c", "_pid", *ATTRIBUTES)

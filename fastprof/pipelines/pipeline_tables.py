@@ -12,7 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.pipelines.pipeline_schemas import TABLES
-from fastprof.pipelines.pipeline_sums import alike, bottlenecks, call_sums, iterator_sums
+from fastprof.pipelines.pipeline_sums import (
+    Bottlenecks,
+    CallSums,
+    IteratorSums,
+    alike,
+    bottlenecks,
+    call_sums,
+    iterator_sums,
+)
 from fastprof.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, Value
 from fastprof.pipelines.stages import numbers_told
 from fastprof.pipelines.step_waits import Steps, StepWaits, outside, step_waits
@@ -38,15 +46,15 @@ class HostPipelines:
     parallel: int
 
     @cached_property
-    def calls(self) -> Any:
+    def calls(self) -> CallSums:
         return call_sums(self.reading.pipelines, self.reading.calls, self.slow_us * _PS_PER_US)
 
     @cached_property
-    def sums(self) -> Any:
+    def sums(self) -> IteratorSums:
         return iterator_sums(self.reading)
 
     @cached_property
-    def bottlenecks(self) -> Any:
+    def bottlenecks(self) -> Bottlenecks:
         return bottlenecks(self.reading, self.sums)
 
     @cached_property

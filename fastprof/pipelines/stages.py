@@ -237,9 +237,9 @@ def _work(
     """By row, for a batch, over all events of the host: self time, time of functions, and how often it runs."""
     tree, iterators = reading.tree, reading.iterators
     events = iterators.event_count[tree.iterator].astype(np.float64)
+    # How many batches the events below an asynchronous iterator are for: as many as its first input has events for
+    # each event of it in a call.
     below = np.maximum(calls.count[tree.pipeline], 1).astype(np.float64)
-    """How many batches the events below an asynchronous iterator are for: as many as its first input has events for
-    each event of it in a call."""
     inputs = np.flatnonzero((trees.up >= 0) & (events > 0) & (sums.count > 0))[::-1]
     for_a_call = sums.count[inputs] / np.maximum(sums.calls[inputs], 1)
     below[trees.up[inputs]] = np.maximum(events[inputs] / for_a_call, 1.0)

@@ -14,7 +14,7 @@ from fastprof.pipelines.what_if import AHEAD, PARALLEL, TWICE, cores_are
 MOST: Final = 5
 """Verdicts of a report."""
 WORTH_SAYING: Final = 1.05
-"""How much faster a batch must become for a change to be named."""
+"""How much faster a batch must become for a change to be named, or drawn."""
 PACE: Final = 1.02
 """A batch that takes no longer than this times what the program takes between calls is made at its pace."""
 HARDLY: Final = 0.01
@@ -30,6 +30,7 @@ NO_CALLS: Final = (
     "events of tf.data iterators, but no call of the program for an element of a pipeline: profile for longer, with "
     "several batches in the capture"
 )
+NO_CHOSEN_CALLS: Final = "events of tf.data iterators, but no call of a pipeline belongs to the selected steps"
 _UNITS: Final = ((10**12, "s"), (10**9, "ms"), (10**6, "µs"), (10**3, "ns"), (1, "ps"))
 _PARTS: Final = {
     FILE_READ: "reading files",
@@ -39,8 +40,9 @@ _PARTS: Final = {
 
 
 class Change(NamedTuple):
-    """The change that saves most, in words, and the time per batch before and after; ``least_ps``: after it, if threads
-    wait rather than compute; ``cores``: of the host, 0: not recorded; ``between_ps``: that the program takes itself."""
+    """The change worth trying first, in words: a prefetch or calls in parallel, if they save at least half as much as
+    the best change; else faster code. Then the time per batch before and after; ``least_ps``: after it, if threads wait
+    rather than compute; ``cores``: of the host, 0: not recorded; ``between_ps``: that the program takes itself."""
 
     words: str
     now_ps: int
@@ -69,11 +71,12 @@ def time_text(ps: int) -> str:
 
 
 def best_change(host: HostPipelines, pipeline: int) -> Change | None:
-    """The change that saves most in a pipeline; None: none saves a twentieth. Of changes that save about as much, the
-    one goes first that takes least: a prefetch, then calls in parallel. Faster code takes most: it goes first where it
-    saves more than twice as much as these."""
+    """The change of a pipeline worth trying first; None: it makes no batch a twentieth faster. Of changes that save
+    about as much, the one goes first that takes least: a prefetch, then calls in parallel. Faster code takes most: it
+    goes first where it saves more than twice as much as these."""
     found = host.what_if
     rows = np.flatnonzero((host.reading.tree.pipeline[found.tree_row] == pipeline) & found.helps)
+    rows = rows[found.now_ps[rows] >= WORTH_SAYING * found.then_ps[rows]]
     if not len(rows):
         return None
     is_setting = found.change[rows] != TWICE
@@ -88,8 +91,6 @@ def best_change(host: HostPipelines, pipeline: int) -> Change | None:
 
     row = min(ties.tolist(), key=effort)
     now, then, least = (int(column[row]) for column in (found.now_ps, found.then_ps, found.least_ps))
-    if now < WORTH_SAYING * then:
-        return None
     name = host.reading.iterators.name[int(host.reading.tree.iterator[found.tree_row[row]])]
     words = {AHEAD: f"a prefetch after {name}", PARALLEL: f"{name} in parallel by {host.parallel:,}"}
     between = int(host.calls.between_ps[pipeline]) // max(int(host.calls.count[pipeline]) - 1, 1)

@@ -12,10 +12,8 @@ from fastprof.names import Int32s
 from fastprof.pipelines.host_lines import CONSUME, GENERATOR, ITERATOR, PRODUCE, HostLines
 from fastprof.pipelines.iterator_events import IteratorEvents, is_integer
 from fastprof.pipelines.reading import Bools, Int64s
-from fastprof.steps.links import numbered
+from fastprof.steps.links import CROWD, numbered
 
-_CROWD = 64
-"""A context with so many producers and so many consumers, or more of both, is left out."""
 _BUFFERS = ("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "ParseExample", "ParallelBatch")
 """The buffers whose events XProf knows, in its order."""
 
@@ -88,7 +86,7 @@ def _contexts(lines: HostLines) -> tuple[_Ends, _Ends, int]:
     link, count = numbered([np.concatenate(pair) for pair in zip(keys, others, strict=True)])
     made, taken = link[: len(making)], link[len(making) :]
     makes, takes = np.bincount(made, minlength=count), np.bincount(taken, minlength=count)
-    wanted = (makes > 0) & (takes > 0) & ((makes < _CROWD) | (takes < _CROWD))
+    wanted = (makes > 0) & (takes > 0) & ((makes < CROWD) | (takes < CROWD))
     place = (np.cumsum(wanted) - 1).astype(np.int32)
     found = []
     for rows, links in ((making, made), (taking, taken)):

@@ -27,6 +27,8 @@ _WHOLE_ROWS = 20_000  # a table of no more rows is laid out by all of them
 _GAP = "  "
 _NARROWEST = 8  # cells that a text keeps, however many columns there are
 _READABLE = 16  # cells that a text keeps where columns may be left out instead
+_THOUSAND = 1_000
+_LAST_READABLE = 28  # cells that a text keeps at the end of the rows, where long names are put
 _COMFORTABLE = 24  # cells that a text keeps where titles may be broken instead
 _TITLE_LIMITS = (16, 12, 9)  # cells of a line of a broken title, tried in turn
 
@@ -40,6 +42,7 @@ class _Column:
     cells: int = 0
     bar: bool = False
     head: Sequence[str] = ()  # the lines of its title
+    least: int = 0  # cells that a text keeps at the expense of others
 
 
 def lines(
@@ -50,13 +53,14 @@ def lines(
     bar: str | None = None,
     left_out: list[str] | None = None,
     by_worth: bool = False,
+    first_keeps: int = 0,
 ) -> Iterator[str]:
     """The lines of a table, titles first; none has blanks at its end.
 
     ``null``: what stands for a null. ``bar``: a column of shares, 0 to 1, drawn as bars at the end of the rows.
     ``left_out``: where there is little room, titles are broken, and then columns left out, numbers first, whose names
     this takes; without it all are shown on one line each, however long. ``by_worth``: the last column is left out
-    first, be it a number or not.
+    first, be it a number or not. ``first_keeps``: cells that the first column keeps at the expense of others.
     """
     layout_rows = _LAYOUT_ROWS
     if isinstance(data, pa.Table) and data.num_rows <= _WHOLE_ROWS:
@@ -67,9 +71,12 @@ def lines(
     columns = _columns(schema, rows, look, bar)
     cells = [_cells(columns, row, null) for row in rows]
     if left_out is not None and look.width is not None:
+        columns[-1].least = _LAST_READABLE
+        columns[0].least = first_keeps
         _break_titles(columns, cells, look)
         for dropped in _without_room(columns, cells, look, by_worth):
-            left_out.append(schema.names[columns.pop(dropped).source])
+            column = columns.pop(dropped)
+            left_out += [] if column.bar else [schema.names[column.source]]
             for row in cells:
                 del row[dropped]
     _settle_widths(columns, cells, look, _NARROWEST if left_out is None else _READABLE)
@@ -144,7 +151,7 @@ def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Loo
         title = measured.title(name)
         return _Column(title if look.unicode else title.replace("µ", "u"), measured.number, True)
     if pa.types.is_floating(field.type) and field.name not in times and unit != "bytes":
-        return _Column(name, lambda value: f"{value:,.6g}", True)
+        return _Column(name, lambda value: f"{value:.4g}" if abs(value) < _THOUSAND else f"{value:,.6g}", True)
     if name.endswith("_unix_ns"):
         return _Column(f"{name.removesuffix('_unix_ns')} (UTC)", quantities.unix_text, True)
     if field.name in times:
@@ -213,16 +220,20 @@ def _fits(columns: Sequence[_Column], look: Look) -> bool:
 def _without_room(
     columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool
 ) -> Iterator[int]:
-    """Positions of columns to take away, one at a time, until the rest fits: the last number first, or the last column;
-    never the first column, nor the one that bars are drawn of."""
+    """Positions of columns to take away, one at a time, until the rest fits: the last column, or the last number
+    but for the first, then texts but for the last; never the first column, nor the one that bars are drawn of."""
     while len(columns) > 1:
         _settle_widths(columns, rows, look, _READABLE)
         if _fits(columns, look):
             return
         barred = {column.source for column in columns if column.bar}
         spare = [p for p, column in enumerate(columns) if p and (column.bar or column.source not in barred)]
-        numbers = [p for p in spare if columns[p].number and not columns[p].bar and not by_worth]
-        yield (numbers or spare)[-1]
+        if by_worth:
+            yield spare[-1]
+            continue
+        numbers = [p for p in spare if columns[p].number and not columns[p].bar][1:]
+        texts = [p for p in spare if not columns[p].number and p != len(columns) - 1]
+        yield (numbers or texts or spare)[-1]
 
 
 def _settle_widths(
@@ -235,7 +246,13 @@ def _settle_widths(
     texts = [column for column in columns if not column.number]
     room = look.width - len(_GAP) * (len(columns) - 1) - sum(c.cells for c in columns if c.number)
     limit = _common_limit([column.cells for column in texts], room)
-    for column in texts:
+    first = [column for column in texts if min(column.cells, column.least) > limit]
+    for column in first:
+        column.cells = min(column.cells, column.least)
+        room -= column.cells
+    rest = [column for column in texts if column not in first]
+    limit = _common_limit([column.cells for column in rest], room)
+    for column in rest:
         column.cells = min(column.cells, max(limit, narrowest))
     if texts and texts[-1] is columns[-1]:  # nothing stands to its right: rows to come may need the rest
         others = sum(column.cells for column in columns[:-1])

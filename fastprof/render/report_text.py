@@ -25,6 +25,7 @@ ALL = -1
 """As ``limit``: every row."""
 
 _INDENT = 2
+_TREE_CELLS = 40  # of the column that a tree is drawn in, where it needs them
 _DEEPEST = 40  # levels of a tree that are drawn apart
 _MEASURED = {measure.ending for unit, measure in quantities.MEASURES.items() if unit != "share"}
 _ENDINGS = sorted({"_ps", "_bytes", *_MEASURED}, key=len, reverse=True)
@@ -141,7 +142,8 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     if section.depth is not None:
         kept = _as_tree(kept, whole[section.depth].slice(0, kept.num_rows).to_pylist(), look)
     left_out: list[str] = []
-    for line in as_text.lines(kept, look, null=UNKNOWN, bar=section.bar, left_out=left_out):
+    tree = 0 if section.depth is None else _TREE_CELLS
+    for line in as_text.lines(kept, look, null=UNKNOWN, bar=section.bar, left_out=left_out, first_keeps=tree):
         yield " " * _INDENT + line
     shown = kept.num_rows + (0 if section.only is not None else every - table.num_rows)
     if kept.num_rows < table.num_rows or (section.only is not None and shown < every):
@@ -199,8 +201,7 @@ def branches(depths: Sequence[int], unicode: bool) -> list[str]:
     passing, fork, end = ("\u2502  ", "\u251c\u2500 ", "\u2514\u2500 ") if unicode else ("|  ", "|- ", "`- ")
     found = []
     depths = [min(depth, _DEEPEST) for depth in depths]
-    open_levels: list[bool] = []
-    """Whether, below the row, another row of each level follows before that level ends."""
+    open_levels: list[bool] = []  # whether, below the row, another row of each level follows before that level ends
     for depth in reversed(depths):
         follows = len(open_levels) > depth and open_levels[depth]
         open_levels = [*open_levels[: depth + 1], *[False] * (depth + 1 - len(open_levels))]

@@ -20,8 +20,8 @@ ANY_BYTES = 2**63 - 1
 def blocks(
     data: Data, rows: int = BLOCK_ROWS, most_bytes: int = BLOCK_BYTES
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The schema of ``data`` and its rows, at most ``rows`` at a time, fewer where their texts surely stay below
-    ``most_bytes`` only then.
+    """The schema of ``data`` and its rows, at most ``rows`` at a time, fewer where their texts might come to more than
+    ``most_bytes``.
 
     The schema of a stream is that of its first batch, so a stream must yield at least one, which may
     be empty; else ValueError.

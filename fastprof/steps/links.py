@@ -18,7 +18,7 @@ Int64s = npt.NDArray[np.int64]
 Types = npt.NDArray[np.uint8]
 MEMBER = np.dtype([("row", "i4"), ("link", "i4")])
 
-_CROWD = 64
+CROWD = 64
 """A context with so many producers and so many consumers, or more of both, is left out."""
 
 _EXECUTOR = CODES["ExecutorState::Process"]
@@ -63,7 +63,7 @@ class Links:
         gives, takes = np.bincount(given, minlength=count), np.bincount(taken, minlength=count)
         wanted = (gives > 0) & (takes > 0)
         if crowds:
-            wanted &= (gives < _CROWD) | (takes < _CROWD)
+            wanted &= (gives < CROWD) | (takes < CROWD)
         self._add(producers.rows, given, consumers.rows, taken, wanted)
 
     def join_last(self, producers: Ends, consumers: Ends) -> None:
@@ -114,6 +114,13 @@ def numbered(columns: Sequence[Int64s]) -> tuple[Int32s, int]:
     numbers = np.zeros(len(columns[0]), np.int32)
     count = key_numbers([np.ascontiguousarray(column) for column in columns], numbers)
     return numbers, count
+
+
+def first_of(number: npt.NDArray[np.integer], count: int) -> npt.NDArray[np.int64]:
+    """The first place of each number below count, all of which occur."""
+    first = np.empty(count, np.int64)
+    first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
+    return first
 
 
 def having(events: HostEvents, *stats: str) -> Ends:

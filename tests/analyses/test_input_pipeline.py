@@ -110,6 +110,19 @@ def test_input_ops_come_with_shares_of_their_self_time() -> None:
     assert found.notices[1].text.startswith("On the host, 75.0 % of the time for input goes to preprocessing")
 
 
+def test_iterators_of_tf_data_are_told_of_further_in_tf_data() -> None:
+    text = (
+        "tf-data tells which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
+        "times of input ops here are those of threads, which run side by side."
+    )
+    op = ("Iterator::Root::Map", "Dataset", 30)
+    for db in (generic_db([STEP]), generic_db([])):
+        found = report(db, op, op)
+        assert [notice.severity for notice in found.notices if notice.text == text] == ["info"]
+        assert text not in str(page.answer(found))
+    assert not any("tf-data" in one.text for one in report(generic_db([STEP]), ("enqueue", "enqueue", 10)).notices)
+
+
 def test_copies_to_the_device_say_how_much_of_input_time_is_enqueuing() -> None:
     found = report(generic_db([STEP]), ("enqueue", "enqueue", 10), ("Iterator::Root::Map", "Dataset", 5))
     assert found.scalars["enqueue_share"].value == pytest.approx(0.1)

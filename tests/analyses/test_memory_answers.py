@@ -77,6 +77,33 @@ def test_what_was_never_asked_for_is_told() -> None:
     assert notices(few)[0].startswith("10 % of the memory in use at the peak of GPU_0_bfc was never asked for: ")
 
 
+def test_what_was_never_asked_for_adds_up_with_what_was_held_before() -> None:
+    """A free tells what the allocation before the capture asked for."""
+    pool = Pool(heap=1_024, limit=10_000)  # 512 of it are held throughout
+    events = [
+        pool.alloc(0, 0x1000, 256, "a", requested_bytes=200),
+        pool.alloc(1, 0x2000, 256, "b", requested_bytes=250),
+        pool.free(2, 0x3000, 512, requested_bytes=8),
+    ]
+    found = report(threads(events))
+    wasted = [("held before", 504), ("held throughout", None), ("recorded", 6), ("recorded", 56)]
+    for table in ("active", "active_groups"):
+        assert sorted(rows(found, table, "source", "wasted_bytes")) == wasted
+    assert rows(found, "allocators", "peak_bytes", "wasted_at_peak_bytes") == [(1_536, 566)]
+    assert found.scalars["wasted_bytes"].value == 566
+    assert notices(found)[0].startswith("37 % of the memory in use at the peak of GPU_0_bfc was never asked for: ")
+
+
+@pytest.mark.parametrize(("peak", "told"), [(300, True), (299, False)])
+def test_of_peaks_under_a_hundredth_of_the_largest_no_remark_tells(peak: int, told: bool) -> None:
+    """Of all hosts: 30,000 bytes on the other one. All of the small peak is stack, of before, or not asked for."""
+    large = threads([Pool(limit=10**6).alloc(0, 64, 30_000, "a")], host="large")
+    stack, before, wasted = Pool("s", stack=peak - 1), Pool("b", heap=peak - 1), Pool("w")
+    small = [stack.alloc(0, 64, 1), before.alloc(0, 64, 1), wasted.alloc(0, 64, peak, requested_bytes=1)]
+    found = notices(report(large, threads(small, host="small")))
+    assert len(found) == 3 * told
+
+
 def test_of_what_was_held_before_the_capture_nothing_tells_what_it_is() -> None:
     pool = Pool(heap=80)  # 50 held throughout
     found = report(threads([pool.alloc(0, 64, 20, "a"), pool.free(1, 128, 30)]))
@@ -212,6 +239,17 @@ def test_a_leak_ends_where_the_peak_of_a_step_does_not_fit() -> None:
         "; at this pace the peak of a step, 120 bytes in the last one, reaches the 300 bytes that the allocator may "
         "use after 18 more steps. See the table growth."
     )
+
+
+@pytest.mark.parametrize(("limit", "told"), [(10**8, 0), (10**5, 1)])
+def test_a_leak_of_a_small_allocator_is_told_where_it_fills_it(limit: int, told: int) -> None:
+    """Beside a peak of 1,000,000 bytes one of 40; 10 bytes a step take 10,000,000 or 10,000 steps."""
+    large, small = Pool("large", limit=10**7), Pool("small", limit=limit)
+    marks = [one for n in range(4) for one in step(n, 1_000 + 100 * n, 100)]
+    events = [small.alloc(1_020 + 100 * n, 64 * (n + 1), 10, "leak") for n in range(4)]
+    found = report(threads(marks, [large.alloc(0, 64, 10**6, "weights")], events))
+    assert rows(found, "growth", "op_name", "growth_bytes", "grows_steadily") == [("leak", 30, True)]
+    assert len(notices(found, "recommendation")) == told
 
 
 def test_what_runs_outside_of_steps_may_fail_sooner() -> None:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from memory_builder import Pool, report, rows, threads
 from trace_builder import Event, event, line, plane, u64, xspace
 
 import fastprof
+from fastprof.analyses.memory_profile import is_fragmented
 from fastprof.cli.main import main
 
 MS = 1_000_000_000
@@ -353,6 +355,38 @@ def test_a_few_steps_or_no_growth_are_no_leak() -> None:
 
 
 # ---- fragmentation
+
+
+@pytest.mark.parametrize(
+    ("too_small", "free", "taken", "shown"),
+    [
+        (10, 1_000, 1_000, True),
+        (9, 1_000, 1_000, False),
+        (10, 100_000, 1_000, True),  # most of what is free is not taken from the device
+        (9, 100_000, 1_000, False),
+        (10, 1_000, 100_000, True),
+        (10, 1_000, None, True),
+        (9, 1_000, None, False),
+        (10, None, 1_000, True),
+        (9, None, 1_000, False),
+        (9, None, None, True),
+        (None, 1_000, 1_000, True),
+        (0, 0, 1_000, False),
+    ],
+)
+def test_fragmentation_is_shown_from_a_hundredth_of_what_is_free_and_taken_on(
+    too_small: int | None, free: int | None, taken: int | None, shown: bool
+) -> None:
+    columns = {"too_small_most_bytes": too_small, "free_bytes": free, "taken_most_bytes": taken}
+    table = pa.table({name: pa.array([value] * 2, pa.int64()) for name, value in columns.items()})
+    table = table.append_column("moment", pa.array(["peak", "at"]).dictionary_encode())
+    assert is_fragmented(table).to_pylist() == [shown, True]
+
+
+def test_of_an_allocator_that_grows_fragmentation_is_shown_too(captures: Path) -> None:
+    """Half of what is taken is in chunks too small, and 141 GiB could still be taken."""
+    path = captures / "xspace" / "gpu-mi300x-jax08-gemm"
+    assert "Fragmentation, with the largest free chunk" in fastprof.load(path).report("memory_profile").to_text()
 
 
 def test_fragmentation_that_kept_the_next_request_out_is_told() -> None:

@@ -336,3 +336,25 @@ def test_of_some_steps_only_their_calls_count_with_what_was_fetched_for_them() -
     assert some.tables["calls"].num_rows == len(calls(some))
     assert {row["step"] for row in some.tables["step_waits"].to_pylist()} == {2, 3, 4}
     assert json.loads(some.to_xprof())[0]["rows"]
+
+
+def test_of_some_steps_no_other_thread_is_said_to_count_nowhere() -> None:
+    whole = fastprof.load(DEMO)
+    told = [notice.text for notice in whole.select(steps=(2, 5)).tf_data().notices]
+    assert told[-1] == (
+        "Only some steps are selected. Told are the calls that belong to them, with all that other threads did for "
+        "them, then or before; calls that belong to no step are left out."
+    )
+    assert not any("count nowhere" in text for text in told)
+    assert not any("Only some steps" in notice.text for notice in whole.tf_data().notices)
+
+
+def test_steps_without_calls_are_no_reason_to_profile_for_longer() -> None:
+    found = fastprof.load(DEMO).select(steps=99).tf_data()
+    assert [notice.text for notice in found.notices] == [
+        "No input pipelines: the capture has events of tf.data iterators, but no call of a pipeline belongs to the "
+        "selected steps."
+    ]
+    assert found.scalars["wait_share"].reason == (
+        "the capture has events of tf.data iterators, but no call of a pipeline belongs to the selected steps"
+    )

@@ -347,6 +347,11 @@ def test_names_of_a_capture_are_no_html() -> None:
 # ---- the answers of TensorFlow 2.14 on real captures
 
 GOLDENS = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "xprof"
+NO_ANSWERS = pytest.param(None, id="absent", marks=pytest.mark.skip(reason=f"no answers of TensorFlow in {GOLDENS}"))
+ANSWERS = [
+    pytest.param(path, id=path.parent.name, marks=pytest.mark.captures)
+    for path in sorted(GOLDENS.glob("*/tf_data_bottleneck_analysis.json"))
+] or [NO_ANSWERS]
 
 
 def calls(found: Any) -> dict[str, list[Any]]:
@@ -357,11 +362,10 @@ def calls(found: Any) -> dict[str, list[Any]]:
     return {str(sorted(rows, key=str)): rows for rows in pipelines.values()}
 
 
-def test_the_page_of_a_real_capture_is_that_of_tensorflow(capture: Path) -> None:
-    golden = GOLDENS / capture.parent.name / "tf_data_bottleneck_analysis.json"
-    if not golden.exists():
-        pytest.skip(f"TensorFlow 2.14 has no answer: no file {golden}")
-    wanted, found = json.loads(golden.read_text()), page(capture.read_bytes())
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_page_of_a_real_capture_is_that_of_tensorflow(answer: Path, captures: Path) -> None:
+    (capture,) = (captures / "xspace" / answer.parent.name).glob("*.xplane.pb")
+    wanted, found = json.loads(answer.read_text()), page(capture.read_bytes())
     assert calls(found).keys() == calls(wanted).keys()
     assert sorted(cells(found[1], "min", "mean", "max")) == sorted(cells(wanted[1], "min", "mean", "max"))
     assert cells(found[2], "max_latency", "bottleneck", "suggestion") == cells(

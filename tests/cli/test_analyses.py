@@ -123,6 +123,8 @@ def test_a_table_alone_shows_first_what_the_report_shows_of_it(
     ran = ask(VERB, "--table", "hosts")
     assert ran.out == "events  host\n     7  bbbbbbbbbbbbbbbbbbbb\n"
     assert ran.err == "fastprof: no room for note, more; --wide shows all\nfastprof: Beware.\n"
+    report = Report("sample_analysis", {"hosts": wide.slice(0, 0)}, {})
+    assert ask(VERB, "--table", "hosts", "--wide").err == "fastprof: the table hosts is empty\n"
 
 
 def test_parameters_are_flags(ask: Callable[..., Ran]) -> None:

@@ -50,12 +50,10 @@ def broken(events: Sequence[Told], sizes: Sequence[int]) -> list[bool]:
     return found
 
 
-def alive(events: Sequence[Told], sizes: Sequence[int], allocator: str, moment: int) -> tuple[Counter[Any], int]:
-    """What is alive after event ``moment`` of the allocator, (source, op, size, requested): how often; and how many
-    allocations may be."""
+def alive(events: Sequence[Told], sizes: Sequence[int], allocator: str, moment: int) -> Counter[Any]:
+    """What is alive after event ``moment`` of the allocator, (source, op, size, requested): how often."""
     fates, breaks = matched(events), broken(events, sizes)
     found: Counter[Any] = Counter()
-    uncertain = 0
     for i, one in enumerate(events):
         if one.allocator != allocator:
             continue
@@ -69,12 +67,8 @@ def alive(events: Sequence[Told], sizes: Sequence[int], allocator: str, moment: 
                     j for j in range(i + 1, len(events))
                     if events[j].is_allocation and (events[j].allocator, events[j].address) == (allocator, one.address)
                 )  # fmt: skip
-                if again > moment:
-                    sure = not any(breaks[i + 1 : moment + 1])
-                    source = live_set.RECORDED if sure else None
-                    uncertain += not sure
-            elif fate == matching.UNKNOWN:
-                uncertain += 1
+                if again > moment and not any(breaks[i + 1 : moment + 1]):
+                    source = live_set.RECORDED
         elif not one.is_allocation and i > moment and sizes[i] >= 0:
             if fate == matching.HELD_BEFORE:
                 source = live_set.HELD_BEFORE_FREED_LATER
@@ -86,7 +80,7 @@ def alive(events: Sequence[Told], sizes: Sequence[int], allocator: str, moment: 
         if source is not None:
             op = one.op if one.is_allocation and one.op not in ("", "(null)") else None
             found[source, op, sizes[i], -1 if one.requested is None else one.requested] += 1
-    return found, uncertain
+    return found
 
 
 def held_at(events: Sequence[Told], sizes: Sequence[int], time_ps: int) -> dict[tuple[str, str | None], int]:

@@ -144,7 +144,7 @@ def test_columns_are_left_out_where_titles_take_too_much_still() -> None:
     assert left_out == ["second"]
     assert max(map(width, shown)) <= 58
     assert shown[0].split() == ["name", "first", "part", "kind"]
-    assert fitted(table, 30)[1] == ["part", "second", "first"]
+    assert fitted(table, 30)[1] == ["part", "second", "kind", "first"]
     assert fitted(table, 5)[0] == ["name", "nnnnnnnn…nnnnnnn"]
 
 

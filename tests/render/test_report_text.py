@@ -105,8 +105,8 @@ def test_columns_without_room_are_told_of(monkeypatch: pytest.MonkeyPatch) -> No
     columns = ("host", "events", "duration_ps", "event_share")
     monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Hosts", "hosts", columns, "event_share"),))
     shown = text(sample(), Look(width=40))
-    assert "host         event (%)\n" in shown
-    assert "  no room for events, duration_ps;\n  --wide shows all\n" in shown
+    assert "host         events  event (%)\n" in shown
+    assert "  no room for duration_ps; --wide shows\n  all\n" in shown
     assert max(map(width, shown.splitlines())) <= 40
     assert "no room" not in text(sample(), Look(width=None))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.pipelines.verdicts import WORTH_SAYING
 from fastprof.render.quantities import time_text
 from fastprof.render.screen import wrapped
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
@@ -25,8 +26,6 @@ WIDTH: Final = 980
 MOST_PIPELINES: Final = 6
 MOST_ITERATORS: Final = 40
 MOST_CHANGES: Final = 4
-WORTH_DRAWING: Final = 1.05
-"""How much faster a batch must become for a change to be drawn."""
 
 _LEFT, _RIGHT = 24, WIDTH - 24
 _BOX_END, _ROW, _BOX, _INDENT, _DEEPEST = 338, 38, 26, 20, 8
@@ -260,10 +259,9 @@ def _stretches(start: Int64s, duration: Int64s, code: Int64s, whole: int) -> lis
 
 def _changes(drawing: Drawing, table: pa.Table, cores: int | None, y: float) -> float:
     """Bars of the time per batch: now, and after the changes that save most, on so many cores, None: on enough."""
-    told: dict[tuple[str, int], Row] = {}
-    """By change and time: of several that come to the same, the first."""
+    told: dict[tuple[str, int], Row] = {}  # by change and time: of several that come to the same, the first
     for row in table.slice(0, 100).to_pylist():
-        if row["then_ps"] is not None and row["now_ps"] >= WORTH_DRAWING * row["then_ps"]:
+        if row["then_ps"] is not None and row["now_ps"] >= WORTH_SAYING * row["then_ps"]:
             told.setdefault((row["change"], row["then_ps"]), row)
     changes = list(told.values())[:MOST_CHANGES]
     if not changes:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fastprof._native.pipeline_kernels import rank_order
+from fastprof._native.kernels import rank_order
 from fastprof.analyses.contract import Report
 from fastprof.capture import Int64s
 from fastprof.memory import memory_events as recorded
