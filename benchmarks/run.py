@@ -1,6 +1,6 @@
 """Measures everything and writes the results page: what ``make bench`` calls.
 
-    python benchmarks/run.py                     all of it, docs/benchmarks.md; takes most of an hour
+    python benchmarks/run.py                     all of it, docs/benchmarks.md; takes about half an hour
     python benchmarks/run.py --quick             no gigabytes, fewer rounds, page on stdout
     python benchmarks/run.py decoding memory     these sections only, page on stdout
 
