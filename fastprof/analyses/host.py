@@ -17,6 +17,7 @@ from fastprof.workers import Workers
 
 if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
+    from fastprof.op_metrics.device_ops import HostDeviceOps
     from fastprof.steps.of_host import HostSteps
 
 Choice = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.bool_]]
@@ -89,6 +90,13 @@ class Host:
         from fastprof.hlo.modules import Modules
 
         return Modules(self.raw)
+
+    @cached_property
+    def device_ops(self) -> HostDeviceOps:
+        """The ops of its devices."""
+        from fastprof.op_metrics.device_ops import host_device_ops
+
+        return host_device_ops(self)
 
     @cached_property
     def steps(self) -> HostSteps:

@@ -8,35 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from fastprof import hlo
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
 from fastprof.analyses.host import Host
-from fastprof.devices import Peaks, peaks
-from fastprof.op_metrics import gpu_stats, host, tf_functions, tpu
+from fastprof.devices import Peaks
+from fastprof.op_metrics import device_ops, host, tf_functions
 from fastprof.op_metrics.combine import combined
+from fastprof.op_metrics.device_ops import HostDeviceOps, SessionOps
 from fastprof.op_metrics.framework import by_framework_op, framework_name, is_training, untold, untold_names
 from fastprof.op_metrics.op_columns import Columns, no_work, texts, time_columns, work_columns
 from fastprof.op_metrics.ranking import Ranked, ranked
 from fastprof.op_metrics.schemas import TABLES
-from fastprof.op_metrics.sparse_core import with_sparse_cores
 from fastprof.op_metrics.tables import Ops, OpTable
 from fastprof.op_metrics.tf_functions import TfFunction
-
-if TYPE_CHECKING:
-    from fastprof.host_events import HostEvents, Plane
 
 NAME = "op_stats"
 READS = union([
     Host.GROUPING,
     Needs(
-        stats=(*host.EVENT_STATS, *tpu.EVENT_STATS, *gpu_stats.EVENT_STATS, *tf_functions.EVENT_STATS),
-        metadata_stats=(*tpu.METADATA_STATS, *hlo.METADATA_STATS),
+        stats=(*host.EVENT_STATS, *device_ops.EVENT_STATS, *tf_functions.EVENT_STATS),
+        metadata_stats=device_ops.METADATA_STATS,
     ),
 ])  # fmt: skip
 AFTER = ("kernel_stats",)
@@ -79,13 +73,9 @@ class HostOpStats:
 
     name: str
     host: host.HostOps
-    device: Ops
-    xprof_device: Ops
+    device: HostDeviceOps
     functions: list[TfFunction]
-    peaks: Peaks | None
     is_training: bool | None
-    programs: dict[int, str]
-    """Names of programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +86,23 @@ class OpDatabase:
     xprof_host: Ops
     """As XProf counts: without the ops that cross another of their thread, or end together with it. Where there are
     none it is ``host`` itself."""
-    device: Ops
-    xprof_device: Ops
-    """As XProf counts (op_metrics.gpu, op_metrics.tpu)."""
+    devices: SessionOps
     framework: OpTable
     functions: list[TfFunction]
-    peaks: Peaks | None
     is_training_by_host: list[bool | None]
     hosts: list[HostOpStats]
+
+    @property
+    def device(self) -> Ops:
+        return self.devices.ops
+
+    @property
+    def xprof_device(self) -> Ops:
+        return self.devices.xprof
+
+    @property
+    def peaks(self) -> Peaks | None:
+        return self.devices.peaks
 
     @property
     def is_training(self) -> bool | None:
@@ -112,43 +111,14 @@ class OpDatabase:
 
 
 def of_host(given: Host, _params: Params) -> HostOpStats:
-    events, workers = given.events, given.workers
-    devices = _device_planes(events)
-    device, xprof_device = _device_ops(given, devices)
     ops = list(given.modules.metadata_ops())
     return HostOpStats(
         given.name,
-        host.host_ops(events, given.is_eager, workers),
-        device,
-        xprof_device,
-        tf_functions.tf_functions(events, workers),
-        peaks(devices),
+        host.host_ops(given.events, given.is_eager, given.workers),
+        given.device_ops,
+        tf_functions.tf_functions(given.events, given.workers),
         is_training(ops) if ops else None,
-        {number: title for number in given.modules.program_ids if (title := given.modules.title(number))},
     )
-
-
-def _device_ops(given: Host, devices: Sequence[Plane]) -> tuple[Ops, Ops]:
-    """The ops of all devices of a host, and as XProf counts them."""
-    events = given.events
-    if not devices:
-        return Ops.none(), Ops.none()
-    if devices[0].kind == "TPU":
-        regrouped = tpu.host_leads_steps(events) and not given.forest.recorded
-        group_id = given.groups.group_id if regrouped else None
-        tasks = [partial(tpu.core_ops, events, plane, group_id) for plane in devices]
-        cores = given.workers.run(None, tasks)
-        own = with_sparse_cores(events, devices, [ops for ops, _ in cores])
-        return combined(own), combined([xprof for _, xprof in cores])
-    from fastprof.op_metrics import gpu  # it takes long to import
-
-    own = gpu.device_ops(events, given.groups, given.modules)
-    return combined(own), combined(gpu.xprof_device_ops(events, given.groups, given.modules))
-
-
-def _device_planes(events: HostEvents) -> list[Plane]:
-    """TensorCores, or else GPUs."""
-    return events.planes_of("TPU") or events.planes_of("GPU")
 
 
 def run(kept: Sequence[HostOpStats], _params: Params, after: Mapping[str, Report]) -> Report:
@@ -169,30 +139,18 @@ def run(kept: Sequence[HostOpStats], _params: Params, after: Mapping[str, Report
 
 def _session(kept: Sequence[HostOpStats]) -> OpDatabase:
     """All hosts together."""
-    device = combined([one.device for one in kept])
+    devices = SessionOps.of([one.device for one in kept])
     on_hosts = combined([one.host.ops for one in kept], add_cores=False)
     differ = any(one.host.stacked is not one.host.ops for one in kept)
     return OpDatabase(
         on_hosts,
         combined([one.host.stacked for one in kept], add_cores=False) if differ else on_hosts,
-        device,
-        combined([one.xprof_device for one in kept]),
-        by_framework_op(device.table),
+        devices,
+        by_framework_op(devices.ops.table),
         tf_functions.combined([function for one in kept for function in one.functions]),
-        _best_known([one.peaks for one in kept if one.peaks is not None]),
         [one.is_training for one in kept],
         list(kept),
     )
-
-
-def _best_known(all_peaks: Sequence[Peaks]) -> Peaks | None:
-    """The peaks that the ops of a session are measured against: the last host's that tells its arithmetic, with the
-    bandwidths of the first that tells any."""
-    if not all_peaks:
-        return None
-    computing = [one for one in all_peaks if one.teraflops_per_s > 0] or list(all_peaks)
-    moving = [one for one in all_peaks if any(one.bandwidths_gb_per_s)] or list(all_peaks)
-    return replace(computing[-1], bandwidths_gb_per_s=moving[0].bandwidths_gb_per_s)
 
 
 def _of_framework(device: Ops) -> Ops:
@@ -287,10 +245,9 @@ def _ops_table(
 def _device_table(found: OpDatabase) -> pa.Table:
     ops = ranked(found.device)
     table = ops.table
-    programs = {number: title for one in reversed(found.hosts) for number, title in one.programs.items()}
     columns = {
         "program_id": table.program_id,
-        "program": [programs.get(number) for number in table.program_id.tolist()],
+        "program": [found.devices.title(number) for number in table.program_id.tolist()],
         "category": table.category,
         "name": table.name,
         "framework_op": [framework_name(text) for text in table.provenance],
@@ -343,11 +300,11 @@ def _hosts_table(kept: Sequence[HostOpStats]) -> pa.Table:
     columns: Columns = {
         "host": [one.name for one in kept],
         "thread_count": [one.host.ops.parts for one in kept],
-        "device_count": [one.device.parts for one in kept],
+        "device_count": [one.device.ops.parts for one in kept],
         "infeed_enqueue_ps": [one.host.ops.infeed_enqueue_ps for one in kept],
         "is_training": [one.is_training for one in kept],
     }
-    for side, all_ops in (("host", [one.host.ops for one in kept]), ("device", [one.device for one in kept])):
+    for side, all_ops in (("host", [one.host.ops for one in kept]), ("device", [one.device.ops for one in kept])):
         columns |= {f"{side}_{name}": [getattr(ops, name) for ops in all_ops] for name in ("total_ps", "op_ps")}
         columns[f"{side}_op_share"] = [ops.op_ps / ops.total_ps if ops.total_ps > 0 else None for ops in all_ops]
     return _table("hosts", columns)
@@ -356,7 +313,7 @@ def _hosts_table(kept: Sequence[HostOpStats]) -> pa.Table:
 def _by_host_table(kept: Sequence[HostOpStats]) -> pa.Table:
     parts = [_table("ops_by_host", {name: [] for name in TABLES["ops_by_host"].names()})]
     for one in kept:
-        for name, ops in ((DEVICE, ranked(_of_framework(one.device))), (HOST, ranked(one.host.ops))):
+        for name, ops in ((DEVICE, ranked(_of_framework(one.device.ops))), (HOST, ranked(one.host.ops))):
             columns = {
                 "host": [one.name] * len(ops),
                 "host_or_device": [name] * len(ops),

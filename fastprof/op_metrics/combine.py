@@ -12,7 +12,8 @@ from fastprof.op_metrics.tables import HBM, Int64s, MemoryAccess, Ops, OpTable, 
 
 _SUMMED = ("occurrences", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
 _WORK = ("flops", "model_flops", "bytes_accessed", "energy_j")
-_TEXTS = ("category", "provenance", "long_name", "deduplicated_name", "source_stack")
+_SOURCES = ("flops_source", "bytes_source")
+_TEXTS = ("category", "provenance", "long_name", "deduplicated_name", "source_stack", "attribution", "unattributed")
 
 
 def combined(parts: Sequence[Ops], *, add_cores: bool = True) -> Ops:
@@ -26,6 +27,7 @@ def combined(parts: Sequence[Ops], *, add_cores: bool = True) -> Ops:
         table,
         total_ps=exact_sum([part.total_ps for part in parts]),
         op_ps=exact_sum([part.op_ps for part in parts]),
+        overlapped_ps=exact_sum([part.overlapped_ps for part in parts]),
         normalized_op_ps=exact_sum([part.normalized_op_ps for part in parts]),
         infeed_enqueue_ps=exact_sum([part.infeed_enqueue_ps for part in parts]),
         infeed_enqueue_start_diff_ps=exact_sum([part.infeed_enqueue_start_diff_ps for part in parts]),
@@ -65,6 +67,9 @@ def merged(
     cores, core_type = np.zeros(count, np.int64), np.zeros(count, np.uint8)
     (np.add if add_cores else np.maximum).at(cores, row, column("cores").astype(np.int64))
     np.maximum.at(core_type, row, column("core_type").astype(np.uint8))
+    sources = {name: np.zeros(count, np.uint8) for name in _SOURCES}
+    for name, source in sources.items():
+        np.maximum.at(source, row, column(name).astype(np.uint8))
     return OpTable.of(
         [name for _, name in keys],
         program_id=[program for program, _ in keys],
@@ -73,6 +78,7 @@ def merged(
         cores=np.minimum(cores, 2**31 - 1),
         core_type=core_type,
         memory=_memory(tables, row),
+        **sources,
         **columns,
     )
 

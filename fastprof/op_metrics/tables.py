@@ -32,6 +32,9 @@ TENSOR_CORE, SPARSE_CORE = 1, 2
 READ, WRITE = 1, 2
 """Codes of what a memory access does; 0: unknown."""
 
+FROM_CAPTURE, FROM_HLO = 1, 2
+"""Codes of where figures of work are from; 0: they are not known."""
+
 HBM, CMEM, VMEM = 1, 2, 3
 """Codes of memory spaces; 0: unknown."""
 
@@ -76,6 +79,10 @@ class OpTable:
     source_line: Int64s
     """-1: unknown."""
     source_stack: list[str]
+    attribution: list[str]
+    """How the op was found for events that do not name it themselves; "" where they do."""
+    unattributed: list[str]
+    """Why it is not known which op its events belong to; "" where it is."""
     occurrences: Int64s
     time_ps: Int64s
     """Sum of durations."""
@@ -95,6 +102,10 @@ class OpTable:
     core_type: npt.NDArray[np.uint8]
     """TENSOR_CORE, SPARSE_CORE or 0."""
     is_eager: npt.NDArray[np.bool_]
+    flops_source: npt.NDArray[np.uint8]
+    """FROM_CAPTURE, FROM_HLO or 0: where ``flops`` and ``model_flops`` are from."""
+    bytes_source: npt.NDArray[np.uint8]
+    """The same of ``bytes_accessed`` and ``memory``."""
     memory: MemoryAccess
 
     def __len__(self) -> int:
@@ -161,7 +172,16 @@ class OpTable:
         return np.where(self.has_breakdown(), self.moved_bytes(HBM), self.bytes_accessed)
 
 
-_TEXTS = ("category", "provenance", "long_name", "deduplicated_name", "source_file", "source_stack")
+_TEXTS = (
+    "category",
+    "provenance",
+    "long_name",
+    "deduplicated_name",
+    "source_file",
+    "source_stack",
+    "attribution",
+    "unattributed",
+)
 _DTYPES: dict[str, type[np.generic]] = {
     "program_id": np.int64,
     "source_line": np.int64,
@@ -178,6 +198,8 @@ _DTYPES: dict[str, type[np.generic]] = {
     "cores": np.int32,
     "core_type": np.uint8,
     "is_eager": np.bool_,
+    "flops_source": np.uint8,
+    "bytes_source": np.uint8,
 }
 
 
@@ -235,7 +257,7 @@ class Ops:
 
     table: OpTable
     total_ps: int = 0
-    """Time observed: of each line or device at least its ops' and at least its span, summed."""
+    """Time observed: of each line or device at least its span, and at least the time in which its ops ran, summed."""
     op_ps: int = 0
     """Sum of self times."""
     normalized_op_ps: int = 0
@@ -244,6 +266,8 @@ class Ops:
     """Time from infeed enqueue to infeed enqueue, but for the last of each host thread: their durations."""
     infeed_enqueue_start_diff_ps: int = 0
     """The same, from start to start."""
+    overlapped_ps: int = 0
+    """Self time that ran while other ops of the same device did, on other lines of it: ``op_ps`` counts it again."""
     parts: int = 1
     """Threads, cores or devices that these are the ops of; 0: there was nothing to observe, not even idle time."""
     children: OpTable | None = None
@@ -252,8 +276,13 @@ class Ops:
     """Of each child, the row of its op in ``table``."""
 
     @property
+    def busy_ps(self) -> int:
+        """Time in which any op ran."""
+        return self.op_ps - self.overlapped_ps
+
+    @property
     def idle_ps(self) -> int:
-        return self.total_ps - self.op_ps
+        return self.total_ps - self.busy_ps
 
     @classmethod
     def none(cls) -> Ops:

@@ -10,7 +10,6 @@ import numpy as np
 
 from fastprof.analyses.contract import Report
 from fastprof.analyses.op_stats import DEVICE, HOST, OpDatabase
-from fastprof.devices import Peaks
 from fastprof.op_metrics.framework import by_framework_op, is_training, last_is_eager
 from fastprof.op_metrics.ranking import Ranked, ranked
 from fastprof.op_metrics.roofline import GIBI, Rates, rates
@@ -66,14 +65,6 @@ def _device_ops(found: OpDatabase) -> Ranked:
     return ranked(replace(device, table=table))
 
 
-def _peaks(found: OpDatabase) -> Peaks | None:
-    """With the bandwidths of the first host that has devices, known or not."""
-    given = [host.peaks for host in found.hosts if host.peaks is not None]
-    if found.peaks is None or not given:
-        return None
-    return replace(found.peaks, bandwidths_gb_per_s=given[0].bandwidths_gb_per_s)
-
-
 def _table(
     sides: Mapping[str, Ranked], found: OpDatabase, tensor_cores: Mapping[str, float] | None, *, with_idle: bool
 ) -> object:
@@ -81,7 +72,7 @@ def _table(
     rows: list[list[Cell]] = []
     ops: list[tuple[str, str]] = []
     for side, ranking in sides.items():
-        rate = rates(ranking.table, _peaks(found) if side == DEVICE else None)
+        rate = rates(ranking.table, found.devices.xprof_peaks if side == DEVICE else None)
         for row in range(min(len(ranking), MOST_OPS)):
             if ranking.is_idle[row] and not with_idle:
                 continue
