@@ -44,12 +44,15 @@ def extension(module: str, *folders: str) -> Extension:
 EXTENSIONS = {
     "xspace": (".", "columns", "formats"),
     "hlo": (".", "columns", "formats"),
+    "hlo_buffers": (".", "columns", "formats"),
+    "hlo_text": (".", "columns", "formats"),
     "kernels": (".", "columns", "kernels"),
     "grouping": (".", "columns", "kernels"),
     "op_kernels": (".", "columns", "kernels"),
     "step_kernels": (".", "columns", "kernels"),
     "memory_kernels": (".", "columns", "kernels"),
     "pipeline_kernels": (".", "columns", "kernels"),
+    "communication_kernels": (".", "columns", "kernels"),
 }
 built = {name: folders for name, folders in EXTENSIONS.items() if Path("fastprof/_native", f"{name}.pyx").exists()}
 

@@ -23,6 +23,7 @@ from measure import MIB, Job, interleave
 FASTPROF_JOBS = (
     "names", "everything", "all-tables", "nesting", "summary", "typed-columns", "scan",
     "overview", "op-stats", "input-pipeline", "pod-viewer", "memory-profile", "tf-data",
+    "op-profile", "hlo-stats", "roofline", "memory-viewer", "programs", "program-text",
 )  # fmt: skip
 
 

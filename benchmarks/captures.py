@@ -80,6 +80,9 @@ MEMORY_GROWING = ("memory-250k", "memory-500k", "memory-1m", "memory-2m")
 PIPELINES_GROWING = ("pipelines-500k", "pipelines-1m", "pipelines-2m", "pipelines-4m")
 """Up to four million events of a host that reads from tf.data."""
 
+PROGRAMS_GROWING = ("program-25k", "program-50k", "program-100k")
+"""Named after the instructions of their one program."""
+
 DEVICE_PLANES = "^/device:TPU:|^Task Environment"
 
 RECIPES = {
@@ -97,6 +100,9 @@ RECIPES = {
     "pipelines-1m": ("pipelines", "--events", "1000000"),
     "pipelines-2m": ("pipelines", "--events", "2000000"),
     "pipelines-4m": ("pipelines", "--events", "4030000"),
+    "program-25k": ("program", "--events", "25000"),
+    "program-50k": ("program", "--events", "50000"),
+    "program-100k": ("program", "--events", "100000"),
     POD: ("pod", "--hosts", str(POD_HOSTS), "--steps", str(POD_STEPS)),
 }
 """All of them."""

@@ -105,6 +105,42 @@ def tf_data(profile: fastprof.Profile) -> tuple[Facts, object]:
     return {"pipelines": tables["pipelines"].num_rows, "calls": tables["calls"].num_rows}, tables
 
 
+def hlo_stats(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Every instruction that ran: time, work, what bounds it."""
+    report = profile.report("hlo_stats")
+    return {"ops": report.tables["ops"].num_rows}, report
+
+
+def op_profile(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """The same as a tree of programs and categories, and by scope of names."""
+    report = profile.report("op_profile")
+    return {"nodes": report.tables["tree"].num_rows}, report
+
+
+def roofline(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """How near each instruction comes to what the device can."""
+    report = profile.report("roofline")
+    return {"rows": report.tables["ops"].num_rows}, report
+
+
+def memory_viewer(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """The memory of the largest program over its run, and what is alive at the peak."""
+    report = profile.report("memory_viewer")
+    return {"points": report.tables["heap"].num_rows}, report
+
+
+def programs(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """All tables of programs: computations, instructions, buffers, the heap."""
+    tables = profile.read(*(name for name in profile.tables if name.startswith("hlo_")))
+    return {"instructions": tables["hlo_instructions"].num_rows}, tables
+
+
+def program_text(profile: fastprof.Profile) -> tuple[Facts, object]:
+    """Each program as text."""
+    texts = [profile.hlo_text(name) for name in profile.tables["hlo_modules"]["module"].to_pylist()]
+    return {"characters": sum(map(len, texts))}, texts
+
+
 def _steps(report: Report) -> Facts:
     """The steps that are complete: XProf shows these."""
     return {"steps": sum(report.tables["steps"]["complete"].to_pylist())}
@@ -124,6 +160,12 @@ JOBS: dict[str, Work] = {
     "pod-viewer": pod_viewer,
     "memory-profile": memory_profile,
     "tf-data": tf_data,
+    "hlo-stats": hlo_stats,
+    "op-profile": op_profile,
+    "roofline": roofline,
+    "memory-viewer": memory_viewer,
+    "programs": programs,
+    "program-text": program_text,
 }
 
 

@@ -23,6 +23,7 @@ from host_shape import HostCapture, write_host, write_small_lines
 from memory_shape import write_memory
 from pipeline_shape import write_pipelines
 from pod_shape import write_pod
+from program_shape import write_program
 from trace_scale import scale
 from trace_writer import CaptureWriter
 
@@ -46,6 +47,7 @@ SHAPES: dict[str, tuple[Shape, float]] = {
     "one-line": (one_line, 31.0),
     "memory": (write_memory, 75.0),
     "pipelines": (write_pipelines, 35.0),
+    "program": (write_program, 200.0),
 }
 """How each shape is written, and about how many bytes its events take."""
 
@@ -81,7 +83,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("shape", choices=[*SHAPES, "scale", "pod"])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--events", type=int, help="about how many events")
+    parser.add_argument("--events", type=int, help="about how many events; of a program, instructions")
     parser.add_argument("--size", type=size_of, help="about how many bytes, such as 100MB or 4.5GiB")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--capture", type=Path, help="scale: the capture to repeat")

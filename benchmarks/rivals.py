@@ -120,6 +120,16 @@ def get_overview(run: Path) -> Job:
     return Job("get_overview", (XPROF_RS.program("xprof-rs"), "get_overview", str(run)))
 
 
+def get_hlo_stats(run: Path) -> Job:
+    """xprof-rs computes the HLO stats of a run directory: less than half of the columns of XProf's."""
+    return Job("get_hlo_stats", (XPROF_RS.program("xprof-rs"), "get_hlo_stats", str(run), "--bypass_cache"))
+
+
+def get_hlo_op_profile(run: Path) -> Job:
+    """xprof-rs computes the op profile of a run directory: its top ops, by category."""
+    return Job("get_hlo_op_profile", (XPROF_RS.program("xprof-rs"), "get_hlo_op_profile", str(run), "--bypass_cache"))
+
+
 def xprof(run: Path, tool: str) -> Job:
     """XProf computes one of its pages of a run directory, and writes files there."""
     command = (XPROF.program("python"), str(HERE / "xprof_reader.py"), str(run), tool)
@@ -149,6 +159,11 @@ RUN_MAKERS: dict[str, Callable[[Path], Job]] = {
     "get_overview": get_overview,
     "get_memory_profile": get_memory_profile,
     "tf_data_bottleneck_analysis": tf_data,
+    "get_hlo_stats": get_hlo_stats,
+    "get_hlo_op_profile": get_hlo_op_profile,
+    "op_profile": lambda run: xprof(run, "op_profile"),
+    "hlo_stats": lambda run: xprof(run, "hlo_stats"),
+    "roofline_model": lambda run: xprof(run, "roofline_model"),
     "overview_page": lambda run: xprof(run, "overview_page"),
     "framework_op_stats": lambda run: xprof(run, "framework_op_stats"),
     "input_pipeline_analyzer": lambda run: xprof(run, "input_pipeline_analyzer"),

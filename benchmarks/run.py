@@ -31,6 +31,7 @@ from section_memory import memory
 from section_memory_tf_data import memory_profile, tf_data
 from section_shapes import shapes
 from section_starting import starting
+from section_xla import programs, xla
 
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 QUICK = Plan(rounds=3, slow_every=3, huge=False)
@@ -72,6 +73,8 @@ ALL: dict[str, Callable[[Plan], Section]] = {
     "analyses": analyses,
     "analyses-memory": analyses_memory,
     "devices": million_device_events,
+    "xla": xla,
+    "programs": programs,
     "memory-profile": memory_profile,
     "tf-data": tf_data,
     "growth": growth,

@@ -28,6 +28,8 @@ def facts_of(answer: object) -> dict[str, int]:
     if isinstance(answer, dict) and "memoryProfilePerAllocator" in answer:
         summaries = [one["profileSummary"]["peakStats"] for one in answer["memoryProfilePerAllocator"].values()]
         return {"allocators": len(summaries), "peak_bytes": sum(int(peak["peakBytesInUse"]) for peak in summaries)}
+    if isinstance(answer, dict) and "cols" in answer:
+        answer = [answer]
     for table in answer if isinstance(answer, list) else ():
         first = table["cols"][0]["id"] if table.get("cols") else ""
         if first in KNOWN:

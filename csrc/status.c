@@ -17,7 +17,7 @@ const char *fp_code_text(fp_code code) {
     case FP_BAD_LENGTH: return "a length that runs past the end of the enclosing message";
     case FP_BAD_GROUP: return "a group that is not closed or not opened";
     case FP_BAD_UTF8: return "a string that is not UTF-8";
-    case FP_TOO_DEEP: return "groups nested more than a hundred deep";
+    case FP_TOO_DEEP: return "messages nested more than a hundred deep";
     case FP_CHANGED: return "the bytes changed while they were being read";
     case FP_NO_METADATA: return "an event whose plane has no metadata of its id";
     case FP_NO_TEXT: return "a ref that leads nowhere";

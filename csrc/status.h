@@ -13,7 +13,7 @@ typedef enum fp_code {
   FP_BAD_LENGTH = 5,    /* a length that runs past the end of the enclosing message */
   FP_BAD_GROUP = 6,     /* an end of group without its start, or the other way round */
   FP_BAD_UTF8 = 7,      /* a string field that is not UTF-8 */
-  FP_TOO_DEEP = 8,      /* groups nested more than a hundred deep */
+  FP_TOO_DEEP = 8,      /* messages nested more than a hundred deep */
   FP_CHANGED = 9,       /* the bytes are not those that were indexed */
   /* not faults but remarks, for the log only */
   FP_NO_METADATA = 10,  /* an event whose metadata id its plane does not declare */

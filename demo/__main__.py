@@ -45,6 +45,18 @@ def main() -> None:
     step("inference", shown(HERE / "serving"), "--limit", "5")
     step("memory-profile", shown(HERE / "memory"), "--limit", "5")
     step("tf-data", shown(HERE / "tf-data"), "--limit", "5")
+    xla()
+
+
+def xla() -> None:
+    """What a compiled program did: one training step, on two chips."""
+    capture = shown(HERE / "xla")
+    step("op-profile", capture, "--limit", "8")
+    step("hlo-stats", capture, "--limit", "5")
+    step("roofline", capture, "--limit", "5")
+    step("communication", capture, "--limit", "5")
+    step("memory-viewer", capture, "--limit", "5")
+    step("hlo", capture)
 
 
 if __name__ == "__main__":

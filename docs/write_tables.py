@@ -29,6 +29,12 @@ first, then as in the file; aggregated events last), and keep their numbers in e
 **Counts** in `planes` and `lines` are those of the capture, whichever events are selected.
 
 **A stat of an event by name** (`event_table(stats=[…])`) is the event's own, else its metadata's; of several the first.
+
+**Compiled programs** (`hlo_…`) are those of the selected hosts, whatever else is selected: those that a capture has in
+its plane `/host:metadata`, and those of [files](sessions.md#compiled-programs) beside it. Each is decoded when a table
+is asked for; one that does not decode has its row in `hlo_modules` with the `problem`, and one in `import_log`; of two
+of one id the first counts, and `import_log` has a row about the other. Rows are joined to events by host, program id
+and name: [how](hlo.md#joined-to-events), with examples.
 """
 
 ASKED = "From `profile.event_summary()` and `fastprof events`; not among `profile.tables`, nor exported. "

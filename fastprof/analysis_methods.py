@@ -52,8 +52,8 @@ class AnalysisMethods:
         """Where time goes by op, on the host and on devices, most expensive first.
 
         Tables: ops, device_ops, sparse_core_ops, host_ops, hosts, ops_by_host, tf_functions.
-        Figures: device_total_ps, device_op_ps, device_idle_ps, host_total_ps, host_op_ps, host_idle_ps,
-        infeed_enqueue_ps, infeed_enqueue_start_diff_ps, is_training.
+        Figures: device_total_ps, device_op_ps, device_overlapped_ps, device_idle_ps, host_total_ps, host_op_ps,
+        host_idle_ps, infeed_enqueue_ps, infeed_enqueue_start_diff_ps, is_training.
         """
         return self.report("op_stats")
 
@@ -65,6 +65,69 @@ class AnalysisMethods:
         missed_tensor_core_share.
         """
         return self.report("kernel_stats")
+
+    def op_profile(self, *, group_by: Literal["program", "category", "provenance"] = "program") -> Report:
+        """Device time by program, category or name scope, how well it was used, and what fusions are made of.
+
+        group_by: what ops are grouped by in the tree
+
+        Tables: tree, scopes, layers, memory, devices.
+        Figures: device_total_ps, device_busy_ps, device_idle_ps, op_ps, compute_peak_percent, hbm_peak_percent,
+        lost_ps, work_known_share, unattributed_share, program_count, op_count.
+        """
+        return self.report("op_profile", group_by=group_by)
+
+    def hlo_stats(self) -> Report:
+        """Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.
+
+        Tables: ops, categories, programs, rematerialization, outside_compilation, replica_groups, attribution,
+        padding, layouts, sparse_core_ops.
+        Figures: device_total_ps, device_op_ps, device_idle_ps, op_count, program_count, untold_share,
+        unattributed_share, rematerialized_share, outside_compilation_share, padding_share.
+        """
+        return self.report("hlo_stats")
+
+    def roofline(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+        """How near ops, steps and programs come to the peaks of the device, and what bounds them.
+
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: device, totals, ops, lost_time, memory.
+        Figures: device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte, flops_per_s,
+        hbm_bytes_per_s, compute_peak_percent, hbm_peak_percent, bound_by, ops_roofline_percent, lost_ps,
+        unknown_ps, clock_share.
+        """
+        return self.report("roofline", steps_from=steps_from)
+
+    def memory_viewer(self, *, module: str | int | None = None, memory_space: str | int = "0") -> Report:
+        """Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
+
+        module: the program to tell of, as the capture lists it, parentheses included, or its id (default: the one
+        that takes most)
+        memory_space: the memory to tell of: a number, also as in layouts, S(5), or device, hbm, vmem, sflag, cmem,
+        smem, host, sparsecore
+
+        Tables: modules, buffers_at_peak, peak_by_op, by_allocation_type, heap, allocations, lifetimes.
+        Figures: module, host, memory_space, memory_space_name, peak_bytes, peak_instruction, peak_point,
+        unpadded_peak_bytes, padding_bytes, padding_share, allocated_bytes, fragmentation_bytes,
+        fragmentation_share, whole_run_bytes, parameter_bytes, aliased_bytes, output_bytes, constant_bytes,
+        temporary_bytes, thread_local_bytes, program_points, scoped_vmem_bytes, scoped_vmem_instruction.
+        """
+        return self.report("memory_viewer", module=module, memory_space=memory_space)
+
+    def communication(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+        """Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
+
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers.
+        Figures: device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps, hidden_ps,
+        costliest_kind, costliest_operation, step_count, step_time_mean_ps, step_exposed_mean_ps,
+        step_if_hidden_mean_ps, step_gain_share, meeting_count, meeting_wait_ps, last_device.
+        """
+        return self.report("communication", steps_from=steps_from)
 
     def memory_profile(
         self,

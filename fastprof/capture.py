@@ -13,7 +13,7 @@ from fastprof.errors import CaptureError
 from fastprof.import_log import ImportLog
 from fastprof.merged_planes import renumbered
 from fastprof.names import Int32s, TextTable
-from fastprof.session import CaptureFile
+from fastprof.session import ONLY_PROGRAMS, CaptureFile
 from fastprof.source import open_source
 
 Records = npt.NDArray[np.void]
@@ -32,6 +32,30 @@ _LOOKS_LIKE = {
     b"<": "XML or HTML text",
 }
 
+_PROGRAM = "a compiled program (HLO); called NAME.hlo_proto.pb it is read as one"
+
+
+def explained(message: str, start: bytes) -> str:
+    """What is wrong with a file, and what it looks like by its first bytes."""
+    head = start.lstrip()
+    guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
+    if guess is None and len(head) > 8 and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
+        guess = "plain text"
+    return message + (f"; the file looks like {guess}" if guess else "")
+
+
+def _begins_with_text(start: bytes, depth: int) -> bool:
+    """Whether field 1 is a text, of a message that is the first field of so many others."""
+    length = 0
+    for _ in range(depth + 1):
+        if start[:1] != b"\x0a":
+            return False
+        rest = start[1:].lstrip(bytes(range(0x80, 0x100)))
+        length = rest[0] if rest else 0  # of texts of 128 bytes and more only some of it
+        start = rest[1:]
+    text = start[: min(length, 8)]
+    return text >= b"0" and text.isascii() and text.decode().isprintable()
+
 
 class Capture:
     """The XSpace of one host. Arrays are in the order of the file.
@@ -44,6 +68,8 @@ class Capture:
     def __init__(self, file: CaptureFile, memory: Memory, log: ImportLog, salvage: bool = False) -> None:
         self.path = file.path
         self.run = file.run
+        self.only_programs = file.source is ONLY_PROGRAMS
+        self.program_files = file.programs
         self.memory = memory
         self.log = log
         self.salvage = salvage
@@ -51,10 +77,12 @@ class Capture:
         self._scanner = Scanner(memory, file.path, salvage)
         try:
             self.source = open_source(file.source, file.path, self._push, salvage)
+            self._refuse_program()
             self._scanner.finish()
             self.xspace = XSpace(self._scanner, self.source.data, salvage)
         except CaptureError as error:
             raise self._explained(error) from None
+        self.size_bytes = self.source.size
         self._read_structure()
         self.host = file.host or self._recorded_host()
         if self.source.damage:
@@ -65,15 +93,19 @@ class Capture:
     def _push(self, chunk: Any) -> None:
         if len(self._head) < 64:
             self._head += bytes(memoryview(chunk)[: 64 - len(self._head)])
+            self._refuse_program()
         self._scanner.push(chunk)
 
     def _explained(self, error: CaptureError) -> CaptureError:
-        head = self._head.lstrip()
-        guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
-        if guess is None and len(head) > 8 and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
-            guess = "plain text"
-        hint = f"; the file looks like {guess}" if guess else ""
-        return CaptureError(error.message + hint, path=error.path, offset=error.offset)
+        text = explained(error.message, self._head)
+        if text == error.message and _begins_with_text(self._head, 0):  # an HloModuleProto
+            text = f"{text}; the file looks like {_PROGRAM}"
+        return CaptureError(text, path=error.path, offset=error.offset)
+
+    def _refuse_program(self) -> None:
+        """An HloProto would be read as a plane of which nothing is known."""
+        if _begins_with_text(self._head, 1):
+            raise CaptureError(f"the file is no capture but {_PROGRAM}", path=self.path, offset=0)
 
     def _read_structure(self) -> None:
         self.parts = np.frombuffer(self._scanner.parts(), records.PART)

@@ -161,6 +161,34 @@ class Profile(AnalysisMethods):
         return self._tables["stat_metadata"]
 
     @property
+    def hlo_modules(self) -> pa.Table:
+        return self._tables["hlo_modules"]
+
+    @property
+    def hlo_computations(self) -> pa.Table:
+        return self._tables["hlo_computations"]
+
+    @property
+    def hlo_instructions(self) -> pa.Table:
+        return self._tables["hlo_instructions"]
+
+    @property
+    def hlo_costs(self) -> pa.Table:
+        return self._tables["hlo_costs"]
+
+    @property
+    def hlo_allocations(self) -> pa.Table:
+        return self._tables["hlo_allocations"]
+
+    @property
+    def hlo_buffers(self) -> pa.Table:
+        return self._tables["hlo_buffers"]
+
+    @property
+    def hlo_heap_events(self) -> pa.Table:
+        return self._tables["hlo_heap_events"]
+
+    @property
     def import_log(self) -> pa.Table:
         return self._tables["import_log"]
 
@@ -246,6 +274,18 @@ class Profile(AnalysisMethods):
             self._reports.update({(name, given): Report(answer) for name, answer in found.items()})
         return {name: self._reports[name, given] for name in chosen}
 
+    # ---- programs
+
+    def hlo_text(self, module: str | int, form: str = "short-txt", *, metadata: bool = False) -> str:
+        """The text of a compiled program: "short-txt" or "long-txt", as XLA prints it, or "json"; see docs/hlo.md.
+
+        ``module``: its title ``jit_f(12)``, literally, the name before the parentheses, or the program id.
+        ``metadata``: with where instructions come from. UsageError: no program is called so, or several are.
+        """
+        from fastprof.hlo.program_choice import chosen_program
+
+        return "".join(chosen_program(self._tables, module).text(form, metadata))
+
     # ---- narrower profiles
 
     def select(
@@ -315,7 +355,7 @@ class Profile(AnalysisMethods):
         wanted = self._of_all_steps._wanted_hosts()
         hosts = [host for host, keep in zip(self._session.hosts, wanted, strict=True) if keep]
         captures = [capture for capture in self._session.captures if capture.host in hosts]
-        size = sum(capture.source.size for capture in captures)
+        size = sum(capture.size_bytes for capture in captures)
         shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
         amount = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size:,} bytes"
         lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {amount}"]

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof import metadata_tables
+from fastprof import hlo, metadata_tables
 from fastprof._native import records
 from fastprof.blocks import Wanted
 from fastprof.capture import Capture, Int64s
 from fastprof.decode import Decoded, Request
 from fastprof.errors import CaptureError
+from fastprof.import_log import ImportLog
 from fastprof.names import Int32s
 from fastprof.nesting import int64s
 from fastprof.planes import device_of
@@ -24,6 +25,9 @@ from fastprof.selection import Selection
 from fastprof.structure import CaptureStructure, Structure, label
 from fastprof.table_set import TableSet
 from fastprof.wide import metadata_stats
+
+if TYPE_CHECKING:
+    from fastprof.hlo.programs import Program
 
 HOST_THREADS = "/host:CPU"
 _INTEGERS = (records.INT64, records.UINT64)
@@ -119,6 +123,8 @@ class HostEvents:
         self._integers: dict[str, Stat] = {}
         self.kept: dict[str, Any] = {}
         """What several analyses compute from these events, by a name that the module which computes it chooses."""
+        self.untimed: dict[int, int] = {}
+        """By line_id, how many of its events have no start, as aggregated ones: they are left out."""
         self._source = source
 
     def __len__(self) -> int:
@@ -166,6 +172,11 @@ class HostEvents:
     def planes_of(self, kind: str) -> list[Plane]:
         return [plane for plane in self.planes if plane.kind == kind]
 
+    @property
+    def plane_names(self) -> list[str]:
+        """The names of all planes of the capture, chosen or not."""
+        return [name for name, _ in self._source.capture.plane_keys]
+
     def planes_without(self, stat: str) -> list[str]:
         """The names of all planes of the capture, chosen or not, that do not declare a stat."""
         capture = self._source.capture
@@ -179,6 +190,15 @@ class HostEvents:
     def give_back(self) -> None:
         """Drops what of the file is mapped: nothing of it is needed for now."""
         self._source.capture.source.give_back_all()
+
+    @property
+    def log(self) -> ImportLog:
+        return self._source.capture.log
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """The compiled programs of the capture and of files beside it; none unless ``hlo.METADATA_STATS`` were read."""
+        return self._source.programs
 
     def note(self, severity: str, code: str, text: str, count: int = 1) -> None:
         """A row of import_log, about what cannot be used of the capture."""
@@ -265,6 +285,7 @@ class _Source:
         self.texts = pa.array([], pa.string())
         self.meta_stats: dict[str, Stat] = {}
         self.meta_bytes: dict[str, dict[int, memoryview]] = {}
+        self.programs: Sequence[Program] = ()
 
     @cached_property
     def names(self) -> list[str]:
@@ -321,7 +342,13 @@ def _assembled(
     lines = [line for plane in planes for line in plane.lines]
     lines.sort(key=lambda line: line.number)
     events = HostEvents(part.capture.host, number, planes, lines, columns, source)
-    return events.subset(~np.asarray(start.is_null())) if start.null_count else events
+    if not start.null_count:
+        return events
+    timed = events.subset(~np.asarray(start.is_null()))
+    pairs = zip(events.lines, timed.lines, strict=True)
+    lacking = {one.line_id: (one.last - one.first) - (kept.last - kept.first) for one, kept in pairs}
+    timed.untimed = {line_id: count for line_id, count in lacking.items() if count}
+    return timed
 
 
 def _learn_lines(structure: Structure, selection: Selection, alone: bool) -> None:
@@ -389,6 +416,8 @@ def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
     names = tables.session.names
     spans, stats = metadata_stats(tables.session.structure.captures[number], names, number)
     owner = spans["owner"]
+    if set(hlo.METADATA_STATS) <= set(source.metadata_numbers):
+        source.programs = tables.session.programs(number, (owner, stats))
     data = memoryview(source.capture.source.data)
     places = {int(at["row"]): at for at in stats.bytes_at}
     for name in source.metadata_numbers:

@@ -18,6 +18,10 @@ from fastprof.errors import NotFoundError, UsageError
 from fastprof.paths import absolute, few, shown, unreadable
 
 RIEGELI = ".xplane.riegeli"
+PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
+"""Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""
+NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
+"""What XProf calls the empty file that it leaves beside captures without programs."""
 _SUFFIXES = (".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")  # of copies of one capture, the first is read
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 _PROFILE = ("plugins", "profile")
@@ -36,6 +40,14 @@ def split_name(name: str) -> tuple[str, int] | None:
     return None
 
 
+def is_program(name: str, *, beside: bool = False) -> bool:
+    """Whether files of compiled programs are named so; ``beside``: those that XProf writes beside captures."""
+    plain = name.removesuffix(".gz").removesuffix(".zst")
+    if beside:
+        return plain.endswith(PROGRAM_SUFFIXES[0]) and not name.startswith(NO_PROGRAM)
+    return plain.endswith(PROGRAM_SUFFIXES)
+
+
 def is_transient(name: str) -> bool:
     """Hidden, or a copy that some tool has not finished."""
     return name.startswith((".", "~", "#")) or name.endswith(_UNFINISHED)
@@ -51,6 +63,7 @@ class Place:
     linked: bool = False
     captures: list[str] = field(default_factory=list)
     riegeli: list[str] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -127,6 +140,7 @@ def _list(place: Place, found: Found) -> tuple[list[str], list[str]]:
                 _note_file(name, place, found)
     place.captures.sort()
     place.riegeli.sort()
+    place.programs.sort()
     return below, links
 
 
@@ -145,7 +159,9 @@ def _note_file(name: str, place: Place, found: Found) -> None:
         place.riegeli.append(name)
     elif name.endswith((".trace.json", ".trace.json.gz")):
         found.note("a Chrome trace, which is no capture", name)
-    elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.endswith(".hlo_proto.pb"):
+    elif is_program(name, beside=True):
+        place.programs.append(name)
+    elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.startswith(NO_PROGRAM):
         found.note("read only if named itself", name)
 
 
@@ -159,7 +175,8 @@ def _leads_to_directory(link: os.DirEntry[str]) -> bool:
 def _classify(place: Place, parts: tuple[str, ...], whole: tuple[str, ...], found: Found) -> None:
     """File the directory ``parts`` below the one named under runs, or under what was perhaps meant."""
     in_profile = whole[-3:-1] == _PROFILE
-    if not (place.captures or place.riegeli):
+    only_programs = not parts and place.programs  # of the directory that was named
+    if not (place.captures or place.riegeli or only_programs):
         if place.linked:
             found.links.append(place.path)
     elif len(parts) < 2 or in_profile:

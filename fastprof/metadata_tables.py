@@ -30,7 +30,7 @@ def hosts_table(structure: Structure, wanted: list[bool]) -> pa.Table:
         if keep:
             capture, environment = part.capture, part.environment
             rows.append({
-                "host": capture.host, "run": capture.run, "path": capture.path, "size_bytes": capture.source.size,
+                "host": capture.host, "run": capture.run, "path": capture.path, "size_bytes": capture.size_bytes,
                 "start_unix_ns": _int64(environment.start_unix_ns), "stop_unix_ns": _int64(environment.stop_unix_ns),
                 "hostnames": capture.hostnames, "errors": capture.errors, "warnings": capture.warnings,
                 "task_environment": environment.stats,

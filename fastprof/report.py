@@ -125,6 +125,12 @@ class Report:
 
         return report_svg.text(self._answer)
 
+    def to_speedscope(self) -> str:
+        """The stacks, a document of speedscope's as text. UsageError: this analysis has none."""
+        from fastprof.render import speedscope
+
+        return b"".join(speedscope.chunks(self._answer)).decode("ascii")
+
     def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
         """The text for people, in so many columns; ``limit``: rows of each table, None for as many as suit.
         ``wide``: nothing is cut, however long the lines."""

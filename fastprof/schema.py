@@ -81,6 +81,25 @@ def _small_stat_columns() -> tuple[Column, ...]:
 
 _STRINGS = pa.list_(pa.string())
 
+_PROGRAM = (
+    _HOST,
+    Column("program_id", pa.int64(), "id of the program, uint64 as two's complement: what events call program_id"),
+    Column("module", TEXT, "how the program is listed: jit_f(12)"),
+)
+_ALLOCATION_FLAGS = {
+    "is_thread_local": "whether each thread has its own",
+    "is_entry_parameter": "whether a parameter of the program lies in it",
+    "may_be_output": "whether results of the program may lie in it",
+    "is_tuple": "whether it holds the pointers of a tuple",
+    "is_constant": "whether it holds a constant",
+    "is_aliased": "whether it is a parameter that a result is written to (donated)",
+}
+
+_PLACED = (
+    "bytes of its {0} {1} memory space 0; null: unknown, also of what runs other instructions, and of the start or end "
+    "of an asynchronous instruction"
+)
+
 _TABLES = (
     TableSchema(
         "hosts",
@@ -193,6 +212,154 @@ _TABLES = (
             Column("first_offset", pa.int64(), "byte offset of the first, in the decompressed bytes", True, "bytes"),
             Column("path", pa.string(), "file", True),
             Column("example", pa.string(), "the first one, in words"),
+        ),
+    ),
+    TableSchema(
+        "hlo_modules",
+        "a compiled program: of those in the capture and in files beside it",
+        (
+            *_PROGRAM,
+            Column("name", TEXT, "name of the module; null: it does not decode", True),
+            Column("module_id", pa.int64(), "id that the module has itself; null: it does not decode", True),
+            Column("path", TEXT, "file that it lies in"),
+            Column("embedded", pa.bool_(), "whether that is the capture, not a file beside it"),
+            Column("size_bytes", pa.int64(), "size of the HloProto", unit="bytes"),
+            Column("entry_computation", TEXT, "computation that runs first; null: none is", True),
+            Column("computation_count", pa.int64(), "computations; null: it does not decode", True),
+            Column("instruction_count", pa.int64(), "instructions of all computations; null: it does not decode", True),
+            Column("is_scheduled", pa.bool_(), "whether it says in which order instructions run", True),
+            Column("problem", TEXT, "why it could not be read; null: it was", True),
+        ),
+    ),
+    TableSchema(
+        "hlo_computations",
+        "a computation of a compiled program",
+        (
+            *_PROGRAM,
+            Column("computation", TEXT, "name of the computation", True),
+            Column("computation_id", pa.int64(), "id in the program"),
+            Column("is_entry", pa.bool_(), "whether the program starts with it"),
+            Column("is_fusion", pa.bool_(), "whether it is what a fusion computes, as the program says"),
+            Column("execution_thread", TEXT, "thread that it runs on; null: the main one", True),
+            Column("root", TEXT, "instruction that gives its result; null: none does", True),
+            Column("parameter_count", pa.int64(), "parameters"),
+            Column("instruction_count", pa.int64(), "instructions"),
+            Column("is_scheduled", pa.bool_(), "whether the program says in which order its instructions run"),
+        ),
+    ),
+    TableSchema(
+        "hlo_instructions",
+        "an instruction of a compiled program, in the order of the program",
+        (
+            *_PROGRAM,
+            Column("computation", TEXT, "computation that it is in", True),
+            Column("instruction_id", pa.int64(), "id in the program"),
+            Column("name", TEXT, "name, unique in the program: what events call hlo_op", True),
+            Column("opcode", TEXT, "what it does: dot, fusion, all-reduce", True),
+            Column("category", TEXT, "category, as tables of ops show it: loop fusion, convolution", True),
+            Column("is_entry", pa.bool_(), "whether its computation is the one that the program starts with"),
+            Column("is_root", pa.bool_(), "whether it gives the result of its computation"),
+            Column("schedule_position", pa.int64(), "place in the schedule of its computation; null: none", True),
+            Column("shape", TEXT, "shape of the result with its layout: f32[8,128]{1,0:T(8,128)}", True),
+            Column("element_type", TEXT, "type of its elements: f32, bf16, tuple, token", True),
+            Column("dimensions", pa.list_(pa.int64()), "sizes, upper bounds where dynamic; null: no array", True),
+            Column("tile", TEXT, "tiles of its layout: (8,128)(2,1); null: none, or no array", True),
+            Column("memory_space", pa.int64(), "space of its layout, 0: HBM; null: no layout", True),
+            Column(
+                "shape_bytes", pa.int64(), "its elements without padding, all of a tuple; null: unknown", True, "bytes"
+            ),
+            Column("padded_bytes", pa.int64(), "the same with the padding of tiles; null: unknown", True, "bytes"),
+            Column(
+                "operands",
+                _STRINGS,
+                "names of its operands; a null in it: the program has no such instruction; of "
+                "more than 1,000 letters the beginning, where all would take too much room",
+            ),
+            Column("called_computations", _STRINGS, "names of the computations that it calls"),
+            Column("parameter_number", pa.int64(), "of a parameter which one; null: it is none", True),
+            Column("tuple_index", pa.int64(), "of a get-tuple-element which one; null: it is none", True),
+            Column("fusion_kind", TEXT, "kLoop, kInput, kOutput, kCustom; null: no fusion", True),
+            Column("custom_call_target", TEXT, "what a custom call calls; null: none", True),
+            Column("channel_id", pa.int64(), "channel of a communication; null: none", True),
+            Column("replica_groups", TEXT, "groups of devices that communicate: {{0,1},{2,3}}; null: none", True),
+            Column("sharding", TEXT, "how it is split over devices; null: not said", True),
+            Column("backend_config", TEXT, "configuration by the compiler's backend; null: none", True),
+            Column("op_name", TEXT, "path of the op that it comes from: jit(f)/dot_general; null: not said", True),
+            Column("op_type", TEXT, "type of that op; null: not said", True),
+            Column("source_file", TEXT, "file of the program's source; null: not said", True),
+            Column("source_line", pa.int64(), "line in it; null: not said", True),
+            Column("source_end_line", pa.int64(), "last line; null: not said", True),
+            Column("source_column", pa.int64(), "column; null: not said", True),
+            Column("source_end_column", pa.int64(), "last column; null: not said", True),
+            Column("stack", TEXT, "file:line:column of the calls, innermost first, a line each; null: not said", True),
+            Column("deduplicated_name", TEXT, "instruction that it is a copy of; null: not said", True),
+            Column("scheduling_name", TEXT, "name when it was scheduled; null: not said", True),
+        ),
+    ),
+    TableSchema(
+        "hlo_costs",
+        "what an instruction costs by XLA's cost model, one execution of it",
+        (
+            *_PROGRAM,
+            Column("name", TEXT, "name of the instruction", True),
+            Column("flops", pa.int64(), "operations, one for each element of elementwise ones; null: unknown", True),
+            Column(
+                "accessed_bytes",
+                pa.int64(),
+                "bytes read and written, of any memory, as XLA adds them up: small operands may be missing or count "
+                "twice; null: unknown, or the start or end of an asynchronous instruction",
+                True,
+                "bytes",
+            ),
+            Column("hbm_read_bytes", pa.int64(), _PLACED.format("operands", "read from"), True, "bytes"),
+            Column("hbm_written_bytes", pa.int64(), _PLACED.format("result", "written to"), True, "bytes"),
+        ),
+        derived=True,
+    ),
+    TableSchema(
+        "hlo_allocations",
+        "a block of memory that a compiled program takes",
+        (
+            *_PROGRAM,
+            Column("allocation", pa.int64(), "number in the program"),
+            Column("size_bytes", pa.int64(), "size; null: the program tells one below 0", True, "bytes"),
+            Column("memory_space", pa.int64(), "memory space, 0: HBM"),
+            Column("category", TEXT, "what it is for: Parameter, Output, Thread-local, Constant, Temporary"),
+            Column("buffer_count", pa.int64(), "buffers that lie in it"),
+            Column("parameter_number", pa.int64(), "of a parameter which one; null: it is none", True),
+            Column("parameter_index", pa.list_(pa.int64()), "which element of it; null: it is no parameter", True),
+            *(Column(name, pa.bool_(), text) for name, text in _ALLOCATION_FLAGS.items()),
+        ),
+    ),
+    TableSchema(
+        "hlo_buffers",
+        "a value that a compiled program holds in memory: what an instruction gives, or an element of it",
+        (
+            *_PROGRAM,
+            Column("buffer", pa.int64(), "number in the program"),
+            Column("instruction", TEXT, "instruction that gives it; null: none of the program", True),
+            Column("element", pa.list_(pa.int64()), "which element of what that gives, empty: all of it"),
+            Column("size_bytes", pa.int64(), "size with padding; null: the program tells one below 0", True, "bytes"),
+            Column("unpadded_bytes", pa.int64(), "size of its elements alone; null: unknown", True, "bytes"),
+            Column("memory_space", pa.int64(), "memory space, 0: HBM"),
+            Column("allocation", pa.int64(), "allocation that it lies in; null: none", True),
+            Column("offset_bytes", pa.int64(), "where in it it begins; null: none", True, "bytes"),
+        ),
+    ),
+    TableSchema(
+        "hlo_heap_events",
+        "an event of the heap that the compiler planned: in the order of the program, by heap",
+        (
+            *_PROGRAM,
+            Column("heap", pa.int64(), "heap of the program, from 0"),
+            Column("position", pa.int64(), "place among its events, from 0"),
+            Column(
+                "kind", TEXT, "alloc, free, or share: the memory of another buffer is taken over; null: unknown", True
+            ),
+            Column("buffer", pa.int64(), "number of the buffer"),
+            Column("shared_buffer", pa.int64(), "buffer of which the memory is taken over; null: it is no share", True),
+            Column("computation", TEXT, "computation of the instruction", True),
+            Column("instruction", TEXT, "instruction at which it happens", True),
         ),
     ),
     TableSchema(

@@ -22,6 +22,7 @@ from fastprof.log_directory import (
     Found,
     Place,
     find_runs,
+    is_program,
     is_transient,
     newest_first,
     pick,
@@ -34,15 +35,20 @@ Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | Bin
 """One thing that can be loaded; a list or tuple of them is a session too."""
 
 
+ONLY_PROGRAMS = b"\x0a\x10\x12\x0e/host:metadata"
+"""The capture that stands for programs without one: an XSpace with the plane that would hold them."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
     """One capture. ``host`` is None where no file name tells it: the capture's own hostnames may. ``run`` is the run
-    of a log directory that it was found in."""
+    of a log directory that it was found in. ``programs``: files of compiled programs that go with it, to be opened."""
 
     host: str | None
     path: str
     source: Input
     run: str | None = None
+    programs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +77,13 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The files to read together. ``run`` is None unless all come from runs of that name."""
+    """The files to read together. ``run`` is None unless all come from runs of that name. ``programs``: files of
+    compiled programs that go with all of them."""
 
     run: str | None
     files: tuple[CaptureFile, ...]
     remarks: tuple[Remark, ...]
+    programs: tuple[str, ...] = ()
 
 
 def resolve(what: Input | Sequence[Input], run: str | None = None, missing_ok: bool = False) -> Session:
@@ -124,7 +132,7 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     places = newest_first(without_aliases(find_runs(path).runs))
     found = [Run(place.name, place.path, _read_run(place).files) for place in places if place.captures]
     if not found:
-        raise _unsupported_error(_read_run(places[0]).remarks)
+        raise _no_captures(_read_run(places[0]), path)
     return found
 
 
@@ -175,6 +183,8 @@ def _resolve_path(path: str, run: str | None) -> list[Session]:
     name = Path(path).name
     if name.endswith(RIEGELI):
         return [Session(None, (), (_unsupported(shown(path)),))]
+    if is_program(name):
+        return [Session(None, (), (), (absolute(path),))]
     split = split_name(name)
     host = split[0] if split else name.removesuffix(".gz").removesuffix(".zst").removesuffix(".pb")
     if not split and not stat.S_ISREG(mode):
@@ -207,7 +217,7 @@ def _choice(chosen: Place, places: list[Place], full: list[Place], found: Found)
         text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
         remarks.append(Remark("info", code, text, chosen.path))
     newer = places[: places.index(chosen)]
-    remarks += [_unsupported(place.path) for place in newer if not place.captures]
+    remarks += [_unsupported(place.path) for place in newer if place.riegeli and not place.captures]
     if found.deeper:
         text = f"captures lie deeper, in directories that are no runs of this one: {few(found.deeper)}"
         remarks.append(Remark("info", "captures_deeper", text, found.top.path))
@@ -221,6 +231,7 @@ def _read_run(place: Place) -> Session:
     """The files of a directory, one for each host."""
     best: dict[str, tuple[int, str]] = {}
     hosts = {name: split_name(name) or ("", 0) for name in place.captures}
+    programs = tuple(absolute(str(Path(place.directory, name))) for name in place.programs)
     for name, (host, rank) in hosts.items():
         best[host] = min(best.get(host, (rank, name)), (rank, name))
     files: list[CaptureFile] = []
@@ -229,12 +240,20 @@ def _read_run(place: Place) -> Session:
         full = str(Path(place.directory, name))
         kept = best[host][1]
         if name == kept:
-            files.append(CaptureFile(shown(host) or None, shown(full), absolute(full), place.name or None))
+            known_host, run = shown(host) or None, place.name or None
+            files.append(CaptureFile(known_host, shown(full), absolute(full), run, programs))
         else:
             text = f"not read: a compressed copy of {shown(kept)}"
             remarks.append(Remark("notice", "compressed_copy", text, shown(full)))
     remarks += [_unsupported(shown(str(Path(place.directory, name)))) for name in place.riegeli]
-    return Session(place.name or None, tuple(files), tuple(remarks))
+    return Session(place.name or None, tuple(files), tuple(remarks), () if files else programs)
+
+
+def _no_captures(session: Session, path: str) -> FastprofError:
+    """Of a directory without captures that can be read."""
+    if session.programs:
+        return NotFoundError("compiled programs only, and no captures: load() reads them", path=shown(path))
+    return _unsupported_error(session.remarks)
 
 
 def _unsupported(path: str) -> Remark:
@@ -259,6 +278,9 @@ def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
         place = groups.setdefault(path.parent, Place(str(path.parent), shown(str(path.parent))))
         (place.riegeli if is_riegeli else place.captures).append(path.name)
     parts = [_read_run(place) for place in groups.values()]
+    programs = tuple(absolute(str(path)) for path in matches if is_program(path.name, beside=True))
+    if parts and programs:
+        parts.append(Session(None, (), (), programs))
     if parts and (not directories or any(part.files for part in parts)):
         return parts
     if matches and not directories:
@@ -301,6 +323,8 @@ def _combine(parts: list[Session], faults: list[FastprofError]) -> Session:
             else:
                 files.append(file)
         seen.update(keys)
+    programs = tuple(dict.fromkeys(program for part in parts for program in part.programs))
+    files = _with_programs(files, programs)
     if not files and faults:
         others = f"; {len(faults) - 1} more of the list failed too" if len(faults) > 1 else ""
         raise type(faults[0])(faults[0].message + others, path=faults[0].path)
@@ -310,6 +334,16 @@ def _combine(parts: list[Session], faults: list[FastprofError]) -> Session:
     names = {part.run for part in parts if part.files}
     run = names.pop() if len(names) == 1 else None
     return Session(run, _distinct_hosts(files, remarks), tuple(remarks))
+
+
+def _with_programs(files: list[CaptureFile], programs: tuple[str, ...]) -> list[CaptureFile]:
+    """Programs that were named go with each of the captures; without any they make up one of their own."""
+    if not programs:
+        return files
+    if not files:
+        path = programs[0] if len(programs) == 1 else str(Path(programs[0]).parent)
+        return [CaptureFile(None, shown(path), ONLY_PROGRAMS, None, programs)]
+    return [replace(file, programs=tuple(dict.fromkeys((*file.programs, *programs)))) for file in files]
 
 
 def _several_runs(files: list[CaptureFile]) -> list[Remark]:

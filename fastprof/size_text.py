@@ -1,4 +1,4 @@
-"""Sizes of memory as people write them: 2GiB, 512MiB, 1.5GB, a bare number of bytes."""
+"""Sizes of memory as people write them, 2GiB, 512MiB, 1.5GB, a bare number of bytes, and as sentences tell them."""
 
 from __future__ import annotations
 
@@ -26,3 +26,11 @@ def byte_count(text: str) -> int:
     if not 0 < size < 1 << 63:
         raise ValueError(f"{text!r} is not between 1 byte and 8 EiB")
     return size
+
+
+def size_text(size: int) -> str:
+    """Three digits or more, and a unit."""
+    for unit, bits in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if abs(size) >= 1 << bits:
+            return f"{size / (1 << bits):,.3g} {unit}" if abs(size) < 1000 << bits else f"{size >> bits:,} {unit}"
+    return f"{size} bytes"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +16,22 @@ from fastprof._native import records
 from fastprof._native.xspace import Memory
 from fastprof._version import __version__
 from fastprof.blocks import Block, Wanted
-from fastprof.capture import Capture
+from fastprof.capture import Capture, Int64s
 from fastprof.decode import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Decoder, Request
-from fastprof.errors import FastprofError, MemoryLimitError, UsageError
+from fastprof.errors import CaptureError, FastprofError, MemoryLimitError, UsageError
 from fastprof.import_log import ImportLog
 from fastprof.nesting import ASYNC_STAT, int64s, line_rows, nest, nesting_arrays, placement
 from fastprof.schema import TABLES, TableSchema, with_metadata
 from fastprof.selection import Selection
 from fastprof.session import Session
 from fastprof.session_names import SessionNames
+from fastprof.span_stats import SpanStats
 from fastprof.structure import Structure
+from fastprof.wide import metadata_stats
 from fastprof.workers import Workers
+
+if TYPE_CHECKING:
+    from fastprof.hlo.programs import Program
 
 BATCH_ROWS = 1 << 18
 
@@ -43,6 +49,7 @@ class OpenSession:
         self._name_hosts()
         self.structure = Structure(self.captures, workers, self.log)
         self._all_read = False
+        self._programs: dict[int, list[Program]] = {}
 
     def _open(self, session: Session, on_error: str) -> list[Capture]:
         memory = Memory()
@@ -51,6 +58,8 @@ class OpenSession:
         for file in session.files:
             try:
                 capture = Capture(file, memory, self.log, on_error == "salvage")
+                if capture.only_programs:
+                    self._check_programs(capture)
                 if on_error == "skip":
                     self._check(capture)
                 captures.append(capture)
@@ -70,6 +79,12 @@ class OpenSession:
         """Reads all that can be broken, so that a broken host is skipped before it has numbered anything."""
         metadata_tables.read_all(Structure([capture], self.workers, ImportLog()), SessionNames([capture]))
 
+    def _check_programs(self, capture: Capture) -> None:
+        """Of programs without a capture: raises what is wrong with the first where none can be read."""
+        from fastprof.hlo.programs import checked_sizes
+
+        capture.size_bytes = sum(checked_sizes(capture.program_files))
+
     def _name_hosts(self) -> None:
         """Hosts of captures that only the captures name may repeat; each gets a name of its own."""
         recorded = {capture.host for capture in self.captures}
@@ -88,12 +103,30 @@ class OpenSession:
         """Reads all that can be faulty, once, so that the log knows of it; for holders of ``structure.lock``."""
         if not self._all_read:
             metadata_tables.read_all(self.structure, self.names)
+            for number in range(len(self.captures)):
+                for program in self.programs(number):
+                    with suppress(CaptureError):  # which the log knows then
+                        program.read(self.log)
             self._all_read = True
 
     @cached_property
     def names(self) -> SessionNames:
         """Names of events and stats, read when they are first asked for; by holders of ``structure.lock``."""
         return SessionNames(self.captures)
+
+    def programs(self, number: int, metadata: tuple[Int64s, SpanStats] | None = None) -> list[Program]:
+        """The compiled programs of capture ``number``; for holders of ``structure.lock``. ``metadata``: the stats of
+        its event metadata, with their owners, where they have been read."""
+        found = self._programs.get(number)
+        if found is None:
+            from fastprof.hlo.programs import STATS, programs_of  # most captures carry no programs
+
+            if metadata is None:
+                spans, stats = metadata_stats(self.structure.captures[number], self.names, number)
+                metadata = spans["owner"], stats
+            numbers = {name: self.names.stats.find(name) for name in STATS}
+            found = self._programs[number] = programs_of(self.captures[number], *metadata, numbers)
+        return found
 
     @property
     def hosts(self) -> list[str]:
@@ -103,7 +136,7 @@ class OpenSession:
         """What every table says of where it comes from."""
         starts = [part.environment.start_unix_ns for part in self.structure.captures]
         known = [start for start in starts if start is not None]
-        sources = [{"path": c.path, "size_bytes": c.source.size} for c in self.captures]
+        sources = [{"path": c.path, "size_bytes": c.size_bytes} for c in self.captures]
         return [
             ("fastprof.version", __version__),
             ("session_start_unix_ns", str(min(known)) if known else ""),
@@ -158,8 +191,11 @@ class TableSet(Mapping[str, pa.Table]):
                 self._tables["events"] = self.table(TABLES["events"], decoded.events)
             if stats:
                 self._tables["event_stats"] = self.table(TABLES["event_stats"], decoded.stats)
+        programs = [name for name in missing if name.startswith("hlo_")]
+        for name, table in self._hlo_tables(programs).items():
+            self._tables[name] = table.replace_schema_metadata(self._described(table.schema).metadata)
         for name in missing:
-            if name not in ("events", "event_stats"):
+            if name not in self._tables:
                 self._tables[name] = self._small_table(name)
 
     def table(
@@ -259,6 +295,23 @@ class TableSet(Mapping[str, pa.Table]):
             else:
                 table = build(structure, planes)
         return table.replace_schema_metadata(self._described(table.schema).metadata)
+
+    def _hlo_tables(self, names: Sequence[str]) -> dict[str, pa.Table]:
+        """Of the selected hosts, whatever else is selected."""
+        if not names:
+            return {}
+        from fastprof.hlo.capture_tables import hlo_tables  # most captures carry no programs
+
+        wanted = np.flatnonzero(self._wanted_hosts()).tolist()
+        captures = self.session.captures
+        found = ((captures[i].host, one, self.session.log) for i in wanted for one in self.session.programs(i))
+        return hlo_tables(names, found)
+
+    def programs(self) -> list[tuple[str, Program]]:
+        """The compiled programs of the selected hosts, each with its host. Nothing of them is decoded."""
+        with self.session.structure.lock:
+            numbers = np.flatnonzero(self._wanted_hosts()).tolist()
+            return [(self.session.hosts[i], one) for i in numbers for one in self.session.programs(i)]
 
     def _wanted_hosts(self) -> list[bool]:
         hosts = self.selection.hosts

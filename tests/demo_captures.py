@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import demo_training
 from allocator_captures import KIB, MIB, MS, US, Device, captured
 
 DEMO = Path(__file__).resolve().parent.parent / "demo"
 MEMORY = DEMO / "memory/plugins/profile/2026_11_21_20_00_00/worker0.xplane.pb"
+XLA = DEMO / "xla/plugins/profile/2026_11_22_00_00_00/worker0.xplane.pb"
 STEPS = 12
 
 
@@ -46,7 +48,7 @@ def _step(gpu: Device, pinned: Device) -> None:
 
 
 def made() -> dict[Path, bytes]:
-    return {MEMORY: captured(*training(), hostnames=["worker0"])}
+    return {MEMORY: captured(*training(), hostnames=["worker0"]), XLA: demo_training.captured()}
 
 
 def main() -> None:

@@ -24,11 +24,20 @@ def packed(number: int, values: Sequence[int]) -> bytes:
     return len_field(number, b"".join(varint(value) for value in values)) if values else b""
 
 
-def shape(kind: str, *dimensions: int, order: Sequence[int] | None = None, space: int = 0, bits: int = 0) -> bytes:
+def shape(
+    kind: str,
+    *dimensions: int,
+    order: Sequence[int] | None = None,
+    space: int = 0,
+    bits: int = 0,
+    tiles: Sequence[Sequence[int]] = (),
+) -> bytes:
     """A ShapeProto; ``order``: minor to major."""
     minor = range(len(dimensions) - 1, -1, -1) if order is None else order
-    layout = packed(1, list(minor)) + int_field(7, bits) + int_field(8, space)
-    return int_field(2, TYPES[kind]) + packed(3, dimensions) + len_field(5, layout)
+    tiled = b"".join(len_field(6, packed(1, tile)) for tile in tiles)
+    layout = packed(1, list(minor)) + tiled + (int_field(7, bits) if bits else b"")
+    layout += (int_field(8, space) if space else b"") + int_field(16, 1)
+    return int_field(2, TYPES[kind]) + packed(3, dimensions) + packed(6, [0] * len(dimensions)) + len_field(5, layout)
 
 
 def f32(*dimensions: int) -> bytes:
@@ -54,6 +63,8 @@ class Op:
     op_type: str = ""
     tuple_index: int = 0
     raw: bytes = b""
+    metadata: bytes = b""
+    """Further fields of its OpMetadata."""
 
 
 @dataclass
@@ -61,34 +72,58 @@ class Program:
     name: str
     computations: list[bytes] = field(default_factory=list)
     next_id: int = 1
+    ids: dict[str, int] = field(default_factory=dict)
+    """Of instructions, by name; of equal ones the last."""
+    entry_shape: bytes = b""
+    stack_frames: bytes = b""
+    """A StackFrameIndexProto."""
 
-    def computation(self, name: str, *ops: Op) -> int:
+    def computation(self, name: str, *ops: Op, fused: bool = False) -> int:
         """Adds a computation and returns its id."""
         ids: dict[str, int] = {}
         parameters = 0
         written = b""
         for op in ops:
-            ids[op.name] = self.next_id
+            ids[op.name] = self.ids[op.name] = self.next_id
             self.next_id += 1
             number = parameters if op.opcode == "parameter" else 0
             parameters += op.opcode == "parameter"
             written += len_field(2, _instruction(op, ids, number))
         number = len(self.computations) + 1
         root = ids[ops[-1].name] if ops else 0
-        self.computations.append(len_field(1, name) + written + int_field(5, number) + int_field(6, root))
+        self.entry_shape = program_shape(ops)
+        self.computations.append(
+            len_field(1, name)
+            + written
+            + len_field(4, self.entry_shape)
+            + int_field(5, number)
+            + int_field(6, root)
+            + (int_field(7, 1) if fused else b"")
+        )
         return number
 
     def entry(self, *ops: Op) -> None:
         self.computation("main", *ops)
 
-    def proto(self) -> bytes:
+    def proto(self, buffer_assignment: bytes = b"") -> bytes:
         """The last computation is the entry."""
-        module = len_field(1, self.name) + b"".join(len_field(3, one) for one in self.computations)
-        return len_field(1, module + int_field(5, 7) + int_field(6, len(self.computations)))
+        module = (
+            len_field(1, self.name) + len_field(2, "main") + b"".join(len_field(3, one) for one in self.computations)
+        )
+        module += len_field(4, self.entry_shape) + int_field(5, 7) + int_field(6, len(self.computations))
+        module += len_field(17, self.stack_frames) if self.stack_frames else b""
+        return len_field(1, module) + (len_field(3, buffer_assignment) if buffer_assignment else b"")
+
+
+def program_shape(ops: Sequence[Op]) -> bytes:
+    """The ProgramShapeProto of a computation."""
+    parameters = [op for op in ops if op.opcode == "parameter"]
+    written = b"".join(len_field(1, op.shape) for op in parameters) + (len_field(2, ops[-1].shape) if ops else b"")
+    return written + b"".join(len_field(3, op.name) for op in parameters)
 
 
 def _instruction(op: Op, ids: dict[str, int], parameter_number: int) -> bytes:
-    metadata = len_field(1, op.op_type) + len_field(2, op.op_name)
+    metadata = len_field(1, op.op_type) + len_field(2, op.op_name) + op.metadata
     texts = len_field(1, op.name) + len_field(2, op.opcode) + len_field(3, op.shape) + len_field(7, metadata)
     kinds = len_field(11, op.fusion_kind) + len_field(28, op.target)
     numbers = int_field(9, parameter_number) + int_field(13, op.tuple_index) + int_field(35, ids[op.name])

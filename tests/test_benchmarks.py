@@ -31,6 +31,9 @@ TINY = {
     "pipelines-1m": ("pipelines", "--events", "4000"),
     "pipelines-2m": ("pipelines", "--events", "5000"),
     "pipelines-4m": ("pipelines", "--events", "6000"),
+    "program-25k": ("program", "--events", "600"),
+    "program-50k": ("program", "--events", "1200"),
+    "program-100k": ("program", "--events", "2400"),
     "pod-64": ("pod", "--hosts", "2", "--steps", "4"),
 }
 
@@ -68,6 +71,8 @@ def rivals_are_played(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -
         "input_pipeline_analyzer": "input-pipeline",
         "memory_profile": "memory-profile",
         "tf_data_bottleneck_analysis": "tf-data",
+        "op_profile": "op-profile",
+        "hlo_stats": "hlo-stats",
     }
 
     def get_overview(run: Path) -> object:
@@ -82,7 +87,12 @@ def rivals_are_played(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -
         command = (sys.executable, "-m", "fastprof", "memory-profile", str(run), "-q")
         return measure.Job("get_memory_profile", command)
 
+    def command(name: str, verb: str) -> object:
+        return lambda run: measure.Job(name, (sys.executable, "-m", "fastprof", verb, str(run), "-q"))
+
     monkeypatch.setattr(rivals, "get_overview", get_overview)
+    monkeypatch.setattr(rivals, "get_hlo_stats", command("get_hlo_stats", "hlo-stats"))
+    monkeypatch.setattr(rivals, "get_hlo_op_profile", command("get_hlo_op_profile", "op-profile"))
     monkeypatch.setattr(rivals, "get_memory_profile", get_memory_profile)
     monkeypatch.setattr(rivals, "xprof", xprof)
     monkeypatch.setattr(rivals, "tf_data", lambda run: xprof(run, "tf_data_bottleneck_analysis"))
@@ -304,6 +314,29 @@ def test_a_rival_made_for_one_python_needs_it(benchmarks: Benchmarks, monkeypatc
     rival = rivals.Rival("old", "Old 1.0", (), (3, 1))
     with pytest.raises(rivals.RivalMissingError, match=r"Old 1\.0 needs python3\.1, which is not on the path"):
         rival.program("old")
+
+
+@pytest.mark.usefixtures("rivals_are_played")
+def test_compiled_programs_meet_both_rivals_in_three_ways(
+    benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(benchmarks.captures, "REAL_TPU", tmp_path / "absent")
+    section = benchmarks.section_xla.xla(plan(benchmarks))
+    assert len(section.rows) == 2 * 3 * 2
+    assert [row[-1].split(":")[0] for row in section.rows[:2]] == ["at most 1", "at least 30"]
+    assert section.rows[0][0].startswith("`device-1m`: op-profile, in process: time over that of one `xprof-rs get_hlo")
+
+
+def test_a_large_program_has_a_row_for_each_thing_that_is_done_with_it(benchmarks: Benchmarks) -> None:
+    section = benchmarks.section_xla.programs(plan(benchmarks))
+    assert [row[0] for row in section.rows] == list(benchmarks.section_xla.WORK)
+    assert len(section.header) == len(section.rows[0]) == 1 + 3 + 3
+    profile = fastprof.load(benchmarks.captures.capture("program-25k").path)
+    per_layer = benchmarks.program_shape.A_LAYER
+    layers = 600 // per_layer
+    assert profile.tables["hlo_instructions"].num_rows == layers * per_layer + 4  # the adder's, and the parameter
+    assert profile.report("hlo_stats").tables["ops"].num_rows == 3 * layers
+    assert profile.report("memory_viewer").scalars["peak_bytes"].value == 3 * benchmarks.program_shape.BUFFER_BYTES
 
 
 def test_growth_has_a_row_for_each_analysis(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:

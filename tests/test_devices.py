@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fastprof
-from fastprof.devices import HBM, NVIDIA_FLOPS, SRAM_READ, Peaks, device_name, peaks
+from fastprof.devices import COMPUTE, HBM, NVIDIA_FLOPS, SRAM_READ, Peaks, device_name, peaks, with_published
 from fastprof.host_events import read_host
 
 
@@ -156,3 +156,76 @@ def test_stats_that_are_no_figures_count_as_missing(value: Any) -> None:
     found = peaks_of(gpu("Nvidia", 8, 0, clock_rate=value, core_count=value, memory_bandwidth=value))
     assert found.teraflops_per_s == 0.0 and found.bandwidths_gb_per_s == (0.0, 0.0, 0.0)
     assert "clock" in found.reasons[0]
+
+
+# ---- what makers publish
+
+
+def tpu(name: str, **stats: Any) -> Plane:
+    return Plane("TPU", {"device_type_string": name, **stats})
+
+
+@pytest.mark.parametrize(
+    ("name", "teraflops", "gigabytes"),
+    [
+        ("TPU v2", 22.5, 350.0),
+        ("TPU v3", 61.5, 450.0),
+        ("TPU v4", 137.5, 600.0),
+        ("TPU v4 Lite", 138.0, 614.0),
+        ("TPU v5 Lite", 197.0, 819.0),
+        ("TPU v5e", 197.0, 819.0),
+        ("TPU v5", 229.5, 1382.5),
+        ("TPU v5p", 229.5, 1382.5),
+        ("TPU v6 Lite", 918.0, 1638.0),
+        ("TPU v7x", 1153.5, 3690.0),
+        ("TPU7x", 1153.5, 3690.0),
+    ],
+)
+def test_published_peaks_of_tpus_are_those_of_one_core(name: str, teraflops: float, gigabytes: float) -> None:
+    found = with_published(peaks_of(tpu(name)))
+    assert (found.teraflops_per_s, found.bandwidths_gb_per_s[HBM]) == (teraflops, gigabytes)
+    assert (found.source(COMPUTE), found.source(HBM)) == ("published table", "published table")
+    (reason,) = found.reasons
+    assert name in reason and "Google publishes" in reason
+
+
+def test_what_the_capture_says_stays() -> None:
+    found = with_published(peaks_of(tpu("TPU v4", peak_teraflops_per_second=275.0)))
+    assert (found.teraflops_per_s, found.source(COMPUTE)) == (275.0, "capture")
+    assert (found.bandwidths_gb_per_s[HBM], found.source(HBM)) == (600.0, "published table")
+    assert "peak FLOP/s" not in " ".join(found.reasons)
+    whole = peaks_of(tpu("TPU v4", peak_teraflops_per_second=275.0, peak_hbm_bw_gigabytes_per_second=1228.0))
+    assert with_published(whole) is whole
+
+
+def test_devices_that_no_list_has_keep_their_unknown_peaks() -> None:
+    unknown = peaks_of(tpu("TPU of tomorrow"))
+    assert with_published(unknown) is unknown
+    assert unknown.source(COMPUTE) is None and len(unknown.reasons) == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "gigabytes"),
+    [
+        ("NVIDIA H100 80GB HBM3", 3350.0),
+        ("NVIDIA H200", 4800.0),
+        ("NVIDIA A100-SXM4-80GB", 2039.0),
+        ("Tesla V100-SXM2-16GB", 900.0),
+        ("AMD Instinct MI300X", 5300.0),
+        ("NVIDIA H100", 0.0),
+        ("NVIDIA A100", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_published_bandwidths_of_gpus_are_by_the_full_name_of_the_model(model: str, gigabytes: float) -> None:
+    given = gpu("Nvidia", 9, 0, memory_bandwidth=0, gpu_device_name=model)
+    assert with_published(peaks_of(given)).bandwidths_gb_per_s[HBM] == gigabytes
+
+
+def test_less_bandwidth_than_any_gpu_of_its_kind_has_is_doubted_and_kept() -> None:
+    told = peaks_of(gpu("AMD", 9, 4, memory_bandwidth=2_662_400_000_000))
+    found = with_published(told)
+    assert found.bandwidths_gb_per_s == told.bandwidths_gb_per_s
+    (reason,) = found.reasons
+    assert "2,662 GB/s" in reason and "2.0 times too high" in reason
+    assert with_published(peaks_of(gpu("AMD", 9, 4, memory_bandwidth=5_300_000_000_000))).reasons == ()

@@ -31,11 +31,32 @@ LAYERS: tuple[frozenset[str], ...] = (
             "wide",
             "picked_stats",
         }
-        | {"decode", "nesting", "metadata_tables", "table_set", "event_summary", "host_events", "tf_op"}
+        | {
+            "decode",
+            "nesting",
+            "metadata_tables",
+            "table_set",
+            "event_summary",
+            "host_events",
+            "tf_op",
+            "hlo",
+            "text_column",
+        }
     ),
     frozenset(
-        {"steps", "hlo", "op_metrics", "memory", "pipelines", "serving", "devices", "kernel_launch", "tensor_cores"}
-        | {"text_column", "bottleneck", "input_ops", "run_environment", "step_figures"}
+        {
+            "steps",
+            "op_metrics",
+            "op_tree",
+            "communication",
+            "memory",
+            "pipelines",
+            "serving",
+            "devices",
+            "kernel_launch",
+            "tensor_cores",
+        }
+        | {"bottleneck", "input_ops", "run_environment", "step_figures", "published_peaks"}
     ),
     frozenset({"analyses"}),
     frozenset({"render", "export"}),

@@ -17,6 +17,7 @@ import xspace_descriptor
 from slow_tables import Source, Tables, tables
 
 import fastprof
+from fastprof.schema import TABLES
 
 METADATA_KEYS = {
     "event_metadata": ("plane_id", "metadata_id"),
@@ -132,8 +133,9 @@ def test_in_chunks(capture: Path, size: int, check_same: Check) -> None:
         check_same(fastprof.load(InChunks(gzip.compress(data, 1), size)).tables, whole.tables, HOST_TABLES)
 
 
-HOST_TABLES = ("hosts", "planes", "events", "import_log")
-"""Tables that name the host or path, which a stream does not have; compared without in test_streams."""
+PATH_TABLES = ("hosts", "import_log", "hlo_modules")
+HOST_TABLES = (*PATH_TABLES, "planes", "events", *(name for name in TABLES if name.startswith("hlo_")))
+"""Tables that name the path, and those that name the host, which a stream does not have."""
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
@@ -142,10 +144,10 @@ def test_streams(capture: Path, codec: str, check_same: Check, tmp_path: Path) -
     packed = data if codec == "none" else pa.compress(data, codec, asbytes=True)
     path = tmp_path / f"{host_of(capture)}.xplane.pb"
     path.write_bytes(packed)
-    check_same(fastprof.load(path).tables, fastprof.load(capture).tables, ("hosts", "import_log"))
+    check_same(fastprof.load(path).tables, fastprof.load(capture).tables, PATH_TABLES)
     profile = fastprof.load(io.BytesIO(packed))
     assert profile.hosts["size_bytes"].to_pylist() == [len(data)]
-    check_same(profile.tables, fastprof.load(data).tables, ("hosts", "import_log"))
+    check_same(profile.tables, fastprof.load(data).tables, PATH_TABLES)
 
 
 def test_a_session_of_two_hosts(captures: Path, check_tables: Check) -> None:

@@ -3,7 +3,7 @@
  * Offsets are from the start of these bytes, which are the caller's and only read. Rows refer to each other by number,
  * -1 where there is no such row. Texts are numbers in `texts`, of which number 0 is the empty text. What few
  * instructions need (dimension numbers, windows, literals, backend configurations) is left where it is: each instruction
- * says where it lies. */
+ * says where it lies, and which of it there is. */
 #ifndef FASTPROF_HLO_H
 #define FASTPROF_HLO_H
 
@@ -14,48 +14,90 @@
 /* Rows first_instruction to last_instruction of `instructions` are its own. */
 typedef struct fp_hlo_computation {
   uint64_t offset, length;
+  uint64_t program_shape_offset, program_shape_length;
   int64_t id, root_id;
   int32_t name;
   int32_t root; /* row of an instruction */
   int32_t first_instruction, last_instruction;
+  int32_t execution_thread;                 /* a text */
+  int32_t first_scheduled, scheduled_count; /* in `scheduled`; count -1: the schedule does not tell of it */
+  uint8_t is_fusion;
+  uint8_t unused[3];
 } fp_hlo_computation;
+
+/* What an instruction has of the fields that few have. */
+enum {
+  FP_HLO_SHARDING = 1,
+  FP_HLO_REPLICA_GROUPS = 2, /* or a collective_device_list */
+  FP_HLO_LITERAL = 4,
+  FP_HLO_BACKEND_CONFIG = 8,
+  FP_HLO_FRONTEND_ATTRIBUTES = 16,
+  FP_HLO_CONTROL_PREDECESSORS = 32,
+  FP_HLO_SOURCE_TARGET_PAIRS = 64
+};
 
 typedef struct fp_hlo_instruction {
   uint64_t offset, length;
+  uint64_t backend_config_offset, backend_config_length;
+  uint64_t sharding_offset, sharding_length;
   int64_t id;
-  int64_t parameter_number, tuple_index;
+  int64_t parameter_number, tuple_index, channel_id;
   int32_t computation;
   int32_t shape;
   int32_t first_operand, operand_count; /* in `operands` */
   int32_t first_call, call_count;       /* in `calls` */
-  int32_t name, opcode, fusion_kind, custom_call_target; /* texts */
-  int32_t op_name, op_type, source_file;                 /* texts of its metadata */
-  int32_t source_line, stack_frame_id;
+  int32_t name, opcode, fusion_kind, custom_call_target;                        /* texts */
+  int32_t op_name, op_type, source_file, deduplicated_name, scheduling_name;    /* texts of its metadata */
+  int32_t source_line, source_end_line, source_column, source_end_column;
+  int32_t stack_frame_id; /* row of `frames` + 1; 0: none */
+  uint32_t flags;
   int32_t unused;
 } fp_hlo_instruction;
 
-/* Shapes are trees in preorder: the elements of tuple i lie in rows i + 1 to `last`. */
+/* Shapes are trees in preorder: the elements of tuple i lie in rows i + 1 to `last`. Instructions of equal shape share
+ * its rows. */
 typedef struct fp_hlo_shape {
+  uint64_t offset, length;
   uint64_t layout_offset, layout_length;
   int64_t memory_space, element_bits; /* of its layout; element_bits 0: those of its type */
   int32_t first_dimension, dimension_count; /* in `dimensions` */
+  int32_t first_minor, minor_count;         /* in `minor_to_major` */
+  int32_t first_tile, tile_count;           /* in `tiles` */
   int32_t last;
   int16_t element_type; /* xla.PrimitiveType */
   uint8_t has_layout;
-  uint8_t unused;
+  uint8_t is_dynamic; /* any dimension is */
 } fp_hlo_shape;
+
+typedef struct fp_hlo_tile {
+  int32_t first_dimension, dimension_count; /* in `tile_dimensions` */
+} fp_hlo_tile;
+
+/* A place in the source, and the frame that called it. */
+typedef struct fp_hlo_frame {
+  int32_t file, function; /* texts */
+  int32_t line, column, end_line, end_column;
+  int32_t parent; /* row of `frames` */
+  uint8_t has_location;
+  uint8_t unused[3];
+} fp_hlo_frame;
 
 /* Made by setting data, size and memory, and everything else to zero. */
 typedef struct fp_hlo {
   fp_memory *memory;
   const uint8_t *data;
   uint64_t size;
+  uint64_t module_offset, module_length; /* the HloModuleProto */
   int64_t id, entry_id;
   int32_t name, entry; /* a text; the row of a computation */
-  fp_vector computations, instructions, shapes;
-  fp_vector operands;   /* int32_t: rows of instructions */
-  fp_vector calls;      /* int32_t: rows of computations */
-  fp_vector dimensions; /* int64_t */
+  int32_t is_scheduled;
+  fp_vector computations, instructions, shapes, tiles, frames;
+  fp_vector operands;        /* int32_t: rows of instructions */
+  fp_vector calls;           /* int32_t: rows of computations */
+  fp_vector scheduled;       /* int32_t: rows of instructions */
+  fp_vector dimensions;      /* int64_t, and the next two */
+  fp_vector minor_to_major;
+  fp_vector tile_dimensions;
   fp_strings texts;
 } fp_hlo;
 

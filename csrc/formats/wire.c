@@ -50,6 +50,14 @@ fp_code wire_next(const uint8_t **p, const uint8_t *end, wire_field *field) {
       memcpy(&field->value, *p, 8);
       *p += 8;
       return FP_OK;
+    case WIRE_I32: {
+      uint32_t bits;
+      if (end - *p < 4) return FP_BAD_LENGTH;
+      memcpy(&bits, *p, 4);
+      field->value = bits;
+      *p += 4;
+      return FP_OK;
+    }
     default: return wire_skip(p, end, field->tag);
   }
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "kernels/time_order.h"
+
 static int64_t end_of(int64_t start, int64_t duration) {
   int64_t end;
   if (!__builtin_add_overflow(start, duration, &end)) return end;
@@ -24,39 +26,70 @@ typedef struct parent {
   int64_t covered; /* children so far cover up to here */
 } parent;
 
-static fp_self_result nest_line(fp_memory *memory, fp_vector *stack, const int64_t *start, const int64_t *duration,
-                                int64_t first, int64_t last, bool summed, int64_t *self_time) {
+/* What is asked of a line's rows; `order`: they in the order of time, NULL where they come in it. */
+typedef struct self_line {
+  fp_memory *memory;
+  fp_vector *stack;
+  const int64_t *start, *duration, *order;
+  bool summed;
+  int64_t *self_time;
+} self_line;
+
+static bool in_order(const self_line *line, int64_t first, int64_t last) {
+  for (int64_t row = first + 1; row < last; row++) {
+    int64_t before = line->start[row - 1], begin = line->start[row];
+    if (begin < before || (begin == before && line->duration[row] > line->duration[row - 1])) return false;
+  }
+  return true;
+}
+
+static fp_self_result nest_line(const self_line *line, int64_t first, int64_t last) {
+  fp_vector *stack = line->stack;
+  int64_t *self_time = line->self_time;
   bool crossed = false;
   stack->count = 0;
-  for (int64_t row = first; row < last; row++) {
-    int64_t begin = start[row], end = end_of(begin, duration[row]);
-    if (row > first && (begin < start[row - 1] || (begin == start[row - 1] && duration[row] > duration[row - 1])))
-      return FP_SELF_UNSORTED;
-    self_time[row] = duration[row];
+  for (int64_t at = first; at < last; at++) {
+    int64_t row = line->order ? line->order[at - first] : at;
+    int64_t begin = line->start[row], duration = line->duration[row], end = end_of(begin, duration);
+    self_time[row] = duration;
     while (stack->count && ((parent *)stack->items)[stack->count - 1].end < end) stack->count--;
     if (stack->count) {
       parent *top = (parent *)stack->items + stack->count - 1;
       int64_t from = begin > top->covered ? begin : top->covered;
       crossed |= begin < top->covered;
-      if (summed) self_time[top->row] = less(self_time[top->row], duration[row]);
+      if (line->summed) self_time[top->row] = less(self_time[top->row], duration);
       if (end > from) {
-        if (!summed) self_time[top->row] = less(self_time[top->row], less(end, from));
+        if (!line->summed) self_time[top->row] = less(self_time[top->row], less(end, from));
         top->covered = end;
       }
     }
-    parent *fresh = append(memory, stack, sizeof *fresh);
+    parent *fresh = append(line->memory, stack, sizeof *fresh);
     if (!fresh) return FP_SELF_NO_MEMORY;
     *fresh = (parent){row, end, begin};
   }
   return crossed ? FP_SELF_CROSSED : FP_SELF_DONE;
 }
 
+static fp_self_result nest_any(self_line *line, int64_t first, int64_t last) {
+  line->order = NULL;
+  if (in_order(line, first, last)) return nest_line(line, first, last);
+  int64_t *order = fp_alloc(line->memory, (size_t)(last - first) * sizeof *order);
+  fp_self_result result = FP_SELF_NO_MEMORY;
+  if (order && fp_time_order(line->memory, line->start, line->duration, first, last, order)) {
+    line->order = order;
+    result = nest_line(line, first, last);
+  }
+  fp_release(line->memory, order);
+  return result;
+}
+
 fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration, const fp_line_rows *lines,
                              size_t line_count, bool summed, int64_t *self_time) {
   fp_vector stack = {0};
+  self_line line = {memory, &stack, start, duration, NULL, summed, self_time};
   fp_self_result result = FP_SELF_DONE;
-  for (size_t i = 0; i < line_count && result < FP_SELF_UNSORTED; i++) {
-    fp_self_result of_line = nest_line(memory, &stack, start, duration, lines[i].first, lines[i].last, summed, self_time);
+  for (size_t i = 0; i < line_count && result < FP_SELF_NO_MEMORY; i++) {
+    fp_self_result of_line = nest_any(&line, lines[i].first, lines[i].last);
     if (of_line > result) result = of_line;
   }
   fp_vector_free(memory, &stack);

@@ -1,6 +1,6 @@
 /* Op lines of devices: the own time of their events, and how long chosen ones are the innermost.
  *
- * Rows of a line are sorted by start, longer first; how they nest is told in nesting.h. */
+ * How they nest is told in nesting.h. */
 #ifndef FASTPROF_OP_LINES_H
 #define FASTPROF_OP_LINES_H
 
@@ -9,16 +9,15 @@
 typedef enum fp_self_result {
   FP_SELF_DONE = 0,
   FP_SELF_CROSSED = 1,  /* siblings overlap: the sum of some children is not their union */
-  FP_SELF_UNSORTED = 2, /* a line's rows are not sorted: nothing of use is written */
-  FP_SELF_NO_MEMORY = 3
+  FP_SELF_NO_MEMORY = 2
 } fp_self_result;
 
 /* Of each row of the lines: its duration less the union of the events nested in it, or, `summed`, less the sum of those
- * directly nested in it. */
+ * directly nested in it. Rows of a line may come in any order, quickest by start, longer first. */
 fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration, const fp_line_rows *lines,
                              size_t line_count, bool summed, int64_t *self_time);
 
-/* How long an event with any of these bits in marks[row] is the innermost one of its line, on any of the lines. A
+/* Rows of a line are sorted by start, longer first. How long an event with any of these bits in marks[row] is the innermost one of its line, on any of the lines. A
  * negative duration counts as none. False for want of memory. */
 bool fp_innermost_time(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
                        uint8_t bits, const fp_line_rows *lines, size_t line_count, uint64_t *time);

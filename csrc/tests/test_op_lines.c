@@ -1,4 +1,5 @@
 #include "kernels/op_lines.h"
+#include "kernels/time_order.h"
 
 #include "tests/check.h"
 #include "tests/message.h"
@@ -19,15 +20,47 @@ static void own_time_is_less_the_union_or_the_sum_of_what_lies_within(void) {
   CHECK_INT(memory.live, 0);
 }
 
-static void rows_that_are_not_sorted_are_said(void) {
-  const int64_t start[] = {5, 4, 4, 4}, duration[] = {1, 2, 3, 3};
-  const fp_line_rows back = {0, 2, 0}, longer = {1, 3, 0}, apart[] = {{0, 1, 0}, {1, 2, 0}, {2, 4, 0}};
-  int64_t own[4];
+static void rows_may_come_in_any_order(void) {
+  const int64_t start[] = {20, 0, 22, 10, 0}, duration[] = {20, 5, 5, 20, 50}, wanted[] = {15, 5, 5, 20, 15};
+  const fp_line_rows line = {0, 5, 0};
+  int64_t own[5];
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_self_times(&memory, start, duration, &back, 1, false, own) == FP_SELF_UNSORTED);
-  CHECK(fp_self_times(&memory, start, duration, &longer, 1, false, own) == FP_SELF_UNSORTED);
-  CHECK(fp_self_times(&memory, start, duration, apart, 3, false, own) == FP_SELF_DONE);
+  CHECK(fp_self_times(&memory, start, duration, &line, 1, false, own) == FP_SELF_CROSSED);
+  for (int i = 0; i < 5; i++) CHECK_INT(own[i], wanted[i]);
+  fp_self_result result = FP_SELF_NO_MEMORY;
+  for (int64_t nth = 0; result == FP_SELF_NO_MEMORY; nth++) {
+    memory.countdown = nth;
+    result = fp_self_times(&memory, start, duration, &line, 1, false, own);
+    CHECK_INT(memory.live, 0);
+  }
+  CHECK(result == FP_SELF_CROSSED);
+}
+
+/* Far from order takes merging, near it insertion: both give what comparing all pairs does. */
+static void time_order_is_by_start_then_the_longer_then_as_they_came(void) {
+  enum { COUNT = 300 };
+  dice chance = {11};
+  fp_memory memory;
+  fp_memory_init(&memory);
+  for (int round = 0; round < 60; round++) {
+    int64_t start[COUNT], duration[COUNT], order[COUNT];
+    int64_t reach = round % 3 == 0 ? 2 : round % 3 == 1 ? 40 : COUNT;
+    for (int64_t i = 0; i < COUNT; i++) {
+      start[i] = i + (int64_t)roll_below(&chance, (uint32_t)reach);
+      duration[i] = (int64_t)roll_below(&chance, 3);
+    }
+    if (round % 5 == 0)
+      for (int64_t i = 0; i < COUNT; i++) start[i] = -start[i];
+    CHECK(fp_time_order(&memory, start, duration, 0, COUNT, order));
+    for (int64_t i = 1; i < COUNT; i++) {
+      int64_t a = order[i - 1], b = order[i];
+      CHECK(start[a] <= start[b]);
+      if (start[a] == start[b]) CHECK(duration[a] >= duration[b]);
+      if (start[a] == start[b] && duration[a] == duration[b]) CHECK(a < b);
+    }
+    CHECK_INT(memory.live, 0);
+  }
 }
 
 static void own_times_are_those_of_the_nesting(void) {
@@ -172,7 +205,8 @@ static void want_of_memory_is_said(void) {
 
 int main(void) {
   RUN(own_time_is_less_the_union_or_the_sum_of_what_lies_within);
-  RUN(rows_that_are_not_sorted_are_said);
+  RUN(rows_may_come_in_any_order);
+  RUN(time_order_is_by_start_then_the_longer_then_as_they_came);
   RUN(own_times_are_those_of_the_nesting);
   RUN(innermost_time_is_that_of_counting_each_picosecond);
   RUN(many_lines_are_merged_in_order);

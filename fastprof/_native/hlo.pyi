@@ -11,12 +11,19 @@ class HloColumns(TypedDict):
     id: int
     name: int
     entry: int
+    is_scheduled: bool
+    module: tuple[int, int]
     computations: bytes
     instructions: bytes
     shapes: bytes
+    tiles: bytes
+    frames: bytes
     operands: bytes
     calls: bytes
+    scheduled: bytes
     dimensions: bytes
+    minor_to_major: bytes
+    tile_dimensions: bytes
     texts: tuple[bytes, bytes]
 
 def read_hlo(data: Buffer) -> HloColumns: ...

@@ -19,13 +19,18 @@ cdef extern from "formats/hlo.h" nogil:
         pass
     ctypedef struct fp_hlo_shape:
         pass
+    ctypedef struct fp_hlo_tile:
+        pass
+    ctypedef struct fp_hlo_frame:
+        pass
     ctypedef struct fp_hlo:
         fp_memory *memory
         const uint8_t *data
-        uint64_t size
+        uint64_t size, module_offset, module_length
         int64_t id
-        int32_t name, entry
-        fp_vector computations, instructions, shapes, operands, calls, dimensions
+        int32_t name, entry, is_scheduled
+        fp_vector computations, instructions, shapes, tiles, frames, operands, calls, scheduled
+        fp_vector dimensions, minor_to_major, tile_dimensions
         fp_strings texts
     fp_code fp_hlo_read(fp_hlo *hlo, fp_fault *fault)
     void fp_hlo_free(fp_hlo *hlo)
@@ -33,7 +38,7 @@ cdef extern from "formats/hlo.h" nogil:
 
 SIZES = {
     "COMPUTATION": sizeof(fp_hlo_computation), "INSTRUCTION": sizeof(fp_hlo_instruction),
-    "SHAPE": sizeof(fp_hlo_shape),
+    "SHAPE": sizeof(fp_hlo_shape), "TILE": sizeof(fp_hlo_tile), "FRAME": sizeof(fp_hlo_frame),
 }
 
 
@@ -43,17 +48,22 @@ cdef bytes take(fp_vector *vector, size_t item_size):
 
 cdef dict columns_of(fp_hlo *hlo):
     return {
-        "id": hlo.id, "name": hlo.name, "entry": hlo.entry,
+        "id": hlo.id, "name": hlo.name, "entry": hlo.entry, "is_scheduled": bool(hlo.is_scheduled),
+        "module": (hlo.module_offset, hlo.module_length),
         "computations": take(&hlo.computations, sizeof(fp_hlo_computation)),
         "instructions": take(&hlo.instructions, sizeof(fp_hlo_instruction)),
         "shapes": take(&hlo.shapes, sizeof(fp_hlo_shape)),
-        "operands": take(&hlo.operands, 4), "calls": take(&hlo.calls, 4), "dimensions": take(&hlo.dimensions, 8),
+        "tiles": take(&hlo.tiles, sizeof(fp_hlo_tile)), "frames": take(&hlo.frames, sizeof(fp_hlo_frame)),
+        "operands": take(&hlo.operands, 4), "calls": take(&hlo.calls, 4), "scheduled": take(&hlo.scheduled, 4),
+        "dimensions": take(&hlo.dimensions, 8), "minor_to_major": take(&hlo.minor_to_major, 8),
+        "tile_dimensions": take(&hlo.tile_dimensions, 8),
         "texts": (take(&hlo.texts.offsets, 8), take(&hlo.texts.bytes, 1)),
     }
 
 
 def read_hlo(data):
-    """The columns of an HloProto: bytes by name, ``texts`` as int64 offsets and bytes, and the numbers id, name, entry.
+    """The columns of an HloProto: bytes by name, ``texts`` as int64 offsets and bytes, ``module`` as
+    offset and length of the HloModuleProto, and the numbers id, name, entry, is_scheduled.
 
     Raises CaptureError, with the offset in ``data``, where it is not one, and MemoryLimitError.
     """

@@ -1,7 +1,7 @@
 """Types of the compiled module. Buffers are anything with the buffer protocol."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 Buffer: TypeAlias = Any
 
@@ -76,3 +76,27 @@ def bound_free_memory(
 ) -> None: ...
 def range_peaks(values: Buffer, first: Buffer, last: Buffer, peak: Buffer) -> None: ...
 def following_peaks(values: Buffer, bounds: Buffer, peak: Buffer) -> None: ...
+
+class HeapPeak(TypedDict):
+    bytes: int
+    unpadded: int
+    event: int
+    alive: int
+    passed_over: int
+
+def heap_trace(
+    kind: Buffer,
+    buffer: Buffer,
+    canonical: Buffer,
+    size: Buffer,
+    unpadded: Buffer,
+    heap: Buffer,
+    unpadded_heap: Buffer,
+    start: Buffer,
+    end: Buffer,
+    held: Buffer,
+    freed: Buffer,
+    root: Buffer,
+    alive: Buffer,
+    shown: Buffer,
+) -> HeapPeak: ...

@@ -92,6 +92,33 @@ cdef extern from "kernels/range_peaks.h" nogil:
     void fp_following_peaks(const int64_t *values, const int64_t *bounds, size_t stretch_count, int32_t *peak)
 
 
+cdef extern from "kernels/heap_trace.h" nogil:
+    ctypedef struct fp_heap_events:
+        const int32_t *kind
+        const int32_t *buffer
+        const int32_t *canonical
+        size_t count
+    ctypedef struct fp_heap_sizes:
+        const int64_t *size
+        const int64_t *unpadded
+        size_t count
+    ctypedef struct fp_heap:
+        int64_t *heap
+        int64_t *unpadded
+        int32_t *start
+        int32_t *end
+        int32_t *held
+        int32_t *freed
+        int32_t *root
+        int32_t *alive
+        int32_t *shown
+    ctypedef struct fp_heap_peak:
+        int64_t bytes, unpadded, event
+        size_t alive, passed_over
+    bint fp_heap_trace(fp_memory *memory, const fp_heap_events *events, const fp_heap_sizes *sizes, const fp_heap *out,
+                       fp_heap_peak *peak)
+
+
 include "borrowed.pxi"
 
 UNKNOWN, FREED, HELD_AT_END = FP_FATE_UNKNOWN, FP_FREED, FP_HELD_AT_END
@@ -324,3 +351,64 @@ def following_peaks(values, bounds, peak):
     cdef size_t stretches = <size_t>edges.buffer.len // 8 - 1
     with nogil:
         fp_following_peaks(value_at, bound_at, stretches, peak_at)
+
+
+cdef int are_buffers(const int32_t *row, size_t count, size_t room) except -1:
+    """Whether each is the row of a buffer, or -1."""
+    cdef size_t i
+    cdef bint outside = False
+    with nogil:
+        for i in range(count):
+            outside |= row[i] < -1 or (row[i] >= 0 and <size_t>row[i] >= room)
+    if outside:
+        raise ValueError("an event is of a buffer that is not there")
+    return 0
+
+
+def heap_trace(kind, buffer, canonical, size, unpadded, heap, unpadded_heap, start, end, held, freed, root, alive,
+               shown):
+    """Writes the heap on the way through a program: of events (int32 columns) of buffers (int64 sizes), ``heap`` and
+    ``unpadded_heap`` (int64, one more than events), five int32 columns by buffer, and two int32 columns with room for
+    all events, of which the first ``alive`` are set. Returns the dict of fp_heap_peak. See kernels/heap_trace.h."""
+    cdef Borrowed kinds = Borrowed(kind), rows = Borrowed(buffer), others = Borrowed(canonical)
+    cdef Borrowed sizes = Borrowed(size), unpaddeds = Borrowed(unpadded)
+    cdef Borrowed heaps = Borrowed(heap, True), unpadded_heaps = Borrowed(unpadded_heap, True)
+    cdef Borrowed starts = Borrowed(start, True), ends = Borrowed(end, True), holds = Borrowed(held, True)
+    cdef Borrowed frees = Borrowed(freed, True), roots = Borrowed(root, True)
+    cdef Borrowed living = Borrowed(alive, True), seen = Borrowed(shown, True)
+    cdef fp_heap_events events
+    cdef fp_heap_sizes all_sizes
+    cdef fp_heap out
+    cdef fp_heap_peak peak
+    cdef fp_memory memory
+    cdef bint done
+    events.count = <size_t>kinds.buffer.len // 4
+    all_sizes.count = <size_t>sizes.buffer.len // 8
+    if events.count + 1 >> 31 or all_sizes.count >> 31:
+        raise ValueError("there are too many events or buffers")
+    for column in (rows, others, living, seen):
+        fits(column, events.count, 4)
+    fits(unpaddeds, all_sizes.count, 8)
+    for column in (starts, ends, holds, frees, roots):
+        fits(column, all_sizes.count, 4)
+    for column in (heaps, unpadded_heaps):
+        fits(column, events.count + 1, 8)
+    events.kind = <const int32_t *>kinds.buffer.buf
+    events.buffer = <const int32_t *>rows.buffer.buf
+    events.canonical = <const int32_t *>others.buffer.buf
+    are_buffers(events.buffer, events.count, all_sizes.count)
+    are_buffers(events.canonical, events.count, all_sizes.count)
+    all_sizes.size, all_sizes.unpadded = <const int64_t *>sizes.buffer.buf, <const int64_t *>unpaddeds.buffer.buf
+    out.heap, out.unpadded = <int64_t *>heaps.buffer.buf, <int64_t *>unpadded_heaps.buffer.buf
+    out.start, out.end = <int32_t *>starts.buffer.buf, <int32_t *>ends.buffer.buf
+    out.held, out.freed = <int32_t *>holds.buffer.buf, <int32_t *>frees.buffer.buf
+    out.root = <int32_t *>roots.buffer.buf
+    out.alive, out.shown = <int32_t *>living.buffer.buf, <int32_t *>seen.buffer.buf
+    fp_memory_init(&memory)
+    with nogil:
+        done = fp_heap_trace(&memory, &events, &all_sizes, &out, &peak)
+    check(done)
+    return {
+        "bytes": peak.bytes, "unpadded": peak.unpadded, "event": peak.event, "alive": peak.alive,
+        "passed_over": peak.passed_over,
+    }

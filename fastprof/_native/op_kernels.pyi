@@ -22,7 +22,6 @@ def host_ops_sum(
 
 SELF_DONE: int
 SELF_CROSSED: int
-SELF_UNSORTED: int
 
 def self_times(start: Buffer, duration: Buffer, lines: Buffer, summed: bool, self_time: Buffer) -> int: ...
 def innermost_time(start: Buffer, duration: Buffer, marks: Buffer, bits: int, lines: Buffer) -> int: ...

@@ -39,7 +39,7 @@ cdef extern from "kernels/op_lines.h" nogil:
     ctypedef struct fp_line_rows:
         int64_t first, last, event_id
     ctypedef enum fp_self_result:
-        FP_SELF_DONE, FP_SELF_CROSSED, FP_SELF_UNSORTED, FP_SELF_NO_MEMORY
+        FP_SELF_DONE, FP_SELF_CROSSED, FP_SELF_NO_MEMORY
     fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration,
                                  const fp_line_rows *lines, size_t line_count, bint summed, int64_t *self_time)
     bint fp_innermost_time(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
@@ -103,11 +103,11 @@ cdef size_t lines_within(Borrowed lines, size_t rows) except *:
     return count
 
 
-SELF_DONE, SELF_CROSSED, SELF_UNSORTED = FP_SELF_DONE, FP_SELF_CROSSED, FP_SELF_UNSORTED
+SELF_DONE, SELF_CROSSED = FP_SELF_DONE, FP_SELF_CROSSED
 
 
 def self_times(start, duration, lines, bint summed, self_time):
-    """Writes the own time of each row of whole lines, int64s; returns SELF_DONE, SELF_CROSSED or SELF_UNSORTED. See
+    """Writes the own time of each row of whole lines, int64s; returns SELF_DONE or SELF_CROSSED. See
     kernels/op_lines.h."""
     cdef Borrowed starts = Borrowed(start), durations = Borrowed(duration), rows = Borrowed(lines)
     cdef Borrowed own = Borrowed(self_time, True)

@@ -76,7 +76,9 @@ class Section:
     ``shown``: whether it applies to a report; None: always. ``nonzero``: what is 0 in this column is only named, by the
     column before. ``only``: which rows are worth showing; None: all. ``kernels``: a column of names of kernels, which
     are shortened. ``depth``: a column that tells how deep a row lies in a tree, of which the rows are in preorder:
-    drawn as branches before the first column shown."""
+    drawn as branches before the first column shown. ``parts``: of ``columns``, those left out where they are 0
+    throughout. ``by_worth``: where there is little room the last column is left out first, else numbers before texts.
+    """
 
     title: str
     table: str | None = None
@@ -89,6 +91,8 @@ class Section:
     kernels: str | None = None
     depth: str | None = None
     only: Callable[[pa.Table], pa.Array] | None = None
+    parts: tuple[str, ...] = ()
+    by_worth: bool = False
 
 
 def has_rows(table: str) -> Callable[[Report], bool]:

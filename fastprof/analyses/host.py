@@ -108,8 +108,12 @@ class Host:
 
         if not modules:
             return steps_of_host(self.events, self.groups, self.hardware, self.workers)
-        groups = self._by_execution()
+        groups = self.groups_from(modules=True)
         return steps_of_host(groups.events, groups, self.hardware, self.workers, from_modules=True)
+
+    def groups_from(self, *, modules: bool) -> Groups:
+        """The groups that markers make, or executions of programs."""
+        return self._by_execution() if modules else self.groups
 
     def _by_execution(self) -> Groups:
         from fastprof.steps.module_steps import grouped_by_execution
@@ -119,7 +123,7 @@ class Host:
     def of_steps(self, choice: Choice, asked: str | None, *, modules: bool = False) -> Host:
         """The events of some groups: those that markers make, or executions of programs. ``asked``: which, in words,
         to tell where there are none; None: what steps read was not read."""
-        by = self._by_execution() if modules else self.groups
+        by = self.groups_from(modules=modules)
         keep = choice(by.group_id)
         groups = self.groups.subset(keep)
         found = Host(groups.events, self.workers, groups)

@@ -17,9 +17,10 @@ from fastprof.analyses.host import Host
 from fastprof.devices import Peaks
 from fastprof.op_metrics import device_ops, host, tf_functions
 from fastprof.op_metrics.combine import combined
-from fastprof.op_metrics.device_ops import HostDeviceOps, SessionOps
+from fastprof.op_metrics.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
 from fastprof.op_metrics.framework import by_framework_op, framework_name, is_training, untold, untold_names
 from fastprof.op_metrics.op_columns import Columns, no_work, texts, time_columns, work_columns
+from fastprof.op_metrics.op_remarks import attribution, of_programs
 from fastprof.op_metrics.ranking import Ranked, ranked
 from fastprof.op_metrics.schemas import TABLES
 from fastprof.op_metrics.tables import Ops, OpTable
@@ -46,7 +47,8 @@ class Params:
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices: of each its ops' or its span, the longer, summed"),
     "device_op_ps": ScalarSpec("ps", "self time of device ops"),
-    "device_idle_ps": ScalarSpec("ps", "device_total_ps less device_op_ps"),
+    "device_overlapped_ps": ScalarSpec("ps", "of device_op_ps what ran at once with other ops of the same device"),
+    "device_idle_ps": ScalarSpec("ps", "device_total_ps less time in which any op ran on the device"),
     "host_total_ps": ScalarSpec("ps", "time observed on threads: of each its ops' or their span, the longer, summed"),
     "host_op_ps": ScalarSpec("ps", "self time of host ops"),
     "host_idle_ps": ScalarSpec("ps", "host_total_ps less host_op_ps"),
@@ -115,10 +117,16 @@ def of_host(given: Host, _params: Params) -> HostOpStats:
     return HostOpStats(
         given.name,
         host.host_ops(given.events, given.is_eager, given.workers),
-        given.device_ops,
+        _devices(given),
         tf_functions.tf_functions(given.events, given.workers),
         is_training(ops) if ops else None,
     )
+
+
+def _devices(given: Host) -> HostDeviceOps:
+    """Programs that XLA compiled for the CPU run on threads: here these are ops of the host."""
+    found = given.device_ops
+    return replace(found, ops=Ops.none(), by_device=()) if found.hardware == CPU_ONLY else found
 
 
 def run(kept: Sequence[HostOpStats], _params: Params, after: Mapping[str, Report]) -> Report:
@@ -175,6 +183,7 @@ def _figures(found: OpDatabase) -> dict[str, Value | tuple[None, str]]:
     ):
         for name in ("total_ps", "op_ps", "idle_ps"):
             values[f"{side}_{name}"] = getattr(ops, name) if ops.parts else (None, why)
+    values["device_overlapped_ps"] = found.device.overlapped_ps
     for name in ("infeed_enqueue_ps", "infeed_enqueue_start_diff_ps"):
         values[name] = getattr(found.host, name) if found.host.parts else (None, "the capture has no threads of hosts")
     trained = [one for one in found.is_training_by_host if one is not None]
@@ -185,12 +194,8 @@ def _figures(found: OpDatabase) -> dict[str, Value | tuple[None, str]]:
 def _notices(found: OpDatabase) -> Iterator[Notice]:
     if not len(found.host.table) and not len(found.device.table):
         yield Notice("warning", f"No ops: {_why_none(found)}.")
-    elif found.device.parts and not len(found.device.table):
-        yield Notice(
-            "info",
-            "What ran on devices is not told by op: none of its events has a stat tf_op or hlo_op. (Older profilers "
-            "write ops to the stat annotation, and to a line TensorFlow Ops, which are not read.)",
-        )
+    for severity, text in (*attribution(found.device.table), *of_programs(found.devices)):
+        yield Notice(severity, text)
     lost = sum(one.host.lost for one in found.hosts)
     if lost:
         yield Notice(
@@ -247,7 +252,10 @@ def _device_table(found: OpDatabase) -> pa.Table:
     table = ops.table
     columns = {
         "program_id": table.program_id,
-        "program": [found.devices.title(number) for number in table.program_id.tolist()],
+        "program": [
+            None if is_idle else found.devices.title(number)
+            for number, is_idle in zip(table.program_id.tolist(), ops.is_idle.tolist(), strict=True)
+        ],
         "category": table.category,
         "name": table.name,
         "framework_op": [framework_name(text) for text in table.provenance],

@@ -90,6 +90,8 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
     parameter does not take."""
     if field.metadata.get("type") in _AMOUNTS:
         return _amount(field.name, value, *_AMOUNTS[field.metadata["type"]])
+    if field.metadata.get("type") == "name":
+        return _name(field.name, value)
     choices, least = field.metadata.get("choices"), field.metadata.get("min")
     if choices is not None and not (isinstance(value, str) and value in choices):
         raise UsageError(f"{field.name} is one of {', '.join(choices)}, not {value!r}")
@@ -118,6 +120,15 @@ def _amount(name: str, value: Any, read: Callable[[str], int], least: int, told:
     if value is not None and not (whole and least <= value < 1 << 63):
         raise UsageError(f"{name} is {told}, not {value!r}")
     return cast("int | None", value)
+
+
+def _name(field: str, value: Any) -> str | None:
+    """A name that may be a number, as that of a program by its id."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise UsageError(f"{field} is a name or a whole number, not {value!r}")
+    return str(int(value))
 
 
 def run(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fastprof.analyses import ANALYSES
 from fastprof.cli import arguments, opening, output, signals
 from fastprof.errors import UsageError
-from fastprof.render import FORMATS, Look, chunks, report_svg
+from fastprof.render import FORMATS, Look, chunks, report_svg, speedscope
 
 if TYPE_CHECKING:
     import dataclasses
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastprof.analyses.contract import Analysis, Report
 
 REPORT_FORMATS = (*FORMATS, "xprof")
-DOCUMENTS = ("xprof", "svg")
+DOCUMENTS = ("xprof", "svg", "speedscope")
 """Formats that hold a whole report as others read it, whatever its tables."""
 _TYPES: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
 
@@ -41,7 +41,7 @@ class AnalysisVerb:
         arguments.add_session(parser)
         add_choice(parser)
         add_params(parser, [self.name])
-        group = add_output(parser, (*REPORT_FORMATS, "svg") if self.name in report_svg.DRAWN else REPORT_FORMATS)
+        group = add_output(parser, formats_of(self.name))
         group.add_argument(
             "--table",
             metavar="NAME",
@@ -51,7 +51,7 @@ class AnalysisVerb:
         arguments.add_talk(parser)
 
     def run(self, args: argparse.Namespace) -> None:
-        form = output.format_for(args.format, args.output, drawn=self.name in report_svg.DRAWN)
+        form = output.format_for(args.format, args.output, formats_of(self.name))
         if form in DOCUMENTS and args.table:
             raise UsageError(f"--table goes with the other formats; {form} is one document")
         profile = opening.chosen(opening.open_session(args), args)
@@ -67,6 +67,13 @@ class AnalysisVerb:
             _note_other_tables(args, table, report.tables)
         opening.tell_log(profile, args.talk)
         output.note_written(args)
+
+
+def formats_of(name: str) -> tuple[str, ...]:
+    """In which forms a report can be had."""
+    drawn = ("svg",) if name in report_svg.DRAWN else ()
+    stacked = ("speedscope",) if name in speedscope.STACKED else ()
+    return (*REPORT_FORMATS, *drawn, *stacked)
 
 
 def _note_other_tables(args: argparse.Namespace, shown: str, tables: Iterable[str]) -> None:
@@ -187,8 +194,8 @@ def table_chunks(
 def report_chunks(
     reports: Mapping[str, Report], form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
-    """Reports as text, JSON or XProf's JSON, or one as a drawing; ``several``: an object of all of them, where the form
-    has objects."""
+    """Reports as text, JSON or XProf's JSON, or one as a drawing or as stacks; ``several``: an object of all of them,
+    where the form has objects."""
     from fastprof.render import report_json, report_text, report_xprof
 
     (first, *_) = reports.values()
@@ -197,6 +204,8 @@ def report_chunks(
         return iter([document.encode("ascii"), b"\n"])
     if form == "svg":
         return iter([report_svg.text(first).encode("utf-8"), b"\n"])
+    if form == "speedscope":
+        return speedscope.chunks(first)
     if form == "json":
         rows = arguments.row_limit(limit, form)
         return report_json.several(reports, rows) if several else report_json.chunks(first, rows)

@@ -28,6 +28,7 @@ _MODULES = {
     "events": "fastprof.cli.events",
     "export": "fastprof.cli.export",
     "report": "fastprof.cli.report",
+    "hlo": "fastprof.cli.hlo",
 }
 """Verbs with a module each, which imports nothing heavy before its flags are asked for."""
 
@@ -132,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (errors.FastprofError, OSError) as error:
         talk.traceback(error)
         talk.error(str(error))
-        if isinstance(error, errors.CaptureError) and talk.advice:
+        if isinstance(error, errors.CaptureError) and talk.advice and _is_of_capture(error):
             talk.note(talk.advice)
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
     except Exception as error:  # noqa: BLE001  the last resort: a user gets one line, never a traceback unasked
@@ -158,6 +159,13 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
     args.verb_module.run(args)
     talk.progress.clear()
     return 0
+
+
+def _is_of_capture(error: errors.CaptureError) -> bool:
+    """Whether a capture is at fault, and not one compiled program, of which nothing is left to salvage."""
+    from fastprof.log_directory import is_program
+
+    return error.path is not None and not is_program(error.path)
 
 
 def entry() -> int:

@@ -8,12 +8,12 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from fastprof.errors import OutputError, UsageError
-from fastprof.render import report_svg
+from fastprof.render import report_svg, speedscope
 from fastprof.render.look import WIDTH, Look
 
 _SUFFIXES = {
@@ -58,14 +58,19 @@ class Sink:
             rest = rest[taken:]
 
 
-def format_for(asked: str | None, path: str | None, *, drawn: bool = False) -> str:
-    """The format asked for, else the one that the file is named for, else text. ``drawn``: the verb has drawings."""
+def format_for(asked: str | None, path: str | None, there: Container[str] = ()) -> str:
+    """The format asked for, else the one that the file is named for, else text. ``there``: formats that the verb has
+    beside those that all have."""
     if asked is not None:
         return asked
+    if path is not None and path.lower().endswith(speedscope.SUFFIX):
+        if "speedscope" not in there:
+            raise UsageError(f"{path}: this verb has no stacks for speedscope; these do: {speedscope.verbs()}")
+        return "speedscope"
     suffix = "" if path is None else Path(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
         raise UsageError(f"{path}: this verb writes no Parquet; 'fastprof export' does")
-    if suffix == ".svg" and not drawn:
+    if suffix == ".svg" and "svg" not in there:
         raise UsageError(f"{path}: this verb draws nothing; these do: {report_svg.verbs()}")
     return _SUFFIXES.get(suffix, "table")
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 METADATA_STATS = ("Hlo Proto", "HLO Proto", "program_id")
-"""Stats of event metadata that ``modules.Modules`` reads."""
+"""Stats of event metadata that ``HostEvents.programs`` needs, and with it ``modules.Modules``."""
 PLANES = (r"^/host:metadata$",)
 """Planes that have them."""

@@ -1,23 +1,25 @@
-"""What an instruction costs on a GPU, by XLA's cost model: operations, bytes, and bytes to and from HBM.
+"""What an instruction costs, by XLA's cost models: operations, and bytes by memory space.
 
-Figures are those of one execution. The model takes the cycles of operators from a table of one GPU, whichever the
-device is, and adds up in 32-bit floats; both are kept, so that its figures are met to the last bit.
+Figures are those of one execution. XLA adds up in 32-bit floats, and its model of GPUs takes the cycles of operators
+from a table of one GPU, whichever the device is; both are kept, so that its figures are met to the last bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.convolution import WindowDimension, valid_positions
+from fastprof.hlo.counting import NOT_VISITED, OF_GPUS, Counting
 from fastprof.hlo.fusion import Fusion
 from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.opcodes import CUBLAS_LT, RULES, Measuring
 from fastprof.hlo.shapes import BITS, OPAQUE, PRED, TOKEN, TUPLE, Shape
-from fastprof.hlo.work import ZERO, Effort, Float, Place, Work, whole
+from fastprof.hlo.work import ZERO, Effort, Float, Place, Work, fits, whole
 
 _HBM = 0
 """The memory space that layouts call 0."""
@@ -39,16 +41,22 @@ class Cost:
     bytes_accessed: int = 0
     hbm_read_bytes: int = 0
     hbm_write_bytes: int = 0
+    is_known: bool = False
+    """Whether the model knows what it does, or it costs nothing at all; and its figures are not cut to fit."""
+    elsewhere: tuple[tuple[int, int, int], ...] = ()
+    """Memory space as layouts number it, bytes read from and written to it; but for 0, which is HBM."""
 
 
 NOTHING = Cost()
+"""Of what nothing is known."""
 
 
 class CostModel:
     """The cost of instructions of one module, each worked out when it is first asked for, with those that it calls."""
 
-    def __init__(self, module: HloModule) -> None:
+    def __init__(self, module: HloModule, counting: Counting = OF_GPUS) -> None:
         self.module = module
+        self.counting = counting
         self._works: dict[int, Work] = {}
         self._computations: dict[int, Work] = {}
         self._failed: set[int] = set()
@@ -63,6 +71,8 @@ class CostModel:
     def cost(self, row: int) -> Cost:
         """Of a damaged instruction nothing is known."""
         if row not in self._costs:
+            if not self.counting.visits_all and not self._is_visited(row):
+                return NOTHING
             try:
                 with np.errstate(all="ignore"):
                     one = self.module.instruction(row)
@@ -70,6 +80,30 @@ class CostModel:
             except _FAILURES:
                 self._costs[row] = NOTHING
         return self._costs[row]
+
+    def _is_visited(self, row: int) -> bool:
+        module = self.module
+        return row >= 0 and int(module.instructions["computation"][row]) in self._visited
+
+    @cached_property
+    def _visited(self) -> set[int]:
+        """The computations that XLA's analysis looks into, from the entry on."""
+        module = self.module
+        skipped = {number for number, text in enumerate(module.texts.to_pylist()) if text in NOT_VISITED}
+        first, last = module.computations["first_instruction"], module.computations["last_instruction"]
+        opcode, begin, count = (module.instructions[name] for name in ("opcode", "first_call", "call_count"))
+        visited, stack = set[int](), [module.entry]
+        while stack:
+            computation = stack.pop()
+            if computation < 0 or computation in visited:
+                continue
+            visited.add(computation)
+            rows = slice(int(first[computation]), int(last[computation]))
+            calling = np.flatnonzero(count[rows]) + rows.start
+            for row in calling.tolist():
+                if int(opcode[row]) not in skipped:
+                    stack += module.calls[begin[row] : begin[row] + count[row]].tolist()
+        return visited
 
     # ---- work, callees first
 
@@ -166,7 +200,8 @@ class CostModel:
 
     def _answer(self, one: Instruction, work: Work) -> Cost:
         total = whole(work.bytes)
-        read, written = self._hbm(one, work) if total > 0 else (0, 0)
+        moved = self._moved(one, work) if total > 0 else {}
+        read, written = moved.pop(_HBM, (0, 0))
         flops = whole(work.flops)
         return Cost(
             flops=_known(flops - self._saved(one, work.flops)),
@@ -174,41 +209,45 @@ class CostModel:
             bytes_accessed=_known(total),
             hbm_read_bytes=max(read, 0),
             hbm_write_bytes=max(written, 0),
+            is_known=work.is_known and fits(work.flops) and fits(work.bytes),
+            elsewhere=tuple((space, max(a, 0), max(b, 0)) for space, (a, b) in sorted(moved.items()) if max(a, b) > 0),
         )
 
     def _saved(self, one: Instruction, flops: Float) -> int:
         """Operations that narrow operands save."""
-        operands = [self.module.instruction(row).shape for row in one.operands]
-        widths = [1 if o.element_type == PRED else BITS.get(o.element_type, 0) for o in operands]
-        widths = [w for w, o in zip(widths, operands, strict=True) if o.element_type not in (0, TUPLE, OPAQUE, TOKEN)]
+        if flops == ZERO or not self.counting.narrow_types_save:
+            return 0
+        types = [self.module.instruction(row).shape.element_type for row in one.operands]
+        widths = [1 if t == PRED else BITS.get(t, 0) for t in types if t not in (0, TUPLE, OPAQUE, TOKEN)]
         if one.opcode == "custom-call":
             widths = widths[:1] if one.custom_call_target in CUBLAS_LT else []
-        if not widths or flops == ZERO:
+        if not widths:
             return 0
         return whole(Float(flops - flops / Float(_FASTER.get(max(widths), 1))))
 
-    def _hbm(self, one: Instruction, work: Work) -> tuple[int, int]:
+    def _moved(self, one: Instruction, work: Work) -> dict[int, tuple[int, int]]:
+        """Bytes read and written, by the memory space of the leaves that have a layout."""
         inputs = [self.module.instruction(row).shape for row in one.operands]
-        written = sum(whole(work.output.get(index, ZERO)) for index, leaf in one.shape.leaves() if _in_hbm(leaf))
-        return self._read(inputs, work.operand), written
+        moved = {space: (size, 0) for space, size in self._read(inputs, work.operand).items()}
+        for index, leaf in one.shape.leaves():
+            if leaf.has_layout:
+                read, written = moved.get(leaf.memory_space, (0, 0))
+                moved[leaf.memory_space] = read, written + whole(work.output.get(index, ZERO))
+        return moved
 
-    def _read(self, inputs: list[Shape], sizes: Mapping[Place, Float]) -> int:
-        """Bytes of leaves in HBM, by the smaller of two ways to go about it."""
-        leaves = sum(len(shape.places) for shape in inputs)
+    def _read(self, inputs: list[Shape], sizes: Mapping[Place, Float]) -> dict[int, int]:
+        """Bytes of leaves, by the smaller of two ways to go about it."""
+        leaves = sum([len(shape.places) for shape in inputs])
         places: Iterable[Place] = sizes
         if leaves <= len(sizes):
             places = ((k, index) for k, shape in enumerate(inputs) for index in shape.places)
         self.effort.spend(max(min(leaves, len(sizes)) - 2 * len(inputs), 0))
-        read = 0
+        read: dict[int, int] = {}
         for k, index in places:
             leaf = inputs[k].places.get(index) if k < len(inputs) else None
-            if leaf is not None and _in_hbm(leaf):
-                read += whole(sizes.get((k, index), ZERO))
+            if leaf is not None and leaf.has_layout:
+                read[leaf.memory_space] = read.get(leaf.memory_space, 0) + whole(sizes.get((k, index), ZERO))
         return read
-
-
-def _in_hbm(leaf: Shape) -> bool:
-    return leaf.has_layout and leaf.memory_space == _HBM
 
 
 def _known(figure: int) -> int:

@@ -13,7 +13,7 @@ from fastprof.hlo.category import ELEMENTWISE
 from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.opcodes import Costs
 from fastprof.hlo.shapes import Index, Shape
-from fastprof.hlo.work import ONE, ZERO, Float, Place, Work, whole
+from fastprof.hlo.work import ONE, ZERO, Float, Place, Work, nearest
 
 _SMALL_CONSTANT = 8
 """Constants of up to so many elements cost nothing to read."""
@@ -63,6 +63,7 @@ class Fusion:
 
     def __init__(self, costs: Costs, works: Mapping[int, Work], computation: int) -> None:
         self.effort = costs.effort
+        self.as_used = costs.counting.as_used
         self.module: HloModule = costs.module
         self.works = works
         self.rows = self.module.rows_of(computation)
@@ -71,6 +72,7 @@ class Fusion:
         self._update_in_place()
         self.used = self._used()
         self.flops = self._flops()
+        self.is_known = all(works[row].is_known for row in self.rows)
         self.parameters = {one.parameter_number: one for one in self.fused if one.opcode == "parameter"}
         self.elements = self._elements()
         self._reads: dict[int, _Read] = {}
@@ -84,6 +86,7 @@ class Fusion:
             work.output[()] = Float(written)
         moved = self._moving(written, len(one.operands))
         work.flops, work.bytes, work.operand, work.share = self.flops, moved.bytes, moved.operand, moved.share
+        work.is_known = self.is_known
 
     # ---- bytes
 
@@ -140,7 +143,7 @@ class Fusion:
             sizes: dict[Index, int] = {}
             for index, _ in parameter.shape.leaves():
                 element = self._element(parameter, index)
-                sizes[index] = whole(Float(element.shape.bytes) * min(self.used[element.row], ONE))
+                sizes[index] = nearest(Float(element.shape.bytes) * min(self.used[element.row], ONE))
             leaves = {index: Float(size) for index, size in sizes.items() if index}
             found = self._reads[k] = _Read(sum(sizes.values()), leaves, float(self.used[parameter.row]))
         return found
@@ -198,9 +201,11 @@ class Fusion:
         return Float(math.ceil(elements) / count) if np.isfinite(elements) else elements
 
     def _flops(self) -> Float:
+        """Of its instructions as often as they are computed, or, as the module's operations are counted, once."""
         flops = ZERO
         for row, share in self.used.items():
-            flops = Float(flops + share * self.works[row].flops)
+            times = share if self.as_used else ONE
+            flops = Float(flops + times * self.works[row].flops)
         return flops
 
     def _operands_first(self) -> Sequence[Instruction]:

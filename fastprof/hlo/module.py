@@ -1,4 +1,4 @@
-"""One compiled program: its computations and instructions, looked up by name."""
+"""One compiled program: its computations and instructions, looked up by name and by row."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.hlo import read_hlo
-from fastprof.hlo.columns import COMPUTATION, INSTRUCTION, SHAPE
+from fastprof.hlo.columns import COMPUTATION, FRAME, INSTRUCTION, SHAPE, TILE
 from fastprof.hlo.shapes import NO_SHAPE, Shape
+from fastprof.hlo.stack_frames import NO_SOURCE, Source, StackFrames
 from fastprof.names import Int32s, texts_of
 
 Records = npt.NDArray[np.void]
+Int64s = npt.NDArray[np.int64]
 _ARGUMENTS = ("XLA_Args", "XLA_Retvals")
+_READ = (
+    *("offset", "length", "shape", "first_operand", "operand_count", "first_call", "call_count", "name", "opcode"),
+    *("parameter_number", "tuple_index", "fusion_kind", "custom_call_target"),
+)
+_LAST = SHAPE.names.index("last") if SHAPE.names else 0
+_PLACE = ("source_file", "source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +50,53 @@ class Instruction:
 
 class HloModule:
     """The columns of csrc/formats/hlo.h, and what is looked up in them. Raises CaptureError, with the offset in
-    ``data``, where the bytes are no HloProto."""
+    ``data``, where the bytes are no HloProto.
+
+    ``computations``, ``instructions``, ``shapes``, ``tiles``, ``frames``   records, as hlo/columns.py has them
+    ``operands``, ``calls``, ``scheduled``                          rows that they refer to, -1 where there is none
+    ``dimensions``, ``minor_to_major``, ``tile_dimensions``         of shapes, layouts and tiles
+    """
 
     def __init__(self, data: Any) -> None:
         self.data = memoryview(data)
         raw = read_hlo(data)
+        offset, length = raw["module"]
+        self.proto = self.data[offset : offset + length]
+        """The HloModuleProto."""
+        self.id: int = raw["id"]
         self.entry: int = raw["entry"]
+        self.is_scheduled: bool = raw["is_scheduled"]
         self.computations: Records = np.frombuffer(raw["computations"], COMPUTATION)
         self.instructions: Records = np.frombuffer(raw["instructions"], INSTRUCTION)
         self.shapes: Records = np.frombuffer(raw["shapes"], SHAPE)
+        self.tiles: Records = np.frombuffer(raw["tiles"], TILE)
+        self.frames: Records = np.frombuffer(raw["frames"], FRAME)
         self.operands: Int32s = np.frombuffer(raw["operands"], np.int32)
         self.calls: Int32s = np.frombuffer(raw["calls"], np.int32)
-        self.dimensions: npt.NDArray[np.int64] = np.frombuffer(raw["dimensions"], np.int64)
-        self.texts = texts_of(*raw["texts"])
+        self.scheduled: Int32s = np.frombuffer(raw["scheduled"], np.int32)
+        self.dimensions: Int64s = np.frombuffer(raw["dimensions"], np.int64)
+        self.minor_to_major: Int64s = np.frombuffer(raw["minor_to_major"], np.int64)
+        self.tile_dimensions: Int64s = np.frombuffer(raw["tile_dimensions"], np.int64)
+        self.text_pool = raw["texts"]
+        """Offsets and bytes of all texts."""
+        self.texts = texts_of(*self.text_pool)
         self.name: str = self.text(raw["name"])
+        self.stack_frames = StackFrames(self.frames, self.text, len(self.data))
+        self._read_fields = self.instructions[list(_READ)]
+        self._place_fields = self.instructions[list(_PLACE)]
         self._met: dict[int, Instruction] = {}
+        self._shapes: dict[int, Shape] = {-1: NO_SHAPE}
 
     def __len__(self) -> int:
         return len(self.instructions)
 
+    @cached_property
+    def _all_texts(self) -> list[str]:
+        texts: list[str] = self.texts.to_pylist()
+        return texts
+
     def text(self, number: int) -> str:
-        return str(self.texts[number].as_py())
+        return self._all_texts[number]
 
     # ---- instructions
 
@@ -90,22 +124,21 @@ class HloModule:
         return found
 
     def _read(self, row: int) -> Instruction:
-        raw = self.instructions[row]
-        first, count = int(raw["first_operand"]), int(raw["operand_count"])
-        call, calls = int(raw["first_call"]), int(raw["call_count"])
-        at = int(raw["offset"])
+        at, length, shape, first, count, call, calls, name, opcode, parameter, place, kind, target = self._read_fields[
+            row
+        ].item()
         return Instruction(
             row=row,
-            name=self.text(raw["name"]),
-            opcode=self.text(raw["opcode"]),
-            shape=NO_SHAPE if raw["shape"] < 0 else self.shape(int(raw["shape"])),
+            name=self.text(name),
+            opcode=self.text(opcode),
+            shape=self.shape(shape),
             operands=tuple(self.operands[first : first + count].tolist()),
             calls=tuple(self.calls[call : call + calls].tolist()),
-            parameter_number=int(raw["parameter_number"]),
-            tuple_index=int(raw["tuple_index"]),
-            fusion_kind=self.text(raw["fusion_kind"]),
-            custom_call_target=self.text(raw["custom_call_target"]),
-            proto=self.data[at : at + int(raw["length"])],
+            parameter_number=parameter,
+            tuple_index=place,
+            fusion_kind=self.text(kind),
+            custom_call_target=self.text(target),
+            proto=self.data[at : at + length],
         )
 
     def rows_of(self, computation: int) -> range:
@@ -120,23 +153,54 @@ class HloModule:
             raise LookupError("an instruction calls a computation that is not there")
         return self.instruction(int(self.computations[computation]["root"]))
 
+    def computation_of(self, row: int) -> int:
+        """The row of the computation that an instruction is in."""
+        return int(self.instructions["computation"][row])
+
+    def is_root(self, row: int) -> bool:
+        """Whether an instruction is what its computation gives."""
+        return int(self.computations["root"][self.computation_of(row)]) == row
+
     def shape(self, row: int) -> Shape:
-        raw = self.shapes[row]
-        first, count = int(raw["first_dimension"]), int(raw["dimension_count"])
-        elements = []
-        inner, last = row + 1, int(raw["last"])
-        while inner < last:
-            elements.append(self.shape(inner))
-            inner = int(self.shapes[inner]["last"])
+        """The shape of a row of ``shapes``; -1: none."""
+        found = self._shapes.get(row)
+        if found is None:
+            found = self._shapes[row] = self._read_shape(row)
+        return found
+
+    def _read_shape(self, row: int) -> Shape:
+        """Elements come before the tuples that hold them: tuples may nest, and nothing recurses."""
+        raws = self.shapes[row : int(self.shapes["last"][row])].tolist()
+        built: list[Shape] = []
+        lasts = [raw[_LAST] - row for raw in raws]
+        for place in range(len(raws) - 1, -1, -1):
+            elements = []
+            inner = place + 1
+            while inner < lasts[place]:
+                elements.append(built[len(raws) - 1 - inner])
+                inner = lasts[inner]
+            built.append(self._shape_of(raws[place], tuple(elements)))
+        return built[-1]
+
+    def _shape_of(self, raw: tuple[int, ...], elements: tuple[Shape, ...]) -> Shape:
+        offset, length, layout, size, space, bits, first, count, minor, minors, tile, tiles = raw[:_LAST]
         return Shape(
-            element_type=int(raw["element_type"]),
+            element_type=raw[_LAST + 1],
             dimensions=tuple(self.dimensions[first : first + count].tolist()),
-            elements=tuple(elements),
-            has_layout=bool(raw["has_layout"]),
-            memory_space=int(raw["memory_space"]),
-            element_bits=int(raw["element_bits"]),
-            layout=(int(raw["layout_offset"]), int(raw["layout_length"])),
+            elements=elements,
+            has_layout=bool(raw[_LAST + 2]),
+            memory_space=space,
+            element_bits=bits,
+            layout=(layout, size),
+            minor_to_major=tuple(self.minor_to_major[minor : minor + minors].tolist()),
+            tiles=tuple(self._tile(one) for one in range(tile, tile + tiles)),
+            is_dynamic=bool(raw[_LAST + 3]),
+            proto=(offset, length),
         )
+
+    def _tile(self, row: int) -> tuple[int, ...]:
+        first, count = self.tiles[row].item()
+        return tuple(self.tile_dimensions[first : first + count].tolist())
 
     # ---- where instructions come from
 
@@ -155,3 +219,22 @@ class HloModule:
         """Each distinct (op_name, op_type) of its instructions."""
         pairs = np.unique(self.instructions[["op_name", "op_type"]])
         return [(self.text(name), self.text(kind)) for name, kind in pairs.tolist()]
+
+    def deduplicated_name(self, row: int) -> str:
+        """The instruction that the compiler says this one to be a copy of; "" where it says nothing."""
+        return self.text(self.instructions["deduplicated_name"][row])
+
+    def scheduling_name(self, row: int) -> str:
+        """What the instruction was called when it was scheduled; "" where that is not noted."""
+        return self.text(self.instructions["scheduling_name"][row])
+
+    def source_of(self, row: int) -> Source:
+        """Where in the source an instruction comes from: by its metadata, else by its innermost stack frame."""
+        file, line, end_line, column, end_column, frame = self._place_fields[row].item()
+        frames, stack = self.stack_frames.stack(frame), self.stack_frames.text(frame)
+        if file:
+            return Source(self.text(file), line, end_line, column, end_column, frames, stack)
+        if frames:
+            inner = frames[0]
+            return Source(inner.file, inner.line, inner.end_line, inner.column, inner.end_column, frames, stack)
+        return NO_SOURCE

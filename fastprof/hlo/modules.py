@@ -1,23 +1,23 @@
-"""The compiled programs that a host's capture carries, each read when it is first asked for."""
+"""The compiled programs of a host, each read when it is first asked for."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from fastprof._native import records
 from fastprof.errors import CaptureError
 from fastprof.host_events import HostEvents
 
 if TYPE_CHECKING:
     from fastprof.hlo.cost import Cost, CostModel
+    from fastprof.hlo.counting import Counting
     from fastprof.hlo.module import HloModule
+    from fastprof.hlo.programs import Program
 
-METADATA_PLANE = "/host:metadata"
-_PROTO_STATS = ("Hlo Proto", "HLO Proto")
-_NAMED = re.compile(r".*\((\d+)\)", re.DOTALL)
+
+_LOOKED_INTO: Final = 8 << 20
+"""Bytes of programs that are read for no other reason than to see whether they can be: some hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,70 +29,82 @@ class Found:
     framework_op: str
     """``op_name:op_type``, "" where unknown."""
     cost: Cost
+    long_name: str
+    """The instruction in full."""
+    deduplicated_name: str
+    source: tuple[str, int, str]
+    """File, line and stack; "", -1 and "" where unknown."""
+    device_cost: Cost
+    """``cost``, with what XLA's model of GPUs leaves out."""
 
 
 class Modules:
-    """Programs by program id, an int64 that stands for a uint64 (two's complement). Of several programs of one id the
-    first counts. Reads the stats ``METADATA_STATS``.
+    """Programs by program id, an int64 that stands for a uint64 (two's complement): those of the capture, and those of
+    files beside it. Events must have been read with the stats ``METADATA_STATS`` of metadata.
 
     ``problems``: what could not be read, in words; it grows as modules are.
     """
 
     def __init__(self, events: HostEvents) -> None:
         self.problems: list[str] = []
-        self._protos: dict[int, memoryview] = {}
-        self._titles: dict[int, str] = {}
+        self._log = events.log
+        self._programs: dict[int, Program] = {program.id: program for program in events.programs}
         self._read: dict[int, HloModule | None] = {}
-        self._costs: dict[int, CostModel] = {}
-        self._find_protos(events)
-
-    def _find_protos(self, events: HostEvents) -> None:
-        own_ids = events.meta_stat("program_id").of_kinds((records.INT64, records.UINT64))
-        own = dict(zip(own_ids.rows.tolist(), own_ids.value.tolist(), strict=True))
-        protos: dict[int, memoryview] = {}
-        for stat in reversed(_PROTO_STATS):
-            protos |= events.meta_bytes(stat)
-        for row in sorted(protos):
-            plane = int(events.meta_plane[row])
-            if plane >= 0 and events.planes[plane].name != METADATA_PLANE:
-                continue
-            name = events.names[row]
-            program = own.get(row, _program_id(name, int(events.metadata_ids[row])))
-            self._protos.setdefault(program, protos[row])
-            self._titles.setdefault(program, name)
+        self._costs: dict[tuple[int, Counting], CostModel] = {}
 
     def __len__(self) -> int:
-        return len(self._protos)
+        return len(self._programs)
 
     @property
     def program_ids(self) -> list[int]:
-        return list(self._protos)
+        return list(self._programs)
 
     def title(self, program_id: int) -> str | None:
         """How the capture lists the program: ``jit_f(12)``; None: no such program."""
-        return self._titles.get(program_id)
+        program = self._programs.get(program_id)
+        return None if program is None else program.title
+
+    def data(self, program_id: int) -> memoryview | None:
+        """The HloProto; None: no such program. Raises ChangedError."""
+        program = self._programs.get(program_id)
+        return None if program is None else program.data
+
+    def named(self, text: str) -> list[int]:
+        """The ids of the programs that a text means: a title, the name of a module, or an id as a decimal number."""
+        titled = [number for number, one in self._programs.items() if one.title == text]
+        if titled:
+            return titled
+        numbered = [number for number in self._programs if text in (str(number), str(number % 2**64))]
+        return numbered or [number for number in self._programs if self.name(number) == text]
 
     def module(self, program_id: int) -> HloModule | None:
         """None: there is no such program, or it does not decode."""
         if program_id not in self._read:
-            proto = self._protos.get(program_id)
-            self._read[program_id] = None if proto is None else self._opened(program_id, proto)
+            program = self._programs.get(program_id)
+            self._read[program_id] = None if program is None else self._opened(program)
         return self._read[program_id]
 
-    def _opened(self, program_id: int, proto: memoryview) -> HloModule | None:
-        from fastprof.hlo.module import HloModule  # most captures carry no programs
-
+    def _opened(self, program: Program) -> HloModule | None:
         try:
-            return HloModule(proto)
+            return program.read(self._log)
         except CaptureError as error:
-            title, at = self._titles[program_id], f"at byte {error.offset or 0:,} of its HLO"
-            self.problems.append(f"the program {title} does not decode: {error.message}, {at}")
+            self.problems.append(program.problem(error))
             return None
 
     def name(self, program_id: int) -> str | None:
         """The name of the module: ``jit_f``; None: as ``module``."""
         module = self.module(program_id)
         return None if module is None else module.name
+
+    def look_into(self) -> None:
+        """Reads what programs take little time to read, so that ``problems`` tells of them even where nobody needs
+        them: as many as have few bytes, together."""
+        left = _LOOKED_INTO
+        for number, program in self._programs.items():
+            left -= program.length
+            if left < 0:
+                return
+            self.module(number)
 
     # ---- instructions
 
@@ -102,20 +114,40 @@ class Modules:
         row = -1 if module is None else int(module.find([instruction])[0])
         return None if module is None or row < 0 else module.op_name(row)
 
-    def find(self, program_id: int, instructions: Sequence[str]) -> list[Found | None]:
-        """What is known of instructions of a program; None where there is no such program or instruction."""
-        from fastprof.hlo.cost import CostModel
-
+    def find(
+        self, program_id: int, instructions: Sequence[str], counting: Counting | None = None
+    ) -> list[Found | None]:
+        """What is known of instructions of a program; None where there is no such program or instruction.
+        ``counting``: what counts as an operation; None: as XLA counts for GPUs."""
         module = self.module(program_id)
         if module is None:
             return [None] * len(instructions)
-        costs = self._costs.setdefault(program_id, CostModel(module))
+        costs = self.cost_model(program_id, module, counting)
         rows = module.find(instructions).tolist()
         return [None if row < 0 else _found(module, costs, row) for row in rows]
 
+    def costs(self, program_id: int, instructions: Sequence[str], counting: Counting) -> list[tuple[str, Cost] | None]:
+        """Opcode and cost of instructions of a program; None where there is no such program or instruction."""
+        module = self.module(program_id)
+        if module is None:
+            return [None] * len(instructions)
+        model = self.cost_model(program_id, module, counting)
+        rows = module.find(instructions).tolist()
+        return [None if row < 0 else (module.instruction(row).opcode, model.cost(row)) for row in rows]
+
+    def cost_model(self, program_id: int, module: HloModule, counting: Counting | None = None) -> CostModel:
+        """What the instructions of a program cost."""
+        from fastprof.hlo.cost import CostModel
+        from fastprof.hlo.counting import OF_GPUS
+
+        key = program_id, counting or OF_GPUS
+        if key not in self._costs:
+            self._costs[key] = CostModel(module, key[1])
+        return self._costs[key]
+
     def metadata_ops(self) -> Iterator[tuple[str, str]]:
         """(op_name, op_type) of the instructions of all programs, each pair once a program."""
-        for program_id in self._protos:
+        for program_id in self._programs:
             module = self.module(program_id)
             if module is not None:
                 yield from module.framework_ops()
@@ -123,14 +155,17 @@ class Modules:
 
 def _found(module: HloModule, costs: CostModel, row: int) -> Found:
     from fastprof.hlo.category import category
+    from fastprof.hlo.device_cost import device_cost
+    from fastprof.hlo.text import expression
 
-    one = module.instruction(row)
-    return Found(one.name, category(one), module.framework_op(row), costs.cost(row))
-
-
-def _program_id(name: str, metadata_id: int) -> int:
-    """The number in parentheses at the end of a name, else the id of the metadata, which is the same number."""
-    named = _NAMED.fullmatch(name)
-    if named is None or len(named.group(1)) > 20 or (number := int(named.group(1))) >= 1 << 64:
-        return metadata_id
-    return number - (1 << 64) if number >> 63 else number
+    one, source = module.instruction(row), module.source_of(row)
+    return Found(
+        one.name,
+        category(one),
+        module.framework_op(row),
+        costs.cost(row),
+        expression(module, row),
+        module.deduplicated_name(row),
+        (source.file, source.line, source.stack),
+        device_cost(costs, row),
+    )

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from fastprof.hlo.category import ELEMENTWISE
 from fastprof.hlo.convolution import WindowDimension, convolution_flops
+from fastprof.hlo.counting import Counting
 from fastprof.hlo.module import HloModule, Instruction
-from fastprof.hlo.operator_cycles import DEFAULT_CYCLES, cycles
 from fastprof.hlo.proto_fields import integer, integers, message, messages
 from fastprof.hlo.shapes import Shape, product
 from fastprof.hlo.work import UNKNOWN, ZERO, Effort, Float, Work, largest
@@ -25,6 +25,7 @@ class Costs(Protocol):
 
     module: HloModule
     effort: Effort
+    counting: Counting
 
     def valid_positions(self, window: WindowDimension) -> int:
         """See convolution.py. LookupError: too many windows are too large."""
@@ -90,20 +91,14 @@ def _transpose(m: Measuring) -> None:
 
 
 def _keeps_order(costs: Costs, one: Instruction, before: Shape) -> bool:
-    """Whether a transpose leaves all elements where they are, dimensions of size 1 aside."""
-    module = costs.module
+    """Whether a transpose leaves all elements where they are. As XLA has it, it does not where it moves a dimension of
+    size 1."""
     after = one.shape
     if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
         return False
-    costs.effort.spend(before.layout[1])  # many may transpose one operand
+    costs.effort.spend(len(before.minor_to_major))  # many may transpose one operand
     permutation = integers(one.proto, _DIMENSIONS)
-    order = [d for d in _minor_to_major(module, before) if before.dimensions[d] != 1]
-    return order == [permutation[d] for d in _minor_to_major(module, after) if after.dimensions[d] != 1]
-
-
-def _minor_to_major(module: HloModule, shape: Shape) -> list[int]:
-    offset, length = shape.layout
-    return integers(module.data[offset : offset + length], 1)
+    return [permutation[d] for d in after.minor_to_major] == list(before.minor_to_major)
 
 
 def _tuple(m: Measuring) -> None:
@@ -150,8 +145,9 @@ def _scatter(m: Measuring) -> None:
 
 def _concatenate(m: Measuring) -> None:
     dimension = integer(m.one.proto, _DIMENSIONS)
-    uneven = dimension > 0 and m.inputs[0].dimensions[dimension] & 31
-    m.work.flops = Float((400 if uneven else 6) * m.shape.leaf_count)
+    even, uneven = m.costs.counting.concatenated
+    is_uneven = even != uneven and dimension > 0 and m.inputs[0].dimensions[dimension] & 31
+    m.work.flops = Float((uneven if is_uneven else even) * m.shape.leaf_count)
 
 
 def _infeed(m: Measuring) -> None:
@@ -173,7 +169,7 @@ def _outfeed(m: Measuring) -> None:
 
 
 def _elementwise(m: Measuring) -> None:
-    m.work.flops = Float(cycles(m.one.opcode, m.shape.type_name) * m.shape.leaf_count)
+    m.work.flops = Float(m.costs.counting.of_element(m.one.opcode, m.shape.type_name) * m.shape.leaf_count)
 
 
 def dot_flops(left: Shape, contracting: Sequence[int], output: Shape) -> int:
@@ -262,17 +258,17 @@ def _select_and_scatter(m: Measuring) -> None:
 # ---- collectives
 
 
-def _reducer_cycles(costs: Costs, one: Instruction) -> int:
+def _reducer_operations(costs: Costs, one: Instruction) -> int:
     if not one.calls or one.calls[0] < 0:
-        return DEFAULT_CYCLES
-    return cycles(costs.module.root_of(one.calls[0]).opcode, one.shape.type_name)
+        return costs.counting.reducer
+    return costs.counting.of_element(costs.module.root_of(one.calls[0]).opcode, one.shape.type_name)
 
 
 def _all_reduce(m: Measuring) -> None:
     output = m.shape.leaf_bytes
     inputs = sum(operand.bytes for operand in m.inputs) if m.one.opcode == "all-reduce" else 0
     m.work.moves(output + inputs, output)
-    m.work.flops = Float(_reducer_cycles(m.costs, m.one) * m.shape.leaf_count)
+    m.work.flops = Float(_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
 
 
 def _by_ranks(m: Measuring) -> None:
@@ -281,7 +277,7 @@ def _by_ranks(m: Measuring) -> None:
     ranks = max([len(integers(group, 1)) for group in groups], default=1) or 1
     if m.one.opcode == "reduce-scatter":
         part = m.shape.leaf_bytes
-        m.work.flops = Float(_reducer_cycles(m.costs, m.one) * m.shape.leaf_count)
+        m.work.flops = Float(_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
     else:
         gathered = m.shape.elements[1] if m.one.opcode == "all-gather-start" else m.shape
         part = gathered.leaf_bytes // ranks
@@ -320,11 +316,12 @@ def _custom_call(m: Measuring) -> None:
     """Matrix products and convolutions that libraries do; others say nothing of what they do."""
     target, output = m.one.custom_call_target, _first(m.shape)
     if target in CUBLAS_LT:
-        m.work.flops = Float(dot_flops(m.inputs[0], _gemm_contracting(m.one), output))
+        m.work.flops = Float(dot_flops(m.inputs[0], gemm_contracting(m.one), output))
     elif target.startswith(_CUDNN_CONVOLUTION):
         m.work.flops = m.flops_of_convolution(output)
     else:
         m.work.flops = m.work.bytes = m.work.output[()] = UNKNOWN
+        m.work.is_known = False
         m.work.operand = dict.fromkeys(m.work.operand, UNKNOWN)
         return
     if m.shape.is_tuple:  # what comes after the first element is scratch space
@@ -332,7 +329,7 @@ def _custom_call(m: Measuring) -> None:
         m.work.output[()] = Float(output.bytes)
 
 
-def _gemm_contracting(one: Instruction) -> list[int]:
+def gemm_contracting(one: Instruction) -> list[int]:
     """From the backend's configuration. ValueError, LookupError: it is damaged."""
     try:
         config = json.loads(bytes(message(one.proto, _BACKEND_CONFIG)))

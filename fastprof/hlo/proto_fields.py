@@ -12,7 +12,7 @@ Field = tuple[int, int | memoryview]
 _SIZES = {1: 8, 5: 4}
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def varint(data: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
@@ -29,15 +29,15 @@ def fields(data: memoryview) -> Iterator[Field]:
     """The fields of a message, in order; groups are not looked into. CaptureError: it does not decode."""
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = varint(data, at)
         number, kind = tag >> 3, tag & 7
         if kind == 0:
-            value, at = _varint(data, at)
+            value, at = varint(data, at)
             yield number, value
         elif kind in (1, 2, 5):
             size = _SIZES.get(kind)
             if size is None:
-                size, at = _varint(data, at)
+                size, at = varint(data, at)
             if size > len(data) - at:
                 raise CaptureError("a length runs past the end of its message, reading HLO")
             payload = data[at : at + size]
@@ -63,7 +63,7 @@ def integers(data: memoryview, number: int) -> list[int]:
             continue
         at = 0
         while at < len(value):
-            one, at = _varint(value, at)
+            one, at = varint(value, at)
             found.append(signed(one))
     return found
 

@@ -53,6 +53,13 @@ class Shape:
     """Bits that the layout gives each element; 0: those of its type."""
     layout: tuple[int, int]
     """Offset and length of the LayoutProto."""
+    minor_to_major: tuple[int, ...] = ()
+    """Dimensions in the order of memory, the innermost first."""
+    tiles: tuple[tuple[int, ...], ...] = ()
+    is_dynamic: bool = False
+    """Whether any dimension is but a bound."""
+    proto: tuple[int, int] = (0, 0)
+    """Offset and length of the ShapeProto."""
 
     @property
     def is_tuple(self) -> bool:
@@ -96,13 +103,15 @@ class Shape:
         """Its leaves by place."""
         return dict(self.leaves())
 
-    def leaves(self, index: Index = ()) -> Iterator[tuple[Index, Shape]]:
-        """What is no tuple in it, with its place."""
-        if not self.is_tuple:
-            yield index, self
-            return
-        for place, element in enumerate(self.elements):
-            yield from element.leaves((*index, place))
+    def leaves(self) -> Iterator[tuple[Index, Shape]]:
+        """What is no tuple in it, with its place, in order."""
+        waiting: list[tuple[Index, Shape]] = [((), self)]
+        while waiting:
+            index, one = waiting.pop()
+            if not one.is_tuple:
+                yield index, one
+                continue
+            waiting.extend(((*index, place), one.elements[place]) for place in range(len(one.elements) - 1, -1, -1))
 
 
 NO_SHAPE = Shape(0, (), (), False, 0, 0, (0, 0))

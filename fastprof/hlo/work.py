@@ -43,6 +43,8 @@ class Work:
     output: dict[Index, Float] = field(default_factory=dict)
     operand: dict[Place, Float] = field(default_factory=dict)
     share: dict[int, float] = field(default_factory=dict)
+    is_known: bool = True
+    """False where something in it, such as a custom call, does not say what it does."""
 
     def __len__(self) -> int:
         """Entries of its tables."""
@@ -58,6 +60,7 @@ class Work:
 
     def add(self, other: Work) -> None:
         """Adds the operations and bytes of another; ``share`` is its own."""
+        self.is_known &= other.is_known
         self.flops = Float(self.flops + other.flops)
         self.bytes = Float(self.bytes + other.bytes)
         for index, size in other.output.items():
@@ -69,12 +72,14 @@ class Work:
         """Takes over another's operations and bytes, which neither adds to from now on."""
         self.flops, self.bytes = other.flops, other.bytes
         self.output, self.operand = other.output, other.operand
+        self.is_known = other.is_known
 
 
 def largest(works: Iterable[Work]) -> Work:
     """The largest of each figure."""
     most = Work(flops=Float(-np.inf), bytes=Float(-np.inf))
     for work in works:
+        most.is_known &= work.is_known
         most.flops, most.bytes = max(most.flops, work.flops), max(most.bytes, work.bytes)
         for index, size in work.output.items():
             most.output[index] = max(most.output.get(index, ZERO), size)
@@ -83,7 +88,20 @@ def largest(works: Iterable[Work]) -> Work:
     return most
 
 
+def nearest(value: Float) -> int:
+    """Rounded, halves up, of what is not negative; else as ``whole``."""
+    number = float(value)
+    return math.floor(number + 0.5) if 0 <= number <= _MOST else whole(value)
+
+
 def whole(value: Float) -> int:
     """Truncated; what is no number is 0, what is larger than 2**62 is cut to fit."""
     number = float(value)
-    return 0 if math.isnan(number) else int(max(-_MOST, min(number, _MOST)))
+    if -_MOST <= number <= _MOST:
+        return int(number)
+    return 0 if math.isnan(number) else int(math.copysign(_MOST, number))
+
+
+def fits(value: Float) -> bool:
+    """Whether it is a number that ``whole`` does not cut."""
+    return bool(-_MOST < float(value) < _MOST)

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from fastprof.memory.host_memory import MemoryFigures
-
-
-def size_text(size: int) -> str:
-    """Three digits or more, and a unit."""
-    for unit, bits in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if abs(size) >= 1 << bits:
-            return f"{size / (1 << bits):,.3g} {unit}" if abs(size) < 1000 << bits else f"{size >> bits:,} {unit}"
-    return f"{size} bytes"
+from fastprof.size_text import size_text as size_text
 
 
 def moment_text(time_ps: int) -> str:

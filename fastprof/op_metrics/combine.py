@@ -10,19 +10,21 @@ import numpy.typing as npt
 
 from fastprof.op_metrics.tables import HBM, Int64s, MemoryAccess, Ops, OpTable, exact_sum, least_by, sums_by
 
-_SUMMED = ("occurrences", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
+_SUMMED = ("occurrences", "executions", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
 _WORK = ("flops", "model_flops", "bytes_accessed", "energy_j")
 _SOURCES = ("flops_source", "bytes_source")
 _TEXTS = ("category", "provenance", "long_name", "deduplicated_name", "source_stack", "attribution", "unattributed")
 
 
-def combined(parts: Sequence[Ops], *, add_cores: bool = True) -> Ops:
-    """The ops of all parts, one row for each (program_id, name) in the order in which they are met."""
+def combined(parts: Sequence[Ops], *, add_cores: bool = True, as_in_xprof: bool = False) -> Ops:
+    """The ops of all parts, one row for each (program_id, name) in the order in which they are met. ``as_in_xprof``:
+    what some parts say of where an op's bytes went is all that is known of it, and of its children those count that the
+    first part with any has."""
     parts = [part for part in parts if part.parts]
     if len(parts) == 1 and _distinct(parts[0].table):
         return parts[0]
-    table, row = together([part.table for part in parts], add_cores=add_cores)
-    children, parent = _children(parts, row)
+    table, row = together([part.table for part in parts], add_cores=add_cores, as_in_xprof=as_in_xprof)
+    children, parent = _children(parts, row, first_only=as_in_xprof)
     return Ops(
         table,
         total_ps=exact_sum([part.total_ps for part in parts]),
@@ -41,16 +43,21 @@ def _distinct(table: OpTable) -> bool:
     return len(set(zip(table.program_id.tolist(), table.name, strict=True))) == len(table)
 
 
-def together(tables: Sequence[OpTable], *, add_cores: bool = True) -> tuple[OpTable, Int64s]:
+def together(tables: Sequence[OpTable], *, add_cores: bool = True, as_in_xprof: bool = False) -> tuple[OpTable, Int64s]:
     """The tables as one, a row for each (program_id, name), and in which row each op of each table, in turn, went."""
     found: dict[tuple[int, str], int] = {}
     keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
     row = np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
-    return merged(tables, row, list(found), add_cores=add_cores), row
+    return merged(tables, row, list(found), add_cores=add_cores, as_in_xprof=as_in_xprof), row
 
 
 def merged(
-    tables: Sequence[OpTable], row: Int64s, keys: Sequence[tuple[int, str]], *, add_cores: bool = True
+    tables: Sequence[OpTable],
+    row: Int64s,
+    keys: Sequence[tuple[int, str]],
+    *,
+    add_cores: bool = True,
+    as_in_xprof: bool = False,
 ) -> OpTable:
     """The tables' ops, one after the other, summed in the rows that ``row`` says, which have these keys."""
     count = len(keys)
@@ -77,7 +84,7 @@ def merged(
         is_eager=np.bincount(row, column("is_eager"), count) > 0,
         cores=np.minimum(cores, 2**31 - 1),
         core_type=core_type,
-        memory=_memory(tables, row),
+        memory=_memory(tables, row, fill=not as_in_xprof),
         **sources,
         **columns,
     )
@@ -101,15 +108,15 @@ def _first_sources(row: Int64s, tables: Sequence[OpTable], lines: npt.NDArray[An
     return {"source_file": file, "source_line": line}
 
 
-def _memory(tables: Sequence[OpTable], row: Int64s) -> MemoryAccess:
+def _memory(tables: Sequence[OpTable], row: Int64s, *, fill: bool) -> MemoryAccess:
     """The tables' memory accesses, one row for each (op, operation, space). Where only some of the ops that become one
-    say where their bytes went, the bytes of the others went to HBM."""
+    say where their bytes went, the bytes of the others went to HBM, if to ``fill``."""
     starts = np.cumsum([0] + [len(table) for table in tables])[:-1]
     owner = [row[table.memory.row + start] for table, start in zip(tables, starts.tolist(), strict=True)]
     if not sum(len(part) for part in owner):
         return MemoryAccess.none()
     silent = ~np.concatenate([table.has_breakdown() for table in tables])
-    silent &= np.isin(row, np.concatenate(owner))
+    silent &= np.isin(row, np.concatenate(owner)) & fill
     moved = np.concatenate([table.bytes_accessed for table in tables])[silent]
     owner.append(row[silent])
     operation = np.concatenate([*(table.memory.operation for table in tables), np.zeros(len(moved))]).astype(np.int64)
@@ -120,14 +127,21 @@ def _memory(tables: Sequence[OpTable], row: Int64s) -> MemoryAccess:
     return MemoryAccess(keys[0].astype(np.int32), keys[1].astype(np.uint8), keys[2], total)
 
 
-def _children(parts: Sequence[Ops], row: Int64s) -> tuple[OpTable | None, npt.NDArray[np.int32] | None]:
-    """The children of all parts, under the rows that their parents went to."""
+def _children(
+    parts: Sequence[Ops], row: Int64s, *, first_only: bool
+) -> tuple[OpTable | None, npt.NDArray[np.int32] | None]:
+    """The children of all parts, under the rows that their parents went to. ``first_only``: of each only those of the
+    first part in which it has any."""
     starts = np.cumsum([0] + [len(part.table) for part in parts])[:-1].tolist()
     tables, parents = [], []
+    seen = np.zeros(int(row.max(initial=-1)) + 1, bool)
     for part, start in zip(parts, starts, strict=True):
         if part.children is not None and part.parent is not None:
-            tables.append(part.children)
-            parents.append(row[part.parent + start])
+            parent = row[part.parent + start]
+            kept = np.flatnonzero(~seen[parent]) if first_only else np.arange(len(parent))
+            tables.append(part.children.take(kept.astype(np.int64)))
+            parents.append(parent[kept])
+            seen[parent] = True
     if not tables:
         return None, None
     parent = np.concatenate(parents)

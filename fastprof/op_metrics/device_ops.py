@@ -6,17 +6,22 @@ compiled for the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
+
 from fastprof import hlo
-from fastprof.devices import Peaks, peaks
-from fastprof.op_metrics import gpu_stats, tpu
+from fastprof.devices import COMPUTE, HBM, Peaks, peaks, with_published
+from fastprof.host_events import HOST_THREADS
+from fastprof.op_metrics import gpu_stats, odd_figures, tpu
 from fastprof.op_metrics.combine import combined
 from fastprof.op_metrics.sparse_core import with_sparse_cores
 from fastprof.op_metrics.tables import Ops
+from fastprof.op_metrics.transfers import placed
+from fastprof.op_metrics.work_sources import with_work_of_programs
 
 if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
@@ -68,28 +73,59 @@ class HostDeviceOps:
     titles: Mapping[int, str]
     """By program id how the capture lists the program: ``jit_f(12)``."""
     problems: tuple[str, ...] = ()
-    """Programs that could not be read, in words."""
+    """Programs that could not be read, and events that could not be counted, in words."""
 
 
 def device_planes(events: HostEvents) -> list[Plane]:
-    """TensorCores, or else GPUs."""
-    return events.planes_of("TPU") or events.planes_of("GPU")
+    """TensorCores, or else GPUs, or else the threads of the host where they ran compiled programs."""
+    return events.planes_of("TPU") or events.planes_of("GPU") or _threads(events)
+
+
+def _threads(events: HostEvents) -> list[Plane]:
+    """The threads of the host, where any of them ran instructions of compiled programs."""
+    at, _ = events.texts("hlo_op")
+    planes = [plane for plane in events.planes if plane.name == HOST_THREADS]
+    return [plane for plane in planes if np.diff(np.searchsorted(at, [plane.first, plane.last]))[0]]
 
 
 def host_device_ops(host: OpHost) -> HostDeviceOps:
     planes = device_planes(host.raw)
     own, xprof = _by_device(host, planes)
+    host.modules.look_into()
     titles = {number: title for number in host.modules.program_ids if (title := host.modules.title(number))}
     return HostDeviceOps(
         host.name,
-        (planes[0].kind or CPU_ONLY) if planes else CPU_ONLY,
+        _hardware(planes),
         combined(own) if own else Ops.none(),
-        combined(xprof) if xprof else Ops.none(),
+        combined(xprof, as_in_xprof=True) if xprof else Ops.none(),
         tuple((plane.name, ops) for plane, ops in zip(planes, own, strict=True)),
-        peaks(planes),
+        peaks(planes) if _hardware(planes) != CPU_ONLY else None,
         titles,
-        tuple(host.modules.problems),
+        (*host.modules.problems, *_untimed(host.raw, planes), *_odd_figures(host.raw, planes)),
     )
+
+
+def _untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
+    """What is not counted of the lines of ops, in words."""
+    for plane in planes:
+        lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in tpu.OP_LINES]
+        count = sum(events.untimed.get(line.line_id, 0) for line in lines)
+        if count:
+            yield (
+                f"{count:,} events of {plane.name} tell how often an op occurred, but not when (aggregated events): "
+                "they are not counted"
+            )
+
+
+def _odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
+    if planes and planes[0].kind == "TPU":
+        yield from odd_figures.of_tpus(events)
+    elif planes and planes[0].name != HOST_THREADS:
+        yield from odd_figures.of_gpus(events)
+
+
+def _hardware(planes: Sequence[Plane]) -> str:
+    return planes[0].kind or CPU_ONLY if planes and planes[0].name != HOST_THREADS else CPU_ONLY
 
 
 def _by_device(host: OpHost, planes: Sequence[Plane]) -> tuple[list[Ops], list[Ops]]:
@@ -98,7 +134,11 @@ def _by_device(host: OpHost, planes: Sequence[Plane]) -> tuple[list[Ops], list[O
         return [], []
     if planes[0].kind == "TPU":
         return _of_tpus(host)
-    from fastprof.op_metrics import gpu  # it takes long to import
+    if planes[0].name == HOST_THREADS:  # of which XProf counts none
+        from fastprof.op_metrics import cpu  # it takes long to import, as gpu does
+
+        return [cpu.plane_ops(host.raw, host.modules, plane)[0] for plane in planes], []
+    from fastprof.op_metrics import gpu
 
     own = gpu.device_ops(host.events, host.groups, host.modules)
     return own, gpu.xprof_device_ops(host.events, host.groups, host.modules)
@@ -111,7 +151,11 @@ def _of_tpus(host: OpHost) -> tuple[list[Ops], list[Ops]]:
     events = host.events if regrouped else host.raw
     planes = events.planes_of("TPU")
     cores = host.workers.run(None, [partial(tpu.core_ops, events, plane, group_id) for plane in planes])
-    return with_sparse_cores(events, planes, [ops for ops, _ in cores]), [xprof for _, xprof in cores]
+    own = [
+        replace(ops, table=placed(with_work_of_programs(ops.table, host.modules, on_tpu=True)))
+        for ops in with_sparse_cores(events, planes, [ops for ops, _ in cores])
+    ]
+    return own, with_sparse_cores(events, planes, [xprof for _, xprof in cores], as_in_xprof=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +166,22 @@ class SessionOps:
     xprof: Ops
     """The same as XProf counts."""
     peaks: Peaks | None
-    """What they are measured against: of the last host that tells its arithmetic, with the bandwidths of the first that
-    tells any."""
+    """What they are measured against; what no host tells is as its maker publishes it. Where hosts have different
+    devices, no peaks are known."""
     xprof_peaks: Peaks | None
-    """With the bandwidths of the first host that has devices, known or not."""
+    """Arithmetic of the last host that tells it, bandwidths of the first host that has devices, known or not."""
     titles: Mapping[int, str]
     """By program id; of the first host that has it."""
     hosts: tuple[HostDeviceOps, ...]
 
     @classmethod
     def of(cls, hosts: Sequence[HostDeviceOps]) -> SessionOps:
-        best, shown = _best_known([host.peaks for host in hosts if host.peaks is not None])
+        best = _own_peaks(hosts)
         return cls(
             combined([host.ops for host in hosts]),
-            combined([host.xprof for host in hosts]),
-            best,
-            shown,
+            combined([host.xprof for host in hosts], as_in_xprof=True),
+            best and with_published(best),
+            _xprof_peaks([host.peaks for host in hosts if host.peaks is not None]),
             {number: title for host in reversed(hosts) for number, title in host.titles.items()},
             tuple(hosts),
         )
@@ -152,10 +196,37 @@ class SessionOps:
         return self.titles.get(program_id)
 
 
-def _best_known(all_peaks: Sequence[Peaks]) -> tuple[Peaks | None, Peaks | None]:
-    if not all_peaks:
-        return None, None
-    computing = [one for one in all_peaks if one.teraflops_per_s > 0] or list(all_peaks)
-    moving = [one for one in all_peaks if any(one.bandwidths_gb_per_s)] or list(all_peaks)
-    best = replace(computing[-1], bandwidths_gb_per_s=moving[0].bandwidths_gb_per_s)
-    return best, replace(best, bandwidths_gb_per_s=all_peaks[0].bandwidths_gb_per_s)
+def _own_peaks(hosts: Sequence[HostDeviceOps]) -> Peaks | None:
+    """Of the device that all hosts have: what the first host tells, and what it leaves out as others tell it."""
+    told = [host.peaks for host in hosts if host.peaks is not None]
+    if not told:
+        return None
+    kinds = dict.fromkeys((one.hardware, f"{one.name} {one.model}".rstrip()) for one in told)
+    if any(host.peaks is None and len(host.ops.table) for host in hosts):
+        kinds[CPU_ONLY, "CPU"] = None
+    if len(kinds) > 1:
+        names = ", ".join(name for _, name in kinds)
+        reason = (
+            f"hosts have different devices ({names}), so that ops are held against no peaks: choose hosts that have "
+            "the same"
+        )
+        return Peaks(told[0].hardware, "", 0.0, (0.0,) * len(told[0].bandwidths_gb_per_s), reasons=(reason,))
+    computing = next((one for one in told if one.teraflops_per_s), told[0])
+    every = zip(*(one.bandwidths_gb_per_s for one in told), strict=True)
+    bandwidths = tuple(next((rate for rate in rates if rate), 0.0) for rates in every)
+    reasons = computing.reasons if any(one.bandwidths_gb_per_s[HBM] for one in told) else told[0].reasons
+    found = replace(computing, bandwidths_gb_per_s=bandwidths, reasons=reasons)
+    return replace(found, reasons=(*found.reasons, *_at_odds(told)))
+
+
+def _at_odds(told: Sequence[Peaks]) -> Iterator[str]:
+    """Says where hosts tell different peaks of the same device."""
+    for what, place in (("arithmetic", COMPUTE), ("HBM", HBM)):
+        figures = {one.peak(place) for one in told} - {0.0}
+        if len(figures) > 1:
+            yield f"hosts tell different peaks of {what} for {told[0].name}: those of the first are taken"
+
+
+def _xprof_peaks(told: Sequence[Peaks]) -> Peaks | None:
+    computing = [one for one in told if one.teraflops_per_s > 0] or list(told)
+    return replace(computing[-1], bandwidths_gb_per_s=told[0].bandwidths_gb_per_s) if told else None

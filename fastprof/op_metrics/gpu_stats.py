@@ -4,4 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-EVENT_STATS: Final = ("hlo_op", "program_id", "tf_op", "flops", "bytes_accessed", "vdd_energy_j")
+EVENT_STATS: Final = (
+    "hlo_op", "hlo_module", "program_id", "tf_op", "annotation", "correlation_id", "cuda_graph_node_id",
+    "flops", "bytes_accessed", "vdd_energy_j",
+)  # fmt: skip

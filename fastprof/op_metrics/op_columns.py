@@ -34,6 +34,7 @@ def time_columns(ops: Ranked) -> Columns:
     return {
         "rank": np.arange(1, len(ops) + 1),
         "occurrences": table.occurrences,
+        "executions": table.executions,
         "total_ps": table.time_ps,
         "mean_ps": pa.array(mean, mask=table.occurrences <= 0),
         "self_ps": table.self_ps,

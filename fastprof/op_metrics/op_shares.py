@@ -7,10 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.op_metrics.op_marks import is_outside_compilation
 from fastprof.op_metrics.tables import OpTable
-
-_TO_HOST: Final = (":XlaSendToHost", ":XlaRecvFromHost")
-"""How the provenance of ops ends that hand over to the host what XLA did not compile."""
 
 CONTAINERS: Final = ("call", "conditional", "while", "megacore fusion")
 """Categories of ops whose work is that of ops within."""
@@ -34,11 +32,7 @@ def eager_percent(table: OpTable) -> float | None:
 
 def outside_compilation_percent(table: OpTable) -> float | None:
     """Self time of device ops that serve what runs on the host instead, in percent of all; None: there is none."""
-    outside = [
-        provenance.endswith(_TO_HOST) or ("send-done" in text and "is_host_transfer=true" in text)
-        for provenance, text in zip(table.provenance, table.long_name, strict=True)
-    ]
-    return _percent(table, np.array(outside, bool))
+    return _percent(table, is_outside_compilation(table))
 
 
 def _percent(table: OpTable, chosen: npt.NDArray[np.bool_]) -> float | None:

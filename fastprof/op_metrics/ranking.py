@@ -25,6 +25,8 @@ class Ranked:
     busy_share: Float64s
     """Of the time of ops; NaN for idle time."""
     cumulative_busy_share: Float64s
+    rows: npt.NDArray[np.int64]
+    """Of each op its row in the table that was ranked; of idle time the one after the last."""
 
     def __len__(self) -> int:
         return len(self.table)
@@ -32,19 +34,24 @@ class Ranked:
 
 def ranked(ops: Ops) -> Ranked:
     """The ops and, where anything was observed, how long none ran."""
-    table = ops.table
-    idle = len(table)
+    return _ranked(ops, _with_idle(ops) if ops.parts else ops.table)
+
+
+def by_cost(ops: Ops) -> Ranked:
+    """The ops alone, their shares those among all time."""
+    return _ranked(ops, ops.table)
+
+
+def _ranked(ops: Ops, table: OpTable) -> Ranked:
+    idle = len(ops.table)
     self_ps, names = table.self_ps.tolist(), table.name
-    if ops.parts:
-        table = _with_idle(ops)
-        self_ps, names = table.self_ps.tolist(), table.name
     order = np.array(sorted(range(len(table)), key=lambda row: (-self_ps[row], names[row])), np.int64)
     table = table.take(order)
     is_idle = order == idle
-    share = _share(table.self_ps, ops.total_ps)
+    share = _share(table.self_ps, ops.shared_ps)
     busy = np.where(is_idle, np.nan, _share(table.self_ps, ops.op_ps))
     running = np.where(is_idle, np.nan, np.cumsum(np.where(is_idle, 0.0, busy)))
-    return Ranked(table, is_idle, share, np.cumsum(share), busy, running)
+    return Ranked(table, is_idle, share, np.cumsum(share), busy, running, order)
 
 
 def _with_idle(ops: Ops) -> OpTable:

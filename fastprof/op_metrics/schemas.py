@@ -9,11 +9,12 @@ import pyarrow as pa
 from fastprof.schema import TEXT, Column, TableSchema
 
 _TIMES = (
-    Column("occurrences", pa.int64(), "how often it ran; 0 for IDLE"),
+    Column("occurrences", pa.int64(), "how often it ran, on GPUs its kernels; 0 for IDLE"),
+    Column("executions", pa.int64(), "how often it ran as a whole: on GPUs of one or more kernels; 0 for IDLE"),
     Column("total_ps", pa.int64(), "sum of durations", unit="ps"),
     Column("mean_ps", pa.int64(), "total_ps / occurrences, rounded down; null: that is 0", True, "ps"),
     Column("self_ps", pa.int64(), "sum of durations less the time of ops nested in them", unit="ps"),
-    Column("self_share", pa.float64(), "self_ps / time observed on this side, idle time included; null: that is 0",
+    Column("self_share", pa.float64(), "self_ps / that of all ops of this side and idle time; null: that is 0",
            True, "share"),
     Column("cumulative_self_share", pa.float64(), "self_share of this row and those before it; null: as there", True,
            "share"),

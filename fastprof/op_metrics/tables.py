@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,15 @@ READ, WRITE = 1, 2
 FROM_CAPTURE, FROM_HLO = 1, 2
 """Codes of where figures of work are from; 0: they are not known."""
 
+MOST_WORK = 2.0**100
+"""More flops, bytes or joules of one op than that are no figure: so they add up, and divide, without overflow."""
+
 HBM, CMEM, VMEM = 1, 2, 3
 """Codes of memory spaces; 0: unknown."""
+OTHER_SPACES: Final = 1000
+"""What is added to the number that layouts give a memory space where it has no code of its own here."""
+HOST: Final = OTHER_SPACES + 5
+"""The host's memory: S(5) in layouts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +91,8 @@ class OpTable:
     unattributed: list[str]
     """Why it is not known which op its events belong to; "" where it is."""
     occurrences: Int64s
+    executions: Int64s
+    """How often the op ran as a whole: on GPUs one execution may be several occurrences, which are kernels."""
     time_ps: Int64s
     """Sum of durations."""
     self_ps: Int64s
@@ -102,6 +111,9 @@ class OpTable:
     core_type: npt.NDArray[np.uint8]
     """TENSOR_CORE, SPARSE_CORE or 0."""
     is_eager: npt.NDArray[np.bool_]
+    tells_memories: npt.NDArray[np.bool_]
+    """Whether the capture says how the bytes of an op of one core divide over memories, if only that it is not known:
+    then ``memory`` has no row of it. False of ops that were combined."""
     flops_source: npt.NDArray[np.uint8]
     """FROM_CAPTURE, FROM_HLO or 0: where ``flops`` and ``model_flops`` are from."""
     bytes_source: npt.NDArray[np.uint8]
@@ -113,8 +125,10 @@ class OpTable:
 
     @classmethod
     def of(cls, name: Sequence[str], **columns: object) -> OpTable:
-        """A table of these names; columns left out are 0, "", -1 (source_line) or False."""
+        """A table of these names; columns left out are 0, "", -1 (source_line), ``occurrences``
+        (executions) or False."""
         count = len(name)
+        columns.setdefault("executions", columns.get("occurrences"))
         filled: dict[str, object] = {"name": list(name)}
         for column in _TEXTS:
             given = columns.pop(column, None)
@@ -186,6 +200,7 @@ _DTYPES: dict[str, type[np.generic]] = {
     "program_id": np.int64,
     "source_line": np.int64,
     "occurrences": np.int64,
+    "executions": np.int64,
     "time_ps": np.int64,
     "self_ps": np.int64,
     "min_ps": np.int64,
@@ -198,9 +213,17 @@ _DTYPES: dict[str, type[np.generic]] = {
     "cores": np.int32,
     "core_type": np.uint8,
     "is_eager": np.bool_,
+    "tells_memories": np.bool_,
     "flops_source": np.uint8,
     "bytes_source": np.uint8,
 }
+
+
+def is_work(figures: Float64s) -> npt.NDArray[np.bool_]:
+    """Which figures may be work; others, as those below 0, are as good as not told. NaN is none."""
+    with np.errstate(invalid="ignore"):
+        known: npt.NDArray[np.bool_] = (figures >= 0) & (figures <= MOST_WORK)
+    return known
 
 
 def exact_sum(values: npt.NDArray[Any] | Sequence[int], what: str = DURATIONS) -> int:
@@ -283,6 +306,11 @@ class Ops:
     @property
     def idle_ps(self) -> int:
         return self.total_ps - self.busy_ps
+
+    @property
+    def shared_ps(self) -> int:
+        """What shares of self time are of: that of all ops, and idle time."""
+        return self.op_ps + self.idle_ps
 
     @classmethod
     def none(cls) -> Ops:

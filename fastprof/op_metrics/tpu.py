@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.op_kernels import SELF_CROSSED, SELF_UNSORTED, extent, self_times
+from fastprof._native.op_kernels import SELF_CROSSED, extent, self_times
 from fastprof.capture import Records
 from fastprof.host_events import HostEvents, Plane
 from fastprof.nesting import line_rows
 from fastprof.op_metrics.memory_accesses import memory_accesses
 from fastprof.op_metrics.tables import (
+    FROM_CAPTURE,
+    MOST_WORK,
     SPARSE_CORE,
     TENSOR_CORE,
     Float64s,
@@ -28,6 +30,7 @@ from fastprof.op_metrics.tables import (
     Ops,
     OpTable,
     exact_sum,
+    is_work,
     span_ps,
     summed_by,
     sums_by,
@@ -62,6 +65,9 @@ METADATA_STATS: Final = (
 PLANES: Final = (r"^/device:TPU:",)
 
 Int32s = npt.NDArray[np.int32]
+
+MOST_TIMES: Final = 1000.0
+"""What makes a duration longer than so many times is no ratio of clocks (Time Scale Multiplier)."""
 
 _INTEGERS = (records.INT64, records.UINT64)
 _TEXT_KINDS = (records.STR, records.REF)
@@ -145,34 +151,11 @@ def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 def _self_times(start: Int64s, duration: Int64s, lines: Records) -> tuple[Int64s, Int64s]:
     """Own times: less the union of what is nested, and less the sum, the same array where siblings never overlap."""
     own = np.empty_like(start)
-    result = self_times(start, duration, lines, False, own)
-    order = None
-    if result == SELF_UNSORTED:  # host and device clocks may differ
-        order = _time_order(start, duration, lines)
-        start, duration = start[order], duration[order]
-        result = self_times(start, duration, lines, False, own)
-    stacked = own
-    if result == SELF_CROSSED:
-        stacked = np.empty_like(own)
-        self_times(start, duration, lines, True, stacked)
-    if order is not None:
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        own, stacked = own[place], own[place] if stacked is own else stacked[place]
+    if self_times(start, duration, lines, False, own) != SELF_CROSSED:
+        return own, own
+    stacked = np.empty_like(own)
+    self_times(start, duration, lines, True, stacked)
     return own, stacked
-
-
-def _time_order(start: Int64s, duration: Int64s, lines: Records) -> Int64s:
-    """The order of lines' events by start, longer first."""
-    order: Int64s
-    if len(lines) == 1:  # mostly sorted, so that this takes little; of equal starts the longer is mostly first
-        order = np.argsort(start, kind="stable")
-        after, last = order[1:], order[:-1]
-        if not ((start[after] == start[last]) & (duration[after] > duration[last])).any():
-            return order
-    line = np.searchsorted(lines["last"], np.arange(len(start)), side="right")
-    order = np.lexsort((-duration, start, line))
-    return order
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +213,7 @@ def op_table(events: HostEvents, found: OpEvents, core_type: int) -> tuple[OpTab
 
 def _shortest(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
     """The shortest occurrence of each op, by the host's clock where it does not say so itself."""
-    durations = _replaced(events, "min_duration_ps", rows, _of_rows(events.duration_ps, rows))
+    durations = _replaced(events, "min_duration_ps", rows, _not_negative(_of_rows(events.duration_ps, rows)))
     return summed_by(op, durations, count)["minimum"].copy()
 
 
@@ -263,28 +246,29 @@ def _as_met(meta: Int32s, count: int) -> Int64s:
 
 
 def _replaced(events: HostEvents, stat: str, rows: Int32s, otherwise: Int64s) -> Int64s:
-    """An integer stat of these rows, which ascend line by line."""
+    """A time that is a stat of these rows, which ascend line by line; one below 0 is none."""
     at, values = events.ints(stat)
     if not len(at):
         return otherwise
     place = np.minimum(np.searchsorted(at, rows.astype(at.dtype)), len(at) - 1)
-    return np.where(at[place] == rows, values[place], otherwise)
+    return np.where((at[place] == rows) & (values[place] >= 0), values[place], otherwise)
 
 
-def _doubles(events: HostEvents, stat: str, rows: Int32s, otherwise: float) -> Float64s:
+def _doubles(events: HostEvents, stat: str, rows: Int32s, otherwise: float, most: float = MOST_WORK) -> Float64s:
+    """A stat of these rows; what is below 0 or above ``most`` is no figure."""
     found = events.stat(stat)
     if not len(found):
         return np.full(len(rows), otherwise)
     place = np.minimum(np.searchsorted(found.rows, rows.astype(found.rows.dtype)), len(found) - 1)
     values = np.where(found.rows[place] == rows, found.numbers[place], otherwise)
-    return np.where(np.isfinite(values), values, otherwise)
+    return np.where((values >= 0) & (values <= most), values, otherwise)
 
 
 def _normalized(events: HostEvents, rows: Int32s, durations: Int64s) -> Int64s:
     """Durations at the nominal clock, rounded down."""
     if not len(events.stat("Time Scale Multiplier")):
         return durations
-    return _truncated(durations * _doubles(events, "Time Scale Multiplier", rows, 1.0))
+    return _truncated(durations * _doubles(events, "Time Scale Multiplier", rows, 1.0, MOST_TIMES))
 
 
 def _truncated(values: npt.NDArray[Any]) -> Int64s:
@@ -297,10 +281,13 @@ def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[s
     names, displays = events.names, events.display_names
     rows = metas.tolist()
     sources = [_source(text) for text in _meta_texts(events, "source", metas)]
+    categories = _meta_texts(events, "hlo_category", metas)
     flops = _meta_numbers(events, "flops", metas) * occurrences
+    moved = _meta_numbers(events, "bytes_accessed", metas) * occurrences
     model = _meta_numbers(events, "model_flops", metas) * occurrences
     known = events.kept.setdefault("memory accesses by payload", {})
-    memory = memory_accesses(events.meta_bytes("memory_access_breakdown"), metas, known)
+    accesses = events.meta_bytes("memory_access_breakdown")
+    memory = memory_accesses(accesses, metas, known)
     program = np.zeros(len(events.names), np.int64)
     programs = events.meta_stat("program_id").of_kinds(_INTEGERS)
     program[programs.rows] = programs.value
@@ -308,7 +295,7 @@ def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[s
         "name": [displays[row] or names[row] for row in rows],
         "long_name": [names[row] if displays[row] else "" for row in rows],
         "program_id": program[metas],
-        "category": _meta_texts(events, "hlo_category", metas),
+        "category": categories,
         "provenance": _meta_texts(events, "tf_op", metas),
         "deduplicated_name": _meta_texts(events, "deduplicated_name", metas),
         "source_file": [file for file, _ in sources],
@@ -316,7 +303,10 @@ def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[s
         "source_stack": _meta_texts(events, "source_stack", metas),
         "flops": flops,
         "model_flops": np.where(model > 0, model, flops),
-        "bytes_accessed": _meta_numbers(events, "bytes_accessed", metas) * occurrences,
+        "bytes_accessed": moved,
+        "flops_source": _source_of(events, ("flops", "model_flops"), metas, categories, flops),
+        "bytes_source": _source_of(events, ("bytes_accessed",), metas, categories, moved),
+        "tells_memories": [row in accesses for row in rows],
         "memory": MemoryAccess(
             memory.row, memory.operation, memory.space, memory.bytes * occurrences[memory.row].astype(np.float64)
         ),
@@ -337,8 +327,20 @@ def _meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
     """A figure of each op, 0 where it is not told, or is no figure."""
     found = events.meta_stat(stat)
     figures = np.zeros(len(events.names))
-    figures[found.rows] = np.nan_to_num(found.numbers, nan=0.0, posinf=0.0, neginf=0.0)
+    figures[found.rows] = np.where(is_work(found.numbers), found.numbers, 0.0)
     return figures[metas]
+
+
+def _source_of(
+    events: HostEvents, stats: Sequence[str], metas: Int64s, categories: Sequence[str], figures: Float64s
+) -> npt.NDArray[np.uint8]:
+    """Whether the metadata of each op tell its figure. That of a custom call is 0 where nothing is known of it."""
+    told = np.zeros(len(events.names), bool)
+    for stat in stats:
+        found = events.meta_stat(stat)
+        told[found.rows[is_work(found.numbers)]] = True
+    is_custom = np.array([category == "custom-call" for category in categories], bool)
+    return np.where(told[metas] & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
 
 
 def _source(text: str) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from fastprof.errors import UsageError
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
 
-DRAWN = ("tf_data",)
+DRAWN = ("op_profile", "roofline", "tf_data", "memory_viewer", "communication")
 """The analyses that can be drawn: a module of render/svg/ each."""
 
 

@@ -26,6 +26,7 @@ ALL = -1
 
 _INDENT = 2
 _TREE_CELLS = 40  # of the column that a tree is drawn in, where it needs them
+_NAME_CELLS = 26  # of the first column of a section of which the last columns may go
 _DEEPEST = 40  # levels of a tree that are drawn apart
 _MEASURED = {measure.ending for unit, measure in quantities.MEASURES.items() if unit != "share"}
 _ENDINGS = sorted({"_ps", "_bytes", *_MEASURED}, key=len, reverse=True)
@@ -125,10 +126,14 @@ def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
 def _table(section: Section, report: Report, look: Look, limit: int | None) -> Iterator[str]:
     assert section.table is not None
     whole = report.tables[section.table]
-    table = whole.select(_columns(section, whole))
+    columns, program = _without_the_same(_columns(section, whole), whole)
+    table = whole.select(columns)
     every = whole.num_rows
+    depths = None if section.depth is None else whole[section.depth]
     if section.only is not None and limit != ALL:
-        table = table.filter(section.only(whole))
+        chosen = section.only(whole)
+        table = table.filter(chosen)
+        depths = None if depths is None else depths.filter(chosen)
     zeros: list[str] = []
     if section.nonzero is not None and limit != ALL:
         table, zeros = _without_zeros(table, section.nonzero)
@@ -139,15 +144,20 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     kept = table if most == ALL else table.slice(0, most)
     if section.kernels is not None:
         kept = _with_short_names(kept, section.kernels)
-    if section.depth is not None:
-        kept = _as_tree(kept, whole[section.depth].slice(0, kept.num_rows).to_pylist(), look)
+    if depths is not None:
+        kept = _as_tree(kept, depths.slice(0, kept.num_rows).to_pylist(), look)
     left_out: list[str] = []
-    tree = 0 if section.depth is None else _TREE_CELLS
-    for line in as_text.lines(kept, look, null=UNKNOWN, bar=section.bar, left_out=left_out, first_keeps=tree):
+    keeps = _TREE_CELLS if section.depth is not None else _NAME_CELLS if section.by_worth else 0
+    laid_out = as_text.lines(
+        kept, look, null=UNKNOWN, bar=section.bar, left_out=left_out, by_worth=section.by_worth, first_keeps=keeps
+    )
+    for line in laid_out:
         yield " " * _INDENT + line
     shown = kept.num_rows + (0 if section.only is not None else every - table.num_rows)
     if kept.num_rows < table.num_rows or (section.only is not None and shown < every):
         yield f"  and {every - shown:,} more of {every:,}; --limit all shows them"
+    if program is not None:
+        yield from as_text.paragraph(f"of program {printable(program)}", look.narrower(-_INDENT), "  ")
     if zeros:
         yield from as_text.paragraph(f"0 throughout: {', '.join(zeros)}", look.narrower(-_INDENT), "  ")
     if left_out:
@@ -158,10 +168,21 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
 def _columns(section: Section, table: pa.Table) -> list[str]:
     """The columns that a section shows; with the host where there are several, first, but for the names of a tree."""
     columns = list(section.columns or table.column_names)
+    columns = [name for name in columns if name not in section.parts or any(table[name].to_pylist())]
     if "host" in columns or "host" not in table.column_names or len(table["host"].unique()) < 2:
         return columns
     columns.insert(0 if section.depth is None else 1, "host")
     return columns
+
+
+def _without_the_same(columns: list[str], table: pa.Table) -> tuple[list[str], str | None]:
+    """Without the program where all rows are of the same one, and which; None: they are not."""
+    if "program" not in columns or len(columns) < 2 or table.num_rows < 2:
+        return columns, None
+    programs = table["program"].unique().to_pylist()
+    if len(programs) != 1 or not programs[0]:
+        return columns, None
+    return [name for name in columns if name != "program"], programs[0]
 
 
 def by_worth(report: Report, table: str) -> list[str]:

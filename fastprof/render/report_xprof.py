@@ -13,7 +13,10 @@ from fastprof.errors import UsageError
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
 
-NO_PAGE = {"steps": "XProf shows steps only within its overview page and input pipeline analyzer"}
+NO_PAGE = {
+    "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
+    "steps": "XProf shows steps only within its overview page and input pipeline analyzer",
+}
 """Analyses that XProf has no page of, and why."""
 
 

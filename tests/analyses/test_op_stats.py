@@ -99,7 +99,7 @@ def test_device_ops_tell_their_work_and_hosts_have_none() -> None:
 def test_without_peaks_nothing_is_known_to_be_bound() -> None:
     found = report(xspace(tpu(dot(0, 10), peaks=False)))
     assert rows(found, "ops", "bound_by") == [(None,), (None,)]
-    assert "peak" in next(notice.text for notice in found.notices)
+    assert any("peak" in notice.text for notice in found.notices)
 
 
 def test_shares_of_a_side_add_up_to_1_with_and_without_idle_time() -> None:
@@ -216,7 +216,8 @@ def test_tables_of_a_real_capture_agree_with_its_figures(captures: Path) -> None
             if figures[f"{side}_total_ps"] is None:
                 assert len(tables[name]) == 0
                 continue
-            assert sum(tables[name]["self_ps"].to_pylist()) == figures[f"{side}_total_ps"], session.name
+            overlapped = figures["device_overlapped_ps"] if side == "device" else 0
+            assert sum(tables[name]["self_ps"].to_pylist()) == figures[f"{side}_total_ps"] + overlapped, session.name
             assert sum(tables["hosts"][f"{side}_op_ps"].to_pylist()) == figures[f"{side}_op_ps"], session.name
             ranks = tables[name]["rank"].to_pylist()
             assert ranks == list(range(1, len(ranks) + 1))
@@ -240,4 +241,6 @@ def test_beside_devices_they_are_not() -> None:
 def test_devices_that_tell_no_op_are_told_of() -> None:
     gpu = plane("/device:GPU:0", [line("Stream #1", [event("gemm", 0, 5)])])
     found = report(xspace(threads([event("a:MatMul", 0, 5)]), gpu))
-    assert "not told by op" in found.notices[0].text
+    assert found.notices[0].text.startswith(
+        "100.0 % of the time of devices is not told by op, but by kernel or copy. Why:\n"
+    )

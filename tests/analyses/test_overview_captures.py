@@ -114,8 +114,8 @@ def test_gpus_tell_of_kernels_precision_and_placement() -> None:
     assert found.scalars["device_count"].value == 1
     assert found.scalars["duty_cycle_percent"].value == pytest.approx(100 * 80 / 90)
     assert found.scalars["compute_16bit_percent"].value == pytest.approx(25)
-    assert [row["name"] for row in found.tables["top_ops"].to_pylist()] == ["model/MatMul"]
-    assert found.tables["top_ops"]["could_use_tensor_cores"].to_pylist() == [True]
+    assert [row["name"] for row in found.tables["top_ops"].to_pylist()] == ["model/MatMul", "volta_h884gemm"]
+    assert found.tables["top_ops"]["could_use_tensor_cores"].to_pylist() == [True, None]
 
 
 HARDLY_ANYTHING = {

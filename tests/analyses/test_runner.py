@@ -143,7 +143,7 @@ def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
     assert named["op_stats"] == named["kernel_stats"] == []
     assert {one.name for one in runner.fields_of(ANALYSES)} == {
         "top_ops", "steps_from", "request_order", "batch_order", "at", "request", "short_lived_us", "parallel",
-        "slow_call_us",
+        "slow_call_us", "group_by", "module", "memory_space",
     }  # fmt: skip
 
 

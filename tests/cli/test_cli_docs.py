@@ -50,6 +50,8 @@ def home(verb: str) -> set[str]:
     if verb == "report":
         params = set().union(*(home(other) for other in command._ANALYSES))
         return (told(*names, f"fastprof {verb}") | params) - FILTERS
+    if verb == "hlo":
+        return told(*names) - FILTERS - {"--steps"} | told(f"fastprof {verb}")
     return told(*names, f"fastprof {verb}")
 
 
@@ -83,7 +85,7 @@ def test_choices_are_told(verb: str) -> None:
     actions = [action for action in verbs()[verb]._actions if action.choices]
     assert actions
     for action in actions:
-        choices = [choice for choice in action.choices or () if choice not in ("xprof", "svg")]  # told in words
+        choices = [choice for choice in action.choices or () if choice not in ("xprof", "svg", "speedscope")]
         if action.dest != "table" and not action.dest.startswith("param_"):  # told on the page of the analysis
             assert f"`{action.option_strings[0]} {'|'.join(choices)}`" in text
 

@@ -121,7 +121,7 @@ def test_the_time_that_costs_take_grows_with_the_program(name: str) -> None:
 
 def test_what_many_refer_to_costs_each_of_them_the_same() -> None:
     (first, *others) = costs_of(calls_of("fusion", 40, "kLoop"))
-    assert first == Cost(40 * 86 * 2, 40 * 86 * 2, 16, 8, 8) and others == [first] * 39
+    assert first == Cost(40 * 86 * 2, 40 * 86 * 2, 16, 8, 8, is_known=True) and others == [first] * 39
     (first, *others) = costs_of(calls_of("call", 40))
     assert first.model_flops == 40 * 86 * 2 and others == [first] * 39
     assert costs_of(calls_of("call", 40, last=FAILING)) == [NOTHING] * 40

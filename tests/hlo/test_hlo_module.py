@@ -6,8 +6,8 @@ import random
 
 import numpy as np
 import pytest
-from hlo_builder import Op, Program, f32, shape, tuple_of
-from trace_builder import len_field
+from hlo_builder import Op, Program, f32, packed, shape, tuple_of
+from trace_builder import int_field, len_field
 
 from fastprof._native.hlo import SIZES, read_hlo
 from fastprof.errors import CaptureError
@@ -29,8 +29,8 @@ def two_computations() -> bytes:
 
 
 def test_structs_have_the_sizes_that_c_gives_them() -> None:
-    dtypes = {"COMPUTATION": columns.COMPUTATION, "INSTRUCTION": columns.INSTRUCTION, "SHAPE": columns.SHAPE}
-    assert {name: dtype.itemsize for name, dtype in dtypes.items()} == SIZES
+    assert {name: getattr(columns, name).itemsize for name in SIZES} == SIZES
+    assert set(SIZES) == {"COMPUTATION", "INSTRUCTION", "SHAPE", "TILE", "FRAME"}
 
 
 def test_instructions_are_found_by_name_in_any_computation_the_first_of_a_name() -> None:
@@ -78,6 +78,60 @@ def test_shapes_say_what_they_take() -> None:
     }
     assert found["pair"].leaf_bytes == 8 + 24 + 4 and found["pair"].leaf_count == 2 + 3 + 1
     assert [index for index, _ in found["pair"].leaves()] == [(0,), (1, 0), (1, 1)]
+
+
+def test_layouts_say_order_and_tiles() -> None:
+    program = Program("f")
+    program.entry(Op("x", "parameter", shape("bf16", 16, 256, order=(0, 1), tiles=((8, 128), (2, 1)), space=5)))
+    found = HloModule(program.proto()).instruction(0).shape
+    assert (found.minor_to_major, found.tiles, found.memory_space) == ((0, 1), ((8, 128), (2, 1)), 5)
+    assert not found.is_dynamic and found.proto[1] > found.layout[1] > 0
+
+
+def test_tuples_may_nest_as_deep_as_protobuf_allows_and_hold_any_number() -> None:
+    deep = f32(3)
+    for _ in range(99):
+        deep = tuple_of(deep, f32())
+    program = Program("f")
+    program.entry(Op("deep", "parameter", deep), Op("wide", "parameter", tuple_of(*[f32(2)] * 20_000)))
+    module = HloModule(program.proto())
+    found = module.instruction(0).shape
+    assert found.leaf_bytes == 12 + 99 * 4 and len(next(found.leaves())[0]) == 99
+    assert module.instruction(1).shape.leaf_bytes == 160_000
+    program.entry(Op("deeper", "parameter", tuple_of(deep)))
+    with pytest.raises(CaptureError, match="hundred deep"):
+        HloModule(program.proto())
+
+
+def test_instructions_of_equal_shape_share_it() -> None:
+    program = Program("f")
+    pair = tuple_of(f32(2), f32(2))
+    program.entry(Op("a", "parameter", pair), Op("b", "copy", pair, ["a"]), Op("c", "parameter", f32(2)))
+    module = HloModule(program.proto())
+    assert module.instruction(0).shape is module.instruction(1).shape
+    assert len(module.shapes) == 4  # the pair, its two elements, and one by itself
+
+
+def scheduled() -> bytes:
+    """Two instructions that run in the other order, and a schedule of a computation that is not there."""
+    sequence = len_field(1, int_field(1, 1) + len_field(2, packed(1, [2, 1])))
+    program = Program("f")
+    program.entry(Op("a", "parameter", f32()), Op("b", "parameter", f32()))
+    stray = len_field(1, int_field(1, 9) + len_field(2, packed(1, [1])))
+    return program.proto() + len_field(1, len_field(7, sequence + stray))
+
+
+def test_schedules_are_rows_in_the_order_of_execution() -> None:
+    module = HloModule(scheduled())
+    first, count = (int(module.computations[name][0]) for name in ("first_scheduled", "scheduled_count"))
+    assert module.is_scheduled and module.scheduled[first : first + count].tolist() == [1, 0]
+    assert not HloModule(two_computations()).is_scheduled
+
+
+def test_a_computation_tells_which_instruction_is_its_root() -> None:
+    module = HloModule(two_computations())
+    assert [module.is_root(row) for row in range(4)] == [False, True, False, True]
+    assert [module.computation_of(row) for row in range(4)] == [0, 0, 1, 1]
 
 
 def test_bytes_that_are_no_program_are_refused_with_their_offset() -> None:

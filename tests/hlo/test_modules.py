@@ -61,6 +61,26 @@ def test_numbers_that_are_no_program_id_are_part_of_the_name() -> None:
     assert modules.program_ids == [5, 6]
 
 
+def test_the_bytes_of_a_program_are_those_of_the_capture() -> None:
+    proto = program("f")
+    modules = modules_of(metadata(entry("f(3)", 3, Hlo_Proto=proto)))
+    data = modules.data(3)
+    assert data is not None and bytes(data) == proto and modules.data(4) is None
+
+
+def test_a_text_names_programs_by_title_id_or_the_name_of_the_module() -> None:
+    modules = modules_of(
+        metadata(
+            entry("jit_f(3)", 3, Hlo_Proto=program("jit_f")),
+            entry("jit_f(4)", 4, Hlo_Proto=program("jit_f")),
+            entry(f"g({LARGE})", 5, Hlo_Proto=program("g")),
+        )
+    )
+    assert modules.named("jit_f(4)") == [4] and modules.named("jit_f") == [3, 4] and modules.named("3") == [3]
+    assert modules.named(str(LARGE)) == modules.named(str(LARGE - 2**64)) == modules.named("g") == [LARGE - 2**64]
+    assert modules.named("jit_f(") == modules.named("") == []
+
+
 def test_older_captures_spell_the_stat_in_capitals() -> None:
     assert modules_of(metadata(entry("f(3)", 3, HLO_Proto=program("f")))).name(3) == "f"
 

@@ -80,6 +80,16 @@ def test_children_go_where_their_parents_go() -> None:
     ]
 
 
+def test_as_in_xprof_children_are_those_of_the_first_part_with_any() -> None:
+    def with_child(parent: str, child: str, time: int) -> Ops:
+        return Ops(OpTable.of([parent]), children=OpTable.of([child], time_ps=[time]), parent=np.array([0], np.int32))
+
+    parts = [named("a"), with_child("a", "x", 1), with_child("a", "y", 2), with_child("b", "x", 4)]
+    ops = combined(parts, as_in_xprof=True)
+    assert ops.children is not None
+    assert list(zip(ops.children.name, ops.children.time_ps.tolist(), strict=True)) == [("x", 1), ("x", 4)]
+
+
 def test_bytes_that_are_not_divided_are_those_of_hbm_beside_some_that_are() -> None:
     told = Ops(OpTable.of(["a"], bytes_accessed=[100.0], memory=moved((0, READ, CMEM, 70.0), (0, READ, HBM, 30.0))))
     silent = named("a", bytes_accessed=11.0)

@@ -18,7 +18,7 @@ from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
 from fastprof.host_events import read_host
 from fastprof.op_metrics.gpu import EVENT_STATS, device_ops, xprof_device_ops
-from fastprof.op_metrics.tables import HBM, READ, WRITE, Ops
+from fastprof.op_metrics.tables import FROM_HLO, HBM, READ, WRITE, Ops
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
 
@@ -89,7 +89,7 @@ def test_work_is_that_of_all_kernels() -> None:
 
 def test_of_several_names_the_last_is_the_instruction() -> None:
     found = one_gpu(kernel(0, 5, "a::b::negate.1", 3), kernel(9, 1, "negate.1", 3), kernel(20, 1, "negate.1::", 3))
-    assert rows(found, "occurrences") == [(3, "negate.1", 2)]
+    assert rows(found, "occurrences") == [(3, "negate.1", 2), (3, "kernel", 1)]  # the last name of three is empty
 
 
 def test_what_events_tell_of_work_counts_where_the_program_tells_nothing() -> None:
@@ -126,8 +126,19 @@ def test_program_ids_are_64_bits_wide() -> None:
     ],
     ids=["program", "instruction", "no program id", "with a framework op"],
 )
-def test_kernels_of_unknown_instructions_are_no_op_but_part_of_the_span(unknown: Event) -> None:
+def test_kernels_of_unknown_instructions_are_ops_of_which_no_work_is_known(unknown: Event) -> None:
     found = one_gpu(unknown, kernel(10, 5, "negate.1", 3))
+    assert isinstance(unknown.stats, Mapping)
+    stats: Mapping[Any, Any] = unknown.stats
+    program_id = stats["program_id"].value if "program_id" in stats else 0
+    assert rows(found) == [(program_id, stats["hlo_op"]), (3, "negate.1")]
+    assert (found.total_ps, found.op_ps) == (15, 10)
+    assert found.table.category == ["", "non-fusion elementwise"] and found.table.unattributed == ["", ""]
+    assert found.table.flops_source.tolist() == [0, FROM_HLO] == found.table.bytes_source.tolist()
+
+
+def test_to_xprof_they_are_no_ops_but_part_of_the_span() -> None:
+    found = one_gpu(kernel(0, 5, "missing", 3), kernel(10, 5, "negate.1", 3), as_xprof=True)
     assert rows(found) == [(3, "negate.1")] and (found.total_ps, found.op_ps) == (15, 5)
 
 
@@ -147,9 +158,10 @@ def test_kernels_of_a_framework_op_are_ops_by_kernel() -> None:
         (0, "a/b/gemm", 2, 12, 0.0),
         (0, "a/b/reduce", 1, 1, 0.0),
         (0, "what is this/k", 1, 2, 0.0),
+        (0, "kernel", 2, 4, 0.0),
     ]
-    assert found.table.category == ["MatMul", "MatMul", "unknown"]
-    assert found.table.provenance == ["a/b:MatMul", "a/b:MatMul", "what is this"]
+    assert found.table.category == ["MatMul", "MatMul", "unknown", "kernel"]
+    assert found.table.provenance == ["a/b:MatMul", "a/b:MatMul", "what is this", ""]
 
 
 def test_an_op_is_eager_where_one_of_its_kernels_is() -> None:
@@ -228,8 +240,23 @@ def test_each_gpu_is_measured_against_its_own_span() -> None:
     second = gpu(line("a", [kernel(0, 9, "negate.1", 3), kernel(5, 9, "free.1", 3)]), number=1)
     third = gpu(number=2)
     found = ops_of(programs(3), first, second, third)
-    assert [(ops.total_ps, ops.op_ps, ops.idle_ps) for ops in found] == [(60, 5, 55), (18, 18, 0), (0, 0, 0)]
-    assert [len(ops.table) for ops in found] == [1, 2, 0]
+    assert [(ops.total_ps, ops.op_ps, ops.idle_ps) for ops in found] == [(60, 15, 45), (14, 18, 0), (0, 0, 0)]
+    assert [len(ops.table) for ops in found] == [2, 2, 0]
+    counted = ops_of(programs(3), first, second, third, as_xprof=True)
+    assert [(ops.total_ps, ops.op_ps, ops.idle_ps) for ops in counted] == [(60, 5, 55), (18, 18, 0), (0, 0, 0)]
+
+
+def test_time_of_lines_that_run_at_once_counts_once_as_busy() -> None:
+    lines = [line("a", [kernel(0, 10, "negate.1", 3)]), line("b", [kernel(5, 10), kernel(40, 1)])]
+    (found,) = ops_of(programs(3), gpu(*lines))
+    assert (found.total_ps, found.op_ps, found.overlapped_ps) == (41, 21, 5)
+    assert (found.busy_ps, found.idle_ps) == (16, 25)
+
+
+def test_a_kernel_within_another_of_its_line_takes_from_its_time() -> None:
+    found = one_gpu(kernel(0, 10, "negate.1", 3), kernel(2, 3, "free.1", 3))
+    assert rows(found, "time_ps", "self_ps") == [(3, "negate.1", 10, 7), (3, "free.1", 3, 3)]
+    assert (found.op_ps, found.overlapped_ps, found.total_ps) == (10, 0, 10)
 
 
 def test_lines_that_were_derived_count_for_nothing() -> None:
@@ -247,37 +274,87 @@ def test_durations_that_do_not_add_up_are_refused() -> None:
         one_gpu(*(kernel(0, 2**62, "negate.1", 3) for _ in range(3)))
 
 
+# ---- executions of several kernels
+
+
+def launched(*names: str, op: str = "negate.1") -> list[Event]:
+    return [kernel(10 * place, 5, op, 3, kernel=name) for place, name in enumerate(names)]
+
+
+@pytest.mark.parametrize(
+    ("names", "executions"),
+    [
+        (["a"], 1),
+        (["a", "a", "a"], 3),  # of one name each is an execution
+        (["a", "b"], 1),
+        (["a", "b", "a", "b"], 2),
+        (["a", "a", "b", "a", "a", "b"], 2),  # one launches a twice
+        (["b", "a", "b"], 1),  # the capture began within the first
+    ],
+)
+def test_an_execution_may_be_several_kernels(names: list[str], executions: int) -> None:
+    found = one_gpu(*launched(*names))
+    assert rows(found, "occurrences", "executions") == [(3, "negate.1", len(names), executions)]
+    assert (found.table.flops[0], found.table.bytes_accessed[0]) == (30 * executions, 80 * executions)
+    assert found.table.hbm_bytes()[0] == 80 * executions
+    assert one_gpu(*launched(*names), as_xprof=True).table.flops[0] == 30 * len(names)
+
+
+def test_what_runs_between_kernels_of_an_op_ends_its_execution() -> None:
+    other = kernel(15, 1, "free.1", 3)
+    found = one_gpu(
+        *launched("a"), other, *(kernel(20 + i, 1, "negate.1", 3, kernel=name) for i, name in enumerate("ab"))
+    )
+    assert rows(found, "occurrences", "executions") == [(3, "negate.1", 3, 2), (3, "free.1", 1, 1)]
+
+
+def test_each_line_has_executions_of_its_own() -> None:
+    (found,) = ops_of(programs(3), gpu(line("Stream #1", launched("a")), line("Stream #2", launched("b"))))
+    assert rows(found, "executions") == [(3, "negate.1", 2)]
+
+
 # ---- against a slow model
+
+
+NEGATIONS = {(3, "negate.1"), (4, "negate.1")}
 
 
 @dataclass
 class Sum:
     occurrences: int = 0
+    executions: int = 0
     time_ps: int = 0
     told_flops: int = 0
     eager: bool = False
     kernels: set[str] = field(default_factory=set)
 
 
+def in_order(events: list[Event]) -> list[Event]:
+    return sorted(events, key=lambda one: (one.offset_ps, -one.duration_ps))
+
+
 def slow_ops(lines: list[list[Event]]) -> dict[tuple[int, str], Sum]:
     found: dict[tuple[int, str], Sum] = {}
-    for one in (one for events in lines for one in events):
+    runs: list[tuple[tuple[int, tuple[int, str]], list[str]]] = []
+    for number, one in ((number, one) for number, events in enumerate(lines) for one in in_order(events)):
         assert isinstance(one.stats, Mapping)
         stats: Mapping[Any, Any] = one.stats
         hlo, op = stats.get("hlo_op"), stats.get("tf_op")
         if hlo:
-            program_id = stats["program_id"].value if "program_id" in stats else None
-            if program_id not in (3, 4) or hlo.split("::")[-1] not in ("negate.1", "free.1", "x"):
-                continue
-            key = (program_id, hlo.split("::")[-1])
+            key = (stats["program_id"].value if "program_id" in stats else 0, hlo.split("::")[-1])
         elif op:
             key = (0, f"{op.partition(':')[0]}/{one.name}")
         else:
-            continue
+            key = (stats["program_id"].value if "program_id" in stats else 0, one.name)
         total = found.setdefault(key, Sum())
+        if not runs or runs[-1][0] != (number, key):
+            runs.append(((number, key), []))
+        runs[-1][1].append(one.name)
         total.occurrences += 1
         total.time_ps += one.duration_ps
         total.told_flops += stats.get("flops", 0) if hlo else 0  # of kernels of frameworks none are read
+    for (_, key), names in runs:
+        found[key].executions += min(names.count(name) for name in names)
     return found
 
 
@@ -306,12 +383,13 @@ def test_random_kernels_add_up_as_one_by_one() -> None:
         for i, key in enumerate(zip(table.program_id.tolist(), table.name, strict=True)):
             one = wanted[key]
             assert (table.occurrences[i], table.time_ps[i]) == (one.occurrences, one.time_ps)
-            flops = {"negate.1": 30 * one.occurrences, "free.1": one.told_flops, "x": one.told_flops}
-            assert table.flops[i] == flops.get(key[1], one.told_flops)
+            assert table.executions[i] == one.executions
+            assert table.flops[i] == (30 * one.executions if key in NEGATIONS else one.told_flops)
         every = [one for events in lines for one in events]
         span = max(e.offset_ps + e.duration_ps for e in every) - min(e.offset_ps for e in every) if every else 0
-        assert found.op_ps == sum(one.time_ps for one in wanted.values())
-        assert found.total_ps == max(found.op_ps, span)
+        assert found.op_ps == int(table.self_ps.sum())
+        assert found.total_ps == span
+        assert found.busy_ps == len({t for e in every for t in range(e.offset_ps, e.offset_ps + e.duration_ps)})
 
 
 # ---- real captures
@@ -322,4 +400,6 @@ def test_ops_of_an_mi300x(captures: Path) -> None:
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
     found = device_ops(host.events, host.groups, host.modules)
     assert len(found) == 8 and sum(ops.total_ps for ops in found) == 832_149_873_000
-    assert sum(ops.op_ps for ops in found) == 27_550_676_000
+    assert sum(ops.op_ps for ops in found) == 28_137_077_000
+    counted = xprof_device_ops(host.events, host.groups, host.modules)
+    assert sum(ops.op_ps for ops in counted) == 27_550_676_000

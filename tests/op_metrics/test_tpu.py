@@ -244,6 +244,45 @@ def test_what_a_sparse_core_runs_for_an_op_is_its_child() -> None:
     assert ops.total_ps == own[0].total_ps
 
 
+def test_as_in_xprof_only_the_first_occurrence_counts_and_the_time_between_is_a_child() -> None:
+    moved = len_field(1, int_field(1, READ) + int_field(2, HBM) + int_field(3, 8))
+    gather = op("%gather = f32[]", 5, display="gather", hlo_category="gather", memory_access_breakdown=moved)
+    sparse = core(
+        line("Sparse Core Modules", [event("m", 0, 50, offloaded(4, 1)), event("m", 50, 50, offloaded(4, 2))], id=1),
+        line(
+            "Sparse Core Ops", [event(gather.name, 0, 10), event(gather.name, 20, 5), event(gather.name, 60, 20)], id=2
+        ),
+        metadata=(gather,),
+        name="/device:TPU:0 SparseCore 0",
+    )
+    twice = [event(WHILE.name, start, 20, offloaded(4, key)) for start, key in ((10, 1), (40, 2))]
+    events = read(core(ops_line(*twice)), sparse)
+    planes = events.planes_of("TPU")
+    own = [tpu.core_ops(events, one)[0] for one in planes]
+    (ops,) = with_sparse_cores(events, planes, own, as_in_xprof=True)
+    assert ops.children is not None
+    assert times(ops.children) == {"gather": (2, 15, 15), "IDLE": (0, 35, 35)}
+    assert ops.children.moved_bytes(HBM, READ).tolist() == [16, 0]
+    (ours,) = with_sparse_cores(events, planes, own)
+    assert ours.children is not None and times(ours.children) == {"gather": (3, 35, 35)}
+
+
+def test_as_in_xprof_what_begins_as_one_module_ends_and_the_next_begins_is_in_none() -> None:
+    gather = op("%gather = f32[]", 5, display="gather", hlo_category="gather")
+    sparse = core(
+        line("Sparse Core Modules", [event("m", 0, 50, offloaded(4, 1)), event("m", 50, 50, offloaded(4, 2))], id=1),
+        line("Sparse Core Ops", [event(gather.name, 50, 10), event(gather.name, 70, 5)], id=2),
+        metadata=(gather,),
+        name="/device:TPU:0 SparseCore 0",
+    )
+    events = read(core(ops_line(event(WHILE.name, 0, 20, offloaded(4, 2)))), sparse)
+    planes = events.planes_of("TPU")
+    own = [tpu.core_ops(events, one)[0] for one in planes]
+    for as_in_xprof, occurrences in ((True, 1), (False, 2)):
+        (ops,) = with_sparse_cores(events, planes, own, as_in_xprof=as_in_xprof)
+        assert ops.children is not None and times(ops.children)["gather"][0] == occurrences
+
+
 def test_without_sparse_cores_there_are_no_children() -> None:
     events = read(core(ops_line(event(FUSION.name, 0, 5, offloaded(1, 1)))))
     planes = events.planes_of("TPU")

@@ -229,6 +229,24 @@ def test_the_host_is_shown_where_there_are_several(monkeypatch: pytest.MonkeyPat
     assert text(replace(report, tables={"hosts": table.slice(0, 1)})).endswith("\nHosts\n  name\n  x\n")
 
 
+def test_a_program_that_is_the_same_in_all_rows_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"name": ["x", "y"], "program": ["f(1)", "f(1)"]})
+    report = replace(sample(), tables={"ops": table}, notices=())
+    monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Ops", "ops", ("name", "program")),))
+    assert text(report).endswith("\nOps\n  name\n  x\n  y\n  of program f(1)\n")
+    two = table.set_column(1, "program", pa.array(["f(1)", "g(2)"]))
+    assert text(replace(report, tables={"ops": two})).endswith("\n  name  program\n  x     f(1)\n  y     g(2)\n")
+
+
+def test_parts_that_are_nothing_are_left_out_and_the_last_column_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"name": ["x", "y"], "left": [0, 0], "right": [1, 0], "what": ["word " * 3] * 2})
+    report = replace(sample(), tables={"ops": table}, notices=())
+    section = Section("Ops", "ops", tuple(table.column_names), parts=("left", "right"), by_worth=True)
+    monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
+    shown = text(report, Look(width=20))
+    assert "  name  right\n" in shown and "left" not in shown and "no room for what" in shown
+
+
 TREE = [0, 1, 2, 2, 1, 2, 3, 0, 1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from fastprof.render.screen import cut, printable
+from fastprof.render.screen import cut, printable, printable_lines
 
 CELL: Final = 0.62
 """Width of a cell of a fixed-width font, as a part of its size; of the usual ones 0.55 to 0.61."""
@@ -78,8 +78,8 @@ class Drawing:
         self._parts.append(f'<text x="{_number(x)}" y="{_number(y)}"{anchor}{style}>{_escaped(text)}</text>')
 
     def begin(self, hint: str) -> None:
-        """What follows until ``done`` shows the hint where the mouse rests."""
-        self._parts.append(f"<g><title>{_escaped(hint)}</title>")
+        """What follows until ``done`` shows the hint, of one or more lines, where the mouse rests."""
+        self._parts.append(f"<g><title>{escape(printable_lines(hint))}</title>")
 
     def done(self) -> None:
         self._parts.append("</g>")

@@ -49,7 +49,8 @@ def answer(report: Report) -> object:
     found: OpDatabase = report.detail
     sides = {DEVICE: _device_ops(found), HOST: ranked(found.xprof_host)}
     tensor_cores = None
-    if found.peaks is not None and found.peaks.hardware == "GPU":
+    peaks = found.devices.xprof_peaks
+    if peaks is not None and peaks.hardware == "GPU":
         kernels = by_op(report.after["kernel_stats"])
         tensor_cores = {name: op.tensor_core_ns / op.total_ns for name, op in kernels.items() if op.total_ns}
     return [_table(sides, found, tensor_cores, with_idle=with_idle) for with_idle in (True, False)]

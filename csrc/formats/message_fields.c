@@ -1,0 +1,57 @@
+#include "formats/message_fields.h"
+
+#include "formats/wire.h"
+
+static const char WHAT[] = "the fields of a message";
+
+static bool is_left_out(const fp_message_fields *found, uint32_t number) {
+  return number < FP_NUMBERS_LEFT_OUT && (found->left_out[number / 64] >> (number % 64) & 1);
+}
+
+static bool add(fp_message_fields *found, const wire_field *field) {
+  bool bytes = (field->tag & 7) == WIRE_LEN;
+  int64_t *number = fp_vector_add(found->memory, &found->numbers, sizeof *number);
+  uint64_t *value = number ? fp_vector_add(found->memory, &found->values, sizeof *value) : NULL;
+  int64_t *length = value ? fp_vector_add(found->memory, &found->lengths, sizeof *length) : NULL;
+  if (!length) return false;
+  *number = field->tag >> 3;
+  *value = bytes ? (uint64_t)(field->payload - found->data) : field->value;
+  *length = bytes ? (int64_t)field->value : -1;
+  return true;
+}
+
+static fp_code read_one(fp_message_fields *found, const fp_message_span *span, fp_fault *fault) {
+  if (span->offset > found->size || span->length > found->size - span->offset)
+    return fp_fail(fault, FP_CHANGED, span->offset, WHAT);
+  const uint8_t *p = found->data + span->offset, *end = p + span->length;
+  while (p < end) {
+    const uint8_t *start = p;
+    wire_field field;
+    fp_code code = wire_next(&p, end, &field);
+    if (code) return fp_fail(fault, code, (uint64_t)(start - found->data), WHAT);
+    bool group = (field.tag & 7) == WIRE_SGROUP;
+    if (!group && !is_left_out(found, field.tag >> 3) && !add(found, &field)) return fp_fail(fault, FP_NO_MEMORY, 0, WHAT);
+  }
+  return FP_OK;
+}
+
+fp_code fp_message_fields_read(fp_message_fields *found, fp_fault *fault) {
+  if (!fp_vector_reserve(found->memory, &found->first, sizeof(int64_t), found->count + 1))
+    return fp_fail(fault, FP_NO_MEMORY, 0, WHAT);
+  int64_t *first = found->first.items;
+  for (size_t i = 0; i < found->count; i++) {
+    first[i] = (int64_t)found->numbers.count;
+    fp_code code = read_one(found, &found->messages[i], fault);
+    if (code) return code;
+  }
+  first[found->count] = (int64_t)found->numbers.count;
+  found->first.count = found->count + 1;
+  return FP_OK;
+}
+
+void fp_message_fields_free(fp_message_fields *found) {
+  fp_vector_free(found->memory, &found->first);
+  fp_vector_free(found->memory, &found->numbers);
+  fp_vector_free(found->memory, &found->values);
+  fp_vector_free(found->memory, &found->lengths);
+}

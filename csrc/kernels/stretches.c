@@ -1,0 +1,67 @@
+#include "kernels/stretches.h"
+
+typedef struct frame {
+  int64_t row, end;
+  int64_t from; /* the latest child ended here: what follows is its own */
+} frame;
+
+typedef struct walk {
+  fp_memory *memory;
+  const int64_t *start, *duration;
+  const uint8_t *marks;
+  fp_vector stack; /* frame: events still open */
+  fp_vector *work, *others;
+} walk;
+
+static int64_t end_of(int64_t start, int64_t duration) {
+  int64_t end;
+  if (duration <= 0) return start;
+  return __builtin_add_overflow(start, duration, &end) ? INT64_MAX : end;
+}
+
+static bool add(walk *line, int64_t row, int64_t begin, int64_t end) {
+  uint8_t mark = line->marks[row];
+  if (end <= begin || mark == FP_UNMARKED) return true;
+  fp_vector *to = mark == FP_WORK ? line->work : line->others;
+  if (mark == FP_WORK && to->count) {
+    fp_stretch *last = (fp_stretch *)to->items + to->count - 1;
+    if (last->end == begin) {
+      last->end = end;
+      return true;
+    }
+  }
+  fp_stretch *fresh = fp_vector_add(line->memory, to, sizeof *fresh);
+  if (fresh) *fresh = (fp_stretch){begin, end, mark == FP_WORK ? -1 : row};
+  return fresh != NULL;
+}
+
+static bool pop(walk *line) {
+  const frame *top = (frame *)line->stack.items + --line->stack.count;
+  return add(line, top->row, top->from, top->end);
+}
+
+static bool push(walk *line, int64_t row) {
+  int64_t begin = line->start[row], end = end_of(begin, line->duration[row]);
+  while (line->stack.count && ((frame *)line->stack.items)[line->stack.count - 1].end < end)
+    if (!pop(line)) return false;
+  if (line->stack.count) {
+    frame *top = (frame *)line->stack.items + line->stack.count - 1;
+    if (!add(line, top->row, top->from, begin)) return false;
+    if (end > top->from) top->from = end;
+  }
+  frame *fresh = fp_vector_add(line->memory, &line->stack, sizeof *fresh);
+  if (fresh) *fresh = (frame){row, end, begin};
+  return fresh != NULL;
+}
+
+bool fp_innermost_stretches(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
+                            const fp_line_rows *lines, size_t line_count, fp_vector *work, fp_vector *others) {
+  walk line = {.memory = memory, .start = start, .duration = duration, .marks = marks, .work = work, .others = others};
+  bool ok = true;
+  for (size_t i = 0; ok && i < line_count; i++) {
+    for (int64_t row = lines[i].first; ok && row < lines[i].last; row++) ok = push(&line, row);
+    while (ok && line.stack.count) ok = pop(&line);
+  }
+  fp_vector_free(memory, &line.stack);
+  return ok;
+}

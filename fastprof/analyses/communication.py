@@ -1,0 +1,204 @@
+"""Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
+
+Definitions: docs/analyses/communication.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
+from fastprof.analyses.host import TPU, Host
+from fastprof.analyses.steps_from import MARKERS, STEPS_FROM, steps_of
+from fastprof.communication import communication_tables as tables_of
+from fastprof.communication import host_communication
+from fastprof.communication.communication_remarks import remarks, why_nothing
+from fastprof.communication.communication_schemas import TABLES as TABLES
+from fastprof.communication.host_communication import HostCommunication
+from fastprof.communication.kinds import BETWEEN_DEVICES
+from fastprof.communication.meetings import Meetings, meetings
+from fastprof.communication.operation_table import operations
+from fastprof.communication.overlap import WHAT
+from fastprof.communication.step_costs import StepCosts, step_costs
+from fastprof.op_metrics.op_remarks import Remark, problems
+from fastprof.op_metrics.tables import exact_sum
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.steps.database import StepDatabase
+    from fastprof.steps.grouping import Groups
+
+NAME = "communication"
+READS = union([
+    Host.GROUPING,
+    Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
+])  # fmt: skip
+AFTER = ("steps",)
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
+
+
+_RECORDED: Final = "what devices recorded, each from its first to its last op"
+SCALARS = {
+    "device_count": ScalarSpec(None, "TensorCores and SparseCores, or GPUs, that recorded anything"),
+    "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed"),
+    "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps"),
+    "exposed_share": ScalarSpec("share", "time in which they do not, and something is on the way / recorded_ps"),
+    "idle_share": ScalarSpec("share", "the rest / recorded_ps"),
+    "exposed_ps": ScalarSpec("ps", "exposed communication of all devices"),
+    "hidden_ps": ScalarSpec("ps", "communication of all devices while they compute"),
+    "costliest_kind": ScalarSpec(None, "kind of communication that is exposed for longest"),
+    "costliest_operation": ScalarSpec(None, "op that is exposed for longest"),
+    "step_count": ScalarSpec(None, "steps, or, where all hosts have them in common, those"),
+    "step_time_mean_ps": ScalarSpec("ps", "mean over steps of the time of the device that took longest"),
+    "step_exposed_mean_ps": ScalarSpec("ps", "mean over steps and devices of exposed communication"),
+    "step_if_hidden_mean_ps": ScalarSpec("ps", "mean over steps of the largest if_hidden_ps of any device: what steps "
+                                         "could take if communication were hidden wherever there is compute to hide "
+                                         "it"),
+    "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_time_mean_ps"),
+    "meeting_count": ScalarSpec(None, "collective operations that several devices were seen to have together"),
+    "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in them for the last one, summed"),
+    "last_device": ScalarSpec(None, "device that others waited for most, as host: device"),
+}  # fmt: skip
+_SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
+SECTIONS = (
+    Section("Communication", scalars=tuple(SCALARS)),
+    Section("Kinds", "kinds", ("kind", "occurrences", "time_ps", "hidden_ps", "exposed_ps", "exposed_share",
+            "moved_bytes"), "exposed_share", 20, shown=has_rows("kinds")),
+    Section("Devices", "devices", ("device", *_SPLIT), "exposed_share", 16, shown=has_rows("devices")),
+    Section("Steps", "steps", ("step", "device", *_SPLIT), "exposed_share", 20,
+            shown=lambda report: bool(report.scalars["step_count"].value)),
+    Section("Operations, the most exposed first", "operations", ("name", "kind", "occurrences", "mean_ps", "hidden_ps",
+            "exposed_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,
+            shown=has_rows("operations")),
+    Section("Who others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
+            "caused_ps"), rows=8, shown=has_rows("stragglers")),
+    Section("Collective operations of several devices", "meetings", ("step", "number", "name", "kind", "device_count",
+            "last_device", "skew_ps", "shortest_ps", "longest_ps", "wait_ps"), rows=8, shown=has_rows("meetings")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHost:
+    """``names``: of the host's steps, by group. ``problems``: programs that could not be read, in words."""
+
+    communication: HostCommunication
+    names: Mapping[int, str]
+    own_steps: tuple[int, ...]
+    problems: tuple[str, ...]
+    has_programs: bool
+
+
+def of_host(host: Host, params: Params) -> KeptHost:
+    steps = steps_of(host, params.steps_from).database
+    hardware = TPU if host.raw.planes_of(TPU) else host.hardware  # as steps and ops of devices have it
+    found = host_communication.host_communication(
+        host.events, hardware, host.modules, _groups(host, params), steps, host.workers
+    )
+    names = dict(zip(steps.step.tolist(), steps.label, strict=True))
+    host.modules.look_into()
+    return KeptHost(found, names, tuple(names), tuple(host.modules.problems), bool(len(host.modules)))
+
+
+def _groups(host: Host, params: Params) -> Groups:
+    """Those that make up the steps."""
+    if params.steps_from == MARKERS:
+        return host.groups
+    from fastprof.steps.module_steps import grouped_by_execution
+
+    return host.executions or grouped_by_execution(host.events, host.groups)
+
+
+def run(kept: Sequence[KeptHost], _params: Params, after: Mapping[str, Report]) -> Report:
+    database: StepDatabase = after["steps"].detail
+    hosts = [one.communication for one in kept]
+    numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]
+    found = meetings(hosts, numbers)
+    ops = operations(hosts)
+    tables = {
+        "steps": tables_of.steps(hosts, numbers, [one.names for one in kept]),
+        "devices": tables_of.devices(hosts),
+        "kinds": tables_of.kinds(hosts, ops),
+        "step_kinds": tables_of.step_kinds(hosts, numbers),
+        "operations": ops,
+        "meetings": tables_of.meetings(hosts, found),
+        "stragglers": tables_of.stragglers(hosts, found),
+    }
+    tables = {name: tables[name] for name in TABLES}
+    costs = step_costs(hosts, numbers)
+    figures = scalars(SCALARS, _values(hosts, tables, costs, found, after["steps"]))
+    told = [*remarks(hosts, tables, costs, found), *_of_programs(kept, tables["kinds"])]
+    notices = tuple(Notice(severity, text) for severity, text in told)
+    return Report(NAME, tables, figures, notices, after)
+
+
+def _of_programs(kept: Sequence[KeptHost], kinds: pa.Table) -> Iterator[Remark]:
+    """What of programs cannot be read; and that there are none, where it is not known what collectives moved."""
+    scopes, moved = kinds["scope"].to_pylist(), kinds["moved_bytes"].to_pylist()
+    untold = any(scope == BETWEEN_DEVICES and size is None for scope, size in zip(scopes, moved, strict=True))
+    if untold and not any(one.has_programs for one in kept):
+        yield (
+            "info",
+            "The capture carries no programs (HLO): what moves how much, and among which devices, is known only where "
+            "the texts of ops tell it.",
+        )
+    yield from problems((one.communication.host, one.problems) for one in kept)
+
+
+def _step_numbers(one: KeptHost, database: StepDatabase, place: int) -> dict[int, int]:
+    """The number of each step in the session, by that of its group on the host."""
+    if len(database.hosts) <= 1:
+        return {group: group for group in one.own_steps}
+    return {group: step for group, step in zip(database.group[:, place].tolist(), database.step.tolist(), strict=True)
+            if group >= 0}  # fmt: skip
+
+
+def _values(
+    hosts: Sequence[HostCommunication],
+    tables: Mapping[str, pa.Table],
+    costs: StepCosts | None,
+    found: Meetings,
+    steps: Report,
+) -> dict[str, Value | tuple[None, str]]:
+    devices, kinds, ops, waits = (tables[name] for name in ("devices", "kinds", "operations", "stragglers"))
+    total = {
+        name: tables_of.total_of(devices, name)
+        for name in ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps")
+    }
+    recorded = total["duration_ps"]
+    nothing = why_nothing(hosts) or "devices recorded no time"
+    quiet = why_nothing(hosts) or "nothing communicates"
+    alone = why_nothing(hosts) or "no collective operation was seen on several devices"
+    stepless = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
+    return {
+        "device_count": len(devices),
+        "recorded_ps": _in_64_bits(recorded),
+        **{
+            f"{name}_share": total[f"{name}_ps"] / recorded if recorded else (None, nothing)
+            for name in ("compute", "exposed", "idle")
+        },
+        "exposed_ps": _in_64_bits(total["exposed_ps"]),
+        "hidden_ps": _in_64_bits(total["hidden_ps"]),
+        "costliest_kind": kinds["kind"][0].as_py() if len(kinds) else (None, quiet),
+        "costliest_operation": ops["name"][0].as_py() if len(ops) else (None, quiet),
+        "step_count": 0 if costs is None else costs.count,
+        "step_time_mean_ps": (None, stepless) if costs is None else costs.time_ps,
+        "step_exposed_mean_ps": (None, stepless) if costs is None else costs.exposed_ps,
+        "step_if_hidden_mean_ps": (None, stepless) if costs is None else costs.if_hidden_ps,
+        "step_gain_share": (None, stepless) if costs is None else costs.gain,
+        "meeting_count": len(found),
+        "meeting_wait_ps": exact_sum(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
+        "last_device": f"{waits['host'][0].as_py()}: {waits['device'][0].as_py()}" if len(waits) else (None, alone),
+    }
+
+
+def _in_64_bits(total: int) -> Value | tuple[None, str]:
+    return total if total < 2**63 else (None, "the times of all devices do not add up in 64 bits")

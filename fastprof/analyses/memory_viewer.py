@@ -1,0 +1,446 @@
+"""Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
+
+The compiler plans the memory of a program before it runs: which buffers there are, where they lie and how long they
+live. The capture carries that plan with the program (HLO). Definitions: docs/analyses/memory-viewer.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fastprof import hlo
+from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, is_known, scalars
+from fastprof.analyses.host import CPU_ONLY, GPU, TPU, Host
+from fastprof.errors import CaptureError, UsageError
+from fastprof.hlo import program_memory_tables as tables_of
+from fastprof.hlo.memory_spaces import DEVICE, space_name, space_number, space_text
+from fastprof.hlo.program_figures import ModuleRow, module_rows, scoped_vmem, signature_table
+from fastprof.hlo.program_memory import TOO_LARGE, MemorySpace, ProgramMemory
+from fastprof.hlo.program_memory_schemas import TABLES as TABLES
+from fastprof.hlo.program_remarks import Remark, remarks
+from fastprof.planes import device_of
+from fastprof.spelling import meant
+
+if TYPE_CHECKING:
+    from fastprof.hlo.modules import Modules
+    from fastprof.host_events import HostEvents
+
+NAME = "memory_viewer"
+OF_ALL_THREADS = True
+"""Programs are of no step."""
+READS = Needs(planes=hlo.PLANES, metadata_stats=hlo.METADATA_STATS)
+AFTER: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    module: str | int | None = field(
+        default=None,
+        metadata={
+            "help": "the program to tell of, as the capture lists it, parentheses included, or its id (default: the "
+            "one that takes most)",
+            "metavar": "NAME",
+            "type": "name",
+        },
+    )
+    memory_space: str | int = field(
+        default="0",
+        metadata={
+            "help": "the memory to tell of: a number, also as in layouts, S(5), or device, hbm, vmem, sflag, cmem, "
+            "smem, host, sparsecore",
+            "metavar": "SPACE",
+            "type": "name",
+        },
+    )
+
+
+_TRACED = "null without a trace of the heap"
+SCALARS = {
+    "module": ScalarSpec(None, "the program that is told of", "program"),
+    "host": ScalarSpec(None, "its host, the first of those that have it"),
+    "memory_space": ScalarSpec(None, "number of the memory space that is told of"),
+    "memory_space_name": ScalarSpec(None, "what it is called", "memory"),
+    "peak_bytes": ScalarSpec("bytes", "most that is alive at once: what lives throughout, and the peak of the heap",
+                             "peak"),
+    "peak_instruction": ScalarSpec(None, f"the instruction at which the heap is fullest; {_TRACED}", "peak at"),
+    "peak_point": ScalarSpec(None, f"the event of the heap that makes it so, from 0; {_TRACED}"),
+    "unpadded_peak_bytes": ScalarSpec("bytes", "the peak without padding", "peak without padding"),
+    "padding_bytes": ScalarSpec("bytes", "peak_bytes less unpadded_peak_bytes", "padding at the peak"),
+    "padding_share": ScalarSpec("share", "padding_bytes / peak_bytes", "padding share"),
+    "allocated_bytes": ScalarSpec("bytes", "what the program takes when it runs: all allocations but those of threads",
+                                  "allocated"),
+    "fragmentation_bytes": ScalarSpec("bytes", "allocated_bytes less peak_bytes", "fragmentation"),
+    "fragmentation_share": ScalarSpec("share", "fragmentation_bytes / temporary_bytes", "fragmentation share"),
+    "whole_run_bytes": ScalarSpec("bytes", "parameters, outputs and constants, which live throughout",
+                                  "alive throughout"),
+    "parameter_bytes": ScalarSpec("bytes", "allocations of parameters", "parameters"),
+    "aliased_bytes": ScalarSpec("bytes", "of these, parameters that outputs are written to (donated)",
+                                "donated parameters"),
+    "output_bytes": ScalarSpec("bytes", "allocations of outputs that are no parameters", "outputs"),
+    "constant_bytes": ScalarSpec("bytes", "allocations of constants", "constants"),
+    "temporary_bytes": ScalarSpec("bytes", "allocations of what lives shorter, reused on the way", "temporaries"),
+    "thread_local_bytes": ScalarSpec("bytes", "allocations of computations on threads, not in allocated_bytes",
+                                     "on threads"),
+    "program_points": ScalarSpec(None, "allocations, frees and shares that heaps are traced by", "program points"),
+    "scoped_vmem_bytes": ScalarSpec("bytes", "most scoped VMEM that one instruction takes for itself while it runs "
+                                    "(its backend_config); of VMEM alone", "scoped VMEM"),
+    "scoped_vmem_instruction": ScalarSpec(None, "that instruction", "taken by"),
+}  # fmt: skip
+_SHOWN = ("peak_bytes", "peak_instruction", "unpadded_peak_bytes", "padding_bytes", "allocated_bytes",
+          "fragmentation_bytes", "whole_run_bytes", "parameter_bytes", "aliased_bytes", "output_bytes",
+          "constant_bytes", "temporary_bytes", "thread_local_bytes")  # fmt: skip
+
+
+def _several(space: str) -> Callable[[Report], bool]:
+    """For tables of several programs with this column for the memory space: without a capture spaces have no names."""
+
+    def applies(report: Report) -> bool:
+        table = report.tables["modules"]
+        named = table["memory_space_name"].null_count < table.num_rows
+        return len(table["module"].unique()) > 1 and named == (space == "memory_space_name")
+
+    return applies
+
+
+def _has_memory(space: str) -> Callable[[Report], bool]:
+    """For figures of a memory space in which the program has anything, told by this one."""
+
+    def applies(report: Report) -> bool:
+        return _has_figures(report) and (report.scalars["memory_space_name"].value is not None) == (
+            space == "memory_space_name"
+        )
+
+    return applies
+
+
+def _has_figures(report: Report) -> bool:
+    return report.scalars["allocated_bytes"].value is not None and report.tables["allocations"].num_rows > 0
+
+
+def _has_no_figures(report: Report) -> bool:
+    return report.scalars["module"].value is not None and not _has_figures(report)
+
+
+_SPACES = ("memory_space_name", "memory_space")
+SECTIONS = (
+    *(Section("Programs, most memory first", "modules", ("module", space, "peak_bytes", "allocated_bytes",
+              "parameter_bytes", "output_bytes", "temporary_bytes", "fragmentation_bytes"), rows=12,
+              shown=_several(space)) for space in _SPACES),
+    *(Section("Memory", scalars=("module", space, *_SHOWN), shown=_has_memory(space)) for space in _SPACES),
+    Section("Program", scalars=("module", "memory_space"), shown=_has_no_figures),
+    Section("Scoped VMEM, beside the allocations", scalars=("scoped_vmem_bytes", "scoped_vmem_instruction"),
+            shown=is_known("scoped_vmem_bytes")),
+    Section("Alive at the peak, ops of like names together", "peak_by_op", ("category", "op", "bytes", "share",
+            "buffer_count", "padding_bytes", "source"), "share", 12, shown=has_rows("peak_by_op")),
+    Section("Alive at the peak, largest first", "buffers_at_peak", ("buffer", "category", "bytes", "share",
+            "padding_bytes", "shape", "op_name", "source"), "share", 15, shown=has_rows("buffers_at_peak")),
+    Section("Memory by use", "by_allocation_type", ("memory_space_name", "memory_space", "category",
+            "allocation_count", "bytes", "share"), "share", 16, shown=has_rows("by_allocation_type")),
+    Section("Allocations", "allocations", ("allocation", "category", "bytes", "peak_bytes", "buffer_count", "buffer",
+            "shape", "op_name"), rows=10, shown=has_rows("allocations")),
+)  # fmt: skip
+
+
+# ---- what is kept of a host
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """``data``: the bytes of its HloProto, None where it was not asked for. ``rows``: what the table modules tells."""
+
+    title: str
+    program_id: int
+    data: Any = None
+    rows: tuple[ModuleRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostPrograms:
+    name: str
+    hardware: str
+    programs: list[Program]
+    problems: list[str]
+
+
+def of_host(given: Host, params: Params) -> HostPrograms:
+    hardware = _hardware(given.raw)
+    space_number(_space(params), hardware)
+    modules = given.modules
+    listed = [(number, modules.title(number) or "") for number in modules.program_ids]
+    wanted = [number for number, _ in listed]
+    if params.module is not None:
+        wanted = [number for number, _ in _matching(listed, str(params.module))]
+    problems: list[str] = []
+    programs = [
+        _program(modules, number, title, problems) if number in wanted else Program(title, number)
+        for number, title in listed
+    ]
+    return HostPrograms(given.name, hardware, programs, [*modules.problems, *problems])
+
+
+def _space(params: Params) -> str:
+    return str(params.memory_space)
+
+
+def _hardware(events: HostEvents) -> str:
+    """What computes, by the planes of the capture, of which only those of programs are read; "": they do not tell, as
+    in files of one program."""
+    kinds = {device_of(name)[0] for name in events.plane_names}
+    return GPU if GPU in kinds else TPU if TPU in kinds else CPU_ONLY if "CPU" in kinds else ""
+
+
+def _program(modules: Modules, number: int, title: str, problems: list[str]) -> Program:
+    module = modules.module(number)
+    if module is None:
+        return Program(title, number)
+    try:
+        memory = ProgramMemory(module)
+        return Program(title, number, module.data, tuple(module_rows(memory)))
+    except CaptureError as error:
+        at = f", at byte {error.offset:,} of its HLO" if error.offset is not None else ""
+        problems.append(f"the memory of the program {title} does not decode: {error.message}{at}")
+        return Program(title, number)
+
+
+Listed = tuple[int, str]
+"""Id and title of a program."""
+
+
+def _matching(listed: Sequence[Listed], asked: str) -> list[Listed]:
+    """Programs of this title; else of this id, or of this name, as jit_f for jit_f(12)."""
+    exact = [one for one in listed if one[1] == asked]
+    by_id = [one for one in listed if asked in (str(one[0]), str(one[0] % (1 << 64)))]
+    return exact or by_id or [one for one in listed if one[1].rpartition("(")[0] == asked]
+
+
+# ---- the report
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The program that is told of, and the memory space. ``hosts``: that have this very program."""
+
+    program: Program
+    hosts: tuple[str, ...]
+    hardware: str
+    memory: ProgramMemory
+    space: MemorySpace
+
+
+def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, Report]) -> Report:
+    found = [one for one in _distinct(kept) if _is_open(one[0])]
+    if params.module is not None:
+        found = _named(found, kept, str(params.module))
+    ordered = sorted(found, key=lambda one: _taken_by(one, _space(params)), reverse=True)
+    shown = _shown(ordered[0], _space(params)) if ordered else None
+    tables = {name: tables_of.empty(name) for name in TABLES} | {"modules": _modules_table(ordered, _space(params))}
+    if shown is not None:
+        tables |= _tables(shown)
+    values = _figures(shown, kept)
+    notices = tuple(_notices(kept, ordered, shown, params))
+    return Report(NAME, tables, scalars(SCALARS, values), notices, after, shown)
+
+
+Found = tuple[Program, tuple[str, ...], str]
+"""A program, the hosts that have it, and what computes there."""
+
+
+def _is_open(program: Program) -> bool:
+    return program.data is not None
+
+
+def _distinct(kept: Sequence[HostPrograms]) -> list[Found]:
+    """Programs that several hosts have are one where they are the same to the byte."""
+    hosts: dict[Any, list[str]] = {}
+    first: dict[Any, tuple[Program, str]] = {}
+    for one in kept:
+        for program in one.programs:
+            same = hashlib.blake2b(program.data).digest() if _is_open(program) else b""
+            key = (program.title, program.program_id, same)
+            hosts.setdefault(key, []).append(one.name)
+            first.setdefault(key, (program, one.hardware))
+    return [(program, tuple(hosts[key]), hardware) for key, (program, hardware) in first.items()]
+
+
+def _named(found: Sequence[Found], kept: Sequence[HostPrograms], asked: str) -> list[Found]:
+    """Those that are meant by a name on all hosts: of one id, and none where it does not decode, which notices tell.
+    Raises UsageError where no program is called so, or several are."""
+    listed = list(dict.fromkeys((program.program_id, program.title) for one in kept for program in one.programs))
+    meant_by = _matching(listed, asked)
+    titles = [title for _, title in listed]
+    if not titles:
+        raise UsageError(f"no program {asked!r}: {_NO_PROGRAMS}")
+    if not meant_by:
+        raise UsageError(f"no program {asked!r}; there are: {_some(titles)}{meant(asked, titles)}")
+    if len({number for number, _ in meant_by}) > 1:
+        raise UsageError(f"several programs are called {asked!r}: {_some([title for _, title in meant_by])}; name one")
+    return [one for one in found if (one[0].program_id, one[0].title) in meant_by]
+
+
+def _some(titles: Sequence[str]) -> str:
+    several = list(dict.fromkeys(titles))
+    return ", ".join(several[:8]) + (f" and {len(several) - 8:,} more" if len(several) > 8 else "")
+
+
+def _taken(row: ModuleRow) -> int:
+    """What programs are ordered by: the peak, or where it is not known all that is allocated, and scoped VMEM."""
+    taken: int = row["peak_bytes"] if row["peak_bytes"] is not None else row["allocated_bytes"] or 0
+    return taken + (row["scoped_vmem_bytes"] or 0)
+
+
+def _taken_by(one: Found, space: str) -> tuple[int, int]:
+    """What a program is ordered by: what it takes of the memory space, then of all."""
+    program, _, hardware = one
+    number = space_number(space, hardware)
+    of_space = max((_taken(row) for row in program.rows if row["memory_space"] in (number, None)), default=-1)
+    return of_space, sum(map(_taken, program.rows))
+
+
+def _shown(one: Found, space: str) -> Shown:
+    from fastprof.hlo.module import HloModule
+
+    program, hosts, hardware = one
+    memory = ProgramMemory(HloModule(program.data))
+    return Shown(replace(program, data=None), hosts, hardware, memory, memory.space(space_number(space, hardware)))
+
+
+def _modules_table(ordered: Sequence[Found], space: str) -> pa.Table:
+    """The rows of each program: of the memory space, then its others."""
+    rows = [
+        {
+            "host": hosts[0],
+            "host_count": len(hosts),
+            "module": program.title,
+            "program_id": program.program_id,
+            "memory_space_name": None if row["memory_space"] is None else space_name(row["memory_space"], hardware),
+            **row,
+        }
+        for program, hosts, hardware in ordered
+        for row in _first(program.rows, space_number(space, hardware))
+    ]
+    return pa.Table.from_pylist(rows, TABLES["modules"].arrow())
+
+
+def _first(rows: Sequence[ModuleRow], number: int) -> list[ModuleRow]:
+    return sorted(rows, key=lambda row: (row["memory_space"] != number, row["memory_space"] or 0))
+
+
+def _tables(shown: Shown) -> dict[str, pa.Table]:
+    if shown.memory.untold:
+        return {"allocations": signature_table(shown.memory, shown.space.number)}
+    return {
+        "buffers_at_peak": tables_of.peak_table(shown.space),
+        "peak_by_op": tables_of.peak_by_op_table(shown.space),
+        "by_allocation_type": tables_of.by_type_table(shown.memory, lambda n: space_name(n, shown.hardware)),
+        "heap": tables_of.heap_table(shown.space),
+        "allocations": tables_of.allocations_table(shown.space),
+        "lifetimes": tables_of.lifetimes_table(shown.space),
+    }
+
+
+_NO_PROGRAMS = "the capture carries no compiled programs (plane /host:metadata, stat Hlo Proto)"
+
+
+_NO_HARDWARE = "what computes is not known, which names memory spaces: files of programs alone do not tell"
+_CONTRADICTION = "the plan contradicts itself: more is in use at the peak than is allocated"
+
+
+def _figures(shown: Shown | None, kept: Sequence[HostPrograms]) -> dict[str, Value | tuple[None, str]]:
+    if shown is None:
+        why = "no program of the capture decodes" if any(one.programs for one in kept) else _NO_PROGRAMS
+        return dict.fromkeys(SCALARS, (None, why))
+    values: dict[str, Value | tuple[None, str]] = dict.fromkeys(SCALARS, (None, shown.memory.untold))
+    values |= {
+        "module": shown.program.title,
+        "host": shown.hosts[0],
+        "memory_space": shown.space.number,
+        "memory_space_name": space_name(shown.space.number, shown.hardware)
+        or (None, "it has no public name on this hardware" if shown.hardware else _NO_HARDWARE),
+    }
+    if not shown.memory.untold:
+        values |= _space_figures(shown.space)
+        values |= scoped_vmem(shown.memory, shown.space.number)
+    return values
+
+
+def _space_figures(space: MemorySpace) -> dict[str, Value | tuple[None, str]]:
+    (row,) = module_rows(space.program, space.number) or ({},)
+    peak = space.peak
+    unknown = (None, peak.reason or "")
+    known = {name: unknown if row.get(name) is None else row[name] for name in SCALARS if name in row}
+    if row.get("fragmentation_bytes") is None and peak.bytes is not None:
+        known["fragmentation_bytes"] = (None, _CONTRADICTION)
+    padding = None if peak.bytes is None or peak.unpadded is None else peak.bytes - peak.unpadded
+    traced = space.traced
+    heap = traced[0][1] if len(traced) == 1 else None
+    why = peak.known_by or (f"{len(traced)} heaps are traced" if traced else peak.reason or "no heap is traced")
+    return known | {
+        "whole_run_bytes": space.whole_run_bytes,
+        "padding_bytes": unknown if padding is None else padding,
+        "padding_share": padding / peak.bytes if padding is not None and peak.bytes else (None, "there is no peak"),
+        "fragmentation_share": _share(
+            row.get("fragmentation_bytes"), row["temporary_bytes"], peak.reason or _CONTRADICTION
+        ),
+        "peak_point": (None, why) if heap is None else heap.peak_event,
+        "peak_instruction": (None, why) if heap is None else _peak_instruction(space, heap.peak_event),
+    }
+
+
+def _share(part: int | None, whole: int, reason: str) -> float | tuple[None, str]:
+    if part is None:
+        return None, reason
+    return part / whole if whole > 0 else (None, "there are no temporaries")
+
+
+def _peak_instruction(space: MemorySpace, event: int) -> str | tuple[None, str]:
+    ((_, heap),) = space.traced
+    if not len(heap.events):
+        return None, "the heap's trace is empty"
+    name = space.program.buffers.text(int(heap.events["instruction_name"][event]))
+    return name or (None, "the trace does not name it")
+
+
+def _notices(
+    kept: Sequence[HostPrograms], ordered: Sequence[Found], shown: Shown | None, params: Params
+) -> Iterator[Notice]:
+    for problem in dict.fromkeys(problem for one in kept for problem in one.problems):
+        yield Notice("warning", f"{problem[:1].upper()}{problem[1:]}.")
+    if not any(one.programs for one in kept):
+        yield Notice("warning", f"No programs: {_NO_PROGRAMS if kept else 'no host is selected'}.")
+    for program, _, _ in ordered[1:]:
+        if any(row["reason"] == TOO_LARGE for row in program.rows):
+            yield Notice("warning", f"The memory of the program {program.title} is not told: {TOO_LARGE}.")
+    if shown is None:
+        return
+    yield from (Notice(*one) for one in _which(ordered, shown, params))
+    yield from (Notice(*one) for one in remarks(shown.space, main=shown.space.number == DEVICE))
+
+
+def _which(ordered: Sequence[Found], shown: Shown, params: Params) -> Iterator[Remark]:
+    """Which of several programs is told of, and that it has nothing in the memory that was asked for."""
+    nothing = not len(shown.space.allocations) and not shown.memory.untold
+    asked = space_text(shown.space.number, shown.hardware)
+    if nothing and params.module is None and _taken_by(ordered[0], _space(params))[0] <= 0:
+        numbers = {row["memory_space"] for program, _, _ in ordered for row in program.rows} - {None}
+        yield "warning", f"No program has anything in {asked}; there are: {_spaces(numbers, shown.hardware)}."
+        return
+    if params.module is None and len(ordered) > 1:
+        text = f"Told of is {shown.program.title}, of {len(ordered):,} programs the one that takes most; --module NAME "
+        yield "info", text + "tells of another."
+    elif len(ordered) > 1:
+        hosts = ", ".join(one[1][0] for one in ordered[:4])
+        text = f"{len(ordered):,} programs are called {shown.program.title} (hosts {hosts}); told of is the one that "
+        yield "info", text + f"takes most, of {shown.hosts[0]}. --host NAME chooses."
+    if nothing:
+        numbers = {number for number in shown.memory.spaces if number != shown.space.number}
+        text = f"The program has nothing in {asked}; its memory spaces are: {_spaces(numbers, shown.hardware)}."
+        yield "warning", text
+
+
+def _spaces(numbers: set[int], hardware: str) -> str:
+    return ", ".join(f"{space_text(number, hardware)} ({number})" for number in sorted(numbers)) or "none"

@@ -1,0 +1,194 @@
+"""Compiled programs: which there are, and the text of one as XLA prints it.
+
+Without --module the programs of the session are listed. --module takes a title as the list has it, literally, its
+parentheses included, the name before them where no other program has it, or a program id. --instruction
+narrows the text to what is around one instruction, or to one computation.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastprof.cli import arguments, opening, output
+from fastprof.errors import UsageError
+from fastprof.render import FORMATS, chunks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.facade import Profile
+    from fastprof.hlo.program_choice import Chosen
+
+TEXTS = ("short-txt", "long-txt")
+DOT = "dot"
+WIDTH = 3
+_SUFFIXES = {".txt": "short-txt", ".hlo": "short-txt", ".dot": DOT, ".gv": DOT}
+_LISTED = (
+    *("module", "program_id", "size_bytes", "computation_count", "instruction_count", "is_scheduled", "embedded"),
+    *("host", "problem"),
+)
+
+_INSTRUCTIONS = ["name", "opcode", "category", "computation", "shape", "padded_bytes", "op_name"]
+"""Columns that people are shown."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser)
+    group = parser.add_argument_group("which program")
+    group.add_argument("--host", metavar="NAME", action="append", help="only this host, by its exact name; repeatable")
+    group.add_argument("--module", metavar="NAME", help="this program: its title, the name of its module, or its id")
+    group.add_argument(
+        "--instruction", metavar="NAME", help="of the program only what is around this instruction, or this computation"
+    )
+    group.add_argument(
+        "--width",
+        metavar="N",
+        type=arguments.positive,
+        help=f"with --instruction: how many uses away instructions may be (default: {WIDTH})",
+    )
+    group.add_argument(
+        "--metadata", action="store_true", help="with --module: where each instruction comes from, and stack frames"
+    )
+    out = arguments.add_output(parser, "programs, or instructions around one", (*TEXTS, *FORMATS, DOT))
+    out.description = (
+        "short-txt (with --module the default) and long-txt are XLA's own; json has all of a program in a form of "
+        "its own; table (without --module the default), csv and arrow list programs, with --module the "
+        "instructions of it, and with --instruction what is around one; dot is a graph of that"
+    )
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    form = _checked_form(args)
+    profile = opening.open_session(args)
+    profile = profile if args.host is None else profile.select(hosts=args.host)
+    with output.opened(args, form) as sink:
+        if args.module is None:
+            _list_programs(profile, args, sink, form)
+        else:
+            _write_program(profile, args, sink, form)
+    opening.tell_log(profile, args.talk)
+    output.note_written(args)
+
+
+def _checked_form(args: argparse.Namespace) -> str:
+    """The form to write. Raises UsageError for flags that do not go together."""
+    suffix = "" if args.output is None else Path(args.output).suffix.lower()
+    if args.format is None and suffix in _SUFFIXES:
+        form = _SUFFIXES[suffix]
+    elif args.format is None and suffix == "" and args.module is not None:
+        form = TEXTS[0]
+    else:
+        form = output.format_for(args.format, args.output)
+    if args.module is None:
+        for given, name in (
+            (args.instruction, "--instruction"),
+            (args.width, "--width"),
+            (args.metadata, "--metadata"),
+        ):
+            if given:
+                raise UsageError(f"{name} goes with --module NAME; without it the programs are listed")
+        if form not in FORMATS:
+            raise UsageError(f"{form} is the form of one program: give --module NAME")
+    elif args.instruction is None:
+        if args.width is not None:
+            raise UsageError("--width goes with --instruction NAME")
+        if form == DOT:
+            raise UsageError(f"{form} goes with --instruction NAME; a whole program is {', '.join((*TEXTS, *FORMATS))}")
+        if args.metadata and form not in (*TEXTS, "json"):
+            raise UsageError(f"--metadata goes with {' and '.join(TEXTS)}; {form} has it all")
+    return form
+
+
+# ---- the list
+
+
+def _list_programs(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
+    table = profile.tables["hlo_modules"]
+    if form == "table":
+        table = _for_people(table, len(profile.sources) > 1)
+    _send_table(table, "hlo_modules", args, sink, form, "programs")
+    if not table.num_rows:
+        args.talk.note("no compiled programs: captures have them where HLO was recorded, or in files beside them")
+
+
+def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:
+    """Columns that tell one program from another, and others where they say something; by name and id."""
+    import pyarrow.compute as pc
+
+    left_out = set()
+    if not several_hosts:
+        left_out.add("host")
+    if table["problem"].null_count == len(table):
+        left_out.add("problem")
+    if table.num_rows and pc.all(table["embedded"]).as_py():
+        left_out.add("embedded")
+    table = table.set_column(
+        table.column_names.index("program_id"), "program_id", table["program_id"].cast("uint64", safe=False)
+    )
+    titles, ids = table["module"].to_pylist(), table["program_id"].to_pylist()
+    order = sorted(range(len(titles)), key=lambda row: (titles[row].rpartition("(")[0], ids[row]))
+    table = table.take(order) if order else table
+    return table.select([name for name in _LISTED if name not in left_out])
+
+
+def _send_table(table: pa.Table, name: str, args: argparse.Namespace, sink: output.Sink, form: str, what: str) -> None:
+    limit = arguments.row_limit(args.limit, form)
+    kept = table if limit is None else table.slice(0, limit)
+    left_out: list[str] = []
+    sink.send(chunks(form, kept, name=name, look=sink.look, left_out=left_out))
+    output.note_left_out(args, left_out)
+    if kept.num_rows < table.num_rows:
+        output.flush_standard_output()
+        rest = table.num_rows - kept.num_rows
+        args.talk.note(f"{rest:,} more of {table.num_rows:,} {what} left out; --limit all shows them")
+
+
+# ---- a program
+
+
+def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
+    from fastprof.hlo.program_choice import chosen_program, joined
+
+    chosen = chosen_program(profile.table_set, args.module)
+    if chosen.others:
+        names = ", ".join(chosen.others[:8]) + (" and others" if len(chosen.others) > 8 else "")
+        args.talk.note(f"the program of host {chosen.host}; another of {names} has its id: --host NAME chooses")
+    if args.instruction is None and form in ("table", "csv", "arrow"):
+        table = chosen.instructions(profile.table_set.session.log)
+        table = table.select(_INSTRUCTIONS) if form == "table" else table
+        _send_table(table, "hlo_instructions", args, sink, form, "instructions")
+        return
+    if args.instruction is None:
+        args.talk.progress.clear()
+        _send_text(joined(chosen.text(form, args.metadata)), sink)
+        return
+    _write_around(chosen, args, sink, form)
+
+
+def _send_text(pieces: Iterator[str], sink: output.Sink) -> None:
+    """As it is to files and pipes; to a terminal so that nothing in it steers that."""
+    from fastprof.render.screen import printable_lines
+
+    encoding = "utf-8" if sink.look.file else sink.look.encoding
+    shown = map(printable_lines, pieces) if sink.look.screen else pieces
+    sink.send(piece.encode(encoding, "backslashreplace") for piece in shown)
+
+
+def _write_around(chosen: Chosen, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
+    from fastprof.hlo.program_choice import around, joined, text_form
+    from fastprof.hlo.text.dot_graph import dot_graph
+    from fastprof.hlo.text.instruction_text import InstructionText
+    from fastprof.hlo.text.module_text import part_text
+
+    near = around(chosen, args.instruction, args.width or WIDTH)
+    shown = text_form(form if form in TEXTS else TEXTS[0], args.metadata)
+    writer = InstructionText(near.program, shown)
+    if form in TEXTS or form == DOT:
+        pieces: Iterator[str] = dot_graph(near) if form == DOT else part_text(near, writer)
+        _send_text(joined(pieces), sink)
+        return
+    _send_table(near.table(writer), "hlo_neighbourhood", args, sink, form, "instructions")

@@ -1,0 +1,121 @@
+"""The buffer assignment of a compiled program: its buffers, the allocations that they lie in, and its heaps' events."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.hlo_buffers import read_hlo_buffers
+from fastprof.names import Int32s, texts_of
+
+Records = npt.NDArray[np.void]
+Int64s = npt.NDArray[np.int64]
+
+BUFFER = np.dtype(
+    [("id", "i8"), ("size", "i8"), ("color", "i8"), ("instruction_id", "i8")]
+    + [("first_index", "i4"), ("index_count", "i4"), ("instruction_name", "i4"), ("unused", "i4")]
+)
+_FLAGS = ("thread_local", "entry_parameter", "live_out", "tuple", "constant", "aliased_output")
+ALLOCATION = np.dtype(
+    [("index", "i8"), ("size", "i8"), ("color", "i8"), ("parameter_number", "i8")]
+    + [("first_index", "i4"), ("index_count", "i4"), ("first_assigned", "i4"), ("assigned_count", "i4")]
+    + [(flag, "u1") for flag in _FLAGS]
+    + [("unused", "u2")]
+)
+ASSIGNED = np.dtype([("buffer_id", "i8"), ("offset", "i8"), ("size", "i8"), ("buffer", "i4"), ("allocation", "i4")])
+TRACE = np.dtype(
+    [("allocation_index", "i8"), ("first_event", "i4"), ("event_count", "i4"), ("whole_module", "i4"), ("unused", "i4")]
+)
+EVENT = np.dtype(
+    [("buffer_id", "i8"), ("canonical_id", "i8"), ("buffer", "i4"), ("canonical", "i4")]
+    + [("instruction_name", "i4"), ("computation_name", "i4"), ("trace", "i4"), ("kind", "i4")]
+)
+"""The structs of csrc/formats/hlo_buffers.h; a test compares their sizes with C's."""
+
+ALLOC, FREE, SHARE_WITH = range(3)
+KINDS: Final = ("alloc", "free", "share")
+"""What an event of a heap is, by its kind; others are not known."""
+
+PARAMETER, OUTPUT, THREAD_LOCAL, CONSTANT, TEMPORARY = range(5)
+CATEGORIES: Final = ("Parameter", "Output", "Thread-local", "Constant", "Temporary")
+"""What an allocation is for: the first of these that applies to it."""
+
+
+class BufferAssignment:
+    """The columns of csrc/formats/hlo_buffers.h of the bytes of an HloProto. Raises CaptureError, with the offset in
+    ``data``, where it is none. ``is_there``: whether the program has a buffer assignment; else columns are empty.
+    Sizes below 0 are 0 here: ``odd_buffers`` and ``odd_allocations`` tell whose they are."""
+
+    def __init__(self, data: Any) -> None:
+        raw = read_hlo_buffers(data)
+        self.is_there = raw["is_there"]
+        self.buffers, self.odd_buffers = _sized(np.frombuffer(raw["buffers"], BUFFER))
+        self.allocations, self.odd_allocations = _sized(np.frombuffer(raw["allocations"], ALLOCATION))
+        self.assigned, _ = _sized(np.frombuffer(raw["assigned"], ASSIGNED))
+        self.traces: Records = np.frombuffer(raw["traces"], TRACE)
+        self.events: Records = np.frombuffer(raw["events"], EVENT)
+        self.indices: Int64s = np.frombuffer(raw["indices"], np.int64)
+        self.texts = texts_of(*raw["texts"])
+
+    def text(self, number: int) -> str:
+        return str(self.texts[number].as_py())
+
+    @cached_property
+    def category(self) -> npt.NDArray[np.int8]:
+        """By allocation, its place in CATEGORIES."""
+        by = [self.allocations[name] != 0 for name in ("entry_parameter", "live_out", "thread_local", "constant")]
+        return np.select(by, [PARAMETER, OUTPUT, THREAD_LOCAL, CONSTANT], TEMPORARY).astype(np.int8)
+
+    @cached_property
+    def aliased(self) -> npt.NDArray[np.bool_]:
+        """By allocation: whether it is a parameter's that a result is written to: it says so, or may hold what the
+        program gives back."""
+        written = (self.allocations["aliased_output"] != 0) | (self.allocations["live_out"] != 0)
+        found: npt.NDArray[np.bool_] = written & (self.allocations["entry_parameter"] != 0)
+        return found
+
+    @cached_property
+    def whole_run(self) -> npt.NDArray[np.bool_]:
+        """By allocation: whether it lives as long as the program runs, as parameters, outputs and constants do."""
+        lives = [self.allocations[name] != 0 for name in ("entry_parameter", "live_out", "constant")]
+        found: npt.NDArray[np.bool_] = lives[0] | lives[1] | lives[2]
+        return found
+
+    @cached_property
+    def allocation_of(self) -> Int32s:
+        """By buffer, the row of the allocation that it lies in, the last where several list it; -1: none does."""
+        return self._of_assigned("allocation", -1).astype(np.int32)
+
+    @cached_property
+    def lies(self) -> npt.NDArray[np.bool_]:
+        """By buffer, whether it lies in an allocation; and one more for -1, which does not."""
+        found: npt.NDArray[np.bool_] = np.append(self.allocation_of >= 0, False)
+        return found
+
+    @cached_property
+    def offset_of(self) -> Int64s:
+        """By buffer, where in its allocation it begins; 0 where it is in none."""
+        return self._of_assigned("offset", 0)
+
+    def _of_assigned(self, column: str, absent: int) -> Int64s:
+        found = np.full(len(self.buffers), absent, np.int64)
+        there = self.assigned["buffer"] >= 0
+        found[self.assigned["buffer"][there]] = self.assigned[column][there]
+        return found
+
+    def index(self, row: Any) -> tuple[int, ...]:
+        """Which element of a value the row of a buffer, or of a parameter the row of an allocation, is about."""
+        first = int(row["first_index"])
+        return tuple(self.indices[first : first + int(row["index_count"])].tolist())
+
+
+def _sized(records: Records) -> tuple[Records, npt.NDArray[np.bool_]]:
+    """The records with sizes of 0 where they are below it, and where that is."""
+    odd: npt.NDArray[np.bool_] = records["size"] < 0
+    if odd.any():
+        records = records.copy()
+        records["size"][odd] = 0
+    return records, odd

@@ -1,0 +1,186 @@
+"""The compiled programs of a session as tables: modules, computations, instructions, what they cost and hold in memory.
+
+Rows are joined to events by ``program_id``, and of instructions by ``name``, which events call ``hlo_op`` and TPUs
+``display_name``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof.errors import CaptureError
+from fastprof.hlo.instruction_columns import instruction_columns
+from fastprof.hlo.memory_columns import allocation_columns, buffer_columns, heap_event_columns
+from fastprof.hlo.module import HloModule
+from fastprof.hlo.programs import Program
+from fastprof.hlo.table_columns import Numbers, TableTexts, Values, tables_of
+from fastprof.import_log import ImportLog
+from fastprof.names import Int32s
+from fastprof.schema import TABLES
+
+if TYPE_CHECKING:
+    from fastprof.hlo.cost import Cost
+
+_CONTAINERS = ("call", "while", "conditional")
+_IN_PARTS = ("-start", "-update", "-done")
+"""How opcodes of asynchronous instructions end."""
+
+
+class Listed:
+    """A program of a host, whose rows are made. ``module``: None where it does not decode, which the log knows then."""
+
+    def __init__(self, host: str, program: Program, log: ImportLog, texts: TableTexts) -> None:
+        self.host = host
+        self.program = program
+        self.log = log
+        self.texts = texts
+        self.module: HloModule | None = None
+        self.problem = ""
+        try:
+            self.module = program.read(log)
+        except CaptureError as error:
+            self.problem = program.problem(error)
+
+    def key(self, rows: int) -> dict[str, Values]:
+        """The columns that all rows of the program share."""
+        return {
+            "host": np.full(rows, self.texts.number(self.host), np.int32),
+            "program_id": Numbers(np.full(rows, self.program.id, np.int64)),
+            "module": np.full(rows, self.texts.number(self.program.title), np.int32),
+        }
+
+    @property
+    def read(self) -> HloModule:
+        assert self.module is not None
+        return self.module
+
+    @cached_property
+    def words(self) -> Int32s:
+        """By text of the module, its number in the tables."""
+        return self.texts.of_pool(*self.read.text_pool)
+
+
+def module_row(listed: Listed) -> dict[str, Values]:
+    module, program, texts = listed.module, listed.program, listed.texts
+    there = np.array([module is not None])
+    counts = (0, 0, 0) if module is None else (module.id, len(module.computations), len(module))
+    entry = "" if module is None or module.entry < 0 else module.text(int(module.computations["name"][module.entry]))
+    text = {
+        "name": "" if module is None else module.name,
+        "path": program.path,
+        "entry_computation": entry,
+        "problem": listed.problem,
+    }
+    numbers = zip(("module_id", "computation_count", "instruction_count"), counts, strict=True)
+    return {
+        **{name: texts.all_numbers([value]) for name, value in text.items()},
+        **{name: Numbers(np.array([value], np.int64), there) for name, value in numbers},
+        "embedded": Numbers(np.array([program.embedded])),
+        "size_bytes": Numbers(np.array([program.length], np.int64)),
+        "is_scheduled": Numbers(np.array([module is not None and module.is_scheduled]), there),
+    }
+
+
+def computation_rows(listed: Listed) -> dict[str, Values]:
+    module, words = listed.read, listed.words
+    rows = module.computations
+    is_parameter = words[module.instructions["opcode"]] == listed.texts.number("parameter")
+    before = np.concatenate([[0], np.cumsum(is_parameter)])
+    first, last = rows["first_instruction"], rows["last_instruction"]
+    names = np.append(module.instructions["name"], 0)
+    return {
+        "computation": words[rows["name"]],
+        "computation_id": Numbers(rows["id"]),
+        "is_entry": Numbers(np.arange(len(rows)) == module.entry),
+        "is_fusion": Numbers(rows["is_fusion"] != 0),
+        "execution_thread": words[rows["execution_thread"]],
+        "root": words[np.where(rows["root"] < 0, 0, names[rows["root"]])],
+        "parameter_count": Numbers(before[last] - before[first]),
+        "instruction_count": Numbers((last - first).astype(np.int64)),
+        "is_scheduled": Numbers(rows["scheduled_count"] >= 0),
+    }
+
+
+def instruction_rows(listed: Listed) -> dict[str, Values]:
+    return instruction_columns(listed.read, listed.words, listed.texts)
+
+
+def cost_rows(listed: Listed) -> dict[str, Values]:
+    """By XLA's general cost model. Of what runs other instructions it says how much these move, not from where; of an
+    asynchronous instruction it has the start and the end each move all: bytes of both are left out."""
+    from fastprof.hlo.cost import CostModel
+    from fastprof.hlo.counting import GENERAL
+
+    module = listed.read
+    costs = CostModel(module, GENERAL)
+    found = [costs.cost(row) for row in range(len(module))]
+    opcodes = module.texts.take(pa.array(module.instructions["opcode"])).to_pylist()
+    known = np.array([one.is_known for one in found], bool)
+    in_parts = np.array([opcode.endswith(_IN_PARTS) for opcode in opcodes], bool)
+    has_places = np.array([_has_places(one, opcode) for one, opcode in zip(found, opcodes, strict=True)], bool)
+    figures = {
+        "flops": ([one.model_flops for one in found], known),
+        "accessed_bytes": ([one.bytes_accessed for one in found], known & ~in_parts),
+        "hbm_read_bytes": ([one.hbm_read_bytes for one in found], known & ~in_parts & has_places),
+        "hbm_written_bytes": ([one.hbm_write_bytes for one in found], known & ~in_parts & has_places),
+    }
+    columns: dict[str, Values] = {
+        name: Numbers(np.array(one, np.int64), there) for name, (one, there) in figures.items()
+    }
+    return columns | {"name": listed.words[module.instructions["name"]]}
+
+
+def _has_places(cost: Cost, opcode: str) -> bool:
+    """Whether the model says where it moves bytes from and to."""
+    told = not cost.bytes_accessed or bool(cost.hbm_read_bytes or cost.hbm_write_bytes or cost.elsewhere)
+    return told and opcode not in _CONTAINERS
+
+
+def _of_memory(columns: Callable[[HloModule, TableTexts], dict[str, Values]]) -> Callable[[Listed], dict[str, Values]]:
+    """No rows of programs without an assignment of buffers, or with a damaged one."""
+
+    def rows(listed: Listed) -> dict[str, Values]:
+        try:
+            return columns(listed.read, listed.texts)
+        except CaptureError as error:
+            listed.program.note(listed.log, error)
+            return {}
+
+    return rows
+
+
+_ROWS: Mapping[str, Callable[[Listed], dict[str, Values]]] = {
+    "hlo_modules": module_row,
+    "hlo_computations": computation_rows,
+    "hlo_instructions": instruction_rows,
+    "hlo_costs": cost_rows,
+    "hlo_allocations": _of_memory(allocation_columns),
+    "hlo_buffers": _of_memory(buffer_columns),
+    "hlo_heap_events": _of_memory(heap_event_columns),
+}
+HLO_TABLES = tuple(_ROWS)
+
+
+def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:
+    """Tables of programs, each with the host that has it and the log for what is wrong with it. Each is read once."""
+    texts = TableTexts()
+    parts: dict[str, list[dict[str, Values]]] = {name: [] for name in names}
+    for host, program, log in programs:
+        listed = Listed(host, program, log, texts)
+        for name, shares in parts.items():
+            columns = _ROWS[name](listed) if listed.module is not None or name == "hlo_modules" else {}
+            if columns:
+                shares.append(listed.key(_length(columns)) | columns)
+    return {name: tables_of(TABLES[name], shares, texts) for name, shares in parts.items()}
+
+
+def _length(columns: Mapping[str, Values]) -> int:
+    one = next(iter(columns.values()))
+    if isinstance(one, Numbers):
+        return len(one.values)
+    return len(one) if isinstance(one, np.ndarray) else len(one.counts)

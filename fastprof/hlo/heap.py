@@ -1,0 +1,89 @@
+"""Heaps of compiled programs: how much of one is in use at each point of the program, and what is alive at its peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.memory_kernels import heap_trace
+from fastprof.hlo.buffers import BufferAssignment, Int64s, Records
+from fastprof.names import Int32s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heap:
+    """One trace followed from its first event to its last; csrc/kernels/heap_trace.h has what the columns hold. By
+    buffer of the trace, beside ``rows``: ``start``, ``end``, ``held``, ``freed``, ``root``, which is a place there."""
+
+    events: Records
+    """Those of the trace, as BufferAssignment.events has them."""
+    bytes: Int64s
+    """In use before each event, and at the end."""
+    unpadded: Int64s
+    rows: Int64s
+    """The buffers that the trace names, ascending rows of BufferAssignment.buffers: a plan may have many traces, and
+    each only a few of its buffers."""
+    start: Int32s
+    end: Int32s
+    held: Int32s
+    freed: Int32s
+    root: Int32s
+    owners: Int64s
+    """Whose memory is in use at the peak, in the order in which it was taken: rows of buffers."""
+    shown: Int64s
+    """The buffer that is in it."""
+    peak_bytes: int
+    peak_unpadded: int
+    peak_event: int
+    """That made the peak: after it ``peak_bytes`` are in use."""
+    passed_over: int
+    """Events that make no sense, as a free of what is free."""
+
+    def places(self, buffers: npt.NDArray[np.integer[Any]]) -> Int64s:
+        """Where in ``rows`` buffers are; -1: the trace does not name them."""
+        at = np.searchsorted(self.rows, buffers)
+        found: Int64s = np.where(np.append(self.rows, -1)[at] == buffers, at, -1).astype(np.int64)
+        return found
+
+    def spans(self, buffers: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
+        """``held`` and ``freed`` of buffers; -1: they hold no memory of the heap by themselves."""
+        at = self.places(buffers)
+        return np.append(self.held, -1)[at].astype(np.int64), np.append(self.freed, -1)[at].astype(np.int64)
+
+
+def heap_of(buffers: BufferAssignment, trace: int, unpadded: Int64s) -> Heap:
+    """Follows a trace, a row of ``buffers.traces``. ``unpadded``: bytes by buffer. Events of buffers that lie in no
+    allocation are passed over."""
+    first, count = buffers.traces[["first_event", "event_count"]][trace].item()
+    events = buffers.events[first : first + count]
+    named = np.concatenate([events["buffer"], events["canonical"]])
+    rows, places = _numbered(np.where(buffers.lies[named], named, np.int32(-1)), len(buffers.buffers))
+    in_use, in_use_unpadded = (np.empty(count + 1, np.int64) for _ in range(2))
+    start, end, held, freed, root = (np.empty(len(rows), np.int32) for _ in range(5))
+    owners, shown = (np.empty(count, np.int32) for _ in range(2))
+    peak = heap_trace(
+        np.ascontiguousarray(events["kind"]), places[:count], places[count:], buffers.buffers["size"][rows],
+        unpadded[rows], in_use, in_use_unpadded, start, end, held, freed, root, owners, shown,
+    )  # fmt: skip
+    alive = peak["alive"]
+    return Heap(
+        events, in_use, in_use_unpadded, rows, start, end, held, freed, root, rows[owners[:alive]], rows[shown[:alive]],
+        peak["bytes"], peak["unpadded"], peak["event"], peak["passed_over"],
+    )  # fmt: skip
+
+
+def _numbered(rows: Int32s, count: int) -> tuple[Int64s, Int32s]:
+    """The distinct ones of some rows of ``count``, ascending, and where each is among them; -1 stays so."""
+    if count > 8 * len(rows):  # few of many: their order is sooner found than all are marked
+        distinct, places = np.unique(rows, return_inverse=True)
+        absent = int(len(distinct) > 0 and distinct[0] < 0)
+        return distinct[absent:].astype(np.int64), (places - absent).astype(np.int32)
+    there = np.zeros(count + 1, bool)  # -1 is the last of these
+    there[rows] = True
+    there[-1] = False
+    number = np.cumsum(there, dtype=np.int32) - 1
+    number[-1] = -1
+    return np.flatnonzero(there), number[rows].astype(np.int32)

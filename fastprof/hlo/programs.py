@@ -1,0 +1,251 @@
+"""The compiled programs of a capture, undecoded: those in its plane of metadata, and those of files beside it.
+
+XProf writes ``jit_f(12).hlo_proto.pb`` beside a capture for each program in it. Such files count where the capture has
+no program of their id: programs are taken out of captures to make them smaller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastprof._native import records
+from fastprof.capture import Capture, Int64s, explained
+from fastprof.errors import CaptureError, FastprofError, UnreadableError
+from fastprof.hlo.proto_fields import varint
+from fastprof.import_log import ImportLog
+from fastprof.log_directory import PROGRAM_SUFFIXES
+from fastprof.paths import shown
+from fastprof.source import Source, open_source
+from fastprof.span_stats import SpanStats
+
+if TYPE_CHECKING:
+    from fastprof.hlo.module import HloModule
+
+METADATA_PLANE = "/host:metadata"
+PROTO_STATS = ("Hlo Proto", "HLO Proto")
+OWN_ID = "program_id"
+STATS = (*PROTO_STATS, OWN_ID)
+"""Stats of event metadata that are read."""
+_MODULE_TAG = b"\x0a"
+"""Of field 1: of an HloProto the module, of an HloModuleProto its name."""
+_NAMED = re.compile(r".*\((\d+)\)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """``id``: an int64 that stands for a uint64 (two's complement). ``title``: how it is listed, ``jit_f(12)``.
+    ``path``: the file that it lies in, from byte ``offset`` on; ``embedded``: which is the capture. ``head``: bytes
+    that come before those of the file, where these are an HloModuleProto alone, to make it an HloProto."""
+
+    id: int
+    title: str
+    path: str
+    offset: int
+    length: int
+    embedded: bool
+    source: Source
+    head: bytes = b""
+
+    @property
+    def data(self) -> memoryview:
+        """The HloProto. Raises ChangedError."""
+        self.source.check_unchanged()
+        own = memoryview(self.source.data)[self.offset : self.offset + self.length]
+        return memoryview(self.head + bytes(own)) if self.head else own
+
+    def is_same(self, other: Program) -> bool:
+        """To the byte."""
+        return self is other or (self.length == other.length and self.data == other.data)
+
+    def read(self, log: ImportLog) -> HloModule:
+        """Raises CaptureError where it does not decode, which the log knows then."""
+        from fastprof.hlo.module import HloModule  # most captures carry no programs
+
+        try:
+            return HloModule(self.data)
+        except CaptureError as error:
+            self.note(log, error)
+            raise
+
+    def note(self, log: ImportLog, error: CaptureError) -> None:
+        """A row of the log, once, about what of the program does not decode."""
+        fault, _, what = error.message.rpartition(", reading ")
+        text = f"the program {self.title} does not decode: {fault}"
+        log.add_faults([("broken_program", text, what, 1, self.offset + self.place(error))], self.path)
+
+    def problem(self, error: CaptureError) -> str:
+        """Why it could not be read, in words."""
+        at = f"at byte {self.place(error):,} of its HLO"
+        return f"the program {self.title} does not decode: {error.message}, {at}"
+
+    def place(self, error: CaptureError) -> int:
+        """Where in its bytes an error is."""
+        return max((error.offset or 0) - len(self.head), 0)
+
+
+def programs_of(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]) -> list[Program]:
+    """The programs of a capture, of several of one id the first; those of files after those that it has itself.
+
+    ``owners``, ``stats``: of event metadata; ``numbers``: by which number ``stats`` calls each of ``STATS``.
+    """
+    found: dict[int, Program] = {}
+    for program in _embedded(capture, owners, stats, numbers):
+        _keep(program, found, capture.log)
+    own = set(found)
+    for file in capture.program_files:
+        named = program_id(stem(file))
+        if named is None or named not in own:
+            one = _of_file(file, named, capture.log)
+            if one is not None and one.id not in own:
+                _keep(one, found, capture.log)
+    return list(found.values())
+
+
+def _keep(program: Program, found: dict[int, Program], log: ImportLog) -> None:
+    first = found.setdefault(program.id, program)
+    if first.is_same(program):
+        return
+    text = (
+        f"two programs of the id {program.id % 2**64}: {program.title} is left out, {first.title}, which comes before, "
+        "counts"
+    )
+    log.add("data_loss", "duplicate_program", text, program.path, offset=program.offset)
+
+
+# ---- in the capture
+
+
+def _embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]) -> Iterator[Program]:
+    """In the order of the metadata."""
+    protos: dict[int, tuple[int, int]] = {}
+    for name in reversed(PROTO_STATS):
+        protos |= _bytes_of(stats, _first_of(owners, stats, numbers[name]))
+    chosen = np.array(sorted(protos), np.int64)
+    own_ids = _first_of(owners, stats, numbers[OWN_ID], chosen)
+    metas = capture.metas[chosen]
+    planes = capture.plane_of_part[metas["part"]].tolist()
+    ids = capture.event_metadata_ids()
+    titles = capture.texts(metas, b"XEventMetadata.name", "name_")
+    for owner, plane, title in zip(chosen.tolist(), planes, titles, strict=True):
+        if capture.plane_keys[plane][0] != METADATA_PLANE:
+            continue
+        own = own_ids.get(owner)
+        if own is not None and stats.kind[own] in (records.INT64, records.UINT64):
+            number = int(stats.int_value[own])
+        else:
+            named = program_id(title)
+            number = int(ids[owner]) if named is None else named
+        yield Program(number, title, capture.path, *protos[owner], True, capture.source)
+
+
+def _first_of(owners: Int64s, stats: SpanStats, number: int, chosen: Int64s | None = None) -> dict[int, int]:
+    """By the metadata that have a stat, of ``chosen`` ones: the row of the first of its name."""
+    if number < 0:
+        return {}
+    wanted = (stats.stat == number) & (stats.kind != records.NONE)
+    if chosen is not None:
+        wanted &= np.isin(owners, chosen)
+    rows = np.flatnonzero(wanted)[::-1]
+    return dict(zip(owners[rows].tolist(), rows.tolist(), strict=True))
+
+
+def _bytes_of(stats: SpanStats, rows: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Offset and length of the bytes that rows hold, by the same key; of those that hold other kinds none."""
+    at = stats.bytes_at[np.isin(stats.bytes_at["row"], list(rows.values()))]
+    places = {row: (offset, length) for row, _, offset, length in at.tolist()}
+    return {owner: places[row] for owner, row in rows.items() if row in places}
+
+
+def program_id(title: str) -> int | None:
+    """The number in parentheses at the end of a title; None: it has none, or one that is no program id."""
+    named = _NAMED.fullmatch(title)
+    if named is None or len(named.group(1)) > 20 or (number := int(named.group(1))) >= 1 << 64:
+        return None
+    return number - (1 << 64) if number >> 63 else number
+
+
+# ---- in files
+
+
+def stem(path: str) -> str:
+    """The title of the program that a file is named after."""
+    name = Path(path).name
+    for ending in (".gz", ".zst", *PROGRAM_SUFFIXES):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _of_file(file: str, named: int | None, log: ImportLog) -> Program | None:
+    """The program of a file; it has the id that its name tells, else the one that it has itself. None: it cannot be
+    read, which the log knows then."""
+    path = shown(file)
+    try:
+        source = open_program(file)
+        program = Program(named or 0, shown(stem(file)), path, 0, source.size, False, source, head_of(source))
+        return program if named is not None else replace(program, id=program.read(log).id)
+    except FastprofError as error:
+        if not isinstance(error, CaptureError) or error.path is not None:
+            log.add("error", "unreadable_program", error.message, path, offset=error.offset)
+    return None
+
+
+def open_program(file: str) -> Source:
+    """The bytes of a file that holds a program. Raises UnreadableError, CaptureError."""
+    try:
+        return open_source(file, shown(file), lambda _: None)
+    except CaptureError as error:
+        if not error.message.startswith("the file is empty"):
+            raise
+        text = "the file is empty; XProf leaves such a file beside captures without programs"
+        raise CaptureError(text, path=error.path, offset=0) from None
+
+
+def head_of(source: Source) -> bytes:
+    """What makes the bytes of a file an HloProto: nothing, or where they are an HloModuleProto alone, as
+    ``as_serialized_hlo_module_proto`` gives it, the tag and the length of one. That begins with its name, a text, and
+    an HloProto with a module, which is not what texts begin with."""
+    start = bytes(memoryview(source.data)[:12])
+    try:
+        length, at = varint(memoryview(start), 1)
+    except CaptureError:
+        return b""
+    is_module = start[:1] == _MODULE_TAG and length > 0 and at < len(start) and start[at] >= ord("0")
+    return _MODULE_TAG + _as_varint(source.size) if is_module else b""
+
+
+def _as_varint(number: int) -> bytes:
+    digits = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
+    return bytes([*(digit | 0x80 for digit in digits[:-1]), digits[-1]])
+
+
+def checked_sizes(files: Sequence[str]) -> list[int]:
+    """Bytes of the programs of those files that can be read, decompressed. UnreadableError, CaptureError: of the first
+    file, where none can be."""
+    sizes: list[int] = []
+    failures: list[FastprofError] = []
+    for file in files:
+        try:
+            sizes.append(_checked_size(file))
+        except (CaptureError, UnreadableError) as error:
+            failures.append(error)
+    if not sizes and failures:
+        raise failures[0]
+    return sizes
+
+
+def _checked_size(file: str) -> int:
+    source = open_program(file)
+    program = Program(0, "", shown(file), 0, source.size, False, source, head_of(source))
+    try:
+        if not len(program.read(ImportLog()).computations):
+            raise CaptureError("the file holds no compiled program: no computation", offset=0)
+    except CaptureError as error:
+        looks = explained(error.message, bytes(memoryview(source.data)[:64]))
+        raise CaptureError(looks, path=shown(file), offset=program.place(error)) from None
+    return source.size

@@ -1,0 +1,93 @@
+"""The stack frames that a module's instructions come from, numbered as XLA numbers them when it prints a module.
+
+By first use, callers before what they call, and without those that no instruction is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from fastprof.hlo.text.escapes import escaped
+from fastprof.hlo.text.message import Message
+from fastprof.hlo.text.program import Program
+
+_METADATA, _FRAME, _FRAMES = 7, 15, 17
+_PLACE_NAMES = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+_PLACE_FIELDS = (1, 2, 3, 5, 4, 6)
+
+
+class FrameIndex:
+    """``numbers``: the printed number of each stored frame that is used."""
+
+    def __init__(self, program: Program) -> None:
+        self._index = Message(Message(program.proto).data(_FRAMES))
+        self._stored = [(frame.integer(1), frame.integer(2)) for frame in self._index.messages(4)]
+        self._places = self._index.messages(3)
+        self.numbers: dict[int, int] = {}
+        self._files: dict[bytes, int] = {}
+        self._functions: dict[bytes, int] = {}
+        self._used_places: dict[tuple[int, ...], int] = {}
+        self._used_frames: dict[tuple[int, int], int] = {}
+        if self._stored:
+            self._meet(program.frames)
+
+    def _meet(self, frames: Iterable[int]) -> None:
+        for frame in frames:
+            if frame not in self.numbers:
+                for one in reversed(self._chain(frame)):
+                    self.numbers[one] = self._number_of(one)
+
+    def _chain(self, frame: int) -> list[int]:
+        """A frame and those that call it, as far as they are new."""
+        chain: dict[int, None] = {}
+        while 0 < frame <= len(self._stored) and frame not in chain and frame not in self.numbers:
+            chain[frame] = None
+            frame = self._stored[frame - 1][1]
+        return list(chain)
+
+    def _number_of(self, frame: int) -> int:
+        place, parent = self._stored[frame - 1]
+        key = (self._place(place), self.numbers.get(parent, 0))
+        return self._used_frames.setdefault(key, len(self._used_frames) + 1)
+
+    def _place(self, number: int) -> int:
+        if not 0 < number <= len(self._places):
+            return 0
+        file, function, *numbers = (self._places[number - 1].integer(field) for field in _PLACE_FIELDS)
+        key = (_numbered(self._files, self._names[0], file), _numbered(self._functions, self._names[1], function))
+        return self._used_places.setdefault((*key, *numbers), len(self._used_places) + 1)
+
+    @cached_property
+    def _names(self) -> list[list[memoryview]]:
+        return [self._index.parts(1), self._index.parts(2)]
+
+    def text(self) -> str:
+        """The tables behind the header of a module; "" where there are no frames."""
+        if not self._used_frames:
+            return ""
+        places = [_braced(_PLACE_NAMES, place) for place in self._used_places]
+        frames = [
+            _braced(("file_location_id", "parent_frame_id"), (place, parent + 1)) for place, parent in self._used_frames
+        ]
+        return (
+            "\n\nFileNames\n"
+            + _listed(f'"{escaped(name)}"' for name in self._files)
+            + "\nFunctionNames\n"
+            + _listed(f'"{escaped(name)}"' for name in self._functions)
+            + f"\nFileLocations\n{_listed(places)}\nStackFrames\n{_listed(frames)}"
+        )
+
+
+def _numbered(used: dict[bytes, int], names: list[memoryview], number: int) -> int:
+    if not 0 < number <= len(names):
+        return 0
+    return used.setdefault(bytes(names[number - 1]), len(used) + 1)
+
+
+def _braced(names: Iterable[str], values: Iterable[int]) -> str:
+    return "{" + " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True)) + "}"
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "".join(f"{number} {line}\n" for number, line in enumerate(lines, 1))

@@ -1,0 +1,265 @@
+"""One instruction as a line of HLO text: ``%add.1 = f32[8]{0} add(f32[8]{0} %x, f32[8]{0} %y)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+
+from fastprof.errors import CaptureError
+from fastprof.hlo.text.attribute_text import RULES, Attributes, joined
+from fastprof.hlo.text.escapes import one_line, quoted_or_json
+from fastprof.hlo.text.field_index import FieldIndex
+from fastprof.hlo.text.forms import Form
+from fastprof.hlo.text.frame_index import FrameIndex
+from fastprof.hlo.text.literal_text import literal_text
+from fastprof.hlo.text.message import Message
+from fastprof.hlo.text.metadata_text import is_told, metadata_text
+from fastprof.hlo.text.program import Program
+from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, index_mark
+from fastprof.hlo.text.sharding_text import no_metadata, sharding_text
+
+_METADATA, _LITERAL, _CONTROL, _SHARDING, _CONFIG, _FRONTEND = 7, 8, 37, 40, 43, 68
+_THREAD, _STATISTICS, _ORIGIN, _COMPOSITE, _ACCURACY = 79, 82, 88, 89, 91
+_EMPTY_QUEUES = re.compile(rb'"wait_on_operation_queues"\s*:\s*\[\s*\]\s*,')
+"""What older compilers wrote into configurations; XLA leaves it out since it dropped the field."""
+_ELIDED = "{...}"
+_ELLIPSIS = "…"
+_LONGEST = 1 << 20
+"""Letters of a line that is wanted as one text."""
+_SHORT_CONSTANT = 10
+"""Elements of the largest constant that is always written out."""
+_REMARKS = frozenset({_SHARDING, _FRONTEND, _CONTROL, _STATISTICS, _ACCURACY})
+_APPLIED = frozenset(
+    [
+        "call",
+        "map",
+        "reduce-window",
+        "reduce",
+        "all-reduce",
+        "reduce-scatter",
+        "all-reduce-start",
+        "scatter",
+        "sort",
+        "scan",
+    ]
+)
+"""Opcodes whose computation is what they apply."""
+
+Part = str | Iterable[str]
+"""Of a line: a text, or pieces of one. Those of names are not put together, as names may be long and repeat."""
+
+
+class InstructionText:
+    """Writes instructions of a program in one form. What does not decode of one is told as ``?``."""
+
+    def __init__(self, program: Program, form: Form) -> None:
+        self.program = program
+        self.form = form
+        self._percent = "%" if form.percent else ""
+        self._shapes = ShapeTexts()
+        self._ahead: tuple[range, FieldIndex] | None = None
+
+    @cached_property
+    def frames(self) -> FrameIndex:
+        return FrameIndex(self.program)
+
+    def read_ahead(self, rows: range) -> None:
+        """Finds the fields of these instructions in one go, which is quicker where most of them are to be written."""
+        self._ahead = rows, self.program.field_index(rows, _left_out(self.form))
+
+    def _fields(self, row: int) -> Message:
+        if self._ahead is not None and row in self._ahead[0]:
+            return self._ahead[1].message(row - self._ahead[0].start)
+        return Message(self.program.proto_of(row))
+
+    def line(self, row: int) -> str:
+        """All of it in one text; of a damaged program the beginning of a line that would take too much room."""
+        taken: list[str] = []
+        left = _LONGEST
+        for piece in self.pieces(row):
+            taken.append(piece if len(piece) <= left else piece[:left] + _ELLIPSIS)
+            left -= len(piece)
+            if left < 0:
+                break
+        return "".join(taken)
+
+    def pieces(self, row: int) -> Iterator[str]:
+        """The line in pieces: a constant may be large."""
+        program = self.program
+        fields = self._fields(row)
+        opcode = program.opcodes[row]
+        wrapped = program.wrapped(row)
+        shown = opcode if wrapped < 0 else program.opcodes[wrapped] + opcode.removeprefix("async")
+        shape = program.shape_text(program.shape_rows[row])
+        yield f"{self._percent}{program.printed_names[row]} = {shape} {one_line(shown)}("
+        if opcode == "constant":
+            yield from self._constant(row, fields)
+        elif opcode == "parameter":
+            yield str(program.parameter_numbers[row])
+        else:
+            yield from self._operands(row)
+        yield ")"
+        for part in self._told(lambda: self._tail(row, fields, opcode, wrapped)):
+            yield ", "
+            yield from [part] if isinstance(part, str) else part
+
+    @staticmethod
+    def _told(write: Callable[[], list[Part]]) -> list[Part]:
+        try:
+            return write()
+        except CaptureError:
+            return [UNKNOWN]
+
+    # ---- operands
+
+    def _constant(self, row: int, fields: Message) -> Iterator[str]:
+        count = self.program.element_count(row)
+        large = count is None or count > _SHORT_CONSTANT
+        if _LITERAL not in fields or (large and not self.form.large_constants):
+            yield _ELIDED
+            return
+        try:
+            yield from literal_text(fields.message(_LITERAL))
+        except CaptureError:
+            yield UNKNOWN
+
+    def _operands(self, row: int) -> Iterator[str]:
+        for k, operand in enumerate(self.program.operands(row)):
+            mark = "" if not k else index_mark(k) if self.form.index_marks else ", "
+            yield mark + self._operand(operand)
+
+    def _operand(self, row: int) -> str:
+        if not self.form.operand_shapes:
+            return self._name(row)
+        shape = self.program.shape_rows[row] if row >= 0 else -1
+        return f"{self.program.shape_text(shape)} {self._name(row)}"
+
+    def _name(self, row: int) -> str:
+        return self._percent + self.program.printed_names[row] if row >= 0 else UNKNOWN
+
+    def _computation(self, row: int) -> str:
+        return self._percent + self.program.printed_computations[row] if row >= 0 else UNKNOWN
+
+    # ---- attributes
+
+    def _tail(self, row: int, fields: Message, opcode: str, wrapped: int) -> list[Part]:
+        """All behind the operands; with what an async instruction says of the one that it wraps."""
+        parts: list[Part] = []
+        if opcode == "async-start" and len(fields.data(_THREAD)):
+            parts.append(f'async_execution_thread="{one_line(fields.text(_THREAD))}"')
+        if opcode == "async-start" and wrapped >= 0:
+            parts += self._attributes(wrapped, Message(self.program.proto_of(wrapped)))
+        parts += self._attributes(row, fields, wrapped)
+        if _ORIGIN in fields:
+            parts.append(f"origin={{{self._origin(row, fields.message(_ORIGIN))}}}")
+        if self.form.metadata and is_told(fields.message(_METADATA)):
+            parts.append(f"metadata={{{metadata_text(fields.message(_METADATA), self.frames.numbers)}}}")
+        if self.form.backend_config and len(fields.data(_CONFIG)):
+            parts.append(f"backend_config={quoted_or_json(_EMPTY_QUEUES.sub(b'', bytes(fields.data(_CONFIG))))}")
+        return parts
+
+    def _origin(self, row: int, origin: Message) -> str:
+        """An OriginalValueProto: what each array was before the compiler changed the program."""
+        if origin.flag(2):
+            return "[synthetic_call]"
+        told = ((one.integers(1), one.message(2)) for one in origin.messages(1))
+        known = {tuple(place): _array_before(array) for place, array in told if len(array.data(1))}
+        tree = self.program.arrays_of(self.program.shape_rows[row])
+        return "".join(part if isinstance(part, str) else known.get(part, "{}") for part in tree)
+
+    def _attributes(self, row: int, fields: Message, wrapped: int = -1) -> list[Part]:
+        opcode = self.program.opcodes[row]
+        parts: list[Part] = []
+        if opcode in RULES:
+            parts += Attributes(fields, opcode, self._shapes, self.form.backend_config).texts()
+        if self.program.calls(row):
+            parts += self._calls(row, opcode, wrapped)
+            if opcode == "call" and fields.flag(_COMPOSITE):
+                parts.append("is_composite=true")
+        return parts + self._remarks(row, fields) if fields.has_any(_REMARKS) else parts
+
+    def _remarks(self, row: int, fields: Message) -> list[Part]:
+        """What any instruction may have."""
+        parts: list[Part] = []
+        if _SHARDING in fields:
+            writer = metadata_text if self.form.metadata else no_metadata
+            parts.append(f"sharding={sharding_text(fields.data(_SHARDING), writer)}")
+        if len(fields.data(_FRONTEND)):
+            parts.append(f"frontend_attributes={frontend_text(fields.message(_FRONTEND))}")
+        before = self.program.control_predecessors(row, fields) if self.form.control else []
+        if before:
+            parts.append(_named("control-predecessors={", map(self._name, before), "}"))
+        if len(fields.data(_STATISTICS)) and 2 in fields.message(_STATISTICS):
+            parts.append(f"statistics={_statistics(fields.message(_STATISTICS))}")
+        return [*parts, *(_accuracy(fields.message(_ACCURACY)) if _ACCURACY in fields else [])]
+
+    def _calls(self, row: int, opcode: str, wrapped: int) -> list[Part]:
+        """The computations that an instruction calls, as what."""
+        names = [self._computation(call) for call in self.program.calls(row)]
+        if not names or opcode in ("async-update", "async-done"):
+            return []
+        if opcode == "async-start":
+            return [] if wrapped >= 0 else [f"calls={names[0]}"]
+        if opcode == "while" and len(names) == 2:
+            return [f"condition={names[1]}", f"body={names[0]}"]
+        if opcode == "select-and-scatter" and len(names) == 2:
+            return [f"select={names[0]}", f"scatter={names[1]}"]
+        if opcode == "conditional":
+            return self._branches(row, names)
+        if opcode in _APPLIED:
+            return [f"to_apply={names[0]}"]
+        if opcode == "custom-call":
+            return [_named("called_computations={", names, "}")]
+        return [_named("calls=", names)]
+
+    def _branches(self, row: int, names: list[str]) -> list[Part]:
+        operands = self.program.operands(row)
+        if len(names) == 2 and operands and self.program.is_predicate(operands[0]):
+            return [f"true_computation={names[0]}", f"false_computation={names[1]}"]
+        return [_named("branch_computations={", names, "}")]
+
+
+def _left_out(form: Form) -> Iterator[int]:
+    """Fields that a form does not show."""
+    if not form.metadata:
+        yield _METADATA
+    if not form.backend_config:
+        yield _CONFIG
+    if not form.control:
+        yield _CONTROL
+
+
+def _named(before: str, names: Iterable[str], behind: str = "") -> Iterator[str]:
+    """Names, and what is around them, in pieces."""
+    separated = (name if k == 0 else f", {name}" for k, name in enumerate(names))
+    return chain([before], separated, [behind])
+
+
+def _array_before(array: Message) -> str:
+    place = array.integers(2)
+    return f'{{"{one_line(array.text(1))}"' + (f" {{{joined(place)}}}" if place else "") + "}"
+
+
+def frontend_text(attributes: Message) -> str:
+    """A FrontendAttributes: ``{name="value",other={"a":1}}``, by name."""
+    pairs = sorted((bytes(pair.data(1)), bytes(pair.data(2))) for pair in attributes.messages(1))
+    told = [f"{one_line(name.decode('utf-8', 'replace'))}={quoted_or_json(value)}" for name, value in pairs]
+    return "{" + ",".join(told) + "}"
+
+
+def _statistics(statistics: Message) -> str:
+    told = [f"visualizing_index={statistics.integer(1)}"]
+    told += [f"{one_line(one.text(1))}={one.double(2):.6g}" for one in statistics.messages(2)]
+    return "{" + ",".join(told) + "}"
+
+
+def _accuracy(accuracy: Message) -> list[str]:
+    if accuracy.integer(1):
+        return [f"result_accuracy={{mode={'highest' if accuracy.integer(1) == 1 else accuracy.integer(1)}}}"]
+    if 2 not in accuracy:
+        return []
+    tolerance = accuracy.message(2)
+    bounds = f"atol={tolerance.double(1):.6g},rtol={tolerance.double(2):.6g},ulps={tolerance.integer(3)}"
+    return [f"result_accuracy={{tolerance={{{bounds}}}}}"]

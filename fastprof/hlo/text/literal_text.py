@@ -1,0 +1,220 @@
+"""Literals as HLO text has them: ``{ { 1, 2 }, { 3, 4 } }``, ``( 1, {2, 3} )``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate, takewhile
+from operator import mul
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.errors import CaptureError
+from fastprof.hlo.shapes import TOKEN, TUPLE, TYPE_NAMES, product
+from fastprof.hlo.text.float_text import SMALL, float_texts, small_float_texts
+from fastprof.hlo.text.message import Message
+
+Numbers = npt.NDArray[np.generic]
+
+_SHAPE, _TUPLE_LITERALS = 1, 10
+_ELEMENT_TYPE, _DIMENSIONS, _LAYOUT, _MINOR_TO_MAJOR = 2, 3, 5, 1
+_BLOCK = 1 << 14
+"""Elements that are written in one go."""
+_MOST_EMPTY = 1 << 20
+"""Braces that may stand for an array without elements, however large its other dimensions."""
+
+_VARINTS = {"PRED": (2, "?"), "S32": (4, "i4"), "S64": (5, "i8"), "U32": (6, "u4"), "U64": (7, "u8")}
+_FLOATS = {"F32": (8, "f4", 1), "F64": (9, "f8", 1), "C64": (12, "f4", 2), "C128": (18, "f8", 2)}
+_BYTES = {
+    "U8": (3, "u1"),
+    "S8": (15, "i1"),
+    "U16": (16, "u2"),
+    "S16": (17, "i2"),
+    "F16": (11, "f2"),
+    "BF16": (13, "u2"),
+}
+_BYTES |= {"S1": (30, "i1"), "S2": (26, "i1"), "S4": (21, "i1"), "U1": (31, "u1"), "U2": (27, "u1"), "U4": (22, "u1")}
+_BYTES |= {"F4E2M1FN": (32, "u1"), "F8E3M4": (29, "u1"), "F8E4M3B11FNUZ": (23, "u1"), "F8E4M3FN": (20, "u1")}
+_BYTES |= {"F8E4M3FNUZ": (25, "u1"), "F8E4M3": (28, "u1"), "F8E5M2FNUZ": (24, "u1"), "F8E5M2": (19, "u1")}
+_BYTES |= {"F8E8M0FNU": (33, "u1")}
+_NARROW = {"S1": 1, "S2": 2, "S4": 4, "U1": 1, "U2": 2, "U4": 4}
+_PAIRS = ("C64", "C128")
+
+
+def literal_text(literal: Message) -> Iterator[str]:
+    """A LiteralProto, in pieces. CaptureError: it does not decode, or its values do not fill its shape."""
+    waiting: list[Message | str] = [literal]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+            continue
+        shape = one.message(_SHAPE)
+        kind = shape.integer(_ELEMENT_TYPE)
+        if kind == TUPLE:
+            elements = one.messages(_TUPLE_LITERALS)
+            separated: list[Message | str] = ["( "]
+            for k, element in enumerate(elements):
+                separated += [", ", element] if k else [element]
+            waiting += reversed([*separated, " )"])
+        elif kind == TOKEN:
+            yield "token"
+        else:
+            yield from _array(one, shape, kind)
+
+
+def _array(literal: Message, shape: Message, kind: int) -> Iterator[str]:
+    sizes = shape.integers(_DIMENSIONS)
+    if any(size < 0 for size in sizes):
+        raise CaptureError("a literal has fewer elements than none, reading HLO")
+    if 0 in sizes and product([size for size in sizes if size]) > _MOST_EMPTY:
+        raise CaptureError("a literal of no elements has too many dimensions to write, reading HLO")
+    if 0 in sizes[:-1]:
+        outer = sizes[: sizes.index(0)]
+        return _nested(outer, len(sizes), _BLOCK, lambda first, last: _empty(outer, len(sizes), first, last))
+    name = TYPE_NAMES[kind] if 0 <= kind < len(TYPE_NAMES) else ""
+    values = _in_order(_values(literal, name), sizes, shape.message(_LAYOUT).integers(_MINOR_TO_MAJOR))
+    if not sizes:
+        return iter([_texts(name, values, scalar=True)[0]])
+    width = sizes[-1] * (2 if name in _PAIRS else 1)
+
+    def rows(first: int, last: int) -> list[str]:
+        texts = _texts(name, values[first * width : last * width], scalar=False)
+        return _rows(texts, sizes[-1], last - first, len(sizes) > 1)
+
+    return _nested(sizes[:-1], len(sizes), max(1, _BLOCK // max(width, 1)), rows)
+
+
+def _values(literal: Message, name: str) -> Numbers:
+    """The numbers of a literal, as they are stored."""
+    found: list[Numbers]
+    if name in _VARINTS:
+        number, dtype = _VARINTS[name]
+        found = [*map(packed_integers, literal.parts(number))]
+        if not found:
+            found = [np.array(literal.integers(number), np.int64)]
+        return np.concatenate(found).astype(dtype)
+    if name in _FLOATS:
+        number, dtype, _ = _FLOATS[name]
+        found = [_stored(part, dtype) for part in literal.parts(number)]
+        if not found:
+            bits = np.array([value % (1 << 64) for value in literal.integers(number)], np.uint64)
+            found = [bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)]
+        return np.concatenate(found)
+    if name in _BYTES:
+        number, dtype = _BYTES[name]
+        return _stored(literal.data(number), dtype)
+    raise CaptureError("a literal of a type that has no values, reading HLO")
+
+
+def _stored(data: memoryview, dtype: str) -> Numbers:
+    """CaptureError: the bytes end within a number."""
+    if len(data) % np.dtype(dtype).itemsize:
+        raise CaptureError("a literal ends within a number, reading HLO")
+    return np.frombuffer(data, dtype)
+
+
+def packed_integers(data: memoryview) -> npt.NDArray[np.int64]:
+    """The values of a packed field, all at once. CaptureError: the last has no end."""
+    raw = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(raw < 0x80)
+    if not len(raw) or len(ends) == len(raw):
+        return raw.astype(np.int64)
+    if not len(ends) or ends[-1] != len(raw) - 1:
+        raise CaptureError("a number has no end, reading HLO")
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    if int((ends - starts).max()) > 9:
+        raise CaptureError("a number has no end, reading HLO")
+    values = np.zeros(len(ends), np.uint64)
+    for place in range(int((ends - starts).max()) + 1):
+        there = starts + place <= ends
+        part = (raw[(starts + place)[there]] & 0x7F).astype(np.uint64)
+        values[there] |= part << np.uint64(7 * place)
+    return values.view(np.int64)
+
+
+def _in_order(values: Numbers, sizes: list[int], minor_to_major: list[int]) -> Numbers:
+    """Stored values in the order of their indices, the last index fastest."""
+    count = product(sizes)
+    pairs = len(values) == 2 * count > 0 and values.dtype.kind == "f"
+    if len(values) != count * (1 + pairs):
+        raise CaptureError("a literal does not fill its shape, reading HLO")
+    if not count or sorted(minor_to_major) != list(range(len(sizes))):
+        return values
+    major = [k for k in reversed(minor_to_major) if sizes[k] > 1]  # few, as each of them doubles the values
+    if major == sorted(major):
+        return values
+    stored = values.reshape([sizes[k] for k in major] + [2] * pairs)
+    return stored.transpose([major.index(k) for k in sorted(major)] + [len(major)] * pairs).reshape(-1)
+
+
+def _texts(name: str, values: Numbers, scalar: bool) -> list[str]:
+    """Of each value; of complex ones each pair's."""
+    if name == "PRED":
+        return [("false", "true")[value] if scalar else "01"[value] for value in values.tolist()]
+    if name == "BF16":
+        return float_texts(values, "bfloat16")
+    if name in _PAIRS:
+        parts = float_texts(values)
+        return [f"({real}, {imaginary})" for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
+    if name in _NARROW:
+        return list(map(str, _narrowed(values, _NARROW[name], name[0] == "S").tolist()))
+    kind = TYPE_NAMES.index(name)
+    if kind in SMALL:
+        return small_float_texts(kind, values.tolist())
+    return float_texts(values) if values.dtype.kind == "f" else list(map(str, values.tolist()))
+
+
+def _narrowed(values: Numbers, bits: int, signed: bool) -> npt.NDArray[np.int64]:
+    """Integers of less than a byte, which lie in a byte each."""
+    low = values.astype(np.int64) & (1 << bits) - 1
+    return low - ((low >> bits - 1) << bits) if signed else low
+
+
+def _rows(texts: list[str], length: int, count: int, nested: bool) -> list[str]:
+    """``count`` innermost dimensions, in braces."""
+    blank = " " if nested and length > 1 else ""
+    return ["{" + blank + ", ".join(texts[row * length : (row + 1) * length]) + blank + "}" for row in range(count)]
+
+
+def _empty(outer: list[int], rank: int, first: int, last: int) -> list[str]:
+    """What stands for each dimension without elements, inside ``outer``."""
+    level = len(outer)
+    return [
+        _open(rank, level, row % outer[-1] if outer else 0).rstrip(" " * _marked(rank, level)) + " }"
+        for row in range(first, last)
+    ]
+
+
+def _marked(rank: int, level: int) -> bool:
+    """Whether a brace says in a comment which element it is."""
+    return rank > 3 and level > 0
+
+
+def _open(rank: int, level: int, index: int) -> str:
+    """The brace of dimension ``level``, of element ``index`` of the dimension around it."""
+    return f"{{ /*i{level - 1}={index}*/ " if _marked(rank, level) else "{ "
+
+
+def _nested(outer: list[int], rank: int, block: int, rows: Callable[[int, int], list[str]]) -> Iterator[str]:
+    """Texts of rows with the braces of the dimensions around them, ``block`` rows a piece."""
+    spans = list(accumulate(reversed(outer), mul))[::-1]
+    count = spans[0] if outer else 1
+    sizes = [1, *outer]
+    together = outer[-1] if outer else count
+    for first in range(0, count, block):
+        inner = rows(first, min(first + block, count))
+        last = row = first
+        while row < first + len(inner):
+            last = min(first + len(inner), row - row % together + together)
+            level = len(outer) - _whole(spans, row)
+            begun = [_open(rank, k, row // spans[k] % sizes[k]) for k in range(level, len(outer))]
+            ended = " }" * _whole(spans, last)
+            yield (", " if row else "") + "".join(begun) + ", ".join(inner[row - first : last - first]) + ended
+            row = last
+
+
+def _whole(spans: list[int], row: int) -> int:
+    """How many dimensions, from the last one, have whole elements alone before a row: each span is a multiple of the
+    next."""
+    return sum(1 for _ in takewhile(lambda span: row % span == 0, reversed(spans)))

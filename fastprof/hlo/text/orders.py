@@ -1,0 +1,133 @@
+"""In which order HLO text has computations and instructions: what is called or used before what calls or uses it."""
+
+from __future__ import annotations
+
+from fastprof.hlo.text.message import Message
+from fastprof.hlo.text.program import Program
+
+_CHANNEL = 26
+_DEVICE_ASSIGNMENT, _COMPUTATION_COUNT = 15, 2
+_PARTITIONED = frozenset(
+    [
+        "all-reduce",
+        "all-gather",
+        "all-to-all",
+        "collective-broadcast",
+        "collective-permute",
+        "ragged-all-to-all",
+        "reduce-scatter",
+    ]
+)
+"""Opcodes whose instructions of one channel keep their order."""
+_NEW, _OPEN, _DONE = range(3)
+
+
+# ---- computations
+
+
+def computation_order(program: Program) -> list[int]:
+    """Rows of computations: each that no other calls, in the order of their ids, behind those that it calls.
+    Computations in a circle of calls, which only damaged modules have, come last."""
+    by_id = sorted(range(len(program.computation_ids)), key=program.computation_ids.__getitem__)
+    called = _called(program)
+    inner = {call for calls in called for together in calls for call in together}
+    order: dict[int, None] = {}
+    for computation in by_id:
+        if computation not in inner:
+            order |= dict.fromkeys(_embedded(called, computation, order))
+            order[computation] = None
+    return [*order, *(computation for computation in by_id if computation not in order)]
+
+
+def _called(program: Program) -> list[list[list[int]]]:
+    """Of each computation, and each of its instructions that call any, the computations called."""
+    called: list[list[list[int]]] = []
+    ignored = ("async-update", "async-done")
+    for computation in range(len(program.computation_ids)):
+        rows = [row for row in program.rows_of(computation) if program.opcodes[row] not in ignored]
+        found = ([call for call in program.calls(row) if call >= 0] for row in rows)
+        called.append([calls for calls in found if calls])
+    return called
+
+
+def _embedded(called: list[list[list[int]]], root: int, known: dict[int, None]) -> list[int]:
+    """What a computation calls, itself or through others, callees first, less what is ``known``. Without recursion.
+    Those of one instruction are begun together, so none of them is put before the others by what they call."""
+    order: list[int] = []
+    met = {root}
+    stack = [(root, iter(called[root]))]
+    while stack:
+        computation, calls = stack[-1]
+        together = next(calls, None)
+        if together is None:
+            order.append(computation)
+            stack.pop()
+            continue
+        for call in reversed(together):
+            if call not in met and call not in known:
+                met.add(call)
+                stack.append((call, iter(called[call])))
+    return order[:-1]
+
+
+# ---- instructions
+
+
+def instruction_order(program: Program, computation: int) -> list[int]:
+    """Rows of a computation's instructions: as scheduled, else operands first. Instructions in a circle, which only
+    damaged modules have, come somewhere, each once."""
+    scheduled = program.scheduled(computation)
+    if scheduled is not None:
+        return scheduled
+    rows = program.rows_of(computation)
+    before = _earlier_of_channel(program, rows)
+    used = {operand for row in rows for operand in program.operands(row)}
+    states = bytearray(len(rows))
+    order: list[int] = []
+    for start in (*(row for row in rows if row not in used), *rows):
+        if states[start - rows.start] == _NEW:
+            _walk(program, rows, start, before, states, order)
+    return order
+
+
+def _walk(
+    program: Program, rows: range, start: int, before: dict[int, int], states: bytearray, order: list[int]
+) -> None:
+    """Appends what ``start`` needs, and then itself."""
+    first = rows.start
+    stack = [start]
+    while stack:
+        row = stack[-1]
+        state = states[row - first]
+        if state != _NEW:
+            stack.pop()
+            if state == _OPEN:
+                states[row - first] = _DONE
+                order.append(row)
+            continue
+        states[row - first] = _OPEN
+        waiting = [before[row]] if row != start and row in before else []
+        waiting += reversed(program.operands(row))
+        waiting += program.control_predecessors(row)
+        stack += [one for one in waiting if one in rows and states[one - first] != _DONE]
+
+
+def _earlier_of_channel(program: Program, rows: range) -> dict[int, int]:
+    """The instruction before each collective of a channel; none where the module is for one partition."""
+    talking = [row for row in rows if program.opcodes[row] in _PARTITIONED]
+    if len(talking) < 2 or _is_one_partition(program):
+        return {}
+    before: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for row in talking:
+        channel = Message(program.proto_of(row)).integer(_CHANNEL)
+        if channel > 0:
+            if channel in last:
+                before[row] = last[channel]
+            last[channel] = row
+    return before
+
+
+def _is_one_partition(program: Program) -> bool:
+    module = Message(program.proto)
+    return _DEVICE_ASSIGNMENT in module and module.message(_DEVICE_ASSIGNMENT).integer(_COMPUTATION_COUNT) == 1

@@ -1,0 +1,142 @@
+"""Communication as a drawing: what devices and steps spend their time on, and which ops no compute hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fastprof.render.quantities import time_text
+from fastprof.render.screen import wrapped
+from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.analyses.contract import Report
+
+Row = dict[str, Any]
+
+WIDTH: Final = 980
+MOST_DEVICES: Final = 32
+MOST_STEPS: Final = 40
+MOST_OPERATIONS: Final = 16
+
+_TITLE: Final = "Communication: what is exposed"
+_LEFT, _RIGHT, _ROW, _BAR_HEIGHT = 24, WIDTH - 24, 22, 14
+_BAR, _BAR_END, _VALUE_END = 300, 830, WIDTH - 24
+_PARTS: Final = (
+    ("compute_ps", COLOURS[1], "compute"),
+    ("exposed_between_devices_ps", COLOURS[0], "exposed: between devices"),
+    ("exposed_with_host_ps", COLOURS[2], "exposed: with the host"),
+    ("exposed_within_device_ps", COLOURS[4], "exposed: within the device"),
+    ("idle_ps", "track", "idle"),
+)
+_HIDDEN: Final = COLOURS[3]
+
+
+def draw(report: Report) -> str:
+    """An SVG document."""
+    drawing = Drawing(WIDTH)
+    drawing.text(_LEFT, 36, _TITLE, "title")
+    y = 62.0
+    for line in wrapped(report.notices[0].text, 130) if report.notices else []:
+        drawing.text(_LEFT, y, line, "quiet")
+        y += 18
+    devices = report.tables["devices"]
+    if not devices.num_rows:
+        return drawing.document(y + 12, f"{_TITLE}: no devices")
+    y = _legend(drawing, y + 6)
+    several = len(devices["host"].unique()) > 1
+    y = _bars(drawing, "Devices, over the capture", devices, MOST_DEVICES, y, several=several)
+    steps = _slowest(report.tables["steps"])
+    if steps.num_rows:
+        y = _bars(drawing, "Steps, each on the device that took longest", steps, MOST_STEPS, y, several=several)
+    return drawing.document(_operations(drawing, report.tables["operations"], y) + 8, _TITLE)
+
+
+def _legend(drawing: Drawing, y: float) -> float:
+    x = float(_LEFT)
+    for _, colour, name in (*_PARTS, ("", _HIDDEN, "hidden")):
+        drawing.rect(x, y, 12, 12, colour)
+        drawing.text(x + 17, y + 10, name, "small")
+        x += 34 + 6.5 * len(name)
+    return y + 44
+
+
+def _slowest(steps: pa.Table) -> pa.Table:
+    """Of each step the row of the device that took longest, in the order of steps."""
+    step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
+    order = np.lexsort((-np.asarray(steps["duration_ps"]), step))
+    order = order[step[order] >= 0]
+    first = np.append(True, step[order][1:] != step[order][:-1])[: len(order)]
+    return steps.take(order[first])
+
+
+def _bars(drawing: Drawing, title: str, table: pa.Table, most: int, y: float, *, several: bool) -> float:
+    """A bar a row, as long as its time is: where they end."""
+    drawing.text(_LEFT, y, title, "head")
+    y += 12
+    longest = max(max(table["duration_ps"].to_pylist()), 1)
+    for row in table.slice(0, most).to_pylist():
+        drawing.begin("\n".join(_hint(row)))
+        drawing.text(_LEFT, y + 11, fitted(_label(row, several=several), _BAR - _LEFT - 8), "name")
+        _bar(drawing, row, y, (_BAR_END - _BAR) / longest)
+        share = row["exposed_share"]
+        told = time_text(row["duration_ps"])
+        drawing.text(_VALUE_END, y + 11, told if share is None else f"{told}, {100 * share:.1f}%", end=True)
+        drawing.done()
+        y += _ROW
+    return _rest(drawing, table.num_rows - most, y) + 22
+
+
+def _rest(drawing: Drawing, more: int, y: float) -> float:
+    if more <= 0:
+        return y
+    drawing.text(_LEFT, y + 11, f"and {more:,} more", "quiet")
+    return y + _ROW
+
+
+def _label(row: Row, *, several: bool) -> str:
+    device = f"{row['host']} {row['device']}" if several else row["device"]
+    return f"{row['step']} {device}" if row.get("step") is not None else str(device)
+
+
+def _hint(row: Row) -> Iterable[str]:
+    yield f"{row['host']}: {row['device']}"
+    for column, _, name in _PARTS:
+        yield f"{name}: {time_text(row[column])}"
+    yield f"hidden: {time_text(row['hidden_ps'])}"
+
+
+def _bar(drawing: Drawing, row: Row, y: float, scale: float) -> None:
+    """Its parts one after the other; what compute hides lies on the compute, at its foot."""
+    x = float(_BAR)
+    for column, colour, _ in _PARTS:
+        width = row[column] * scale
+        if width > 0:
+            drawing.rect(x, y, width, _BAR_HEIGHT, colour)
+        x += width
+    if row["hidden_ps"] * scale > 0:
+        drawing.rect(_BAR, y + _BAR_HEIGHT - 4, row["hidden_ps"] * scale, 4, _HIDDEN)
+
+
+def _operations(drawing: Drawing, table: pa.Table, y: float) -> float:
+    if not table.num_rows:
+        return y
+    drawing.text(_LEFT, y, "Operations, the most exposed first", "head")
+    y += 12
+    colours = dict(zip(("between devices", "with the host", "within the device"), (0, 2, 4), strict=True))
+    shown = table.slice(0, MOST_OPERATIONS).to_pylist()
+    longest = max(max(row["exposed_ps"] + row["hidden_ps"] for row in shown), 1)
+    for row in shown:
+        scale = (_BAR_END - _BAR) / longest
+        drawing.begin(f"{row['name']}\n{row['kind']}, {row['occurrences']:,} times\n{row['text'] or ''}".strip())
+        drawing.text(_LEFT, y + 11, fitted(row["name"], _BAR - _LEFT - 8), "name")
+        drawing.rect(_BAR, y, row["exposed_ps"] * scale, _BAR_HEIGHT, COLOURS[colours[row["scope"]]])
+        drawing.rect(_BAR + row["exposed_ps"] * scale, y, row["hidden_ps"] * scale, _BAR_HEIGHT, _HIDDEN)
+        drawing.text(_VALUE_END, y + 11, time_text(row["exposed_ps"]), end=True)
+        drawing.done()
+        y += _ROW
+    return _rest(drawing, table.num_rows - MOST_OPERATIONS, y) + 14

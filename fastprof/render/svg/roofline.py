@@ -1,0 +1,252 @@
+"""The roofline as a drawing: flops per second over flops per byte of HBM, both by decades. A dot is an op, its area the
+self time; the lines above are what the device allows: no op can be above them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fastprof.render.quantities import time_text
+from fastprof.render.screen import wrapped
+from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.analyses.contract import Report
+
+Row = dict[str, Any]
+
+WIDTH: Final = 980
+MOST_DOTS: Final = 400
+MOST_NAMED: Final = 12
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 636, 84, 484
+_LIST, _END = 664, WIDTH - 24
+_LARGEST = 15.0
+"""Radius of the op with the most self time."""
+_MOST_DECADES = 14
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Decades ``first`` to ``last`` along a line from ``begin`` to ``end``."""
+
+    first: int
+    last: int
+    begin: float
+    end: float
+
+    def at(self, value: float) -> float:
+        share = (math.log10(value) - self.first) / (self.last - self.first)
+        return self.begin + (self.end - self.begin) * min(max(share, 0.0), 1.0)
+
+
+def draw(report: Report) -> str:
+    """The ops beneath the roofline, an SVG document."""
+    drawing = Drawing(WIDTH)
+    drawing.text(24, 36, "Roofline", "title")
+    told = report.scalars["device_type"].value
+    drawing.text(24, 58, fitted(str(told or "device not named"), 600), "quiet")
+    dots = _dots(report.tables["ops"])
+    peaks = {row["resource"]: row["peak"] for row in report.tables["device"].to_pylist() if row["peak"]}
+    if not dots:
+        y = 92.0
+        for line in wrapped(_why_none(report), 120):
+            drawing.text(24, y, line, "quiet")
+            y += 18
+        return drawing.document(y + 12, "Roofline: no op to draw")
+    across, up = _axes(dots, peaks)
+    _grid(drawing, across, up)
+    _roof(drawing, peaks, across, up)
+    colours = _colours(dots)
+    _draw_dots(drawing, dots, colours, across, up)
+    _list(drawing, dots, colours)
+    return drawing.document(_foot(drawing, report, dots), "Roofline")
+
+
+_SHOWN: Final = (
+    "name", "category", "self_ps", "flops_per_s", "flops_per_hbm_byte", "roofline_percent", "bound_by",
+)  # fmt: skip
+
+
+def _dots(ops: pa.Table) -> list[Row]:
+    """The ops that have a place, the most self time first."""
+    chosen = [np.nan_to_num(ops[name].to_numpy(), posinf=0.0) > 0 for name in ("flops_per_s", "flops_per_hbm_byte")]
+    rows: list[Row] = ops.select(_SHOWN).take(np.flatnonzero(chosen[0] & chosen[1])[:MOST_DOTS]).to_pylist()
+    return rows
+
+
+def _why_none(report: Report) -> str:
+    if not report.tables["ops"].num_rows:
+        return report.notices[0].text if report.notices else "There are no ops."
+    return "No op of this capture tells both flops and bytes: there is nothing to place beneath a roofline."
+
+
+def _axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
+    """Whole decades that hold the dots, the peak of arithmetic and where it meets that of HBM."""
+    intensity = [row["flops_per_hbm_byte"] for row in dots]
+    rate = [row["flops_per_s"] for row in dots]
+    if "Compute" in peaks:
+        rate.append(peaks["Compute"] * 1.5)
+        if "HBM" in peaks:
+            intensity += [peaks["Compute"] / peaks["HBM"] * 8]
+    return _axis(intensity, _LEFT, _RIGHT), _axis(rate, _BOTTOM, _TOP)
+
+
+def _axis(values: list[float], begin: float, end: float) -> _Axis:
+    last = math.ceil(math.log10(max(values)))
+    first = max(math.floor(math.log10(min(values))), last - _MOST_DECADES)
+    return _Axis(min(first, last - 2), last, begin, end)
+
+
+def _grid(drawing: Drawing, across: _Axis, up: _Axis) -> None:
+    for decade in range(across.first, across.last + 1):
+        x = across.at(10.0**decade)
+        drawing.line([(x, _TOP), (x, _BOTTOM)], "rule")
+        drawing.text(x, _BOTTOM + 16, _decade(decade), "small quiet", middle=True)
+    for decade in range(up.first, up.last + 1):
+        y = up.at(10.0**decade)
+        drawing.line([(_LEFT, y), (_RIGHT, y)], "rule")
+        drawing.text(_LEFT - 8, y + 4, _decade(decade, "FLOP/s"), "small quiet", end=True)
+    drawing.text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "flops per byte of HBM", "small quiet", middle=True)
+
+
+_PREFIXES: Final = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+
+
+def _decade(power: int, unit: str = "") -> str:
+    if unit and 0 <= power < 21:
+        return f"{10 ** (power % 3)} {_PREFIXES[power - power % 3]}{unit}"
+    return f"{10**power:,}" if 0 <= power < 6 else f"{10.0**power:.{-power}f}" if -4 <= power < 0 else f"1e{power}"
+
+
+def _roof(drawing: Drawing, peaks: dict[str, float], across: _Axis, up: _Axis) -> None:
+    """The peaks that are known. Memories on the chip are drawn too: where all bytes went there, an op could reach
+    these."""
+    flat = peaks.get("Compute")
+    least, most = 10.0**across.first, 10.0**across.last
+    for place, (name, peak) in enumerate(one for one in peaks.items() if one[0] != "Compute"):
+        kind = "marked" if name == "HBM" else "line buffered"
+        begin = max(least, 10.0**up.first / peak)
+        end = min(most, (flat or 10.0**up.last) / peak)
+        if begin >= end:
+            continue
+        drawing.line([(across.at(begin), up.at(begin * peak)), (across.at(end), up.at(end * peak))], kind)
+        at = begin * (end / begin) ** (0.3 + 0.25 * (place % 3))
+        drawing.text(across.at(at) - 6, up.at(at * peak) - 4, name, "small quiet", end=True)
+    if flat:
+        ridge = flat / max(peaks[name] for name in peaks if name != "Compute") if len(peaks) > 1 else least
+        drawing.line([(across.at(max(ridge, least)), up.at(flat)), (_RIGHT, up.at(flat))], "marked")
+        drawing.text(_RIGHT - 4, up.at(flat) - 7, "Compute", "small quiet", end=True)
+
+
+def _colours(dots: list[Row]) -> dict[str, str]:
+    """By category, of those that take the most time."""
+    time: dict[str, int] = {}
+    for row in dots:
+        time[row["category"]] = time.get(row["category"], 0) + row["self_ps"]
+    ordered = sorted(time, key=lambda name: -time[name])
+    return dict(zip(ordered, COLOURS, strict=False))
+
+
+def _draw_dots(drawing: Drawing, dots: list[Row], colours: dict[str, str], across: _Axis, up: _Axis) -> None:
+    most = max(dots[0]["self_ps"], 1)
+    named: list[tuple[float, float, float]] = []
+    for number, row in enumerate(dots, 1):
+        radius = max(_LARGEST * math.sqrt(row["self_ps"] / most), 2.0)
+        x, y = across.at(row["flops_per_hbm_byte"]), up.at(row["flops_per_s"])
+        drawing.begin(_hint(row))
+        drawing.rect(x - radius, y - radius, 2 * radius, 2 * radius, _colour(colours, row["category"]), round_by=radius)
+        drawing.done()
+        if number <= MOST_NAMED:
+            named.append((x, y, radius))
+    _number(drawing, named)
+
+
+def _number(drawing: Drawing, dots: Sequence[tuple[float, float, float]]) -> None:
+    """Numbers the first dots, each in it where there is room, else beside it; a line leads to those far away."""
+    taken: list[tuple[float, float]] = []
+    for number, (x, y, radius) in enumerate(dots, 1):
+        places = [(x, y)] if radius >= 8 and not any(math.hypot(x - a, y - b) < r for a, b, r in dots[number:]) else []
+        for away in (radius + 9, radius + 24, radius + 40, radius + 58):
+            places += [(x + away * math.cos(turn), y - away * math.sin(turn)) for turn in _TURNS]
+        free = [one for one in places if _is_free(one, taken, dots)]
+        at = free[0] if free else (x, y)
+        taken.append(at)
+        if math.hypot(at[0] - x, at[1] - y) > radius + 10:
+            drawing.line([(x, y), at], "rule")
+        drawing.text(at[0], at[1] + 4, str(number), "small inside" if at == (x, y) else "small", middle=True)
+
+
+_TURNS: Final = tuple(math.radians(angle) for angle in (20, -20, 160, -160, 60, -60, 120, -120))
+
+
+def _is_free(
+    place: tuple[float, float], taken: Sequence[tuple[float, float]], dots: Sequence[tuple[float, float, float]]
+) -> bool:
+    """Whether a number has room: on no other number, on no named dot but in the middle of its own, within the axes."""
+    x, y = place
+    inside = _LEFT < x < _RIGHT - 8 and _TOP - 4 < y < _BOTTOM - 6
+    on_number = any(abs(x - a) < 15 and abs(y - b) < 12 for a, b in taken)
+    on_dot = any(0 < math.hypot(x - a, y - b) < radius + 6 for a, b, radius in dots)
+    return inside and not on_number and not on_dot
+
+
+def _colour(colours: dict[str, str], category: str) -> str:
+    return colours.get(category, "rest")
+
+
+def _hint(row: Row) -> str:
+    bound = f", bound by {row['bound_by']}" if row["bound_by"] else ""
+    known = row["roofline_percent"] is not None
+    used = f"{row['roofline_percent']:.1f} % of the roofline{bound}" if known else "how near the roofline is not known"
+    return (
+        f"{fitted(row['name'], 600)}\n{fitted(row['category'], 300)}\n{time_text(row['self_ps'])} self time\n"
+        f"{_amount(row['flops_per_s'])}FLOP/s at {row['flops_per_hbm_byte']:,.3g} flops per byte of HBM\n{used}"
+    )
+
+
+def _amount(value: float) -> str:
+    power = min(max(int(math.log10(value) // 3) * 3, 0), 18) if value > 0 else 0
+    return f"{value / 10**power:,.3g} {_PREFIXES[power]}"
+
+
+def _list(drawing: Drawing, dots: list[Row], colours: dict[str, str]) -> None:
+    """The ops of the largest dots, and what colours are."""
+    drawing.text(_LIST, _TOP + 4, "most self time", "small quiet")
+    drawing.text(_END, _TOP + 4, "of roofline", "small quiet", end=True)
+    y = _TOP + 24.0
+    for number, row in enumerate(dots[:MOST_NAMED], 1):
+        drawing.begin(_hint(row))
+        drawing.rect(_LIST, y - 10, 20, 13, _colour(colours, row["category"]), round_by=3)
+        drawing.text(_LIST + 10, y, str(number), "small inside", middle=True)
+        drawing.text(_LIST + 27, y, fitted(row["name"], _END - _LIST - 85), "name")
+        share = "" if row["roofline_percent"] is None else f"{row['roofline_percent']:.1f} %"
+        drawing.text(_END, y, share, end=True)
+        drawing.done()
+        y += 21
+    y += 12
+    for name in colours:
+        drawing.rect(_LIST, y - 9, 20, 10, _colour(colours, name), round_by=5)
+        drawing.text(_LIST + 27, y, fitted(name, _END - _LIST - 30, 11), "small")
+        y += 17
+
+
+def _foot(drawing: Drawing, report: Report, dots: list[Row]) -> float:
+    """What is not drawn; where the drawing ends."""
+    ops = report.tables["ops"]
+    left_out = ops.num_rows - len(dots)
+    y = _BOTTOM + 60.0
+    if left_out:
+        whole = sum(ops["self_ps"].to_pylist()) or 1
+        share = 100 * (1 - sum(row["self_ps"] for row in dots) / whole)
+        why = f"flops or bytes of HBM are not told or 0, or for not being among the first {MOST_DOTS}"
+        ops_left = "1 op" if left_out == 1 else f"{left_out:,} ops"
+        told = f"Not drawn: {ops_left} with {share:.1f} % of the self time, as {why}"
+        drawing.text(24, y, told, "small quiet")
+        y += 18
+    return y + 8

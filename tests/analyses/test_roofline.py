@@ -1,0 +1,291 @@
+"""The roofline: its tables, figures and notices, and the page as XProf has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
+
+import fastprof
+from fastprof.report import Report
+
+US = 1_000_000
+NO_MARKERS = "No step marker observed"
+
+
+def moved(*accesses: tuple[int, int, int]) -> bytes:
+    """A breakdown: direction, space, bytes."""
+    parts = (int_field(1, way) + int_field(2, space) + int_field(3, size) for way, space, size in accesses)
+    return b"".join(len_field(1, part) for part in parts)
+
+
+def described(name: str, symbol: int, category: str, **stats: Any) -> Metadata:
+    known = {"program_id": u64(7), "symbol_id": u64(symbol), "hlo_category": category, **stats}
+    return Metadata(name, display_name=name, stats=known)
+
+
+OPS = (
+    described("dot", 1, "convolution", flops=u64(20_000_000), bytes_accessed=u64(10_000),
+              memory_access_breakdown=moved((1, 1, 10_000), (1, 3, 50_000), (2, 9, 7))),
+    described("add", 2, "loop fusion", flops=u64(1_000), bytes_accessed=u64(30_000)),
+    described("feed", 3, "host outfeed x", flops=u64(0), bytes_accessed=u64(500)),
+    described("start", 4, "copy-start", bytes_accessed=u64(10**9)),
+    described("call", 5, "custom-call"),
+)  # fmt: skip
+PEAKS = {
+    "peak_teraflops_per_second": 10.0,
+    "peak_hbm_bw_gigabytes_per_second": 10.0,
+    "peak_vmem_rd_bw_gigabytes_per_second": 100.0,
+    "device_type_string": "TPU v6 Lite",
+}
+
+
+def ran(name: str, start: float, duration: float) -> Event:
+    return event(name, round(start * US), round(duration * US))
+
+
+def core(*events: Event, number: int = 0, **stats: Any) -> Plane:
+    lines = [line("XLA Ops", list(events), id=3)]
+    return plane(f"/device:TPU:{number}", lines, event_metadata=OPS, stats=PEAKS | stats, id=number)
+
+
+def usual(**stats: Any) -> bytes:
+    """Three ops in 20 microseconds, then nothing for 5."""
+    return xspace(core(ran("dot", 0, 10), ran("add", 10, 5), ran("call", 15, 5), ran("add", 25, 5), **stats))
+
+
+def report(capture: bytes, **params: Any) -> Report:
+    return fastprof.load(capture).roofline(**params)
+
+
+def rows(given: Report, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    found = given.tables[table].to_pydict()
+    return list(zip(*(found[column] for column in columns), strict=True))
+
+
+def values(given: Report) -> dict[str, Any]:
+    return {name: scalar.value for name, scalar in given.scalars.items()}
+
+
+def page(given: Report) -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
+    """Rows, properties and messages of XProf's page."""
+    records, messages = json.loads(given.to_xprof())
+    ids = [column["id"] for column in records["cols"]]
+    found = [dict(zip(ids, (cell["v"] for cell in row["c"]), strict=True)) for row in records["rows"]]
+    return found, records["p"], [row["c"][1]["v"] for row in messages["rows"]]
+
+
+# ---- tables and figures
+
+
+def test_the_peaks_of_the_device_and_where_memory_stops_being_the_limit() -> None:
+    assert rows(report(usual()), "device", "resource", "peak", "unit", "ridge_flops_per_byte", "peak_source") == [
+        ("Compute", 1e13, "flop/s", None, "capture"),
+        ("HBM", 1e10, "bytes/s", 1_000.0, "capture"),
+        ("VMEM Read", 1e11, "bytes/s", 100.0, "capture"),
+    ]
+
+
+def test_each_op_tells_how_near_the_roofline_it_is() -> None:
+    found = rows(
+        report(usual()), "ops", "name", "bound_by", "roofline_percent", "least_ps", "lost_ps", "compute_peak_percent"
+    )
+    assert found == [
+        ("add", "HBM", pytest.approx(60), 6 * US, 4 * US, pytest.approx(2e-3)),
+        ("dot", "Compute", pytest.approx(20), 2 * US, 8 * US, pytest.approx(20)),
+        ("call", None, None, None, None, None),
+    ]
+
+
+def test_what_could_be_won_comes_first_where_most_is_lost() -> None:
+    found = rows(report(usual()), "lost_time", "rank", "name", "lost_ps", "lost_share", "cumulative_lost_share")
+    assert found == [
+        (1, "dot", 8 * US, pytest.approx(8 / 30), pytest.approx(8 / 30)),
+        (2, "add", 4 * US, pytest.approx(4 / 30), pytest.approx(12 / 30)),
+    ]
+
+
+def test_figures_are_against_the_time_observed() -> None:
+    found = values(report(usual()))
+    assert (found["device_type"], found["core_count"]) == ("TPU v6 Lite", 1)
+    assert (found["peak_flops_per_s"], found["ridge_flops_per_byte"]) == (1e13, 1_000.0)
+    assert found["flops_per_s"] == pytest.approx(20_002_000 / 30e-6)
+    assert found["hbm_bytes_per_s"] == pytest.approx(70_000 / 30e-6)
+    assert (found["lost_ps"], found["unknown_ps"], found["ops_roofline_percent"]) == (
+        12 * US,
+        5 * US,
+        pytest.approx(40),
+    )
+
+
+def test_every_memory_of_an_op_has_a_row() -> None:
+    found = rows(report(usual()), "memory", "rank", "name", "space", "direction", "bytes", "peak_percent")
+    assert found == [
+        (2, "dot", "HBM", "read", 10_000.0, pytest.approx(10)),
+        (2, "dot", "VMEM", "read", 50_000.0, pytest.approx(5)),
+        (2, "dot", "memory 9", "write", 7.0, None),
+    ]
+
+
+def test_shares_are_also_told_of_the_time_without_infeed_and_outfeed() -> None:
+    found = report(xspace(core(ran("dot", 0, 10), ran("feed", 10, 10))))
+    assert rows(found, "ops", "name", "is_feed", "self_share", "without_feeds_share") == [
+        ("dot", False, 0.5, 1.0),
+        ("feed", True, 0.5, None),
+    ]
+
+
+def test_ops_that_seem_to_do_more_than_the_device_can_are_named() -> None:
+    given = fastprof.load(xspace(core(ran("dot", 0, 1), ran("add", 1, 4))))
+    found = given.roofline()
+    (notice,) = (one for one in found.notices if "done more" in one.text)
+    assert notice.severity == "warning" and notice.text.startswith(
+        "1 op seems to have done more than the device can: dot (2.00 x the peak of Compute)."
+    )
+    assert rows(found, "ops", "name", "lost_ps")[1] == ("dot", 0)
+    assert all(notice in other.notices for other in (given.op_profile(), given.hlo_stats()))
+
+
+def test_peaks_that_the_capture_does_not_tell_are_as_published_and_marked() -> None:
+    quiet = {name: 0.0 for name in PEAKS if name.startswith("peak")}
+    found = report(usual(**quiet))
+    assert rows(found, "device", "resource", "peak", "peak_source") == [
+        ("Compute", 918e12, "published table"),
+        ("HBM", 1_638e9, "published table"),
+    ]
+    assert any("Google publishes" in notice.text for notice in found.notices)
+    assert page(found)[1]["peak_flop_rate"] == page(found)[1]["peak_hbm_bw"] == "0"
+
+
+def test_peaks_that_nobody_tells_are_unknown_with_a_reason() -> None:
+    found = report(usual(peak_hbm_bw_gigabytes_per_second=0.0, device_type_string="TPU of tomorrow"))
+    assert rows(found, "device", "resource", "peak", "peak_source")[1] == ("HBM", None, "unknown")
+    assert found.scalars["ridge_flops_per_byte"].value is None
+    assert "peak_hbm_bw_gigabytes_per_second" in (found.scalars["ridge_flops_per_byte"].reason or "")
+    assert rows(found, "ops", "roofline_percent") == [(None,)] * 3
+
+
+# ---- steps
+
+
+def with_steps(*numbers: int) -> bytes:
+    marks = [event(str(n), (20 * at) * US, 18 * US, {"group_id": n}) for at, n in enumerate(numbers)]
+    ops = [event("dot", (20 * at) * US, 9 * US, {"group_id": n}) for at, n in enumerate(numbers)]
+    lines = [line("Steps", marks, id=1), line("XLA Ops", ops, id=3)]
+    return xspace(plane("/device:TPU:0", lines, event_metadata=OPS, stats=PEAKS))
+
+
+def test_each_step_and_the_average_one() -> None:
+    found = rows(
+        report(with_steps(4, 5)), "totals", "scope", "step", "total_ps", "busy_ps", "flops", "compute_peak_percent"
+    )
+    assert found[1:4] == [
+        ("average step", None, 18 * US, 9 * US, 2e7, pytest.approx(2e9 / 1.8e8)),
+        ("step", 4, 18 * US, 9 * US, 2e7, pytest.approx(2e9 / 1.8e8)),
+        ("step", 5, 18 * US, 9 * US, 2e7, pytest.approx(2e9 / 1.8e8)),
+    ]
+
+
+def test_chosen_steps_are_all_that_counts() -> None:
+    found = fastprof.load(with_steps(4, 5, 6)).select(steps=(5, 6)).roofline()
+    assert rows(found, "totals", "scope", "step", "flops")[2] == ("step", 5, 2e7)
+    assert rows(found, "ops", "occurrences") == [(1,)]
+
+
+def test_steps_that_hold_little_of_what_ran_are_told_of() -> None:
+    marks = [event("0", 0, US, {"group_id": 0}), event("1", 2 * US, US, {"group_id": 1})]
+    ops = [event("dot", 0, US, {"group_id": 0}), event("dot", 5 * US, 9 * US)]
+    lines = [line("Steps", marks, id=1), line("XLA Ops", ops, id=3)]
+    found = report(xspace(plane("/device:TPU:0", lines, event_metadata=OPS, stats=PEAKS)))
+    assert [one.text[:42] for one in found.notices if "--steps-from" in one.text] == [
+        "Steps hold 10.0 % of the time of ops: the "
+    ]
+    assert not any("--steps-from" in one.text for one in report(with_steps(4, 5)).notices)
+
+
+def test_gpus_that_ran_nothing_do_not_count() -> None:
+    kernel = event("k", 0, 8 * US, {"correlation_id": 1})
+    gpus = [plane("/device:GPU:0", [line("Stream #1", [kernel], id=1)])]
+    gpus += [plane(f"/device:GPU:{number}", [], id=number) for number in (1, 2, 3)]
+    found = report(xspace(*gpus))
+    assert found.scalars["core_count"].value == 1
+    assert rows(found, "totals", "scope", "total_ps", "per_core_ps")[0] == ("session", 8 * US, 8 * US)
+
+
+# ---- XProf's page
+
+
+def test_the_page_has_all_rows_twice_and_an_average_even_without_steps() -> None:
+    found, properties, messages = page(report(xspace(core(ran("dot", 0, 10), ran("feed", 10, 10)))))
+    assert [(row["step"], row["operation"], row["include_infeed_outfeed"]) for row in found] == [
+        ("Total", "Program", True),
+        ("Total", "dot", True),
+        ("Total", "feed", True),
+        ("Average", "Program", True),
+        ("Total", "Program", False),
+        ("Total", "dot", False),
+        ("Average", "Program", False),
+    ]
+    assert found[5]["total_self_time_percent"] == 1.0 and found[1]["total_self_time_percent"] == 0.5
+    assert found[3]["total_time"] == 0.0
+    assert properties["hbm_ridge_point"] == "1000" and properties["peak_hbm_bw"] == "9.31323"
+    assert messages[0].startswith(NO_MARKERS)
+
+
+def test_the_average_time_of_the_average_step_is_not_divided_there() -> None:
+    found, _, messages = page(report(with_steps(4, 5)))
+    average = next(row for row in found if row["step"] == "Average")
+    assert (average["total_time"], average["avg_time"], average["total_time_per_core"]) == (18.0, 36.0, 18.0)
+    assert [row["step"] for row in found[:5]] == ["Total", "Total", "Average", "4", "5"]
+    assert messages == []
+
+
+def test_peaks_of_vmem_show_only_where_it_takes_the_place_of_cmem() -> None:
+    assert page(report(usual()))[1]["peak_vmem_read_bw"] == "0"
+    assert page(report(usual(has_merged_vmem=1)))[1]["peak_vmem_read_bw"] == "93.1323"
+    merged = usual(has_merged_vmem=1, peak_cmem_rd_bw_gigabytes_per_second=5.0)
+    assert page(report(merged))[1]["peak_vmem_read_bw"] == "0"
+    assert page(report(merged))[1]["has_cmem"] == "1"
+
+
+def test_the_page_shows_1000_ops_of_which_idle_time_is_one() -> None:
+    many = [described(f"op{n}", n + 1, "loop fusion", bytes_accessed=u64(8)) for n in range(1_200)]
+    events = [event(f"op{n}", 10 * n, 5) for n in range(1_200)]
+    given = plane("/device:TPU:0", [line("XLA Ops", events, id=3)], event_metadata=many, stats=PEAKS)
+    found = report(xspace(given))
+    shown = [row for row in page(found)[0] if row["operation"] != "Program"]
+    assert (len(shown), found.tables["ops"].num_rows) == (1_998, 1_200)
+
+
+def test_without_devices_the_page_is_empty_and_heads_as_for_a_tpu() -> None:
+    found = report(xspace(plane("/host:CPU", [line("python", [event("main", 0, 5)])])))
+    records, properties, messages = page(found)
+    assert records == [] and properties["device_type"] == "" and properties["peak_flop_rate"] == "0"
+    assert messages[0].startswith(NO_MARKERS)
+
+
+# ---- real captures
+
+
+def test_totals_of_real_captures_hold_what_their_ops_do(captures: Path) -> None:
+    for session in sorted((captures / "xspace").iterdir()):
+        found = fastprof.load(session).roofline()
+        if not found.tables["totals"].num_rows:
+            continue
+        rows_of = {row[0]: row[1:] for row in rows(found, "totals", "scope", "with_feeds", "busy_ps", "total_ps")
+                   if row[0] == "session" and row[1]}  # fmt: skip
+        _, busy, total = rows_of["session"]
+        assert busy <= total, session.name
+        self_ps = np.asarray(found.tables["ops"]["self_ps"]).sum()
+        programs = [row[2] for row in rows(found, "totals", "scope", "with_feeds", "busy_ps")
+                    if row[0] == "program" and row[1]]  # fmt: skip
+        assert sum(programs) == self_ps, session.name
+        over = [
+            name for name, used in rows(found, "ops", "name", "roofline_percent") if used is not None and used > 100
+        ]
+        warned = [notice for notice in found.notices if "more than the device can" in notice.text]
+        assert bool(over) <= bool(warned), session.name

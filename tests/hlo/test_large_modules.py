@@ -1,0 +1,127 @@
+"""Programs of any size and form take time in proportion to their size, and no stack of Python's."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from time import process_time
+
+import pytest
+from large_modules import LARGE, buffers, captured, entry_names
+
+import fastprof
+from fastprof.hlo.buffers import BufferAssignment
+from fastprof.hlo.cost import CostModel
+from fastprof.hlo.module import HloModule
+from fastprof.hlo.text import LONG, SHORT, expression, module_text
+
+SMALL, FOUR_TIMES = 500, 2000
+DEEP = 3_000
+REPORTS = ("op_profile", "hlo_stats", "roofline", "memory_viewer")
+
+
+@cache
+def proto_of(form: str, count: int) -> bytes:
+    program = LARGE[form](count)
+    return program.proto(buffers(program))
+
+
+@cache
+def capture_of(form: str, count: int) -> bytes:
+    program = LARGE[form](count)
+    return captured(program, entry_names(program))
+
+
+def sources(proto: bytes) -> None:
+    module = HloModule(proto)
+    for row in range(len(module)):
+        module.source_of(row)
+
+
+def costs(proto: bytes) -> None:
+    module = HloModule(proto)
+    model = CostModel(module)
+    for row in range(len(module)):
+        model.cost(row)
+
+
+def expressions(proto: bytes) -> None:
+    module = HloModule(proto)
+    for row in range(len(module)):
+        expression(module, row)
+
+
+def short_text(proto: bytes) -> None:
+    assert sum(map(len, module_text(HloModule(proto), SHORT)))
+
+
+def long_text(proto: bytes) -> None:
+    assert sum(map(len, module_text(HloModule(proto), LONG)))
+
+
+def heap(proto: bytes) -> None:
+    assert len(BufferAssignment(proto).events)
+
+
+ON_PROTOS = (sources, costs, expressions, short_text, long_text, heap)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The least of some runs."""
+    took = []
+    for _ in range(3):
+        begun = process_time()
+        work()
+        took.append(process_time() - begun)
+    return min(took)
+
+
+@pytest.fixture
+def shallow_stack() -> Iterator[None]:
+    """As if the caller were deep in its own calls already: what recurses on data fails soon."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 300)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+def assert_linear(work: Callable[[int], object], what: str) -> None:
+    """Four times as much takes about four times as long, not sixteen times; what takes a few milliseconds is noise."""
+    small, large = seconds(lambda: work(SMALL)), seconds(lambda: work(FOUR_TIMES))
+    assert large < max(9 * small, 0.05), f"{what}: {small:.4f} s, four times as much {large:.4f} s"
+
+
+@pytest.mark.parametrize("form", LARGE)
+def test_programs_are_read_and_printed_in_linear_time(form: str) -> None:
+    for count in (SMALL, FOUR_TIMES):
+        proto_of(form, count)
+    for work in ON_PROTOS:
+        assert_linear(lambda count: work(proto_of(form, count)), work.__name__)  # noqa: B023 - called at once
+
+
+@pytest.mark.parametrize("form", LARGE)
+def test_programs_are_analysed_in_linear_time(form: str) -> None:
+    for count in (SMALL, FOUR_TIMES):
+        capture_of(form, count)
+    for report in REPORTS:
+        assert_linear(lambda count: fastprof.load(capture_of(form, count)).report(report), report)  # noqa: B023
+
+
+@pytest.mark.usefixtures("shallow_stack")
+@pytest.mark.parametrize("form", ["a chain", "nested calls", "nested fusions", "nested loops", "a deep tuple"])
+def test_nothing_recurses_on_what_a_program_nests(form: str) -> None:
+    proto = proto_of(form, DEEP)
+    for work in ON_PROTOS:
+        work(proto)
+    for report in REPORTS:
+        fastprof.load(capture_of(form, DEEP)).report(report)
+
+
+def test_tables_of_a_large_program_are_complete() -> None:
+    tables = fastprof.load(capture_of("layers", FOUR_TIMES)).tables
+    module = HloModule(proto_of("layers", FOUR_TIMES))
+    assert tables["hlo_instructions"].num_rows == len(module)
+    assert tables["hlo_computations"].num_rows == len(module.computations)
+    assert tables["hlo_buffers"].num_rows == len(module)

@@ -1,0 +1,55 @@
+"""Ops by what they have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hand_made import ops
+
+from fastprof.op_metrics.op_groups import Grouped, grouped
+from fastprof.op_metrics.tables import FROM_CAPTURE, Ops
+
+
+def some() -> Ops:
+    told = {"flops_source": FROM_CAPTURE, "bytes_source": FROM_CAPTURE}
+    return ops(
+        {"name": "a", "self_ps": 1_000, "occurrences": 2, "flops": 10.0, "bytes_accessed": 4.0, **told},
+        {"name": "b", "self_ps": 5_000, "occurrences": 1},
+        {"name": "c", "self_ps": 2_000, "occurrences": 1, "flops": 20.0, "bytes_accessed": 0.0, **told},
+        {"name": "d", "self_ps": 1_000, "occurrences": 3},
+        total_ps=18_000,
+    )
+
+
+def listed(column: Any) -> list[Any]:
+    return list(pa.array(column).to_pylist())
+
+
+def by_letter() -> Grouped[str]:
+    return grouped(some(), ["x", "y", "x", "x"])
+
+
+def test_groups_come_by_self_time_with_their_shares() -> None:
+    assert by_letter().keys == ["y", "x"]
+    times = {name: listed(column) for name, column in by_letter().times().items()}
+    assert times == {
+        "op_count": [1, 3],
+        "occurrences": [1, 6],
+        "executions": [1, 6],
+        "self_ps": [5_000, 4_000],
+        "self_share": [5 / 18, 4 / 18],
+        "busy_share": [5 / 9, 4 / 9],
+    }
+
+
+def test_rates_are_those_of_the_ops_that_tell_their_work() -> None:
+    work = {name: listed(column) for name, column in by_letter().work().items()}
+    assert work["flops"] == [None, 30.0] and work["accessed_bytes"] == [None, 4.0]
+    assert work["flops_per_s"] == [None, 30.0 / 3e-9]
+    assert work["untold_ps"] == [5_000, 1_000]
+
+
+def test_nothing_makes_no_group() -> None:
+    nothing = grouped(ops(), [])
+    assert nothing.keys == [] and listed(nothing.times()["self_ps"]) == []
