@@ -31,8 +31,7 @@ typedef struct self_line {
   fp_memory *memory;
   fp_vector *stack;
   const int64_t *start, *duration, *order;
-  bool summed;
-  int64_t *self_time;
+  int64_t *self_time, *stacked; /* less the union of what is nested; less its sum, or NULL */
 } self_line;
 
 static bool in_order(const self_line *line, int64_t first, int64_t last) {
@@ -45,21 +44,22 @@ static bool in_order(const self_line *line, int64_t first, int64_t last) {
 
 static fp_self_result nest_line(const self_line *line, int64_t first, int64_t last) {
   fp_vector *stack = line->stack;
-  int64_t *self_time = line->self_time;
+  int64_t *self_time = line->self_time, *stacked = line->stacked;
   bool crossed = false;
   stack->count = 0;
   for (int64_t at = first; at < last; at++) {
     int64_t row = line->order ? line->order[at - first] : at;
     int64_t begin = line->start[row], duration = line->duration[row], end = end_of(begin, duration);
     self_time[row] = duration;
+    if (stacked) stacked[row] = duration;
     while (stack->count && ((parent *)stack->items)[stack->count - 1].end < end) stack->count--;
     if (stack->count) {
       parent *top = (parent *)stack->items + stack->count - 1;
       int64_t from = begin > top->covered ? begin : top->covered;
       crossed |= begin < top->covered;
-      if (line->summed) self_time[top->row] = less(self_time[top->row], duration);
+      if (stacked) stacked[top->row] = less(stacked[top->row], duration);
       if (end > from) {
-        if (!line->summed) self_time[top->row] = less(self_time[top->row], less(end, from));
+        self_time[top->row] = less(self_time[top->row], less(end, from));
         top->covered = end;
       }
     }
@@ -84,9 +84,9 @@ static fp_self_result nest_any(self_line *line, int64_t first, int64_t last) {
 }
 
 fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration, const fp_line_rows *lines,
-                             size_t line_count, bool summed, int64_t *self_time) {
+                             size_t line_count, int64_t *self_time, int64_t *stacked) {
   fp_vector stack = {0};
-  self_line line = {memory, &stack, start, duration, NULL, summed, self_time};
+  self_line line = {memory, &stack, start, duration, NULL, self_time, stacked};
   fp_self_result result = FP_SELF_DONE;
   for (size_t i = 0; i < line_count && result < FP_SELF_NO_MEMORY; i++) {
     fp_self_result of_line = nest_any(&line, lines[i].first, lines[i].last);

@@ -12,10 +12,10 @@ typedef enum fp_self_result {
   FP_SELF_NO_MEMORY = 2
 } fp_self_result;
 
-/* Of each row of the lines: its duration less the union of the events nested in it, or, `summed`, less the sum of those
- * directly nested in it. Rows of a line may come in any order, quickest by start, longer first. */
+/* Of each row of the lines: its duration less the union of the events nested in it, and, where `stacked` is given, less
+ * the sum of those directly nested in it. Rows of a line may come in any order, quickest by start, longer first. */
 fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration, const fp_line_rows *lines,
-                             size_t line_count, bool summed, int64_t *self_time);
+                             size_t line_count, int64_t *self_time, int64_t *stacked);
 
 /* Rows of a line are sorted by start, longer first. How long an event with any of these bits in marks[row] is the innermost one of its line, on any of the lines. A
  * negative duration counts as none. False for want of memory. */

@@ -13,8 +13,7 @@ static void own_time_is_less_the_union_or_the_sum_of_what_lies_within(void) {
   int64_t own[6], stacked[6];
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_self_times(&memory, start, duration, lines, 2, false, own) == FP_SELF_CROSSED);
-  CHECK(fp_self_times(&memory, start, duration, lines, 2, true, stacked) == FP_SELF_CROSSED);
+  CHECK(fp_self_times(&memory, start, duration, lines, 2, own, stacked) == FP_SELF_CROSSED);
   const int64_t wanted[] = {20, 20, 15, 5, 10, 3}, wanted_stacked[] = {10, 20, 15, 5, 10, 3};
   for (int i = 0; i < 6; i++) CHECK(own[i] == wanted[i] && stacked[i] == wanted_stacked[i]);
   CHECK_INT(memory.live, 0);
@@ -26,12 +25,12 @@ static void rows_may_come_in_any_order(void) {
   int64_t own[5];
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_self_times(&memory, start, duration, &line, 1, false, own) == FP_SELF_CROSSED);
+  CHECK(fp_self_times(&memory, start, duration, &line, 1, own, NULL) == FP_SELF_CROSSED);
   for (int i = 0; i < 5; i++) CHECK_INT(own[i], wanted[i]);
   fp_self_result result = FP_SELF_NO_MEMORY;
   for (int64_t nth = 0; result == FP_SELF_NO_MEMORY; nth++) {
     memory.countdown = nth;
-    result = fp_self_times(&memory, start, duration, &line, 1, false, own);
+    result = fp_self_times(&memory, start, duration, &line, 1, own, NULL);
     CHECK_INT(memory.live, 0);
   }
   CHECK(result == FP_SELF_CROSSED);
@@ -78,9 +77,8 @@ static void own_times_are_those_of_the_nesting(void) {
     memset(line.placement, FP_NESTS, line.count);
     nest_slowly(&line, &slow);
     const fp_line_rows rows = {0, (int64_t)line.count, 0};
-    fp_self_result result = fp_self_times(&memory, line.start, line.duration, &rows, 1, false, own);
+    fp_self_result result = fp_self_times(&memory, line.start, line.duration, &rows, 1, own, stacked);
     CHECK(result <= FP_SELF_CROSSED);
-    CHECK(fp_self_times(&memory, line.start, line.duration, &rows, 1, true, stacked) == result);
     CHECK(result == FP_SELF_CROSSED || !memcmp(own, stacked, line.count * 8));
     for (size_t i = 0; i < line.count; i++) sums[i] = line.duration[i];
     for (size_t i = 0; i < line.count; i++)
@@ -194,7 +192,7 @@ static void want_of_memory_is_said(void) {
     fp_memory memory;
     fp_memory_init(&memory);
     memory.countdown = allocations;
-    fp_self_result result = fp_self_times(&memory, start, duration, &line, 1, false, own);
+    fp_self_result result = fp_self_times(&memory, start, duration, &line, 1, own, NULL);
     CHECK(result == (allocations >= 1 ? FP_SELF_DONE : FP_SELF_NO_MEMORY));
     memory.countdown = allocations;
     bool done = fp_innermost_time(&memory, start, duration, marks, 1, &line, 1, &time);

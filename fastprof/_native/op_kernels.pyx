@@ -41,7 +41,8 @@ cdef extern from "kernels/op_lines.h" nogil:
     ctypedef enum fp_self_result:
         FP_SELF_DONE, FP_SELF_CROSSED, FP_SELF_NO_MEMORY
     fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration,
-                                 const fp_line_rows *lines, size_t line_count, bint summed, int64_t *self_time)
+                                 const fp_line_rows *lines, size_t line_count, int64_t *self_time,
+                                 int64_t *stacked)
     bint fp_innermost_time(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
                            uint8_t bits, const fp_line_rows *lines, size_t line_count, uint64_t *time)
     bint fp_extent(const int64_t *start, const int64_t *duration, size_t count, int64_t *begin, int64_t *end)
@@ -106,20 +107,26 @@ cdef size_t lines_within(Borrowed lines, size_t rows) except *:
 SELF_DONE, SELF_CROSSED = FP_SELF_DONE, FP_SELF_CROSSED
 
 
-def self_times(start, duration, lines, bint summed, self_time):
-    """Writes the own time of each row of whole lines, int64s; returns SELF_DONE or SELF_CROSSED. See
-    kernels/op_lines.h."""
+def self_times(start, duration, lines, self_time, stacked):
+    """Writes the own times of each row of whole lines, int64s: less the union of what is nested and, where ``stacked``
+    is not None, less its sum; returns SELF_DONE, or SELF_CROSSED where these differ. See kernels/op_lines.h."""
     cdef Borrowed starts = Borrowed(start), durations = Borrowed(duration), rows = Borrowed(lines)
     cdef Borrowed own = Borrowed(self_time, True)
+    cdef Borrowed sums = None if stacked is None else Borrowed(stacked, True)
     cdef size_t count = lines_within(rows, <size_t>starts.buffer.len // 8)
+    cdef int64_t *summed = NULL
     cdef fp_memory memory
     cdef fp_self_result result
     if not starts.buffer.len == durations.buffer.len == own.buffer.len:
         raise ValueError("the columns differ in length")
+    if sums is not None:
+        if sums.buffer.len != own.buffer.len:
+            raise ValueError("the columns differ in length")
+        summed = <int64_t *>sums.buffer.buf
     fp_memory_init(&memory)
     with nogil:
         result = fp_self_times(&memory, <const int64_t *>starts.buffer.buf, <const int64_t *>durations.buffer.buf,
-                               <const fp_line_rows *>rows.buffer.buf, count, summed, <int64_t *>own.buffer.buf)
+                               <const fp_line_rows *>rows.buffer.buf, count, <int64_t *>own.buffer.buf, summed)
     if result == FP_SELF_NO_MEMORY:
         raise MemoryLimitError("out of memory while nesting ops")
     return result

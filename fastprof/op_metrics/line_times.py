@@ -50,7 +50,7 @@ def line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s | None 
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     counts = np.array([len(part) for part in parts], np.int64)
     own = np.empty_like(start)
-    self_times(start, duration, line_rows(counts, np.cumsum(counts) - counts), False, own)
+    self_times(start, duration, line_rows(counts, np.cumsum(counts) - counts), own, None)
     end = np.where(start > _LATEST - duration, _LATEST, start + duration)
     span = span_ps(events.host, lines[0].plane.name, int(start.min()), _last_end(start, duration)) if len(rows) else 0
     return LineTimes(rows, start, duration, own, _busy_ps(start, end), span)
