@@ -28,6 +28,9 @@ _PLAIN = {
     "event_id": np.int64, "plane_id": np.int32, "line_id": np.int32, "metadata_id": np.int64,
     "start_ps": np.int64, "duration_ps": np.int64, "num_occurrences": np.int64,
 }  # fmt: skip
+_SPARSE = ("num_occurrences",)
+"""Of these columns only some rows are written. Others begin as memory that nobody has touched, so that NumPy can ask for
+huge pages: the faults of small ones take as long as decoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +166,11 @@ class _Filling:
         self.columns: dict[str, npt.NDArray[Any]] = {}
         for name in request.events:
             if name in _PLAIN:
-                self.columns[name] = np.zeros(self.rows, _PLAIN[name])
+                self.columns[name] = (np.zeros if name in _SPARSE else np.empty)(self.rows, _PLAIN[name])
             else:
                 self.columns[name] = self._indices(len(decoder.dictionaries[name]), self.rows)
         if request.metas:
-            self.columns["name"] = np.zeros(self.rows, np.int32)
+            self.columns["name"] = np.empty(self.rows, np.int32)
         if decoder.may_lack_start and {"start_ps", "num_occurrences"} & set(request.events):
             self.columns["present"] = np.zeros(self.rows, np.uint8)
         self._add_stat_columns(request.stats)

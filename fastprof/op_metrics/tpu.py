@@ -150,9 +150,12 @@ def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 def _self_times(start: Int64s, duration: Int64s, lines: Records) -> tuple[Int64s, Int64s]:
     """Own times: less the union of what is nested, and less the sum, the same array where siblings never overlap."""
-    own, stacked = np.empty_like(start), np.empty_like(start)
-    crossed = self_times(start, duration, lines, own, stacked) == SELF_CROSSED
-    return own, stacked if crossed else own
+    own = np.empty_like(start)
+    if self_times(start, duration, lines, own, None) != SELF_CROSSED:
+        return own, own
+    stacked = np.empty_like(own)
+    self_times(start, duration, lines, own, stacked)
+    return own, stacked
 
 
 @dataclass(frozen=True, slots=True)
