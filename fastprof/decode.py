@@ -29,8 +29,8 @@ _PLAIN = {
     "start_ps": np.int64, "duration_ps": np.int64, "num_occurrences": np.int64,
 }  # fmt: skip
 _SPARSE = ("num_occurrences",)
-"""Of these columns only some rows are written. Others begin as memory that nobody has touched, so that NumPy can ask for
-huge pages: the faults of small ones take as long as decoding."""
+"""Of these columns only some rows are written. Others begin as memory that nobody has touched, for which NumPy asks for
+huge pages."""
 
 
 @dataclass(frozen=True, slots=True)
