@@ -18,7 +18,7 @@ static void check_filtered(decoding *d, const columns *all) {
   int64_t middle = middle_start(all);
   const fp_filter filters[] = {
       {.keep_meta = keep, .keep_unnamed = 1},
-      {.from_ps = middle - (middle > INT64_MIN + 1000 ? 1000 : 0), .to_ps = middle + 1, .timed = 1}};
+      {.from_ps = middle - (middle > INT64_MIN + 1000 ? 1000 : 0), .to_ps = middle + (middle < INT64_MAX), .timed = 1}};
   for (int i = 0; i < 2; i++) {
     columns straight, keyed;
     CHECK_INT(decoding_fill(d, &filters[i], &straight), FP_OK);
