@@ -1,7 +1,7 @@
 #include "formats/hlo.h"
 
 #include "columns/id_map.h"
-#include "columns/utf8.h"
+#include "formats/field_values.h"
 #include "formats/hlo_reading.h"
 
 static fp_hlo_instruction *instruction_at(const hlo_reading *r, int32_t row) {
@@ -37,33 +37,14 @@ int32_t hlo_add_row(hlo_reading *r, fp_vector *table, size_t item_size) {
 }
 
 fp_code hlo_add_text(hlo_reading *r, const wire_field *field, int32_t *number) {
-  const uint8_t *text = field->payload;
-  uint8_t *repaired = NULL;
-  size_t length = field->value;
-  if (!fp_utf8_valid(text, length)) {
-    size_t room = fp_utf8_repair(text, length, NULL);
-    if (!(repaired = fp_alloc(r->hlo->memory, room))) return hlo_no_memory(r, "HLO text");
-    length = fp_utf8_repair(text, field->value, repaired);
-    text = repaired;
-  }
-  *number = fp_strings_add(&r->hlo->texts, text, length);
-  fp_release(r->hlo->memory, repaired);
-  return *number < 0 ? hlo_no_memory(r, "HLO text") : FP_OK;
+  return fp_field_text(&r->hlo->texts, field, number) ? hlo_no_memory(r, "HLO text") : FP_OK;
 }
 
 fp_code hlo_add_ints(hlo_reading *r, const wire_field *field, fp_vector *values, const char *what) {
-  const uint8_t *p = field->payload, *end = p + field->value;
-  bool packed = (field->tag & 7) == WIRE_LEN;
-  uint64_t value = field->value;
-  if (packed && p == end) return FP_OK;
-  do {
-    if (packed && !wire_varint(&p, end, &value)) return hlo_fail(r, FP_BAD_VARINT, p, what);
-    if (values->count >= INT32_MAX) return hlo_no_memory(r, what);
-    int64_t *item = fp_vector_add(r->hlo->memory, values, sizeof *item);
-    if (!item) return hlo_no_memory(r, what);
-    *item = (int64_t)value;
-  } while (packed && p < end);
-  return FP_OK;
+  const uint8_t *at = field->payload;
+  fp_code code = fp_field_ints(r->hlo->memory, field, values, &at);
+  if (code == FP_NO_MEMORY) return hlo_no_memory(r, what);
+  return code ? hlo_fail(r, code, at, what) : FP_OK;
 }
 
 /* ---- instructions --------------------------------------------------------------------------------- */
