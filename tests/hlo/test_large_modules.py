@@ -90,7 +90,7 @@ def shallow_stack() -> Iterator[None]:
 def assert_linear(work: Callable[[int], object], what: str) -> None:
     """Four times as much takes about four times as long, not sixteen times; what takes a few milliseconds is noise."""
     small, large = seconds(lambda: work(SMALL)), seconds(lambda: work(FOUR_TIMES))
-    assert large < max(9 * small, 0.05), f"{what}: {small:.4f} s, four times as much {large:.4f} s"
+    assert large < max(11 * small, 0.05), f"{what}: {small:.4f} s, four times as much {large:.4f} s"
 
 
 @pytest.mark.parametrize("form", LARGE)

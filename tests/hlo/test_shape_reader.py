@@ -136,21 +136,21 @@ def test_wide_tuples_are_read_in_linear_time() -> None:
         text = f"%t = ({', '.join(['f32[2]{0}'] * count)}) custom-call({', '.join(['f32[2] %a'] * count)})"
         best = float("inf")
         for _ in range(3):
-            begun = time.perf_counter()
+            begun = time.process_time()
             read = read_expression(text)
-            best = min(best, time.perf_counter() - begun)
+            best = min(best, time.process_time() - begun)
             assert read is not None and len(read.output.leaves) == len(read.operands) == count
         return best
 
-    assert seconds(16_000) < 12 * seconds(4_000)
+    assert seconds(64_000) < 100 * seconds(4_000)  # 16 times as many: by pairs it would be 256
 
 
 def test_shapes_that_never_end_are_given_up_at_once() -> None:
     text = f"%t = f32[2] custom-call({'a[' * 200_000})"
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert [one.operand for one in layouts_of(text)] == ["output"]
     padding_of(text)
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 10  # by pairs it would be hours
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_time_that_a_text_takes_grows_with_its_length(text: str) -> None:
     begun = time.process_time()
     assert layouts_of(text)[0].shape == "f32[8]"
     padding_of(text)
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 10
 
 
 def test_numbers_beyond_64_bits_are_none() -> None:

@@ -192,12 +192,12 @@ def chain(length: int) -> HloModule:
 
 def test_long_chains_take_time_as_they_are_long() -> None:
     def seconds(module: HloModule) -> float:
-        begun = time.perf_counter()
+        begun = time.process_time()
         assert text(module).count("\n") == len(module) + 5
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     seconds(chain(100))
-    assert seconds(chain(8_000)) < 40 * max(seconds(chain(2_000)), 0.005)
+    assert seconds(chain(16_000)) < 100 * max(seconds(chain(1_000)), 0.005)  # by pairs it would be 256
 
 
 def test_deep_calls_do_not_recurse() -> None:
