@@ -46,6 +46,8 @@ EXTENSIONS = {
     "hlo": (".", "columns", "formats"),
     "hlo_buffers": (".", "columns", "formats"),
     "hlo_text": (".", "columns", "formats"),
+    "trace_writers": (".", "columns", "formats"),
+    "xprof_events": (".", "columns", "formats"),
     "kernels": (".", "columns", "kernels"),
     "grouping": (".", "columns", "kernels"),
     "op_kernels": (".", "columns", "kernels"),
@@ -53,6 +55,9 @@ EXTENSIONS = {
     "memory_kernels": (".", "columns", "kernels"),
     "pipeline_kernels": (".", "columns", "kernels"),
     "communication_kernels": (".", "columns", "kernels"),
+    "lod": (".", "columns", "kernels"),
+    "visibility": (".", "columns", "kernels"),
+    "timeline_kernels": (".", "columns", "kernels"),
 }
 built = {name: folders for name, folders in EXTENSIONS.items() if Path("fastprof/_native", f"{name}.pyx").exists()}
 

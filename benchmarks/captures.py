@@ -46,6 +46,9 @@ class Capture:
 MAIN = "host-120mb"
 """The capture that the claims are measured on: about four million events with stats."""
 
+TEN_TIMES = "host-40m"
+"""Ten times the events of the main one, for the trace viewer."""
+
 HUGE = "host-4.5gib"
 """Past what 32-bit offsets reach."""
 
@@ -90,6 +93,7 @@ RECIPES = {
     "host-500k": ("host", "--events", "500000"),
     "host-1m": ("host", "--events", "1000000"),
     "host-2m": ("host", "--events", "2000000"),
+    TEN_TIMES: ("host", "--events", "40300000"),
     "device-1m": ("device", "--events", "1000000"),
     "tpu-1m": ("scale", "--capture", str(REAL_TPU), "--times", "135", "--planes", DEVICE_PLANES),
     "memory-250k": ("memory", "--events", "570000"),

@@ -146,8 +146,8 @@ class AnalysisMethods:
         steps_from: what makes a step: markers that the program or its framework set, or each execution of a
         compiled program
 
-        Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, snapshots,
-        allocations.
+        Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
+        snapshots, allocations.
         Figures: peak_bytes, peak_allocator, peak_host, peak_ps, peak_step, capacity_bytes, peak_share,
         lifetime_peak_bytes, held_before_bytes, wasted_bytes, fragmentation_share, allocator_count, snapshot_count,
         allocation_count, free_count, held_at_end_count, replaced_count, short_lived_count, short_lived_share,

@@ -320,6 +320,25 @@ class Profile(AnalysisMethods):
 
         write(self, out, format="parquet", tables=tables, force=force)
 
+    def to_trace(
+        self,
+        out: str | Path,
+        *,
+        format: str | None = None,
+        derived: bool = True,
+        stats: str = "all",
+        resolution: float = 8000,
+        force: bool = False,
+    ) -> None:
+        """Write the selected events for a trace viewer: "chrome", "perfetto", "xprof" or "xprof-streaming" (None: what
+        ``out`` is named for), compressed where that ends in .gz; see docs/trace.md. ``force``: replace the file."""
+        from fastprof.export.trace_out import Trace, form_of, write_trace
+
+        form = form_of(str(out)) if format is None else format
+        if form is None:
+            raise UsageError(f"{out} is named for no form of traces: give format")
+        write_trace(Trace(self._tables, form, derived=derived, stats=stats, resolution=resolution), out, force)
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.events.__arrow_c_stream__(requested_schema)
 

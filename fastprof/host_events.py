@@ -88,7 +88,8 @@ class Plane:
 @dataclass(slots=True, eq=False)
 class Line:
     """An XLine: rows ``first`` to ``last`` of the columns, in order of time, longer first. ``base_ps``: the time that
-    its events count from in the file; of a line in several pieces, the first one's."""
+    its events count from in the file; of a line in several pieces, the first one's. ``display_id`` 0 and no
+    ``display_name``: the capture says none."""
 
     number: int
     line_id: int
@@ -98,6 +99,8 @@ class Line:
     first: int
     last: int
     base_ps: int
+    display_id: int = 0
+    display_name: str = ""
 
 
 class HostEvents:
@@ -329,6 +332,24 @@ def read_host(
     return _assembled(part, number, found, decoded, source, stats)
 
 
+def host_lines(tables: TableSet, number: int) -> HostEvents:
+    """Capture ``number`` without its events: planes, and lines, whose ``first`` and ``last`` count the events that the
+    capture has of them, those without a start too. Nothing is decoded."""
+    structure = tables.session.structure
+    part = structure.captures[number]
+    wanted = Wanted(structure, tables.selection.narrowed([part.capture.host]))
+    source = _Source(part, ())
+    with structure.lock:
+        structure.ensure(records.HOP)
+        found = _planes(tables, wanted, number)
+        source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
+    _add_lines(structure, wanted, found, None)
+    none = np.zeros(0, np.int64)
+    columns: dict[str, Any] = {"meta": np.zeros(0, np.int32), "start_ps": none, "duration_ps": none, "stats": {}}
+    lines = sorted((line for plane in found for line in plane.lines), key=lambda line: line.number)
+    return HostEvents(part.capture.host, number, found, lines, columns, source)
+
+
 def _assembled(
     part: CaptureStructure, number: int, planes: list[Plane], decoded: Decoded, source: _Source, stats: Sequence[str]
 ) -> HostEvents:
@@ -390,8 +411,10 @@ def _add_lines(structure: Structure, wanted: Wanted, planes: list[Plane], line_i
     for number, (line, first, last) in enumerate(zip(chosen.tolist(), firsts.tolist(), lasts.tolist(), strict=True)):
         header = structure.lines[line]
         plane = by_id[int(header["plane_id"])]
-        base_ps = int(header["base_ps"])
-        plane.lines.append(Line(number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps))
+        base_ps, shown = int(header["base_ps"]), int(header["display_id"])
+        title = structure.line_display_names[line]
+        found = Line(number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title)
+        plane.lines.append(found)
 
 
 def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:

@@ -48,6 +48,12 @@ def captures() -> Path:
     return CAPTURES
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Stores of the viewer go to a folder of these tests."""
+    os.environ["FASTPROF_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 # ---- tables against rows --------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,21 @@ def test_commands_of_the_readme_run(beside_demo: Path) -> None:
     assert len(found) >= 4
     for command in found:
         words = [sys.executable, "-c", "from fastprof.cli.main import entry; entry()", *shlex.split(command)[1:]]
+        if words[3] == "serve":
+            assert_serves([word for word in words if word != "--open"], beside_demo)
+            continue
         done = subprocess.run(words, capture_output=True, text=True, cwd=beside_demo, check=False)
         assert done.returncode == 0, f"{command}: {done.stderr}"
-        assert done.stdout or "export" in command, command
+        assert done.stdout or {"-o", "--html"} & set(words), command
+
+
+def assert_serves(words: list[str], folder: Path) -> None:
+    with subprocess.Popen([*words, "--port", "0"], stderr=subprocess.PIPE, text=True, cwd=folder) as server:
+        assert server.stderr is not None
+        told = server.stderr.readline()
+        with urllib.request.urlopen(re.findall(r"http://\S+", told)[0], timeout=30) as page:
+            assert b"<title>fastprof</title>" in page.read()
+        server.terminate()
 
 
 @pytest.mark.usefixtures("beside_demo")

@@ -59,8 +59,10 @@ LAYERS: tuple[frozenset[str], ...] = (
         | {"bottleneck", "input_ops", "run_environment", "step_figures", "published_peaks"}
     ),
     frozenset({"analyses"}),
+    frozenset({"timeline"}),
     frozenset({"render", "export"}),
     frozenset({"report", "analysis_methods", "step_times", "facade"}),
+    frozenset({"viewer"}),
     frozenset({"cli"}),
 )
 """From the bottom up; docs/architecture.md draws them."""
@@ -77,7 +79,7 @@ C_LAYERS = {
 
 BANNED = re.compile(r"(^|_)(utils?|helpers?|common|misc|base)(_|$)")
 LONGEST = 500
-CODE = (".py", ".pyi", ".pyx", ".pxd", ".c", ".h")
+CODE = (".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".js", ".css", ".html")
 
 
 def code_files() -> list[Path]:
@@ -204,8 +206,11 @@ def test_names_are_homes() -> None:
 
 
 def _home(path: str) -> str:
-    """The folder of the package that a module is in; render/xprof and render/svg are folders of their own."""
+    """The folder of the package that a module is in; render/xprof and render/svg are folders of their own, and what the
+    viewer's page is made of is another program."""
     parts = path.split("/")
+    if parts[1:3] == ["viewer", "static"]:
+        return parts[2]
     return parts[2] if parts[1] == "render" and parts[2] in ("xprof", "svg") else parts[1]
 
 

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Sequence
 
+from fastprof import selection
 from fastprof.cli.progress import MODES
 from fastprof.render import FORMATS
 from fastprof.size_text import byte_count
@@ -172,29 +173,10 @@ def time_range(text: str) -> tuple[int | None, int | None]:
 
 def step_range(text: str) -> tuple[int | None, int | None]:
     """``A:B``, ``A:``, ``:B`` or ``A`` alone, B left out."""
-    span = re.fullmatch(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*", text, re.ASCII)
-    if span:
-        low, high = int(span[1]), int(span[2])
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no range of steps; write A:B, where B is left out: {low}:{high + 1} for {low} to {high}"
-        )
-    if re.fullmatch(r"[\s\d:]*\d{10}[\s\d:]*", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps: their numbers have nine digits at most")
-    match = re.fullmatch(r"\s*(\d{1,9})?\s*(:?)\s*(\d{1,9})?\s*", text, re.ASCII)
-    if match is None or not (match[1] or match[3]):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no range of steps; write A:B, A:, :B or A; B is left out, so 3:5 is 3 and 4"
-        )
-    first, last = (None if bound is None else int(bound) for bound in (match[1], match[3]))
-    if not match[2]:
-        if first is None or last is not None:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is no range of steps; write A:B, A:, :B or A; B is left out, so 3:5 is 3 and 4"
-            )
-        last = first + 1
-    if first is not None and last is not None and last <= first:
-        raise argparse.ArgumentTypeError(f"{text!r} holds no step: the second number is left out, as in 3:5")
-    return first, last
+    try:
+        return selection.step_range(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def time(text: str) -> int:

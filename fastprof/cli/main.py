@@ -29,6 +29,8 @@ _MODULES = {
     "export": "fastprof.cli.export",
     "report": "fastprof.cli.report",
     "hlo": "fastprof.cli.hlo",
+    "trace": "fastprof.cli.trace",
+    "serve": "fastprof.cli.serve",
 }
 """Verbs with a module each, which imports nothing heavy before its flags are asked for."""
 

@@ -1,7 +1,8 @@
 """All analyses of a session at once, from one pass over the capture.
 
 Text is one report after the other; JSON and xprof one object of all, by name. CSV and Arrow are a file a table, in
-the directory that -o names, called ANALYSIS.TABLE.csv; or with --table ANALYSIS.TABLE that one alone.
+the directory that -o names, called ANALYSIS.TABLE.csv; or with --table ANALYSIS.TABLE that one alone. --html FILE is a
+page for browsers with a timeline of reduced detail, whole in one file.
 """
 
 from __future__ import annotations
@@ -39,11 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     analysis.add_choice(parser)
     analysis.add_params(parser, ANALYSES)
-    analysis.add_output(parser).add_argument("--table", metavar="ANALYSIS.TABLE", help="only this table")
+    group = analysis.add_output(parser)
+    group.add_argument("--table", metavar="ANALYSIS.TABLE", help="only this table")
+    group.add_argument(
+        "--html", metavar="FILE", help="write pages for a browser, with a timeline, as one file that needs no server"
+    )
     arguments.add_talk(parser)
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.html is not None or _is_html(args.output, args.format):
+        _write_html(args)
+        return
     form = output.format_for(args.format, args.output)
     names = tuple(dict.fromkeys(args.only or ANALYSES))
     one = _one_table(args.table, names)
@@ -68,6 +76,37 @@ def run(args: argparse.Namespace) -> None:
                 analysis.send_table(sink, answers[one[0]], one[1], form, args)
     opening.tell_log(profile, args.talk)
     output.note_written(args)
+
+
+def _is_html(path: str | None, form: str | None) -> bool:
+    """Whether the file that -o names is a page."""
+    return form is None and path is not None and Path(path).suffix.lower() in (".html", ".htm")
+
+
+def _write_html(args: argparse.Namespace) -> None:
+    """The pages of the analyses and a timeline, as one file."""
+    if args.html is not None and (args.output is not None or args.format is not None):
+        raise UsageError("--html names its file: it goes without -o and --format")
+    if args.table is not None:
+        raise UsageError("--table is of the other formats: the pages have all tables")
+    from fastprof.viewer import html_report
+
+    args.output = args.html or args.output
+    whole = opening.open_session(args)
+    profile = opening.chosen(whole, args)
+    with output.opened(args, "html") as sink:
+        answers = _answers(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args)
+        rows = html_report.MOST_ROWS if args.limit is None else arguments.row_limit(args.limit, "html")
+        sink.send(html_report.chunks(whole, answers, title=_title(args, whole), hosts=args.host, rows=rows))
+    opening.tell_log(profile, args.talk)
+    output.note_written(args)
+
+
+def _title(args: argparse.Namespace, profile: Profile) -> str:
+    """What the session is called: the name of its file or directory, and of the run."""
+    names = [Path(path).absolute().name for path in args.session if path != "-"]
+    named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "standard input"
+    return f"{named} · {profile.run}" if profile.run and profile.run != named else named
 
 
 def _analyses(text: str) -> list[str]:

@@ -215,6 +215,15 @@ class HloModule:
             kind = name
         return f"{name}:{kind}" if name or kind else ""
 
+    def full_op_name(self, row: int) -> str:
+        """``op_name:op_type`` as traces of events write it, ``:`` where both are unknown."""
+        return f"{self.op_name(row)}:{self.text(self.instructions[row]['op_type'])}"
+
+    def source_place(self, row: int) -> tuple[str, int]:
+        """File and line as the metadata of an instruction tell them, "" where they do not."""
+        file, line = self._place_fields[row].item()[:2]
+        return self.text(file) if file else "", line
+
     def framework_ops(self) -> list[tuple[str, str]]:
         """Each distinct (op_name, op_type) of its instructions."""
         pairs = np.unique(self.instructions[["op_name", "op_type"]])

@@ -254,6 +254,24 @@ _SNAPSHOTS = (
     _bytes("lifetime_peak_bytes", f"most in use since the process began, peak_bytes_in_use; {_NONE}", nullable=True),
 )
 
+_MOST = "of the snapshot with the most in use"
+_TIMELINE = (
+    _HOST,
+    _ALLOCATOR,
+    _ps("start_ps", f"its first snapshot, {_MOMENT}"),
+    _ps("duration_ps", "from the first snapshot of it to the last"),
+    _count("snapshot_count", "snapshots in it"),
+    _count("first_snapshot", "row of the first of them in the table snapshots, from 0"),
+    _bytes("least_in_use_bytes", f"least memory in use, stack and heap; {_NONE}", nullable=True),
+    _bytes("most_in_use_bytes", f"most memory in use; {_NONE}", nullable=True),
+    _bytes("last_in_use_bytes", f"memory in use after the last snapshot; {_NONE}", nullable=True),
+    _ps("most_ps", f"when most was in use first, {_MOMENT}"),
+    _bytes("stack_bytes", f"memory reserved for the stack, {_MOST}; {_NONE}", nullable=True),
+    _bytes("heap_bytes", f"memory allocated on the heap, {_MOST}; {_NONE}", nullable=True),
+    _bytes("free_bytes", f"free memory, {_MOST}; {_NONE}", nullable=True),
+    _number("fragmentation", f"as in snapshots, {_MOST}; {_NONE}"),
+)
+
 _ALLOCATED = (
     _HOST,
     _ALLOCATOR,
@@ -288,6 +306,8 @@ TABLES: Final = {
         TableSchema("fragmentation", "a moment of an allocator", _FRAGMENTED, True),
         TableSchema("request", "a time during which a request of the size asked for with --request fits, does not, or "
                     "nothing tells; empty without it", _REQUEST, True),
+        TableSchema("timeline", "a stretch of time of an allocator: a snapshot, or of more than 1,000 those of a "
+                    "thousandth of its time", _TIMELINE, True),
         TableSchema("snapshots", "an allocation or free, in order of time by allocator", _SNAPSHOTS, True),
         TableSchema("allocations", "a piece of memory, from allocation to free, by allocator in order of time",
                     _ALLOCATED, True),

@@ -16,6 +16,7 @@ from fastprof.memory.lifetimes import lifetime_ps
 from fastprof.memory.live_groups import LiveGroups, wasted_by_allocator, wasted_bytes
 from fastprof.memory.live_set import LiveSets
 from fastprof.memory.memory_events import ADDRESS, ALLOCATION, FREE, HEAP, LIFETIME_PEAK, REQUESTED, STACK, MemoryEvents
+from fastprof.memory.memory_over_time import Stretches, stretches
 from fastprof.memory.memory_schemas import TABLES
 from fastprof.memory.request_fits import ANSWERS, Fits
 from fastprof.memory.table_parts import Known, Part, Text, table, values
@@ -45,6 +46,7 @@ def tables(hosts: Sequence[MemoryFigures]) -> dict[str, pa.Table]:
         "growth": lambda: _largest("growth", hosts, ranks, _growth, "growth_bytes"),
         "fragmentation": lambda: _sorted("fragmentation", hosts, ranks, _fragmentation),
         "request": lambda: _sorted("request", wanted, ranks, lambda host: _request(host, host.fits)),
+        "timeline": lambda: table(TABLES["timeline"], _timelines(hosts)),
         "snapshots": lambda: table(TABLES["snapshots"], [_snapshots(host) for host in hosts]),
         "allocations": lambda: table(TABLES["allocations"], [_allocations(host) for host in hosts]),
     }
@@ -336,6 +338,40 @@ def _request(host: MemoryFigures, found: Fits | None) -> Part:
             name: _not_negative(getattr(found, name))
             for name in ("least_free_bytes", "most_free_bytes", "largest_free_least_bytes", "largest_free_most_bytes")
         },
+    }
+
+
+# ---- over time
+
+
+def _timelines(hosts: Sequence[MemoryFigures]) -> list[Part]:
+    """Rows as of snapshots: by host, allocator and time."""
+    parts, before = [], 0
+    for host in hosts:
+        found = stretches(host.events, host.shown)
+        parts.append(_timeline(host, found, before))
+        before += len(found.rows)
+    return parts
+
+
+def _timeline(host: MemoryFigures, found: Stretches, before: int) -> Part:
+    """``before``: snapshots of the hosts before it."""
+    events, most = host.events, found.most
+    first, last = found.rows[found.first], found.rows[found.end - 1]
+    return {
+        **_keys(host, found.allocator),
+        "start_ps": events.start_ps[first],
+        "duration_ps": events.start_ps[last] - events.start_ps[first],
+        "snapshot_count": found.end - found.first,
+        "first_snapshot": found.first + before,
+        "least_in_use_bytes": Known(np.where(found.is_known, found.least_bytes, 0), found.is_known),
+        "most_in_use_bytes": Known(host.in_use_bytes[most], found.is_known),
+        "last_in_use_bytes": Known(host.in_use_bytes[last], host.in_use_known[last]),
+        "most_ps": events.start_ps[most],
+        "stack_bytes": Known(events.stack_bytes[most], events.has(STACK)[most]),
+        "heap_bytes": Known(events.heap_bytes[most], events.has(HEAP)[most]),
+        "free_bytes": Known(events.free_bytes[most], events.has(FREE)[most]),
+        "fragmentation": _finite(events.fragmentation[most]),
     }
 
 

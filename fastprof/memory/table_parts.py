@@ -74,7 +74,7 @@ def _texts(pieces: Sequence[Text], order: Numbers | None) -> pa.DictionaryArray:
     every: list[str | None] = []
     at = []
     for piece in pieces:
-        at.append(np.where(piece.at < 0, -1, piece.at + len(every)) if every else piece.at)
+        at.append(np.where(piece.at < 0, -1, piece.at.astype(np.int64) + len(every)) if every else piece.at)
         every += piece.values
     place: dict[str, int] = {}
     number = [-1 if value is None else place.setdefault(value, len(place)) for value in [*every, None]]

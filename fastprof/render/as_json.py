@@ -42,7 +42,7 @@ def table(name: str, data: Data) -> Iterator[bytes]:
     """One table as an object, without a line end."""
     schema, batches = blocks(data)
     names = unique_names(schema)
-    columns = ",\n  ".join(json_text(_column(column, field)) for column, field in zip(names, schema, strict=True))
+    columns = ",\n  ".join(json_text(described(column, field)) for column, field in zip(names, schema, strict=True))
     yield f'{{"table": {json_quote(name)},\n "columns": [{columns}],\n "rows": ['.encode("ascii")
     cells = [ColumnCells(quote=json_quote, null="null") for _ in names]
     first = True
@@ -67,7 +67,8 @@ def _pieces(names: list[str], cells: list[ColumnCells], batch: pa.RecordBatch) -
     return pieces
 
 
-def _column(name: str, field: pa.Field) -> dict[str, str | None]:
+def described(name: str, field: pa.Field) -> dict[str, str | None]:
+    """Of a column its name, the type of its values, unit and what it is."""
     metadata = field.metadata or {}
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return {

@@ -45,19 +45,24 @@ def several(reports: Mapping[str, Report], limit: int | None = None) -> Iterator
 
 
 def _document(report: Report, limit: int | None) -> Iterator[bytes]:
-    head = (("analysis", report.analysis), ("fastprof_version", __version__), ("schema_version", VERSION))
-    pieces = [", ".join(f"{json_quote(key)}: {json_quote(value)}" for key, value in head)]
-    scalars = [f"{json_quote(name)}: {json_text(_scalar(scalar))}" for name, scalar in report.scalars.items()]
-    pieces.append(' "scalars": {\n' + ",\n".join(scalars) + "}")
-    notices = [json_text({"severity": notice.severity, "text": notice.text}) for notice in report.notices]
-    pieces.append(' "notices": [\n' + ",\n".join(notices) + "]")
-    yield ("{" + ",\n".join(pieces) + ',\n "tables": {').encode("ascii")
+    yield (head(report) + ',\n "tables": {').encode("ascii")
     lead = "\n"
     for name, table in report.tables.items():
         yield f"{lead}{json_quote(name)}: ".encode("ascii")
         yield from as_json.table(name, table if limit is None else table.slice(0, limit))
         lead = ",\n"
     yield b"}}"
+
+
+def head(report: Report) -> str:
+    """The document up to its tables, its brace still open."""
+    names = (("analysis", report.analysis), ("fastprof_version", __version__), ("schema_version", VERSION))
+    pieces = [", ".join(f"{json_quote(key)}: {json_quote(value)}" for key, value in names)]
+    scalars = [f"{json_quote(name)}: {json_text(_scalar(scalar))}" for name, scalar in report.scalars.items()]
+    pieces.append(' "scalars": {\n' + ",\n".join(scalars) + "}")
+    notices = [json_text({"severity": notice.severity, "text": notice.text}) for notice in report.notices]
+    pieces.append(' "notices": [\n' + ",\n".join(notices) + "]")
+    return "{" + ",\n".join(pieces)
 
 
 def _scalar(scalar: Scalar) -> dict[str, object]:

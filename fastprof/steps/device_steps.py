@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import EventGraph
+from fastprof._native.kernels import rank_order
 from fastprof._native.step_kernels import placed
 from fastprof.host_events import HostEvents, Line, Plane
 from fastprof.names import Int32s
@@ -111,7 +112,7 @@ def _derived(events: HostEvents, plane: Plane, group_id: Int32s) -> DeviceSteps:
     rows = np.concatenate(
         [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)] or [np.zeros(0, np.intp)]
     )
-    rows = rows[_by_time(events.start_ps[rows], events.duration_ps[rows])]
+    rows = rows[by_time(events.start_ps[rows], events.duration_ps[rows])]
     groups = group_id[rows]
     last_known = np.maximum.accumulate(np.where(groups >= 0, np.arange(len(rows)), -1))
     groups = np.where(last_known >= 0, groups[np.maximum(last_known, 0)], -1).astype(np.int32)
@@ -120,12 +121,23 @@ def _derived(events: HostEvents, plane: Plane, group_id: Int32s) -> DeviceSteps:
     return _runs(groups, times, times)
 
 
-def _by_time(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
-    """The order of start, then shorter first. Lines are sorted by start, so this is quick unless there are ties."""
+def by_time(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
+    """The order of start, then shorter first; equal ones as std::sort leaves them. Lines are sorted by start, so this
+    is quick unless there are ties."""
     order = np.argsort(start, kind="stable")
-    sorted_starts = start[order]
-    tied = (sorted_starts[1:] == sorted_starts[:-1]).any()
-    return np.lexsort((duration, start)) if tied else order
+    ordered = start[order]
+    if not (ordered[1:] == ordered[:-1]).any():
+        return order
+    order = np.lexsort((duration, start))
+    times = np.stack([start[order], duration[order]])
+    fresh = np.append(True, (times[:, 1:] != times[:, :-1]).any(axis=0))
+    if fresh.all():
+        return order
+    place = np.empty(len(order), np.int64)
+    place[order] = -np.cumsum(fresh)
+    ranked = np.arange(len(order), dtype=np.int32)
+    rank_order(place, ranked)
+    return ranked.astype(np.intp)
 
 
 def _runs(
@@ -200,8 +212,9 @@ def spread(events: HostEvents, planes: Sequence[Plane], group_id: Int32s) -> Non
         line = grouping_line(plane)
         if line is None:
             continue
-        spans = _spans_of(events, line)
-        groups = group_id[line.first : line.last].copy()
+        spans, groups = _spans_of(events, line), group_id[line.first : line.last].copy()
+        if line.name in STEP_LINES:
+            spans, groups = _one_a_step(spans, groups)
         for other in plane.lines:
             if other is line and line.name in STEP_LINES:
                 continue
@@ -209,6 +222,18 @@ def spread(events: HostEvents, planes: Sequence[Plane], group_id: Int32s) -> Non
             placed(*spans, groups, *_times_of(events, other), True, found)
             if other is line:
                 found[groups >= 0] = groups[groups >= 0]
+
+
+def _one_a_step(spans: tuple[Int64s, Int64s, Int64s], groups: Int32s) -> tuple[tuple[Int64s, Int64s, Int64s], Int32s]:
+    """Spans of steps that follow each other and have one group as one, from the begin of the first to the end of the
+    last, without those of no group; as they are where none has one."""
+    first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    last = np.append(first[1:], len(groups)) - 1
+    known = groups[first] >= 0
+    if not known.any():
+        return spans, groups
+    begin, end = spans[0][first[known]], spans[1][last[known]]
+    return (begin, end, np.maximum.accumulate(end)), np.ascontiguousarray(groups[first[known]])
 
 
 def _merged(events: HostEvents, line: Line, group_id: Int32s) -> DeviceSteps:

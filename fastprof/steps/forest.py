@@ -50,7 +50,7 @@ class Forest:
         self.workers = workers
         self.loop_roots: Int32s | None = None
         """Where executors run loops, the first event of each iteration in order of time; known with ``graph``."""
-        self.recorded = len(events.stat("group_id")) > 0 and _all_declare_groups(events)
+        self.recorded = len(events.stat("group_id")) > 0 and all_declare_groups(events)
         self.vetoed = not self.recorded and bool(_LOOPS & set(events.names))
 
     @cached_property
@@ -113,7 +113,7 @@ class Forest:
         return found
 
 
-def _all_declare_groups(events: HostEvents) -> bool:
+def all_declare_groups(events: HostEvents) -> bool:
     """Whether every plane of a host or a device declares the stat of groups, used or not: TSL asks for no more before
     it takes a capture for grouped."""
     return not any(name.startswith(_PLANES_IN_GROUPS) for name in events.planes_without("group_id"))

@@ -52,6 +52,8 @@ class Groups:
     device_steps: dict[int, DeviceSteps] = field(default_factory=dict)
     vetoed: bool = False
     """Whether grouping was given up, for events of loops that say nothing of their iterations."""
+    made: int | None = None
+    """How many groups were made, where the capture tells more; None: all."""
     _naming: Forest | None = None
     """What the names of groups are looked up in; None: they are known, or their groups have no roots."""
     _known_names: dict[int, str] | None = None
@@ -139,7 +141,7 @@ class Groups:
         return Groups(
             self.events.subset(keep), self.types[keep], self.group_id[keep], self.is_eager[keep], self.count,
             roots.astype(np.int32), moved[self.step_rows[here]], self.step_groups[here], self.relations[related],
-            steps, self.vetoed, _known_names=known, _told=self.told(np.arange(self.count)),
+            steps, self.vetoed, self.made, _known_names=known, _told=self.told(np.arange(self.count)),
         )  # fmt: skip
 
 
@@ -200,6 +202,7 @@ def _completed(groups: Groups, told: Groups, forest: Forest) -> Groups:
         root_rows=np.concatenate([groups.root_rows, np.full(count - groups.count, -1, np.int32)]),
         step_rows=np.concatenate([groups.step_rows, told.step_rows[named]]),
         step_groups=np.concatenate([groups.step_groups, told.step_groups[named]]),
+        made=groups.count,
         _later_names=later,
     )
 

@@ -22,7 +22,7 @@ CROWD = 64
 """A context with so many producers and so many consumers, or more of both, is left out."""
 
 _EXECUTOR = CODES["ExecutorState::Process"]
-_DEVICE_REQUESTS = tuple(
+DEVICE_REQUESTS = tuple(
     CODES[name]
     for name in (
         "RunProgramRequest", "HostCallbackRequest", "TransferH2DRequest", "TransferPreprocessedH2DRequest",
@@ -165,13 +165,29 @@ def find_links(events: HostEvents, types: Types) -> Links:
         links.join_last(executors, iterations.of_types(types, (CODES[name],)))
     correlated = having(events, "correlation_id")
     links.join_last(correlated.of_types(types, (KERNEL_LAUNCH,)), correlated.of_types(types, (KERNEL_EXECUTE,)))
-    links.join(contexts(events, "_pt", "_p"), contexts(events, "_ct", "_c"), crowds=True)
-    links.join(executors, iterations.of_types(types, (CODES["TpuExecuteOp"],)), crowds=True)
+    executed = iterations.of_types(types, (CODES["TpuExecuteOp"],))
     requests = having(events, "request_id", "queue_addr")
     enqueued = requests.of_types(types, (CODES["EnqueueRequestLocked"],))
-    links.join(enqueued, requests.of_types(types, _DEVICE_REQUESTS), crowds=True)
-    _add_launches(events, types, links)
+    taken_up = requests.of_types(types, DEVICE_REQUESTS)
+    programs, runs = _launches(events, types)
+    links.join(
+        _without(contexts(events, "_pt", "_p"), executors, enqueued, programs),
+        _without(contexts(events, "_ct", "_c"), executed, taken_up, runs),
+        crowds=True,
+    )
+    links.join(executors, executed, crowds=True)
+    links.join(enqueued, taken_up, crowds=True)
+    links.join(programs, runs, crowds=True)
     return links
+
+
+def _without(ends: Ends, *others: Ends) -> Ends:
+    """Those that are not linked in another way: what else such events say of contexts does not count."""
+    rows = np.concatenate([one.rows for one in others])
+    if not len(rows) or not len(ends.rows):
+        return ends
+    keep = ~np.isin(ends.rows, rows)
+    return Ends(ends.rows[keep], tuple(key[keep] for key in ends.keys))
 
 
 def contexts(events: HostEvents, kind: str, number: str) -> Ends:
@@ -194,14 +210,12 @@ def contexts(events: HostEvents, kind: str, number: str) -> Ends:
     return Ends(ends.rows, (*ends.keys, process, known))
 
 
-def _add_launches(events: HostEvents, types: Types, links: Links) -> None:
-    """Programs enqueued by the host, to the callbacks of their end and to their module on the device."""
+def _launches(events: HostEvents, types: Types) -> tuple[Ends, Ends]:
+    """Programs that the host enqueues; the callbacks of their end, and their executions on devices."""
     runs = having(events, "run_id", "queue_id")
-    if not len(runs.rows):
-        return
     core_type = np.zeros(len(runs.rows), np.int64)
     rows, values = events.ints("core_type")
-    if len(rows):
+    if len(rows) and len(runs.rows):
         place = np.minimum(np.searchsorted(rows, runs.rows), len(rows) - 1)
         core_type = np.where(rows[place] == runs.rows, values[place], 0)
     of_host = having(events, "run_id", "queue_id", "device_ordinal")
@@ -209,13 +223,13 @@ def _add_launches(events: HostEvents, types: Types, links: Links) -> None:
     run_id, queue, ordinal = of_host.keys
     called = Ends(of_host.rows, (ordinal, queue, run_id & _RUN_ID_BITS, core_type))
     programs = called.of_types(types, (CODES["DoEnqueueProgram"],))
-    modules = _modules(events, runs)
+    modules = module_ends(events, runs)
     callbacks = called.of_types(types, (CODES["CompleteCallbacks"],))
     keys = tuple(np.concatenate(pair) for pair in zip(callbacks.keys, modules.keys, strict=True))
-    links.join(programs, Ends(np.concatenate([callbacks.rows, modules.rows]), keys), crowds=True)
+    return programs, Ends(np.concatenate([callbacks.rows, modules.rows]), keys)
 
 
-def _modules(events: HostEvents, runs: Ends) -> Ends:
+def module_ends(events: HostEvents, runs: Ends) -> Ends:
     """Executions of modules on TensorCores, keyed as the programs that the host enqueues."""
     rows, values = events.ints("core_type")
     found: list[Ends] = []

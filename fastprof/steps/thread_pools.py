@@ -19,25 +19,32 @@ Int64s = npt.NDArray[np.int64]
 def regions(events: HostEvents) -> Int64s:
     """[k, 3]: the row that each region comes before on its line, its start and its duration; sorted by row, then
     longer first. There is one for each stop that a start precedes on its line."""
+    begun, begins, duration = region_marks(events)
+    some = duration > 0
+    begun, begins, duration = begun[some], begins[some], duration[some]
+    start = events.start_ps[begun]
+    before = _places(events, begun, begins, duration)
+    found = np.stack([before, start, duration], axis=1)
+    if (before[1:] > before[:-1]).all():
+        return found
+    return np.ascontiguousarray(found[np.lexsort((-duration, before))])
+
+
+def region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
+    """Of each region, those of no length too, the row of its start, the first row of its line, and its duration."""
     marks = _marks(events)
     if marks is None:
-        return np.zeros((0, 3), np.int64)
+        none = np.zeros(0, np.int64)
+        return none, none, none
     starts, stops = marks
     lines = [line for line in events.lines if line.last > line.first]
     firsts = np.array([line.first for line in lines], np.int64)
     begins = firsts[np.searchsorted(firsts, stops, side="right") - 1]
     last = np.searchsorted(starts, stops) - 1
     known = (last >= 0) & (starts[last] >= begins)
-    begun, stops, begins = starts[last[known]], stops[known], begins[known]
-    start = events.start_ps[begun]
-    duration = events.start_ps[stops] - start
-    some = (duration > 0) & (start != 0)  # a start at 0 is none to TSL
-    begun, begins, start, duration = begun[some], begins[some], start[some], duration[some]
-    before = _places(events, begun, begins, duration)
-    found = np.stack([before, start, duration], axis=1)
-    if (before[1:] > before[:-1]).all():
-        return found
-    return np.ascontiguousarray(found[np.lexsort((-duration, before))])
+    known[known] = events.start_ps[starts[last[known]]] != 0  # a start at 0 is none to TSL
+    begun = starts[last[known]]
+    return begun, begins[known], events.start_ps[stops[known]] - events.start_ps[begun]
 
 
 def _marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:

@@ -13,7 +13,7 @@ from fastprof.cli import main as command
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DOCUMENT = DOCS / "cli.md"
 SHARED = "Flags of every verb"
-OUTPUT = "Output of all verbs but export"
+OUTPUT = "Output of all verbs but export, serve and trace"
 ANALYSES = "The analyses"
 FILTERS = {"--plane", "--line", "--name", "--time"}
 """Told among the shared flags, and no flags of reports."""
@@ -43,7 +43,7 @@ def flags_of(verb: argparse.ArgumentParser) -> set[str]:
 
 def home(verb: str) -> set[str]:
     """The flags that the document tells for a verb."""
-    names = [SHARED, *([] if verb == "export" else [OUTPUT])]
+    names = [SHARED, *([] if verb in ("export", "serve", "trace") else [OUTPUT])]
     if verb in command._ANALYSES:
         page = (DOCS / "analyses" / f"{verb}.md").read_text(encoding="utf-8")
         return (told(*names, ANALYSES) | flags_told(page)) - FILTERS
@@ -51,6 +51,8 @@ def home(verb: str) -> set[str]:
         params = set().union(*(home(other) for other in command._ANALYSES))
         return (told(*names, f"fastprof {verb}") | params) - FILTERS
     if verb == "hlo":
+        return told(*names) - FILTERS - {"--steps"} | told(f"fastprof {verb}")
+    if verb == "serve":
         return told(*names) - FILTERS - {"--steps"} | told(f"fastprof {verb}")
     return told(*names, f"fastprof {verb}")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import slow_tables
+from slow_link_keys import REQUESTS, Key, KeyOf, context_key, integer, is_module, program, stats_key
 from slow_reader import Space, parse, signed
 
 from fastprof.steps.event_types import CODES
@@ -22,18 +23,9 @@ from fastprof.tf_op import parse as parse_op
 
 LOOPS = {"WhileOp-EvalCond", "WhileOp-StartBody", "ForOp", "ParallelForOp", "ForeverOp"}
 TF_DATA = {f"InstantiatedCapturedFunction::Run{how}" for how in ("", "WithBorrowedArgs", "Instantiated", "Async")}
-REQUESTS = {
-    "RunProgramRequest", "HostCallbackRequest", "TransferH2DRequest", "TransferPreprocessedH2DRequest",
-    "TransferD2HRequest", "OnDeviceSendRequest", "OnDeviceRecvRequest", "OnDeviceSendRecvLocalRequest",
-    "OnDeviceSendRequestMulti", "OnDeviceRecvRequestMulti", "CustomWait", "PjrtAsyncWait",
-}  # fmt: skip
 IMPLICIT = {"FunctionRun", "SessionRun", "RunGraph", "ExecutorState::Process"}
 STEPS, MODULES = ("Steps", "Sparse Core Steps"), ("XLA Modules", "Sparse Core Modules")
 START, STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
-
-
-def _integer(stat: tuple[str, Any]) -> int | None:
-    return signed(stat[1] & (1 << 64) - 1) if stat[0] in ("int64", "uint64") else None
 
 
 @dataclass(eq=False)
@@ -57,7 +49,7 @@ class Event:
         return self.start + self.duration
 
     def int(self, name: str) -> int | None:
-        return _integer(self.stats.get(name, ("none", None)))
+        return integer(self.stats.get(name, ("none", None)))
 
     def includes(self, start: int, end: int) -> bool:
         return self.start <= start and end <= self.end
@@ -210,29 +202,6 @@ def _last_including(spans: list[_Span], place: int) -> int | None:
     return None
 
 
-Key = tuple[int, ...]
-KeyOf = Callable[[Event], Key | None]
-
-
-def _stats_key(*names: str) -> KeyOf:
-    def key(event: Event) -> Key | None:
-        values = [event.int(name) for name in names]
-        return None if None in values else tuple(values)  # type: ignore[arg-type]
-
-    return key
-
-
-def _context_key(kind: str, number: str) -> KeyOf:
-    def key(event: Event) -> Key | None:
-        values = (event.int(kind), event.int(number))
-        process = event.int("_pid")
-        if process is None:
-            process = _integer(event.line.plane.stats.get("process_id", ("none", None)))
-        return None if None in values else (*values, process is None, process or 0)  # type: ignore[return-value]
-
-    return key
-
-
 class _Forest:
     def __init__(self, planes: list[Plane]) -> None:
         self.planes = planes
@@ -281,29 +250,18 @@ class _Forest:
                         _link(self.stands_for[id(giver)], self.stands_for[id(taker)])
 
     def link(self) -> None:
-        executions, iteration = self.of_type("ExecutorState::Process"), _stats_key("id", "iter_num")
+        executions, iteration = self.of_type("ExecutorState::Process"), stats_key("id", "iter_num")
         for name in ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute"):
             self.join(executions, iteration, self.of_type(name), iteration, last=True)
-        launch = _stats_key("correlation_id")
+        launch = stats_key("correlation_id")
         self.join(self.of_type("KernelLaunch"), launch, self.of_type("KernelExecute"), launch, last=True)
-        self.join(self.events, _context_key("_pt", "_p"), self.events, _context_key("_ct", "_c"))
+        self.join(self.events, context_key("_pt", "_p"), self.events, context_key("_ct", "_c"))
         self.join(executions, iteration, self.of_type("TpuExecuteOp"), iteration)
-        request = _stats_key("request_id", "queue_addr")
+        request = stats_key("request_id", "queue_addr")
         self.join(self.of_type("EnqueueRequestLocked"), request, self.of_type(*REQUESTS), request)
         callbacks = self.of_type("CompleteCallbacks")
-        modules = [
-            event for event in self.events
-            if event.line.name == "XLA Modules" and re.fullmatch(r"/device:TPU:\d{1,9}", event.line.plane.name)
-        ]  # fmt: skip
-        self.join(self.of_type("DoEnqueueProgram"), _program, callbacks + modules, _program)
-
-
-def _program(event: Event) -> Key | None:
-    run, queue, core_type = event.int("run_id"), event.int("queue_id"), event.int("core_type") or 0
-    ordinal = event.int("device_ordinal")
-    if event.type in ("DoEnqueueProgram", "CompleteCallbacks"):
-        return None if None in (run, queue, ordinal) else (ordinal, queue, run & (1 << 27) - 1, core_type)  # type: ignore[operator,return-value]
-    return None if None in (run, queue) else (int(event.line.plane.name[12:]), queue, run, core_type)  # type: ignore[return-value]
+        modules = [event for event in self.events if is_module(event)]
+        self.join(self.of_type("DoEnqueueProgram"), program, callbacks + modules, program)
 
 
 # ---- walks -----------------------------------------------------------------------------------------
@@ -453,13 +411,26 @@ def _spread(plane: Plane) -> None:
     grouping = plane.grouping_line
     if grouping is None:
         return
-    groups = {id(event): event.group for event in grouping.events}
+    spans = [(event.group, event.start, event.end) for event in grouping.events]
+    if grouping.name in STEPS and any(group is not None for group, _, _ in spans):
+        spans = _one_a_step(spans)
     for event in plane.events:
         if event.group is not None or (event.line is grouping and grouping.name in STEPS):
             continue
-        first = next((step for step in grouping.events if step.end >= event.start), None)
-        if first is not None and first.start <= event.end:
-            event.group = groups[id(first)]
+        first = next((span for span in spans if span[2] >= event.start), None)
+        if first is not None and first[1] <= event.end:
+            event.group = first[0]
+
+
+def _one_a_step(spans: list[tuple[int | None, int, int]]) -> list[tuple[int | None, int, int]]:
+    """Those of a group that follow each other as one, up to the end of the last; without those of none."""
+    runs: list[list[tuple[int | None, int, int]]] = []
+    for span in spans:
+        if runs and runs[-1][0][0] == span[0]:
+            runs[-1].append(span)
+        else:
+            runs.append([span])
+    return [(run[0][0], run[0][1], run[-1][2]) for run in runs if run[0][0] is not None]
 
 
 # ---- steps of devices ------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def test_steps_are_grouped_by_what_their_ops_wait_for() -> None:
              line("XLA Ops", [of(2, 15, 5, "op"), of(3, 45, 50, "sticks out"), of(1, 80, 5, "op")])]  # fmt: skip
     found = groups(tpu(*lines))
     assert of_line(found, "Steps") == [2, -1, 1]
-    assert of_line(found, "XLA Ops") == [2, -1, 1]
+    assert of_line(found, "XLA Ops") == [2, 1, 1]
     assert steps(found) == [(2, 10, 20), (1, 70, 20)] and found.count == 4
 
 

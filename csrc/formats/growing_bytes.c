@@ -1,0 +1,24 @@
+#include "formats/growing_bytes.h"
+
+enum { FIRST_CAPACITY = 1 << 16 };
+
+bool fp_bytes_grow(fp_bytes *out, size_t extra) {
+  if (out->failed) return false;
+  size_t need = out->size + extra, capacity = out->capacity * 2;
+  if (capacity < FIRST_CAPACITY) capacity = FIRST_CAPACITY;
+  if (capacity < need) capacity = need;
+  uint8_t *data = need < extra ? NULL : fp_resize(out->memory, out->data, capacity);
+  if (!data) {
+    out->failed = true;
+    return false;
+  }
+  out->data = data;
+  out->capacity = capacity;
+  return true;
+}
+
+void fp_bytes_free(fp_bytes *out) {
+  fp_release(out->memory, out->data);
+  out->data = NULL;
+  out->size = out->capacity = 0;
+}

@@ -1,0 +1,124 @@
+#include "formats/open_slices.h"
+
+enum { MOST_KEPT = 64, MOST_WEIGHED = 16 };
+
+typedef struct slice {
+  int64_t end;
+  int32_t below; /* the slice that it lies in, or the next unused place; counted from 1 */
+} slice;
+
+static slice *slice_of(const fp_open_slices *open, int32_t place) {
+  return (slice *)open->slices.items + place - 1;
+}
+
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Tells the trees of what is open in a row. */
+static void update(fp_open_slices *open, size_t row) {
+  int32_t top = ((int32_t *)open->rows.items)[row];
+  int64_t end = top ? slice_of(open, top)->end : INT64_MAX;
+  size_t node = open->leaves + row;
+  open->most[node] = open->least[node] = end;
+  while (node /= 2) {
+    open->most[node] = later(open->most[2 * node], open->most[2 * node + 1]);
+    open->least[node] = earlier(open->least[2 * node], open->least[2 * node + 1]);
+  }
+}
+
+/* Trees of twice the leaves. Rows that are not there yet have room for nothing. */
+static bool grow(fp_open_slices *open) {
+  size_t leaves = open->leaves ? 2 * open->leaves : 1;
+  int64_t *most = fp_resize(open->memory, open->most, 2 * leaves * sizeof *most);
+  if (most) open->most = most;
+  int64_t *least = most ? fp_resize(open->memory, open->least, 2 * leaves * sizeof *least) : NULL;
+  if (!least) return false;
+  open->least = least;
+  open->leaves = leaves;
+  for (size_t i = 0; i < 2 * leaves; i++) {
+    most[i] = INT64_MIN;
+    least[i] = INT64_MAX;
+  }
+  for (size_t row = 0; row < open->rows.count; row++) update(open, row);
+  return true;
+}
+
+bool fp_open_slices_end(fp_open_slices *open, int64_t until, int32_t *row, int64_t *end) {
+  if (!open->leaves || open->least[1] > until || open->least[1] == INT64_MAX) return false;
+  size_t node = 1;
+  while (node < open->leaves) node = 2 * node + (open->least[2 * node] != open->least[node]);
+  int32_t *top = (int32_t *)open->rows.items + (node - open->leaves), place = *top;
+  slice *ended = slice_of(open, place);
+  *row = (int32_t)(node - open->leaves);
+  *end = ended->end;
+  *top = ended->below;
+  ended->below = open->unused;
+  open->unused = place;
+  update(open, (size_t)*row);
+  return true;
+}
+
+/* The row with the shortest slice that holds one that ends then, else the first with room; the number of rows: none has.
+ * Past so many rows the first with room will do. */
+static size_t row_for(const fp_open_slices *open, int64_t end) {
+  size_t rows = open->rows.count, best = rows;
+  if (!open->leaves || open->most[1] < end) return rows;
+  for (size_t row = 0; row < rows && row < MOST_WEIGHED; row++) {
+    int64_t room = open->most[open->leaves + row];
+    if (room >= end && (best == rows || room < open->most[open->leaves + best])) best = row;
+  }
+  if (best < rows) return best;
+  size_t node = 1;
+  while (node < open->leaves) node = 2 * node + (open->most[2 * node] < end);
+  return node - open->leaves;
+}
+
+static int32_t place_for_slice(fp_open_slices *open) {
+  int32_t place = open->unused;
+  if (place) {
+    open->unused = slice_of(open, place)->below;
+    return place;
+  }
+  if (open->slices.count >= INT32_MAX || !fp_vector_add(open->memory, &open->slices, sizeof(slice))) return 0;
+  return (int32_t)open->slices.count;
+}
+
+int32_t fp_open_slices_add(fp_open_slices *open, int64_t end) {
+  end = earlier(end, INT64_MAX - 1); /* INT64_MAX is the end of what has none */
+  size_t row = row_for(open, end);
+  if (row == open->rows.count) {
+    if (row >= INT32_MAX || (row == open->leaves && !grow(open))) return -1;
+    if (!fp_vector_add(open->memory, &open->rows, sizeof(int32_t))) return -1;
+  }
+  int32_t place = place_for_slice(open);
+  if (!place) return -1;
+  int32_t *top = (int32_t *)open->rows.items + row;
+  *slice_of(open, place) = (slice){end, *top};
+  *top = place;
+  update(open, row);
+  return (int32_t)row;
+}
+
+static void free_trees(fp_open_slices *open) {
+  fp_release(open->memory, open->most);
+  fp_release(open->memory, open->least);
+  open->most = open->least = NULL;
+  open->leaves = 0;
+}
+
+void fp_open_slices_clear(fp_open_slices *open) {
+  open->slices.count = open->rows.count = 0;
+  open->unused = 0;
+  if (open->leaves > MOST_KEPT) free_trees(open); /* many small lines may follow one with many rows */
+  for (size_t i = 0; i < 2 * open->leaves; i++) {
+    open->most[i] = INT64_MIN;
+    open->least[i] = INT64_MAX;
+  }
+}
+
+void fp_open_slices_free(fp_open_slices *open) {
+  fp_vector_free(open->memory, &open->slices);
+  fp_vector_free(open->memory, &open->rows);
+  free_trees(open);
+  open->unused = 0;
+}

@@ -1,0 +1,477 @@
+#include "formats/perfetto_write.h"
+
+#include <stdio.h>
+
+/* Field numbers of perfetto/trace/trace_packet.proto and what it includes. */
+enum {
+  TRACE_PACKET = 1,
+  PACKET_TIMESTAMP = 8, PACKET_SEQUENCE = 10, PACKET_EVENT = 11, PACKET_INTERNED = 12, PACKET_FLAGS = 13,
+  PACKET_CLOCKS = 6, PACKET_TRACK = 60,
+  EVENT_ANNOTATION = 4, EVENT_TYPE = 9, EVENT_NAME = 10, EVENT_TRACK = 11, EVENT_COUNTER = 30,
+  EVENT_DOUBLE_COUNTER = 44, EVENT_FLOW = 47, EVENT_LAST_FLOW = 48,
+  ANNOTATION_KEY = 1, ANNOTATION_UINT = 3, ANNOTATION_INT = 4, ANNOTATION_DOUBLE = 5, ANNOTATION_TEXT = 6,
+  ANNOTATION_NAME = 10, ANNOTATION_INTERNED = 17,
+  INTERNED_NAMES = 2, INTERNED_KEYS = 3, INTERNED_TEXTS = 29, INTERNED_IID = 1, INTERNED_TEXT = 2,
+  TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_PARENT = 5, TRACK_COUNTER = 8, TRACK_CHILD_ORDER = 11,
+  TRACK_RANK = 12, TRACK_MERGE = 15, TRACK_MERGE_KEY = 17, TRACK_PROCESS_ORDER = 19,
+  PROCESS_PID = 1, PROCESS_NAME = 6, COUNTER_UNIT = 3,
+  CLOCKS_CLOCK = 1, CLOCK_ID = 1, CLOCK_TIME = 2
+};
+enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3, COUNTER = 4 };
+enum { STATE_CLEARED = 1, NEEDS_STATE = 2, SEQUENCE = 1 };
+enum { EXPLICIT_ORDER = 3, EXPLICIT_PROCESSES = 1, MERGE_BY_KEY = 3, UNIT_BYTES = 3, REALTIME = 1, BOOTTIME = 6 };
+enum { VARINT = 0, FIXED64 = 1, LENGTH = 2 };
+enum { MOST_OF_TEXT = 1 << 20, MOST_OF_EVENT = 1 << 26, LENGTH_SIZE = 4, PS_IN_NS = 1000 };
+
+/* ---- protobuf */
+
+static size_t varint_size(uint64_t value) {
+  size_t size = 1;
+  while (value >>= 7) size++;
+  return size;
+}
+
+static void put_varint(fp_bytes *out, uint64_t value) {
+  uint8_t *to = fp_bytes_room(out, 10);
+  if (!to) return;
+  uint8_t *first = to;
+  for (; value > 0x7F; value >>= 7) *to++ = (uint8_t)(value | 0x80);
+  *to++ = (uint8_t)value;
+  out->size += (size_t)(to - first);
+}
+
+static void put_number(fp_bytes *out, uint32_t field, uint64_t value) {
+  put_varint(out, field << 3 | VARINT);
+  put_varint(out, value);
+}
+
+static void put_fixed(fp_bytes *out, uint32_t field, uint64_t value) {
+  uint8_t bytes[8];
+  for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(value >> 8 * i);
+  put_varint(out, field << 3 | FIXED64);
+  fp_bytes_put(out, bytes, sizeof bytes);
+}
+
+static void put_double(fp_bytes *out, uint32_t field, double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  put_fixed(out, field, bits);
+}
+
+static void put_text(fp_bytes *out, uint32_t field, fp_text text) {
+  text = fp_text_cut(text, MOST_OF_TEXT);
+  put_varint(out, field << 3 | LENGTH);
+  put_varint(out, text.length);
+  fp_bytes_put(out, text.bytes, text.length);
+}
+
+static fp_text text_from(const char *text) {
+  return (fp_text){(const uint8_t *)text, strlen(text)};
+}
+
+/* A message whose length is told when it ends, in bytes that are kept for it; where it began. */
+static size_t begin(fp_bytes *out, uint32_t field) {
+  put_varint(out, field << 3 | LENGTH);
+  fp_bytes_put(out, "\0\0\0\0", LENGTH_SIZE);
+  return out->size;
+}
+
+static void end(fp_bytes *out, size_t from) {
+  if (out->failed) return;
+  size_t length = out->size - from;
+  for (int i = 0; i < LENGTH_SIZE; i++)
+    out->data[from - LENGTH_SIZE + (size_t)i] = (uint8_t)((length >> 7 * i & 0x7F) | (i < LENGTH_SIZE - 1 ? 0x80 : 0));
+}
+
+/* ---- what is told once */
+
+/* Whether it is the first time that this is asked of a number. */
+static bool is_new(fp_bytes *seen, uint64_t number) {
+  size_t need = (size_t)(number / 8) + 1;
+  if (seen->size < need) {
+    uint8_t *room = fp_bytes_room(seen, need - seen->size);
+    if (!room) return false;
+    memset(room, 0, need - seen->size);
+    seen->size = need;
+  }
+  uint8_t bit = (uint8_t)(1 << number % 8);
+  bool fresh = !(seen->data[number / 8] & bit);
+  seen->data[number / 8] |= bit;
+  return fresh;
+}
+
+static void put_interned(fp_bytes *out, uint32_t field, uint64_t number, fp_text text) {
+  text = fp_text_cut(text, MOST_OF_TEXT);
+  put_varint(out, field << 3 | LENGTH);
+  put_varint(out, 1 + varint_size(number + 1) + 1 + varint_size(text.length) + text.length);
+  put_number(out, INTERNED_IID, number + 1);
+  put_text(out, INTERNED_TEXT, text);
+}
+
+/* ---- tracks */
+
+static uint64_t process_uuid(const fp_perfetto *writer, int64_t number) {
+  return ((uint64_t)1 << 40) + (uint64_t)(writer->process_base + number);
+}
+
+static uint64_t merge_key(int32_t track) {
+  return (uint64_t)track + 1;
+}
+
+static size_t begin_packet(fp_perfetto *writer) {
+  size_t packet = begin(&writer->out, TRACE_PACKET);
+  put_number(&writer->out, PACKET_SEQUENCE, SEQUENCE);
+  return packet;
+}
+
+static uint64_t rank(int64_t sort) {
+  int64_t most = INT32_MAX;
+  return (uint64_t)(sort > most ? most : sort < -most ? -most : sort);
+}
+
+/* Which time of day it was at the time 0 of the trace. */
+static void put_clocks(fp_perfetto *writer, uint64_t start_unix_ns) {
+  fp_bytes *out = &writer->out;
+  size_t packet = begin_packet(writer), clocks = begin(out, PACKET_CLOCKS);
+  for (int i = 0; i < 2; i++) {
+    size_t clock = begin(out, CLOCKS_CLOCK);
+    put_number(out, CLOCK_ID, i ? REALTIME : BOOTTIME);
+    put_number(out, CLOCK_TIME, i ? start_unix_ns : 0);
+    end(out, clock);
+  }
+  end(out, clocks);
+  end(out, packet);
+}
+
+static void tell_process(fp_perfetto *writer, int64_t number) {
+  fp_bytes *out = &writer->out;
+  if (number < 0 || (size_t)number >= writer->process_count) return;
+  fp_trace_track *process = writer->processes + number;
+  if (process->told++) return;
+  fp_text name = fp_text_of(&writer->titles, process->name);
+  size_t packet = begin_packet(writer), track = begin(out, PACKET_TRACK);
+  put_number(out, TRACK_UUID, process_uuid(writer, number));
+  put_number(out, TRACK_CHILD_ORDER, EXPLICIT_ORDER);
+  put_number(out, TRACK_RANK, rank(process->sort));
+  size_t details = begin(out, TRACK_PROCESS);
+  put_number(out, PROCESS_PID, (uint64_t)process->pid);
+  put_text(out, PROCESS_NAME, name);
+  end(out, details);
+  end(out, track);
+  end(out, packet);
+}
+
+/* A track of its own, or one more row of one that `key` tells; its uuid. */
+static uint64_t tell_track(fp_perfetto *writer, const fp_trace_track *of, uint64_t key, bool counts, bool is_bytes) {
+  fp_bytes *out = &writer->out;
+  uint64_t uuid = ++writer->uuids;
+  size_t packet = begin_packet(writer), track = begin(out, PACKET_TRACK);
+  put_number(out, TRACK_UUID, uuid);
+  put_number(out, TRACK_PARENT, process_uuid(writer, of->process));
+  put_text(out, TRACK_NAME, fp_text_of(&writer->titles, of->name));
+  put_number(out, TRACK_RANK, rank(of->sort));
+  put_number(out, TRACK_MERGE, MERGE_BY_KEY);
+  put_number(out, TRACK_MERGE_KEY, key);
+  if (counts) {
+    size_t counter = begin(out, TRACK_COUNTER);
+    if (is_bytes) put_number(out, COUNTER_UNIT, UNIT_BYTES);
+    end(out, counter);
+  }
+  end(out, track);
+  end(out, packet);
+  return uuid;
+}
+
+static bool add_row(fp_perfetto *writer, int32_t track) {
+  uint64_t *row = fp_vector_add(writer->out.memory, &writer->rows, sizeof *row);
+  if (row) *row = tell_track(writer, writer->tracks + track, merge_key(track), false, false);
+  return row != NULL;
+}
+
+/* ---- events */
+
+static uint64_t nanoseconds(const fp_perfetto *writer, int64_t ps) {
+  ps = fp_ps_sum(ps, writer->shift_ps);
+  return ps < 0 ? 0 : (uint64_t)ps / PS_IN_NS;
+}
+
+static size_t begin_event(fp_perfetto *writer, uint64_t type, uint64_t uuid) {
+  size_t event = begin(&writer->out, PACKET_EVENT);
+  put_number(&writer->out, EVENT_TYPE, type);
+  put_number(&writer->out, EVENT_TRACK, uuid);
+  return event;
+}
+
+/* Ends the slices that end by a time. */
+static void end_slices(fp_perfetto *writer, int64_t until) {
+  fp_bytes *out = &writer->out;
+  int32_t row;
+  int64_t at;
+  while (fp_open_slices_end(&writer->open, until, &row, &at)) {
+    size_t packet = begin_packet(writer);
+    put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, at));
+    end(out, begin_event(writer, SLICE_END, ((const uint64_t *)writer->rows.items)[row]));
+    end(out, packet);
+  }
+}
+
+bool fp_perfetto_end(fp_perfetto *writer) {
+  end_slices(writer, INT64_MAX);
+  fp_open_slices_clear(&writer->open);
+  writer->line = 0;
+  return !writer->out.failed;
+}
+
+static bool begin_line(fp_perfetto *writer, int32_t track) {
+  if (!fp_perfetto_end(writer)) return false;
+  writer->line = track + 1;
+  writer->rows.count = 0;
+  tell_process(writer, writer->tracks[track].process);
+  return add_row(writer, track);
+}
+
+/* ---- arguments */
+
+/* Keys of our own come first; numbers of keys, and of texts, are those of the batch behind them. Names may be texts too. */
+enum { KEY_START, KEY_DURATION, KEY_LONG_NAME, KEY_LEFT_OUT, OWN_KEYS };
+static const char *const KEYS[OWN_KEYS] = {"ts_ps", "dur_ps", "long_name", "stats left out"};
+
+static uint64_t key_number(int32_t name) {
+  return OWN_KEYS + (uint64_t)name;
+}
+
+static uint64_t text_number(int32_t text) {
+  return 2 * (uint64_t)text;
+}
+
+static uint64_t name_number(const fp_trace_batch *batch, int32_t name) {
+  return (uint64_t)batch->name_base + (uint64_t)name;
+}
+
+static uint64_t name_as_text(const fp_trace_batch *batch, int32_t name) {
+  return 2 * name_number(batch, name) + 1;
+}
+
+/* Which text of the batch an argument holds that is told once and then referred to; -1: none. */
+static int32_t interned_text(const fp_trace_batch *batch, const fp_trace_arg *arg) {
+  uint8_t kind = arg->of->kind[arg->row];
+  int32_t text = arg->of->text[arg->row];
+  if ((kind != FP_A_STR && kind != FP_A_REF) || text < 0) return -1;
+  return (size_t)text < batch->lasting_texts ? text : -1;
+}
+
+static bool is_interned_key(const fp_trace_batch *batch, const fp_trace_arg *arg) {
+  return !arg->times && (size_t)arg->of->name[arg->row] < batch->lasting_texts;
+}
+
+/* Interned data go ahead of the event that refers to them, in packets of their own that do not grow without bound. */
+typedef struct interning {
+  fp_perfetto *writer;
+  size_t packet, data; /* where the packet and its data began; 0: none is open */
+} interning;
+
+static void end_interning(interning *of) {
+  if (!of->packet) return;
+  end(&of->writer->out, of->data);
+  end(&of->writer->out, of->packet);
+  of->packet = 0;
+}
+
+static void intern(interning *of, uint32_t field, uint64_t number, fp_text text) {
+  fp_bytes *out = &of->writer->out;
+  if (of->packet && out->size - of->packet > MOST_OF_TEXT) end_interning(of);
+  if (!of->packet) {
+    of->packet = begin_packet(of->writer);
+    put_number(out, PACKET_FLAGS, NEEDS_STATE);
+    of->data = begin(out, PACKET_INTERNED);
+  }
+  put_interned(out, field, number, text);
+}
+
+/* Puts what the event refers to and none before it did. */
+static void intern_event(fp_perfetto *writer, const fp_trace_batch *batch) {
+  int32_t name = writer->walk.name, long_name = writer->walk.long_name;
+  const fp_trace_arg *args = writer->walk.args.items;
+  interning of = {writer, 0, 0};
+  if (name >= 0 && is_new(&writer->names, name_number(batch, name)))
+    intern(&of, INTERNED_NAMES, name_number(batch, name), fp_text_of(&batch->names, name));
+  if (long_name >= 0 && is_new(&writer->texts, name_as_text(batch, long_name)))
+    intern(&of, INTERNED_TEXTS, name_as_text(batch, long_name), fp_text_of(&batch->names, long_name));
+  for (size_t i = 0; i < writer->walk.args.count; i++) {
+    int32_t key = args[i].of->name[args[i].row], text = interned_text(batch, args + i);
+    if (is_interned_key(batch, args + i) && is_new(&writer->keys, key_number(key)))
+      intern(&of, INTERNED_KEYS, key_number(key), fp_text_of(&batch->texts, key));
+    if (text >= 0 && is_new(&writer->texts, text_number(text)))
+      intern(&of, INTERNED_TEXTS, text_number(text), fp_text_of(&batch->texts, text));
+  }
+  end_interning(&of);
+}
+
+/* An annotation of numbers alone is short: its length takes a byte. */
+static void put_short(fp_bytes *out, uint64_t key, uint32_t field, uint64_t value) {
+  put_varint(out, EVENT_ANNOTATION << 3 | LENGTH);
+  fp_bytes_byte(out, 0);
+  size_t from = out->size;
+  put_number(out, ANNOTATION_KEY, key + 1);
+  if (field == ANNOTATION_DOUBLE) put_fixed(out, field, value);
+  else put_number(out, field, value);
+  if (!out->failed) out->data[from - 1] = (uint8_t)(out->size - from);
+}
+
+static void put_key(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
+  int32_t name = arg->of->name[arg->row];
+  if (is_interned_key(batch, arg)) {
+    put_number(out, ANNOTATION_KEY, key_number(name) + 1);
+    return;
+  }
+  char times[24];
+  fp_text text = fp_text_cut(fp_text_of(&batch->texts, name), MOST_OF_TEXT);
+  int length = arg->times ? snprintf(times, sizeof times, " (%d)", arg->times + 1) : 0;
+  put_varint(out, ANNOTATION_NAME << 3 | LENGTH);
+  put_varint(out, text.length + (size_t)length);
+  fp_bytes_put(out, text.bytes, text.length);
+  fp_bytes_put(out, times, (size_t)length);
+}
+
+/* The field of an annotation for a number, and the number; 0: it is a text. */
+static uint32_t number_of(const fp_trace_batch *batch, const fp_trace_arg *arg, uint64_t *value) {
+  const fp_trace_stats *of = arg->of;
+  size_t row = arg->row;
+  int32_t text = interned_text(batch, arg);
+  uint8_t kind = of->kind[row];
+  *value = (uint64_t)of->int_value[row];
+  if (kind == FP_AN_INT) return ANNOTATION_INT;
+  if (kind == FP_A_UINT || (kind == FP_A_REF && of->text[row] < 0)) return ANNOTATION_UINT;
+  if (kind == FP_A_DOUBLE) {
+    memcpy(value, of->double_value + row, sizeof *value);
+    return ANNOTATION_DOUBLE;
+  }
+  *value = text < 0 ? 0 : text_number(text) + 1;
+  return text < 0 ? 0 : ANNOTATION_INTERNED;
+}
+
+static void put_annotation(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
+  uint64_t value;
+  uint32_t field = number_of(batch, arg, &value);
+  if (field && is_interned_key(batch, arg)) {
+    put_short(out, key_number(arg->of->name[arg->row]), field, value);
+    return;
+  }
+  size_t annotation = begin(out, EVENT_ANNOTATION);
+  put_key(out, batch, arg);
+  if (field == ANNOTATION_DOUBLE) put_fixed(out, field, value);
+  else if (field) put_number(out, field, value);
+  else if (arg->of->kind[arg->row] == FP_BYTES) put_text(out, ANNOTATION_TEXT, text_from("<opaque bytes>"));
+  else put_text(out, ANNOTATION_TEXT, fp_text_of(&batch->texts, arg->of->text[arg->row]));
+  end(out, annotation);
+}
+
+static void put_annotations(fp_perfetto *writer, const fp_trace_batch *batch, size_t event) {
+  fp_bytes *out = &writer->out;
+  const fp_trace_arg *args = writer->walk.args.items;
+  int64_t start = batch->start_ps[event], duration = batch->duration_ps[event], left_out = writer->walk.left_out;
+  int32_t long_name = writer->walk.long_name;
+  size_t from = out->size;
+  if (long_name >= 0) put_short(out, KEY_LONG_NAME, ANNOTATION_INTERNED, name_as_text(batch, long_name) + 1);
+  for (size_t i = 0; i < writer->walk.args.count; i++) {
+    if (out->size - from > MOST_OF_EVENT) {
+      left_out += (int64_t)(writer->walk.args.count - i);
+      break;
+    }
+    put_annotation(out, batch, args + i);
+  }
+  if (left_out) put_short(out, KEY_LEFT_OUT, ANNOTATION_INT, (uint64_t)left_out);
+  bool is_whole = start % PS_IN_NS == 0 && start >= -writer->shift_ps;
+  if (!is_whole || duration % PS_IN_NS || duration < 0) {
+    put_short(out, KEY_START, ANNOTATION_INT, (uint64_t)start);
+    put_short(out, KEY_DURATION, ANNOTATION_INT, (uint64_t)duration);
+  }
+}
+
+/* ---- the packet of an event */
+
+/* The row that an event goes to, where earlier ones have been ended: an instant to the first. -1 for want of memory. */
+static int32_t place(fp_perfetto *writer, int32_t track, int64_t start, int64_t duration) {
+  end_slices(writer, start);
+  if (duration <= 0) return 0;
+  int32_t row = fp_open_slices_add(&writer->open, fp_ps_sum(start, duration));
+  if (row >= 0 && (size_t)row == writer->rows.count && !add_row(writer, track)) return -1;
+  return row;
+}
+
+static bool put_event(fp_perfetto *writer, const fp_trace_batch *batch, size_t at) {
+  fp_bytes *out = &writer->out;
+  int64_t start = batch->start_ps[at], duration = batch->duration_ps[at];
+  int32_t row = place(writer, batch->track[at], start, duration);
+  if (row < 0 || !fp_trace_walk_to(&writer->walk, batch, at)) return false;
+  int32_t name = writer->walk.name;
+  intern_event(writer, batch);
+  size_t packet = begin_packet(writer), flow;
+  put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, start));
+  put_number(out, PACKET_FLAGS, NEEDS_STATE);
+  size_t event = begin_event(writer, duration > 0 ? SLICE_BEGIN : INSTANT, ((const uint64_t *)writer->rows.items)[row]);
+  if (name >= 0) put_number(out, EVENT_NAME, name_number(batch, name) + 1);
+  put_annotations(writer, batch, at);
+  while (fp_trace_walk_flow(&writer->walk, batch, at, &flow))
+    put_fixed(out, batch->flow_out[flow] ? EVENT_FLOW : EVENT_LAST_FLOW, (uint64_t)batch->flow_id[flow]);
+  end(out, event);
+  end(out, packet);
+  return !out->failed;
+}
+
+bool fp_perfetto_events(fp_perfetto *writer, const fp_trace_batch *batch) {
+  fp_trace_walk_begin(&writer->walk);
+  for (size_t event = 0; event < batch->count; event++) {
+    int32_t track = batch->track[event];
+    if (track < 0 || (size_t)track >= writer->track_count) continue;
+    if (track + 1 != writer->line && !begin_line(writer, track)) return false;
+    if (!put_event(writer, batch, event)) return false;
+  }
+  return !writer->out.failed && !writer->names.failed && !writer->keys.failed && !writer->texts.failed;
+}
+
+bool fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times, const int64_t *integers,
+                         const double *doubles, size_t count, bool is_bytes) {
+  fp_bytes *out = &writer->out;
+  if (track >= writer->track_count) return true;
+  tell_process(writer, writer->tracks[track].process);
+  uint64_t uuid = tell_track(writer, writer->tracks + track, merge_key((int32_t)track), true, is_bytes);
+  for (size_t i = 0; i < count; i++) {
+    size_t packet = begin_packet(writer);
+    put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, times[i]));
+    size_t event = begin_event(writer, COUNTER, uuid);
+    if (doubles) put_double(out, EVENT_DOUBLE_COUNTER, doubles[i]);
+    else put_number(out, EVENT_COUNTER, (uint64_t)integers[i]);
+    end(out, event);
+    end(out, packet);
+  }
+  return !out->failed;
+}
+
+bool fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns) {
+  fp_bytes *out = &writer->out;
+  size_t packet = begin_packet(writer);
+  put_number(out, PACKET_FLAGS, STATE_CLEARED);
+  size_t interned = begin(out, PACKET_INTERNED);
+  for (uint64_t key = 0; key < OWN_KEYS; key++) put_interned(out, INTERNED_KEYS, key, text_from(KEYS[key]));
+  end(out, interned);
+  end(out, packet);
+  if (start_unix_ns) put_clocks(writer, start_unix_ns);
+  packet = begin_packet(writer);
+  size_t root = begin(out, PACKET_TRACK);
+  put_number(out, TRACK_UUID, 0);
+  put_number(out, TRACK_PROCESS_ORDER, EXPLICIT_PROCESSES);
+  end(out, root);
+  end(out, packet);
+  return !out->failed;
+}
+
+void fp_perfetto_free(fp_perfetto *writer) {
+  fp_vector_free(writer->out.memory, &writer->rows);
+  fp_bytes_free(&writer->out);
+  fp_bytes_free(&writer->names);
+  fp_bytes_free(&writer->keys);
+  fp_bytes_free(&writer->texts);
+  fp_trace_walk_free(&writer->walk);
+  fp_open_slices_free(&writer->open);
+}

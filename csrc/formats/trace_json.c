@@ -1,0 +1,249 @@
+#include "formats/trace_json.h"
+
+enum { MOST_OF_SHARED_TEXT = 10000, FIXED_ROOM = 512 };
+static const int64_t TIDS = INT64_C(1) << 32;
+static const char TRUNCATED[] = "...<truncated>";
+
+/* Text that many events may repeat. */
+static void put_shared_text(fp_bytes *out, fp_text text) {
+  fp_text kept = fp_text_cut(text, MOST_OF_SHARED_TEXT);
+  fp_bytes_byte(out, '"');
+  fp_json_escaped(out, kept.bytes, kept.length);
+  if (kept.length < text.length) fp_bytes_text(out, TRUNCATED);
+  fp_bytes_byte(out, '"');
+}
+
+/* {"ph":"X","pid":1,"tid":2 */
+static void begin_object(fp_bytes *out, const char *phase, int64_t pid, int64_t tid) {
+  fp_bytes_text(out, "{\"ph\":\"");
+  fp_bytes_text(out, phase);
+  fp_bytes_text(out, "\",\"pid\":");
+  fp_json_int(out, pid);
+  if (tid < 0) return;
+  fp_bytes_text(out, ",\"tid\":");
+  fp_json_int(out, tid);
+}
+
+static void put_time(fp_bytes *out, const char *key, int64_t ps) {
+  fp_bytes_text(out, key);
+  fp_json_micros(out, ps);
+}
+
+static void put_metadata(fp_bytes *out, const char *key, int64_t pid, int64_t tid, fp_text name, int64_t row) {
+  begin_object(out, "M", pid, tid);
+  fp_bytes_text(out, ",\"name\":\"");
+  fp_bytes_text(out, key);
+  fp_bytes_text(out, "\",\"args\":{\"name\":\"");
+  fp_json_escaped(out, name.bytes, name.length);
+  if (row) {
+    fp_bytes_text(out, " (");
+    fp_json_int(out, row + 1);
+    fp_bytes_byte(out, ')');
+  }
+  fp_bytes_text(out, "\"}},\n");
+}
+
+static void put_sort_index(fp_bytes *out, const char *key, int64_t pid, int64_t tid, int64_t sort) {
+  begin_object(out, "M", pid, tid);
+  fp_bytes_text(out, ",\"name\":\"");
+  fp_bytes_text(out, key);
+  fp_bytes_text(out, "\",\"args\":{\"sort_index\":");
+  fp_json_int(out, sort);
+  fp_bytes_text(out, "}},\n");
+}
+
+static void tell_process(fp_trace_json *writer, int64_t number) {
+  if (number < 0 || (size_t)number >= writer->process_count) return;
+  fp_trace_track *process = writer->processes + number;
+  if (process->told++) return;
+  put_metadata(&writer->out, "process_name", process->pid, -1, fp_text_of(&writer->titles, process->name), 0);
+  put_sort_index(&writer->out, "process_sort_index", process->pid, -1, process->sort);
+}
+
+static void tell_row(fp_trace_json *writer, const fp_trace_track *track, int64_t tid, int64_t row) {
+  put_metadata(&writer->out, "thread_name", track->pid, tid, fp_text_of(&writer->titles, track->name), row);
+  put_sort_index(&writer->out, "thread_sort_index", track->pid, tid, track->sort);
+}
+
+static bool add_row(fp_trace_json *writer, const fp_trace_track *track) {
+  int64_t row = (int64_t)writer->row_tids.count;
+  int64_t *tid = fp_vector_add(writer->out.memory, &writer->row_tids, sizeof *tid);
+  if (!tid) return false;
+  if (row && writer->spare_tid == writer->spare_end) {
+    writer->spare_tid = TIDS;
+    writer->spare_end = INT64_MAX;
+  }
+  *tid = row ? writer->spare_tid++ : track->tid;
+  tell_row(writer, track, *tid, row);
+  return true;
+}
+
+static bool begin_line(fp_trace_json *writer, int32_t number) {
+  fp_trace_track *track = writer->tracks + number;
+  writer->line = number + 1;
+  writer->row_tids.count = 0;
+  fp_open_slices_clear(&writer->open);
+  tell_process(writer, track->process);
+  return add_row(writer, track);
+}
+
+static void put_value(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
+  const fp_trace_stats *of = arg->of;
+  size_t row = arg->row;
+  int32_t text = of->text[row];
+  switch (of->kind[row]) {
+    case FP_AN_INT:
+      fp_json_exact_int(out, of->int_value[row]);
+      return;
+    case FP_A_UINT:
+      fp_json_exact_uint(out, (uint64_t)of->int_value[row]);
+      return;
+    case FP_A_DOUBLE:
+      fp_json_double(out, of->double_value[row]);
+      return;
+    case FP_A_STR:
+    case FP_A_REF:
+      if (text < 0) fp_json_exact_uint(out, (uint64_t)of->int_value[row]);
+      else if ((size_t)text < batch->lasting_texts || of == &batch->shared)
+        put_shared_text(out, fp_text_of(&batch->texts, text));
+      else {
+        fp_text own = fp_text_of(&batch->texts, text);
+        fp_json_text(out, own.bytes, own.length);
+      }
+      return;
+    default:
+      fp_bytes_text(out, "\"<opaque bytes>\"");
+  }
+}
+
+static void put_arg(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
+  fp_text name = fp_text_cut(fp_text_of(&batch->texts, arg->of->name[arg->row]), MOST_OF_SHARED_TEXT);
+  fp_bytes_byte(out, '"');
+  fp_json_escaped(out, name.bytes, name.length);
+  if (arg->times) {
+    fp_bytes_text(out, " (");
+    fp_json_int(out, arg->times + 1);
+    fp_bytes_byte(out, ')');
+  }
+  fp_bytes_text(out, "\":");
+  put_value(out, batch, arg);
+}
+
+/* ,"args":{…} where there are any. */
+static void put_args(fp_trace_json *writer, const fp_trace_batch *batch, size_t event) {
+  fp_bytes *out = &writer->out;
+  const fp_trace_arg *args = writer->walk.args.items;
+  int32_t long_name = writer->walk.long_name;
+  int64_t duration = batch->duration_ps[event];
+  const char *before = ",\"args\":{";
+  if (long_name >= 0) {
+    fp_bytes_text(out, before);
+    fp_bytes_text(out, "\"long_name\":");
+    put_shared_text(out, fp_text_of(&batch->names, long_name));
+    before = ",";
+  }
+  for (size_t i = 0; i < writer->walk.args.count; i++, before = ",") {
+    fp_bytes_text(out, before);
+    put_arg(out, batch, args + i);
+  }
+  if (duration < 0) {
+    fp_bytes_text(out, before);
+    fp_bytes_text(out, "\"duration_ps\":");
+    fp_json_exact_int(out, duration);
+    before = ",";
+  }
+  if (writer->walk.left_out) {
+    fp_bytes_text(out, before);
+    fp_bytes_text(out, "\"stats left out\":");
+    fp_json_int(out, writer->walk.left_out);
+    before = ",";
+  }
+  if (!before[1]) fp_bytes_byte(out, '}'); /* it is a comma: there was one */
+}
+
+/* An arrow is two objects of one id, each at its event. */
+static void put_flows(fp_trace_json *writer, const fp_trace_batch *batch, size_t event, int64_t pid, int64_t tid) {
+  fp_bytes *out = &writer->out;
+  size_t flow;
+  while (fp_trace_walk_flow(&writer->walk, batch, event, &flow)) {
+    begin_object(out, batch->flow_out[flow] ? "s" : "f", pid, tid);
+    put_time(out, ",\"ts\":", fp_ps_sum(batch->start_ps[event], writer->shift_ps));
+    fp_bytes_text(out, ",\"name\":");
+    put_shared_text(out, fp_text_of(&batch->names, batch->flow_kind[flow]));
+    fp_bytes_text(out, ",\"cat\":\"flow\",\"id\":");
+    fp_json_int(out, batch->flow_id[flow]);
+    fp_bytes_text(out, batch->flow_out[flow] ? "},\n" : ",\"bp\":\"e\"},\n");
+  }
+}
+
+/* The row that an event goes to: an instant to the first. -1 for want of memory. */
+static int32_t place(fp_trace_json *writer, const fp_trace_track *track, int64_t start, int64_t duration) {
+  int32_t row;
+  int64_t end;
+  if (duration <= 0) return 0;
+  while (fp_open_slices_end(&writer->open, start, &row, &end)) continue;
+  row = fp_open_slices_add(&writer->open, fp_ps_sum(start, duration));
+  if (row >= 0 && (size_t)row == writer->row_tids.count && !add_row(writer, track)) return -1;
+  return row;
+}
+
+static bool put_event(fp_trace_json *writer, const fp_trace_batch *batch, size_t event) {
+  const fp_trace_track *track = writer->tracks + batch->track[event];
+  fp_bytes *out = &writer->out;
+  int64_t start = batch->start_ps[event], duration = batch->duration_ps[event];
+  int32_t row = place(writer, track, start, duration);
+  if (row < 0 || !fp_trace_walk_to(&writer->walk, batch, event) || !fp_bytes_room(out, FIXED_ROOM)) return false;
+  int64_t tid = ((const int64_t *)writer->row_tids.items)[row];
+  begin_object(out, duration > 0 ? "X" : "i", track->pid, tid);
+  put_time(out, ",\"ts\":", fp_ps_sum(start, writer->shift_ps));
+  if (duration > 0) put_time(out, ",\"dur\":", duration);
+  else fp_bytes_text(out, ",\"s\":\"t\"");
+  fp_bytes_text(out, ",\"name\":");
+  put_shared_text(out, fp_text_of(&batch->names, writer->walk.name));
+  put_args(writer, batch, event);
+  fp_bytes_text(out, "},\n");
+  put_flows(writer, batch, event, track->pid, tid);
+  return !out->failed;
+}
+
+void fp_trace_json_host(fp_trace_json *writer) {
+  writer->line = 0;
+}
+
+bool fp_trace_json_events(fp_trace_json *writer, const fp_trace_batch *batch) {
+  fp_trace_walk_begin(&writer->walk);
+  for (size_t event = 0; event < batch->count; event++) {
+    int32_t track = batch->track[event];
+    if (track < 0 || (size_t)track >= writer->track_count) continue;
+    if (track + 1 != writer->line && !begin_line(writer, track)) return false;
+    if (!put_event(writer, batch, event)) return false;
+  }
+  return !writer->out.failed;
+}
+
+bool fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *times, const int64_t *integers,
+                           const double *doubles, size_t count) {
+  fp_bytes *out = &writer->out;
+  if (track >= writer->track_count) return true;
+  const fp_trace_track *of = writer->tracks + track;
+  fp_text name = fp_text_of(&writer->titles, of->name);
+  tell_process(writer, of->process);
+  for (size_t i = 0; i < count; i++) {
+    begin_object(out, "C", of->pid, -1);
+    put_time(out, ",\"ts\":", fp_ps_sum(times[i], writer->shift_ps));
+    fp_bytes_text(out, ",\"name\":");
+    put_shared_text(out, name);
+    fp_bytes_text(out, ",\"args\":{\"value\":");
+    if (doubles) fp_json_double(out, doubles[i]);
+    else fp_json_int(out, integers[i]);
+    fp_bytes_text(out, "}},\n");
+  }
+  return !out->failed;
+}
+
+void fp_trace_json_free(fp_trace_json *writer) {
+  fp_vector_free(writer->out.memory, &writer->row_tids);
+  fp_bytes_free(&writer->out);
+  fp_trace_walk_free(&writer->walk);
+  fp_open_slices_free(&writer->open);
+}

@@ -1,0 +1,102 @@
+#include "formats/open_slices.h"
+
+#include "tests/check.h"
+#include "tests/message.h"
+
+enum { MOST = 400 };
+
+/* Ends what ends by a slice's start, which come in order of their ends, and adds it. */
+static int32_t add(fp_open_slices *open, int64_t start, int64_t end, int64_t (*stack)[MOST], int *depth) {
+  int32_t row;
+  int64_t at, before = INT64_MIN;
+  while (fp_open_slices_end(open, start, &row, &at)) {
+    CHECK(at <= start && at >= before);
+    CHECK_INT(stack[row][--depth[row]], at);
+    before = at;
+  }
+  row = fp_open_slices_add(open, end);
+  CHECK(row >= 0);
+  return row;
+}
+
+static void slices_of_a_row_nest(void) {
+  static int64_t stack[MOST][MOST];
+  int depth[MOST] = {0};
+  fp_memory memory;
+  fp_memory_init(&memory);
+  fp_open_slices open = {.memory = &memory};
+  dice d = {7};
+  for (int round = 0; round < 200; round++) {
+    int64_t start = 0, spread = round % 2 ? 300 : 12;
+    for (int i = 0; i < MOST; i++) {
+      start += (int64_t)(roll(&d) % 4);
+      int64_t end = start + 1 + (int64_t)(roll(&d) % (uint64_t)spread);
+      int32_t row = add(&open, start, end, stack, depth);
+      CHECK((size_t)row < fp_open_slices_rows(&open));
+      CHECK(!depth[row] || stack[row][depth[row] - 1] >= end);
+      stack[row][depth[row]++] = end;
+    }
+    int32_t row;
+    int64_t at;
+    while (fp_open_slices_end(&open, INT64_MAX, &row, &at)) CHECK_INT(stack[row][--depth[row]], at);
+    for (int i = 0; i < MOST; i++) CHECK_INT(depth[i], 0);
+    fp_open_slices_clear(&open);
+    CHECK_INT(fp_open_slices_rows(&open), 0);
+  }
+  fp_open_slices_free(&open);
+  fp_open_slices_free(&open);
+  CHECK_INT(memory.live, 0);
+}
+
+static void a_slice_goes_below_the_shortest_that_holds_it(void) {
+  fp_memory memory;
+  fp_memory_init(&memory);
+  fp_open_slices open = {.memory = &memory};
+  CHECK_INT(fp_open_slices_add(&open, 100), 0);
+  CHECK_INT(fp_open_slices_add(&open, 120), 1);
+  CHECK_INT(fp_open_slices_add(&open, 90), 0);
+  CHECK_INT(fp_open_slices_add(&open, 110), 1);
+  CHECK_INT(fp_open_slices_add(&open, INT64_MAX), 2);
+  CHECK_INT(fp_open_slices_add(&open, 90), 0);
+  fp_open_slices_free(&open);
+}
+
+static void many_rows_take_little_time(void) {
+  fp_memory memory;
+  fp_memory_init(&memory);
+  fp_open_slices open = {.memory = &memory};
+  int32_t row;
+  int64_t end;
+  for (int i = 0; i < 200000; i++) CHECK_INT(fp_open_slices_add(&open, 1000000 + i), i);
+  for (int i = 0; i < 200000; i++) {
+    CHECK(fp_open_slices_end(&open, INT64_MAX, &row, &end));
+    CHECK_INT(row, i);
+  }
+  fp_open_slices_clear(&open);
+  CHECK_INT(open.leaves, 0); /* many small lines may follow */
+  for (int i = 0; i < 100000; i++) CHECK_INT(fp_open_slices_add(&open, 1000000 - i), 0);
+  fp_open_slices_free(&open);
+}
+
+static void want_of_memory_is_told(void) {
+  fp_memory memory;
+  fp_memory_init(&memory);
+  int64_t allowed = 0;
+  for (bool done = false; !done; allowed++) {
+    fp_open_slices open = {.memory = &memory};
+    memory.countdown = allowed;
+    done = true;
+    for (int i = 0; done && i < 40; i++) done = fp_open_slices_add(&open, 100 + i) >= 0;
+    fp_open_slices_free(&open);
+    CHECK_INT(memory.live, 0);
+  }
+  CHECK(allowed > 6);
+}
+
+int main(void) {
+  RUN(slices_of_a_row_nest);
+  RUN(a_slice_goes_below_the_shortest_that_holds_it);
+  RUN(many_rows_take_little_time);
+  RUN(want_of_memory_is_told);
+  return 0;
+}

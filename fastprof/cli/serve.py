@@ -1,0 +1,115 @@
+"""Show a session in a browser: its timeline, of any number of events, and its analyses as pages.
+
+SESSION may be a log directory: the page offers its runs. The server answers this machine alone, unless --host names
+another address; then whoever opens the page needs the token that is printed. Ctrl-C stops it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from fastprof.cli import arguments, opening, signals
+from fastprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from fastprof.facade import Profile
+
+PORT = 8791
+_NEEDED = ("starlette", "uvicorn")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser)
+    group = parser.add_argument_group("serving")
+    group.add_argument(
+        "--port",
+        metavar="N",
+        type=_port,
+        default=PORT,
+        help=f"port to listen at; 0: one that is free (default: {PORT})",
+    )
+    group.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        help="address to listen at, as 0.0.0.0 for all of this machine; others than its loopback need a token "
+        "(default: 127.0.0.1)",
+    )
+    group.add_argument(
+        "--token", metavar="TEXT", help="the token to ask for (default: a random one, where one is needed)"
+    )
+    group.add_argument("--open", action="store_true", help="open a browser")
+    group.add_argument("--cache", metavar="DIR", help="folder of what is built of captures (default: the user's own)")
+    group.add_argument(
+        "--cache-limit", metavar="SIZE", type=arguments.size, help="how large that folder may grow, as 10GiB"
+    )
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"the viewer needs {' and '.join(missing)}: pip install 'fastprof-arrow[serve]'")
+    profile = opening.open_session(args)
+    with contextlib.suppress(KeyboardInterrupt):  # which is how it is meant to end
+        _serve(profile, args)
+    args.talk.progress.clear()
+
+
+def _serve(profile: Profile, args: argparse.Namespace) -> None:
+    from fastprof.viewer.access import checked_token, is_loopback, new_token
+    from fastprof.viewer.cache_folder import CacheFolder
+    from fastprof.viewer.viewed_runs import ViewedRuns
+
+    token = None if args.token is None else checked_token(args.token)
+    if token is None and not is_loopback(args.host):
+        token = new_token()
+    cache = CacheFolder(args.cache, args.cache_limit)
+    runs = ViewedRuns(_source(args), profile, lambda name: _loaded(args, name), cache)
+    try:
+        runs.run(None)  # begins to build while the server is imported
+        with signals.held():
+            from fastprof.viewer import server
+        listening = server.bound_socket(args.host, args.port)
+        where = server.address(listening, args.host, token)
+
+        def started() -> None:
+            opening.tell_log(profile, args.talk)
+            args.talk.error(f"serving {runs.title} at {where}  (Ctrl-C stops)")
+            if args.open:
+                _open_browser(where)
+
+        server.serve(server.application(runs, token, args.talk.traceback), listening, started)
+    finally:
+        runs.stop()
+
+
+def _source(args: argparse.Namespace) -> Any:
+    """What can be opened again; None: standard input cannot."""
+    if "-" in args.session:
+        return None
+    return args.session[0] if len(args.session) == 1 else list(args.session)
+
+
+def _loaded(args: argparse.Namespace, name: str | None) -> Profile:
+    """The session once more, or another run of it."""
+    import fastprof
+
+    return fastprof.load(_source(args), run=name or args.run, on_error=args.on_error, threads=args.threads)
+
+
+def _open_browser(where: str) -> None:
+    import threading
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else -1
+    if not 0 <= number < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a whole number from 0 to 65535")
+    return number

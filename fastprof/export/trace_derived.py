@@ -1,0 +1,287 @@
+"""What trace files show beside the events of a capture: derived tracks, names of steps, groups, flows, counters.
+
+It takes the events of a host, which are read whole; see ``fastprof.timeline``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof._native.trace_writers import Batch, Kinds
+from fastprof.analyses.host import Host
+from fastprof.decode import Request
+from fastprof.export.trace_batches import BATCH_ROWS, FlowEnds, Int32s, Int64s, Renamed, SharedStats, StatColumns
+from fastprof.export.trace_tracks import Titled, texts_of, titled
+from fastprof.host_events import read_host
+from fastprof.names import TextTable
+from fastprof.selection import Selection, matching
+from fastprof.table_set import TableSet
+from fastprof.timeline.counter_tracks import Series, counter_tracks
+from fastprof.timeline.derived_lines import derived_timeline
+from fastprof.timeline.derived_track import Arg, DerivedTimeline
+from fastprof.timeline.flow_ends import KINDS
+from fastprof.timeline.flows import flows
+from fastprof.timeline.preprocessing import Preprocessed, preprocessed
+from fastprof.timeline.step_bands import StepBand, step_bands
+from fastprof.timeline.timeline_needs import NEEDS
+from fastprof.timeline.track_order import STEPS, Track
+
+_COUNTER_RANK = -1
+_STEPS, _STEPS_TID = "Steps", 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A counter of the file."""
+
+    track: Titled
+    time_ps: Int64s
+    values: npt.NDArray[Any]
+    is_bytes: bool
+
+
+class Derived:
+    """Of capture ``number``, of which ``whole`` has all events and ``chosen`` those that are selected."""
+
+    def __init__(self, whole: TableSet, chosen: TableSet, number: int) -> None:
+        host = Host(read_host(whole, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats), whole.session.workers)
+        self._whole, self._number = whole, number
+        self._pool = whole.session.names.stats
+        self._chosen = chosen.selection
+        self._window = self._chosen.window(host.name)
+        self._pairs = flows(host)
+        self._timeline = _with_steps(derived_timeline(host), step_bands(host))
+        preprocessing = preprocessed(host)
+        ids = _ids_of(whole, number, host)
+        self.added = _added(preprocessing, ids, self._pool)
+        self.step_names = preprocessing.step_names
+        self._step_ids = ids[preprocessing.step_rows]
+        self._producers, self._consumers = ids[self._pairs.producer], ids[self._pairs.consumer]
+        self._rows = self._chosen_rows()
+        kept = np.zeros(len(self._timeline.tracks), bool)
+        for place, track in enumerate(self._timeline.tracks):
+            kept[place] = self._rows[track.first : track.last].any()
+        self._kept = np.flatnonzero(kept)
+        self.tracks = [titled(self._timeline.tracks[place]) for place in self._kept.tolist()]
+        self.counters = [one for one in map(self._counted, counter_tracks(whole, number)) if one is not None]
+
+    # ---- events of the capture
+
+    @property
+    def names(self) -> list[str]:
+        """Names to go with those of the capture: of steps, and of kinds of flows."""
+        return [*self.step_names, *KINDS]
+
+    def renamed(self, more_at: int) -> Renamed:
+        """Events that are called as their step; ``more_at``: the number of the first of ``names``."""
+        names = more_at + np.arange(len(self.step_names))
+        order = np.argsort(self._step_ids, kind="stable")
+        return Renamed(self._step_ids[order], names[order].astype(np.int32))
+
+    def flow_ends(self, more_at: int, first: int, chosen: Int64s | None) -> FlowEnds:
+        """The flows whose ends are both ``chosen`` (ids, ascending; None: all are), numbered from ``first`` on."""
+        keep = np.ones(len(self._producers), bool)
+        if chosen is not None:
+            keep = _is_in(self._producers, chosen) & _is_in(self._consumers, chosen)
+        producers, consumers = self._producers[keep], self._consumers[keep]
+        number = first + np.arange(len(producers), dtype=np.int64)
+        kind = (more_at + len(self.step_names) + self._pairs.kind[keep].astype(np.int64)).astype(np.int32)
+        event = np.concatenate([consumers, producers])
+        order = np.argsort(event, kind="stable")
+        out = np.repeat(np.array([0, 1], np.uint8), len(producers))
+        return FlowEnds(event[order], np.tile(number, 2)[order], out[order], np.tile(kind, 2)[order])
+
+    # ---- derived tracks
+
+    def _chosen_rows(self) -> npt.NDArray[np.bool_]:
+        """Which derived events are selected, by the names of plane, track and event, and their times."""
+        timeline, selection = self._timeline, self._chosen
+        keep = np.ones(len(timeline), bool)
+        planes = matching([track.process.plane.name for track in timeline.tracks], selection.planes)
+        lines = matching([track.name for track in timeline.tracks], selection.lines)
+        for track, plane, line in zip(timeline.tracks, planes, lines, strict=True):
+            keep[track.first : track.last] = plane and line
+        if selection.names:
+            keep &= np.array([*matching(timeline.names, selection.names), False], bool)[timeline.name]
+        if self._window is not None:
+            first, last = self._window
+            start, duration = timeline.start_ps, timeline.duration_ps
+            keep &= (start < last) & ((start >= first) | (start + np.maximum(duration, 0) > first))
+        return keep
+
+    def batches(self, first_track: int, shared: SharedStats, name_base: int) -> Iterator[Batch]:
+        """The events of ``tracks``, which writers know by the numbers from ``first_track`` on."""
+        timeline = self._timeline
+        track = np.full(len(timeline), -1, np.int32)
+        for number, place in enumerate(self._kept.tolist()):
+            at = timeline.tracks[place]
+            track[at.first : at.last] = first_track + number
+        track[~self._rows] = -1
+        kind, kinds = _kinds(timeline, shared, name_base)
+        own = _own_stats(timeline, self._pool)
+        none, texts, lasting = StatColumns(), texts_of(self._pool.array()), len(self._pool)
+        event = np.arange(len(timeline), dtype=np.int64)
+        for first in range(0, len(timeline), BATCH_ROWS):
+            rows = slice(first, first + BATCH_ROWS)
+            stats = own.between(first, first + BATCH_ROWS - 1)
+            yield Batch(
+                event[rows], timeline.start_ps[rows], timeline.duration_ps[rows], track[rows], kind[rows], kinds,
+                stats.event, stats.native(), none.event, none.native(), texts, lasting,
+                Renamed().between(0, -1), FlowEnds().between(0, -1),
+            )  # fmt: skip
+
+    @property
+    def name_count(self) -> int:
+        return len(self._timeline.names)
+
+    # ---- counters
+
+    def _counted(self, series: Series) -> Counted | None:
+        """The values of a counter that are selected; None: there are none."""
+        plane = series.process.plane
+        if not (matching([plane.name], self._chosen.planes)[0] and matching([series.name], self._chosen.lines)[0]):
+            return None
+        if not matching([series.name], self._chosen.names)[0]:
+            return None
+        keep = np.isfinite(series.value)
+        if self._window is not None:
+            keep &= (series.time_ps >= self._window[0]) & (series.time_ps < self._window[1])
+        if not keep.any():
+            return None
+        values = series.value[keep]
+        if values.dtype != np.int64 and (np.abs(values) < 2**53).all() and (values == np.trunc(values)).all():
+            values = values.astype(np.int64)
+        track = Titled(plane.plane_id, 0, series.name, _COUNTER_RANK)
+        return Counted(track, np.ascontiguousarray(series.time_ps[keep], np.int64), values, series.unit == "bytes")
+
+
+def whole_host(tables: TableSet, number: int) -> TableSet:
+    """All of a host, whatever is selected of it."""
+    return TableSet(tables.session, Selection(hosts=(tables.session.hosts[number],)))
+
+
+def _ids_of(whole: TableSet, number: int, host: Host) -> Int64s:
+    """The event_id of each row of a host that was read whole."""
+    structure = whole.session.structure
+    if structure.captures[number].capture.salvage:  # some events of a line may not be there
+        found = whole.decode(Request(("event_id", "start_ps"))).events
+        timed: Int64s = np.asarray(found["event_id"])[~np.asarray(found["start_ps"].is_null())]
+        return timed
+    assert structure.lines is not None
+    lines = host.raw.lines
+    counts = [line.last - line.first for line in lines]
+    of_line = np.array([line.line_id for line in lines], np.int64)
+    before = structure.lines["first_event_id"][of_line] - np.array([line.first for line in lines], np.int64)
+    found_ids: Int64s = np.arange(sum(counts), dtype=np.int64) + np.repeat(before, counts)
+    return found_ids
+
+
+def _with_steps(timeline: DerivedTimeline, bands: list[StepBand]) -> DerivedTimeline:
+    """The steps of the host as a further track, before its threads. XProf shows steps of devices alone."""
+    threads = next((one for one in timeline.processes if one.plane.kind == "CPU"), None)
+    band = next((one for one in bands if one.process is None), None)
+    if threads is None or band is None:
+        return timeline
+    first, last = len(timeline), len(timeline) + len(band)
+    none = np.full(len(band), -1, np.int32)
+    track = Track(len(timeline.tracks), threads, _STEPS_TID, _STEPS, STEPS, first, last)
+    return replace(
+        timeline,
+        tracks=[*timeline.tracks, track],
+        start_ps=np.append(timeline.start_ps, band.start_ps),
+        duration_ps=np.append(timeline.duration_ps, band.duration_ps),
+        name=np.append(timeline.name, len(timeline.names) + band.name).astype(np.int32),
+        names=[*timeline.names, *band.names],
+        group=np.append(timeline.group, band.group),
+        long_name=np.append(timeline.long_name, none),
+        meta=np.append(timeline.meta, none),
+    )
+
+
+def _is_in(ids: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:
+    if not len(chosen):
+        return np.zeros(len(ids), bool)
+    found: npt.NDArray[np.bool_] = chosen[np.minimum(np.searchsorted(chosen, ids), len(chosen) - 1)] == ids
+    return found
+
+
+def _added(found: Preprocessed, ids: Int64s, pool: TextTable) -> StatColumns:
+    """What XProf adds to events: their group, whether they are eager, the name of their step."""
+    parts = []
+    for name, values in (("group_id", found.group_id), ("is_eager", found.is_eager)):
+        rows = np.flatnonzero(values >= 0)
+        parts.append(_integers(pool.add(name), ids[rows], values[rows].astype(np.int64)))
+    texts = {text: pool.add(text) for text in set(found.step_names)}
+    numbers = np.array([texts[text] for text in found.step_names], np.int32)
+    parts.append(_texts(pool.add("step_name"), ids[found.step_rows], numbers))
+    return _joined(parts)
+
+
+def _integers(name: int, event: Int64s, values: Int64s, kind: int = records.INT64) -> StatColumns:
+    count = len(event)
+    nothing = np.zeros(count, np.float64)
+    return StatColumns(
+        event,
+        np.full(count, name, np.int32),
+        np.full(count, kind, np.uint8),
+        values,
+        nothing,
+        np.full(count, -1, np.int32),
+    )
+
+
+def _texts(name: int, event: Int64s, texts: Int32s) -> StatColumns:
+    count = len(event)
+    names, kinds = np.full(count, name, np.int32), np.full(count, records.STR, np.uint8)
+    return StatColumns(event, names, kinds, np.zeros(count, np.int64), np.zeros(count, np.float64), texts)
+
+
+def _joined(parts: list[StatColumns]) -> StatColumns:
+    """In the order of events."""
+    together = StatColumns(
+        np.concatenate([part.event for part in parts]),
+        np.concatenate([part.name for part in parts]),
+        np.concatenate([part.kind for part in parts]),
+        np.concatenate([part.int_value for part in parts]),
+        np.concatenate([part.double_value for part in parts]),
+        np.concatenate([part.text for part in parts]),
+    )
+    return together.taken(np.argsort(together.event, kind="stable"))
+
+
+def _own_stats(timeline: DerivedTimeline, pool: TextTable) -> StatColumns:
+    rows = np.flatnonzero(timeline.group >= 0)
+    parts = [_integers(pool.add("group_id"), rows.astype(np.int64), timeline.group[rows].astype(np.int64))]
+    parts += [_arg(arg, pool) for arg in timeline.args]
+    return _joined(parts)
+
+
+def _arg(arg: Arg, pool: TextTable) -> StatColumns:
+    name, rows = pool.add(arg.name), np.ascontiguousarray(arg.rows, np.int64)
+    if isinstance(arg.values, list):
+        return _texts(name, rows, np.array([pool.add(text) for text in arg.values], np.int32))
+    values = arg.values
+    if values.dtype.kind == "f":
+        found = _integers(name, rows, np.zeros(len(rows), np.int64), records.DOUBLE)
+        return StatColumns(found.event, found.name, found.kind, found.int_value, values.astype(np.float64), found.text)
+    kind = records.UINT64 if values.dtype.kind == "u" else records.INT64
+    return _integers(name, rows, values.astype(np.int64), kind)
+
+
+def _kinds(timeline: DerivedTimeline, shared: SharedStats, name_base: int) -> tuple[Int32s, Kinds]:
+    """The kind of each event: its name, its long name, and the metadata whose stats it shows; and what kinds share."""
+    columns = np.stack([timeline.name, timeline.long_name, timeline.meta]).astype(np.int64)
+    kinds, kind = np.unique(columns, axis=1, return_inverse=True)
+    name, long_name, meta = np.ascontiguousarray(kinds, np.int32)
+    counts = np.where(meta >= 0, shared.first[meta + 1] - shared.first[meta], 0)
+    first = np.append(0, np.cumsum(counts)).astype(np.int64)
+    rows = np.arange(first[-1]) + np.repeat(shared.first[np.maximum(meta, 0)] - first[:-1], counts)
+    stats = shared.columns.taken(rows)
+    found = Kinds(name, long_name, texts_of(timeline.names), name_base, stats.native(), first)
+    return kind.reshape(-1).astype(np.int32), found

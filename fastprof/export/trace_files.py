@@ -1,0 +1,189 @@
+"""Trace files of a session, for other viewers: Chrome's JSON and Perfetto's protobuf, streamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from fastprof._native import records
+from fastprof._native.trace_writers import Batch, JsonWriter, Kinds, PerfettoWriter
+from fastprof._version import __version__
+from fastprof.export.trace_batches import ALL, HostNames, RawBatches, SharedStats, selected_ids
+from fastprof.export.trace_derived import Derived, whole_host
+from fastprof.export.trace_tracks import host_tracks, texts_of, titled
+from fastprof.host_events import host_lines
+from fastprof.table_set import TableSet
+from fastprof.timeline.track_order import COUNTER, processes_of, raw_tracks
+
+CHROME, PERFETTO = "chrome", "perfetto"
+_PS_IN_NS, _PS_IN_US = 1000, 10**6
+_MOST_APART_PS = 2**62
+Writer = JsonWriter | PerfettoWriter
+
+
+class TraceFile:
+    """The selected events of a session as a file in a form. ``derived``: with tracks that XProf derives, steps, flows
+    and counters, for which the events of a host are read whole. ``stats``: one of trace_batches.STATS.
+
+    Once ``chunks`` has ended, ``events`` says how many events of the capture were written, ``untimed`` how many were
+    left out since they have no start.
+    """
+
+    def __init__(self, tables: TableSet, form: str, derived: bool = True, stats: str = ALL) -> None:
+        self.tables = tables
+        self.form = form
+        self.derived = derived
+        self.stats = stats
+        self.events = self.untimed = 0
+        session = tables.session
+        selected = tables.selection.hosts
+        self._numbers = [i for i, host in enumerate(session.hosts) if selected is None or host in selected]
+        self._shifts, self._start_unix_ns = self._aligned()
+        self._names = self._flows = 0
+        self._pids: set[int] = set()
+
+    def chunks(self) -> Iterator[bytes]:
+        """The file, in pieces of some megabytes."""
+        yield from (self._chrome() if self.form == CHROME else self._perfetto())
+
+    def _chrome(self) -> Iterator[bytes]:
+        metadata = {"highres-ticks": True, "fastprof": __version__, "hosts": self._hosts()}
+        head = json.dumps({"displayTimeUnit": "ns", "metadata": metadata, "traceEvents": []})
+        yield head.removesuffix("]}").encode() + b"\n"
+        between = b""
+        for piece in self._pieces(JsonWriter()):
+            if piece:
+                yield between + piece[:-2]  # each object is followed by a comma and the end of a line
+                between = b",\n"
+        yield b"\n]}\n"
+
+    def _perfetto(self) -> Iterator[bytes]:
+        lowest = self._first_ps()
+        early = -(lowest // _PS_IN_US) * _PS_IN_US if lowest < 0 else 0  # times of Perfetto are 0 or more
+        self._shifts = {number: shift + early for number, shift in self._shifts.items()}
+        start = 0 if self._start_unix_ns is None else self._start_unix_ns - early // _PS_IN_NS
+        writer = PerfettoWriter()
+        yield writer.begin(start if 0 < start < 2**63 else 0)
+        yield from (piece for piece in self._pieces(writer) if piece)
+
+    # ---- hosts
+
+    def _aligned(self) -> tuple[dict[int, int], int | None]:
+        """What to add to the times of each host, in ps, so that they are all counted from one start, and that start in
+        Unix ns: of several hosts only where all tell theirs."""
+        structure = self.tables.session.structure
+        starts = {number: structure.captures[number].environment.start_unix_ns for number in self._numbers}
+        known = [start for start in starts.values() if start is not None]
+        first = min(known, default=None)
+        if first is None or len(known) < len(starts):
+            return dict.fromkeys(self._numbers, 0), first if len(starts) == 1 else None
+        shifts = {number: ((start or 0) - first) * _PS_IN_NS for number, start in starts.items()}
+        if max(shifts.values()) > _MOST_APART_PS:
+            return dict.fromkeys(self._numbers, 0), None
+        return shifts, first
+
+    def _hosts(self) -> list[dict[str, Any]]:
+        session = self.tables.session
+        return [
+            {
+                "host": session.hosts[number],
+                "start_unix_ns": _as_text(session.structure.captures[number].environment.start_unix_ns),
+                "shift_ps": str(self._shifts[number]),
+            }
+            for number in self._numbers
+        ]
+
+    def _first_ps(self) -> int:
+        """No event of the session is earlier than this, or 0."""
+        structure = self.tables.session.structure
+        with structure.lock:
+            structure.ensure(records.EVENTS, self.tables.wanted.pieces())
+        first = 0
+        for number in self._numbers:
+            part = structure.captures[number]
+            timed = part.segments[part.segments["aggregated_count"] < part.segments["event_count"]]
+            if len(timed):
+                start = part.pieces["base_ps"][timed["piece"]].astype(np.float64) + timed["min_start"]
+                slack = 0 if abs(start.min()) < 2**52 else 2**12  # a float is near enough to what it stands for
+                first = min(first, int(start.min()) - slack + self._shifts[number])
+        return max(first, -_MOST_APART_PS)
+
+    # ---- events
+
+    def _pieces(self, writer: Writer) -> Iterator[bytes]:
+        for number in self._numbers:
+            yield from self._host_pieces(writer, number)
+        yield writer.end()
+
+    def _host_pieces(self, writer: Writer, number: int) -> Iterator[bytes]:
+        session = self.tables.session
+        chosen = TableSet(session, self.tables.selection.narrowed(hosts=session.hosts[number]))
+        whole = whole_host(self.tables, number)
+        lines = host_lines(whole, number)
+        processes = processes_of(lines)
+        raw = raw_tracks(lines, processes)
+        found = Derived(whole, chosen, number) if self.derived else None
+        shared = SharedStats(chosen, number, self.stats == ALL)
+        tracks = [titled(track) for track in raw]
+        if found is not None:
+            tracks += [*found.tracks, *(counted.track for counted in found.counters)]
+        told = host_tracks(processes, tracks, self._pids, self.form == PERFETTO)
+        yield writer.host(
+            told.processes, told.tracks, told.titles, told.spare_tid, told.spare_end, self._shifts[number]
+        )
+        if found is not None:
+            yield from self._derived_pieces(writer, found, len(raw), shared)
+        names = HostNames(chosen, number, [] if found is None else found.names)
+        kinds = Kinds(
+            names.name, names.long_name, texts_of(names.array), self._names, shared.columns.native(), shared.first
+        )
+        self._names += len(names)
+        assert session.structure.lines is not None
+        of_line = np.full(len(session.structure.lines), -1, np.int32)
+        for place, track in enumerate(raw):
+            if track.line is not None and (found is None or track.kind != COUNTER):
+                of_line[track.line.line_id] = place
+        batches = RawBatches(chosen, of_line, kinds, self.stats)
+        if found is not None:
+            batches.added, batches.renamed = found.added, found.renamed(names.more_at)
+            filtered = chosen.selection.filters_events or chosen.selection.filters_lines
+            batches.flows = found.flow_ends(names.more_at, self._flows, selected_ids(chosen) if filtered else None)
+            self._flows += len(batches.flows.event) // 2
+        yield from _formatted(batches, writer.events, session.workers.report)
+        self.events += batches.events
+        self.untimed += batches.untimed
+
+    def _derived_pieces(self, writer: Writer, found: Derived, first: int, shared: SharedStats) -> Iterator[bytes]:
+        """Counters, and derived tracks."""
+        for place, counted in enumerate(found.counters):
+            is_double = counted.values.dtype.kind == "f"
+            yield writer.counter(
+                first + len(found.tracks) + place, counted.time_ps, counted.values, is_double, counted.is_bytes
+            )
+        for batch in found.batches(first, shared, self._names):
+            yield writer.events(batch)
+        self._names += found.name_count
+
+
+def _formatted(
+    batches: RawBatches, write: Callable[[Batch], bytes], report: Callable[[str, int, int], None]
+) -> Iterator[bytes]:
+    """While one batch is written, the next is decoded."""
+    writing: Future[bytes] | None = None
+    with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
+        for share in batches.shares():
+            batch = batches.batch(batches.decode(share))
+            if writing is not None:
+                yield writing.result()
+            writing = pool.submit(write, batch)
+            report("writing", batches.events, batches.total)
+        if writing is not None:
+            yield writing.result()
+
+
+def _as_text(number: int | None) -> str | None:
+    return None if number is None else str(number)

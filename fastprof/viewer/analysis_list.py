@@ -1,0 +1,58 @@
+"""The analyses as a page needs them: their titles and parameters, and how what they answer is laid out.
+
+All follows from the registry and from the modules, as docs and flags do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from fastprof.analyses import ANALYSES, runner
+from fastprof.analyses.contract import Analysis, Section
+from fastprof.render import report_svg
+
+
+def listed(names: Iterable[str] = ANALYSES) -> list[dict[str, Any]]:
+    """A document of each analysis: names, parameters, tables and sections, as JSON takes it."""
+    return [_document(name, runner.module(name)) for name in names]
+
+
+def _document(name: str, analysis: Analysis) -> dict[str, Any]:
+    return {
+        "name": name,
+        "verb": name.replace("_", "-"),
+        "title": runner.title(analysis),
+        "summary": ANALYSES[name],
+        "params": [_param(one) for one in runner.fields_of([name])],
+        "drawn": name in report_svg.DRAWN,
+        "labels": {scalar: spec.label for scalar, spec in analysis.SCALARS.items() if spec.label},
+        "tables": {table: schema.row for table, schema in analysis.TABLES.items()},
+        "sections": [_section(one) for one in analysis.SECTIONS],
+    }
+
+
+def _param(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    """A parameter: ``type`` is int, float, bool or str, or time or bytes where it may be written as a text."""
+    kinds = [part.strip() for part in str(field.type).split("|") if part.strip() != "None"]
+    return {
+        "name": field.name,
+        "type": field.metadata.get("type", kinds[0]),
+        "default": None if field.default is dataclasses.MISSING else field.default,
+        "choices": list(field.metadata["choices"]) if "choices" in field.metadata else None,
+        "min": field.metadata.get("min"),
+        "help": field.metadata["help"],
+    }
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {
+        "title": section.title,
+        "table": section.table,
+        "columns": list(section.columns),
+        "bar": section.bar,
+        "rows": section.rows,
+        "scalars": list(section.scalars),
+        "depth": section.depth,
+    }

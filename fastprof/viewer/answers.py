@@ -1,0 +1,133 @@
+"""Answers to requests: bodies with strong ETags, compressed where it is worth it, and errors as sentences."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastprof import errors
+from fastprof.render.cells import json_quote
+
+FRESH = "no-cache"
+"""Kept by the browser, and asked for again each time: 304 where it is the same."""
+FOREVER = "private, max-age=31536000, immutable"
+"""For addresses that name their content."""
+
+_LEAST_COMPRESSED = 1024
+_STATUS: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.UsageError, 400),
+    (errors.NotFoundError, 404),
+    (errors.UnreadableError, 404),
+    (errors.CaptureError, 422),
+    (errors.ChangedError, 409),
+    (errors.MemoryLimitError, 503),
+)
+
+
+class RequestError(Exception):
+    """A request that cannot be answered: a status, and why in a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        self.status = status
+        self.sentence = sentence
+        super().__init__(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Bytes to answer with, in every encoding that has been made of them. ``tag``: a digest of the content."""
+
+    content: bytes
+    media_type: str
+    tag: str
+    encoded: dict[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """Bytes held, all encodings together."""
+        return len(self.content) + sum(map(len, self.encoded.values()))
+
+
+def body(content: bytes, media_type: str) -> Body:
+    return Body(content, media_type, hashlib.blake2b(content, digest_size=12).hexdigest(), {})
+
+
+def json_body(value: Any) -> Body:
+    """``value`` as JSON in ASCII, so that no text of a capture, half a surrogate pair either, fails to be sent."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return body(text.encode("ascii"), "application/json")
+
+
+def answer(request: Request, what: Body, cache: str = FRESH, **headers: str) -> Response:
+    """``what`` in an encoding that the client takes; 304 without a body where it has that already."""
+    encoding = _encoding(request, what)
+    tag = f'"{what.tag}{f"-{encoding}" if encoding else ""}"'
+    told = {"etag": tag, "cache-control": cache, "vary": "Accept-Encoding", **headers}
+    if _matches(request.headers.get("if-none-match"), tag):
+        return Response(status_code=304, headers=told)
+    content = what.content if encoding is None else _encoded(what, encoding)
+    if encoding is not None:
+        told["content-encoding"] = encoding
+    told["content-type"] = what.media_type
+    return Response(content, headers=told)
+
+
+def json_answer(request: Request, value: Any, cache: str = FRESH) -> Response:
+    return answer(request, json_body(value), cache)
+
+
+def error_answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+    """``{"error": sentence}``. What is wrong now may be right next time: it is not kept."""
+    content = f'{{"error":{json_quote(sentence)}}}'.encode("ascii")
+    told = {"cache-control": "no-store", "content-type": "application/json", **(headers or {})}
+    return Response(content, status_code=status, headers=told)
+
+
+def status_of(error: BaseException) -> int:
+    """What to answer where something was wrong with the request or the capture."""
+    if isinstance(error, RequestError):
+        return error.status
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def _encoding(request: Request, what: Body) -> str | None:
+    """The quickest of those that the client takes; None: as it is."""
+    if len(what.content) < _LEAST_COMPRESSED or what.media_type.startswith("image/png"):
+        return None
+    accepted = _accepted(request.headers.get("accept-encoding", ""))
+    return next((name for name in ("zstd", "gzip") if name in accepted), None)
+
+
+def _accepted(header: str) -> set[str]:
+    """Encodings that are named without a weight of 0."""
+    found = set()
+    for part in header.lower().split(","):
+        name, _, weight = part.partition(";")
+        if weight.replace(" ", "").rstrip("0").rstrip(".") not in ("q=", "q=0"):
+            found.add(name.strip())
+    return found
+
+
+def _encoded(what: Body, encoding: str) -> bytes:
+    if encoding not in what.encoded:
+        what.encoded[encoding] = _zstd(what.content) if encoding == "zstd" else gzip.compress(what.content, 1, mtime=0)
+    return what.encoded[encoding]
+
+
+def _zstd(content: bytes) -> bytes:
+    packed: bytes = pa.Codec("zstd", compression_level=1).compress(content, asbytes=True)
+    return packed
+
+
+def _matches(header: str | None, tag: str) -> bool:
+    if header is None:
+        return False
+    listed = [one.strip().removeprefix("W/") for one in header.split(",")]
+    return tag in listed or "*" in listed

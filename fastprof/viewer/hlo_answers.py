@@ -1,0 +1,186 @@
+"""Compiled programs as pages need them: which there are, the lines of one, and what is around an instruction."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from fastprof.errors import UsageError
+from fastprof.hlo import program_choice
+from fastprof.hlo.program_choice import Chosen, chosen_program, joined, text_form
+from fastprof.hlo.text.instruction_text import InstructionText
+from fastprof.hlo.text.neighbourhood import Neighbourhood
+from fastprof.table_set import OpenSession, TableSet
+
+LINES: Final = 2_000
+"""Lines of a program that are given at once."""
+MOST_LINES: Final = 20_000
+MOST_NODES: Final = 400
+"""Of a neighbourhood, nearest first."""
+_MOST_LETTERS: Final = 20_000
+"""Of a line or a shape: those of tuples and constants can be megabytes."""
+_KEPT_LETTERS: Final = 64 << 20
+_MODULES = (
+    "host", "program_id", "module", "name", "instruction_count", "computation_count", "size_bytes", "is_scheduled",
+    "problem",
+)  # fmt: skip
+
+
+def modules(tables: TableSet, host: str | None) -> dict[str, Any]:
+    """``{"modules": [...]}``: the programs of a host, or of all; ids are texts."""
+    found = tables["hlo_modules"].select(list(_MODULES))
+    found = found.set_column(1, "program_id", found["program_id"].cast("uint64", safe=False))
+    rows = [row for row in found.to_pylist() if host is None or row["host"] == host]
+    for row in rows:
+        row["program_id"] = str(row["program_id"])
+    return {"modules": rows}
+
+
+def text(
+    tables: TableSet,
+    host: str | None,
+    module: str,
+    form: str = "short-txt",
+    metadata: bool = False,
+    first: int | None = None,
+    lines: int = LINES,
+    instruction: str | None = None,
+) -> dict[str, Any]:
+    """Lines of a program from ``first`` on; without it, those around ``instruction``, or the first ones.
+
+    UsageError: there is no such program, form or instruction.
+    """
+    chosen = _chosen(tables, host, module)
+    whole = _kept(tables, chosen, form, metadata)
+    at = None if instruction is None else whole.find(chosen, instruction)
+    count = max(1, min(lines, MOST_LINES))
+    begin = max(0, first if first is not None else (at or 0) - count // 4)
+    return {
+        "module": chosen.program.title,
+        "host": chosen.host,
+        "others": list(chosen.others),
+        "form": form,
+        "metadata": metadata,
+        "first": begin,
+        "lines": whole.count,
+        "text": [_cut(line) for line in whole.part(begin, begin + count)],
+        "at": at,
+    }
+
+
+def around(tables: TableSet, host: str | None, module: str, instruction: str, width: int) -> dict[str, Any]:
+    """What lies within ``width`` uses of an instruction, a graph: edges go from operand to user, by number."""
+    chosen = _chosen(tables, host, module)
+    near = program_choice.around(chosen, instruction, max(0, width))
+    rows = sorted(near.distances, key=near.distances.__getitem__)[:MOST_NODES]
+    kept = set(rows)
+    rows = [row for row in near.rows() if row in kept]
+    number = {row: place for place, row in enumerate(rows)}
+    return {
+        "module": chosen.program.title,
+        "host": chosen.host,
+        "instruction": near.program.names[near.centre],
+        "computation": near.program.computation_names[near.computation],
+        "nodes": _nodes(near, rows),
+        "edges": [[number[a], number[b]] for a, b in near.edges() if a in number and b in number],
+        "more": len(near.distances) - len(rows),
+    }
+
+
+def _nodes(near: Neighbourhood, rows: list[int]) -> list[dict[str, Any]]:
+    program = near.program
+    writer = InstructionText(program, text_form("short-txt"))
+    return [
+        {
+            "name": program.names[row],
+            "opcode": program.opcodes[row],
+            "shape": _cut(program.shape_text(program.shape_rows[row])),
+            "distance": near.distances[row],
+            "relation": near.relation(row),
+            "instruction": _cut(writer.line(row)),
+        }
+        for row in rows
+    ]
+
+
+def _chosen(tables: TableSet, host: str | None, module: str) -> Chosen:
+    if not module:
+        raise UsageError("the argument module names no program")
+    of_host = tables if host is None else TableSet(tables.session, tables.selection.narrowed([host]))
+    return chosen_program(of_host, module)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MOST_LETTERS else f"{line[:_MOST_LETTERS]}… ({len(line):,} letters)"
+
+
+# ---- texts that are kept, as they are read page by page
+
+
+@dataclass(slots=True)
+class _Text:
+    """A program's text, and where its lines begin."""
+
+    content: str
+    begins: list[int]
+
+    @property
+    def count(self) -> int:
+        return len(self.begins)
+
+    def part(self, first: int, end: int) -> list[str]:
+        begins = self.begins[first:end]
+        if not begins:
+            return []
+        last = self.begins[end] if end < len(self.begins) else len(self.content)
+        return self.content[begins[0] : last].removesuffix("\n").split("\n")
+
+    def find(self, chosen: Chosen, name: str) -> int:
+        """The line of an instruction, or of a computation. UsageError: there is neither."""
+        near = program_choice.around(chosen, name, 0)
+        program = near.program
+        computation = self._line_of(program.printed_computations[near.computation], "", 0)
+        printed = program.printed_names[near.centre]
+        if computation is None or name.removeprefix("%") not in (program.names[near.centre], printed):
+            return computation or 0
+        line = self._line_of(printed, "  ", self.begins[computation])
+        return computation if line is None else line
+
+    def _line_of(self, name: str, indent: str, start: int) -> int | None:
+        """The first line from ``start`` on that is of this name."""
+        leads = ("", "%", "ROOT ", "ROOT %") if indent else ("", "%", "ENTRY ", "ENTRY %")
+        places = [self.content.find(f"\n{indent}{lead}{name} ", max(start - 1, 0)) for lead in leads]
+        found = min((place for place in places if place >= 0), default=None)
+        return None if found is None else bisect_right(self.begins, found + 1) - 1
+
+
+_texts: WeakKeyDictionary[OpenSession, OrderedDict[tuple[str, int, str, bool], _Text]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _kept(tables: TableSet, chosen: Chosen, form: str, metadata: bool) -> _Text:
+    """The text of a program, from those kept; the ones used last are."""
+    key = (chosen.host, chosen.program.id, form, metadata)
+    with _lock:
+        texts = _texts.setdefault(tables.session, OrderedDict())
+        if key in texts:
+            texts.move_to_end(key)
+            return texts[key]
+    if form not in ("short-txt", "long-txt"):
+        raise UsageError(f"no form {form!r} of text; there are short-txt and long-txt")
+    content = "".join(joined(chosen.text(form, metadata)))
+    begins = [0]
+    while (place := content.find("\n", begins[-1])) >= 0:
+        begins.append(place + 1)
+    if begins[-1] == len(content) and len(begins) > 1:
+        begins.pop()
+    found = _Text(content, begins)
+    with _lock:
+        texts[key] = found
+        while len(texts) > 1 and sum(len(one.content) for one in texts.values()) > _KEPT_LETTERS:
+            texts.popitem(last=False)
+    return found

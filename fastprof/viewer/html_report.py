@@ -1,0 +1,148 @@
+"""One file that holds a session's reports and a timeline of it, to be opened from disk: nothing is beside it, and it
+asks no server for anything.
+
+The page is that of the server, with its modules, styles and chart library in the document, and with data where it would
+ask the server. Data stand in script elements that no browser runs: as JSON, in which no ``<`` is left, or as gzip in
+base64. A policy in the document forbids all requests.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import threading
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from fastprof._version import __version__
+from fastprof.errors import UsageError
+from fastprof.render import report_columns
+from fastprof.viewer.analysis_list import listed
+from fastprof.viewer.html_modules import ENTRY, import_map, name_of, styles
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Report
+    from fastprof.facade import Profile
+    from fastprof.viewer.cache_folder import CacheFolder
+    from fastprof.viewer.html_timeline import SavedTimeline
+
+MOST_ROWS: Final = 10_000
+MOST_LETTERS: Final = 4_000
+MOST_SLICES: Final = 400_000
+NEEDS_EXTRA: Final = "an HTML report needs plotly and starlette: pip install 'fastprof-arrow[serve]'"
+_PLAIN_BYTES: Final = 32_768
+_LEVEL: Final = 6
+
+
+def chunks(
+    profile: Profile,
+    reports: Mapping[str, Report],
+    *,
+    title: str,
+    hosts: list[str] | None = None,
+    rows: int | None = MOST_ROWS,
+    cache: CacheFolder | None = None,
+) -> Iterator[bytes]:
+    """The document. ``profile``: the session, all of it; ``hosts``: those on the timeline, None: all; ``rows``: how
+    many of each table, None: all. UsageError: a library that is needed is not installed."""
+    plotly = _plotly()
+    shown = hosts or list(profile.table_set.session.hosts)
+    yield _head(title).encode("utf-8")
+    pages = ["timeline", *reports]
+    analyses = [{**one, "params": []} for one in listed(reports)]
+    yield from _block("analyses", {"analyses": analyses, "pages": pages})
+    for name, report in reports.items():
+        part = report_columns.Part(rows=rows, letters=MOST_LETTERS)
+        yield from _json_block(f"report-{name}", b"".join(report_columns.chunks(report, part)))
+    timeline = _timeline(profile, shown, cache)
+    for name, document in timeline.documents.items():
+        yield from _block(name, document)
+    for level, tile in timeline.tiles.items():
+        yield from _packed_block(f"tiles-{level}", tile)
+    yield from _block("session", _session(title, shown, timeline.exact))
+    yield from _packed_block("plotly", plotly)
+    yield _END.encode("utf-8")
+
+
+def _session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:
+    """What a server tells of its runs, and what this file is."""
+    note = "A saved report." if exact else "A saved report: far in, its timeline shows runs of events as one."
+    runs = [{"name": title, "hosts": hosts, "newest": True}]
+    return {"runs": runs, "version": __version__, "title": title, "note": note}
+
+
+def _timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None) -> SavedTimeline:
+    from fastprof.viewer.html_timeline import saved_timeline
+    from fastprof.viewer.viewed_run import FAILED, ViewedRun
+
+    run = ViewedRun(profile, cache, threading.Event())
+    for host in run.hosts:
+        if host.name not in hosts:
+            host.state = FAILED
+    run.build()
+    return saved_timeline(run, hosts, MOST_SLICES)
+
+
+def _plotly() -> bytes:
+    try:
+        from fastprof.viewer.routes_files import plotly_path
+    except ImportError:
+        raise UsageError(NEEDS_EXTRA) from None
+    path = plotly_path()
+    if path is None:
+        raise UsageError(NEEDS_EXTRA)
+    return path.read_bytes()
+
+
+# ---- the document
+
+_ENTRY: Final = f'import "{name_of(ENTRY)}";'
+_END: Final = (
+    "</head>\n<body>\n"
+    "<noscript>This report shows its pages with scripts that it holds, which this browser does not run.</noscript>\n"
+    f'<script type="module">{_ENTRY}</script>\n</body>\n</html>\n'
+)
+
+
+def _head(title: str) -> str:
+    modules = json.dumps({"imports": import_map()}, separators=(",", ":"))
+    return (
+        "<!doctype html>\n"
+        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(modules)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<meta name="generator" content="fastprof {__version__}">\n'
+        f"<title>{html.escape(title)} · fastprof</title>\n"
+        f"<style>\n{styles()}</style>\n"
+        f'<script type="importmap">{modules}</script>\n'
+    )
+
+
+def _policy(modules: str) -> str:
+    """Nothing is fetched; of scripts in the document only these two run, and modules and the library they lead to."""
+    scripts = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (modules, _ENTRY))
+    return (
+        f"default-src 'none'; script-src {scripts} data: blob:; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _block(name: str, document: Any) -> Iterable[bytes]:
+    return _json_block(name, json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii"))
+
+
+def _json_block(name: str, document: bytes) -> Iterable[bytes]:
+    """JSON as it is where it is short, for those who look into the file, else compressed."""
+    if len(document) > _PLAIN_BYTES:
+        return _packed_block(name, document)
+    kept = document.replace(b"<", b"\\u003c")  # only texts have it: no end of the element is among them
+    return (b'<script type="application/json" id="data-%s">' % name.encode("ascii"), kept, b"</script>\n")
+
+
+def _packed_block(name: str, content: bytes) -> Iterable[bytes]:
+    packed = b64encode(gzip.compress(content, _LEVEL, mtime=0))
+    return (b'<script type="application/gzip" id="data-%s">' % name.encode("ascii"), packed, b"</script>\n")

@@ -1,0 +1,108 @@
+"""Reports that pages ask for: each is computed once, however many ask, and kept while there is room."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from fastprof.analyses import runner
+from fastprof.errors import UsageError
+from fastprof.selection import Steps, step_range
+from fastprof.size_text import byte_count
+from fastprof.time_text import picoseconds
+from fastprof.viewer.viewed_run import ViewedRun
+
+if TYPE_CHECKING:
+    import dataclasses
+
+    from fastprof.report import Report
+
+_KEPT = 24
+_TRUTHS = {"1": True, "true": True, "0": False, "false": False}
+
+
+class KeptReports:
+    """The reports asked for last. Who asks for one that is being computed waits for it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._reports: OrderedDict[Hashable, Future[Report]] = OrderedDict()
+
+    def of(
+        self, run: ViewedRun, name: str, hosts: tuple[str, ...], params: Mapping[str, Any], steps: Steps | None = None
+    ) -> Report:
+        """The report of an analysis, of these hosts, without any of all, and of these steps. UsageError: it is not
+        called properly."""
+        key = (run.identity, name, hosts, tuple(sorted(params.items())), steps)
+        with self._lock:
+            waited = self._reports.get(key)
+            mine: Future[Report] = Future()
+            if waited is None:
+                self._reports[key] = mine
+            self._reports.move_to_end(key)
+            while len(self._reports) > _KEPT:
+                self._reports.popitem(last=False)
+        if waited is not None:
+            return waited.result()
+        try:
+            mine.set_result(self._computed(run, name, hosts, params, steps))
+        except BaseException as error:
+            mine.set_exception(error)
+            with self._lock:
+                if self._reports.get(key) is mine:
+                    del self._reports[key]
+            raise
+        return mine.result()
+
+    def _computed(
+        self, run: ViewedRun, name: str, hosts: tuple[str, ...], params: Mapping[str, Any], steps: Steps | None
+    ) -> Report:
+        profile = run.report_profile.select(hosts=hosts or None, steps=steps)
+        return profile.report(name, **params)  # of a profile of its own, which does not keep it
+
+
+def known_analysis(name: str) -> str:
+    """The name as methods have it. UsageError: there is no such analysis."""
+    found = name.replace("-", "_")
+    runner.module(found)
+    return found
+
+
+def steps_of(text: str | None) -> Steps | None:
+    """The steps that a text names, as ``3:5``. UsageError: it names none."""
+    if text is None or not text.strip():
+        return None
+    try:
+        return step_range(text)
+    except ValueError as error:
+        raise UsageError(f"steps: {error}") from None
+
+
+def params_of(name: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """The parameters of an analysis, read from texts. UsageError for what it does not take."""
+    fields = {field.name: field for field in runner.fields_of([name])}
+    found = {}
+    for key, text in given.items():
+        field = fields.get(key.replace("-", "_"))
+        if field is None:
+            there = f"there are: {', '.join(fields)}" if fields else "there are none"
+            raise UsageError(f"{name} has no parameter {key!r}; {there}")
+        found[field.name] = _value(field, text)
+    return found
+
+
+def _value(field: dataclasses.Field[Any], text: str) -> Any:
+    kinds = [part.strip() for part in str(field.type).split("|") if part.strip() != "None"]
+    special: Mapping[str, Callable[[str], Any]] = {"time": picoseconds, "bytes": byte_count, "name": str}
+    read: Callable[[str], Any] = special.get(field.metadata.get("type", ""), _READERS.get(kinds[0], str))
+    try:
+        return read(text)
+    except (ValueError, KeyError):
+        wanted = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(kinds[0], "a value")
+        raise UsageError(f"{field.name} is {wanted}, not {text[:60]!r}") from None
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": _TRUTHS.__getitem__}

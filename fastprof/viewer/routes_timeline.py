@@ -1,0 +1,108 @@
+"""Routes of the timeline: what there is to show, tiles of it, and names."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import Final
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fastprof._version import __version__
+from fastprof.viewer.answers import FOREVER, Body, RequestError, answer, body, json_answer
+from fastprof.viewer.event_refs import shortened
+from fastprof.viewer.query import Query
+from fastprof.viewer.server_state import Asked, ServerState
+from fastprof.viewer.snapshot import Int64s, Snapshot
+from fastprof.viewer.store import COARSEST, TilePart, tile
+from fastprof.viewer.timeline_document import timeline_document
+from fastprof.viewer.viewed_run import ViewedRun
+
+_LONG_POLL_S, _LOOK_S = 2.0, 0.02
+_MOST_NAMES: Final = 10_000
+_MOST_LANES: Final = 4096
+
+
+def routes(state: ServerState) -> list[Route]:
+    async def timeline(request: Request) -> Response:
+        run = await state.quick.run(lambda: Asked(state, request).run)
+        await _changed(run, Query(request).given("after"))
+        return await state.quick.run(partial(_timeline_answer, run, request))
+
+    return [
+        Route("/api/runs", state.route(_runs)),
+        Route("/api/timeline", timeline),
+        Route("/api/tiles/{key}/{level}/{index}", state.route(_tile)),
+        Route("/api/names", state.route(_names)),
+    ]
+
+
+def _runs(asked: Asked) -> Response:
+    runs = asked.state.runs
+    return json_answer(asked.request, {"runs": runs.listed(), "version": __version__, "title": runs.title})
+
+
+# ---- the timeline
+
+
+async def _changed(run: ViewedRun, after: str | None) -> None:
+    """Waits until there is something else to show than what that key stands for, or for a while."""
+    until = time.monotonic() + _LONG_POLL_S
+    while after is not None and run.snapshot.key == after and time.monotonic() < until and not run.is_over:
+        await asyncio.sleep(_LOOK_S)
+
+
+def _timeline_answer(run: ViewedRun, request: Request) -> Response:
+    return json_answer(request, timeline_document(run))
+
+
+# ---- tiles
+
+
+def _tile(asked: Asked) -> Response:
+    path = asked.request.path_params
+    seen = asked.run.issued(path["key"])
+    level = _path_number("level", path["level"], COARSEST)
+    index = _path_number("index", path["index"], 2**53)
+    tracks = asked.query.given("tracks")
+    lanes = asked.query.whole("lanes", 0, least=0, most=_MOST_LANES) or None
+    key = (seen.key, level, index, tracks, lanes)
+    found = asked.state.tiles.get(key)
+    if found is None:
+        found = _tile_body(seen, level, index, asked.query.numbers("tracks"), lanes)
+    told = answer(asked.request, found, FOREVER)
+    asked.state.tiles.keep(key, found)
+    return told
+
+
+def _path_number(name: str, text: str, most: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) <= most):
+        raise RequestError(400, f"the {name} of a tile is a whole number from 0 to {most}")
+    return int(text)
+
+
+def _tile_body(seen: Snapshot, level: int, index: int, tracks: Int64s | None, lanes: int | None) -> Body:
+    """A tile of these tracks, None: of all; of each at most so many lanes."""
+    parts = []
+    for host, local in seen.split(tracks):
+        parts.append(TilePart(host.store, local, local + seen.track_id(host, 0), -host.shift_ps, lanes))
+    return body(tile(parts, level, index), "application/octet-stream")
+
+
+# ---- names
+
+
+def _names(asked: Asked) -> Response:
+    host = asked.run.snapshot.host(asked.query.given("host"))
+    ids = asked.query.numbers("ids")
+    if ids is None:
+        raise RequestError(400, "the argument ids is missing")
+    if len(ids) > _MOST_NAMES:
+        raise RequestError(400, f"at most {_MOST_NAMES:,} names are told at a time")
+    known = ids[ids < host.store.name_count]
+    names = {str(number): shortened(host.store.name(number)) for number in np.unique(known).tolist()}
+    return json_answer(asked.request, {"names": names})

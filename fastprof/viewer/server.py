@@ -1,0 +1,139 @@
+"""The server of the viewer: an application of routes, and the process that serves it until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastprof.errors import FastprofError, UnreadableError, UsageError
+from fastprof.viewer import (
+    routes_events,
+    routes_files,
+    routes_links,
+    routes_programs,
+    routes_reports,
+    routes_search,
+    routes_timeline,
+)
+from fastprof.viewer.access import Gate
+from fastprof.viewer.answers import RequestError, error_answer, status_of
+from fastprof.viewer.server_state import ServerState
+from fastprof.viewer.viewed_runs import ViewedRuns
+
+_ROUTES = (
+    *(routes_timeline, routes_events, routes_links, routes_search),
+    *(routes_reports, routes_programs, routes_files),
+)
+_SWITCH_S = 0.0005
+"""How long one thread computes while others wait to: tiles are to be answered while analyses run."""
+_IDLE_S = 60
+
+Tell = Callable[[BaseException], None]
+
+
+def application(runs: ViewedRuns, token: str | None = None, tell: Tell | None = None) -> Gate:
+    """The application that answers for ``runs``; ``tell``: hears of internal errors."""
+    state = ServerState(runs)
+    routes = [route for module in _ROUTES for route in module.routes(state)]
+
+    async def known(_request: Request, error: Exception) -> Response:
+        text = error.sentence if isinstance(error, RequestError) else str(error)
+        return error_answer(status_of(error), text)
+
+    async def refused(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        text = {404: "there is nothing at this address", 405: "this server only answers GET and HEAD"}
+        headers = dict(error.headers or {})
+        return error_answer(error.status_code, text.get(error.status_code, str(error.detail)), headers)
+
+    async def internal(_request: Request, error: Exception) -> Response:
+        if tell is not None:
+            tell(error)
+        return error_answer(500, f"internal error: {type(error).__name__}: {error}")
+
+    handlers: dict[Any, Any] = {
+        RequestError: known,
+        FastprofError: known,
+        HTTPException: refused,
+        OverflowError: known,
+        Exception: internal,
+    }
+    return Gate(Starlette(routes=routes, exception_handlers=handlers), token)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0: any that is free. UsageError, UnreadableError: it cannot be had."""
+    try:
+        (family, kind, protocol, _, address), *_ = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (socket.gaierror, UnicodeError) as error:
+        raise UsageError(f"--host {host!r} is no address of this machine: {error}") from None
+    found = socket.socket(family, kind, protocol)
+    try:
+        if sys.platform != "win32":
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(128)
+    except OSError as error:
+        found.close()
+        raise _not_bound(error, host, port) from None
+    return found
+
+
+def _not_bound(error: OSError, host: str, port: int) -> FastprofError:
+    import errno
+
+    if error.errno == errno.EADDRINUSE:
+        return UnreadableError(f"port {port} of {host} is in use: --port 0 takes one that is free")
+    if error.errno == errno.EACCES:
+        return UnreadableError(f"port {port} may not be used: choose one from 1024 on, or --port 0")
+    return UnreadableError(f"cannot listen at {host} port {port}: {error.strerror or error}")
+
+
+def address(listening: socket.socket, host: str, token: str | None) -> str:
+    """What to open in a browser."""
+    from urllib.parse import quote
+
+    port = listening.getsockname()[1]
+    name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
+    shown = f"[{name}]" if ":" in name else name
+    return f"http://{shown}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
+
+
+def serve(app: Gate, listening: socket.socket, started: Callable[[], None]) -> None:
+    """Answers until the process is interrupted or terminated. ``started``: called once the server answers."""
+    sys.setswitchinterval(_SWITCH_S)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_keep_alive=_IDLE_S,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=1 << 20,
+    )
+    server = _Server(config, started)
+    with contextlib.closing(listening):
+        server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()

@@ -1,0 +1,123 @@
+"""A session as the page sees it at one moment: hosts on one clock, their tracks under ids of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.viewer.answers import RequestError
+from fastprof.viewer.host_facts import HostFacts
+from fastprof.viewer.query import LEAST, MOST
+from fastprof.viewer.store import HostStore
+
+WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
+"""How far a host is: first its events, then what is derived of them."""
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenHost:
+    """A host of a snapshot. ``known``: its store, None until its events can be shown. ``facts``: what is derived of it,
+    None until it is. ``shift_ps``: what added to times of the host makes times of the session."""
+
+    number: int
+    name: str
+    state: str
+    derived: str
+    error: str | None
+    known: HostStore | None
+    facts: HostFacts | None
+    shift_ps: int
+
+    @property
+    def store(self) -> HostStore:
+        """Of a host whose events can be shown."""
+        assert self.known is not None
+        return self.known
+
+    @property
+    def track_count(self) -> int:
+        """Tracks of events, and behind them those of counters."""
+        return len(self.store.tracks) + (0 if self.facts is None else len(self.facts.counters))
+
+    def to_session(self, time_ps: int) -> int:
+        return time_ps + self.shift_ps
+
+    def to_host(self, time_ps: int) -> int:
+        """The nearest that 64 bits can tell."""
+        return max(LEAST, min(MOST, time_ps - self.shift_ps))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """``key`` names all that tiles show; ``origin_ps``: the session's time 0, on the common clock of the hosts.
+    ``id_bits``: an id of a track or process is the number of its host, times two to that power, plus its
+    number there."""
+
+    key: str
+    hosts: tuple[SeenHost, ...]
+    origin_ps: int
+    span_ps: int
+    id_bits: int
+
+    def host(self, name: str | None) -> SeenHost:
+        """The host of that name, or without one the only one; RequestError where it is not there, or not yet."""
+        if name is None and len(self.hosts) > 1:
+            raise RequestError(400, "the argument host is missing, and the session has several")
+        found = next((host for host in self.hosts if name in (None, host.name)), None)
+        if found is None:
+            raise RequestError(404, f"the session has no host {name!r}")
+        if found.known is None:
+            raise RequestError(409, f"the events of host {found.name!r} cannot be shown yet")
+        return found
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing more is to come."""
+        return all(host.derived in (READY, FAILED) for host in self.hosts)
+
+    @property
+    def ready(self) -> Iterator[SeenHost]:
+        return (host for host in self.hosts if host.known is not None)
+
+    def track_id(self, host: SeenHost, local: int) -> int:
+        return (host.number << self.id_bits) + local
+
+    def split(self, ids: Int64s | None) -> list[tuple[SeenHost, Int64s]]:
+        """The tracks of each host by their numbers there; None: all. RequestError for one that is not there."""
+        if ids is None:
+            return [(host, np.arange(len(host.store.tracks))) for host in self.ready]
+        numbers = ids >> self.id_bits
+        cuts = np.flatnonzero(np.diff(numbers)) + 1
+        found = []
+        for share in np.split(ids, cuts) if len(ids) else ():
+            number = int(share[0]) >> self.id_bits
+            host = self.hosts[number] if number < len(self.hosts) else None
+            local = share & ((1 << self.id_bits) - 1)
+            if host is None or host.known is None or int(local[-1]) >= host.track_count:
+                raise RequestError(404, f"the session has no track {int(share[-1])}")
+            found.append((host, local))
+        return found
+
+    def place_of(self, track: int) -> tuple[SeenHost, int]:
+        """The host of a track, and its number there."""
+        ((host, local),) = self.split(np.array([track]))
+        return host, int(local[0])
+
+
+def id_bits(hosts: int) -> int:
+    """How many bits tell the tracks of a host, where the ids of all fit 32."""
+    return min(24, 32 - max(hosts - 1, 0).bit_length())
+
+
+def clock_offsets(starts_unix_ns: Sequence[int | None]) -> list[int]:
+    """What is added to each host's times so that all are on one clock: where all know when they started, else 0."""
+    known = [start for start in starts_unix_ns if start is not None]
+    if len(known) < len(starts_unix_ns) or not known:
+        return [0] * len(starts_unix_ns)
+    first = min(known)
+    return [(start - first) * 1000 for start in known]

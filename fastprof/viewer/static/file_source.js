@@ -1,0 +1,102 @@
+// Where the page has its data from in a saved report: from the file itself. What needs a server is not there: single
+// events, search, sums, flows.
+
+import { bytes, has, text } from "./embedded.js";
+import { Report, readJson } from "./report.js";
+import { cut, read } from "./tile_cut.js";
+
+export class FileSource {
+  constructor() {
+    this.run = null;
+    this.saved = true;
+    this.read = new Map();
+  }
+
+  runs() {
+    return this.json("session");
+  }
+
+  analyses() {
+    return this.json("analyses");
+  }
+
+  timeline() {
+    return this.json("timeline");
+  }
+
+  /** Of the level asked for, or the next finer one there is; the finest that is in the file where that is coarser. */
+  async tile(key, level, index, tracks) {
+    const { levels } = await this.json("levels");
+    const finer = levels.filter((one) => one <= level);
+    const whole = await this.once(`tiles-${finer.length ? Math.max(...finer) : Math.min(...levels)}`, async (name) => read(await bytes(name)));
+    return cut(whole, level, index, numbers(tracks));
+  }
+
+  async names(host, ids) {
+    const names = (await this.json("names"))[host] ?? {};
+    return Object.fromEntries(ids.filter((id) => id in names).map((id) => [id, names[id]]));
+  }
+
+  async steps() {
+    return this.json("steps");
+  }
+
+  async counters({ track }) {
+    return (await this.json("counters"))[track] ?? { t: [], min: [], max: [], last: [], unit: "" };
+  }
+
+  async report(name, params = {}) {
+    if (!has(`report-${name}`)) throw new Error(`The report was saved without ${name}.`);
+    const whole = await this.once(`report-${name}`, async (block) => {
+      const { analyses } = await this.analyses();
+      return new Report(readJson(await text(block)), analyses.find((one) => one.name === name)?.labels);
+    });
+    return params.first === undefined && params.rows === undefined ? whole : part(whole, params);
+  }
+
+  csv() {
+    return null;
+  }
+
+  svg() {
+    return null;
+  }
+
+  address() {
+    return null;
+  }
+
+  json(name) {
+    return this.once(name, async (block) => readJson(await text(block)));
+  }
+
+  /** What is made of data of this name, made once. */
+  once(name, make) {
+    if (!this.read.has(name)) this.read.set(name, make(name));
+    return this.read.get(name);
+  }
+}
+
+/** Some rows of the tables asked for, as a server gives them. */
+function part(report, { tables, first = 0, rows = Infinity }) {
+  const wanted = tables ? tables.split(",") : Object.keys(report.tables);
+  const kept = Object.create(report);
+  kept.tables = { ...report.tables };
+  for (const name of wanted) {
+    const table = report.tables[name];
+    const last = Math.min(table.length, Number(first) + Number(rows));
+    kept.tables[name] = table.taken(Array.from({ length: Math.max(0, last - first) }, (_, at) => Number(first) + at));
+  }
+  return kept;
+}
+
+/** "1,2,5-9" as a set; null where nothing is given. */
+function numbers(ranges) {
+  if (ranges === null || ranges === undefined || ranges === "") return null;
+  const found = new Set();
+  for (const range of String(ranges).split(",")) {
+    const [first, last = first] = range.split("-").map(Number);
+    for (let number = first; number <= last; number += 1) found.add(number);
+  }
+  return found;
+}

@@ -1,0 +1,121 @@
+// What a chosen op, buffer or iterator is, in a panel beside a table or chart: pairs, meters, code, links.
+
+import { h } from "../dom.js";
+import { exact, label, text } from "../units.js";
+
+const MOST_CODE = 200_000;
+
+/** A panel that says what to choose until something is: `.show(title, ...nodes)`, `.empty()`. */
+export function detailsPanel(invitation) {
+  const title = h("h3", { class: "details-title" });
+  const body = h("div", { class: "details-body", "aria-live": "polite" });
+  const panel = h("aside", { class: "details", "aria-label": "Details" }, title, body);
+  panel.show = (name, ...nodes) => {
+    title.textContent = name;
+    title.title = name;
+    body.replaceChildren(...nodes.flat().filter(Boolean));
+    body.scrollTop = 0;
+  };
+  panel.empty = () => panel.show("", h("p", { class: "sentence", text: invitation }));
+  panel.empty();
+  return panel;
+}
+
+/** Names and values, one below the other. `pairs`: [name, text or Node, title]; those of null are left out. */
+export function pairList(pairs) {
+  const rows = pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "");
+  return h("dl", { class: "pairs" }, rows.flatMap(([name, value, title]) => [
+    h("dt", { text: name }),
+    h("dd", { title: title ?? null }, value),
+  ]));
+}
+
+/** Pairs of columns of a row of a table, each a name or [name, what to call it]; what is not known is left out. */
+export function columnPairs(table, row, names) {
+  const listed = names.map((name) => (Array.isArray(name) ? name : [name, label(name)]));
+  return listed.filter(([name]) => table.has(name)).map(([name, words]) => {
+    const { unit, description } = table.about(name);
+    const value = row[name];
+    if (value === null || value === undefined || value === false) return null;
+    const told = typeof value === "number" ? exact(value, unit) : "";
+    return [words, text(value, unit), [told, description].filter(Boolean).join(" · ")];
+  });
+}
+
+/** Whether a table has the column, and tells anything in it. */
+export function isTold(table, name) {
+  return table.has(name) && table.column(name).some((value) => value !== null && value !== "");
+}
+
+/** A bar of how much of a peak is reached, or of what `shade` is the colour of; null where that is not known. */
+export function meter(name, percent, told = null, shade = null) {
+  if (percent === null || percent === undefined) return null;
+  const width = Math.max(0, Math.min(100, percent));
+  return h("div", { class: "meter" },
+    h("div", { class: "meter-name" }, h("span", { text: name }), h("span", { text: told ?? text(percent, "%") })),
+    h(
+      "div",
+      { class: "meter-track" },
+      h("div", { class: "meter-bar", style: { width: `${width}%`, background: shade ?? heat(percent / 100) } }),
+    ));
+}
+
+/** Text as it is, in a box that scrolls. */
+export function code(name, value) {
+  if (!value) return null;
+  const cut = value.length > MOST_CODE;
+  return h("div", { class: "code" },
+    h("div", { class: "code-name" }, h("span", { text: name }), copyButton(value)),
+    h("pre", { tabindex: "0" }, h("code", { text: cut ? `${value.slice(0, MOST_CODE)}…` : value })));
+}
+
+export function linkRow(...links) {
+  const there = links.filter(Boolean);
+  return there.length ? h("div", { class: "link-row" }, there) : null;
+}
+
+export function link(words, href, title = null) {
+  return h("a", { class: "button", href, title, text: words });
+}
+
+/** Where to go on from an op of a program: its text, its row in other pages, its events. */
+export function opLinks(context, { program, programId, name, except = "" }) {
+  const module = program ?? (programId && programId !== 0 && programId !== "0" ? String(programId) : null);
+  return linkRow(
+    module && name && link(
+      "HLO text",
+      context.href("hlo", { module, instruction: name }),
+      "The instruction in its program, and what is around it",
+    ),
+    name && link("Timeline", context.href("timeline", { q: name }), "Its events"),
+    name && except !== "hlo_stats" && link("HLO stats", context.href("hlo_stats", { op: name })),
+    name && except !== "roofline" && link("Roofline", context.href("roofline", { op: name })),
+  );
+}
+
+/** Red through yellow to green: from none of a peak to all of it. */
+export function heat(share) {
+  const at = Math.max(0, Math.min(1, share));
+  return `hsl(${Math.round(at * 130)} 62% 46%)`;
+}
+
+/** Red where much is lost. */
+export function lossColour(share) {
+  return heat(1 - Math.min(1, Math.max(0, share) * 2));
+}
+
+function copyButton(value) {
+  const button = h("button", { class: "button small", type: "button", text: "Copy" });
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(value);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not allowed";
+    }
+    setTimeout(() => {
+      button.textContent = "Copy";
+    }, 1500);
+  });
+  return button;
+}

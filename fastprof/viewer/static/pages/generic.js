@@ -1,0 +1,61 @@
+// The page of any analysis, from what it says of itself: figures, and tables with their columns, in its sections.
+
+import { figures, section, sentence } from "../cards.js";
+import { picker } from "../controls.js";
+import { reportPage, asked } from "../report_page.js";
+import { table } from "../table.js";
+import { label } from "../units.js";
+
+export const show = reportPage(draw);
+
+function draw(body, report, context) {
+  sections(body, report, context);
+  allTables(body, report, context);
+}
+
+/** The sections of the analysis that have something to show; `titles`: only these. */
+export function sections(body, report, context, titles = null) {
+  for (const one of context.analysis.sections) {
+    if (titles && !titles.includes(one.title)) continue;
+    const data = one.table ? report.tables[one.table] : null;
+    const told = one.scalars.filter((name) => report.scalars[name] && report.scalars[name].value !== null);
+    if (data ? data.length === 0 : told.length === 0) continue;
+    const part = section(body, one.title);
+    if (one.scalars.length) figures(part, report, one.scalars);
+    if (data) context.keep(table(part, data, options(report, one, context)));
+  }
+}
+
+/** Any table of the report, chosen from a list, with all of its columns. */
+export function allTables(body, report, context, title = "All tables") {
+  const names = Object.keys(report.tables);
+  if (!names.length) return;
+  const choices = names.map((name) => ({ value: name, text: `${label(name)} (${report.tables[name].length.toLocaleString("en-US")} rows)` }));
+  let shown = null;
+  const choose = (name) => {
+    shown?.leave();
+    const note = context.analysis.tables[name];
+    part.querySelector(".table-row-note").textContent = note ? `A row is ${note}.` : "";
+    shown = table(part, report.tables[name], { csv: address(report, name, context), rows: 12 });
+    context.keep(shown);
+  };
+  const part = section(body, title, { actions: [picker({ label: "Table", options: choices, onchange: choose })] });
+  sentence(part, "");
+  part.lastElementChild.classList.add("table-row-note");
+  choose(names[0]);
+}
+
+function options(report, { table: name, columns, bar, rows }, context) {
+  return {
+    columns: columns.length ? columns : undefined,
+    bar,
+    rows: Math.max(rows, 10),
+    csv: address(report, name, context),
+  };
+}
+
+/** The address of a table of the report shown as a file. */
+export function address(report, name, context) {
+  const analysis = context.analyses.find((one) => one.name === report.analysis) ?? context.analysis;
+  return context.source.csv(report.analysis, name, asked(analysis, context));
+}

@@ -1,0 +1,116 @@
+// What is around an instruction as a graph: operands above their users, in layers.
+
+import { shortened, svg } from "../dom.js";
+
+const WIDE = 206;
+const TALL = 46;
+const ACROSS = 16;
+const DOWN = 30;
+const SWEEPS = 4;
+const COLOURS = [
+  [/^(convolution|dot|ragged-dot|scaled-dot|fft|triangular-solve|cholesky)$/, "#7fa6e8"],
+  [/^(all-|reduce-scatter|collective|infeed|outfeed|send|recv|ragged-all)/, "#b9a3e3"],
+  [/^(copy|async|transpose|reshape|bitcast|concatenate|slice|dynamic-|pad|gather|scatter)/, "#d9b886"],
+  [/^(fusion|call|while|conditional|custom-call)$/, "#82cc9e"],
+  [/^(parameter|constant|iota)$/, "#f7b56d"],
+];
+
+/** `around`: {nodes, edges} of the server; `onselect(node)`. */
+export class HloGraph {
+  constructor(element, { nodes, edges }, { onselect }) {
+    this.element = element;
+    this.nodes = nodes.map((node, at) => ({ ...node, at, above: [], below: [] }));
+    for (const [from, to] of edges) {
+      this.nodes[from].below.push(this.nodes[to]);
+      this.nodes[to].above.push(this.nodes[from]);
+    }
+    const size = layout(this.nodes);
+    const drawing = svg("svg", {
+      class: "graph",
+      width: size.width,
+      height: size.height,
+      viewBox: `0 0 ${size.width} ${size.height}`,
+      role: "group",
+      "aria-label": "Instructions around",
+    });
+    for (const node of this.nodes) for (const user of node.below) drawing.append(edge(node, user));
+    for (const node of this.nodes) drawing.append(this.box(node, onselect));
+    element.append(drawing);
+  }
+
+  box(node, onselect) {
+    const shade = COLOURS.find(([pattern]) => pattern.test(node.opcode))?.[1] ?? "#a3adbb";
+    const choose = () => {
+      for (const one of this.element.querySelectorAll(".graph-node")) one.classList.remove("chosen");
+      group.classList.add("chosen");
+      onselect(node);
+    };
+    const group = svg("g", {
+      class: `graph-node${node.distance === 0 ? " centre" : ""}`,
+      transform: `translate(${node.x} ${node.y})`,
+      tabindex: "0",
+      role: "button",
+      "aria-label": `${node.name}, ${node.opcode}, ${node.relation}`,
+      onclick: choose,
+      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && choose(),
+    },
+    svg("title", null, `${node.name}\n${node.opcode} ${shortened(node.shape, 200)}`),
+    svg("rect", { class: "graph-box", width: WIDE, height: TALL, rx: 6 }),
+    svg("rect", { width: 6, height: TALL, rx: 3, fill: shade }),
+    svg("text", { x: 13, y: 18, class: "graph-name" }, shortened(node.name, 23)),
+    svg("text", { x: 13, y: 35, class: "graph-told" }, shortened(`${node.opcode} ${node.shape.replace(/\{[^}]*\}/g, "")}`, 30)));
+    return group;
+  }
+
+  /** Brings the instruction in the middle into sight. */
+  reveal() {
+    const centre = this.nodes.find((node) => node.distance === 0);
+    if (!centre) return;
+    this.element.scrollLeft = centre.x - this.element.clientWidth / 2 + WIDE / 2;
+    this.element.scrollTop = centre.y - this.element.clientHeight / 2 + TALL;
+  }
+}
+
+/** Layers by the longest way from an instruction without operands, then each at the mean place of its neighbours. */
+function layout(nodes) {
+  for (const node of nodes) node.layer = Math.max(0, ...node.above.filter((one) => one.at < node.at).map((one) => one.layer + 1));
+  for (const node of [...nodes].reverse()) {
+    if (node.below.length && !node.above.length) node.layer = Math.max(0, Math.min(...node.below.map((one) => one.layer)) - 1);
+  }
+  const layers = [];
+  for (const node of nodes) (layers[node.layer] ??= []).push(node);
+  const filled = layers.filter(Boolean);
+  for (const layer of filled) layer.forEach((node, place) => { node.place = place; });
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    for (const layer of sweep % 2 ? [...filled].reverse() : filled) {
+      const key = (node) => mean(sweep % 2 ? node.below : node.above) ?? node.place;
+      const keys = new Map(layer.map((node) => [node, key(node)]));
+      layer.sort((one, other) => keys.get(one) - keys.get(other));
+      layer.forEach((node, place) => { node.place = place; });
+    }
+  }
+  const widest = Math.max(...filled.map((layer) => layer.length));
+  filled.forEach((layer, depth) => {
+    const room = ((widest - layer.length) * (WIDE + ACROSS)) / 2;
+    layer.forEach((node, place) => {
+      node.x = 8 + room + place * (WIDE + ACROSS);
+      node.y = 8 + depth * (TALL + DOWN);
+    });
+  });
+  return { width: 16 + widest * (WIDE + ACROSS), height: 16 + filled.length * (TALL + DOWN) };
+}
+
+function mean(nodes) {
+  return nodes.length ? nodes.reduce((sum, node) => sum + node.place, 0) / nodes.length : null;
+}
+
+function edge(from, to) {
+  const start = { x: from.x + WIDE / 2, y: from.y + TALL };
+  const end = { x: to.x + WIDE / 2, y: to.y };
+  const middle = (start.y + end.y) / 2;
+  const near = from.distance === 0 || to.distance === 0;
+  return svg("path", {
+    class: `graph-edge${near ? " near" : ""}`,
+    d: `M${start.x} ${start.y}C${start.x} ${middle} ${end.x} ${middle} ${end.x} ${end.y}`,
+  });
+}

@@ -1,0 +1,126 @@
+// Iterators of an input pipeline as a graph: the program on top, each iterator above those whose elements it takes.
+
+import { h, shortened, svg } from "../dom.js";
+import { number, text } from "../units.js";
+import { heat } from "./details.js";
+
+const WIDE = 186;
+const TALL = 58;
+const ACROSS = 18;
+const DOWN = 34;
+const MOST = 400;
+
+/** `nodes`: {key, above, name, part, critical_ps, call_count, count, is_async, is_blocking, is_bottleneck, took_part}; `onselect(node)`. */
+export class IteratorGraph {
+  constructor(element, nodes, { onselect }) {
+    this.onselect = onselect;
+    this.nodes = kept(nodes);
+    const placed = layout(this.nodes);
+    this.drawing = svg("svg", {
+      class: "graph",
+      width: placed.width,
+      height: placed.height,
+      viewBox: `0 0 ${placed.width} ${placed.height}`,
+      role: "group",
+      "aria-label": "Iterators of the pipeline",
+    });
+    for (const node of this.nodes) if (node.up) this.drawing.append(edge(node));
+    this.boxes = new Map();
+    for (const node of this.nodes) {
+      const box = this.box(node);
+      this.boxes.set(node.key, box);
+      this.drawing.append(box);
+    }
+    element.append(this.drawing);
+    if (this.nodes.length < nodes.length) {
+      element.append(h(
+        "p",
+        { class: "sentence", text: `The ${MOST} iterators that calls wait for most, of ${number(nodes.length)}.` },
+      ));
+    }
+  }
+
+  box(node) {
+    const shade = node.part > 0 ? heat(1 - Math.min(1, node.part * 1.4)) : "var(--line-strong)";
+    const told = `${text(node.part, "share")} · ${text(node.critical_ps, "ps")}`;
+    return svg("g", {
+      class: `graph-node${node.is_bottleneck ? " worst" : ""}${node.took_part ? "" : " absent"}`,
+      transform: `translate(${node.x} ${node.y})`,
+      tabindex: "0",
+      role: "button",
+      "aria-label": `${node.name}, ${told}`,
+      onclick: () => this.select(node),
+      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && this.select(node),
+    },
+    svg("title", null, node.long_name ?? node.name),
+    svg("rect", { class: "graph-box", width: WIDE, height: TALL, rx: 7 }),
+    svg("rect", { x: 8, y: TALL - 13, width: WIDE - 16, height: 6, rx: 3, class: "graph-track" }),
+    svg("rect", {
+      x: 8,
+      y: TALL - 13,
+      width: Math.max(node.part > 0 ? 1 : 0, (WIDE - 16) * Math.min(1, node.part)),
+      height: 6,
+      rx: 3,
+      fill: shade,
+    }),
+    svg(
+      "text",
+      { x: 10, y: 19, class: "graph-name" },
+      shortened(node.count > 1 ? `${node.name} × ${number(node.count)}` : node.name, 20),
+    ),
+    node.is_async ? svg("text", { x: WIDE - 10, y: 18, class: "graph-mark" }, "ahead") : null,
+    svg("text", { x: 10, y: 36, class: "graph-told" }, told));
+  }
+
+  select(node) {
+    this.mark(node.key);
+  }
+
+  mark(key) {
+    for (const [one, box] of this.boxes) box.classList.toggle("chosen", one === key);
+    const node = this.nodes.find((one) => one.key === key);
+    if (node) this.onselect(node);
+  }
+}
+
+function kept(nodes) {
+  const whole = nodes.length <= MOST ? nodes : [...nodes].sort((one, other) => other.part - one.part).slice(0, MOST);
+  return nodes.filter((node) => nodes.length <= MOST || whole.includes(node)).map((node) => ({ ...node, below: [], up: null }));
+}
+
+/** Places of nodes: leaves side by side, each other one above the middle of its own. */
+function layout(nodes) {
+  const found = new Map(nodes.map((node) => [node.key, node]));
+  for (const node of nodes) {
+    node.up = found.get(node.above) ?? null;
+    if (node.up === node) node.up = null;
+    node.up?.below.push(node);
+  }
+  let next = 8;
+  let deepest = 0;
+  const roots = nodes.filter((node) => !node.up);
+  const waiting = roots.map((node) => [node, 0, false]).reverse();
+  while (waiting.length) {
+    const [node, depth, done] = waiting.pop();
+    if (!done && node.below.length) {
+      waiting.push([node, depth, true]);
+      for (let at = node.below.length - 1; at >= 0; at -= 1) waiting.push([node.below[at], depth + 1, false]);
+    } else {
+      node.y = 8 + depth * (TALL + DOWN);
+      node.x = node.below.length ? (node.below[0].x + node.below.at(-1).x) / 2 : next;
+      if (!node.below.length) next += WIDE + ACROSS;
+    }
+    deepest = Math.max(deepest, depth);
+  }
+  return { width: Math.max(next, WIDE + 16), height: 16 + (deepest + 1) * TALL + deepest * DOWN };
+}
+
+function edge(node) {
+  const from = { x: node.x + WIDE / 2, y: node.y };
+  const to = { x: node.up.x + WIDE / 2, y: node.up.y + TALL };
+  const middle = (from.y + to.y) / 2;
+  return svg("path", {
+    class: `graph-edge${node.is_blocking ? " blocking" : ""}`,
+    d: `M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}`,
+  });
+}

@@ -1,0 +1,83 @@
+// What is known of a node of the op profile: times, rates against the peaks, memory by space, its HLO.
+
+import { h } from "../dom.js";
+import { text } from "../units.js";
+import { code, columnPairs, meter, opLinks, pairList } from "./details.js";
+import { part, wholeRow } from "./part_page.js";
+
+const OF_NODE = [
+  "kind", "category", "program", ["self_ps", "Self time"], ["total_ps", "Total time"], ["mean_ps", "Mean time"],
+  ["share", "Of all time"], ["busy_share", "Of busy time"], ["own_ps", "Ops named so"], ["forward_ps", "Forward"],
+  ["backward_ps", "Backward"], ["recompute_ps", "Recompute"], ["other_ps", "Other"], ["lost_ps", "Lost"], "ops", "occurrences",
+  "executions", "instances", ["cost_share", "Of the fusion"], ["work_known_share", "Work known"], "attribution",
+  ["unattributed", "Not attributed"],
+];
+const WORK = [
+  ["flops", "Operations"], ["model_flops", "Of the model"], ["flops_per_s", "Operations/s"], ["flops_source", "Told by"],
+  ["accessed_bytes", "Bytes"], ["hbm_bytes", "Of HBM"], ["hbm_bytes_per_s", "HBM bandwidth"], ["bytes_source", "Told by"],
+];
+
+/** Nodes of the page about a row of one of the trees. */
+export async function nodeDetails(context, view, node, data) {
+  const [row, spaces] = await Promise.all([wholeRow(context, view, node), view === "tree" ? memoryOf(context, node) : []]);
+  if (row === null) return [h("p", { class: "sentence", text: "The saved report does not hold this row: fastprof serve has it." })];
+  const op = row.kind === "op" || row.kind === "instruction";
+  const described = { has: (name) => name in row, about: (name) => data.about(name) ?? context.about?.(name) ?? unitOf(name) };
+  return [
+    meter("Arithmetic of the peak", row.compute_peak_percent, rate(row.compute_peak_percent, row.flops_per_s, "flop/s")),
+    meter("HBM bandwidth of the peak", row.hbm_peak_percent, rate(row.hbm_peak_percent, row.hbm_bytes_per_s, "bytes/s")),
+    ...spaces,
+    row.lost_ps !== null && row.self_ps ? meter(
+      "Time at the peak",
+      100 * (1 - row.lost_ps / row.self_ps),
+      `${text(row.lost_ps, "ps")} lost`,
+    ) : null,
+    op ? opLinks(context, { program: row.program, programId: row.program_id, name: row.name }) : null,
+    code("HLO", row.expression),
+    code("Scope", row.path),
+    code("Framework op", row.framework_op),
+    code("Source", row.source),
+    pairList(columnPairs(described, row, OF_NODE)),
+    pairList(columnPairs(described, row, WORK)),
+  ];
+}
+
+/** Meters of the memories that the ops below a node use, beside HBM. */
+async function memoryOf(context, node) {
+  const index = await memoryIndex(context);
+  const rows = index.get(node);
+  if (!rows) return [];
+  const { memory } = (await part(context, { tables: ["memory"], first: rows[0], rows: rows.length })).tables;
+  const found = memory.length === rows.length ? memory.rows() : rows.map((row) => memory.row(row));
+  return found
+    .filter((row) => row.memory !== "HBM")
+    .map((row) => meter(row.memory, row.peak_percent, rate(row.peak_percent, row.bytes_per_s, "bytes/s")) ??
+      pairList([[row.memory, text(row.accessed_bytes, "bytes"), "The bandwidth of this memory is not known"]]));
+}
+
+/** Rows of the table memory by node; they follow each other. */
+async function memoryIndex(context) {
+  const report = await part(context, { tables: ["memory"], columns: { memory: ["node"] } });
+  const data = report.tables.memory;
+  if (!data.byNode) {
+    data.byNode = new Map();
+    data.column("node").forEach((node, row) => {
+      if (data.byNode.has(node)) data.byNode.get(node).push(row);
+      else data.byNode.set(node, [row]);
+    });
+  }
+  return data.byNode;
+}
+
+function rate(percent, value, unit) {
+  return value === null ? text(percent, "%") : `${text(percent, "%")}, ${text(value, unit)}`;
+}
+
+function unitOf(name) {
+  if (name.endsWith("_ps")) return { unit: "ps", description: null };
+  if (name.endsWith("_share")) return { unit: "share", description: null };
+  if (name.endsWith("bytes_per_s")) return { unit: "bytes/s", description: null };
+  if (name.endsWith("flops_per_s")) return { unit: "flop/s", description: null };
+  if (name.endsWith("bytes")) return { unit: "bytes", description: null };
+  return { unit: name.endsWith("flops") ? "flop" : null, description: null };
+}

@@ -1,0 +1,356 @@
+// Op profile: device time as a tree of programs, categories or scopes, ops, and what fusions are made of.
+
+import { figures, section, sentence } from "../cards.js";
+import { button, field, tabs, toggle } from "../controls.js";
+import { FAINT } from "../colours.js";
+import { h } from "../dom.js";
+import { table } from "../table.js";
+import { number, text } from "../units.js";
+import { detailsPanel, lossColour, heat } from "./details.js";
+import { FlameGraph } from "./flame_graph.js";
+import { nodeDetails } from "./op_details.js";
+import { palette } from "./palette.js";
+import { needsServer, partPage, part } from "./part_page.js";
+import { TreeView } from "./tree_view.js";
+
+const ANALYSIS = "op_profile";
+const SHARED = [
+  "node", "parent", "depth", "name", "ops", "occurrences", "executions", "self_ps", "busy_share", "compute_peak_percent",
+  "hbm_peak_percent", "lost_ps", "work_known_share", "category",
+];
+const COLUMNS = {
+  tree: [...SHARED, "kind", "share", "cost_share", "program", "program_id"],
+  scopes: [...SHARED, "own_ps", "forward_ps", "backward_ps", "recompute_ps", "other_ps"],
+  layers: [...SHARED, "own_ps", "forward_ps", "backward_ps", "recompute_ps", "other_ps", "instances"],
+};
+const FIGURES = [
+  "device_busy_ps", "device_idle_ps", "lost_ps", "compute_peak_percent", "hbm_peak_percent", "work_known_share",
+  "unattributed_share", "program_count", "op_count",
+];
+const GROUPS = [
+  { value: "program", text: "Program" },
+  { value: "category", text: "Category" },
+  { value: "provenance", text: "Name scope" },
+];
+const TREES = [
+  { value: "tree", text: "Programs and ops", title: "What ran, by program, category or name scope" },
+  { value: "scopes", text: "Scopes of the model", title: "By the names that the model's author gave" },
+  { value: "layers", text: "Layers", title: "Scopes that only a number tells apart taken together" },
+];
+
+export const show = partPage(draw, {
+  analysis: ANALYSIS,
+  params: ["steps"],
+  tables: ["tree", "devices"],
+  columns: { tree: COLUMNS.tree },
+});
+
+async function draw(body, report, context) {
+  figures(body, report, FIGURES);
+  if (report.tables.tree.length <= 1) return sentence(body, "No op ran on a device while it was observed.");
+  const page = new OpProfile(body, report, context);
+  await page.choose(context.params.get("view") ?? "tree");
+  devices(body, report, context);
+  return { leave: () => page.leave() };
+}
+
+class OpProfile {
+  constructor(body, report, context) {
+    Object.assign(this, { report, context, tables: { tree: report.tables.tree } });
+    this.group = context.params.get("group_by") ?? "program";
+    this.idle = context.params.get("idle") !== "no";
+    this.byLost = context.params.get("order") === "lost";
+    this.details = detailsPanel(
+      "Choose a row to see what it is, how near it comes to the peaks of the device, and what it reads and writes.",
+    );
+    this.holder = h("div", { class: "tree-holder" });
+    const part = section(body, "Where device time goes", {
+      note: "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak.",
+    });
+    part.append(this.controls());
+    if (context.saved) needsServer(context, part, "Other groupings of the tree need");
+    part.append(h("div", { class: "with-details" }, this.holder, this.details));
+    this.flameBody = section(body, "As a flame graph", {
+      note: "Wide is long. A click makes a box as wide as the page; the line in a box is the part of its time that it would take at the peak of the device.",
+    });
+  }
+
+  controls() {
+    const { context } = this;
+    const by = context.saved ? null : tabs({
+      label: "Group by",
+      options: GROUPS,
+      value: this.group,
+      onchange: (group) => context.push({ group_by: group === "program" ? null : group, node: null }),
+    });
+    this.views = tabs({ label: "Tree", options: TREES, value: "tree", onchange: (view) => this.choose(view) });
+    const order = tabs({
+      label: "Order",
+      options: [{ value: "time", text: "Time" }, { value: "lost", text: "Lost time" }],
+      value: this.byLost ? "lost" : "time",
+      onchange: (value) => this.setOrder(value),
+    });
+    this.find = field({
+      label: "Find",
+      value: context.params.get("find") ?? "",
+      placeholder: "name",
+      onchange: (value) => this.search(value),
+    });
+    this.found = h("span", { class: "faint", role: "status" });
+    return h("div", { class: "parameters" }, this.views, by, named("Order by", order),
+      toggle({
+        label: "Idle time",
+        value: this.idle,
+        title: "Whether shares count the time in which no op ran",
+        onchange: (idle) => this.setIdle(idle),
+      }),
+      this.find, button("Next", () => this.step(1)), this.found, h("span", { class: "spring" }),
+      button("Open all", () => this.tree.unfold(12)), button("Close all", () => this.tree.unfold(1)));
+  }
+
+  async choose(view) {
+    this.view = Object.hasOwn(COLUMNS, view) ? view : "tree";
+    this.views.value = this.view;
+    this.context.replace({ view: this.view === "tree" ? null : this.view });
+    if (!this.tables[this.view]) {
+      const found = await part(this.context, { tables: [this.view], columns: { [this.view]: COLUMNS[this.view] } });
+      this.tables[this.view] = found.tables[this.view];
+    }
+    this.data = this.tables[this.view];
+    this.shade = shades(this.data);
+    this.drawTree();
+    this.drawFlame();
+    const node = Number(this.context.params.get("node") ?? NaN);
+    if (Number.isInteger(node) && node > 0 && node < this.data.length) this.tree.select(node);
+    if (this.find.value) this.search(this.find.value);
+  }
+
+  drawTree() {
+    this.tree?.leave();
+    const { data } = this;
+    const kinds = this.view === "tree" ? data.column("kind") : null;
+    const weight = data.column(this.byLost ? "lost_ps" : "self_ps");
+    const costs = this.view === "tree" ? data.column("cost_share") : null;
+    this.tree = new TreeView(this.holder, {
+      parents: data.column("parent"),
+      columns: this.columns(),
+      order: (node) => weight[node] ?? costs?.[node] ?? -1,
+      shown: (node) => this.idle || kinds?.[node] !== "idle",
+      onselect: (node) => this.describe(node),
+      label: "Device time",
+    });
+    this.tree.unfold(data.length < 400 ? 3 : 2);
+    this.details.empty();
+  }
+
+  columns() {
+    const { data } = this;
+    const value = (name) => data.column(name);
+    const shares = this.idle && this.view === "tree" ? value("share") : value("busy_share");
+    const [self, lost, compute, hbm, runs] = [
+      "self_ps", "lost_ps", "compute_peak_percent", "hbm_peak_percent", "occurrences",
+    ].map(value);
+    const passes = this.view === "tree" ? [] : ["forward_ps", "backward_ps", "recompute_ps"]
+      .filter((name) => value(name).some((one) => one > 0))
+      .map((name) => (
+        {
+          title: title(name),
+          about: data.about(name).description,
+          width: 84,
+          number: true,
+          cell: (node) => timed(value(name)[node]),
+        }
+      ));
+    const told = (name) => value(name).some((one) => one !== null);
+    return [
+      {
+        title: "Name",
+        about: "Program, category, scope, op, or an instruction within a fusion",
+        cell: (node) => this.nameCell(node),
+      },
+      { title: "Time", about: "Share of the time", width: 130, number: true, cell: (node) => bar(shares[node], FAINT) },
+      { title: "Self", about: data.about("self_ps").description, width: 88, number: true, cell: (node) => timed(self[node]) },
+      {
+        title: "Lost",
+        of: "lost_ps",
+        about: data.about("lost_ps").description,
+        width: 88,
+        number: true,
+        cell: (node) => lossCell(lost[node], self[node], self[0]),
+      },
+      ...passes,
+      {
+        title: "FLOP/s",
+        of: "compute_peak_percent",
+        about: data.about("compute_peak_percent").description,
+        width: 84,
+        number: true,
+        cell: (node) => peakCell(compute[node]),
+      },
+      {
+        title: "HBM",
+        of: "hbm_peak_percent",
+        about: data.about("hbm_peak_percent").description,
+        width: 84,
+        number: true,
+        cell: (node) => peakCell(hbm[node]),
+      },
+      {
+        title: "Runs",
+        about: data.about("occurrences").description,
+        width: 72,
+        number: true,
+        cell: (node) => (runs[node] ? number(runs[node]) : ""),
+      },
+    ].filter((column) => !column.of || told(column.of));
+  }
+
+  nameCell(node) {
+    const { data } = this;
+    const kind = this.view === "tree" ? data.value(node, "kind") : "scope";
+    const category = data.value(node, "category");
+    const instances = data.has("instances") ? data.value(node, "instances") : 1;
+    const name = data.value(node, "name");
+    return h("span", { class: "tree-name" },
+      h("span", { class: "dot", style: { background: this.shade(category) }, title: category ?? kind }),
+      h("span", { class: "tree-text", text: name, title: name }),
+      instances > 1 ? h("span", { class: "tag", text: `× ${number(instances)}` }) : null,
+      kind === "instruction" ? h("span", {
+        class: "tag",
+        text: costTold(data.value(node, "cost_share")),
+        title: "Part of the fusion's work, by XLA's cost model",
+      }) : null,
+      kind === "sparse core op" || kind === "duplicates" ? h("span", { class: "tag", text: kind }) : null);
+  }
+
+  async describe(node) {
+    this.context.replace({ node: node === null || node === 0 ? null : node });
+    if (node === null) return this.details.empty();
+    const { view } = this;
+    const name = this.data.value(node, "name");
+    this.details.show(name, h("p", { class: "sentence", text: "Reading …" }));
+    const nodes = await nodeDetails(this.context, view, node, this.data);
+    if (this.tree.chosen === node && this.view === view) this.details.show(name, nodes);
+    return undefined;
+  }
+
+  setIdle(idle) {
+    this.idle = idle;
+    this.context.replace({ idle: idle ? null : "no" });
+    this.drawTree();
+  }
+
+  setOrder(value) {
+    this.byLost = value === "lost";
+    this.context.replace({ order: this.byLost ? "lost" : null });
+    this.drawTree();
+  }
+
+  /** Nodes whose names hold the text, most time first. */
+  search(words) {
+    this.context.replace({ find: words || null });
+    const wanted = words.trim().toLowerCase();
+    this.hits = [];
+    this.hit = -1;
+    if (!wanted) {
+      this.found.textContent = "";
+      return;
+    }
+    const { texts, codes } = this.data.coded("name");
+    const is = texts.map((name) => name.toLowerCase().includes(wanted));
+    for (let node = 0; node < codes.length; node += 1) if (is[codes[node]]) this.hits.push(node);
+    const time = this.data.column("self_ps");
+    this.hits.sort((one, other) => (time[other] ?? -1) - (time[one] ?? -1) || one - other);
+    this.step(1);
+  }
+
+  step(by) {
+    if (!this.hits?.length) {
+      if (this.find.value) this.found.textContent = "none";
+      return;
+    }
+    this.hit = (this.hit + by + this.hits.length) % this.hits.length;
+    this.found.textContent = `${number(this.hit + 1)} of ${number(this.hits.length)}`;
+    this.tree.select(this.hits[this.hit]);
+  }
+
+  drawFlame() {
+    this.flame?.leave();
+    const { data } = this;
+    const kinds = this.view === "tree" ? data.column("kind") : null;
+    this.flame = new FlameGraph(this.flameBody, {
+      parents: data.column("parent"),
+      depths: data.column("depth"),
+      values: data.column("self_ps").map((value, node) => (kinds?.[node] === "idle" ? 0 : (value ?? 0))),
+      names: (node) => data.value(node, "name"),
+      colour: (node) => this.shade(data.value(node, "category")),
+      marked: (node) => atPeak(data.value(node, "lost_ps"), data.value(node, "self_ps")),
+      onclick: (node) => this.tree.select(node),
+    });
+  }
+
+  leave() {
+    this.tree?.leave();
+    this.flame?.leave();
+  }
+}
+
+/** The colour of a category, those of ops that take longest told apart. */
+function shades(data) {
+  const kinds = data.has("kind") ? data.column("kind") : null;
+  const self = data.column("self_ps");
+  return palette(data.column("category"), self.map((time, node) => (kinds === null || kinds[node] === "op" ? time : 0)));
+}
+
+function devices(body, report, context) {
+  const data = report.tables.devices;
+  if (data.length < 2) return;
+  const part = section(body, "By device");
+  context.keep(table(part, data, { bar: data.has("busy_share") ? "busy_share" : undefined, rows: 16 }));
+}
+
+function atPeak(lost, self) {
+  return lost === null || !self ? null : Math.max(0, Math.min(1, 1 - lost / self));
+}
+
+function named(name, control) {
+  return h("div", { class: "named" }, h("span", { class: "faint", text: name }), control);
+}
+
+function title(name) {
+  return { forward_ps: "Forward", backward_ps: "Backward", recompute_ps: "Recompute" }[name];
+}
+
+function timed(value) {
+  return value === null ? "" : text(value, "ps");
+}
+
+function costTold(share) {
+  return share === null ? "part" : text(share, "share");
+}
+
+function bar(share, shade) {
+  if (share === null) return "";
+  return h("span", { class: "share" },
+    h("span", { class: "share-bar", style: { width: `${Math.min(100, share * 100)}%`, background: shade } }),
+    h("span", { class: "share-text", text: text(share, "share") }));
+}
+
+function lossCell(lost, self, whole) {
+  if (lost === null) return "";
+  return h("span", {
+    style: { color: lost > whole * 0.005 ? lossColour(lost / (self || 1)) : "inherit" },
+    title: `${text(self ? lost / self : 0, "share")} of its time`,
+    text: text(lost, "ps"),
+  });
+}
+
+function peakCell(percent) {
+  if (percent === null) return "";
+  return h(
+    "span",
+    { class: "peak" },
+    h("span", { class: "peak-dot", style: { background: heat(percent / 100) } }),
+    text(percent, "%"),
+  );
+}

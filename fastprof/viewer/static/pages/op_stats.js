@@ -1,0 +1,169 @@
+// Ops by time: rings by type and by op, on devices and on hosts, with idle time or without; and all ops as tables.
+
+import { columns, figures, panel, section, sentence } from "../cards.js";
+import { FAINT } from "../colours.js";
+import { picker } from "../controls.js";
+import { h, shortened } from "../dom.js";
+import { bars, pie } from "../figures.js";
+import { reportPage } from "../report_page.js";
+import { table } from "../table.js";
+import { label } from "../units.js";
+import { address } from "./generic.js";
+
+export const show = reportPage(draw, { params: ["steps"] });
+
+const IDLE = "IDLE";
+const SIDES = [["Device", "On devices"], ["Host", "On hosts"]];
+const MOST_RATES = 20;
+const OP_COLUMNS = ["rank", "host_or_device", "type", "name", "self_ps"];
+const MORE_COLUMNS = ["occurrences", "mean_ps", "total_ps"];
+const WORK_COLUMNS = ["flops_per_s", "bytes_per_s", "flops_per_byte", "bound_by", "tensor_core_share"];
+const DEVICE_COLUMNS = ["rank", "program", "category", "name", "self_ps", "busy_share", "occurrences", "mean_ps", "total_ps", "flops_per_s", "bytes_per_s", "bound_by"];
+const HOST_COLUMNS = ["rank", "type", "name", "self_ps", "busy_share", "occurrences", "mean_ps", "total_ps", "is_eager"];
+
+function draw(body, report, context) {
+  const page = new OpStats(body, report, context);
+  page.draw();
+}
+
+class OpStats {
+  constructor(body, report, context) {
+    Object.assign(this, { body, report, context, ops: report.tables.ops });
+    this.idle = context.params.get("idle") === "1";
+    this.rings = [];
+  }
+
+  draw() {
+    const { body, report, context } = this;
+    figures(section(body, "Time"), report);
+    if (!this.ops.length) {
+      sentence(body, "The capture has no ops.");
+      return;
+    }
+    this.drawRings();
+    this.drawRates();
+    this.drawOps();
+    this.drawTable("device_ops", "Device ops", "Instructions of compiled programs, and kernels; summed over devices.", DEVICE_COLUMNS, ["program", "category"]);
+    this.drawTable("host_ops", "Host ops", "Summed over threads.", HOST_COLUMNS, ["type"]);
+    for (const name of ["tf_functions", "sparse_core_ops", "hosts"]) this.drawTable(name, label(name), null, undefined, []);
+    context.actions.append(h("a", { class: "button", href: address(report, "ops", context) ?? "#", download: "op_stats.csv", text: "Export as CSV", hidden: !address(report, "ops", context) }));
+  }
+
+  drawRings() {
+    const choice = picker({
+      label: "Idle time",
+      options: [{ value: "0", text: "left out" }, { value: "1", text: "counted" }],
+      value: this.idle ? "1" : "0",
+      onchange: (value) => this.setIdle(value === "1"),
+    });
+    const part = section(this.body, "Self time", { actions: [choice] });
+    const boxes = [];
+    for (const [side, words] of SIDES) {
+      if (!this.rows(side, true).some((row) => this.ops.value(row, "self_ps") > 0)) continue;
+      for (const [by, title] of [["type", `${words}, by type`], ["name", `${words}, by op`]]) {
+        const box = panel(title);
+        boxes.push(box);
+        this.rings.push({ side, by, box });
+      }
+    }
+    columns(part, ...boxes).classList.add("columns-rings");
+    for (const ring of this.rings) this.drawRing(ring);
+  }
+
+  drawRing(ring) {
+    const { ops, context } = this;
+    const sums = new Map();
+    for (const row of this.rows(ring.side, this.idle)) {
+      const name = ops.value(row, ring.by) ?? "unknown";
+      sums.set(name, (sums.get(name) ?? 0) + (ops.value(row, "self_ps") ?? 0));
+    }
+    const slices = [...sums].map(([name, value]) => ({ name, value, colour: name === IDLE ? FAINT : null }));
+    const onclick = (slice) => this.filter(ring, slice);
+    ring.chart?.leave();
+    const height = 250;
+    ring.box.body.replaceChildren();
+    const element = h("div");
+    ring.box.body.append(element);
+    context.keep(pie(element, slices, { unit: "ps", label: ring.box.querySelector("h3").textContent, height, onclick, most: 10 }).then((chart) => (ring.chart = chart)));
+  }
+
+  /** Rates of the ops on devices that take most time, as XProf shows them. */
+  drawRates() {
+    const { ops } = this;
+    if (!ops.has("flops_per_s")) return;
+    const rows = this.rows("Device", false).filter((row) => ops.value(row, "flops_per_s") > 0).slice(0, MOST_RATES);
+    if (!rows.length) return;
+    const box = panel("FLOP/s of the ops on devices that take most time");
+    columns(this.body, box);
+    const of = (name) => rows.map((row) => ops.value(row, name));
+    const titles = rows.map((row) => shortened(ops.value(row, "name"), 200));
+    this.context.keep(bars(box.body, { names: of("name"), values: of("flops_per_s"), titles, unit: "flop/s", horizontal: true, label: "FLOP/s by op" }));
+  }
+
+  drawOps() {
+    const { context, report } = this;
+    this.part = section(this.body, "Framework ops", { note: "Ops of the framework; device ops are summed over devices, host ops over threads." });
+    this.drawOpTable(context.params.get("search") ?? "");
+    if (context.params.get("search")) requestAnimationFrame(() => this.part.scrollIntoView());
+    this.report = report;
+  }
+
+  drawOpTable(filter) {
+    const shares = this.idle ? ["self_share", "cumulative_self_share"] : ["busy_share", "cumulative_busy_share"];
+    this.table?.leave();
+    this.table = table(this.part, this.ops, {
+      columns: [...OP_COLUMNS, ...shares, ...MORE_COLUMNS, ...WORK_COLUMNS.filter((name) => this.ops.has(name) && this.ops.column(name).some((value) => value !== null))],
+      bar: shares[0],
+      filters: ["host_or_device", "type", "name"],
+      filter,
+      where: (row) => this.idle || this.ops.value(row, "type") !== IDLE,
+      csv: address(this.report, "ops", this.context),
+      rows: 20,
+      caption: "Framework ops",
+    });
+    this.context.keep(this.table);
+  }
+
+  drawTable(name, title, note, shown, filters) {
+    const { report, context } = this;
+    const data = report.tables[name];
+    if (!data?.length) return;
+    const part = section(this.body, title, { note });
+    const link = name === "device_ops" ? { name: "name", node: (value, row) => this.hloLink(data, value, row) } : "name";
+    context.keep(table(part, data, {
+      columns: shown?.map((column) => (column === "name" ? link : column)),
+      bar: "busy_share",
+      filters,
+      csv: address(report, name, context),
+      rows: name === "hosts" ? 8 : 15,
+    }));
+  }
+
+  /** The name of an instruction, that leads to its text where its program is in the capture. */
+  hloLink(data, name, row) {
+    const program = data.value(row, "program_id");
+    if (this.context.saved || !program || program === "0" || name === IDLE) return h("span", { text: name });
+    return h("a", { href: this.context.href("hlo", { module: program, instruction: name }), text: name, title: "Show it in its program" });
+  }
+
+  setIdle(idle) {
+    this.idle = idle;
+    this.context.replace({ idle: idle ? "1" : null });
+    for (const ring of this.rings) this.drawRing(ring);
+    this.drawOpTable("");
+  }
+
+  /** A slice that is clicked is what the table shows. */
+  filter(ring, slice) {
+    if (slice.others) return;
+    this.drawOpTable(slice.name);
+    this.part.scrollIntoView({ behavior: "smooth" });
+  }
+
+  rows(side, idle) {
+    const { ops } = this;
+    return Array.from({ length: ops.length }, (_, row) => row).filter(
+      (row) => ops.value(row, "host_or_device") === side && (idle || ops.value(row, "type") !== IDLE),
+    );
+  }
+}

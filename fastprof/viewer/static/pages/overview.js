@@ -1,0 +1,104 @@
+// The first page to open: how long steps take and what they spend it on, what bounds the program, what to do.
+
+import { columns, figures, panel, section, sentence } from "../cards.js";
+import { h } from "../dom.js";
+import { stacked } from "../figures.js";
+import { asked, reportPage } from "../report_page.js";
+import { stepShares, stepTime } from "../step_charts.js";
+import { table } from "../table.js";
+import { text } from "../units.js";
+import { address } from "./generic.js";
+
+export const show = reportPage(draw, { params: ["steps", "steps_from"] });
+
+const STEP_FIGURES = ["step_time_mean_ps", "step_time_stdev_ps", "step_time_min_ps", "step_time_p50_ps", "step_time_p90_ps", "step_time_p99_ps", "step_time_max_ps", "step_count", "incomplete_step_count"];
+const USE_FIGURES = [
+  "compute_percent", "input_percent", "output_percent", "idle_percent", "duty_cycle_percent", "device_idle_percent", "host_idle_percent",
+  "mxu_utilization_percent", "hbm_utilization_percent", "flops_utilization_percent", "memory_utilization_percent",
+  "compute_16bit_percent", "compute_32bit_percent", "device_eager_percent", "host_eager_percent", "outside_compilation_percent",
+];
+const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "is_training"];
+const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
+
+async function draw(body, report, context) {
+  summary(body, report);
+  await stepPanels(body, report, context);
+  verdicts(body, report);
+  topOps(body, report, context);
+  latency(body, report, context);
+  stragglers(body, report, context);
+  environment(body, report, context);
+}
+
+function summary(body, report) {
+  const part = section(body, "Performance");
+  if (report.value("step_count")) figures(part, report, STEP_FIGURES.slice(0, 8));
+  figures(part, report, USE_FIGURES);
+}
+
+async function stepPanels(body, report, context) {
+  const breakdown = report.tables.breakdown;
+  if (!breakdown.length) return;
+  const time = panel("Step time by category");
+  const shares = panel("Where a mean step goes", "Of all steps and cores.");
+  columns(body, time, shares).classList.add("columns-steps");
+  const pipeline = context.analyses.find((one) => one.name === "input_pipeline");
+  context.keep(stepShares(shares.body, breakdown));
+  const steps = await context.source.report("input_pipeline", asked(pipeline, context), context.signal);
+  if (!context.signal.aborted) await context.keep(stepTime(time.body, steps.tables.step_breakdown));
+}
+
+/** What was looked at, and how much it matters, worst first. */
+function verdicts(body, report) {
+  const order = ["high", "moderate", "unknown", "none"];
+  const found = report.tables.verdicts.rows().sort((one, other) => order.indexOf(one.verdict) - order.indexOf(other.verdict));
+  if (!found.length) return;
+  const part = section(body, "What bounds the program");
+  part.append(h("ul", { class: "verdicts panel" }, ...found.map(verdict)));
+}
+
+function verdict({ aspect, verdict: level, percent, statement, look_at: side }) {
+  const share = percent === null ? "" : ` · ${text(percent, "%")}`;
+  const where = side ? ` · look at the ${side === "both" ? "host and the device" : side}` : "";
+  return h("li", { class: "verdict" },
+    h("span", { class: `verdict-level verdict-${level}`, text: level }),
+    h("span", null, h("b", { text: `${aspect[0].toUpperCase()}${aspect.slice(1)}` }), `${share}${where}`, statement ? h("div", { class: "section-note", text: statement }) : null));
+}
+
+function topOps(body, report, context) {
+  const ops = report.tables.top_ops;
+  for (const side of ["Device", "Host"]) {
+    const data = ops.where((row) => ops.value(row, "host_or_device") === side);
+    if (!data.length) continue;
+    const more = h("a", { class: "button", href: context.href("op_stats"), text: "All ops" });
+    const note = side === "Device" ? "Self time, summed over devices." : "Self time, summed over threads.";
+    const part = section(body, side === "Device" ? "Most expensive ops on devices" : "Most expensive ops on hosts", { note, actions: [more] });
+    const shown = side === "Device" ? OP_COLUMNS : OP_COLUMNS.filter((name) => name !== "flops_per_s");
+    context.keep(table(part, data, { columns: shown, bar: "self_share", rows: 10, csv: address(report, "top_ops", context) }));
+  }
+}
+
+function latency(body, report, context) {
+  const data = report.tables.latency;
+  if (!data.length) return;
+  const box = panel("Latency of requests by percentile");
+  section(body, "Inference").append(box);
+  const parts = [["Host", "host_ps", "#4c78c8"], ["Device", "device_ps", "#3fa66b"], ["Between host and device", "communication_ps", "#f0882e"]];
+  const series = parts.map(([name, column, colour]) => ({ name, colour, values: data.column(column) }));
+  context.keep(stacked(box.body, { x: data.column("percentile"), xTitle: "Percentile", series, unit: "ps", label: "Latency of requests by percentile" }));
+}
+
+function stragglers(body, report, context) {
+  const data = report.tables.stragglers;
+  if (!data.length) return;
+  const part = section(body, "Stragglers", { note: "Steps of cores that took longer than those of the others." });
+  const names = ["step", "host", "core_name", "duration_ps", "median_ps", "excess_ps", "excess_share", "category"];
+  context.keep(table(part, data, { columns: names, bar: "excess_share", rows: 8, sort: { by: "excess_ps", down: true }, csv: address(report, "stragglers", context) }));
+}
+
+function environment(body, report, context) {
+  const part = section(body, "Ran on");
+  figures(part, report, RUN_FIGURES);
+  if (report.tables.hosts.length) context.keep(table(part, report.tables.hosts, { rows: 8 }));
+  else sentence(part, "The session has no hosts.");
+}

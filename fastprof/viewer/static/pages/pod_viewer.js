@@ -1,0 +1,313 @@
+// Pod viewer: each step on each core of all hosts, what it spent its time on, and who waits for whom.
+
+import { address } from "./generic.js";
+import { figures, section, sentence } from "../cards.js";
+import { CATEGORY } from "../colours.js";
+import { picker, slider } from "../controls.js";
+import { h } from "../dom.js";
+import { stacked } from "../figures.js";
+import { table } from "../table.js";
+import { number, text } from "../units.js";
+import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
+import { CoreMap, shade } from "./core_map.js";
+import { partPage } from "./part_page.js";
+import { timelineButton } from "./timeline_link.js";
+
+const PARTS = [
+  ["device_compute_ps", "Device compute"],
+  ["device_to_device_ps", "Device to device"],
+  ["device_collectives_ps", "Device collectives"],
+  ["host_compute_ps", "Host compute"],
+  ["kernel_launch_ps", "Kernel launch"],
+  ["input_ps", "Input"],
+  ["output_ps", "Output"],
+  ["compilation_ps", "Compilation"],
+  ["all_others_ps", "All others"],
+];
+const FIGURES = ["step_count", "host_count", "core_count", "device_type", "slowest_core_step_ps", "collective_wait_ps"];
+const MOST_BARS = 256;
+
+export const show = partPage(draw, { analysis: "pod_viewer", params: ["steps", "steps_from"] });
+
+async function draw(body, report, context) {
+  figures(body, report, FIGURES);
+  if (!report.tables.cores.length) return sentence(body, "The capture has no steps to show.");
+  const page = new PodViewer(body, report, context);
+  return { leave: () => page.leave() };
+}
+
+class PodViewer {
+  constructor(body, report, context) {
+    Object.assign(this, { body, report, context, data: report.tables.cores });
+    this.byStep = this.data.groupBy("step");
+    this.steps = [...this.byStep.keys()].sort((one, other) => one - other);
+    this.parts = PARTS.filter(([name]) => this.data.column(name).some((value) => value > 0));
+    this.metric = [...PARTS.map(([name]) => name), "duration_ps"].includes(context.params.get("metric"))
+      ? context.params.get("metric")
+      : "duration_ps";
+    this.step = this.placeOf(context.params);
+    this.details = detailsPanel("Choose a core to see what it spent the step on.");
+    this.drawControls();
+    this.drawStep();
+    this.drawAll();
+    this.drawTable();
+  }
+
+  placeOf(params) {
+    const asked = this.steps.indexOf(Number(params.get("step") ?? NaN));
+    return asked >= 0 ? asked : 0;
+  }
+
+  drawControls() {
+    const told = (place) => `${number(this.steps[place])} (${number(place + 1)} of ${number(this.steps.length)})`;
+    this.slider = slider({
+      label: "Step",
+      min: 0,
+      max: this.steps.length - 1,
+      value: this.step,
+      text: told,
+      onchange: (place) => this.chooseStep(place),
+    });
+    const options = [{ value: "duration_ps", text: "Step time" }, ...this.parts.map(([value, text]) => ({ value, text }))];
+    const metric = picker({ label: "Colour cores by", options, value: this.metric, onchange: (to) => this.chooseMetric(to) });
+    this.bar = section(this.body, "A step on all cores");
+    this.bar.append(h("div", { class: "parameters" }, this.slider, metric));
+    this.mapHolder = h("div");
+    this.chartHolder = h("div");
+    this.collectiveHolder = h("div");
+    this.bar.append(
+      h("div", { class: "with-details" }, h("div", null, this.mapHolder, this.chartHolder), this.details),
+      this.collectiveHolder,
+    );
+  }
+
+  chooseStep(place) {
+    this.step = place;
+    this.context.replace({ step: this.steps[place] });
+    cancelAnimationFrame(this.waiting);
+    this.waiting = requestAnimationFrame(() => this.drawStep());
+  }
+
+  chooseMetric(metric) {
+    this.metric = metric;
+    this.context.replace({ metric: metric === "duration_ps" ? null : metric });
+    this.drawMap();
+    this.grid?.leave();
+    this.drawGrid();
+  }
+
+  rows() {
+    const { data } = this;
+    return [...this.byStep.get(this.steps[this.step])].sort(
+      (one, other) => data.value(one, "pod_core_id") - data.value(other, "pod_core_id"),
+    );
+  }
+
+  drawStep() {
+    this.drawMap();
+    this.drawBars();
+    this.drawCollectives();
+    if (this.chosen) this.describe(this.chosen);
+  }
+
+  /** The cores of the step by host: the topology, as far as captures tell it. */
+  drawMap() {
+    const { data } = this;
+    const hosts = new Map();
+    for (const row of this.rows()) {
+      const host = data.value(row, "host");
+      hosts.set(host, [...(hosts.get(host) ?? []), row]);
+    }
+    const all = data.column(this.metric);
+    const most = Math.max(...this.rows().map((row) => all[row]), 1);
+    const least = this.metric === "duration_ps" ? Math.min(...this.rows().map((row) => all[row])) : 0;
+    const cell = (row) => this.cell(row, shade(this.metric, (all[row] - least) / Math.max(1, most - least)));
+    const shown = [...hosts].slice(0, 512);
+    this.mapHolder.replaceChildren(
+      h(
+        "div",
+        { class: "hosts", role: "group", "aria-label": "Cores by host" },
+        shown.map(([host, rows]) => h(
+          "div",
+          { class: "host" },
+          h("div", { class: "host-name", text: host, title: host }),
+          h("div", { class: "host-cores" }, rows.map(cell)),
+        )),
+      ),
+      h(
+        "div",
+        { class: "scale" },
+        h("span", { text: text(least, "ps") }),
+        h("span", {
+          class: "scale-bar",
+          style: {
+            background: `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((at) => shade(this.metric, at)).join(",")})`,
+          },
+        }),
+        h("span", { text: text(most, "ps") }),
+      ),
+    );
+  }
+
+  /** A core of the step as a button. */
+  cell(row, background) {
+    const known = this.data.row(row);
+    const whole = this.metric === "duration_ps" ? "" : ` of ${text(known.duration_ps, "ps")}`;
+    const kinds = ["core", known.sparse_core && "core-sparse", known.core_name === this.chosen && "chosen"];
+    return h("button", {
+      class: kinds.filter(Boolean).join(" "),
+      type: "button",
+      style: { background },
+      title: `${known.core_name}: ${text(known[this.metric], "ps")}${whole}, most for ${known.bottleneck}`,
+      text: String(known.core_id),
+      onclick: () => this.describe(known.core_name),
+    });
+  }
+
+  drawBars() {
+    const { data } = this;
+    let rows = this.rows();
+    const all = rows.length;
+    if (all > MOST_BARS) {
+      rows = rows.sort((one, other) => data.value(other, "duration_ps") - data.value(one, "duration_ps")).slice(0, MOST_BARS);
+    }
+    this.bars?.then((one) => one.leave());
+    const box = h("div");
+    this.chartHolder.replaceChildren(
+      all > MOST_BARS ? h("p", { class: "sentence", text: `The ${MOST_BARS} cores of the longest steps, of ${number(all)}.` }) : "",
+      box,
+    );
+    this.bars = stacked(box, {
+      x: rows.map((row) => data.value(row, "core_name")),
+      series: this.parts.map(([name, title]) => (
+        { name: title, values: rows.map((row) => data.value(row, name)), colour: CATEGORY[name.slice(0, -3)] }
+      )),
+      unit: "ps",
+      label: "What each core spent the step on",
+      height: 330,
+      onclick: (place) => this.describe(data.value(rows[place], "core_name")),
+    });
+  }
+
+  drawCollectives() {
+    const { collectives } = this.report.tables;
+    this.waits?.then((one) => one.leave());
+    this.waits = null;
+    const step = this.steps[this.step];
+    const of = collectives.column("step");
+    const rows = Array.from(of.keys()).filter((row) => of[row] === step).sort(
+      (one, other) => collectives.value(other, "slowest_ps") - collectives.value(one, "slowest_ps"),
+    ).slice(0, 60);
+    if (!rows.length) return this.collectiveHolder.replaceChildren();
+    const box = h("div");
+    this.collectiveHolder.replaceChildren(
+      h("h3", { text: "Collectives of the step", class: "subtitle" }),
+      h("p", {
+        class: "section-note",
+        text: "The shortest event of an operation is what it takes; what others take beyond it they wait for the slowest core.",
+      }),
+      box,
+    );
+    const fastest = rows.map((row) => collectives.value(row, "fastest_ps"));
+    this.waits = stacked(box, {
+      x: rows.map((row) => String(collectives.value(row, "collective_id"))),
+      series: [
+        { name: "Shortest event", values: fastest, colour: CATEGORY.device_collectives },
+        {
+          name: "Longest beyond it",
+          values: rows.map((row, at) => collectives.value(row, "slowest_ps") - fastest[at]),
+          colour: "#d9534f",
+        },
+      ],
+      unit: "ps",
+      xTitle: "Operation",
+      label: "Collectives of the step",
+      height: 260,
+    });
+    return undefined;
+  }
+
+  describe(core) {
+    this.chosen = core;
+    const { data } = this;
+    const row = this.rows().find((one) => data.value(one, "core_name") === core);
+    if (row === undefined) return this.details.show(core, h("p", { class: "sentence", text: "It took no part in this step." }));
+    const known = data.row(row);
+    this.details.show(core,
+      linkRow(timelineButton(
+        this.context,
+        () => ({ host: known.host, start: known.start_ps, end: known.start_ps + known.duration_ps }),
+      )),
+      pairList([
+        ["Host", known.hostname],
+        ["Step time", text(known.duration_ps, "ps")],
+        ["Begin", text(known.start_ps, "ps")],
+        ["Bottleneck", `${known.bottleneck}, ${text(known.bottleneck_share, "share")}`],
+        ["Complete", known.complete ? null : "no, as far as one can tell"],
+        ["XProf's id", String(known.pod_core_id)],
+      ]),
+      pairList(this.parts.map(
+        ([name, title]) => [
+          title,
+          known[name]
+            ? `${text(known[name], "ps")}, ${text(known.duration_ps ? known[name] / known.duration_ps : null, "share")}`
+            : null,
+        ],
+      )));
+    for (const node of this.mapHolder.querySelectorAll(".core")) node.classList.toggle("chosen", node.title.startsWith(`${core}:`));
+    return undefined;
+  }
+
+  drawAll() {
+    if (this.steps.length < 2) return;
+    this.gridBody = section(this.body, "All steps on all cores", {
+      note: "A row is a core, a column a step. A click goes to the step.",
+    });
+    this.drawGrid();
+  }
+
+  drawGrid() {
+    if (!this.gridBody) return;
+    this.grid = new CoreMap(this.gridBody, this.data, { steps: this.steps, metric: this.metric, onselect: (place, core) => {
+      this.slider.value = place;
+      this.chosen = core;
+      this.chooseStep(place);
+    } });
+  }
+
+  drawTable() {
+    const part = section(this.body, "Steps of cores");
+    this.table = table(part, this.data, {
+      columns: [
+        "step",
+        "core_name",
+        "duration_ps",
+        "bottleneck",
+        "bottleneck_share",
+        ...this.parts.map(([name]) => name),
+        "complete",
+        "host",
+      ],
+      filters: ["bottleneck", "host"].filter((name) => this.data.coded(name).texts.length > 1),
+      rows: 14,
+      csv: address(this.report, "cores", this.context),
+    });
+    const { collectives } = this.report.tables;
+    if (!collectives.length) return;
+    const part2 = section(this.body, "Collectives");
+    this.collectives = table(part2, collectives, {
+      columns: [
+        "step", "collective_id", "core_count", "occurrences", "fastest_ps", "slowest_ps", "wait_ps", "moved_bytes",
+      ].filter((name) => isTold(collectives, name)),
+      rows: 10,
+      csv: address(this.report, "collectives", this.context),
+    });
+  }
+
+  leave() {
+    cancelAnimationFrame(this.waiting);
+    for (const one of [this.bars, this.waits, this.grid, this.table, this.collectives]) {
+      Promise.resolve(one).then((found) => found?.leave?.());
+    }
+  }
+}

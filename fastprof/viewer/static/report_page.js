@@ -1,0 +1,78 @@
+// What pages of analyses share: the parameters as controls, the report, its notices; and what is left when a page is.
+
+import { notices } from "./cards.js";
+import { field, picker, toggle } from "./controls.js";
+import { h } from "./dom.js";
+import { label } from "./units.js";
+
+const STEPS = {
+  name: "steps",
+  type: "steps",
+  default: null,
+  choices: null,
+  help: "only what belongs to the steps from A up to B, B left out: 3:5, 3:, :5; 3 is one step",
+};
+
+/**
+ * The `show` of a page of an analysis. `draw(body, report, context)` fills the body; `context.keep(handle)` there leaves a
+ * chart or table with the page. `params`: names of the parameters that get controls, all where none are given; `analysis`:
+ * of which, if not of that called as the page; `quiet`: notices are not drawn.
+ */
+export function reportPage(draw, { params = null, analysis = null, quiet = false } = {}) {
+  return async (root, context) => {
+    const kept = [];
+    const pending = [];
+    const own = Object.assign(Object.create(context), {
+      keep(handle) {
+        pending.push(Promise.resolve(handle).then((found) => (kept.left ? found?.leave?.() : kept.push(found))));
+        return handle;
+      },
+    });
+    const name = analysis ?? context.analysis.name;
+    const listed = context.analyses.find((one) => one.name === name);
+    const bar = parameters(listed, own, params);
+    if (bar) root.append(bar);
+    const report = await context.source.report(name, asked(listed, context), context.signal);
+    if (context.signal.aborted) return { leave() {} };
+    if (!quiet) notices(root, report);
+    const body = h("div", { class: "page-body" });
+    root.append(body);
+    await draw(body, report, own);
+    await Promise.all(pending);
+    return {
+      leave() {
+        kept.left = true;
+        for (const handle of kept) handle.leave?.();
+      },
+    };
+  };
+}
+
+/** What the URL asks of a report: the host, steps and parameters of the analysis. */
+export function asked(analysis, context) {
+  const found = {};
+  if (context.host !== null) found.host = context.host;
+  for (const { name } of [...analysis.params, STEPS]) {
+    if (context.params.has(name)) found[name] = context.params.get(name);
+  }
+  return found;
+}
+
+/** A bar of controls, one a parameter, that write it into the URL; null where there is none. */
+export function parameters(analysis, context, names = null) {
+  if (context.saved) return null;
+  const there = [...analysis.params, STEPS].filter(({ name }) => names === null || names.includes(name));
+  if (!there.length) return null;
+  return h("div", { class: "parameters" }, ...there.map((param) => control(param, context)));
+}
+
+function control(param, context) {
+  const value = context.params.get(param.name) ?? (param.default === null ? "" : String(param.default));
+  const usual = param.default === null ? "" : String(param.default);
+  const onchange = (to) => context.push({ [param.name]: to === usual ? null : to });
+  const shared = { label: label(param.name), title: param.help, onchange };
+  if (param.choices) return picker({ ...shared, options: param.choices, value });
+  if (param.type === "bool") return toggle({ ...shared, value: value === "true", onchange: (to) => onchange(String(to)) });
+  const placeholder = { steps: "all", time: "1.5s", bytes: "2GiB" }[param.type] ?? "";
+  return field({ ...shared, label: param.name.endsWith("_us") ? `${label(param.name)}, µs` : label(param.name), value, placeholder });
+}

@@ -1,0 +1,39 @@
+// The view in the URL: #/PAGE?run=…&host=…&what the page keeps there.
+
+/** The route of an address: {page, run, host, params}; params are those of the page. `first`: the page of none. */
+export function read(hash, first) {
+  const [, path = "", query = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash) ?? [];
+  const params = new URLSearchParams(query);
+  const route = { page: decoded(path) || first, run: params.get("run"), host: params.get("host"), params };
+  params.delete("run");
+  params.delete("host");
+  return route;
+}
+
+export function written({ page, run, host, params }) {
+  const all = new URLSearchParams();
+  if (run !== null) all.set("run", run);
+  if (host !== null) all.set("host", host);
+  for (const [name, value] of params) all.append(name, value);
+  const query = all.toString();
+  return `#/${encodeURIComponent(page)}${query ? `?${query}` : ""}`;
+}
+
+/** The params with these changes; what is null or empty goes. */
+export function changed(params, changes) {
+  if (changes instanceof URLSearchParams) return new URLSearchParams(changes);
+  const found = new URLSearchParams(params);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "") found.delete(name);
+    else found.set(name, value);
+  }
+  return found;
+}
+
+function decoded(path) {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+}

@@ -1,0 +1,145 @@
+// What surrounds the pages: navigation, pickers for run and host, theme, the head of a page.
+
+import { picker } from "./controls.js";
+import { clear, h } from "./dom.js";
+import { theme, toggleTheme } from "./theme.js";
+import { label } from "./units.js";
+
+const GROUPS = [
+  ["", ["timeline"]],
+  ["Summary", ["overview", "steps", "input_pipeline", "inference"]],
+  ["Ops", ["op_stats", "op_profile", "hlo_stats", "kernel_stats", "roofline", "hlo"]],
+  ["Memory", ["memory_profile", "memory_viewer"]],
+  ["Cluster and data", ["pod_viewer", "communication", "tf_data"]],
+];
+const EXTRA = {
+  timeline: { title: "Trace viewer", summary: "" },
+  hlo: { title: "HLO text", summary: "Compiled programs, as XLA prints them." },
+};
+const ALL_HOSTS = "";
+
+export class Shell {
+  constructor(session, go) {
+    this.session = session;
+    this.go = go;
+    this.nav = h("nav", { class: "nav", "aria-label": "Pages" });
+    this.pickers = h("div", { class: "pickers" });
+    this.title = h("h1", { id: "page-title" });
+    this.summary = h("p", { class: "page-summary" });
+    this.actions = h("div", { class: "page-actions" });
+    this.root = h("div", { class: "page", id: "page", tabindex: "-1" });
+    this.head = h("header", { class: "page-head" }, h("div", null, this.title, this.summary), h("span", { class: "spring" }), this.actions);
+    this.main = h("main", { class: "main", "aria-labelledby": "page-title" }, this.head, this.root);
+    document.body.replaceChildren(
+      h("a", { class: "skip", href: "#page", text: "Skip to the page", onclick: (event) => this.skip(event) }),
+      this.side(),
+      this.main,
+    );
+  }
+
+  skip(event) {
+    event.preventDefault();
+    this.root.focus();
+  }
+
+  side() {
+    const narrow = h("button", { class: "icon", type: "button", text: "☰", title: "Hide or show the list of pages", "aria-label": "Hide or show the list of pages", onclick: () => this.fold() });
+    const theme = h("button", { class: "icon", type: "button", text: "◐", title: "Light or dark", "aria-label": "Light or dark", onclick: toggleTheme });
+    const { title, version, note } = this.session;
+    return h("aside", { class: "side" },
+      h("div", { class: "side-head" }, narrow, h("span", { class: "logo", text: "fastprof" }), h("span", { class: "spring" }), theme),
+      h("div", { class: "side-body" },
+        h("div", { class: "session", text: title ?? "", title: title ?? "" }),
+        this.pickers,
+        this.nav,
+        note ? h("div", { class: "version", text: note }) : null,
+        h("div", { class: "version", text: version ? `fastprof ${version}` : "" })),
+    );
+  }
+
+  fold() {
+    document.body.classList.toggle("folded");
+    window.dispatchEvent(new Event("resize"));
+  }
+
+  /** Shows which page this is, and its links for run and host. */
+  show(route) {
+    clear(this.actions);
+    this.root.className = route.page === "timeline" ? "page fills" : "page";
+    this.main.classList.toggle("main-fills", route.page === "timeline");
+    this.root.scrollTop = 0;
+    this.main.scrollTop = 0;
+    this.tell(route);
+    this.drawPickers(route);
+  }
+
+  /** Heads the page and lists all pages, as far as they are known. */
+  tell(route) {
+    const about = this.about(route.page);
+    this.title.textContent = about.title;
+    this.summary.textContent = about.summary;
+    document.title = [about.title, this.session.title, "fastprof"].filter(Boolean).join(" · ");
+    this.drawNav(route);
+  }
+
+  about(page) {
+    return EXTRA[page] ?? this.session.analyses.find((one) => one.name === page) ?? { title: label(page), summary: "" };
+  }
+
+  drawNav(route) {
+    clear(this.nav);
+    const names = this.session.pages;
+    const grouped = new Set(GROUPS.flatMap(([, pages]) => pages));
+    const rest = names.filter((name) => !grouped.has(name));
+    for (const [title, pages] of [...GROUPS, ["More", rest]]) {
+      const there = pages.filter((page) => names.includes(page));
+      if (!there.length) continue;
+      if (title) this.nav.append(h("div", { class: "nav-title", text: title }));
+      this.nav.append(h("ul", null, ...there.map((page) => this.link(page, route))));
+    }
+  }
+
+  link(page, route) {
+    const current = page === route.page;
+    const href = this.go.href(page, {});
+    return h("li", null, h("a", { href, text: this.about(page).title, "aria-current": current ? "page" : null }));
+  }
+
+  drawPickers(route) {
+    clear(this.pickers);
+    const { runs } = this.session;
+    if (runs.length > 1) {
+      const options = runs.map(({ name, newest }) => ({ value: name, text: newest ? `${name} (newest)` : name }));
+      this.pickers.append(picker({ label: "Run", options, value: route.run ?? newestOf(runs), onchange: (run) => this.go.run(run) }));
+    }
+    const hosts = this.go.hosts();
+    if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
+      const options = [{ value: ALL_HOSTS, text: `All ${hosts.length} hosts` }, ...hosts];
+      this.pickers.append(picker({ label: "Host", options, value: route.host ?? ALL_HOSTS, onchange: (host) => this.go.host(host || null) }));
+    }
+  }
+
+  waiting(text) {
+    const box = h("div", { class: "waiting", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), h("span", { text }));
+    this.root.append(box);
+    return box;
+  }
+
+  /** Says what went wrong, and offers another try. */
+  failed(message, again) {
+    clear(this.root);
+    this.root.append(
+      h("div", { class: "failed", role: "alert" },
+        h("p", { text: message }),
+        h("button", { class: "button", type: "button", text: "Try again", onclick: again })),
+    );
+  }
+
+  get theme() {
+    return theme();
+  }
+}
+
+export function newestOf(runs) {
+  return (runs.find((run) => run.newest) ?? runs[0])?.name ?? null;
+}

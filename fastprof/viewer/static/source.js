@@ -1,0 +1,158 @@
+// Where the page has its data from: a server of fastprof. file_source.js is its twin in a saved report.
+
+import { Report, readJson } from "./report.js";
+
+const KEPT_REPORTS = 24;
+
+/** What went wrong, in a sentence for the user; `status` is that of HTTP, 0 where the server was not reached. */
+export class SourceError extends Error {
+  constructor(message, status = 0) {
+    super(message);
+    this.name = "SourceError";
+    this.status = status;
+  }
+}
+
+export class ServerSource {
+  constructor(run = null) {
+    this.run = run;
+    this.saved = false;
+    this.reports = new Map();
+    this.listed = null;
+  }
+
+  runs(signal) {
+    return this.json("runs", {}, signal);
+  }
+
+  /** The analyses, with titles, parameters and sections; asked for once. */
+  analyses(signal) {
+    this.listed ??= this.json("analyses", {}, signal).then(
+      (analyses) => ({ analyses }),
+      (error) => {
+        this.listed = null;
+        throw error;
+      },
+    );
+    return this.listed;
+  }
+
+  timeline(options = {}, signal) {
+    return this.json("timeline", options, signal);
+  }
+
+  async tile(key, level, index, tracks, signal, lanes) {
+    const path = `tiles/${encodeURIComponent(key)}/${level}/${index}`;
+    const response = await this.fetched(path, { tracks, lanes }, signal);
+    return response.arrayBuffer();
+  }
+
+  async names(host, ids, signal) {
+    const answer = await this.json("names", { host, ids: ids.join(",") }, signal);
+    return answer.names;
+  }
+
+  event(options, signal) {
+    return this.json("event", options, signal);
+  }
+
+  slice(options, signal) {
+    return this.json("slice", options, signal);
+  }
+
+  range(options, signal) {
+    return this.json("range", options, signal);
+  }
+
+  search(options, signal) {
+    return this.json("search", options, signal);
+  }
+
+  next(options, signal) {
+    return this.json("search/next", options, signal);
+  }
+
+  flows(options, signal) {
+    return this.json("flows", options, signal);
+  }
+
+  steps(options = {}, signal) {
+    return this.json("steps", options, signal);
+  }
+
+  counters(options, signal) {
+    return this.json("counters", options, signal);
+  }
+
+  hlo(options, signal) {
+    return this.json("hlo", options, signal);
+  }
+
+  /** The report of an analysis. `params`: its parameters, and host (a name or several) and steps. */
+  async report(name, params = {}, signal) {
+    const key = this.address(`report/${name}`, params);
+    const found = this.reports.get(key);
+    this.reports.delete(key);
+    const report = found ?? (await this.fetchedReport(name, params, signal));
+    this.reports.set(key, report);
+    if (this.reports.size > KEPT_REPORTS) this.reports.delete(this.reports.keys().next().value);
+    return report;
+  }
+
+  async fetchedReport(name, params, signal) {
+    const [listed, document] = await Promise.all([
+      this.analyses(),
+      this.json(`report/${name}`, { ...params, shape: "columns" }, signal),
+    ]);
+    return new Report(document, listed.analyses.find((analysis) => analysis.name === name)?.labels);
+  }
+
+  /** Address of a table as a file; null where there is none. */
+  csv(name, table, params = {}) {
+    return this.address(`report/${name}/${table}.csv`, params);
+  }
+
+  svg(name, params = {}) {
+    return this.address(`report/${name}.svg`, params);
+  }
+
+  address(path, options = {}) {
+    const query = new URLSearchParams();
+    const all = this.run === null ? options : { run: this.run, ...options };
+    for (const [name, value] of Object.entries(all)) {
+      for (const one of Array.isArray(value) ? value : [value]) {
+        if (one !== null && one !== undefined) query.append(name, one);
+      }
+    }
+    const text = query.toString();
+    return `/api/${path}${text ? `?${text}` : ""}`;
+  }
+
+  async json(path, options, signal) {
+    const response = await this.fetched(path, options, signal);
+    return readJson(await response.text());
+  }
+
+  async fetched(path, options, signal) {
+    let response;
+    try {
+      response = await fetch(this.address(path, options), { signal, credentials: "same-origin" });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new SourceError("The server does not answer. Is fastprof serve still running?");
+    }
+    if (response.ok) return response;
+    throw new SourceError(await told(response), response.status);
+  }
+}
+
+/** The server's sentence on what went wrong. */
+async function told(response) {
+  try {
+    const { error } = await response.json();
+    if (typeof error === "string" && error) return error;
+  } catch {
+    // not a sentence of this server: say what is known
+  }
+  return `The server answered ${response.status} ${response.statusText}.`.replace(" .", ".");
+}

@@ -1,0 +1,207 @@
+// Tables: sorted, filtered and read by key, and as quick with a hundred thousand rows as with ten. Only the rows in
+// sight are elements; texts that repeat are compared once.
+
+import { dropdown } from "./controls.js";
+import { clear, h } from "./dom.js";
+import { download, written } from "./table_csv.js";
+import { shownColumns } from "./table_columns.js";
+import { FilterBar } from "./table_filter.js";
+import { Rows } from "./table_rows.js";
+
+const FILTERED_ROWS = 6;
+
+let tables = 0;
+
+/**
+ * A table in an element. Options: `columns`: those to show at first, each a name or {name, title, text(value, row),
+ * node(value, row), width, grow, hidden}; the others can be chosen. `sort`: {by, down}; `filters`: names of columns with
+ * a box of their own; `filter`: what the box for all columns holds at first; `caption`; `csv`: address of the whole table
+ * as a file; `rows`: how many are in sight, at most; `onrow(row)`; `selected`: a row; `bar`: a column of shares that is
+ * drawn as bars; `where(row)`: which rows there are at all; `empty`: what is said where there is none.
+ */
+export function table(element, data, options = {}) {
+  return new TableView(element, data, options);
+}
+
+class TableView {
+  constructor(element, data, options) {
+    this.options = { rows: 15, ...options };
+    this.id = `table-${(tables += 1)}`;
+    this.sort = options.sort ?? null;
+    this.bar = new FilterBar(() => this.rearrange(), this.options);
+    this.count = h("span", { class: "table-count", role: "status" });
+    this.menu = h("div", { class: "menu-body" });
+    this.head = h("div", { class: "table-head", role: "row" });
+    this.scroll = h("div", { class: "table-scroll", role: "grid", tabindex: "0", "aria-label": options.caption ?? "Table" });
+    this.rows = new Rows(this.scroll, this.head, this.id, (row) => this.chosen(row));
+    this.root = h("div", { class: "table" }, this.toolbar(), this.scroll);
+    element.append(this.root);
+    this.update(data);
+    if (options.selected !== undefined) this.select(options.selected);
+  }
+
+  /** Other data in the same columns; what is filtered and sorted by stays. */
+  update(data) {
+    this.data = data;
+    this.columns = shownColumns(data, this.options, this.columns);
+    this.bar.update(data, this.columns);
+    this.drawMenu();
+    this.arrange();
+  }
+
+  /** Marks a row, by its number in the data, and brings it into sight; null marks none. */
+  select(row) {
+    this.rows.select(row);
+  }
+
+  leave() {
+    this.rows.leave();
+    this.root.remove();
+  }
+
+  /** The rows shown, by number, in their order. */
+  get order() {
+    return this.rows.order;
+  }
+
+  toolbar() {
+    const menu = dropdown("Columns", this.menu);
+    return h("div", { class: "table-bar" }, this.bar.root, h("span", { class: "spring" }), this.count, menu, this.saving());
+  }
+
+  /** What of the table is saved as a file: what is shown or, where there is an address for it, all. */
+  saving() {
+    const shown = { type: "button", title: "The rows and columns shown, as filtered and sorted", onclick: () => this.save() };
+    if (!this.options.csv) return h("button", { ...shown, class: "button", text: "CSV" });
+    const all = { href: this.options.csv, download: "", title: "The whole table, all columns" };
+    return dropdown("CSV", h("div", { class: "menu-body menu-small" },
+      h("button", { ...shown, class: "menu-item", text: "What is shown" }),
+      h("a", { ...all, class: "menu-item", text: "All rows and columns" })));
+  }
+
+  save() {
+    const columns = this.columns.filter((column) => !column.hidden).map((column) => column.name);
+    download(`${this.data.name || "table"}.csv`, written(this.data, columns, this.order));
+  }
+
+  chosen(row) {
+    this.select(row);
+    this.options.onrow?.(row);
+  }
+
+  /** Filters and sorts, then draws. */
+  arrange() {
+    const order = this.bar.rows(this.data, this.options.where);
+    if (this.sort) sorted(order, this.data, this.sort);
+    const all = this.data.length.toLocaleString("en-US");
+    const some = order.length.toLocaleString("en-US");
+    const cut = this.data.of > this.data.length ? ` (the first of ${this.data.of.toLocaleString("en-US")})` : "";
+    this.bar.root.hidden = this.data.length < FILTERED_ROWS && !this.bar.active;
+    this.count.textContent = order.length === this.data.length ? `${all} ${this.data.length === 1 ? "row" : "rows"}${cut}` : `${some} of ${all} rows${cut}`;
+    this.drawHead();
+    this.rows.show(this.data, this.columns.filter((column) => !column.hidden), order, this.options);
+  }
+
+  /** As arrange, from the first row on: what was in sight is elsewhere now. */
+  rearrange() {
+    this.scroll.scrollTop = 0;
+    this.arrange();
+  }
+
+  drawHead() {
+    clear(this.head);
+    const shown = this.columns.filter((column) => !column.hidden);
+    this.scroll.setAttribute("aria-colcount", shown.length);
+    for (const column of shown) this.head.append(this.headCell(column));
+  }
+
+  headCell(column) {
+    const by = this.sort?.by === column.name ? this.sort : null;
+    const title = [column.title, column.unit && `in ${column.unit}`, column.description].filter(Boolean).join(" · ");
+    const button = h("button", { type: "button", title, onclick: () => this.sortBy(column) },
+      h("span", { class: "head-title", text: column.title }),
+      column.unit && h("span", { class: "head-unit", text: column.unit }),
+      h("span", { class: "head-arrow", "aria-hidden": "true", text: by ? (by.down ? "▼" : "▲") : "" }),
+    );
+    const grip = h("span", { class: "head-grip", "aria-hidden": "true", onpointerdown: (event) => this.resize(event, column) });
+    return h("div", {
+      class: `head${column.number ? " number" : ""}`,
+      role: "columnheader",
+      style: { flex: column.flex },
+      "aria-sort": by ? (by.down ? "descending" : "ascending") : "none",
+    }, button, grip);
+  }
+
+  /** Numbers begin with the largest; the third time the order is that of the data again. */
+  sortBy(column) {
+    const down = Boolean(column.number);
+    if (this.sort?.by !== column.name) this.sort = { by: column.name, down };
+    else if (this.sort.down === down) this.sort = { by: column.name, down: !down };
+    else this.sort = null;
+    this.rearrange();
+    const heads = this.columns.filter((one) => !one.hidden);
+    this.head.children[heads.indexOf(column)]?.querySelector("button").focus();
+  }
+
+  resize(event, column) {
+    event.preventDefault();
+    const cell = event.target.parentElement;
+    const begin = { x: event.clientX, width: cell.offsetWidth };
+    event.target.setPointerCapture(event.pointerId);
+    event.target.onpointermove = (move) => {
+      column.flex = `0 0 ${Math.max(40, begin.width + move.clientX - begin.x)}px`;
+      cell.style.flex = column.flex;
+      this.rows.refit();
+    };
+    event.target.onpointerup = () => {
+      event.target.onpointermove = null;
+    };
+  }
+
+  drawMenu() {
+    clear(this.menu);
+    for (const column of this.columns) {
+      const box = h("input", {
+        type: "checkbox",
+        checked: !column.hidden,
+        onchange: (event) => {
+          column.hidden = !event.target.checked;
+          this.arrange();
+        },
+      });
+      this.menu.append(h("label", { class: "menu-item", title: column.description ?? "" }, box, column.title));
+    }
+  }
+}
+
+/** Sorts row numbers in place; what is not known comes last either way. */
+function sorted(order, data, { by, down }) {
+  if (!data.has(by)) return;
+  const keys = sortKeys(data, by);
+  const sign = down ? -1 : 1;
+  order.sort((one, other) => {
+    const [first, second] = [keys[one], keys[other]];
+    if (first === second) return one - other;
+    if (Number.isNaN(first)) return Number.isNaN(second) ? one - other : 1;
+    if (Number.isNaN(second)) return -1;
+    return sign * (first - second);
+  });
+}
+
+function sortKeys(data, by) {
+  const keys = new Float64Array(data.length).fill(NaN);
+  if (data.isNumber(by)) {
+    data.column(by).forEach((value, row) => {
+      if (value !== null) keys[row] = Number(value);
+    });
+    return keys;
+  }
+  const { texts, codes } = data.coded(by);
+  const compare = new Intl.Collator("en", { numeric: true }).compare;
+  const ranks = new Float64Array(texts.length);
+  Array.from(texts.keys()).sort((one, other) => compare(texts[one], texts[other])).forEach((code, rank) => {
+    ranks[code] = rank;
+  });
+  for (let row = 0; row < keys.length; row += 1) if (codes[row] >= 0) keys[row] = ranks[codes[row]];
+  return keys;
+}

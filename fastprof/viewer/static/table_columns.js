@@ -1,0 +1,106 @@
+// How the columns of a table look: titles, units, texts of values, widths.
+
+import { shortened } from "./dom.js";
+import { UNKNOWN, columnScale, exact, label, number, text } from "./units.js";
+
+const FONT = "13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', 'Noto Sans', Roboto, sans-serif";
+const AROUND = 22;
+const NARROWEST = 54;
+const WIDEST = 420;
+const WIDEST_GROWING = 320;
+const SAMPLE = 200;
+const MEASURED = 200;
+const MOST_TITLE = 3_000;
+const LEADS = ["name", "op_name", "expression", "long_name"];
+
+/** The columns of a table, those to show first; `before`: as they were, whose choices stay. */
+export function shownColumns(data, options, before = null) {
+  const asked = (options.columns ?? data.columns.map((column) => column.name))
+    .map((column) => (typeof column === "string" ? { name: column } : column))
+    .filter((column) => data.has(column.name));
+  const names = new Set(asked.map((column) => column.name));
+  const rest = data.columns.filter((column) => !names.has(column.name)).map(({ name }) => ({ name, hidden: true }));
+  const columns = [...asked, ...rest].map((column) => described(data, column, options));
+  for (const column of columns) {
+    const was = before?.find((one) => one.name === column.name);
+    if (was) column.hidden = was.hidden;
+  }
+  const grows = columns.find((column) => column.grow) ?? growing(columns.filter((column) => !column.hidden));
+  for (const column of columns) {
+    const least = column.width ?? width(data, column);
+    column.flex = column === grows ? `1 0 ${Math.min(least, WIDEST_GROWING)}px` : `0 0 ${least}px`;
+  }
+  return columns;
+}
+
+function described(data, column, options) {
+  const { unit, description } = data.about(column.name);
+  const isNumber = data.isNumber(column.name);
+  const one = isNumber && unit ? columnScale(data.column(column.name), unit) : null;
+  return {
+    ...column,
+    description,
+    number: isNumber,
+    title: column.title ?? label(column.name),
+    unit: one ? one.unit : null,
+    text: column.text ?? cellText(unit, isNumber, one),
+    cut: !isNumber && !column.text && !column.node,
+    full: (value) => fullText(value, unit, isNumber),
+    share: options.bar === column.name,
+  };
+}
+
+/** How a value is written in its cell. */
+function cellText(unit, isNumber, one) {
+  if (one) return (value) => (value === null ? UNKNOWN : fixed(value / one.divide, one.digits));
+  if (!isNumber) return (value) => (value === null ? UNKNOWN : typeof value === "string" ? shortened(value, MEASURED) : text(value));
+  return (value) => text(value, unit);
+}
+
+/** Numbers of a column have as many decimals each, so that they can be compared by eye. */
+function fixed(value, digits) {
+  if (typeof value !== "number" || !Number.isFinite(value)) return text(value);
+  if (value === 0) return "0";
+  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+function fullText(value, unit, isNumber) {
+  if (value === null) return "not known";
+  if (!isNumber) return String(typeof value === "string" ? value : text(value)).slice(0, MOST_TITLE);
+  return unit === "share" ? number(value) : exact(value, unit);
+}
+
+function width(data, column) {
+  let most = textWidth(`${column.title} ${column.unit ?? ""}`) * 1.06 + 16;
+  const rows = Math.min(data.length, SAMPLE);
+  for (let row = 0; row < rows && most < WIDEST; row += 1) {
+    const told = column.text(data.value(row, column.name), row);
+    most = Math.max(most, told.length > WIDEST / 4 ? WIDEST : textWidth(told));
+  }
+  return Math.ceil(Math.max(NARROWEST, Math.min(WIDEST, most)) + AROUND);
+}
+
+/** A text of one line that is no wider than so many pixels, cut in its middle. */
+export function fitting(told, pixels) {
+  const line = shortened(told, MEASURED);
+  let wide = textWidth(line);
+  let cut = line;
+  for (let tries = 0; wide > pixels && cut.length > 3 && tries < 4; tries += 1) {
+    cut = shortened(told, Math.max(3, Math.min(cut.length - 1, Math.floor((cut.length * pixels) / wide))));
+    wide = textWidth(cut);
+  }
+  return cut;
+}
+
+let measure = null;
+
+function textWidth(told) {
+  measure ??= document.createElement("canvas").getContext("2d");
+  measure.font = FONT;
+  return measure.measureText(told).width;
+}
+
+/** Which column takes the room that is left: names first, then any text. */
+function growing(columns) {
+  return LEADS.map((name) => columns.find((column) => column.name === name)).find(Boolean) ?? columns.find((column) => !column.number);
+}

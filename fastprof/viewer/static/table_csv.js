@@ -1,0 +1,25 @@
+// Tables as CSV files, written in the page.
+
+/** CSV of these columns and rows: whole values, times and sizes as they are stored, nothing where one is not known. */
+export function written(data, columns, order) {
+  const lines = [columns.map(quoted).join(",")];
+  for (const row of order) lines.push(columns.map((name) => quoted(data.value(row, name))).join(","));
+  return `${lines.join("\n")}\n`;
+}
+
+/** Saves a text as a file. */
+export function download(name, content, type = "text/csv") {
+  const address = URL.createObjectURL(new Blob([content], { type: `${type};charset=utf-8` }));
+  const link = document.createElement("a");
+  Object.assign(link, { href: address, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+function quoted(value) {
+  if (value === null || value === undefined) return "";
+  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  return text === "" ? '""' : /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,81 @@
+// Cuts tiles of the form "FPT1" (docs/viewer.md) out of one that covers the whole session.
+
+const MAGIC = 0x31545046;
+const VERSION = 1;
+const HEADER_WORDS = 8;
+const SLICE_BYTES = 32;
+const TILE_BITS = 10;
+
+/** The columns of a tile, as views of its buffer. */
+export function read(buffer) {
+  const head = new Uint32Array(buffer, 0, HEADER_WORDS);
+  const [rows, slices] = [head[2], head[3]];
+  let place = bodyAt(rows);
+  const column = (Kind) => {
+    const values = new Kind(buffer, place, slices);
+    place += slices * Kind.BYTES_PER_ELEMENT;
+    return values;
+  };
+  const words = (at) => new Uint32Array(buffer, 4 * (HEADER_WORDS + at * rows), rows);
+  return {
+    rows,
+    track: words(0),
+    lane: words(1),
+    end: words(2),
+    start: column(Float64Array),
+    duration: column(Float64Array),
+    busy: column(Float32Array),
+    count: column(Uint32Array),
+    name: column(Uint32Array),
+    at: column(Uint32Array),
+  };
+}
+
+/** The tile of a level and index with these tracks, a Set of ids or null for all, out of one of the whole session. */
+export function cut(whole, level, index, tracks) {
+  const width = 2 ** (level + TILE_BITS);
+  const [from, to] = [index * width, (index + 1) * width];
+  const kept = [];
+  for (let row = 0; row < whole.rows; row += 1) {
+    if (tracks && !tracks.has(whole.track[row])) continue;
+    const [first, last] = within(whole, row, from, to);
+    if (last > first) kept.push([row, first, last]);
+  }
+  return written(whole, kept, level, index);
+}
+
+/** The slices of a row, [first, last), that lie between two times at least in part. */
+function within(whole, row, from, to) {
+  const [begin, end] = [row ? whole.end[row - 1] : 0, whole.end[row]];
+  const ends = (at) => whole.start[at] + Math.max(whole.duration[at], 1) > from;
+  return [firstThat(ends, begin, end), firstThat((at) => whole.start[at] >= to, begin, end)];
+}
+
+function firstThat(holds, low, high) {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+function written(whole, kept, level, index) {
+  const slices = kept.reduce((sum, [, first, last]) => sum + last - first, 0);
+  const buffer = new ArrayBuffer(bodyAt(kept.length) + SLICE_BYTES * slices);
+  new Uint32Array(buffer, 0, HEADER_WORDS).set([MAGIC, VERSION, kept.length, slices, level, 0, index % 2 ** 32, Math.floor(index / 2 ** 32)]);
+  const to = read(buffer);
+  let place = 0;
+  for (const [number, [row, first, last]] of kept.entries()) {
+    to.track[number] = whole.track[row];
+    to.lane[number] = whole.lane[row];
+    for (const name of ["start", "duration", "busy", "count", "name", "at"]) to[name].set(whole[name].subarray(first, last), place);
+    place += last - first;
+    to.end[number] = place;
+  }
+  return buffer;
+}
+
+function bodyAt(rows) {
+  return Math.ceil((4 * HEADER_WORDS + 12 * rows) / 8) * 8;
+}

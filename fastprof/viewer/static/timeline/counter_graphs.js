@@ -1,0 +1,186 @@
+/** Counters as graphs: memory in use, rates, whatever a capture counts over time. */
+
+import { rootLevel, tileSpan } from "./tile.js";
+import { plural } from "./text.js";
+
+const WIDTH = 1024;
+const AT_ONCE = 3;
+const RETRY_MS = 3000;
+const MOST_KEPT = 2000;
+const LINE = 1.5;
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** A value as it is written beside a graph; bytes in powers of 1,024. */
+export function valueText(value, unit) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (unit === "bytes" || unit === "B") {
+    let power = 0;
+    let size = Math.abs(value);
+    while (size >= 1024 && power < BYTE_UNITS.length - 1) [size, power] = [size / 1024, power + 1];
+    return `${value < 0 ? "−" : ""}${Number(size.toPrecision(4))} ${BYTE_UNITS[power]}`;
+  }
+  const text = Math.abs(value) >= 1e15 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toPrecision(4) : Number(value.toPrecision(6)).toLocaleString("en-US");
+  return unit ? `${text} ${unit}` : text;
+}
+
+export class CounterGraphs {
+  constructor(source, changed) {
+    this.source = source;
+    this.changed = changed;
+    this.parts = new Map();
+    this.underWay = 0;
+  }
+
+  show(model) {
+    this.key = model.key;
+    this.root = rootLevel(model.span);
+  }
+
+  get loading() {
+    return this.underWay > 0;
+  }
+
+  part(model, track, level, index) {
+    const place = `${model.id[track]}/${level}/${index}`;
+    const part = this.parts.get(place);
+    if (part && (part.key === this.key || performance.now() - (part.failed ?? -Infinity) < RETRY_MS)) return part.data;
+    if (!part?.pending && this.underWay < AT_ONCE && typeof this.source.counters === "function")
+      this.fetch(place, model, track, level, index);
+    return part?.data ?? null;
+  }
+
+  async fetch(place, model, track, level, index) {
+    const part = this.parts.get(place) ?? {};
+    this.parts.set(place, part);
+    part.pending = true;
+    this.underWay++;
+    const span = tileSpan(level);
+    try {
+      const query = { host: model.hostOf(track), track: model.id[track], start_ps: index * span, end_ps: (index + 1) * span, width: WIDTH };
+      part.data = readable(await this.source.counters(query), query.start_ps, Math.min(query.end_ps, model.span));
+      part.key = this.key;
+    } catch {
+      part.failed = performance.now();
+    } finally {
+      part.pending = false;
+      this.underWay--;
+      if (this.parts.size > MOST_KEPT) this.parts.delete(this.parts.keys().next().value);
+      this.changed();
+    }
+  }
+
+  /** The parts that cover a window: of its own level where they are here, else the whole session's. */
+  seen(model, track, view) {
+    const whole = this.part(model, track, this.root, 0);
+    const level = Math.min(view.level(), this.root);
+    if (level === this.root || !whole || whole.exact) return { whole, parts: whole ? [whole] : [] };
+    const span = tileSpan(level);
+    const parts = [];
+    const last = Math.min(Math.floor(view.end / span), tileSpan(this.root) / span - 1);
+    for (let index = Math.max(0, Math.floor(view.start / span)); index <= last; index++) {
+      const part = this.part(model, track, level, index);
+      if (!part) return { whole, parts: [whole] };
+      parts.push(part);
+    }
+    return { whole, parts };
+  }
+
+  /** The value at a time, with its unit; null where it is not known. */
+  valueAt(model, track, view, time) {
+    for (const part of this.seen(model, track, view).parts) {
+      let [low, high] = [0, part.t.length];
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (part.t[middle] <= time) low = middle + 1;
+        else high = middle;
+      }
+      if (low > 0 && (low < part.t.length || time - part.t[low - 1] < view.span)) return { value: part.last[low - 1], unit: part.unit };
+    }
+    return null;
+  }
+
+  draw(context, model, track, view, top, tall, colours) {
+    const { whole, parts } = this.seen(model, track, view);
+    if (!whole || !whole.t.length) return;
+    const [low, high] = [Math.min(0, whole.low), Math.max(whole.high, whole.low === whole.high ? whole.low + 1 : whole.high)];
+    const floor = top + tall - 5;
+    const y = (value) => floor - ((value - low) / (high - low || 1)) * (tall - 20);
+    context.save();
+    context.beginPath();
+    context.rect(0, top, view.width, tall);
+    context.clip();
+    for (const part of parts) trace(context, part, view, y, y(Math.max(0, low)), colours.counter);
+    context.font = `11px ${colours.font}`;
+    context.textBaseline = "top";
+    context.fillStyle = colours.faint;
+    const [least, most] = [valueText(whole.low, whole.unit), valueText(whole.high, whole.unit)];
+    context.fillText(least === most ? least : `${least} … ${most}`, 6, top + 3);
+    context.restore();
+  }
+}
+
+/** Columns of numbers, and their ends; `begin` and `end`: the time they are of. */
+function readable(answer, begin, end) {
+  const numbers = (values) => Float64Array.from(values ?? [], Number);
+  const part = { t: numbers(answer.t), min: numbers(answer.min), max: numbers(answer.max), last: numbers(answer.last), unit: answer.unit ?? "", begin, end };
+  part.low = part.min.reduce((least, value) => Math.min(least, value), Infinity);
+  part.high = part.max.reduce((most, value) => Math.max(most, value), -Infinity);
+  part.exact = part.t.length < WIDTH / 4 && part.min.every((value, place) => value === part.max[place]);
+  return part;
+}
+
+/**
+ * A graph in steps: a value holds until the next one, and what lay between is a bar from least to most. Rectangles on
+ * whole pixels, never a path: a path of thousands of corners takes longer to fill than a frame lasts.
+ */
+function trace(context, part, view, y, ground, colour) {
+  context.fillStyle = colour;
+  const columns = columnsOf(part, view);
+  context.globalAlpha = 0.28;
+  for (const { x0, x1, last } of columns) {
+    const top = Math.round(y(last));
+    context.fillRect(x0, Math.min(top, ground), x1 - x0, Math.abs(ground - top));
+  }
+  context.globalAlpha = 1;
+  let before = null;
+  for (const { x0, x1, min, max, last } of columns) {
+    const [high, low] = [Math.round(y(Math.max(max, before ?? max))), Math.round(y(Math.min(min, before ?? min)))];
+    if (low > high) context.fillRect(x0, high, 1, low - high + LINE);
+    context.fillRect(x0, Math.round(y(last)), x1 - x0, LINE);
+    before = last;
+  }
+}
+
+/** The points of the window by columns of pixels, {x0, x1, min, max, last}: those of one column are taken together. */
+function columnsOf({ t, min, max, last, begin, end }, view) {
+  const columns = [];
+  const across = (time) => Math.round(Math.min(Math.max(view.x(Math.max(time, begin)), -2), view.width + 2));
+  let open = null;
+  for (let place = firstShown(t, view.start); place < t.length && t[place] <= view.end; place++) {
+    const x0 = across(t[place]);
+    const x1 = across(place + 1 < t.length ? t[place + 1] : Math.max(end, t[place]));
+    if (open && x0 < open.x0 + 1) {
+      open.min = Math.min(open.min, min[place]);
+      open.max = Math.max(open.max, max[place]);
+      open.last = last[place];
+      open.x1 = Math.max(x1, open.x0 + 1);
+    } else columns.push((open = { x0, x1: Math.max(x1, x0 + 1), min: min[place], max: max[place], last: last[place] }));
+  }
+  return columns;
+}
+
+/** The last point at or before a time, else the first. */
+function firstShown(t, time) {
+  let [low, high] = [0, t.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (t[middle] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return Math.max(low - 1, 0);
+}
+
+/** "12 points" for labels. */
+export function pointsText(events) {
+  return plural(events, "point");
+}

@@ -1,0 +1,70 @@
+/** The panel below the tracks: details of what is selected, the sums of a range. It opens by itself and can be sized. */
+
+import { h } from "../dom.js";
+
+const LEAST = 96;
+const FIRST = 250;
+
+export class Drawer {
+  /** `tabs`: {name: {title, node}}; `resized()` is called as its height changes. */
+  constructor(tabs, resized) {
+    this.tabs = tabs;
+    this.resized = resized;
+    this.height = FIRST;
+    this.buttons = {};
+    const bar = h("div", { class: "tl-drawer-bar", role: "tablist", "aria-label": "Details" });
+    for (const [name, tab] of Object.entries(tabs)) {
+      this.buttons[name] = h("button", { type: "button", role: "tab", class: "tl-tab", text: tab.title, id: `tl-tab-${name}`, onclick: () => this.open(name) });
+      tab.node.setAttribute("role", "tabpanel");
+      tab.node.setAttribute("aria-labelledby", `tl-tab-${name}`);
+      bar.append(this.buttons[name]);
+    }
+    const close = h("button", { type: "button", class: "tl-button tl-drawer-close", text: "✕", title: "Close the panel", "aria-label": "Close the panel", onclick: () => this.close() });
+    bar.append(h("span", { class: "tl-spring" }), close);
+    const grip = h("div", { class: "tl-grip", role: "separator", "aria-orientation": "horizontal", "aria-label": "Height of the panel", tabindex: "0" });
+    this.body = h("div", { class: "tl-drawer-body" }, Object.values(tabs).map((tab) => tab.node));
+    this.root = h("section", { class: "tl-drawer", "aria-label": "Details", hidden: true }, grip, bar, this.body);
+    this.makeSizable(grip);
+  }
+
+  makeSizable(grip) {
+    let from = null;
+    grip.addEventListener("pointerdown", (event) => {
+      grip.setPointerCapture(event.pointerId);
+      from = { y: event.clientY, height: this.root.offsetHeight };
+    });
+    grip.addEventListener("pointermove", (event) => from && this.size(from.height + from.y - event.clientY));
+    grip.addEventListener("pointerup", () => (from = null));
+    grip.addEventListener("keydown", (event) => {
+      const step = { ArrowUp: 24, ArrowDown: -24 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      event.stopPropagation();
+      this.size(this.root.offsetHeight + step);
+    });
+  }
+
+  size(height) {
+    const most = (this.root.parentElement?.clientHeight ?? 800) * 0.7;
+    this.height = Math.round(Math.min(Math.max(height, LEAST), most));
+    this.root.style.height = `${this.height}px`;
+    this.resized();
+  }
+
+  open(name) {
+    for (const [other, tab] of Object.entries(this.tabs)) {
+      tab.node.hidden = other !== name;
+      this.buttons[other].setAttribute("aria-selected", String(other === name));
+    }
+    this.shown = name;
+    if (!this.root.hidden) return;
+    this.root.hidden = false;
+    this.size(this.height);
+  }
+
+  close() {
+    if (this.root.hidden) return;
+    this.root.hidden = true;
+    this.resized();
+  }
+}

@@ -1,0 +1,182 @@
+/** Details of the selected event: times, stats, what encloses it and what it encloses, flows, its op. */
+
+import { clear, h } from "../dom.js";
+import { counted, plural, visible, visibleLines } from "./text.js";
+import { exact, short } from "./time_format.js";
+
+const LONG_VALUE = 4000;
+const TIMES = /(_ps|_ns)$/;
+
+export class EventPanel {
+  /** `open(page, params)` leads to another page, `zoom()` to the event. */
+  constructor(selection, source, { open, zoom, opened }) {
+    this.selection = selection;
+    this.source = source;
+    this.open = open;
+    this.zoom = zoom;
+    this.opened = opened;
+    this.node = h("div", { class: "tl-panel", "aria-live": "polite" });
+    this.details = null;
+    this.nothing();
+  }
+
+  nothing() {
+    this.stamp = null;
+    this.details = null;
+    clear(this.node).append(h("p", { class: "tl-hint", text: "Click an event to see its details here. Drag over the tracks to sum up a range of time." }));
+  }
+
+  /** Follows the selection. */
+  async follow() {
+    const event = this.selection.event;
+    if (!event) {
+      this.nothing();
+      return;
+    }
+    const stamp = (this.stamp = `${event.host} ${event.at} ${event.count}`);
+    this.opened();
+    this.details = null;
+    if (event.count > 1) await this.showMany(event, stamp);
+    else await this.showOne(event, stamp);
+  }
+
+  head(name, facts, ...buttons) {
+    return h("header", { class: "tl-panel-head" }, h("h2", { class: "tl-panel-title", text: name }), h("span", { class: "tl-panel-facts", text: facts }), h("span", { class: "tl-spring" }), ...buttons);
+  }
+
+  zoomButton() {
+    return h("button", { type: "button", class: "tl-button", text: "Zoom to it", title: "Show it as wide as the window (f)", onclick: this.zoom });
+  }
+
+  async showMany(event, stamp) {
+    const facts = `${plural(event.count, "event")} too short to be drawn alone, within ${short(event.duration)}`;
+    const rows = h("div", { class: "tl-sums", text: "" });
+    clear(this.node).append(this.head(`${event.text ?? "Events"} and others`, facts, this.zoomButton()), rows);
+    if (typeof this.source.slice !== "function") {
+      rows.append(h("p", { class: "tl-hint", text: "A saved report holds no sums of these. Zoom in, or open the session with fastprof serve." }));
+      return;
+    }
+    try {
+      const answer = await this.source.slice({ host: event.host, at: event.at, count: event.count });
+      if (stamp !== this.stamp) return;
+      this.details = answer;
+      rows.append(sumsTable(answer.rows ?? answer));
+    } catch (error) {
+      if (stamp === this.stamp) rows.append(failure(error));
+    }
+  }
+
+  async showOne(event, stamp) {
+    clear(this.node).append(this.head(event.text ?? "…", short(event.duration), this.zoomButton()));
+    if (typeof this.source.event !== "function") {
+      this.node.append(this.facts([["Start", exact(event.start)], ["Duration", exact(event.duration)], ["Host", visible(event.host)]]));
+      this.node.append(h("p", { class: "tl-hint", text: "A saved report holds no stats of single events. Open the session with fastprof serve to see them." }));
+      return;
+    }
+    try {
+      const details = await this.source.event({ host: event.host, at: event.at });
+      if (stamp !== this.stamp) return;
+      this.details = details;
+      this.selection.setEventFlows(details.flows ?? []);
+      this.fill(event, details);
+    } catch (error) {
+      if (stamp === this.stamp) this.node.append(failure(error));
+    }
+  }
+
+  fill(event, details) {
+    const shown = visible(details.display_name || details.name || event.text || "(no name)", 2000);
+    const columns = h("div", { class: "tl-columns" }, this.section("Event", this.facts(ownFacts(details, shown))));
+    if (details.stats?.length) columns.append(this.section(plural(details.stats.length, "stat"), this.stats(details.stats)));
+    columns.append(this.section("Related", this.related(details)));
+    clear(this.node).append(this.head(shown, short(details.duration_ps), ...this.opButtons(details, shown), this.zoomButton()), columns);
+  }
+
+  section(title, ...content) {
+    return h("section", { class: "tl-section" }, h("h3", { text: title }), ...content);
+  }
+
+  facts(pairs) {
+    const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+    return h("dl", { class: "tl-facts" }, rows.map(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]));
+  }
+
+  stats(stats) {
+    return h("dl", { class: "tl-facts tl-stats" }, stats.map((stat) => [
+      h("dt", { text: visible(stat.name), title: stat.of === "metadata" ? "Of every event of this name" : "Of this event", class: stat.of === "metadata" ? "tl-of-metadata" : "" }),
+      h("dd", { text: statText(stat), title: stat.kind }),
+    ]));
+  }
+
+  opButtons(details, shown) {
+    const op = details.op;
+    const buttons = [];
+    const link = (text, title, page, params) => buttons.push(h("button", { type: "button", class: "tl-button", text, title, onclick: () => this.open(page, params) }));
+    if (op?.module) link("HLO", "The text of this op in its program", "hlo", { module: op.module, instruction: op.instruction, host: details.host });
+    if (op) link("In op stats", "The row of this op in op stats", "op_stats", { search: op.name ?? shown, host: details.host });
+    return buttons;
+  }
+
+  related(details) {
+    const parts = [];
+    if (details.parent) parts.push(this.refs("Inside of", [details.parent]));
+    const children = details.children;
+    if (children?.count) parts.push(this.refs(`Holds ${counted(children.count)}`, children.first ?? [], children.count - (children.first?.length ?? 0)));
+    for (const [direction, title] of [["in", "Caused by"], ["out", "Leads to"]]) {
+      const flows = (details.flows ?? []).filter((flow) => flow.direction === direction);
+      if (flows.length) parts.push(this.refs(title, flows.map((flow) => ({ ...flow.other, kind: flow.kind }))));
+    }
+    if (!parts.length) parts.push(h("p", { class: "tl-hint", text: "Nothing encloses it, it encloses nothing, and no flow is known." }));
+    return h("div", {}, parts);
+  }
+
+  refs(title, refs, more = 0) {
+    return h("div", { class: "tl-refs" }, h("h4", { text: title }), h("ul", {}, refs.map((ref) => this.ref(ref)), more > 0 ? h("li", { class: "tl-hint", text: `and ${counted(more)} more` }) : null));
+  }
+
+  ref(ref) {
+    const name = visible(ref.name ?? "", 120) || "(no name)";
+    const note = `${ref.kind ? `${visible(ref.kind)} · ` : ""}${short(ref.duration_ps)}`;
+    const go = h("button", { type: "button", class: "tl-link", onclick: () => this.selection.selectRef(ref) }, h("span", { class: "tl-link-name", text: name }), h("span", { class: "tl-link-note", text: note }));
+    return h("li", {}, go);
+  }
+}
+
+function ownFacts(details, shown) {
+  const name = visible(details.name ?? "", 2000);
+  return [
+    ["Name", name === shown ? null : name],
+    ["Metadata name", details.metadata_name && visible(details.metadata_name, 2000) !== shown ? visible(details.metadata_name, 2000) : null],
+    ["Start", exact(details.start_ps)],
+    ["Duration", exact(details.duration_ps)],
+    ["Self time", exact(details.self_time_ps)],
+    ["Step", details.step === null || details.step === undefined ? null : visible(details.step)],
+    ["Group", details.group === null || details.group === undefined || details.group < 0 ? null : String(details.group)],
+    ["Process", visible(details.process ?? "")],
+    ["Track", visible(details.track_name ?? details.line ?? "")],
+    ["Plane", visible(details.plane ?? "")],
+    ["Line", visible(details.line ?? "")],
+    ["Host", visible(details.host ?? "")],
+    ["Op", details.op ? visible([details.op.name, details.op.category].filter(Boolean).join(" · ")) : null],
+    ["Program", details.op?.module ? visible(details.op.module) : null],
+    ["Event id", details.event_id === undefined ? null : String(details.event_id)],
+  ];
+}
+
+/** A stat as it is; one whose name says that it is a time is told in a unit to read as well. */
+function statText(stat) {
+  const value = visibleLines(stat.value ?? "–", LONG_VALUE);
+  if (!TIMES.test(stat.name) || !/^-?\d{1,18}$/.test(value) || /^-?0*$/.test(value)) return value;
+  return `${value} (${short(Number(value) * (stat.name.endsWith("_ns") ? 1000 : 1))})`;
+}
+
+function failure(error) {
+  return h("p", { class: "tl-failed", role: "alert", text: visible(error?.message ?? String(error), 1000) });
+}
+
+function sumsTable(rows) {
+  const cell = (text) => h("td", { class: "tl-number", text });
+  const body = rows.slice(0, 200).map((row) => h("tr", {}, h("td", { text: visible(row.name) }), cell(counted(row.count)), cell(short(row.total_ps)), cell(short(row.max_ps))));
+  const head = ["Name", "Events", "Total", "Longest"].map((text, place) => h("th", { scope: "col", class: place ? "tl-number" : "", text }));
+  return h("table", { class: "tl-table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body));
+}

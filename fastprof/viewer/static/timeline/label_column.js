@@ -1,0 +1,132 @@
+/** Names of processes and tracks beside the canvas: only the rows that are seen are elements. */
+
+import { h } from "../dom.js";
+import { pointsText } from "./counter_graphs.js";
+import { HEADER } from "./row_layout.js";
+import { KINDS } from "./session_model.js";
+import { counted, plural } from "./text.js";
+
+export class LabelColumn {
+  /** `toggle(row)` opens or closes what a row of the layout stands for. */
+  constructor(toggle) {
+    this.toggle = toggle;
+    this.rows = h("div", { class: "tl-label-rows" });
+    this.sticky = this.makeRow();
+    this.sticky.node.classList.add("tl-label-sticky");
+    this.root = h("div", { class: "tl-labels", role: "list", "aria-label": "Processes and tracks" }, this.rows, this.sticky.node);
+    this.used = new Map();
+    this.free = [];
+    this.hits = null;
+    this.stamp = "";
+    this.version = 0;
+  }
+
+  /** Takes the hits of a search by track id, or null. */
+  setHits(hits) {
+    this.hits = hits;
+    this.version++;
+  }
+
+  makeRow() {
+    const chevron = h("span", { class: "tl-chevron", "aria-hidden": "true" });
+    const host = h("span", { class: "tl-label-host" });
+    const name = h("span", { class: "tl-label-name" });
+    const note = h("span", { class: "tl-label-note" });
+    const node = h("button", { type: "button", class: "tl-label", role: "listitem" }, chevron, host, name, note);
+    const row = { node, chevron, host, name, note, row: -1 };
+    node.addEventListener("click", () => this.toggle(row.row));
+    return row;
+  }
+
+  /** Follows the layout. Nothing of the page is touched where neither it nor the scroll has changed. */
+  draw(model, layout) {
+    const stamp = `${model.key} ${layout.version} ${layout.scroll} ${layout.height} ${this.version}`;
+    if (stamp === this.stamp) return;
+    const moved = `${model.key} ${layout.version} ${this.version}`;
+    if (moved !== this.filled) for (const row of [...this.used.keys()]) this.drop(row);
+    this.filled = moved;
+    this.stamp = stamp;
+    const [first, last] = layout.seen();
+    for (const row of [...this.used.keys()]) if (row < first || row >= last) this.drop(row);
+    for (let row = first; row < last; row++) {
+      const held = this.used.get(row) ?? this.take(model, layout, row);
+      held.node.style.transform = `translateY(${layout.top[row] - layout.scroll}px)`;
+      held.node.style.paddingTop = this.pushed(layout, row);
+    }
+    this.drawSticky(model, layout);
+  }
+
+  /** The name of a track higher than the screen stays in sight: below the header that stays, within its row. */
+  pushed(layout, row) {
+    const hidden = layout.scroll + HEADER - layout.top[row];
+    if (layout.track[row] < 0 || hidden <= 0) return "";
+    const height = layout.top[row + 1] - layout.top[row];
+    return `${Math.max(4, Math.min(hidden + 4, height - 22))}px`;
+  }
+
+  drawSticky(model, layout) {
+    const sticky = layout.sticky();
+    this.sticky.node.hidden = sticky === null;
+    if (!sticky) return;
+    this.fill(this.sticky, model, layout, sticky.row);
+    this.sticky.node.style.transform = `translateY(${sticky.y}px)`;
+  }
+
+  drop(row) {
+    const held = this.used.get(row);
+    this.used.delete(row);
+    held.node.hidden = true;
+    this.free.push(held);
+  }
+
+  take(model, layout, row) {
+    const held = this.free.pop() ?? this.makeRow();
+    if (!held.node.parentNode) this.rows.append(held.node);
+    held.node.hidden = false;
+    this.fill(held, model, layout, row);
+    this.used.set(row, held);
+    return held;
+  }
+
+  fill(held, model, layout, row) {
+    held.row = row;
+    const track = layout.track[row];
+    held.node.style.height = `${layout.top[row + 1] - layout.top[row]}px`;
+    if (track < 0) this.fillProcess(held, model, layout, layout.process[row]);
+    else this.fillTrack(held, model, layout, track);
+  }
+
+  fillProcess(held, model, layout, number) {
+    const process = model.processes[number];
+    const tracks = process.last - process.first;
+    held.node.className = `tl-label tl-label-process${held === this.sticky ? " tl-label-sticky" : ""}`;
+    // Where there is no room for all of it, the name of the host is cut first: it is that of many.
+    const named = process.name.startsWith(`${process.host} `);
+    held.host.textContent = named ? process.host : "";
+    held.name.textContent = named ? process.name.slice(process.host.length + 1) : process.name;
+    held.note.textContent = plural(tracks, "track");
+    const closed = layout.closed.has(process.id);
+    held.chevron.textContent = closed ? "▸" : "▾";
+    held.node.setAttribute("aria-expanded", String(!closed));
+    held.node.title = `${process.name}\n${plural(tracks, "track")}, ${plural(process.events, "event")}\n${closed ? "Open" : "Close"} the section`;
+  }
+
+  fillTrack(held, model, layout, track) {
+    const counter = model.kind[track] === KINDS.counter;
+    const lanes = model.lanes[track];
+    const folded = layout.isFolded(track);
+    const foldable = !counter && lanes > 1;
+    const hits = this.hits?.[model.id[track]];
+    held.node.className = `tl-label${model.derived[track] ? " tl-label-derived" : ""}${foldable ? "" : " tl-label-plain"}`;
+    held.host.textContent = "";
+    held.name.textContent = model.name[track];
+    held.note.textContent = hits ? plural(hits, "hit") : "";
+    held.note.classList.toggle("tl-label-hits", Boolean(hits));
+    held.chevron.textContent = foldable ? (folded ? "▸" : "▾") : "";
+    if (foldable) held.node.setAttribute("aria-expanded", String(!folded));
+    else held.node.removeAttribute("aria-expanded");
+    const size = counter ? pointsText(model.events[track]) : plural(model.events[track], "event");
+    const depth = foldable ? `, ${counted(lanes)} lanes${folded && layout.lanesSeen(track) < lanes ? `, ${counted(layout.lanesSeen(track))} of them shown` : ""}\n${folded ? "Unfold to a row a lane" : "Fold to one row"}` : "";
+    held.node.title = `${model.name[track]}\n${size}${depth}`;
+  }
+}

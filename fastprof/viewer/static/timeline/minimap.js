@@ -1,0 +1,165 @@
+/** The whole session in a strip, with the window that is seen: drag the window, its edges, or a new one. */
+
+import { Palette } from "./slice_colours.js";
+import { KINDS } from "./session_model.js";
+import { short } from "./time_format.js";
+import { Strip } from "./strip.js";
+import { tileSpan } from "./tile.js";
+
+export const MINIMAP = 44;
+const MOST_ROWS = 32;
+const EDGE = 5;
+const AXIS = 12;
+
+export class Minimap {
+  constructor(surface, names) {
+    this.surface = surface;
+    this.names = names;
+    this.strip = new Strip();
+    this.tracks = [];
+    this.stamp = "";
+    this.drag = null;
+  }
+
+  dress(colours, theme) {
+    this.colours = colours;
+    this.palette = new Palette(theme);
+    this.stamp = "";
+  }
+
+  /** Chooses the tracks that stand for the session: the busiest of each process in turn, in their own order. */
+  show(model) {
+    const byProcess = model.processes.map((process) => {
+      const tracks = [];
+      for (let track = process.first; track < process.last; track++)
+        if (model.kind[track] !== KINDS.counter && model.events[track] > 0) tracks.push(track);
+      return tracks.sort((one, other) => model.events[other] - model.events[one]);
+    });
+    const chosen = [];
+    for (let turn = 0; chosen.length < MOST_ROWS && byProcess.some((tracks) => tracks.length > turn); turn++)
+      for (const tracks of byProcess) if (turn < tracks.length && chosen.length < MOST_ROWS) chosen.push(tracks[turn]);
+    this.tracks = chosen.sort((one, other) => one - other);
+    this.groups = [...new Set(this.tracks.map((track) => model.groupOf[track]))].map((number) => model.groups[number]);
+    this.stamp = "";
+  }
+
+  want(cache) {
+    for (const group of this.groups ?? []) cache.want(group, cache.root, 0);
+  }
+
+  /** The map of the whole session to pixels. */
+  x(view, time) {
+    return ((time - view.low) / (view.high - view.low)) * this.surface.width;
+  }
+
+  time(view, x) {
+    return view.low + (x / this.surface.width) * (view.high - view.low);
+  }
+
+  draw(model, view, cache, { range, marks }) {
+    this.write(model, view, cache);
+    const context = this.surface.fresh(this.colours.band);
+    const { width, height, ratio } = this.surface;
+    const colours = this.colours;
+    const each = (height - AXIS - 5) / Math.max(this.tracks.length, 1);
+    context.imageSmoothingEnabled = false;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    for (let row = 0; row < this.tracks.length; row++) {
+      const top = Math.round((AXIS + row * each) * ratio);
+      const tall = Math.max(1, Math.round((AXIS + (row + 1) * each) * ratio) - top);
+      context.drawImage(this.strip.canvas, 0, row, this.strip.width, 1, 0, top, this.strip.width, tall);
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.drawAxis(context, view);
+    if (range) {
+      context.fillStyle = colours.select;
+      const x0 = this.x(view, range.start);
+      context.fillRect(x0, 0, Math.max(this.x(view, range.end) - x0, 1), height);
+    }
+    context.fillStyle = colours.mark;
+    for (const mark of marks) context.fillRect(Math.round(this.x(view, mark.start)), 0, 1, height);
+    this.drawWindow(context, view);
+    context.fillStyle = colours.line;
+    context.fillRect(0, height - 1, width, 1);
+  }
+
+  drawAxis(context, view) {
+    const { width } = this.surface;
+    context.fillStyle = this.colours.faint;
+    context.font = `10px ${this.colours.font}`;
+    context.textBaseline = "middle";
+    const step = 10 ** Math.floor(Math.log10(view.high - view.low));
+    const every = [step / 10, step / 5, step / 2, step].find((one) => (one / (view.high - view.low)) * width > 80) ?? step;
+    for (let time = 0; time < view.high; time += every) {
+      const x = Math.round(this.x(view, time));
+      context.fillRect(x, 2, 1, AXIS - 4);
+      context.fillText(time === 0 ? "0" : short(time), x + 3, AXIS / 2);
+    }
+  }
+
+  drawWindow(context, view) {
+    const { width, height } = this.surface;
+    const x0 = this.x(view, view.start);
+    const x1 = Math.max(this.x(view, view.end), x0 + 2);
+    context.fillStyle = this.colours.shade;
+    context.fillRect(0, 0, x0, height);
+    context.fillRect(x1, 0, width - x1, height);
+    context.fillStyle = this.colours.accent;
+    for (const x of [x0, x1 - 1.5]) {
+      context.fillRect(x, 0, 1.5, height);
+      context.fillRect(x - 2, height / 2 - 7, 5.5, 14);
+    }
+  }
+
+  /** Writes the strip when what it shows has changed: a tile, a name's colour, the width. */
+  write(model, view, cache) {
+    const width = Math.round(this.surface.width * this.surface.ratio);
+    const stamp = `${width} ${cache.fetched} ${this.names.stamp} ${model.key} ${this.tracks.length}`;
+    if (stamp === this.stamp) return;
+    this.stamp = stamp;
+    this.strip.begin(width, this.tracks.length);
+    const map = { start: view.low, scale: width / (view.high - view.low), table: this.palette.table, label: Infinity, wide() {} };
+    this.tracks.forEach((track, row) => {
+      const group = model.groups[model.groupOf[track]];
+      const tile = cache.tile(group, cache.root, 0);
+      if (!tile) return;
+      map.codes = this.names.codes(group.host, tile.largestName);
+      this.strip.write(row, { tile, from: 0, to: tileSpan(cache.root) }, model.id[track], 0, map);
+    });
+    this.strip.end();
+  }
+
+  /** What is under a place: "left" or "right" edge of the window, its "inside", or "outside". */
+  partAt(view, x) {
+    const [x0, x1] = [this.x(view, view.start), this.x(view, view.end)];
+    if (Math.abs(x - x0) <= EDGE && x < (x0 + x1) / 2) return "left";
+    if (Math.abs(x - x1) <= EDGE) return "right";
+    return x > x0 && x < x1 ? "inside" : "outside";
+  }
+
+  press(view, x) {
+    this.drag = { part: this.partAt(view, x), x, start: view.start, end: view.end, moved: false };
+  }
+
+  move(view, x) {
+    const drag = this.drag;
+    if (!drag) return;
+    drag.moved ||= Math.abs(x - drag.x) > 2;
+    const shift = this.time(view, x) - this.time(view, drag.x);
+    view.glide = null;
+    if (drag.part === "inside") view.set(drag.start + shift, drag.end - drag.start);
+    else if (drag.part === "left") view.set(Math.min(drag.start + shift, drag.end), Math.abs(drag.end - drag.start - shift));
+    else if (drag.part === "right") view.set(drag.start, Math.max(drag.end + shift - drag.start, 1));
+    else if (drag.moved) {
+      const [one, other] = [this.time(view, drag.x), this.time(view, x)];
+      view.set(Math.min(one, other), Math.abs(one - other));
+    }
+  }
+
+  /** A press without a move outside the window brings the window there. */
+  release(view) {
+    const drag = this.drag;
+    this.drag = null;
+    if (drag && !drag.moved && drag.part === "outside") view.moveTo(this.time(view, drag.x) - view.span / 2, view.span);
+  }
+}

@@ -1,0 +1,84 @@
+/** What lies over the tracks: the selected range, marks, the outlines of slices, arrows of flows. */
+
+const ARROW = 5;
+const MOST_BEND = 120;
+
+export class Overlay {
+  constructor(surface) {
+    this.surface = surface;
+    this.empty = false;
+  }
+
+  /**
+   * `shown`: {range, marks, hover (time or null), outlined: {selected, hovered}, arrows}. Outlines are boxes {x, y, width,
+   * height}; arrows are {x0, y0, x1, y1, strong}, all in pixels of the tracks.
+   */
+  draw(view, layout, colours, { range, marks, outlined, arrows }) {
+    const empty = !range && !marks.length && !arrows.length && !outlined.hovered && !outlined.selected;
+    if (empty && this.empty) return; // a surface that is not touched costs nothing
+    this.empty = empty;
+    const context = this.surface.fresh();
+    if (range) this.drawRange(context, view, layout, range, colours);
+    for (const mark of marks) {
+      context.fillStyle = colours.mark;
+      context.globalAlpha = 0.8;
+      context.fillRect(Math.round(view.x(mark.start)), 0, 1, this.surface.height);
+      if (mark.end > mark.start) context.fillRect(Math.round(view.x(mark.end)), 0, 1, this.surface.height);
+      context.globalAlpha = 1;
+    }
+    for (const arrow of arrows) this.drawArrow(context, arrow, colours);
+    if (outlined.hovered) this.outline(context, outlined.hovered, colours.text, 1);
+    if (outlined.selected) this.outline(context, outlined.selected, colours.accent, 2);
+  }
+
+  drawRange(context, view, layout, range, colours) {
+    const { height, width } = this.surface;
+    const [x0, x1] = [view.x(range.start), view.x(range.end)];
+    const [top, bottom] = range.rows ? rowsBox(layout, range.rows) : [0, height];
+    context.fillStyle = colours.select;
+    context.fillRect(Math.max(x0, 0), top, Math.min(x1, width) - Math.max(x0, 0), bottom - top);
+    context.fillStyle = colours.accent;
+    for (const x of [x0, x1]) context.fillRect(Math.round(x) - 0.5, top, 1, bottom - top);
+    if (range.rows) {
+      context.globalAlpha = 0.5;
+      for (const y of [top, bottom - 1]) context.fillRect(Math.max(x0, 0), y, Math.min(x1, width) - Math.max(x0, 0), 1);
+      context.globalAlpha = 1;
+    }
+  }
+
+  outline(context, box, colour, thick) {
+    const left = Math.max(box.x, -4);
+    const width = Math.max(Math.min(box.x + box.width, this.surface.width + 4) - left, 3);
+    context.strokeStyle = colour;
+    context.lineWidth = thick;
+    const inset = thick / 2;
+    context.strokeRect(Math.round(left) - inset, Math.round(box.y) - inset, Math.round(width) + thick, Math.round(box.height) + thick);
+  }
+
+  drawArrow(context, { x0, y0, x1, y1, strong, faint, headless }, colours) {
+    const bend = Math.min(Math.max(Math.abs(x1 - x0) / 2, 24), MOST_BEND);
+    context.strokeStyle = context.fillStyle = colours.flow;
+    context.globalAlpha = strong ? 1 : faint;
+    context.lineWidth = strong ? 1.75 : 1;
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - ARROW, y1);
+    context.stroke();
+    if (!headless) this.drawHead(context, x1, y1);
+    context.globalAlpha = 1;
+  }
+
+  drawHead(context, x1, y1) {
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x1 - ARROW - 2, y1 - ARROW + 1);
+    context.lineTo(x1 - ARROW - 2, y1 + ARROW - 1);
+    context.closePath();
+    context.fill();
+  }
+}
+
+function rowsBox(layout, [first, last]) {
+  const held = Math.min(last, layout.count - 1);
+  return [layout.top[Math.min(first, held)] - layout.scroll, layout.top[held + 1] - layout.scroll];
+}

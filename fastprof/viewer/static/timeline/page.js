@@ -1,0 +1,318 @@
+/** The page of the timeline: its parts, and how they hear of each other. */
+
+import { h } from "../dom.js";
+import { Drawer } from "./drawer.js";
+import { EventPanel } from "./event_panel.js";
+import { Keyboard } from "./keyboard.js";
+import { probeOf } from "./page_probe.js";
+import { Pointer } from "./pointer.js";
+import { RangePanel } from "./range_panel.js";
+import { Scrollbar } from "./scrollbar.js";
+import { SearchBar } from "./search_bar.js";
+import { SessionFeed } from "./session_feed.js";
+import { ShortcutHelp } from "./shortcut_help.js";
+import { StatusLine } from "./status_line.js";
+import { Timeline } from "./timeline.js";
+import { TooltipGuide } from "./tooltip.js";
+import { AddressWriter, read, written } from "./view_address.js";
+
+/** Shows the timeline in an element of definite height. Returns {leave(), params(params)}. */
+export function show(root, context) {
+  const page = new TimelinePage(root, context);
+  return { leave: () => page.leave(), params: (params) => page.readdress(params) };
+}
+
+class TimelinePage {
+  constructor(root, context) {
+    this.root = root;
+    this.context = context;
+    const { source } = context;
+    this.timeline = new Timeline(source, () => this.feed.again());
+    const { timeline } = this;
+    const { selection } = timeline;
+    this.status = new StatusLine();
+    this.tip = new TooltipGuide(timeline, () => this.box);
+    this.help = new ShortcutHelp();
+    this.search = new SearchBar(source, {
+      found: (hits) => this.highlight(hits),
+      go: (ref) => {
+        this.pointer.quiet = true;
+        selection.selectRef(ref);
+      },
+      place: () => timeline.view.start,
+      changed: () => this.address.soon(),
+    });
+    const zoom = () => this.zoomToSelection();
+    this.events = new EventPanel(selection, source, { open: (page, params) => context.navigate(page, params), zoom, opened: () => this.drawer.open("event") });
+    this.ranges = new RangePanel(selection, source, { zoom, find: (name) => this.search.set({ q: name.replace(/…$/, ""), mode: "substring", case: 1 }, true), opened: () => this.drawer.open("range") });
+    this.drawer = new Drawer({ event: { title: "Event", node: this.events.node }, range: { title: "Range", node: this.ranges.node } }, () => this.measure());
+    this.address = new AddressWriter(() => timeline.model && context.replace(written(timeline, this.search.query)));
+    this.scrollbar = new Scrollbar(timeline);
+    this.build();
+    this.pointer = new Pointer(timeline, (event, hit) => this.tip.show(event, hit));
+    this.keyboard = new Keyboard(timeline, this.actions(), (event) => this.takesKeys(event), () => (this.pointer.quiet = true));
+    selection.listeners.add((kind) => this.selected(kind));
+    timeline.drawn.add(() => this.afterFrame());
+    this.begin();
+  }
+
+  build() {
+    const { timeline } = this;
+    this.filter = h("input", { type: "search", class: "tl-filter", placeholder: "Filter tracks", "aria-label": "Show tracks of this name only", autocomplete: "off", spellcheck: "false", oninput: () => this.setFilter(this.filter.value) });
+    this.flowButton = h("button", { type: "button", class: "tl-button", text: "Flows", title: "Show the flows in the window (g)", "aria-pressed": "false", onclick: () => timeline.selection.toggleFlows() });
+    const button = (text, label, act) => h("button", { type: "button", class: "tl-button", text, title: label, "aria-label": label, onclick: act });
+    const tools = h("div", { class: "tl-tools", role: "toolbar", "aria-label": "Timeline" },
+      this.search.root, h("span", { class: "tl-spring" }), this.status.root, this.flowButton,
+      button("−", "Zoom out (s)", () => timeline.zoom(1.6)), button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
+      button("Fit", "The whole session (0)", () => timeline.fit()), button("?", "Keys and gestures (?)", () => this.help.toggle()));
+    this.stepsOf = h("div", { class: "tl-steps-of", hidden: true });
+    this.corner = h("div", { class: "tl-corner" }, this.filter, this.stepsOf);
+    this.axes = h("div", { class: "tl-axes" }, timeline.map.canvas, timeline.axis.canvas);
+    this.area = h("div", { class: "tl-area" }, timeline.tracks.canvas, timeline.over.canvas, this.scrollbar.root);
+    this.divider = h("div", { class: "tl-divider", role: "separator", "aria-orientation": "vertical", "aria-label": "Width of the names" });
+    this.box = h("div", { class: "tl-main" }, this.corner, this.axes, timeline.labels.root, this.area, this.divider, this.tip.root);
+    this.shell = h("div", { class: "tl" }, tools, this.box, this.drawer.root, this.help.root);
+    this.makeSizable();
+    timeline.labels.root.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      timeline.scrollBy(event.deltaY * (event.deltaMode === 1 ? 18 : 1));
+    }, { passive: false });
+  }
+
+  makeSizable() {
+    const width = (x) => {
+      const held = Math.min(Math.max(x, 90), this.box.clientWidth * 0.6);
+      this.box.style.setProperty("--tl-names", `${Math.round(held)}px`);
+      this.measure();
+    };
+    this.divider.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      this.divider.setPointerCapture(event.pointerId);
+    });
+    this.divider.addEventListener("pointermove", (event) => {
+      if (this.divider.hasPointerCapture(event.pointerId)) width(event.clientX - this.box.getBoundingClientRect().x);
+    });
+  }
+
+  begin() {
+    this.root.append(this.shell);
+    this.dress();
+    this.context.on_theme?.(() => this.dress());
+    this.observer = new ResizeObserver(() => this.measure());
+    this.observer.observe(this.area);
+    this.measure();
+    this.feed = new SessionFeed(this.context.source, (model, answer) => this.took(model, answer), (error) => this.status.fail(error));
+    this.feed.follow();
+    window.fastprofTimeline = this.probe = probeOf(this.timeline, { event: this.events, range: this.ranges, search: this.search });
+  }
+
+  dress() {
+    this.timeline.dress(this.shell, this.context.theme);
+  }
+
+  measure() {
+    const { clientWidth: width, clientHeight: height } = this.area;
+    if (width > 0 && height > 0) this.timeline.resize(width, height, window.devicePixelRatio || 1);
+  }
+
+  took(model, answer) {
+    this.status.tell(answer);
+    if (!model) return;
+    const first = this.timeline.model === null;
+    if (first) this.timeline.layout.closed = new Set(read(this.context.params).closed.map((id) => this.idOf(model, id)));
+    this.timeline.show(model);
+    if (first || !this.addressed) this.readAddress(model);
+    if (model.ready) this.takeSteps();
+  }
+
+  idOf(model, text) {
+    return model.processes.find((process) => String(process.id) === text)?.id;
+  }
+
+  /** Shows what the address says, once there is a session to show it of. */
+  readAddress(model) {
+    if (!model.tracks) return;
+    this.addressed = true;
+    const { timeline } = this;
+    const told = read(this.context.params);
+    if (told.window) {
+      timeline.view.set(told.window[0], told.window[1] - told.window[0]);
+      timeline.fitted = true;
+    }
+    timeline.selection.marks = told.marks;
+    if (told.filter) this.setFilter((this.filter.value = told.filter));
+    timeline.layout.scrollTo(told.scroll);
+    if (told.search.q) this.search.set(told.search);
+    if (told.range) {
+      const first = told.tracks?.[0];
+      timeline.selection.setRange({ start: told.range[0], end: told.range[1], ids: told.tracks, first, last: told.tracks?.at(-1) });
+    }
+    if (told.event) this.selectByAddress(told.event);
+  }
+
+  async selectByAddress({ host, at }) {
+    if (typeof this.context.source.event !== "function") return;
+    try {
+      const details = await this.context.source.event({ host, at });
+      this.timeline.selection.selectRef(details, false);
+    } catch {
+      // An address of another session: the event is not here, and nothing is selected.
+    }
+  }
+
+  /** The address changed by other hands: back, forward, an edit. */
+  readdress(params) {
+    const told = read(params);
+    const { view } = this.timeline;
+    if (!this.timeline.model) return;
+    if (told.window) view.moveTo(told.window[0], told.window[1] - told.window[0]);
+    else view.fit();
+    if (told.search.q !== this.search.query.q) this.search.set(told.search);
+    this.timeline.invalidate();
+  }
+
+  async takeSteps() {
+    if (typeof this.context.source.steps !== "function") return;
+    try {
+      const { bands } = await this.context.source.steps();
+      this.timeline.setBands(bands ?? []);
+      this.showBands();
+    } catch (error) {
+      this.status.fail(error);
+    }
+  }
+
+  /** Says whose steps the bands are; with the first ones the axis grows. */
+  showBands() {
+    const { bandsOf } = this.timeline;
+    this.stepsOf.textContent = bandsOf && `Steps of ${bandsOf}`;
+    this.stepsOf.title = this.stepsOf.textContent;
+    this.stepsOf.hidden = !bandsOf;
+    this.measure();
+  }
+
+  setFilter(text) {
+    const { layout } = this.timeline;
+    layout.filter = text;
+    if (layout.model) layout.make();
+    this.address.soon();
+    this.timeline.invalidate();
+  }
+
+  highlight(hits) {
+    this.timeline.names.highlight(hits?.names ?? null);
+    this.timeline.labels.setHits(hits?.tracks ?? null);
+    this.timeline.invalidate();
+  }
+
+  selected(kind) {
+    if (kind === "event") {
+      this.events.follow();
+      this.timeline.chooseBands();
+      this.showBands();
+    }
+    if (kind === "range") this.ranges.follow();
+    if (kind === "flows") this.flowButton.setAttribute("aria-pressed", String(this.timeline.selection.allFlows !== null));
+    this.address.soon();
+  }
+
+  afterFrame() {
+    const { timeline } = this;
+    this.scrollbar.draw();
+    timeline.selection.followFlows();
+    this.status.busy(timeline.cache);
+    const { view, layout } = timeline;
+    const stamp = `${view.start} ${view.span} ${layout.scroll} ${layout.version}`;
+    if (stamp !== this.stamp) {
+      this.address.soon();
+      this.pointer.refresh();
+    }
+    this.stamp = stamp;
+    timeline.fitted = timeline.fitted || view.span < (view.high - view.low) * 0.999;
+  }
+
+  takesKeys(event) {
+    if (!this.timeline.model || this.help.root.open) return false;
+    return !event.target.closest?.("input, textarea, select, [contenteditable], [role=grid]");
+  }
+
+  zoomToSelection() {
+    const { selection, view } = this.timeline;
+    const { event, range } = selection;
+    if (range && (this.drawer.shown === "range" || !event)) view.show(range.start, range.end, 0.9);
+    else if (event) view.show(event.start, event.start + Math.max(event.duration, 1));
+    this.timeline.invalidate();
+  }
+
+  mark() {
+    const { selection, view, hoverTime } = this.timeline;
+    if (selection.event) selection.toggleMark({ start: selection.event.start, end: selection.event.start + selection.event.duration });
+    else {
+      const time = Math.round(hoverTime ?? view.start + view.span / 2);
+      selection.toggleMark({ start: time, end: time });
+    }
+  }
+
+  /** The event that follows on the lane, or comes before: events of a lane are numbered one after the other. */
+  async neighbour(step) {
+    const { event } = this.timeline.selection;
+    if (!event || typeof this.context.source.event !== "function") return;
+    const at = step > 0 ? event.at + event.count : event.at - 1;
+    try {
+      const details = await this.context.source.event({ host: event.host, at });
+      if (details.track === event.id && details.lane === event.lane) this.timeline.selection.selectRef(details);
+    } catch {
+      // There is no event before the first one or after the last one.
+    }
+  }
+
+  goTo(ref) {
+    if (ref) this.timeline.selection.selectRef(ref);
+  }
+
+  letGo() {
+    const { selection } = this.timeline;
+    if (selection.event) selection.select(null);
+    else if (selection.range) selection.setRange(null);
+    else if (this.search.query.q) this.search.clear();
+    else this.drawer.close();
+  }
+
+  actions() {
+    const { timeline } = this;
+    return {
+      0: () => timeline.fit(),
+      Home: () => timeline.fit(),
+      f: () => this.zoomToSelection(),
+      m: () => this.mark(),
+      M: () => timeline.selection.clearMarks(),
+      g: () => timeline.selection.toggleFlows(),
+      "/": () => this.search.focus(),
+      n: () => this.search.step("next"),
+      N: () => this.search.step("previous"),
+      ",": () => this.neighbour(-1),
+      ".": () => this.neighbour(1),
+      p: () => this.goTo(this.events.details?.parent),
+      c: () => this.goTo(this.events.details?.children?.first?.[0]),
+      e: () => {
+        timeline.layout.closeAll(timeline.layout.closed.size === 0);
+        timeline.invalidate();
+      },
+      PageDown: () => timeline.scrollBy(timeline.layout.height * 0.9),
+      PageUp: () => timeline.scrollBy(-timeline.layout.height * 0.9),
+      Escape: () => this.letGo(),
+      "?": () => this.help.toggle(),
+    };
+  }
+
+  leave() {
+    this.feed?.leave();
+    this.observer?.disconnect();
+    this.keyboard.leave();
+    this.address.leave();
+    this.timeline.close();
+    this.shell.remove();
+    if (window.fastprofTimeline === this.probe) delete window.fastprofTimeline;
+  }
+}
+

@@ -1,0 +1,184 @@
+/** Draws the tracks: backgrounds, lanes, the names on slices. One call a frame, from tiles that are here. */
+
+import { Palette } from "./slice_colours.js";
+import { HEADER } from "./row_layout.js";
+import { KINDS } from "./session_model.js";
+import { Strip } from "./strip.js";
+import { Fitter } from "./text.js";
+
+const LABEL_LEAST = 26; // CSS pixels
+const LABEL_PADDING = 5;
+const MOST_FOLDED_ROWS = 20;
+const SUMMARY_TRACKS = 24;
+
+export class Painter {
+  constructor(surface, names, counters) {
+    this.surface = surface;
+    this.names = names;
+    this.counters = counters;
+    this.strip = new Strip();
+    this.lanes = []; // rows of the strip on this frame: where each is drawn
+    this.labels = [];
+  }
+
+  /** Takes the colours of a theme. */
+  dress(colours, theme) {
+    this.colours = colours;
+    this.palette = new Palette(theme);
+    this.font = `12px ${colours.font}`;
+    this.fitter = new Fitter(this.surface.context, this.font);
+  }
+
+  /** Draws a frame: the seen rows of a layout in a window of time. `pieces(group)` gives a group's tiles. */
+  draw(model, layout, view, pieces, ticks) {
+    const context = this.surface.fresh(this.colours.background);
+    const ratio = this.surface.ratio;
+    const rows = layout.seen();
+    this.lanes.length = 0;
+    this.labels.length = 0;
+    this.drawBackgrounds(context, layout, rows, ticks);
+    for (let row = rows[0]; row < rows[1]; row++) this.collect(model, layout, row);
+    this.writeLanes(model, view, pieces, ratio);
+    context.imageSmoothingEnabled = false;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    this.placeLanes(context, ratio);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.drawLabels(context, ratio);
+    for (let row = rows[0]; row < rows[1]; row++) this.drawCounter(context, model, layout, view, row);
+    this.drawSticky(context, layout);
+  }
+
+  /** The band of the header that stays, as beside it among the names. */
+  drawSticky(context, layout) {
+    const sticky = layout.sticky();
+    if (!sticky) return;
+    context.fillStyle = this.colours.band;
+    context.fillRect(0, sticky.y, this.surface.width, HEADER);
+    context.fillStyle = this.colours.line;
+    context.fillRect(0, sticky.y + HEADER - 1, this.surface.width, 1);
+  }
+
+  drawBackgrounds(context, layout, [first, last], ticks) {
+    const { width, height } = this.surface;
+    const { band, stripe, grid, line } = this.colours;
+    for (let row = first; row < last; row++) {
+      const top = layout.top[row] - layout.scroll;
+      const tall = layout.top[row + 1] - layout.top[row];
+      const isHeader = layout.track[row] < 0;
+      if (isHeader || row % 2) {
+        context.fillStyle = isHeader ? band : stripe;
+        context.fillRect(0, top, width, tall);
+      }
+      context.fillStyle = line;
+      context.fillRect(0, top + tall - 1, width, 1 / this.surface.ratio);
+    }
+    context.fillStyle = grid;
+    for (const x of ticks) context.fillRect(Math.round(x), 0, 1 / this.surface.ratio, height);
+  }
+
+  /** Notes which lanes of a row are seen, and where. */
+  collect(model, layout, row) {
+    const top = layout.top[row] - layout.scroll;
+    const track = layout.track[row];
+    if (track < 0) {
+      if (layout.closed.has(model.processes[layout.process[row]].id)) this.collectSummary(model, layout, row, top);
+      return;
+    }
+    if (model.kind[track] === KINDS.counter) return;
+    const lanes = model.lanes[track];
+    if (layout.isFolded(track) && lanes > MOST_FOLDED_ROWS) {
+      this.collectFolded(layout, track, lanes, top);
+      return;
+    }
+    const first = layout.isFolded(track) ? 0 : layout.laneAt(track, -top);
+    for (let lane = first; lane < lanes; lane++) {
+      const box = layout.laneBox(track, lane);
+      if (top + box.y > layout.height) break;
+      this.lanes.push({ track, first: lane, last: lane + 1, y: top + box.y, height: box.height });
+    }
+  }
+
+  /** More lanes than the row has pixels: several to a row of the strip, none left out. */
+  collectFolded(layout, track, all, top) {
+    const lanes = Math.min(all, layout.lanesSeen(track));
+    const { y } = layout.laneBox(track, 0);
+    const tall = layout.heightOf(track) - 2 * y;
+    for (let part = 0; part < MOST_FOLDED_ROWS; part++) {
+      const first = Math.floor((part * lanes) / MOST_FOLDED_ROWS);
+      const last = Math.floor(((part + 1) * lanes) / MOST_FOLDED_ROWS);
+      const height = tall / MOST_FOLDED_ROWS;
+      if (last > first) this.lanes.push({ track, first, last, y: top + y + part * height, height });
+    }
+  }
+
+  /** A closed process shows the outermost lanes of its first tracks in its header. */
+  collectSummary(model, layout, row, top) {
+    const process = model.processes[layout.process[row]];
+    const shown = [];
+    for (let track = process.first; track < process.last && shown.length < SUMMARY_TRACKS; track++)
+      if (model.kind[track] !== KINDS.counter) shown.push(track);
+    const height = (HEADER - 8) / Math.max(shown.length, 1);
+    shown.forEach((track, place) => {
+      this.lanes.push({ track, first: 0, last: 1, y: top + 4 + place * height, height, quiet: true });
+    });
+  }
+
+  writeLanes(model, view, pieces, ratio) {
+    const strip = this.strip;
+    const width = Math.round(this.surface.width * ratio);
+    strip.begin(width, this.lanes.length);
+    const map = { start: view.start, scale: (view.scale * width) / view.width, table: this.palette.table };
+    for (let row = 0; row < this.lanes.length; row++) {
+      const place = this.lanes[row];
+      const group = model.groups[model.groupOf[place.track]];
+      const track = model.id[place.track];
+      map.label = place.quiet || place.height < 12 ? Infinity : LABEL_LEAST * ratio;
+      for (const piece of pieces(group)) {
+        map.codes = this.names.codes(group.host, piece.tile.largestName);
+        map.wide = (slice, x0, x1) => {
+          this.labels.push({ place, host: group.host, name: piece.tile.name[slice], x0, x1, piece });
+        };
+        for (let lane = place.first; lane < place.last; lane++) strip.write(row, piece, track, lane, map);
+      }
+    }
+    strip.end();
+  }
+
+  placeLanes(context, ratio) {
+    const width = this.strip.width;
+    for (let row = 0; row < this.lanes.length; row++) {
+      const { y, height } = this.lanes[row];
+      const top = Math.round(y * ratio);
+      const tall = Math.max(1, Math.round((y + height) * ratio) - top);
+      context.drawImage(this.strip.canvas, 0, row, width, 1, 0, top, width, tall);
+    }
+  }
+
+  /** Names on slices stay in sight while any of the slice is. */
+  drawLabels(context, ratio) {
+    context.font = this.font;
+    context.textBaseline = "middle";
+    context.fillStyle = this.colours["slice-text"];
+    let drawnUntil = null;
+    let drawnOn = null;
+    for (const { place, host, name, x0, x1 } of this.labels) {
+      const left = Math.max(x0 / ratio, 0) + LABEL_PADDING;
+      const room = Math.min(x1 / ratio, this.surface.width) - left - LABEL_PADDING;
+      // A slice that two tiles share is met twice; its name is written once.
+      if (drawnOn === place && drawnUntil === x1) continue;
+      const text = this.names.text(host, name);
+      if (text === undefined) continue;
+      const fitted = this.fitter.fit(text, room);
+      if (fitted) context.fillText(fitted, left, place.y + place.height / 2 + 0.5);
+      drawnOn = place;
+      drawnUntil = x1;
+    }
+  }
+
+  drawCounter(context, model, layout, view, row) {
+    const track = layout.track[row];
+    if (track < 0 || model.kind[track] !== KINDS.counter) return;
+    const top = layout.top[row] - layout.scroll;
+    this.counters.draw(context, model, track, view, top, layout.top[row + 1] - layout.top[row], this.colours);
+  }
+}

@@ -1,0 +1,207 @@
+/** Search by name over the whole session: how many there are, where, and one after the other. */
+
+import { clear, h } from "../dom.js";
+import { counted, plural, visible } from "./text.js";
+import { short } from "./time_format.js";
+
+const WAIT_MS = 220;
+const NAMES_LISTED = 100;
+
+export class SearchBar {
+  /** `found(hits)` is told {has(text), tracks} or null; `go(ref)` shows a hit; `place()` says where the window begins. */
+  constructor(source, { found, go, place, changed }) {
+    this.source = source;
+    this.found = found;
+    this.go = go;
+    this.place = place;
+    this.changed = changed;
+    this.query = { q: "", mode: "substring", case: 0 };
+    this.answer = null;
+    this.hit = null;
+    this.number = null;
+    this.error = "";
+    this.build();
+  }
+
+  get there() {
+    return typeof this.source.search === "function";
+  }
+
+  build() {
+    const hint = this.there ? "Find events by name  ( / )" : "A saved report cannot be searched";
+    this.input = h("input", { type: "search", class: "tl-find", placeholder: hint, "aria-label": "Find events by name", autocomplete: "off", spellcheck: "false", disabled: !this.there });
+    this.input.addEventListener("input", () => this.soon());
+    this.input.addEventListener("keydown", (event) => this.key(event));
+    this.input.addEventListener("focus", () => this.showList(true));
+    this.caseButton = this.option("Aa", "Tell capital letters from small ones", "case");
+    this.regexButton = this.option(".*", "Read it as a regular expression", "regex");
+    this.status = h("span", { class: "tl-find-status", role: "status" });
+    this.before = h("button", { type: "button", class: "tl-button", text: "‹", title: "Previous hit (N)", "aria-label": "Previous hit", disabled: true, onclick: () => this.step("previous") });
+    this.after = h("button", { type: "button", class: "tl-button", text: "›", title: "Next hit (n)", "aria-label": "Next hit", disabled: true, onclick: () => this.step("next") });
+    this.list = h("div", { class: "tl-find-list", hidden: true });
+    this.root = h("div", { class: "tl-search", role: "search" }, h("div", { class: "tl-find-box" }, this.input, this.caseButton, this.regexButton), this.before, this.after, this.status, this.list);
+    this.root.addEventListener("focusout", (event) => this.root.contains(event.relatedTarget) || this.showList(false));
+  }
+
+  option(text, title, name) {
+    return h("button", { type: "button", class: "tl-option", text, title, "aria-label": title, "aria-pressed": "false", disabled: !this.there, onclick: () => this.toggle(name) });
+  }
+
+  toggle(name) {
+    if (name === "case") this.query.case = this.query.case ? 0 : 1;
+    else this.query.mode = this.query.mode === "regex" ? "substring" : "regex";
+    this.showOptions();
+    this.search();
+  }
+
+  showOptions() {
+    this.caseButton.setAttribute("aria-pressed", String(Boolean(this.query.case)));
+    this.regexButton.setAttribute("aria-pressed", String(this.query.mode === "regex"));
+  }
+
+  /** Takes a query of elsewhere, an address or another panel. */
+  set(query, step = false) {
+    this.query = { ...this.query, ...query };
+    this.input.value = this.query.q;
+    this.showOptions();
+    return this.search().then(() => step && this.step("next"));
+  }
+
+  focus() {
+    this.input.focus();
+    this.input.select();
+  }
+
+  key(event) {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      this.flush().then(() => this.step(event.shiftKey ? "previous" : "next"));
+    } else if (event.key === "Escape") {
+      event.preventDefault(); // a search field would empty itself
+      event.stopPropagation();
+      if (!this.list.hidden) this.showList(false);
+      else this.input.blur();
+    } else if (event.key === "ArrowDown" && !this.list.hidden) {
+      event.preventDefault();
+      this.list.querySelector("button")?.focus();
+    }
+  }
+
+  clear() {
+    this.set({ q: "" });
+  }
+
+  soon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.search(), WAIT_MS);
+  }
+
+  /** Searches at once for what was typed and not searched for yet. */
+  async flush() {
+    if (this.input.value !== this.query.q) await this.search();
+    else await this.searching;
+  }
+
+  search() {
+    clearTimeout(this.timer);
+    this.query.q = this.input.value;
+    this.searching = this.ask({ ...this.query });
+    this.changed();
+    return this.searching;
+  }
+
+  async ask(query) {
+    const stamp = (this.stamp = {});
+    this.hit = null;
+    this.number = null;
+    this.error = "";
+    if (!query.q || !this.there) {
+      this.take(null, query);
+      return;
+    }
+    try {
+      const answer = await this.source.search(query);
+      if (stamp === this.stamp) this.take(answer, query);
+    } catch (error) {
+      if (stamp !== this.stamp) return;
+      this.error = visible(error?.message ?? String(error));
+      this.take(null, query);
+    }
+  }
+
+  take(answer, query) {
+    this.answer = answer;
+    this.found(answer?.events && { tracks: answer.tracks ?? {}, names: matcher(answer, query) });
+    this.before.disabled = this.after.disabled = !answer?.events;
+    this.fillList();
+    this.tell();
+  }
+
+  tell() {
+    let text = "";
+    if (this.error) text = this.error;
+    else if (this.answer && !this.answer.events) text = "No event has such a name";
+    else if (this.answer) {
+      const number = this.number === null ? "" : `${counted(this.number + 1)} of `;
+      text = `${number}${plural(this.answer.events, "event")}, ${plural(this.answer.names, "name")}`;
+    }
+    this.status.textContent = text;
+    this.status.title = text;
+    this.status.classList.toggle("tl-failed", Boolean(this.error));
+  }
+
+  fillList() {
+    clear(this.list);
+    const rows = this.answer?.rows ?? [];
+    for (const row of rows.slice(0, NAMES_LISTED)) {
+      const pick = h("button", { type: "button", class: "tl-find-row", title: visible(row.name), onclick: () => this.pick(row) },
+        h("span", { class: "tl-find-name", text: visible(row.name) || "(no name)" }),
+        h("span", { class: "tl-find-note", text: `${counted(row.count)} · ${short(row.total_ps)}` }));
+      this.list.append(pick);
+    }
+    const left = (this.answer?.names ?? 0) - Math.min(rows.length, NAMES_LISTED);
+    if (left > 0) this.list.append(h("p", { class: "tl-hint", text: `and ${plural(left, "more name")}` }));
+    if (!rows.length) this.list.hidden = true;
+    else if (document.activeElement === this.input) this.list.hidden = false;
+  }
+
+  showList(shown) {
+    this.list.hidden = !shown || !this.answer?.rows?.length;
+  }
+
+  pick(row) {
+    this.set({ q: row.name.replace(/…$/, ""), mode: "substring", case: 1 }, true);
+    this.showList(false);
+  }
+
+  /** Goes to the next or the previous hit, from the last one or from where the window begins; round at the ends. */
+  async step(direction) {
+    if (!this.answer?.events || typeof this.source.next !== "function") return;
+    this.showList(false);
+    const from = this.hit
+      ? { from_ps: this.hit.start_ps, track: this.hit.track, lane: this.hit.lane }
+      : { from_ps: Math.floor(this.place()) };
+    const stamp = this.stamp;
+    try {
+      let answer = await this.source.next({ ...this.query, ...from, direction });
+      if (!answer.hit) answer = await this.source.next({ ...this.query, direction });
+      if (stamp !== this.stamp || !answer.hit) return;
+      this.hit = answer.hit;
+      this.number = answer.number;
+      this.go(answer.hit);
+    } catch (error) {
+      this.error = visible(error?.message ?? String(error));
+    }
+    this.tell();
+  }
+}
+
+/** Which names were found, {has(text)}; null where it cannot be said here, and then nothing is dimmed. */
+function matcher(answer, query) {
+  if (query.mode === "substring") {
+    const part = query.case ? query.q : query.q.toLowerCase();
+    return { has: (text) => (query.case ? text : text.toLowerCase()).includes(part) };
+  }
+  if (answer.more > 0 || answer.names > answer.rows.length) return null;
+  return new Set(answer.rows.map((row) => visible(row.name)));
+}

@@ -1,0 +1,199 @@
+/** What a person has chosen: an event, a range of time on some tracks, marks; and the flows that are drawn. */
+
+import { boxOf } from "./hit_test.js";
+import { KINDS, spelled } from "./session_model.js";
+
+const FLOWS_AT_ONCE = 500;
+const FLOWS_WAIT_MS = 120;
+const MOST_HEADS = 120;
+
+export class Selection {
+  constructor(timeline) {
+    this.timeline = timeline;
+    this.event = null; // {host, at, id, track, lane, start, duration, count, name, text, busy}
+    this.range = null; // {start, end, ids | null, first, last} first and last id of a track
+    this.marks = [];
+    this.eventFlows = [];
+    this.allFlows = null; // a list of ends while they are shown
+    this.listeners = new Set();
+  }
+
+  changed(kind) {
+    for (const listener of this.listeners) listener(kind);
+    this.timeline.invalidate();
+  }
+
+  /** Selects what a slice stands for; null for nothing. `bring` moves the window to it. */
+  select(hit, bring = false) {
+    const { model, names } = this.timeline;
+    this.event = hit && { ...hit, id: model.id[hit.track], text: hit.text ?? names.text(hit.host, hit.name) };
+    this.eventFlows = [];
+    if (hit && bring) this.timeline.reveal(hit.track, hit.lane, hit.start, hit.duration);
+    this.changed("event");
+  }
+
+  /** Selects an event as the server tells of it, {host, at, track, lane, name, start_ps, duration_ps}. */
+  selectRef(ref, bring = true) {
+    const hit = this.hitOf(ref);
+    if (hit) this.select(hit, bring);
+    return Boolean(hit);
+  }
+
+  hitOf(ref) {
+    const track = this.timeline.model.placeOf.get(ref.track);
+    if (track === undefined) return null;
+    const [start, duration] = [Number(ref.start_ps), Number(ref.duration_ps)];
+    return { host: ref.host, at: ref.at, track, lane: ref.lane, start, duration, count: 1, busy: 1, text: ref.name };
+  }
+
+  setRange(range) {
+    this.range = range;
+    this.changed("range");
+  }
+
+  /** The tracks of rows first..last of the layout, in both directions; those of a closed process all together. */
+  tracksBetween(row, other) {
+    const { layout, model } = this.timeline;
+    const [first, last] = row < other ? [row, other] : [other, row];
+    const tracks = [];
+    for (let at = first; at <= Math.min(last, layout.count - 1); at++) {
+      if (layout.track[at] >= 0) tracks.push(layout.track[at]);
+      else if (layout.closed.has(model.processes[layout.process[at]].id)) {
+        const process = model.processes[layout.process[at]];
+        for (let track = process.first; track < process.last; track++) tracks.push(track);
+      }
+    }
+    const kept = tracks.filter((track) => model.kind[track] !== KINDS.counter);
+    return kept.length && kept.length < model.tracks ? kept : null;
+  }
+
+  /** A range over tracks (places in the model), or over all where that is null. */
+  rangeOf(start, end, tracks) {
+    const ids = tracks?.map((track) => this.timeline.model.id[track]) ?? null;
+    return { start: Math.min(start, end), end: Math.max(start, end), ids, first: ids?.[0], last: ids?.[ids.length - 1] };
+  }
+
+  /** The range as the overlay draws it: with the rows of its tracks. */
+  rangeDrawn() {
+    const range = this.range;
+    if (!range?.ids) return range;
+    const { model, layout } = this.timeline;
+    const row = (id) => {
+      const track = model.placeOf.get(id);
+      if (track === undefined) return -1;
+      return layout.rowOfTrack[track] >= 0 ? layout.rowOfTrack[track] : layout.rowOfProcess[model.process[track]];
+    };
+    const rows = [row(range.first), row(range.last)];
+    return { ...range, rows: rows[0] < 0 || rows[1] < 0 ? null : rows };
+  }
+
+  /** The tracks of the range as the server takes them; undefined for all. */
+  rangeTracks() {
+    return this.range?.ids ? spelled(this.range.ids) : undefined;
+  }
+
+  toggleMark(mark) {
+    const same = this.marks.findIndex((one) => one.start === mark.start && one.end === mark.end);
+    if (same >= 0) this.marks.splice(same, 1);
+    else this.marks.push(mark);
+    this.marks.sort((one, other) => one.start - other.start);
+    this.changed("marks");
+  }
+
+  clearMarks() {
+    this.marks = [];
+    this.changed("marks");
+  }
+
+  boxOf(hit) {
+    return boxOf(this.timeline, hit.track, hit.lane, hit.start, hit.duration);
+  }
+
+  box() {
+    return this.event && this.boxOf(this.event);
+  }
+
+  /** After another model: places of tracks may have moved. */
+  remodel() {
+    if (!this.event) return;
+    const track = this.timeline.model.placeOf.get(this.event.id);
+    if (track === undefined) this.event = null;
+    else this.event.track = track;
+  }
+
+  /** Takes the flows of the selected event, [{direction, kind, other}] of the server's details. */
+  setEventFlows(flows) {
+    const own = this.event;
+    this.eventFlows = [];
+    for (const flow of flows) {
+      const other = this.hitOf(flow.other);
+      if (own && other) this.eventFlows.push(flow.direction === "out" ? [own, other] : [other, own]);
+    }
+    this.timeline.invalidate();
+  }
+
+  /** Arrows in pixels of the tracks, from the end of what causes to the start of what follows. */
+  arrows() {
+    const arrows = [];
+    for (const pair of this.allFlows ?? []) this.addArrow(arrows, pair, false);
+    // Many at once are a texture: each fainter, and without a head.
+    const faint = Math.min(0.5, Math.max(0.2, 30 / arrows.length));
+    for (const arrow of arrows) Object.assign(arrow, { faint, headless: arrows.length > MOST_HEADS });
+    for (const pair of this.eventFlows) this.addArrow(arrows, pair, true);
+    return arrows;
+  }
+
+  addArrow(arrows, [from, to], strong) {
+    const [one, other] = [this.boxOf(from), this.boxOf(to)];
+    if (!one || !other) return;
+    const [x0, x1] = [one.x + one.width, other.x];
+    const { width, height } = this.timeline.over;
+    if (Math.max(x0, x1) < -50 || Math.min(x0, x1) > width + 50) return;
+    const [y0, y1] = [one.y + one.height / 2, other.y + other.height / 2];
+    if (Math.max(y0, y1) < 0 || Math.min(y0, y1) > height) return;
+    arrows.push({ x0, y0, x1, y1, strong });
+  }
+
+  /** Shows the flows of whatever is in the window, or no longer. */
+  toggleFlows() {
+    this.allFlows = this.allFlows ? null : [];
+    this.flowsStamp = "";
+    this.changed("flows");
+  }
+
+  /** Asks for the flows of the window once it stands still. Called after each frame. */
+  followFlows() {
+    const { view, source } = this.timeline;
+    if (!this.allFlows || typeof source.flows !== "function") return;
+    const stamp = `${view.start} ${view.span} ${this.timeline.model.key}`;
+    if (stamp === this.flowsStamp) return;
+    this.flowsStamp = stamp;
+    clearTimeout(this.flowsTimer);
+    this.flowsTimer = setTimeout(() => this.fetchFlows(), FLOWS_WAIT_MS);
+  }
+
+  async fetchFlows() {
+    const { view, source } = this.timeline;
+    const stamp = this.flowsStamp;
+    const window = { start_ps: Math.floor(view.start), end_ps: Math.ceil(view.end), limit: FLOWS_AT_ONCE };
+    try {
+      const { flows, more } = await source.flows(window);
+      if (!this.allFlows || stamp !== this.flowsStamp) return;
+      this.allFlows = this.endsOf(flows);
+      this.moreFlows = more;
+      this.changed("flows");
+    } catch {
+      this.flowsStamp = ""; // asked again with the next frame that moves
+    }
+  }
+
+  endsOf(flows) {
+    const ends = [];
+    for (let place = 0; place < (flows.from_at?.length ?? 0); place++) {
+      const end = (side) => this.hitOf({ track: flows[`${side}_track`][place], lane: flows[`${side}_lane`][place], start_ps: flows[`${side}_ps`][place], duration_ps: 0 });
+      const [from, to] = [end("from"), end("to")];
+      if (from && to) ends.push([from, to]);
+    }
+    return ends;
+  }
+}

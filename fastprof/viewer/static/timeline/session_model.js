@@ -1,0 +1,121 @@
+/** What the session holds: hosts, processes and tracks in the order they are shown, and the groups tiles are asked in. */
+
+import { visible } from "./text.js";
+
+const TRACKS_IN_GROUP = 24;
+const LANES_IN_GROUP = 96;
+/** Of a track of more lanes than the first of these only as many are asked for at a time as are near the screen. */
+export const DEPTHS = [128, 512, 1024, 2048, 4096];
+export const KINDS = { events: 0, counter: 1, steps: 2 };
+
+export class SessionModel {
+  /** Reads the answer of `source.timeline()`. Columns of tracks are parallel; a track is meant by its place in them. */
+  constructor(timeline) {
+    this.key = timeline.key;
+    this.ready = timeline.state === "ready";
+    this.hosts = timeline.hosts ?? [];
+    this.origin = BigInt(timeline.origin_ps ?? 0);
+    this.span = Math.max(Number(timeline.span_ps ?? 0), 1);
+    this.processes = [];
+    this.id = [];
+    this.name = [];
+    this.process = [];
+    this.lanes = [];
+    this.events = [];
+    this.derived = [];
+    this.kind = [];
+    for (const process of inOrder(timeline.processes ?? [], this.hosts)) this.addProcess(process);
+    this.placeOf = new Map(this.id.map((id, place) => [id, place]));
+    this.makeGroups();
+  }
+
+  get tracks() {
+    return this.id.length;
+  }
+
+  /** Events of all hosts. */
+  get total() {
+    return this.hosts.reduce((sum, host) => sum + Number(host.events ?? 0), 0);
+  }
+
+  addProcess(process) {
+    const { id, name, sort, lanes, events, derived, kind } = process.tracks;
+    const order = id.map((_, place) => place);
+    order.sort((one, other) => (sort?.[one] ?? 0) - (sort?.[other] ?? 0) || one - other);
+    const first = this.id.length;
+    const number = this.processes.length;
+    let total = 0;
+    for (const place of order) {
+      this.id.push(id[place]);
+      this.name.push(visible(name[place]) || "(no name)");
+      this.process.push(number);
+      this.lanes.push(Math.max(1, Number(lanes?.[place] ?? 1)));
+      this.events.push(Number(events?.[place] ?? 0));
+      this.derived.push(Boolean(derived?.[place]));
+      this.kind.push(KINDS[kind?.[place]] ?? 0);
+      total += Number(events?.[place] ?? 0);
+    }
+    this.processes.push({
+      id: process.id,
+      host: process.host,
+      name: visible(process.name) || "(no name)",
+      kind: process.kind,
+      pid: process.pid,
+      first,
+      last: this.id.length,
+      events: total,
+    });
+  }
+
+  hostOf(track) {
+    return this.processes[this.process[track]].host;
+  }
+
+  /**
+   * Tiles are asked for neighbours together: few requests, few bytes that nobody looks at. Raw and derived tracks keep
+   * apart, so that the groups of raw ones, and with them their tiles, stay as they are when derived tracks come.
+   */
+  makeGroups() {
+    this.groups = [];
+    this.groupOf = new Int32Array(this.tracks).fill(-1);
+    for (const process of this.processes)
+      for (const derived of [false, true]) {
+        let group = null;
+        for (let track = process.first; track < process.last; track++) {
+          if (this.derived[track] !== derived || this.kind[track] === KINDS.counter) continue;
+          if (!group || group.tracks.length >= TRACKS_IN_GROUP || group.lanes + this.lanes[track] > LANES_IN_GROUP) {
+            group = { number: this.groups.length, host: process.host, tracks: [], lanes: 0, query: "", depth: 0 };
+            this.groups.push(group);
+          }
+          group.tracks.push(this.id[track]);
+          group.lanes += this.lanes[track];
+          this.groupOf[track] = group.number;
+        }
+      }
+    for (const group of this.groups) {
+      group.query = spelled(group.tracks);
+      if (group.lanes > DEPTHS[0]) group.depth = DEPTHS[0];
+    }
+  }
+}
+
+/** By host as the session lists them, then as the profiler sorts processes. */
+function inOrder(processes, hosts) {
+  const place = new Map(hosts.map((host, number) => [host.host, number]));
+  const keyed = processes.map((process, number) => [place.get(process.host) ?? 0, process.sort ?? 0, number, process]);
+  keyed.sort((one, other) => one[0] - other[0] || one[1] - other[1] || one[2] - other[2]);
+  return keyed.map((key) => key[3]);
+}
+
+/** Numbers as the server takes them, "1,2,5-9", ascending. */
+export function spelled(numbers) {
+  const sorted = [...numbers].sort((one, other) => one - other);
+  const parts = [];
+  for (let first = 0; first < sorted.length; ) {
+    let last = first;
+    while (last + 1 < sorted.length && sorted[last + 1] === sorted[last] + 1) last++;
+    parts.push(first === last ? `${sorted[first]}` : `${sorted[first]}-${sorted[last]}`);
+    first = last + 1;
+  }
+  return parts.join(",");
+}

@@ -1,0 +1,48 @@
+/** The keys and gestures, in a dialog. */
+
+import { h } from "../dom.js";
+
+const GROUPS = [
+  ["Move", [
+    ["W  S", "zoom in and out at the pointer"],
+    ["A  D", "pan left and right"],
+    ["← →  ↑ ↓", "pan, scroll the tracks"],
+    ["Ctrl + wheel", "zoom at the pointer (also Alt, ⌘, pinch)"],
+    ["Wheel", "scroll; over the time axis: zoom"],
+    ["Shift + wheel, Shift + drag", "pan"],
+    ["0", "the whole session"],
+  ]],
+  ["Select", [
+    ["Click", "details of an event; a section's name opens and closes it"],
+    ["Double click", "zoom to an event"],
+    ["Drag", "a range of time on the tracks under it, with sums by name"],
+    ["Drag on the time axis", "a range over all tracks"],
+    ["f", "zoom to what is selected"],
+    [",  .", "the event before and after on the lane"],
+    ["p  c", "what encloses the event; the first it encloses"],
+    ["Esc", "let go of the event, the range, the search"],
+  ]],
+  ["Find and mark", [
+    ["/", "find events by name"],
+    ["n  N", "next and previous hit"],
+    ["m", "mark the selected event, or the time under the pointer"],
+    ["M", "take all marks away"],
+    ["g", "show the flows in the window, or hide them"],
+    ["e", "close or open all sections"],
+    ["?", "this help"],
+  ]],
+];
+
+export class ShortcutHelp {
+  constructor() {
+    const groups = GROUPS.map(([title, keys]) => h("section", {}, h("h3", { text: title }), h("dl", {}, keys.map(([key, text]) => [h("dt", { text: key }), h("dd", { text })]))));
+    const close = h("button", { type: "button", class: "tl-button", text: "Close", onclick: () => this.root.close() });
+    this.root = h("dialog", { class: "tl-help", "aria-label": "Keys of the timeline" }, h("header", { class: "tl-panel-head" }, h("h2", { class: "tl-panel-title", text: "Keys of the timeline" }), h("span", { class: "tl-spring" }), close), h("div", { class: "tl-help-groups" }, groups));
+    this.root.addEventListener("click", (event) => event.target === this.root && this.root.close());
+  }
+
+  toggle() {
+    if (this.root.open) this.root.close();
+    else this.root.showModal();
+  }
+}

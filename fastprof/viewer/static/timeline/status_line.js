@@ -1,0 +1,48 @@
+/** How far the session is: what is read, what is derived, what went wrong. */
+
+import { h } from "../dom.js";
+import { plural, visible } from "./text.js";
+
+export class StatusLine {
+  constructor() {
+    this.text = h("span", { class: "tl-status-text" });
+    this.bar = h("progress", { class: "tl-progress", max: "1", hidden: true, "aria-label": "Reading the session" });
+    this.root = h("div", { class: "tl-status", role: "status" }, this.bar, this.text);
+    this.error = "";
+  }
+
+  /** Takes an answer of the timeline. */
+  tell(answer) {
+    const hosts = answer.hosts ?? [];
+    const failed = hosts.filter((host) => host.state === "failed" || host.derived === "failed");
+    const building = hosts.filter((host) => host.state === "building" || host.state === "waiting");
+    const deriving = hosts.filter((host) => host.state === "ready" && host.derived === "building");
+    const events = hosts.reduce((sum, host) => sum + Number(host.events ?? 0), 0);
+    this.error = "";
+    this.bar.hidden = !building.length;
+    if (building.length) this.bar.value = hosts.reduce((sum, host) => sum + (host.state === "ready" ? 1 : Number(host.progress ?? 0)), 0) / hosts.length;
+    const parts = [];
+    if (building.length) parts.push(hosts.length > 1 ? `reading ${building.length} of ${plural(hosts.length, "host")}` : "reading");
+    else if (deriving.length) parts.push("deriving lines");
+    if (events) parts.push(plural(events, "event"));
+    if (failed.length) parts.push(`${plural(failed.length, "host")} failed`);
+    this.settled = parts.join(" · ");
+    this.text.textContent = this.settled;
+    this.text.title = failed.map((host) => `${visible(host.host)}: ${visible(host.error ?? "")}`).join("\n");
+    this.text.classList.toggle("tl-failed", failed.length > 0);
+  }
+
+  /** Tells of tiles that could not be had, until they can. */
+  busy(cache) {
+    const error = cache.error && cache.error.status !== 410 ? visible(cache.error.message) : "";
+    if (error === this.error) return;
+    this.error = error;
+    this.text.textContent = error || this.settled || "";
+    this.text.classList.toggle("tl-failed", Boolean(error));
+  }
+
+  fail(error) {
+    this.text.textContent = visible(error?.message ?? String(error));
+    this.text.classList.add("tl-failed");
+  }
+}

@@ -1,0 +1,77 @@
+/** Names of captures as something that can be shown: no control characters, no endless text, cut to a width. */
+
+const LONGEST = 300;
+// Controls, line separators, marks that turn the direction of text, halves of pairs, and what has no width.
+// eslint-disable-next-line no-control-regex
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const ELLIPSIS = "…";
+
+const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** As the command line writes it on a screen: an escape, which every font has. */
+function escaped(character) {
+  const code = character.charCodeAt(0);
+  return SHORT[character] ?? (code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`);
+}
+
+/** Text with every character that would not be seen shown as an escape, and no longer than `limit`. */
+export function visible(text, limit = LONGEST) {
+  let kept = String(text);
+  if (kept.length > limit) {
+    const cut = (kept.charCodeAt(limit - 1) & 0xfc00) === 0xd800 ? limit - 1 : limit;
+    kept = kept.slice(0, cut) + ELLIPSIS;
+  }
+  if (kept.toWellFormed) kept = kept.toWellFormed();
+  return kept.replace(UNSEEN, escaped);
+}
+
+/** As `visible`, but line ends stay. */
+export function visibleLines(text, limit = LONGEST) {
+  return String(text).slice(0, limit + 1).split("\n").map((line) => visible(line, limit)).join("\n");
+}
+
+/** A whole number with its thousands apart. */
+export function counted(number) {
+  return Number(number).toLocaleString("en-US");
+}
+
+/** "1 event", "2,000 events". */
+export function plural(number, noun) {
+  return `${counted(number)} ${noun}${Number(number) === 1 ? "" : "s"}`;
+}
+
+/** Cuts text to a width in pixels by the widths of its characters, which are measured once for a font. */
+export class Fitter {
+  constructor(context, font) {
+    this.context = context;
+    this.font = font;
+    this.widths = new Map();
+    this.ellipsis = this.width(ELLIPSIS);
+  }
+
+  width(character) {
+    let width = this.widths.get(character);
+    if (width === undefined) {
+      this.context.font = this.font;
+      width = this.context.measureText(character).width;
+      this.widths.set(character, width);
+    }
+    return width;
+  }
+
+  /** As much of the text as is seen in `room` pixels, "" where not even two characters would be. */
+  fit(text, room) {
+    if (room < 2 * this.ellipsis) return "";
+    let used = 0;
+    let kept = 0; // code units that still leave room for the ellipsis
+    let seen = 0;
+    for (const character of text) {
+      const width = this.width(character);
+      if (used + width > room) return seen === 0 || kept === 0 ? "" : text.slice(0, kept) + ELLIPSIS;
+      used += width;
+      seen += character.length;
+      if (used + this.ellipsis <= room) kept = seen;
+    }
+    return text;
+  }
+}

@@ -1,0 +1,85 @@
+/** What is under the pointer, in a few lines beside it. */
+
+import { h } from "../dom.js";
+import { valueText } from "./counter_graphs.js";
+import { rowUnder } from "./hit_test.js";
+import { RULER } from "./ruler.js";
+import { KINDS } from "./session_model.js";
+import { counted } from "./text.js";
+import { short } from "./time_format.js";
+
+const AWAY = 14;
+const LONGEST_NAME = 160;
+
+class Tooltip {
+  constructor() {
+    this.name = h("div", { class: "tl-tip-name" });
+    this.facts = h("div", { class: "tl-tip-facts" });
+    this.root = h("div", { class: "tl-tip", role: "tooltip", hidden: true }, this.name, this.facts);
+  }
+
+  hide() {
+    this.root.hidden = true;
+  }
+
+  /** Shows two texts at a place of the page's box, kept inside of it. */
+  show(name, facts, x, y, box) {
+    this.name.textContent = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME)}…` : name;
+    this.facts.textContent = facts;
+    this.root.hidden = false;
+    const { offsetWidth: width, offsetHeight: height } = this.root;
+    const left = x + AWAY + width > box.width ? x - AWAY - width : x + AWAY;
+    const top = y + AWAY + height > box.height ? y - AWAY - height : y + AWAY;
+    this.root.style.transform = `translate(${Math.round(Math.max(left, 2))}px, ${Math.round(Math.max(top, 2))}px)`;
+  }
+}
+
+/** Keeps a tooltip at what the pointer is over: a slice, a step, the value of a counter. */
+export class TooltipGuide {
+  /** `box()` is the element the tooltip stays within. */
+  constructor(timeline, box) {
+    this.timeline = timeline;
+    this.box = box;
+    this.tip = new Tooltip();
+    this.root = this.tip.root;
+  }
+
+  show(event, hit) {
+    const told = event && (hit ? this.ofSlice(hit) : this.ofPlace(event));
+    if (!told) {
+      this.tip.hide();
+      return;
+    }
+    const area = this.box().getBoundingClientRect();
+    this.tip.show(told[0], told[1], event.clientX - area.x, event.clientY - area.y, area);
+  }
+
+  ofSlice(hit) {
+    const name = this.timeline.names.text(hit.host, hit.name) ?? "…";
+    return [name || "(no name)", sliceFacts(hit)];
+  }
+
+  ofPlace(event) {
+    const { timeline } = this;
+    const { model, view } = timeline;
+    if (!model) return null;
+    const time = view.time(event.offsetX);
+    if (event.target === timeline.axis.canvas) return this.ofAxis(time, event.offsetY);
+    const under = rowUnder(timeline, event.offsetY);
+    if (!under || under.track < 0 || model.kind[under.track] !== KINDS.counter) return null;
+    const found = timeline.counters.valueAt(model, under.track, view, time);
+    return found && [`${model.name[under.track]}: ${valueText(found.value, found.unit)}`, `at ${short(time)}`];
+  }
+
+  ofAxis(time, y) {
+    const band = y > RULER && this.timeline.ruler.bandAt(time);
+    return band ? [band.name, short(band.duration)] : null;
+  }
+}
+
+/** What the tooltip says of a slice. */
+function sliceFacts(hit) {
+  if (hit.count === 1) return hit.duration === 0 ? "an instant" : short(hit.duration);
+  const share = `${(100 * hit.busy).toFixed(hit.busy < 0.1 ? 1 : 0)} % of ${short(hit.duration)} busy`;
+  return `and others: ${counted(hit.count)} events, ${share}. Zoom in to see them.`;
+}

@@ -1,0 +1,115 @@
+/** The window of time on the screen: the only place where times become pixels and pixels times. */
+
+/** The narrowest window: at 10 ps a few pixels are a picosecond, and no time is finer. */
+const NARROWEST = 10;
+const MARGIN = 0.01;
+const GLIDE_MS = 180;
+
+export class View {
+  /** Times are ps from the origin of the session; `width` is in CSS pixels. */
+  constructor() {
+    this.start = 0;
+    this.span = 1;
+    this.width = 1;
+    this.low = 0;
+    this.high = 1;
+    this.glide = null;
+    this.still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
+  }
+
+  get end() {
+    return this.start + this.span;
+  }
+
+  /** Pixels for a picosecond. */
+  get scale() {
+    return this.width / this.span;
+  }
+
+  x(time) {
+    return (time - this.start) * this.scale;
+  }
+
+  time(x) {
+    return this.start + x / this.scale;
+  }
+
+  /** Takes the ends of the session: the window keeps within them, give or take a margin. */
+  bound(start, end) {
+    const least = Math.max(end - start, 1000);
+    const margin = least * MARGIN;
+    this.low = start - margin;
+    this.high = start + least + margin;
+    this.set(this.start, this.span);
+  }
+
+  /** The whole session at once. */
+  fit() {
+    this.moveTo(this.low, this.high - this.low);
+  }
+
+  set(start, span) {
+    const most = this.high - this.low;
+    this.span = Math.min(Math.max(span, NARROWEST), most);
+    this.start = Math.min(Math.max(start, this.low), this.high - this.span);
+  }
+
+  pan(pixels) {
+    this.glide = null;
+    this.set(this.start + pixels / this.scale, this.span);
+  }
+
+  /** Zooms about a pixel: the time under it stays under it. A factor below 1 shows more detail. */
+  zoom(factor, x) {
+    this.glide = null;
+    const fixed = this.time(x);
+    const span = Math.min(Math.max(this.span * factor, NARROWEST), this.high - this.low);
+    this.set(fixed - (x / this.width) * span, span);
+  }
+
+  /** Glides to a window, at once where the person asked for less motion. */
+  moveTo(start, span) {
+    const most = this.high - this.low;
+    const kept = Math.min(Math.max(span, NARROWEST), most);
+    const place = Math.min(Math.max(start, this.low), this.high - kept);
+    if (this.still) {
+      this.set(place, kept);
+      return;
+    }
+    this.glide = { from: [this.start, this.span], to: [place, kept], begun: null };
+  }
+
+  /** Shows a stretch of time with room at both sides. */
+  show(start, end, share = 0.8) {
+    const span = Math.max((end - start) / share, NARROWEST);
+    this.moveTo((start + end) / 2 - span / 2, span);
+  }
+
+  /** One frame of a glide; true while there is more of it. */
+  advance(now) {
+    const glide = this.glide;
+    if (!glide) return false;
+    glide.begun ??= now;
+    const done = Math.min((now - glide.begun) / GLIDE_MS, 1);
+    const eased = 1 - (1 - done) ** 3;
+    // The span goes by a constant factor a frame, as the eye expects of zooming; its middle follows along.
+    const span = glide.from[1] * (glide.to[1] / glide.from[1]) ** eased;
+    const share = glide.to[1] === glide.from[1] ? eased : (span - glide.from[1]) / (glide.to[1] - glide.from[1]);
+    this.set(glide.from[0] + (glide.to[0] - glide.from[0]) * share, span);
+    if (done === 1) {
+      this.set(glide.to[0], glide.to[1]);
+      this.glide = null;
+    }
+    return this.glide !== null;
+  }
+
+  /** Where the window will be once no glide is left. */
+  get target() {
+    return this.glide ? { start: this.glide.to[0], span: this.glide.to[1] } : { start: this.start, span: this.span };
+  }
+
+  /** The level whose buckets (2^level ps) are nearest to a pixel of the screen, and so give about a slice a pixel. */
+  level() {
+    return Math.max(0, Math.round(Math.log2(1 / this.scale)));
+  }
+}

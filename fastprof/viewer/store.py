@@ -1,0 +1,423 @@
+"""A host's events as the viewer asks for them: what is drawn of a window, sums of a range, names found, what encloses
+what.
+
+A Store maps one file (store_file.py). A HostStore is the events of the capture and, once they are there, those derived
+of them: numbers of events (``at``), tracks and names of the second follow those of the first. Times are the host's, in
+int64 picoseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native import lod
+from fastprof.viewer.name_sums import NameSums, merged
+from fastprof.viewer.store_file import COLUMNS, FORMAT, HEAD, LANE, LEVEL, MAGIC, ORDER, SLICE, TRACK, TrackInput, build
+from fastprof.workers import Workers, cpu_count
+
+__all__ = ["COARSEST", "DamagedError", "HostStore", "NameSums", "Store", "TilePart", "TrackInput", "build", "tile"]
+
+Numbers = npt.NDArray[np.uint32]
+Flags = npt.NDArray[np.bool_]
+
+COARSEST: Final = lod.COARSEST
+"""The largest level of a tile."""
+_FEWEST, _LATEST = -(2**63), 2**63 - 1
+_TILE_BITS: Final = 10
+_EFFORT: Final = 1 << 20
+_TASK_EVENTS: Final = 1 << 20
+
+
+class DamagedError(ValueError):
+    """The file is no store, or one that was cut off: it is to be built again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredTrack:
+    """``lanes``: how many it has. ``first_at``: the number of its first event."""
+
+    number: int
+    about: dict[str, Any]
+    derived: bool
+    events: int
+    lanes: int
+    first_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """``name``: its number. ``row``: of HostEvents, or of the derived timeline."""
+
+    at: int
+    track: int
+    lane: int
+    start_ps: int
+    duration_ps: int
+    name: int
+    row: int
+    derived: bool
+
+
+class Store:
+    """One file, mapped. DamagedError where it is none; OSError where it cannot be opened."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < HEAD.size:
+                raise DamagedError("too short for levels of detail")
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.size_bytes = size
+        magic, version, order, offset, length = HEAD.unpack(self._map[: HEAD.size])
+        if (magic, version, order) != (MAGIC, FORMAT, ORDER) or offset + length > size:
+            raise DamagedError("no levels of detail")
+        try:
+            self._read(json.loads(self._map[offset : offset + length]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedError("levels of detail are damaged") from error
+
+    def _read(self, header: dict[str, Any]) -> None:
+        self._sections = header["sections"]
+        self.about: dict[str, Any] = header["about"]
+        self.first_ps, self.last_ps = int(header["first_ps"]), int(header["last_ps"])
+        self.start, self.duration, self.name, self.event = (self._column(*item) for item in COLUMNS.items())
+        self.lanes, self.levels = self._column("lanes", LANE), self._column("levels", LEVEL)
+        self.track_records = self._column("tracks", TRACK)
+        self.names = self._names(int(header["names"]))
+        self._abouts: dict[str, list[Any]] = header["tracks"]
+        slices = self._column("slices", SLICE) if self._sections["slices"][1] else np.zeros(0, SLICE)
+        columns = (self.start, self.duration, self.name, self.event)
+        self.lod = lod.Lod(*columns, self.lanes, self.levels, slices, len(self.names))
+        self._check_tracks()
+
+    def _check_tracks(self) -> None:
+        """Tracks follow each other, in events and lanes."""
+        records = self.track_records
+        for first, count, there in (("first_at", "events", len(self)), ("first_lane", "lanes", len(self.lanes))):
+            ends = np.cumsum(records[count], dtype=np.int64)
+            if (records[first] != ends - records[count]).any() or (int(ends[-1]) if len(ends) else 0) != there:
+                raise DamagedError("tracks are damaged")
+        if any(len(column) != len(records) for column in self._abouts.values()):
+            raise DamagedError("tracks are damaged")
+
+    def _column(self, name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        offset, size = self._sections[name]
+        return np.frombuffer(self._map, dtype, size // dtype.itemsize, offset) if size else np.zeros(0, dtype)
+
+    def _names(self, count: int) -> pa.Array:
+        offsets = self._column("name_offsets", np.dtype("i8"))
+        text = self._column("name_text", np.dtype("u1"))
+        if len(offsets) != count + 1 or offsets[-1] != len(text) or (np.diff(offsets) < 0).any():
+            raise DamagedError("names are damaged")
+        names = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
+        names.validate(full=True)
+        return names
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def tracks(self, number: int = 0, at: int = 0, *, derived: bool = False) -> list[StoredTrack]:
+        """The tracks, numbered from ``number`` on, and their events from ``at`` on."""
+        rows = self.track_records.tolist()
+        columns = zip(*self._abouts.values(), strict=True) if self._abouts else ((),) * len(rows)
+        abouts = [dict(zip(self._abouts, values, strict=True)) for values in columns]
+        return [
+            StoredTrack(number + i, about, derived, row[1], row[3], at + row[0])
+            for i, (row, about) in enumerate(zip(rows, abouts, strict=True))
+        ]
+
+    def lanes_of(self, tracks: npt.NDArray[np.int64] | None) -> Numbers:
+        """The numbers of the lanes of tracks, in their order; of None, of all."""
+        if tracks is None:
+            return np.arange(len(self.lanes), dtype=np.uint32)
+        if len(tracks) == 1:
+            record = self.track_records[int(tracks[0])]
+            return np.arange(record["first_lane"], record["first_lane"] + record["lanes"], dtype=np.uint32)
+        firsts, counts = self.track_records["first_lane"][tracks], self.track_records["lanes"][tracks].astype(np.int64)
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        return (np.repeat(firsts, counts) + (np.arange(len(before)) - before)).astype(np.uint32)
+
+    def place(self, row: int) -> int | None:
+        """The number of the event of a row; None: there is none."""
+        records = self.track_records
+        order = self._tracks_by_row
+        found = int(np.searchsorted(records["row"][order], row, side="right")) - 1
+        while found >= 0 and not records["events"][order[found]]:
+            found -= 1
+        if found < 0:
+            return None
+        track = records[order[found]]
+        for lane in self.lanes[track["first_lane"] : track["first_lane"] + track["lanes"]]:
+            first, last = int(lane["first"]), int(lane["first"]) + int(lane["count"])
+            at = first + int(np.searchsorted(self.event[first:last], row))
+            if at < last and self.event[at] == row:
+                return at
+        first = int(track["first_at"])  # a track whose rows were not in order
+        found_at = np.flatnonzero(self.event[first : first + int(track["events"])] == row)
+        return first + int(found_at[0]) if len(found_at) else None
+
+    @cached_property
+    def _tracks_by_row(self) -> npt.NDArray[np.intp]:
+        return np.argsort(self.track_records["row"], kind="stable")
+
+    def sums(self, tracks: npt.NDArray[np.int64] | None, first_ps: int, last_ps: int, workers: Workers) -> list[bytes]:
+        lanes = self.lanes_of(tracks)
+        shares, rest = [], np.cumsum(self.lanes["count"][lanes], dtype=np.int64)
+        cuts = np.searchsorted(rest, np.arange(_TASK_EVENTS, int(rest[-1]) if len(rest) else 0, _TASK_EVENTS)) + 1
+        for share in np.split(lanes, np.unique(cuts)):
+            shares.append(lambda share=share: self.lod.sums(share, first_ps, last_ps))
+        return workers.run(None, shares)
+
+
+class HostStore:
+    """The events of a host: ``raw``, those of the capture, and ``derived``, None before they are there."""
+
+    def __init__(self, raw: Store, derived: Store | None = None, threads: int | None = None) -> None:
+        self.raw = raw
+        self.derived = derived
+        self.about = raw.about if derived is None else {**raw.about, **derived.about}
+        self._stores = (raw,) if derived is None else (raw, derived)
+        self._workers = Workers(threads or cpu_count())
+        self._tracks_before, self._events_before, self._names_before = (
+            [0, len(raw.track_records)],
+            [0, len(raw)],
+            [0, len(raw.names)],
+        )
+
+    @cached_property
+    def tracks(self) -> list[StoredTrack]:
+        found = self.raw.tracks()
+        return found + (self.derived.tracks(len(found), len(self.raw), derived=True) if self.derived else [])
+
+    @property
+    def events(self) -> int:
+        return sum(len(store) for store in self._stores)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(store.size_bytes for store in self._stores)
+
+    @property
+    def first_ps(self) -> int:
+        """When its first event begins; 0 where there is none."""
+        return min((store.first_ps for store in self._stores if len(store)), default=0)
+
+    @property
+    def last_ps(self) -> int:
+        return max((store.last_ps for store in self._stores if len(store)), default=0)
+
+    # ---- names
+
+    @property
+    def name_count(self) -> int:
+        return sum(len(store.names) for store in self._stores)
+
+    @property
+    def name_array(self) -> list[pa.Array]:
+        """The names of both, whose numbers are places in the concatenation."""
+        return [store.names for store in self._stores]
+
+    def name(self, number: int) -> str:
+        which = self._of(number, self._names_before)
+        return str(self._stores[which].names[number - self._names_before[which]].as_py())
+
+    # ---- events
+
+    def _of(self, number: int, before: list[int]) -> int:
+        """Which of the stores a number is of; numbers in ``before`` are where each begins."""
+        return int(self.derived is not None and number >= before[1])
+
+    def _local(self, at: int) -> tuple[Store, int, int]:
+        which = self._of(at, self._events_before)
+        store, local = self._stores[which], at - self._events_before[which]
+        if not 0 <= local < len(store):
+            raise IndexError(f"no event {at}")
+        return store, local, which
+
+    def event(self, at: int) -> StoredEvent:
+        """IndexError: there is none of that number."""
+        store, local, which = self._local(at)
+        lane = store.lanes[store.lod.lane_of(local)]
+        return StoredEvent(
+            at=at,
+            track=int(lane["track"]) + self._tracks_before[which],
+            lane=int(lane["lane"]),
+            start_ps=int(store.start[local]),
+            duration_ps=int(store.duration[local]),
+            name=int(store.name[local]) + self._names_before[which],
+            row=int(store.event[local]),
+            derived=bool(which),
+        )
+
+    def row(self, at: int) -> tuple[int, bool]:
+        """The row of an event, and whether it is a derived one."""
+        store, local, which = self._local(at)
+        return int(store.event[local]), bool(which)
+
+    def place(self, row: int, derived: bool = False) -> int | None:
+        """The number of the event of a row; None: there is none."""
+        if derived and self.derived is None:
+            return None
+        found = self._stores[derived].place(row)
+        return None if found is None else found + self._events_before[derived]
+
+    def parent(self, at: int) -> int | None:
+        """The innermost event of its track that encloses an event."""
+        store, local, which = self._local(at)
+        found = store.lod.parent(local)
+        return None if found is None else found + self._events_before[which]
+
+    def enclosing(self, at: int) -> list[int]:
+        """The events that enclose an event, the innermost first."""
+        found: list[int] = []
+        outer = self.parent(at)
+        while outer is not None:
+            found.append(outer)
+            outer = self.parent(outer)
+        return found
+
+    def children(self, at: int, most: int) -> tuple[int | None, list[int]]:
+        """How many events have this parent, None: more than can be counted at once; and the first ``most`` of them."""
+        store, local, which = self._local(at)
+        found = np.zeros(most, np.uint32)
+        count = store.lod.children(local, found, _EFFORT)
+        kept = found if count < 0 else found[:count]
+        return None if count < 0 else count, (kept[kept > 0].astype(np.int64) + self._events_before[which]).tolist()
+
+    # ---- sums and search
+
+    def _chosen(self, tracks: Sequence[int] | npt.NDArray[Any] | None, which: int) -> npt.NDArray[np.int64] | None:
+        """Which of these tracks are of a store, as it numbers them; None: all."""
+        if tracks is None:
+            return None
+        numbers = np.unique(np.asarray(tracks, np.int64)) - self._tracks_before[which]
+        return numbers[(numbers >= 0) & (numbers < len(self._stores[which].track_records))]
+
+    def range_sums(self, tracks: Sequence[int] | npt.NDArray[Any] | None, from_ps: int, to_ps: int) -> NameSums:
+        """Sums by name of the events that overlap [from_ps, to_ps)."""
+        first, last = max(from_ps, _FEWEST), min(to_ps - 1, _LATEST)
+        if first > last:
+            return merged([])
+        parts = []
+        for which, store in enumerate(self._stores):
+            found = store.sums(self._chosen(tracks, which), first, last, self._workers)
+            parts += [(part, self._names_before[which], self._events_before[which]) for part in found]
+        return merged(parts)
+
+    def slice_sums(self, at: int, count: int) -> NameSums:
+        """Sums by name of the events of a slice."""
+        store, local, which = self._local(at)
+        count = min(max(count, 0), len(store) - local)
+        return merged([(store.lod.run_sums(local, count), self._names_before[which], self._events_before[which])])
+
+    def _flags(self, wanted: Flags, which: int) -> npt.NDArray[np.uint8]:
+        first = self._names_before[which]
+        flags = np.ascontiguousarray(wanted[first : first + len(self._stores[which].names)])
+        return flags.view(np.uint8)
+
+    def hits(self, wanted: Flags) -> npt.NDArray[np.int64]:
+        """By track, how many events have a name that is wanted."""
+        found = []
+        for which, store in enumerate(self._stores):
+            flags, counts = self._flags(wanted, which), np.zeros(len(store.lanes), np.int64)
+            lanes = store.lanes_of(None)
+            if flags.any():
+                shares = [slice(int(part[0]), int(part[-1]) + 1) for part in np.array_split(lanes, 8) if len(part)]
+                tasks = [lambda s=s: store.lod.hits(lanes[s], flags, counts[s]) for s in shares]  # noqa: B023
+                self._workers.run(None, tasks)
+            tracks = np.zeros(len(store.track_records), np.int64)
+            np.add.at(tracks, store.lanes["track"], counts)
+            found.append(tracks)
+        return np.concatenate(found)
+
+    def next_hit(
+        self,
+        wanted: Flags,
+        from_ps: int,
+        track: int = -1,
+        lane: int = -1,
+        forward: bool = True,
+        tracks: Sequence[int] | npt.NDArray[Any] | None = None,
+    ) -> int | None:
+        """The first wanted event past a place in the order of start, track, lane, or the last before it."""
+        from_ps = min(max(from_ps, _FEWEST), _LATEST)
+        found: list[tuple[int, int]] = []
+        for which, store in enumerate(self._stores):
+            flags = self._flags(wanted, which)
+            lanes = store.lanes_of(self._chosen(tracks, which))
+            at = None
+            if flags.any():
+                at = store.lod.next_hit(lanes, flags, from_ps, track - self._tracks_before[which], lane, forward)
+            if at is not None:
+                found.append((int(store.start[at]), at + self._events_before[which]))
+        return (min(found) if forward else max(found))[1] if found else None
+
+    def hit_number(self, wanted: Flags, at: int, tracks: Sequence[int] | npt.NDArray[Any] | None = None) -> int:
+        """How many wanted events come before one."""
+        event = self.event(at)
+        return sum(
+            store.lod.hits_before(
+                store.lanes_of(self._chosen(tracks, which)),
+                self._flags(wanted, which),
+                event.start_ps,
+                event.track - self._tracks_before[which],
+                event.lane,
+            )
+            for which, store in enumerate(self._stores)
+        )
+
+    # ---- drawing
+
+    def draw(self, to: lod.Tile, part: TilePart, level: int, first_ps: int, last_ps: int) -> None:
+        """Adds the rows of a part to a tile."""
+        tracks, ids = np.asarray(part.tracks, np.int64), np.asarray(part.ids, np.uint32)
+        first, last = max(first_ps, _FEWEST), min(last_ps, _LATEST)
+        if first > last:
+            return
+        origin = min(max(part.origin_ps, _FEWEST), _LATEST)
+        for which, store in enumerate(self._stores):
+            numbers = tracks - self._tracks_before[which]
+            mine = (numbers >= 0) & (numbers < len(store.track_records))
+            lanes = store.lanes_of(numbers[mine])
+            rows = np.repeat(ids[mine], store.track_records["lanes"][numbers[mine]])
+            if part.lanes is not None:
+                kept = store.lanes["lane"][lanes] < part.lanes
+                lanes, rows = lanes[kept], rows[kept]
+            before = self._events_before[which], self._names_before[which]
+            to.add(store.lod, lanes, rows, level, first, last, origin, float(origin - part.origin_ps), *before)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TilePart:
+    """Tracks of a host, by their numbers; ``ids``: what the tile calls them. ``origin_ps``: the host's time when the
+    session's is 0. ``lanes``: how many of each track are drawn at most, the first ones."""
+
+    store: HostStore
+    tracks: Sequence[int] | npt.NDArray[Any]
+    ids: Sequence[int] | npt.NDArray[Any]
+    origin_ps: int
+    lanes: int | None = None
+
+
+def tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:
+    """What is drawn of [index, index + 1) * 2^(level + 10) ps of the session: its bytes are told in docs/viewer.md.
+    ValueError: there is no such tile."""
+    if not 0 <= level <= COARSEST or not 0 <= index < 1 << 64:
+        raise ValueError("no such tile")
+    drawn = lod.Tile()
+    first, width = index << (level + _TILE_BITS), 1 << (level + _TILE_BITS)
+    for part in parts:
+        begin = part.origin_ps + first
+        part.store.draw(drawn, part, level, begin, begin + width - 1)
+    return drawn.packed(level, index)

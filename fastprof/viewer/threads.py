@@ -1,0 +1,61 @@
+"""Threads of the server: answers are made in them, so that one that takes long holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+
+
+class Pool:
+    """``count`` threads, which begin when they are needed and end with the process, whatever they are at."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name, self._count = name, count
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._started = 0
+        self._waited_for = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns or raises, in one of the threads. It is not begun once nobody waits for it."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        self._jobs.put((work, loop, answer))
+        with self._lock:
+            self._waited_for += 1
+            if self._started < min(self._count, self._waited_for):
+                self._started += 1
+                threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+        return await answer
+
+    def _work(self) -> None:
+        while True:
+            work, loop, answer = self._jobs.get()
+            result, error = None, None
+            try:
+                if not answer.cancelled():
+                    result = work()
+            except BaseException as raised:  # noqa: BLE001  handed to who waits
+                error = raised
+            with self._lock:
+                self._waited_for -= 1
+            try:
+                loop.call_soon_threadsafe(_settle, answer, result, error)
+            except RuntimeError:
+                return  # the server has stopped meanwhile
+            del work, answer, result, error
+
+
+def _settle(answer: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if answer.cancelled():
+        return
+    if error is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(error)

@@ -1,0 +1,105 @@
+"""The runs that a server shows: those of a log directory, or the one session that was named. Each is opened once."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastprof.errors import FastprofError, NotFoundError
+from fastprof.paths import mode_of
+from fastprof.viewer.cache_folder import CacheFolder
+from fastprof.viewer.viewed_run import ViewedRun
+
+if TYPE_CHECKING:
+    from fastprof.facade import Profile
+
+_MOST_OPEN = 4
+
+Load = Callable[[str | None], "Profile"]
+"""Opens the session, or the run of that name of it."""
+
+
+class ViewedRuns:
+    """``source``: what was named, a path where it is one. ``first``: the session as it was opened at the start."""
+
+    def __init__(self, source: Any, first: Profile, load: Load, cache: CacheFolder | None = None) -> None:
+        self._directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
+        self._load = load
+        self._can_load_again = _is_of_files(source)
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, ViewedRun] = OrderedDict()
+        self.stopping = threading.Event()
+        self.usual = first.run or _title(source, first)
+        """The run that is shown where none is asked for."""
+        self.title = _title(source, first)
+        self._open[self.usual] = self._viewed(first, first.run if self._directory is not None else None)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Every run, newest first, as it is now: runs may be written while the server is up."""
+        first = self._open[self.usual]
+        hosts = [host.name for host in first.hosts]
+        alone = [{"name": self.usual, "hosts": hosts, "newest": True}]
+        if self._directory is None:
+            return alone
+        from fastprof.session import runs
+
+        try:
+            found = runs(self._directory)
+        except FastprofError:
+            return alone
+        there = [
+            {"name": run.name, "hosts": hosts if run.name == self.usual else run.hosts, "newest": not number}
+            for number, run in enumerate(found)
+        ]
+        return there if any(run["name"] == self.usual for run in there) else alone + there
+
+    def run(self, name: str | None) -> ViewedRun:
+        """The run of that name, being made ready. NotFoundError: there is none."""
+        asked = name or self.usual
+        with self._lock:
+            found = self._open.get(asked)
+            if found is None:
+                names = [run["name"] for run in self.listed()]
+                if asked not in names:
+                    raise NotFoundError(f"no run {asked!r}; there are: {', '.join(names[:8])}")
+                found = self._open[asked] = self._viewed(self._load(asked), asked)
+            self._open.move_to_end(asked)
+            self._open.move_to_end(self.usual)
+            while len(self._open) > _MOST_OPEN:
+                _, left = self._open.popitem(last=False)
+                left.leave()
+        found.start()
+        return found
+
+    def _viewed(self, profile: Profile, name: str | None) -> ViewedRun:
+        again = partial(self._load, name) if self._can_load_again else None
+        return ViewedRun(profile, self._cache, self.stopping, again)
+
+    def stop(self) -> None:
+        """What is being built is given up."""
+        self.stopping.set()
+
+
+def _is_of_files(source: Any) -> bool:
+    """Whether it can be opened a second time: what was read from a stream is gone."""
+    items = source if isinstance(source, (list, tuple)) else [source]
+    return all(isinstance(item, (str, os.PathLike)) and not _is_stream(item) for item in items)
+
+
+def _is_stream(path: Any) -> bool:
+    mode = mode_of(os.fsdecode(path))
+    return mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _title(source: Any, profile: Profile) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return Path(os.fsdecode(source)).absolute().name or str(source)
+    sources = profile.sources
+    return Path(sources[0]).name if len(sources) == 1 else f"{len(sources)} captures"

@@ -1,0 +1,144 @@
+"""Every analysis has a page, on the server and in the saved report, with the figures that the analysis tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastprof
+from fastprof.analyses import ANALYSES
+from fastprof.cli.main import main as command
+
+DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
+BEST = {
+    "memory_profile": "memory", "tf_data": "tf-data", "inference": "serving", "pod_viewer": "pod", "overview": "pod",
+    "input_pipeline": "pod", "steps": "pod",
+}  # fmt: skip
+"""The demo capture that has something to show for an analysis; xla for the others."""
+
+CHARTS = {
+    "overview", "input_pipeline", "op_stats", "hlo_stats", "roofline", "memory_profile", "memory_viewer", "pod_viewer",
+    "inference",
+}  # fmt: skip
+"""Pages that show a chart of these captures."""
+
+
+def settle(page: Any) -> None:
+    """Waits until the page of the address has its report and is drawn."""
+    page.wait_for_function(
+        """() => {
+            const here = decodeURIComponent(location.hash.slice(2).split("?")[0]);
+            const current = document.querySelector("nav [aria-current=page]")?.getAttribute("href") ?? "";
+            return current.startsWith(`#/${here}`) && document.querySelector("#page")?.ariaBusy === "false";
+        }""",
+        timeout=30_000,
+    )
+
+
+def chart_count(page: Any) -> int:
+    return int(page.locator("#page .js-plotly-plot").count())
+
+
+@pytest.mark.parametrize("analysis", ANALYSES)
+def test_each_analysis_has_a_page(page: Any, server: Callable[..., str], analysis: str) -> None:
+    page.goto(f"{server(DEMO / BEST.get(analysis, 'xla'))}#/{analysis}")
+    settle(page)
+    assert page.locator("[role=alert]:visible").count() == 0
+    assert page.inner_text("h1") in page.inner_text("nav [aria-current=page]")
+    if analysis in CHARTS:
+        page.wait_for_selector("#page .js-plotly-plot svg.main-svg", timeout=20_000)
+        assert chart_count(page) >= 1
+    assert len(page.inner_text("#page")) > 100
+
+
+def test_pages_without_anything_to_show_say_so(page: Any, server: Callable[..., str]) -> None:
+    """The capture of a model server has no programs, no allocations, no input pipeline, no devices."""
+    url = server(DEMO / "serving")
+    for analysis in ANALYSES:
+        page.goto(f"{url}#/{analysis}")
+        settle(page)
+        assert page.locator("[role=alert]:visible").count() == 0, analysis
+        assert len(page.inner_text("#page")) > 20, analysis
+
+
+def test_the_overview_has_the_figures_of_the_analysis(page: Any, server: Callable[..., str]) -> None:
+    scalars = fastprof.load(DEMO / "pod").overview().scalars
+    page.goto(f"{server(DEMO / 'pod')}#/overview")
+    settle(page)
+    text = page.inner_text("#page")
+    mean = scalars["step_time_mean_ps"].value
+    assert isinstance(mean, (int, float))
+    assert f"{mean / 1e9:.4g}" in text
+    assert str(scalars["step_count"].value) in text
+
+
+def test_op_stats_can_leave_idle_out(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'xla')}#/op_stats")
+    settle(page)
+    page.wait_for_selector("#page .js-plotly-plot svg.main-svg")
+    assert chart_count(page) >= 2
+    assert "IDLE" not in "".join(page.locator("#page .js-plotly-plot").all_inner_texts())
+    page.get_by_label("Idle time").select_option("1")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.js-plotly-plot')].some(c => c.textContent.includes('IDLE'))"
+    )
+
+
+def test_a_table_sorts_filters_and_comes_as_csv(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'xla')}#/hlo_stats")
+    settle(page)
+    names = fastprof.load(DEMO / "xla").hlo_stats().tables
+    assert names
+    filters = page.locator("#page input[type=search]:visible")
+    assert filters.count() >= 1
+    filters.first.fill("all-reduce")
+    page.wait_for_timeout(400)
+    rows = page.locator("#page tbody tr:visible, #page [role=row]:visible")
+    assert rows.count() >= 1
+    assert "all-reduce" in page.inner_text("#page")
+    page.locator("#page").get_by_text("CSV").first.click()
+    with page.expect_download() as download:
+        page.locator("#page .menu-body:visible a, #page .menu-body:visible button").first.click()
+    assert download.value.suggested_filename.endswith(".csv")
+
+
+def test_a_picked_host_is_in_the_address_and_narrows_the_report(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'pod')}#/steps")
+    settle(page)
+    page.get_by_label("Host").first.select_option("host1")
+    page.wait_for_function("() => location.hash.includes('host=host1')")
+    settle(page)
+    assert "host0" not in page.inner_text("#page")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "report.html"
+    assert command(["report", str(DEMO / "xla"), "--html", str(path), "--quiet"]) == 0
+    return path
+
+
+def test_the_saved_report_opens_from_disk(page: Any, saved: Path) -> None:
+    for analysis in ("overview", "op_stats", "op_profile", "hlo_stats", "roofline", "memory_viewer", "communication"):
+        page.goto("about:blank")
+        page.goto(f"file://{saved}#/{analysis}")
+        settle(page)
+        assert page.locator("[role=alert]:visible").count() == 0, analysis
+        assert len(page.inner_text("#page")) > 100, analysis
+
+
+def test_the_saved_report_has_a_timeline_that_zooms(page: Any, saved: Path) -> None:
+    page.goto(f"file://{saved}#/timeline")
+    page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
+    before = page.evaluate("() => window.fastprofTimeline.view()")
+    page.mouse.move(800, 300)
+    for _ in range(5):
+        page.keyboard.press("w")
+    page.wait_for_function("() => window.fastprofTimeline.idle()")
+    after = page.evaluate("() => window.fastprofTimeline.view()")
+    assert after["end_ps"] - after["start_ps"] < before["end_ps"] - before["start_ps"]
+    tracks = page.evaluate("() => window.fastprofTimeline.tracks()")
+    assert any(page.evaluate("id => window.fastprofTimeline.slices(id).length", one["id"]) for one in tracks)

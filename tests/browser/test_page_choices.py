@@ -1,0 +1,219 @@
+"""What users choose in the pages of programs, memory, pods and input pipelines shows, and is in the address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from test_analysis_pages import DEMO, settle
+
+import fastprof
+from fastprof.cli.main import main as command
+
+MODULE = "jit_train_step(7311650934521873002)"
+
+
+@pytest.fixture
+def show(page: Any, server: Callable[..., str]) -> Callable[..., Any]:
+    """``show(demo, address)`` opens a page and waits until it is drawn."""
+
+    def shown(demo: str, address: str) -> Any:
+        page.goto("about:blank")
+        page.goto(f"{server(DEMO / demo)}#/{address}")
+        settle(page)
+        return page
+
+    return shown
+
+
+def details(page: Any) -> str:
+    page.wait_for_function("() => !document.querySelector('.details-body').textContent.includes('Reading …')")
+    return str(page.inner_text(".details"))
+
+
+def wait_for(page: Any, selector: str, text: str) -> None:
+    page.locator(selector, has_text=re.compile(re.escape(text))).first.wait_for(timeout=10_000)
+
+
+# ---- op profile
+
+
+def test_the_tree_of_ops_opens_and_tells_of_an_op(show: Callable[..., Any]) -> None:
+    page = show("xla", "op_profile")
+    longest = fastprof.load(DEMO / "xla").op_profile().tables["tree"].to_pylist()
+    op = next(row for row in longest if row["kind"] == "op")
+    page.locator(".tree-text", has_text=op["name"]).first.click()
+    assert op["expression"].split(" = ")[0].lstrip("%") in details(page)
+    assert f"node={op['node']}" in page.url
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.querySelector('.tree-row.chosen')?.getAttribute('aria-expanded') === 'true'")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("node => !location.hash.endsWith(`node=${node}`)", arg=op["node"])
+
+
+def test_the_tree_is_grouped_and_ordered_as_chosen(show: Callable[..., Any]) -> None:
+    page = show("xla", "op_profile")
+    page.get_by_text("Category", exact=True).first.click()
+    page.wait_for_function("() => location.hash.includes('group_by=category')")
+    settle(page)
+    wait_for(page, ".tree-text", "by category")
+    page.get_by_text("Lost time", exact=True).click()
+    assert "order=lost" in page.url
+    page.get_by_text("Layers", exact=True).click()
+    wait_for(page, ".tree-row", "layer_*")
+    page.get_by_role("textbox", name="Find").fill("mlp")
+    page.keyboard.press("Enter")
+    wait_for(page, ".tree-row.chosen", "mlp")
+
+
+# ---- HLO stats and roofline
+
+
+def test_an_instruction_leads_to_its_text_and_its_neighbours(show: Callable[..., Any]) -> None:
+    page = show("xla", "hlo_stats?op=loss_fusion.103")
+    assert "loss_fusion.103" in details(page)
+    assert "f32" in details(page) or "bf16" in details(page)
+    page.locator(".details a", has_text="HLO text").click()
+    page.wait_for_selector(".hlo-line.marked")
+    assert "loss_fusion.103" in page.inner_text(".hlo-line.marked")
+    page.locator(".hlo-line.marked .hlo-link").first.click()
+    page.wait_for_function("() => location.hash.includes('instruction=convolution_fusion.101')")
+    wait_for(page, ".hlo-line.marked", "convolution_fusion.101")
+    wait_for(page, ".graph-node.centre", "convolution_fusion.101")
+    page.go_back()
+    wait_for(page, ".hlo-line.marked", "loss_fusion.103")
+
+
+def test_the_text_of_a_program_is_there_to_its_last_line(show: Callable[..., Any]) -> None:
+    page = show("xla", f"hlo?module={quote(MODULE)}&form=long-txt")
+    lines = fastprof.load(DEMO / "xla").hlo_text(MODULE, "long-txt").splitlines()
+    page.wait_for_selector(".hlo-line")
+    page.evaluate("() => { const box = document.querySelector('.hlo-text'); box.scrollTop = box.scrollHeight; }")
+    wait_for(page, ".hlo-number", str(len(lines)))
+    last = next(line for line in reversed(lines) if "ROOT" in line)
+    wait_for(page, ".hlo-line", last.strip().split(" = ")[0])
+
+
+def test_a_dot_of_the_roofline_is_a_row(show: Callable[..., Any]) -> None:
+    page = show("xla", "roofline")
+    page.wait_for_selector(".js-plotly-plot .scatterlayer .point")
+    page.get_by_text("Session, steps and programs", exact=True).click()
+    wait_for(page, "[role=row]", "average step")
+    assert "of=totals" in page.url
+    page.locator("[role=row]", has_text="average step").first.click()
+    assert "Of the roofline" in details(page)
+
+
+# ---- memory
+
+
+def test_what_was_alive_at_a_time_and_whether_a_request_fits(show: Callable[..., Any]) -> None:
+    page = show("memory", "memory_profile")
+    page.get_by_role("textbox", name="Alive at").fill("20ms")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash.includes('at=20ms')")
+    settle(page)
+    wait_for(page, "h2", "Alive at 20ms")
+    page.get_by_role("textbox", name="Would have fitted").fill("100MiB")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash.includes('request=100MiB')")
+    settle(page)
+    wait_for(page, "h2", "When the request would have fitted")
+
+
+def test_a_moment_of_memory_tells_its_allocation(show: Callable[..., Any]) -> None:
+    page = show("memory", "memory_profile")
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    page.evaluate(
+        """() => {
+            const plot = document.querySelector('.js-plotly-plot');
+            const trace = plot.data.find((one) => one.name === 'In use');
+            plot.emit('plotly_click', { points: [{ customdata: trace.customdata[7], pointNumber: 7 }] });
+        }"""
+    )
+    seventh = fastprof.load(DEMO / "memory").memory_profile().tables["snapshots"].slice(7, 1).to_pylist()[0]
+    wait_for(page, ".details", seventh["op_name"])
+
+
+def test_another_allocator_is_in_the_address(show: Callable[..., Any]) -> None:
+    page = show("memory", "memory_profile")
+    page.get_by_role("combobox", name="Allocator", exact=True).select_option("gpu_host_bfc")
+    page.wait_for_function("() => location.hash.includes('allocator=gpu_host_bfc')")
+    settle(page)
+    rows = fastprof.load(DEMO / "memory").memory_profile().tables["allocators"].to_pylist()
+    count = next(row["allocation_count"] for row in rows if row["allocator"] == "gpu_host_bfc")
+    wait_for(page, "[data-figure=allocation_count]", str(count))
+
+
+def test_a_buffer_is_marked_in_all_charts(show: Callable[..., Any]) -> None:
+    page = show("xla", "memory_viewer")
+    assert page.locator("canvas.buffer-bars").count() >= 2
+    assert page.locator("canvas.buffer-map").count() == 1
+    page.locator("canvas.buffer-bars").first.click(position={"x": 80, "y": 100})
+    largest = fastprof.load(DEMO / "xla").memory_viewer().tables["buffers_at_peak"].to_pylist()[0]
+    assert largest["buffer"] in details(page)
+    page.get_by_role("combobox", name="Memory", exact=True).select_option("1")
+    page.wait_for_function("() => location.hash.includes('memory_space=1')")
+    settle(page)
+    wait_for(page, "[data-figure=peak_bytes]", "8 MiB")
+
+
+# ---- input pipelines, pods, communication
+
+
+def test_a_call_of_a_pipeline_has_its_own_graph(show: Callable[..., Any]) -> None:
+    page = show("tf-data", "tf_data")
+    wait_for(page, ".graph-node.worst", "Map")
+    page.get_by_role("combobox", name="Call", exact=True).select_option("3")
+    page.wait_for_function("() => location.hash.includes('rank=3')")
+    rows = fastprof.load(DEMO / "tf-data").tf_data().tables["call_iterators"].to_pylist()
+    row = next(row for row in rows if row["rank"] == 3 and row["name"] == "Map")
+    wait_for(page, ".graph-node", f"{row['critical_ps'] / 1e6:.4g} µs")
+    assert page.locator(".graph-node").count() == 8
+    page.get_by_text("Alike together", exact=True).click()
+    page.wait_for_function("() => document.querySelectorAll('.graph-node').length === 10")
+
+
+def test_the_step_of_the_pod_viewer_slides(show: Callable[..., Any]) -> None:
+    page = show("pod", "pod_viewer?step=2")
+    assert page.locator(".core").count() == 8
+    page.locator(".core").nth(5).click()
+    before = details(page)
+    page.get_by_role("slider", name="Step").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => location.hash.includes('step=3')")
+    page.wait_for_function("before => document.querySelector('.details').innerText !== before", arg=before)
+    page.get_by_role("combobox", name="Colour cores by", exact=True).select_option("input_ps")
+    assert "metric=input_ps" in page.url
+
+
+def test_steps_of_a_device_are_a_choice(show: Callable[..., Any]) -> None:
+    page = show("xla", "communication")
+    page.get_by_role("combobox", name="Steps of", exact=True).select_option("worker0:1")
+    page.wait_for_function("() => location.hash.includes('device=')")
+    settle(page)
+    wait_for(page, "h2", "Steps of worker0:1")
+    page.locator("[role=row]", has_text="all-reduce.123").first.click()
+    assert "Bus bandwidth" in details(page)
+
+
+# ---- saved
+
+
+@pytest.mark.parametrize(
+    ("demo", "analysis", "told"),
+    [("memory", "memory_profile", "needs"), ("tf-data", "tf_data", "Map"), ("pod", "pod_viewer", "host1")],
+)
+def test_saved_pages_work_and_say_what_needs_a_server(
+    page: Any, tmp_path: Path, demo: str, analysis: str, told: str
+) -> None:
+    path = tmp_path / "report.html"
+    assert command(["report", str(DEMO / demo), "--html", str(path), "--quiet"]) == 0
+    page.goto(f"file://{path}#/{analysis}")
+    settle(page)
+    assert page.locator("[role=alert]:visible").count() == 0
+    assert told in page.inner_text("#page") or "need a server" in page.inner_text("#page")

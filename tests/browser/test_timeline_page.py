@@ -1,0 +1,225 @@
+"""The timeline as a user drives it, with mouse and keys; what it shows is read through ``window.fastprofTimeline``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trace_builder import event, line, plane, xspace
+
+US = 1_000_000
+LINK = {"_pt": 1, "_p": 77}
+LINKED = {"_ct": 1, "_c": 77}
+
+
+def small() -> bytes:
+    """Three threads: events inside others, two that overlap, one that causes another on the next thread."""
+    return xspace(
+        plane(
+            "/host:CPU",
+            [
+                line("main", [event("outer", 0, 10 * US), event("inner", 2 * US, 3 * US), event("inner", 6 * US, US)]),
+                line("queue", [event("enqueue", 1 * US, 1 * US, LINK), event("crossing", 4 * US, 4 * US)]),
+                line("pool", [event("run", 5 * US, 2 * US, LINKED), event("late", 6 * US, 3 * US, {"note": "x" * 40})]),
+            ],
+        ),
+        plane("/device:GPU:0", [line("Stream #1(Compute)", [event("kernel", 3 * US, 4 * US)])], id=1),
+    )
+
+
+@pytest.fixture(scope="module")
+def small_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("small") / "small.xplane.pb"
+    path.write_bytes(small())
+    return path
+
+
+@pytest.fixture
+def timeline(page: Any, server: Callable[..., str], small_capture: Path) -> Timeline:
+    return Timeline(page, server(small_capture))
+
+
+class Timeline:
+    """The page, open at the whole session and drawn."""
+
+    def __init__(self, page: Any, url: str, view: str = "") -> None:
+        self.page = page
+        page.goto(f"{url}#/timeline{view}")
+        self.settle()
+
+    def settle(self) -> None:
+        self.page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
+
+    def ask(self, what: str, *given: Any) -> Any:
+        return self.page.evaluate(f"given => window.fastprofTimeline.{what}(...given)", list(given))
+
+    def track(self, name: str) -> dict[str, Any]:
+        return next(one for one in self.ask("tracks") if one["name"] == name)
+
+    def slices(self, track: str) -> list[dict[str, Any]]:
+        return list(self.ask("slices", self.track(track)["id"]))
+
+    def slice(self, track: str, name: str) -> dict[str, Any]:
+        return next(one for one in self.slices(track) if one["name"] == name)
+
+    def click(self, track: str, name: str) -> None:
+        box = self.slice(track, name)
+        self.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    def until(self, condition: str) -> None:
+        self.page.wait_for_function(
+            f"() => {{ const t = window.fastprofTimeline; return {condition}; }}", timeout=10_000
+        )
+
+
+def test_tracks_are_named_and_ordered_as_xprof_does(timeline: Timeline) -> None:
+    assert [one["name"] for one in timeline.ask("processes")] == ["small /device:GPU:0", "small /host:CPU"]
+    assert [one["name"] for one in timeline.ask("tracks") if not one["derived"]] == [
+        "Stream #1(Compute)", "main", "queue", "pool",
+    ]  # fmt: skip
+
+
+def test_events_that_nest_or_overlap_have_lanes_of_their_own(timeline: Timeline) -> None:
+    assert [(one["name"], one["lane"], one["start_ps"], one["duration_ps"]) for one in timeline.slices("main")] == [
+        ("outer", 0, 0, 10 * US), ("inner", 1, 2 * US, 3 * US), ("inner", 1, 6 * US, US),
+    ]  # fmt: skip
+    assert [(one["name"], one["lane"]) for one in timeline.slices("pool")] == [("run", 0), ("late", 1)]
+
+
+def test_the_wheel_and_keys_zoom_to_one_event(timeline: Timeline) -> None:
+    box = timeline.slice("main", "outer")
+    timeline.page.mouse.move(box["x"] + box["width"] * 0.65, box["y"] + 5)
+    for _ in range(60):
+        view = timeline.ask("view")
+        if view["end_ps"] - view["start_ps"] < US:
+            break
+        timeline.page.keyboard.press("w")
+        timeline.settle()
+    assert view["end_ps"] - view["start_ps"] < US
+    assert view["start_ps"] <= 6.5 * US <= view["end_ps"]
+    assert [one["name"] for one in timeline.slices("main")] == ["outer", "inner"]
+
+
+def test_a_click_shows_all_that_is_known_of_an_event(timeline: Timeline) -> None:
+    timeline.click("pool", "late")
+    timeline.until("t.selection().details")
+    details = timeline.ask("selection")["details"]
+    assert (details["name"], details["start_ps"], details["duration_ps"]) == ("late", "6000000", "3000000")
+    assert {"name": "note", "value": "x" * 40} in [{k: s[k] for k in ("name", "value")} for s in details["stats"]]
+    assert "x" * 40 in timeline.page.inner_text(".tl-panel >> visible=true")
+
+
+def test_parent_and_children_are_a_click_away(timeline: Timeline) -> None:
+    timeline.click("main", "outer")
+    timeline.until("t.selection().details?.name === 'outer'")
+    assert timeline.ask("selection")["details"]["children"]["count"] == 2
+    timeline.page.locator(".tl-refs button", has_text="inner").first.click()
+    timeline.until("t.selection().details?.name === 'inner'")
+    timeline.page.locator(".tl-refs button", has_text="outer").first.click()
+    timeline.until("t.selection().details?.name === 'outer'")
+
+
+def test_a_flow_is_followed_to_its_other_end(timeline: Timeline) -> None:
+    timeline.click("queue", "enqueue")
+    timeline.until("t.selection().details?.flows?.length === 1")
+    flow = timeline.ask("selection")["details"]["flows"][0]
+    assert (flow["direction"], flow["other"]["name"]) == ("out", "run")
+    timeline.page.locator(".tl-refs button", has_text="run").first.click()
+    timeline.until("t.selection().details?.name === 'run'")
+    assert timeline.ask("selection")["details"]["flows"][0]["other"]["name"] == "enqueue"
+
+
+def test_a_range_is_summed_up_by_name(timeline: Timeline) -> None:
+    box = timeline.slice("main", "outer")
+    x = [box["x"] + box["width"] * part for part in (0.3, 0.7)]
+    tracks = [timeline.track(name) for name in ("main", "pool")]
+    timeline.page.mouse.move(x[0], tracks[0]["top"] + 5)
+    timeline.page.mouse.down()
+    timeline.page.mouse.move(x[1], tracks[1]["top"] + 20, steps=8)
+    timeline.page.mouse.up()
+    timeline.until("t.selection().range?.rows")
+    found = timeline.ask("selection")["range"]
+    low, high = round(found["start_ps"]), round(found["end_ps"])
+    assert abs(low - 3 * US) < 0.05 * US and abs(high - 7 * US) < 0.05 * US
+    expected = {
+        "outer": (1, high - low, 10 * US),
+        "inner": (2, 5 * US - low + US if high >= 7 * US else 5 * US - low + high - 6 * US, 4 * US),
+        "crossing": (1, high - 4 * US, 4 * US),
+        "run": (1, 2 * US if high >= 7 * US else high - 5 * US, 2 * US),
+        "late": (1, high - 6 * US, 3 * US),
+    }
+    rows = {row["name"]: (row["count"], int(row["clipped_ps"]), int(row["total_ps"])) for row in found["rows"]}
+    assert rows == expected
+    assert timeline.page.locator("table[aria-label='Sums by name'] tbody tr").count() == 5
+
+
+def test_a_name_is_found_wherever_it_is(timeline: Timeline) -> None:
+    timeline.ask("show", 8 * US, 9 * US)
+    timeline.page.keyboard.press("/")
+    timeline.page.keyboard.type("inn")
+    timeline.page.keyboard.press("Enter")
+    timeline.until("t.selection().search?.hit")
+    found = timeline.ask("selection")["search"]
+    assert (found["events"], found["names"], found["hit"]["name"]) == (2, 1, "inner")
+    first = found["hit"]["start_ps"]
+    timeline.page.locator("button[aria-label='Next hit']").click()
+    timeline.until(f"t.selection().search.hit.start_ps !== '{first}'")
+    assert {first, timeline.ask("selection")["search"]["hit"]["start_ps"]} == {"2000000", "6000000"}
+    timeline.page.locator("button[aria-label='Previous hit']").click()
+    timeline.until(f"t.selection().search.hit.start_ps === '{first}'")
+
+
+def test_a_regular_expression_that_is_none_is_told(timeline: Timeline, faults: list[str]) -> None:
+    timeline.page.keyboard.press("/")
+    timeline.page.locator("button[aria-pressed]", has_text=".*").first.click()
+    timeline.page.locator("input[aria-label='Find events by name']").fill("(")
+    timeline.page.keyboard.press("Enter")
+    timeline.page.wait_for_selector(".tl-find-status.tl-failed")
+    assert timeline.page.inner_text(".tl-find-status") != ""
+    assert len(faults) == 1 and "400" in faults.pop()  # the browser notes the answer, whatever the page makes of it
+
+
+def test_a_section_closes_and_opens(timeline: Timeline) -> None:
+    before = [one["name"] for one in timeline.ask("tracks")]
+    header = timeline.page.locator(".tl-label-process:visible", has_text="/host:CPU").first
+    header.click()
+    timeline.until("t.processes().some(one => one.collapsed)")
+    assert not {"main", "queue", "pool"} & {one["name"] for one in timeline.ask("tracks")}
+    timeline.page.locator(".tl-label-process:visible", has_text="/host:CPU").first.click()
+    timeline.until("t.processes().every(one => !one.collapsed)")
+    assert [one["name"] for one in timeline.ask("tracks")] == before
+
+
+def test_the_view_is_in_the_address(timeline: Timeline, page: Any) -> None:
+    timeline.ask("show", 2 * US, 4 * US)
+    page.wait_for_function("() => location.hash.includes('?')")
+    page.wait_for_timeout(500)
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    again = Timeline.__new__(Timeline)
+    again.page = page
+    again.settle()
+    view = again.ask("view")
+    assert abs(view["start_ps"] - 2 * US) < 1000 and abs(view["end_ps"] - 4 * US) < 1000
+
+
+def test_marks_and_help(timeline: Timeline) -> None:
+    box = timeline.slice("main", "outer")
+    timeline.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 5)
+    timeline.page.keyboard.press("m")
+    timeline.until("t.selection().marks.length === 1")
+    timeline.page.keyboard.press("?")
+    assert timeline.page.locator("[role=dialog], dialog[open]").first.is_visible()
+
+
+def test_dark_and_light(timeline: Timeline, page: Any) -> None:
+    before = page.evaluate("() => document.documentElement.dataset.theme")
+    page.locator(
+        "button[title*='heme'], button[aria-label*='heme'], button[title*='ark'], button[title*='ight']"
+    ).first.click()
+    page.wait_for_function(f"() => document.documentElement.dataset.theme !== '{before}'")
+    timeline.settle()

@@ -1,0 +1,69 @@
+"""Counters and memory over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from timelines import tables_of
+from trace_builder import Event, Value, event, line, plane, u64, xspace
+
+from fastprof.timeline.counter_tracks import Series, counter_tracks
+
+
+def series(*planes: bytes) -> dict[str, Series]:
+    return {f"{one.process.plane.name} {one.name}": one for one in counter_tracks(tables_of(xspace(*planes)), 0)}
+
+
+def counted(name: str, time: int, value: Value, stat: str | None = None) -> Event:
+    return event(name, time, 0, {stat or name: value})
+
+
+def test_each_counter_of_a_device_is_a_series_in_order_of_time() -> None:
+    events = [counted("power_mw", 5, 100.5), counted("gpu_temp_c", 6, 50.0), counted("power_mw", 20, 90.0)]
+    found = series(
+        plane("/device:GPU:0", [line("_counters_", events), line("Stream #1", [event("kernel", 0, 1, {"x": 1})])])
+    )
+    assert {name: (one.unit, one.time_ps.tolist(), one.value.tolist()) for name, one in found.items()} == {
+        "/device:GPU:0 power_mw": ("mW", [5, 20], [100.5, 90.0]), "/device:GPU:0 gpu_temp_c": ("°C", [6], [50.0]),
+    }  # fmt: skip
+
+
+def test_whole_numbers_stay_whole_and_stats_of_other_names_are_told() -> None:
+    large = 2**53 + 1
+    events = [counted("reads", 1, u64(large)), counted("reads", 2, 7, "Raw Value"), counted("reads", 3, "text", "note")]
+    found = series(plane("/device:GPU:0", [line("_counters_", events)]))
+    assert {name: one.value.tolist() for name, one in found.items()} == {
+        "/device:GPU:0 reads": [large], "/device:GPU:0 reads Raw Value": [7],
+    }  # fmt: skip
+    assert found["/device:GPU:0 reads"].unit == ""
+
+
+def test_allocators_show_the_bytes_in_use_after_each_allocation() -> None:
+    def told(name: str, time: int, heap: int, stack: int = 0, allocator: str = "GPU_0_bfc") -> Event:
+        stats: dict[str | int, Value] = {"allocator_name": allocator, "bytes_allocated": heap, "bytes_reserved": stack}
+        return event(name, time, 0, stats)
+
+    events = [
+        told("MemoryAllocation", 1, 100),
+        told("MemoryDeallocation", 9, 40, 2),
+        told("MemoryAllocation", 5, 7, 0, "host"),
+    ]
+    found = series(plane("/host:CPU", [line("python", sorted(events, key=lambda one: one.offset_ps or 0))]))
+    assert {name: (one.unit, one.time_ps.tolist(), one.value.tolist()) for name, one in found.items()} == {
+        "/host:CPU memory in use: GPU_0_bfc": ("bytes", [1, 9], [100, 42]),
+        "/host:CPU memory in use: host": ("bytes", [5], [7]),
+    }
+
+
+def test_a_capture_that_counts_nothing_has_no_series() -> None:
+    assert series(plane("/host:CPU", [line("python", [event("a", 0, 1)])])) == {}
+
+
+def test_a_real_capture(captures: Path) -> None:
+    tables = tables_of(captures / "xspace" / "gpu-v100x8-tf" / "34.83.195.179_6003.xplane.pb")
+    found = counter_tracks(tables, 0)
+    assert {one.name: len(one) for one in found} == {
+        "memory in use: GPU_1_bfc": 19, "memory in use: GPU_4_bfc": 969, "memory in use: GPU_6_bfc": 969,
+        "memory in use: gpu_host_bfc": 536,
+    }  # fmt: skip
+    assert {one.process.pid for one in found} == {1701}

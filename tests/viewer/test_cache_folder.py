@@ -1,0 +1,174 @@
+"""The cache folder: built once, whole or not at all, bounded, shared by threads and processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fastprof.errors import OutputError, UsageError
+from fastprof.viewer import cache_folder
+from fastprof.viewer.cache_folder import CacheFolder, source_key
+
+
+def _write(size: int, calls: list[int] | None = None):  # type: ignore[no-untyped-def]
+    def build(path: Path) -> None:
+        if calls is not None:
+            calls.append(1)
+        path.write_bytes(b"x" * size)
+
+    return build
+
+
+def test_a_file_is_built_once_and_found_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+    first = CacheFolder(tmp_path, 1000).file("k", _write(10, calls))
+    again = CacheFolder(tmp_path, 1000).file("k", _write(10, calls))
+    assert first == again and first.read_bytes() == b"x" * 10 and calls == [1]
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def build(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise ValueError("broken capture")
+
+    with pytest.raises(ValueError, match="broken capture"):
+        CacheFolder(tmp_path, 1000).file("k", build)
+    assert list(tmp_path.iterdir()) == []
+    assert CacheFolder(tmp_path, 1000).file("k", _write(3)).stat().st_size == 3
+
+
+def test_a_full_disk_is_told_with_what_to_do(tmp_path: Path) -> None:
+    def build(_path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OutputError, match=r"No space left on device.*--cache names another folder"):
+        CacheFolder(tmp_path, 1000).file("k", build)
+
+
+def test_the_file_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    folder = CacheFolder(tmp_path, 25)
+    old, used = folder.file("old", _write(10)), folder.file("used", _write(10))
+    os.utime(old, (1, 1))
+    os.utime(used, (2, 2))
+    folder.file("old", _write(10))  # used again: now the other is the oldest
+    folder.file("new", _write(10))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["new.fastprof", "old.fastprof"]
+    assert folder.size_bytes() == 20
+
+
+def test_a_file_larger_than_the_limit_is_kept_while_it_is_the_newest(tmp_path: Path) -> None:
+    folder = CacheFolder(tmp_path, 5)
+    assert folder.file("big", _write(10)).exists()
+    folder.file("next", _write(1))
+    assert [p.name for p in tmp_path.iterdir()] == ["next.fastprof"]
+
+
+def test_leftovers_of_killed_processes_go(tmp_path: Path) -> None:
+    left = tmp_path / "k.1-00.partial"
+    left.write_bytes(b"x")
+    os.utime(left, (1, 1))
+    fresh = tmp_path / "k.2-00.partial"
+    fresh.write_bytes(b"x")
+    CacheFolder(tmp_path, 100).file("n", _write(1))
+    assert not left.exists() and fresh.exists()
+
+
+def test_other_files_of_the_folder_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    CacheFolder(tmp_path, 0).file("n", _write(1))
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_threads_that_want_one_file_build_it_once(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def build(path: Path) -> None:
+        calls.append(1)
+        time.sleep(0.1)
+        path.write_bytes(b"x")
+
+    folder = CacheFolder(tmp_path, 100)
+    threads = [threading.Thread(target=folder.file, args=("k", build)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls == [1]
+
+
+def _build_and_count(path: str) -> None:
+    def build(target: Path) -> None:
+        time.sleep(0.2)
+        (Path(path) / f"built-{os.getpid()}").write_text("")
+        target.write_bytes(b"x")
+
+    CacheFolder(path, 100).file("k", build)
+
+
+def test_processes_that_want_one_file_build_it_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_build_and_count, args=(str(tmp_path),)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert len(list(tmp_path.glob("built-*"))) == 1
+
+
+def test_the_key_tells_files_and_versions_of_them_apart(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"a" * 200_000)
+    two.write_bytes(b"a" * 200_000)
+    os.utime(one, ns=(5, 5))
+    key = source_key(one, "raw", 1)
+    assert key is not None and key == source_key(one, "raw", 1)
+    assert len({key, source_key(two, "raw", 1), source_key(one, "raw", 2), source_key(one, "derived", 1)}) == 4
+    with one.open("r+b") as file:
+        file.seek(199_999)
+        file.write(b"b")
+    os.utime(one, ns=(5, 5))
+    assert source_key(one, "raw", 1) != key
+
+
+def test_what_is_no_regular_file_has_no_key(tmp_path: Path) -> None:
+    assert source_key(tmp_path) is None
+    assert source_key(tmp_path / "absent") is None
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    assert source_key(tmp_path / "pipe") is None
+    os.close(writer)
+
+
+def test_without_a_key_it_is_built_each_time(tmp_path: Path) -> None:
+    folder = CacheFolder(tmp_path, 100)
+    one, two = folder.file(None, _write(1)), folder.file(None, _write(1))
+    assert one != two
+    cache_folder.removed_when_open([one, two])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_names_folder_and_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTPROF_CACHE", str(tmp_path / "deep" / "cache"))
+    monkeypatch.setenv("FASTPROF_CACHE_LIMIT", "2MiB")
+    folder = CacheFolder()
+    assert folder.path == tmp_path / "deep" / "cache" and folder.limit_bytes == 2 << 20 and folder.lasting
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setenv("FASTPROF_CACHE_LIMIT", "lots")
+    with pytest.raises(UsageError, match="FASTPROF_CACHE_LIMIT"):
+        CacheFolder()
+
+
+def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FASTPROF_CACHE", str(tmp_path / "file" / "below"))
+    folder = CacheFolder()
+    assert not folder.lasting
+    assert folder.file("k", _write(4)).stat().st_size == 4
+    with pytest.raises(OutputError, match="--cache"):
+        CacheFolder(tmp_path / "file" / "below")

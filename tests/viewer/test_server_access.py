@@ -1,0 +1,132 @@
+"""Who is answered, and what a browser is told about answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from served import Client, Served
+from trace_builder import event, line, plane, xspace
+
+from fastprof.errors import UsageError
+from fastprof.viewer.access import checked_token, is_loopback, new_token
+
+CAPTURE = xspace(plane("/host:CPU", [line("main", [event("a", 0, 1)])]))
+TOKEN = "a token; with = all sorts"
+
+
+def served(token: str | None = None) -> Served:
+    return Served(CAPTURE, token=token)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:8791", "127.0.0.1:1", "127.1.2.3", "[::1]:99", "x.localhost:1"]
+)
+def test_names_of_this_machine_are_answered(host: str) -> None:
+    answer = served().client.get("/api/runs", headers={"host": host})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8791", "localhost.evil.example", "", "127.evil.example", "[::2]"]
+)
+def test_a_name_that_somebody_lets_lead_here_is_not_answered(host: str) -> None:
+    answer = served().client.get("/api/runs", headers={"host": host})
+    assert answer.status_code == 421
+    assert "localhost" in answer.json()["error"]
+
+
+def test_pages_of_other_sites_are_not_answered_and_links_from_them_are() -> None:
+    client = served().client
+    asked = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert client.get("/api/runs", headers=asked).status_code == 403
+    assert client.get("/", headers={**asked, "sec-fetch-mode": "navigate"}).status_code == 200
+    assert client.get("/api/runs", headers={**asked, "sec-fetch-site": "same-origin"}).status_code == 200
+
+
+def test_with_a_token_nothing_is_answered_without_it() -> None:
+    client = served(TOKEN).client
+    client.host = "gpu-box.example:8791"
+    for path in ("/", "/api/runs", "/static/app.js", "/nothing", "/api/runs?token=", "/api/runs?token=wrong-token"):
+        answer = client.get(path)
+        assert answer.status_code == 401, path
+        assert "token" in answer.json()["error"]
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert client.get("/api/runs", headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert client.get("/api/runs", headers={"authorization": f"Basic {TOKEN}"}).status_code == 401
+    assert client.get("/api/runs", headers={"authorization": f"bearer {TOKEN}"}).status_code == 200
+
+
+def test_the_token_of_an_address_becomes_a_cookie() -> None:
+    client = served(TOKEN).client
+    answer = client.get("/", {"token": TOKEN, "run": "a b"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/?run=a+b")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    assert TOKEN not in cookie
+    pair = cookie.partition(";")[0]
+    assert client.get("/api/runs", headers={"cookie": f"other=1; {pair}"}).status_code == 200
+    assert client.get("/api/runs", headers={"cookie": pair[:-1]}).status_code == 401
+
+
+def test_the_way_in_leads_nowhere_else() -> None:
+    client = served(TOKEN).client
+    assert client.get("//evil.example/", {"token": TOKEN}).headers["location"] == "/evil.example/"
+
+
+def test_tokens_are_long_and_random() -> None:
+    assert new_token() != new_token()
+    assert len(checked_token(new_token())) >= 32
+    for token in ("short", "", "with\nnewline-in-it", "not-ascii-é-at-all"):
+        with pytest.raises(UsageError, match="8 or more"):
+            checked_token(token)
+    assert is_loopback("127.0.0.1") and is_loopback("::1") and not is_loopback("0.0.0.0")
+
+
+@pytest.mark.parametrize("path", ["/", "/api/runs", "/nothing", "/api/event", "/static/app.js"])
+def test_every_answer_says_what_it_may_be_used_for(path: str) -> None:
+    headers = served().client.get(path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    policy = headers["content-security-policy"]
+    for part in ("default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"):
+        assert part in policy.split("; ")
+    assert "unsafe-eval" not in policy
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_other_methods_are_refused(method: str) -> None:
+    answer = served().client.get("/api/runs", method=method)
+    assert answer.status_code == 405
+    assert answer.json() == {"error": "this server only answers GET and HEAD"}
+
+
+def test_a_head_has_no_body() -> None:
+    client = served().client
+    whole, head = client.get("/api/runs"), client.get("/api/runs", method="HEAD")
+    assert (head.status_code, head.content) == (200, b"") or head.headers["etag"] == whole.headers["etag"]
+
+
+NOWHERE = (
+    *("/nothing", "/api", "/api/", "/api/tiles/1/2", "/lib/", "/static/", "/static/pages", "/static/\x00"),
+    *("/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd"),
+)
+
+
+@pytest.mark.parametrize("path", NOWHERE)
+def test_what_is_not_there_is_told_as_json(path: str) -> None:
+    answer = served().client.get(path)
+    assert answer.status_code == 404
+    assert list(answer.json()) == ["error"]
+
+
+def test_an_internal_error_is_a_sentence_and_is_told_to_who_runs_the_server() -> None:
+    told: list[Any] = []
+    from fastprof.viewer.server import application
+
+    here = served()
+    here.runs.listed = lambda: 1 / 0  # type: ignore[assignment, return-value]
+    answer = Client(application(here.runs, None, told.append)).get("/api/runs")
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "internal error: ZeroDivisionError: division by zero"}
+    assert [type(error) for error in told] == [ZeroDivisionError]

@@ -1,0 +1,177 @@
+"""Details of events, which are read from the capture when they are asked for, and sums of ranges and slices."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import Served, written
+from trace_builder import Event, Metadata, event, line, plane, ref, u64, xspace
+
+import fastprof
+
+
+def threads(*lines: list[Event], **rest: Any) -> bytes:
+    return xspace(plane("/host:CPU", [line(f"thread {n}", events, id=n) for n, events in enumerate(lines, 1)], **rest))
+
+
+def stats(found: Any, of: str = "event") -> dict[str, str]:
+    return {one["name"]: one["value"] for one in found["stats"] if one["of"] == of}
+
+
+def test_an_event_has_its_stats_exactly() -> None:
+    values = {
+        "int": -(2**63),
+        "uint": u64(2**64 - 1),
+        "double": 0.1 + 0.2,
+        "text": "ünï\x00<b>",
+        "ref": ref("a name"),
+        "bytes": bytes(range(40)),
+    }
+    served = Served(threads([event("step", 5, 10, stats=values)]))
+    served.timeline()
+    found = served.get("/api/event", at=0)
+    assert stats(found) == {
+        "int": "-9223372036854775808",
+        "uint": "18446744073709551615",
+        "double": "0.30000000000000004",
+        "text": "ünï\x00<b>",
+        "ref": "a name",
+        "bytes": " ".join(f"{byte:02x}" for byte in range(32)) + " … of 40 bytes",
+    }
+    assert [one["kind"] for one in found["stats"]] == ["int64", "uint64", "double", "str", "ref", "bytes"]
+    assert (found["name"], found["start_ps"], found["duration_ps"]) == ("step", "0", "10")
+    assert (found["track_name"], found["plane"], found["event_id"]) == ("thread 1", "/host:CPU", "0")
+
+
+def test_an_event_has_the_stats_of_its_metadata_and_the_op_that_it_is_of() -> None:
+    metadata = [
+        Metadata("%fusion.1 = f32[] fusion()", display_name="fusion.1", stats={
+            "program_id": u64(7), "hlo_category": "loop fusion", "tf_op": "jit(f)/add:", "flops": u64(9)}),
+    ]  # fmt: skip
+    ops = line("XLA Ops", [event("%fusion.1 = f32[] fusion()", 0, 4)], id=3)
+    served = Served(xspace(plane("/device:TPU:0", [ops], event_metadata=metadata)))
+    served.timeline()
+    found = served.get("/api/event", at=0)
+    assert (found["name"], found["metadata_name"]) == ("fusion.1", "%fusion.1 = f32[] fusion()")
+    assert stats(found, "metadata")["flops"] == "9"
+    assert found["op"] == {
+        "program_id": "7",
+        "module": None,
+        "instruction": "fusion.1",
+        "name": "jit(f)/add:",
+        "category": "loop fusion",
+    }
+
+
+def test_stats_that_the_plane_does_not_declare_have_their_number_for_a_name() -> None:
+    served = Served(threads([event("a", 0, 1, stats=[(b"\x08\x63\x20\x05")])]))
+    served.timeline()
+    assert stats(served.get("/api/event", at=0)) == {"#99": "5"}
+
+
+def test_parents_and_children_and_what_children_leave() -> None:
+    outer, inner, leaf = event("outer", 0, 100), event("inner", 10, 30), event("leaf", 20, 5)
+    served = Served(threads([outer, inner, leaf, event("later", 60, 10)]))
+    served.timeline()
+    hits = {name: served.get("/api/search/next", q=name)["hit"] for name in ("outer", "inner", "leaf", "later")}
+    found = {name: served.get("/api/event", at=hit["at"]) for name, hit in hits.items()}
+    assert found["outer"]["parent"] is None
+    assert [one["name"] for one in found["outer"]["children"]["first"]] == ["inner", "later"]
+    assert found["outer"]["children"]["count"] == 2
+    assert found["outer"]["self_time_ps"] == "60"
+    assert found["leaf"]["parent"] == hits["inner"]
+    assert [one["name"] for one in found["leaf"]["enclosing"]] == ["inner", "outer"]
+    assert (hits["leaf"]["lane"], hits["later"]["lane"]) == (2, 1)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_details_of_each_event_are_those_of_the_tables(tmp_path: Path, ordered: bool) -> None:
+    draw = random.Random(7)
+    lines = []
+    for _ in range(3):
+        starts = [draw.randrange(10**6) for _ in range(40)]
+        lines.append([
+            event(f"name {draw.randrange(5)}", start, draw.randrange(1000), stats={"number": draw.randrange(10**12)})
+            for start in (sorted(starts) if ordered else starts)
+        ])  # fmt: skip
+    path = written(tmp_path, threads(*lines), threads(*lines[:2]))
+    profile = fastprof.load(path)
+    wanted = {
+        (row["host"], row["event_id"]): row
+        for row in profile.event_table(["host", "event_id", "line", "name", "duration_ps"], ["number"]).to_pylist()
+    }
+    served = Served(path)
+    served.timeline()
+    met = set()
+    for host, count in (("host0", 120), ("host1", 80)):
+        for at in range(count):
+            found = served.get("/api/event", host=host, at=at)
+            row = wanted[host, int(found["event_id"])]
+            met.add((host, row["event_id"]))
+            assert (found["name"], found["track_name"]) == (row["name"], row["line"])
+            assert found["duration_ps"] == str(row["duration_ps"])
+            assert stats(found) == {"number": str(row["number"])}
+    assert met == set(wanted)
+
+
+def test_an_event_that_is_not_there_is_refused() -> None:
+    served = Served(threads([event("a", 0, 1)]))
+    served.timeline()
+    assert served.refused("/api/event", at=1) == (404, "host 'unknown' has no event 1: they are numbered up to 0")
+    assert served.refused("/api/event")[0] == 400
+    assert served.refused("/api/event", at="-1")[0] == 400
+    assert served.refused("/api/event", at=0, host="nobody") == (404, "the session has no host 'nobody'")
+
+
+def test_sums_of_a_range_count_what_overlaps_and_what_lies_within() -> None:
+    served = Served(threads([event("a", 0, 10), event("b", 20, 10), event("a", 40, 10)], [event("a", 0, 100)]))
+    tracks = served.tracks()
+    everything = served.get("/api/range", start_ps=5, end_ps=45)
+    assert everything["events"] == 4
+    assert everything["rows"][0] == {
+        "name": "a",
+        "count": 3,
+        "total_ps": "120",
+        "clipped_ps": "50",
+        "mean_ps": "40",
+        "min_ps": "10",
+        "max_ps": "100",
+        "at": everything["rows"][0]["at"],
+        "host": "unknown",
+    }
+    assert served.get("/api/event", at=everything["rows"][0]["at"])["duration_ps"] == "100"
+    one = served.get("/api/range", start_ps=5, end_ps=45, tracks=str(tracks["thread 1"]))
+    assert {row["name"]: (row["count"], row["clipped_ps"]) for row in one["rows"]} == {"a": (2, "10"), "b": (1, "10")}
+    assert served.get("/api/range", start_ps=10, end_ps=20, tracks=str(tracks["thread 1"]))["rows"] == []
+    assert served.refused("/api/range", start_ps=5, end_ps=4) == (400, "the range ends before it starts")
+    assert served.refused("/api/range", start_ps=0, end_ps=9, tracks="77")[0] == 404
+
+
+def test_a_slice_is_told_by_name() -> None:
+    served = Served(threads([event("a", 0, 1), event("b", 2, 5), event("a", 8, 1)]))
+    served.timeline()
+    found = served.get("/api/slice", at=0, count=3)
+    assert [(row["name"], row["count"], row["total_ps"]) for row in found["rows"]] == [("b", 1, "5"), ("a", 2, "2")]
+    assert served.refused("/api/slice", at=0, count=4)[0] == 400
+
+
+@pytest.mark.parametrize("count", [500])
+def test_ranges_of_random_captures_are_those_of_the_events(count: int) -> None:
+    draw = random.Random(3)
+    events = [(f"n{draw.randrange(9)}", draw.randrange(10**6), draw.randrange(10**4)) for _ in range(count)]
+    served = Served(threads([event(*one) for one in sorted(events, key=lambda one: (one[1], -one[2]))]))
+    origin = int(served.timeline()["origin_ps"])
+    for _ in range(20):
+        first, last = sorted(draw.randrange(10**6) for _ in range(2))
+        wanted: dict[str, list[int]] = {}
+        for name, start, duration in events:
+            start -= origin
+            if start < last and max(start + duration, start + 1) > first:
+                clipped = max(min(start + duration, last) - max(start, first), 0)
+                sums = wanted.setdefault(name, [0, 0, 0])
+                wanted[name] = [sums[0] + 1, sums[1] + duration, sums[2] + clipped]
+        rows = served.get("/api/range", start_ps=first, end_ps=last)["rows"]
+        assert {r["name"]: [r["count"], int(r["total_ps"]), int(r["clipped_ps"])] for r in rows} == wanted
