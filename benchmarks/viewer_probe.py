@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
+import pyarrow as pa
 from ab import program
 from rivals import XPROF_RS
 
@@ -33,6 +34,9 @@ WIDTH = 1600
 """Pixels of the picture; windows of XProf's have 8,000 events a row, which is what its page asks for."""
 
 WINDOWS = 60
+ENCODINGS = "gzip, deflate, zstd"
+"""What browsers take of a server on their machine, but for Brotli, which Python cannot read."""
+ZSTD = b"\x28\xb5\x2f\xfd"
 _PATIENCE_S = 600
 
 
@@ -44,13 +48,15 @@ def free_port() -> int:
 
 def get(url: str) -> bytes:
     """The body as it comes."""
-    request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
+    request = urllib.request.Request(url, headers={"Accept-Encoding": ENCODINGS})
     with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
         body: bytes = answer.read()
         return body
 
 
 def plain(body: bytes) -> bytes:
+    if body.startswith(ZSTD):
+        return bytes(pa.CompressedInputStream(pa.BufferReader(body), "zstd").read())
     return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
 
 

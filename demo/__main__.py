@@ -57,6 +57,13 @@ def xla() -> None:
     step("communication", capture, "--limit", "5")
     step("memory-viewer", capture, "--limit", "5")
     step("hlo", capture)
+    viewing(capture)
+
+
+def viewing(capture: str) -> None:
+    """Files for trace viewers, and the pages as one file. `fastprof serve demo/xla --open` has all of it live."""
+    step("trace", capture, "--format", "perfetto", "-o", str(OUT / "xla.pftrace"), "--force")
+    step("report", capture, "--html", str(OUT / "xla.html"), "--force")
 
 
 if __name__ == "__main__":

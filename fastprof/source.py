@@ -25,12 +25,14 @@ _MAGIC |= {bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x6
 _HEAD = 4
 
 
+Watched = tuple[tuple[int, int], tuple[int, int], str | bytes]
+"""Of a file: device and number; size and time of the last change; name."""
+
+
 class Source:
     """The bytes of one capture. ``data`` has the buffer protocol and stays valid while the source lives."""
 
-    def __init__(
-        self, data: mmap.mmap | memoryview | bytes, path: str, watched: tuple[int, int, str | bytes] | None
-    ) -> None:
+    def __init__(self, data: mmap.mmap | memoryview | bytes, path: str, watched: Watched | None) -> None:
         self.data = data
         self.path = path
         self.size = len(data)
@@ -55,13 +57,29 @@ class Source:
         """Raise ChangedError where the file is not the one that was mapped: reading a truncated map would crash."""
         if self._watched is None:
             return
-        size, modified, name = self._watched
+        place, state, name = self._watched
         try:
             now = os.stat(name)  # noqa: PTH116 - names may be bytes
         except OSError:
-            return  # deleted or renamed: the map keeps the old bytes
-        if (now.st_size, now.st_mtime_ns) != (size, modified):
+            changed = not self._is_whole()  # deleted or renamed: the map keeps the bytes, but those cut off before
+        else:
+            changed = (now.st_size, now.st_mtime_ns) != state
+            if not changed and (now.st_dev, now.st_ino) != place:
+                changed = not self._is_whole()
+        if changed:
             raise ChangedError("the file changed since it was loaded; load it again", path=self.path)
+
+    def _is_whole(self) -> bool:
+        """Whether the end of the map can be read. Where the file is shorter the system ends a process that reads there;
+        one that has it written to a pipe is told of an error. The file itself is not kept open."""
+        reader, writer = os.pipe()
+        try:
+            return os.write(writer, memoryview(self.data)[-1:]) == 1
+        except OSError:
+            return False
+        finally:
+            os.close(reader)
+            os.close(writer)
 
 
 Push = Callable[[Any], None]
@@ -114,7 +132,8 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool) -> Sourc
     except OSError as error:
         hint = "; each capture keeps one open: raise the limit with ulimit -n" if error.errno == errno.EMFILE else ""
         raise UnreadableError(f"{error.strerror or error}{hint}", path=path) from error
-    return _pushed(Source(data, path, (status.st_size, status.st_mtime_ns, name)), push)
+    watched = (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns), name
+    return _pushed(Source(data, path, watched), push)
 
 
 def _mapped(descriptor: int, size: int) -> mmap.mmap:

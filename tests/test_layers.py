@@ -17,7 +17,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_native"}),
     frozenset(
         {"paths", "log_directory", "session", "source", "schema", "workers", "import_log", "names", "selection"}
-        | {"planes", "merged_planes", "size_text", "spelling", "time_text"}
+        | {"planes", "merged_planes", "size_text", "spelling", "time_text", "step_text"}
     ),
     frozenset(
         {

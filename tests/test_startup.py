@@ -33,3 +33,12 @@ def test_extras_are_loaded_only_when_used() -> None:
     loaded = modules_after("import fastprof; fastprof.load('demo/logdir').events")
     assert "pyarrow" in loaded
     assert loaded.isdisjoint({"duckdb", "google.protobuf", "tensorflow", "pandas"})
+
+
+def test_a_picture_of_the_timeline_takes_no_grouping_and_no_compute_kernels_to_import() -> None:
+    verb = "from fastprof.cli import opening; from types import SimpleNamespace as S"
+    flags = "S(session=['demo/logdir'], run=None, on_error='raise', threads=1, talk=S(progress=S(wanted=False)))"
+    server = "opening.open_session(" + flags + ", renders=False); import fastprof.viewer.viewed_runs"
+    loaded = modules_after(f"{verb}; {server}")
+    assert "fastprof.viewer.building" in loaded
+    assert loaded.isdisjoint({"pyarrow.compute", "fastprof.steps.grouping", "fastprof.hlo.module"})

@@ -3,7 +3,7 @@
 enum { MOST_KEPT = 64, MOST_WEIGHED = 16 };
 
 typedef struct slice {
-  int64_t end;
+  fp_slice_end end;
   int32_t below; /* the slice that it lies in, or the next unused place; counted from 1 */
 } slice;
 
@@ -14,12 +14,31 @@ static slice *slice_of(const fp_open_slices *open, int32_t place) {
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static bool holds(const fp_slice_end *outer, const fp_slice_end *inner) {
+  for (int i = 0; i < FP_READERS; i++)
+    if (outer->ends[i] < inner->ends[i]) return false;
+  return true;
+}
+
+static int64_t first_end(const fp_slice_end *end) {
+  int64_t first = end->ends[0];
+  for (int i = 1; i < FP_READERS; i++) first = earlier(first, end->ends[i]);
+  return first;
+}
+
+static int64_t last_end(const fp_slice_end *end) {
+  int64_t last = end->ends[0];
+  for (int i = 1; i < FP_READERS; i++) last = later(last, end->ends[i]);
+  return last;
+}
+
 /* Tells the trees of what is open in a row. */
 static void update(fp_open_slices *open, size_t row) {
   int32_t top = ((int32_t *)open->rows.items)[row];
-  int64_t end = top ? slice_of(open, top)->end : INT64_MAX;
+  const fp_slice_end *end = top ? &slice_of(open, top)->end : NULL;
   size_t node = open->leaves + row;
-  open->most[node] = open->least[node] = end;
+  open->most[node] = end ? first_end(end) : INT64_MAX;
+  open->least[node] = end ? end->over : INT64_MAX;
   while (node /= 2) {
     open->most[node] = later(open->most[2 * node], open->most[2 * node + 1]);
     open->least[node] = earlier(open->least[2 * node], open->least[2 * node + 1]);
@@ -50,7 +69,7 @@ bool fp_open_slices_end(fp_open_slices *open, int64_t until, int32_t *row, int64
   int32_t *top = (int32_t *)open->rows.items + (node - open->leaves), place = *top;
   slice *ended = slice_of(open, place);
   *row = (int32_t)(node - open->leaves);
-  *end = ended->end;
+  *end = ended->end.over;
   *top = ended->below;
   ended->below = open->unused;
   open->unused = place;
@@ -58,18 +77,24 @@ bool fp_open_slices_end(fp_open_slices *open, int64_t until, int32_t *row, int64
   return true;
 }
 
+static bool has_room(const fp_open_slices *open, size_t row, const fp_slice_end *end) {
+  int32_t top = ((int32_t *)open->rows.items)[row];
+  return !top || holds(&slice_of(open, top)->end, end);
+}
+
 /* The row with the shortest slice that holds one that ends then, else the first with room; the number of rows: none has.
- * Past so many rows the first with room will do. */
-static size_t row_for(const fp_open_slices *open, int64_t end) {
+ * Past so many rows the first will do whose slice has its first end behind all of them. */
+static size_t row_for(const fp_open_slices *open, const fp_slice_end *end) {
   size_t rows = open->rows.count, best = rows;
-  if (!open->leaves || open->most[1] < end) return rows;
-  for (size_t row = 0; row < rows && row < MOST_WEIGHED; row++) {
-    int64_t room = open->most[open->leaves + row];
-    if (room >= end && (best == rows || room < open->most[open->leaves + best])) best = row;
-  }
-  if (best < rows) return best;
+  int64_t last = last_end(end);
+  if (!open->leaves) return rows;
+  for (size_t row = 0; row < rows && row < MOST_WEIGHED; row++)
+    if (has_room(open, row, end) &&
+        (best == rows || open->most[open->leaves + row] < open->most[open->leaves + best]))
+      best = row;
+  if (best < rows || open->most[1] < last) return best;
   size_t node = 1;
-  while (node < open->leaves) node = 2 * node + (open->most[2 * node] < end);
+  while (node < open->leaves) node = 2 * node + (open->most[2 * node] < last);
   return node - open->leaves;
 }
 
@@ -84,8 +109,14 @@ static int32_t place_for_slice(fp_open_slices *open) {
 }
 
 int32_t fp_open_slices_add(fp_open_slices *open, int64_t end) {
-  end = earlier(end, INT64_MAX - 1); /* INT64_MAX is the end of what has none */
-  size_t row = row_for(open, end);
+  return fp_open_slices_add_for_all(open, &(fp_slice_end){end, {end, end, end}});
+}
+
+int32_t fp_open_slices_add_for_all(fp_open_slices *open, const fp_slice_end *given) {
+  const int64_t latest = INT64_MAX - 1; /* INT64_MAX is the end of what has none */
+  fp_slice_end end = {.over = earlier(given->over, latest)};
+  for (int i = 0; i < FP_READERS; i++) end.ends[i] = earlier(given->ends[i], latest);
+  size_t row = row_for(open, &end);
   if (row == open->rows.count) {
     if (row >= INT32_MAX || (row == open->leaves && !grow(open))) return -1;
     if (!fp_vector_add(open->memory, &open->rows, sizeof(int32_t))) return -1;

@@ -5,6 +5,15 @@
 
 #include "memory.h"
 
+/* How readers count: one in picoseconds, the others as they please. */
+enum { FP_READERS = 3 };
+
+/* Where a slice ends. */
+typedef struct fp_slice_end {
+  int64_t over;             /* the first start at which no reader has it open */
+  int64_t ends[FP_READERS]; /* as each of them counts */
+} fp_slice_end;
+
 /* Made by setting `memory` and zeroing the rest. A slice takes a time that grows with the logarithm of the rows. */
 typedef struct fp_open_slices {
   fp_memory *memory;
@@ -23,6 +32,9 @@ bool fp_open_slices_end(fp_open_slices *open, int64_t until, int32_t *row, int64
 /* Puts a slice into a row where it lies within all that is open, below the shortest where there are few; what ends by its
  * start has been ended. The row is a new one where it is the number of rows that there were. -1 for want of memory. */
 int32_t fp_open_slices_add(fp_open_slices *open, int64_t end);
+
+/* Likewise a slice that lies within all that is open as each reader counts; what is over by its start has been ended. */
+int32_t fp_open_slices_add_for_all(fp_open_slices *open, const fp_slice_end *end);
 
 static inline size_t fp_open_slices_rows(const fp_open_slices *open) {
   return open->rows.count;

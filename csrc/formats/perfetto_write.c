@@ -383,7 +383,7 @@ static void put_annotations(fp_perfetto *writer, const fp_trace_batch *batch, si
   if (left_out) put_short(out, KEY_LEFT_OUT, ANNOTATION_INT, (uint64_t)left_out);
   bool is_whole = start % PS_IN_NS == 0 && start >= -writer->shift_ps;
   if (!is_whole || duration % PS_IN_NS || duration < 0) {
-    put_short(out, KEY_START, ANNOTATION_INT, (uint64_t)start);
+    put_short(out, KEY_START, ANNOTATION_INT, (uint64_t)fp_ps_sum(start, writer->shift_ps));
     put_short(out, KEY_DURATION, ANNOTATION_INT, (uint64_t)duration);
   }
 }

@@ -1,7 +1,7 @@
 #include "formats/trace_json.h"
 
 enum { MOST_OF_SHARED_TEXT = 10000, FIXED_ROOM = 512 };
-static const int64_t TIDS = INT64_C(1) << 32;
+static const int64_t TIDS = INT64_C(1) << 32, PS_IN_US = 1000000, PS_IN_NS = 1000;
 static const char TRUNCATED[] = "...<truncated>";
 
 /* Text that many events may repeat. */
@@ -176,13 +176,54 @@ static void put_flows(fp_trace_json *writer, const fp_trace_batch *batch, size_t
   }
 }
 
+/* How a reader makes nanoseconds of the microseconds of JSON: in doubles, rounded or cut; see docs/trace.md. */
+typedef int64_t in_ns(int64_t ps);
+
+static double ns_of(int64_t ps) {
+  return ((double)(ps / PS_IN_US) + (double)(ps % PS_IN_US) / (double)PS_IN_US) * 1000.0;
+}
+
+static int64_t cut(int64_t ps) { return (int64_t)ns_of(ps); }
+
+static int64_t rounded(int64_t ps) {
+  double ns = ns_of(ps), rest = ns - (double)(int64_t)ns;
+  return (int64_t)ns + (rest >= 0.5) - (rest <= -0.5);
+}
+
+static int64_t in_ps(int64_t ns) {
+  int64_t ps;
+  return __builtin_mul_overflow(ns, PS_IN_NS, &ps) ? (ns < 0 ? INT64_MIN : INT64_MAX) : ps;
+}
+
+/* The first start, or one soon after, that a reader counts as so many nanoseconds. */
+static int64_t reached(in_ns *counted, int64_t ns) {
+  int64_t at = fp_ps_sum(in_ps(ns), counted == rounded ? -PS_IN_NS / 2 : 0);
+  for (int64_t step = 1; at < INT64_MAX && counted(at) < ns; step *= 2) at = fp_ps_sum(at, step);
+  return at;
+}
+
+/* Where a slice ends for those that read picoseconds, and for those that take start and duration to nanoseconds each. */
+static fp_slice_end slice_end(int64_t start, int64_t duration) {
+  static in_ns *const counted[FP_READERS - 1] = {rounded, cut};
+  int64_t exact = fp_ps_sum(start, duration);
+  fp_slice_end end = {exact, {exact}};
+  for (int i = 1; i < FP_READERS; i++) {
+    int64_t ns = counted[i - 1](start) + counted[i - 1](duration), over = reached(counted[i - 1], ns);
+    end.ends[i] = in_ps(ns);
+    if (over > end.over) end.over = over;
+  }
+  return end;
+}
+
 /* The row that an event goes to: an instant to the first. -1 for want of memory. */
 static int32_t place(fp_trace_json *writer, const fp_trace_track *track, int64_t start, int64_t duration) {
   int32_t row;
-  int64_t end;
+  int64_t over;
   if (duration <= 0) return 0;
-  while (fp_open_slices_end(&writer->open, start, &row, &end)) continue;
-  row = fp_open_slices_add(&writer->open, fp_ps_sum(start, duration));
+  start = fp_ps_sum(start, writer->shift_ps);
+  while (fp_open_slices_end(&writer->open, start, &row, &over)) continue;
+  fp_slice_end end = slice_end(start, duration);
+  row = fp_open_slices_add_for_all(&writer->open, &end);
   if (row >= 0 && (size_t)row == writer->row_tids.count && !add_row(writer, track)) return -1;
   return row;
 }

@@ -61,6 +61,29 @@ static void a_slice_goes_below_the_shortest_that_holds_it(void) {
   fp_open_slices_free(&open);
 }
 
+/* To the second reader all lasts 3 longer. */
+static int32_t add_for_two(fp_open_slices *open, int64_t start, int64_t end, int64_t other) {
+  int32_t row;
+  int64_t at;
+  while (fp_open_slices_end(open, start, &row, &at)) continue;
+  return fp_open_slices_add_for_all(open, &(fp_slice_end){other > end ? other : end, {end, other, end}});
+}
+
+static void a_row_nests_for_all_readers(void) {
+  fp_memory memory;
+  fp_memory_init(&memory);
+  fp_open_slices open = {.memory = &memory};
+  CHECK_INT(add_for_two(&open, 0, 100, 100), 0);
+  CHECK_INT(add_for_two(&open, 50, 100, 101), 1); /* ends later to one of them */
+  CHECK_INT(add_for_two(&open, 60, 100, 100), 0);
+  CHECK_INT(add_for_two(&open, 100, 110, 110), 0);
+  CHECK_INT(add_for_two(&open, 101, 120, 120), 1); /* over to both */
+  for (int i = 0; i < 100; i++) CHECK_INT(add_for_two(&open, 102, 200 + i, 300 - i), 2 + i);
+  CHECK_INT(add_for_two(&open, 103, 210, 250), 12); /* where 40 to 50 past 200 and 250 to 290 are held */
+  fp_open_slices_free(&open);
+  CHECK_INT(memory.live, 0);
+}
+
 static void many_rows_take_little_time(void) {
   fp_memory memory;
   fp_memory_init(&memory);
@@ -96,6 +119,7 @@ static void want_of_memory_is_told(void) {
 int main(void) {
   RUN(slices_of_a_row_nest);
   RUN(a_slice_goes_below_the_shortest_that_holds_it);
+  RUN(a_row_nests_for_all_readers);
   RUN(many_rows_take_little_time);
   RUN(want_of_memory_is_told);
   return 0;

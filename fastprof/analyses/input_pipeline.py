@@ -372,9 +372,16 @@ def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
         told.append(_next_step(pipeline))
     told += [finding.plain_statement for finding in further(verdict)]
     notices = [Notice("recommendation", text) for text in told if text]
+    notices[:1] = [input_notice(verdict.input)]
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))
     return (*notices, *_on_stages(ops))
+
+
+def input_notice(found: bottleneck.Finding) -> Notice:
+    """The verdict on input; that a program is not bound by it asks for nothing."""
+    asks = found.classification in (bottleneck.HOST, bottleneck.BOTH)
+    return Notice("recommendation" if asks else "info", found.plain_statement)
 
 
 def _on_stages(ops: InputOps) -> tuple[Notice, ...]:

@@ -467,7 +467,7 @@ def _notices(
     verdict = pipeline.verdict
     found = []
     if verdict.input.classification != bottleneck.UNKNOWN:
-        found.append(Notice("recommendation", verdict.input.plain_statement))
+        found.append(input_pipeline.input_notice(verdict.input))
     told = [*input_pipeline.further(verdict), *findings.values()]
     found += [Notice("recommendation", finding.plain_statement) for finding in told if finding.statement]
     if verdict.input.classification == bottleneck.UNKNOWN:

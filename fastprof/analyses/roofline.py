@@ -50,7 +50,7 @@ from fastprof.op_metrics.tables import (
     OpTable,
     exact_sum,
 )
-from fastprof.op_metrics.transfers import Bools, once
+from fastprof.op_metrics.transfers import Bools, once, waits
 from fastprof.op_metrics.untold_work import MOST_UNTOLD, TOO_MUCH, untold_shares
 from fastprof.steps.database import StepDatabase
 
@@ -458,7 +458,20 @@ def _won(found: Roofline) -> dict[str, Value | tuple[None, str]]:
 
 def _notices(found: Roofline) -> Iterator[Notice]:
     yield from (Notice(*one) for one in remarks(found.devices))
+    yield from _elsewhere(found)
     yield from _beside_steps(found)
+
+
+def _elsewhere(found: Roofline) -> Iterator[Notice]:
+    """Says that ops with work of their own stand beneath no roof: their self time is not the time of that work."""
+    table, efficiency = found.ops.table, found.efficiency.efficiency
+    count = int(((table.flops > 0) & (table.bytes_accessed > 0) & waits(table)).sum())
+    if count and not np.isnan(efficiency).all():
+        text = (
+            f"{count} ops only start or await transfers and collectives: their self time is not that of their work, so "
+            "that how near they come to the roofline is not known."
+        )
+        yield Notice("info", text)
 
 
 _LITTLE = 0.5

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _LOSSES = ("error", "data_loss")
 _CHOICES = ("newest_run", "runs_below", "several_runs")
+_OFFERED = {
+    "newest_run": "the newest run comes first; the page offers the others",
+    "runs_below": "the captures of the directory named come first; the page offers the runs below it",
+}
 _MOST_TOLD = 5
 
 _NEAREST = 5
@@ -27,14 +31,14 @@ _LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: likeness c
 _NAMES_LOOKED_AT = 100_000  # for a suggestion; a capture may hold millions of names
 
 
-def open_session(args: argparse.Namespace) -> Profile:
-    """The profile that SESSION and the reading flags name."""
+def open_session(args: argparse.Namespace, *, renders: bool = True) -> Profile:
+    """The profile that SESSION and the reading flags name. ``renders``: whether the verb writes tables."""
     sources = [_standard_input() if path == "-" else path for path in args.session]
     if args.session.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
     source = sources[0] if len(sources) == 1 else sources
     progress = args.talk.progress if args.talk.progress.wanted else None
-    profile = _loader()(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
+    profile = _loader(renders)(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
     _check_output(profile, getattr(args, "output", None))
     return profile
 
@@ -51,11 +55,13 @@ def _check_output(profile: Profile, output: str | None) -> None:
             raise OutputError("is a capture that is read, and is not overwritten", path=output)
 
 
-def _loader() -> Callable[..., Profile]:
+def _loader(renders: bool) -> Callable[..., Profile]:
     """``fastprof.load``, with all that a verb will need imported."""
     with signals.held():
         import fastprof
-        from fastprof.render import as_arrow, as_csv, as_json, as_text  # noqa: F401
+
+        if renders:
+            from fastprof.render import as_arrow, as_csv, as_json, as_text  # noqa: F401
 
         return fastprof.load
 
@@ -107,9 +113,12 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]
         yield "no event matches all the filters" if filtered(args) else "the session holds no events"
 
 
-def tell_log(profile: Profile, talk: Talk) -> None:
-    """Say what was lost while reading, and which run was read; with ``-v``, all that was met."""
+def tell_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None:
+    """Say what was lost while reading, and which run was read; with ``-v``, all that was met. ``offers_runs``: the
+    other runs of the directory are not left out, but can be chosen later."""
     rows = profile.remarks().to_pylist()  # what was met so far: a note reads no capture
+    if offers_runs:
+        rows = [row | {"example": _OFFERED.get(row["code"], row["example"])} for row in rows]
     if not talk.verbose:
         rows = [row for row in rows if row["severity"] in _LOSSES or row["code"] in _CHOICES]
     files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}

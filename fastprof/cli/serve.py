@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--host",
         metavar="ADDRESS",
+        type=_address,
         default="127.0.0.1",
         help="address to listen at, as 0.0.0.0 for all of this machine; others than its loopback need a token "
         "(default: 127.0.0.1)",
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"the viewer needs {' and '.join(missing)}: pip install 'fastprof-arrow[serve]'")
-    profile = opening.open_session(args)
+    profile = opening.open_session(args, renders=False)
     with contextlib.suppress(KeyboardInterrupt):  # which is how it is meant to end
         _serve(profile, args)
     args.talk.progress.clear()
@@ -73,11 +74,14 @@ def _serve(profile: Profile, args: argparse.Namespace) -> None:
         runs.run(None)  # begins to build while the server is imported
         with signals.held():
             from fastprof.viewer import server
+            from fastprof.viewer.routes_files import NO_CHARTS, plotly_path
         listening = server.bound_socket(args.host, args.port)
         where = server.address(listening, args.host, token)
 
         def started() -> None:
-            opening.tell_log(profile, args.talk)
+            opening.tell_log(profile, args.talk, offers_runs=True)
+            if plotly_path() is None:
+                args.talk.note(f"pages have no charts: {NO_CHARTS}")
             args.talk.error(f"serving {runs.title} at {where}  (Ctrl-C stops)")
             if args.open:
                 _open_browser(where)
@@ -106,6 +110,12 @@ def _open_browser(where: str) -> None:
     import webbrowser
 
     threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()
+
+
+def _address(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an address is missing; 0.0.0.0 is all of this machine")
+    return text
 
 
 def _port(text: str) -> int:

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resolution",
         metavar="N",
         type=arguments.limit,
-        help="of xprof-streaming: events that fit in a row of the window, or all (default: 8000)",
+        help="of xprof-streaming: events that fit in a row of the window, or all (default: 8000); a host "
+        "with fewer than 500,000 events is shown whole",
     )
     out = parser.add_argument_group("output")
     out.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output; .gz: compressed")

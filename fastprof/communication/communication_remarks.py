@@ -75,7 +75,7 @@ def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None) -> Iterator[
             f"{moment_text(costs.time_ps)}."
         )
     text = (
-        f"{100 * exposed / recorded:.1f}% of the time that devices recorded goes to communication that no compute "
+        f"{100 * exposed / recorded:.1f} % of the time that devices recorded goes to communication that no compute "
         f"hides, most to the kind {kind}. The op that costs most is {op}, {moment_text(of_op)} over all "
         f"devices.{gain} To hide it, {advice}."
     )

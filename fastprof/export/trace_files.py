@@ -150,7 +150,8 @@ class TraceFile:
         batches = RawBatches(chosen, of_line, kinds, self.stats)
         if found is not None:
             batches.added, batches.renamed = found.added, found.renamed(names.more_at)
-            filtered = chosen.selection.filters_events or chosen.selection.filters_lines
+            one = chosen.selection
+            filtered = one.filters_events or bool(one.planes or one.lines)
             batches.flows = found.flow_ends(names.more_at, self._flows, selected_ids(chosen) if filtered else None)
             self._flows += len(batches.flows.event) // 2
         yield from _formatted(batches, writer.events, session.workers.report)
@@ -172,14 +173,14 @@ class TraceFile:
 def _formatted(
     batches: RawBatches, write: Callable[[Batch], bytes], report: Callable[[str, int, int], None]
 ) -> Iterator[bytes]:
-    """While one batch is written, the next is decoded."""
+    """While one batch is formatted, the one before is the caller's to write, and the next is decoded."""
     writing: Future[bytes] | None = None
     with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
         for share in batches.shares():
             batch = batches.batch(batches.decode(share))
-            if writing is not None:
-                yield writing.result()
+            written = b"" if writing is None else writing.result()
             writing = pool.submit(write, batch)
+            yield written
             report("writing", batches.events, batches.total)
         if writing is not None:
             yield writing.result()

@@ -6,7 +6,8 @@ import math
 import os
 import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -69,13 +70,26 @@ class Trace:
 
     def _plain(self) -> Iterator[bytes]:
         if self.file is not None:
-            return self.file.chunks()
+            return made_ahead(self.file.chunks())
         if self._form == XPROF:
-            return xprof_chunks(self._tables, XPROF)
+            return made_ahead(xprof_chunks(self._tables, XPROF))
         selection = self._tables.selection
         start, end = _window_ms(self._tables)
         all_times = TableSet(self._tables.session, replace(selection, time_ps=None, host_times=None))
-        return xprof_chunks(all_times, STREAMING, resolution=self._resolution, start_ms=start, end_ms=end)
+        return made_ahead(xprof_chunks(all_times, STREAMING, resolution=self._resolution, start_ms=start, end_ms=end))
+
+
+def made_ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """The next piece is made while the caller writes one."""
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
+            coming = pool.submit(next, chunks, None)
+            while (piece := coming.result()) is not None:
+                coming = pool.submit(next, chunks, None)
+                yield piece
+    finally:
+        if isinstance(chunks, Generator):
+            chunks.close()
 
 
 def write_trace(trace: Trace, out: str | os.PathLike[str], force: bool = False) -> Path:

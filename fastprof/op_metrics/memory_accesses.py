@@ -7,10 +7,12 @@ bytes_accessed 3, all varints.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
-from fastprof.op_metrics.tables import READ, WRITE, Int64s, MemoryAccess
+from fastprof.op_metrics.tables import CMEM, HBM, READ, VMEM, WRITE, Int64s, MemoryAccess
+from fastprof.size_text import size_text
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -39,6 +41,21 @@ def memory_accesses(payloads: Mapping[int, memoryview], keys: Int64s, known: dic
         np.array(spaces, np.uint64).view(np.int64),
         np.array(counts, np.float64),
     )
+
+
+def access_text(payload: bytes) -> str:
+    """In words, a line for each space and direction: ``HBM read: 8 MiB (8,388,608 bytes)``; "": it tells nothing."""
+    return "\n".join(_access(space, operation, size) for (operation, space), size in _totals(payload).items())
+
+
+def _access(space: int, operation: int, size: int) -> str:
+    told = size_text(size)
+    more = "" if told.endswith(" bytes") else f" ({size:,} bytes)"
+    return f"{_SPACES.get(space, f'memory {space}')} {_WAYS.get(operation, 'moved')}: {told}{more}"
+
+
+_SPACES: Final = {0: "unknown memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
+_WAYS: Final = {READ: "read", WRITE: "written"}
 
 
 def _totals(payload: bytes) -> Totals:

@@ -31,7 +31,15 @@ def regions(events: HostEvents) -> Int64s:
 
 
 def region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
-    """Of each region, those of no length too, the row of its start, the first row of its line, and its duration."""
+    """Of each region, those of no length too, the row of its start, the first row of its line, and its duration. Kept
+    with the events."""
+    if "thread_pools.marks" not in events.kept:
+        events.kept["thread_pools.marks"] = _region_marks(events)
+    found: tuple[Int64s, Int64s, Int64s] = events.kept["thread_pools.marks"]
+    return found
+
+
+def _region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
     marks = _marks(events)
     if marks is None:
         none = np.zeros(0, np.int64)

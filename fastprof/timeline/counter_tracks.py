@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof.host_events import HOST_THREADS, HostEvents, read_host
+from fastprof.host_events import HOST_THREADS, HostEvents, Plane, host_lines, read_host
 from fastprof.memory.memory_events import HEAP, STACK, memory_events
 from fastprof.memory.memory_events import STATS as MEMORY_STATS
 from fastprof.table_set import TableSet
@@ -45,32 +46,44 @@ class Series:
         return len(self.time_ps)
 
 
-def counter_tracks(tables: TableSet, number: int) -> list[Series]:
-    """Of capture ``number`` of the session: what its counter lines count, and of each allocator the bytes in use."""
-    return [*_counters(tables, number), *_memory(tables, number)]
+def counter_tracks(tables: TableSet, number: int, processes: Sequence[Process] | None = None) -> list[Series]:
+    """Of capture ``number`` of the session: what its counter lines count, and of each allocator the bytes in use.
+
+    ``processes``: those of the host, None: as the whole capture has them."""
+    known = processes_of(host_lines(tables, number)) if processes is None else processes
+    by_plane = {_key(process.plane): process for process in known}
+    return [*_counters(tables, number, by_plane), *_memory(tables, number, by_plane)]
+
+
+_ByPlane = dict[tuple[str, int], Process]
+
+
+def _key(plane: Plane) -> tuple[str, int]:
+    """Tells a plane from the others of its host, however many of them are read."""
+    return plane.name, plane.xplane_id
 
 
 # ---- counter lines
 
 
-def _counters(tables: TableSet, number: int) -> Iterator[Series]:
+def _counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
     """An event of a counter line tells a value by a stat, which most often is called as the event."""
     host = tables.session.hosts[number]
     chosen = TableSet(tables.session, tables.selection.narrowed([host], lines=_LINES))
     if not chosen["lines"].num_rows:
         return
     events = read_host(chosen, number, (), tuple(chosen.stat_names()), ())
-    processes = {process.plane.number: process for process in processes_of(events)}
     for plane in events.planes:
-        for stat in events.stat_names:
-            if plane.number in processes:
-                yield from _of_stat(events, processes[plane.number], stat)
+        process = by_plane.get(_key(plane))
+        if process is not None:
+            for stat in events.stat_names:
+                yield from _of_stat(events, plane, process, stat)
 
 
-def _of_stat(events: HostEvents, process: Process, stat: str) -> Iterator[Series]:
+def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str) -> Iterator[Series]:
     """The values of one stat by the name of their events."""
     found = events.stat(stat).of_kinds(_NUMBERS)
-    here = slice(*np.searchsorted(found.rows, [process.plane.first, process.plane.last]))
+    here = slice(*np.searchsorted(found.rows, [plane.first, plane.last]))
     rows = found.rows[here]
     values = found.numbers[here] if (found.kind[here] == records.DOUBLE).any() else found.value[here]
     metas, place = np.unique(events.meta[rows], return_inverse=True)
@@ -92,12 +105,12 @@ def _unit(name: str) -> str:
 # ---- memory
 
 
-def _memory(tables: TableSet, number: int) -> Iterator[Series]:
+def _memory(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
     """Bytes in use of each allocator after each allocation and free that tells them."""
     events = read_host(tables, number, (_THREADS,), MEMORY_STATS, ())
     found = memory_events(events)
-    process = next((one for one in processes_of(events) if one.plane.name == HOST_THREADS), None)
-    if process is None:
+    threads = next((one for (name, _), one in by_plane.items() if name == HOST_THREADS), None)
+    if threads is None:
         return
     known = found.has(STACK | HEAP)
     for place, allocator in enumerate(found.allocators):
@@ -105,4 +118,19 @@ def _memory(tables: TableSet, number: int) -> Iterator[Series]:
         told = known[here]
         if told.any():
             times, used = found.start_ps[here][told], found.in_use_bytes[here][told]
+            process = _device_of(allocator, by_plane) or threads
             yield Series(process, f"memory in use: {allocator}", "bytes", times, used)
+
+
+def _device_of(allocator: str, by_plane: _ByPlane) -> Process | None:
+    """The device whose memory an allocator called ``GPU_4_bfc``, or by the number of its device, has; None: the host's,
+    or of a device that the capture does not have."""
+    match = _OF_DEVICE.fullmatch(allocator)
+    if match is None:
+        return None
+    kinds = (match["kind"].upper(),) if match["kind"] else ("GPU", "TPU")
+    names = [f"/device:{kind}:{int(match['number'])}" for kind in kinds]
+    return next((one for (name, _), one in by_plane.items() if name in names), None)
+
+
+_OF_DEVICE: Final = re.compile(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})(?:_bfc)?", re.ASCII | re.IGNORECASE)

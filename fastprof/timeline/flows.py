@@ -61,8 +61,8 @@ def _paired(events: HostEvents, out: FlowEnds, taken: FlowEnds) -> tuple[Int32s,
     order = np.lexsort((out.rows, events.start_ps[out.rows], out.number))
     rows, numbers = out.rows[order], out.number[order]
     count = max(int(numbers.max(initial=-1)), int(taken.number.max(initial=-1))) + 1
-    first = np.searchsorted(numbers, np.arange(count))
     gives = np.bincount(numbers, minlength=count)
+    first = np.cumsum(gives) - gives
     takes = np.bincount(taken.number, minlength=count)
     crowd = (np.minimum(gives, takes) > 1) & (gives * takes > MOST_OF_A_CROWD)
     each = np.where(crowd, 1, gives)[taken.number] * (gives[taken.number] > 0)

@@ -86,6 +86,11 @@ def _nothing(events: HostEvents) -> Preprocessed:
     )  # fmt: skip
 
 
+def group_ids(host: Host) -> Int32s:
+    """``group_id`` of ``preprocessed``, without all else."""
+    return np.full(len(host.raw), -1, np.int32) if is_grouped(host.raw) else shown_groups(host)
+
+
 def shown_groups(host: Host) -> Int32s:
     """The group that XProf shows of each event, int32 by row, -1: none. Of a TPU's events it is that of the step that
     they overlap, whatever the capture tells; of executions where there are no steps that of the one before, where this

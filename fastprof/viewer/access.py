@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 import secrets
+from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -102,7 +104,8 @@ class Gate:
         bearer = headers.get("authorization", "").partition(" ")
         if bearer[0].lower() == "bearer" and self._is_token(bearer[2].strip()):
             return None
-        return None if _same(_cookie(headers, self.cookie), self._secret) else _NO_TOKEN
+        cookies = [value for value in _cookies(headers, self.cookie) if _same(value, self._secret)]
+        return None if cookies else _NO_TOKEN
 
     def _is_token(self, given: str) -> bool:
         assert self.token is not None
@@ -135,14 +138,15 @@ def _host_name(host: str) -> str:
     """The name in a Host header, without the port."""
     name = host.strip().lower()
     if name.startswith("["):
-        return name[1:].partition("]")[0]
+        inside = re.fullmatch(r"\[([^\[\]]*)\](?::\d*)?", name, re.ASCII)
+        return inside[1] if inside else ""
     return name.rpartition(":")[0] if name.count(":") == 1 else name
 
 
-def _cookie(headers: Headers, name: str) -> str:
+def _cookies(headers: Headers, name: str) -> Iterator[str]:
+    """All values of a cookie: one of a server of before may come beside that of this one."""
     for header in headers.getlist("cookie"):
         for part in header.split(";"):
             key, _, value = part.strip().partition("=")
             if key == name:
-                return value
-    return ""
+                yield value

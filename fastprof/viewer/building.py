@@ -12,7 +12,7 @@ from fastprof._version import __version__
 from fastprof.host_events import read_host
 from fastprof.table_set import TableSet
 from fastprof.viewer.cache_folder import CacheFolder, source_key
-from fastprof.viewer.store import DamagedError, Store, TrackInput, build
+from fastprof.viewer.store import Store, TrackInput, build
 from fastprof.viewer.store_file import FORMAT
 from fastprof.workers import Progress
 
@@ -104,8 +104,7 @@ def _processes(timeline: HostTimeline) -> list[dict[str, Any]]:
 
 
 def _stored(tables: TableSet, number: int, stage: str, cache: CacheFolder | None, make: Make) -> Store:
-    """The store of a stage. A file in the cache that turns out to be damaged, or that another process removes before it
-    is open, is made again. Without a cache, or of a stream, it is a temporary file that is gone when the store is."""
+    """The store of a stage, of the cache. Without one, or of a stream, its file is gone as soon as it is open."""
     capture = tables.session.captures[number]
     made_by = (__version__, FORMAT, _DERIVATION)
     key = source_key(capture.path, stage, *made_by, number, capture.host, capture.salvage, str(tables.selection))
@@ -114,13 +113,4 @@ def _stored(tables: TableSet, number: int, stage: str, cache: CacheFolder | None
             path = Path(folder, "store")
             make(path)
             return Store(path)
-    path = cache.file(key, make)
-    try:
-        store = Store(path)
-    except (DamagedError, FileNotFoundError):
-        cache.remove(path)
-        path = cache.file(key, make)
-        store = Store(path)
-    if key is None:
-        path.unlink(missing_ok=True)
-    return store
+    return cache.opened(key, make, Store)

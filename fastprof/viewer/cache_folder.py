@@ -8,6 +8,7 @@ that is not there one builds it, and the others wait for it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -16,11 +17,13 @@ import stat
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from fastprof.errors import OutputError, UsageError
 from fastprof.size_text import byte_count
+from fastprof.viewer import sealed_file
 
 FOLDER = "FASTPROF_CACHE"
 LIMIT = "FASTPROF_CACHE_LIMIT"
@@ -29,9 +32,12 @@ LIMIT = "FASTPROF_CACHE_LIMIT"
 USUAL_LIMIT = 10 << 30
 _SUFFIX, _LOCK, _PARTIAL = ".fastprof", ".lock", ".partial"
 _ABANDONED_S = 24 * 3600
+_TRIES = 3
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _SAMPLE, _SAMPLES = 1 << 16, 16
 
 Build = Callable[[Path], None]
+T = TypeVar("T")
 
 
 def usual_folder() -> Path:
@@ -81,6 +87,7 @@ class CacheFolder:
     def __init__(self, path: str | os.PathLike[str] | None = None, limit_bytes: int | None = None) -> None:
         self.path = usual_folder() if path is None else Path(path).expanduser()
         self.limit_bytes = usual_limit() if limit_bytes is None else limit_bytes
+        self._held: set[Path] = set()
         self.lasting = True
         """Whether files stay when the process ends: not where the user's own folder cannot be written to."""
         if not self._is_usable():
@@ -110,6 +117,41 @@ class CacheFolder:
         self._make_room(keep=target)
         return target
 
+    def opened(self, key: str | None, build: Build, open_file: Callable[[Path], T]) -> T:
+        """What ``open_file`` makes of the file of that key. It is checked before; one that is damaged, or that another
+        process removes before it is open, is built again. Without a key it is gone once it is open."""
+        fresh: list[Path] = []
+
+        def built(path: Path) -> None:
+            build(path)
+            fresh.append(path)
+            if key is not None:
+                sealed_file.seal(path)
+
+        for left in reversed(range(_TRIES)):
+            fresh.clear()
+            path = self.file(key, built)
+            try:
+                if not fresh:
+                    sealed_file.check(path)
+                return open_file(path)
+            except FileNotFoundError:
+                if not left:
+                    raise
+            except (ValueError, LookupError, OSError):
+                if fresh or not left:  # built just now: it will be no better the next time
+                    raise
+                self.remove(path)
+            finally:
+                if key is None:
+                    self.remove(path)
+        raise AssertionError("the last try returns or raises")
+
+    def let_go(self) -> None:
+        """Removes the locks that are held: the process ends, and what it builds is given up."""
+        for path in tuple(self._held):
+            path.unlink(missing_ok=True)
+
     def size_bytes(self) -> int:
         """Of all files that are there."""
         return sum(size for _, size, _ in self._files())
@@ -130,9 +172,15 @@ class CacheFolder:
 
     def _built(self, partial: Path, build: Build) -> Path:
         try:
-            build(partial)
+            for left in reversed(range(_TRIES)):
+                try:
+                    build(partial)
+                    break
+                except OSError as error:
+                    partial.unlink(missing_ok=True)
+                    if error.errno not in _NO_ROOM or not left or not self._gave_room(left):
+                        raise
         except OSError as error:
-            partial.unlink(missing_ok=True)
             text = f"cannot write: {error.strerror or error} (--cache names another folder)"
             raise OutputError(text, path=str(self.path)) from None
         except BaseException:
@@ -151,9 +199,11 @@ class CacheFolder:
         with held:
             with contextlib.suppress(OSError):  # a file system without locks: at worst it is built twice
                 fcntl.flock(held, fcntl.LOCK_EX)
+            self._held.add(path)
             try:
                 yield
             finally:
+                self._held.discard(path)
                 path.unlink(missing_ok=True)
 
     def _touched(self, target: Path) -> bool:
@@ -191,8 +241,13 @@ class CacheFolder:
                 path.unlink(missing_ok=True)
                 total -= size
 
-
-def removed_when_open(paths: Iterable[Path]) -> None:
-    """Removes files without a key, which only their maps need."""
-    for path in paths:
-        path.unlink(missing_ok=True)
+    def _gave_room(self, left: int) -> bool:
+        """Whether there were files that could go because the disk is full: those used longest ago, half of all, and all
+        where one try is left."""
+        files = [one for one in sorted(self._files()) if one[2].suffix == _SUFFIX]
+        wanted = sum(size for _, size, _ in files) // left
+        for _, size, path in files:
+            if wanted > 0:
+                path.unlink(missing_ok=True)
+                wanted -= size
+        return bool(files)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from fastprof.viewer.event_op import Seen, op_document
 from fastprof.viewer.event_refs import event_at, ref
 from fastprof.viewer.single_event import EVENT, METADATA, EventFacts, StatValue, read_event
 from fastprof.viewer.snapshot import SeenHost, Snapshot
@@ -47,8 +47,15 @@ def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str
         "step": host.facts.group_names.get(group) if host.facts is not None else None,
         "step_name": host.facts.step_names.get(event.row) if host.facts is not None and not event.derived else None,
         "group": None if group < 0 else str(group),
-        "op": _op(stats, facts),
+        "op": op_document(run.detail_tables, _seen(host, event, stats, facts)),
     }
+
+
+def _seen(host: SeenHost, event: StoredEvent, stats: tuple[StatValue, ...], facts: EventFacts | None) -> Seen:
+    track = host.store.tracks[event.track]
+    plane = host.store.about["processes"][track.about["process"]].get("plane") or ""
+    row = None if event.derived else event.row
+    return Seen.of(host.number, plane, track.about["name"], row, host.store.name(event.name), stats, facts)
 
 
 def _enclosing(host: SeenHost, at: int) -> list[int]:
@@ -120,27 +127,3 @@ def _self_time(host: SeenHost, event: StoredEvent, count: int | None, children: 
     )  # children overlap where they have lanes of their own
     covered = np.maximum(ends - np.maximum(starts, free), 0).sum()
     return str(max(event.duration_ps, 0) - int(covered))
-
-
-def _stat(stats: Iterable[StatValue], *names: str) -> str | None:
-    """The value of the first of these stats that there is, of an event before its metadata."""
-    found = {one.name: one.value for one in reversed(tuple(stats))}
-    return next((found[name] for name in names if found.get(name)), None)
-
-
-def _op(stats: Iterable[StatValue], facts: EventFacts | None) -> dict[str, Any] | None:
-    """The compiled instruction that it is an execution of, as far as the capture tells."""
-    stats = tuple(stats)
-    program, module = _stat(stats, "program_id"), _stat(stats, "hlo_module")
-    instruction = _stat(stats, "hlo_op")
-    if instruction is None and program is not None and facts is not None:
-        instruction = facts.display_name or None
-    if program is None and module is None and instruction is None:
-        return None
-    return {
-        "program_id": program,
-        "module": module,
-        "instruction": instruction,
-        "name": _stat(stats, "tf_op", "name"),
-        "category": _stat(stats, "hlo_category"),
-    }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastprof.table_set import TableSet
-from fastprof.viewer.cache_folder import CacheFolder, removed_when_open, source_key
+from fastprof.viewer.cache_folder import CacheFolder, source_key
 from fastprof.viewer.fact_file import FORMAT, write_facts
 from fastprof.viewer.host_facts import VERSION, HostFacts, fact_columns, facts_in
 from fastprof.workers import Progress
@@ -43,7 +43,7 @@ class LateHost:
 
 
 def stored_facts(late: LateHost, cache: CacheFolder | None, progress: Progress | None = None) -> HostFacts:
-    """The facts of a host. A file in the cache that turns out to be damaged is made again."""
+    """The facts of a host, of the cache where there is one."""
 
     def make(path: Path) -> None:
         with late.tables.session.workers.reporting(progress):
@@ -55,13 +55,4 @@ def stored_facts(late: LateHost, cache: CacheFolder | None, progress: Progress |
             return facts_in(Path(folder, "facts"))
     capture, selection = late.tables.session.captures[late.number], late.tables.selection
     key = source_key(capture.path, "facts", FORMAT, VERSION, late.number, capture.host, capture.salvage, str(selection))
-    path = cache.file(key, make)
-    try:
-        found = facts_in(path)
-    except ValueError:
-        cache.remove(path)
-        path = cache.file(key, make)
-        found = facts_in(path)
-    if key is None:
-        removed_when_open([path])
-    return found
+    return cache.opened(key, make, facts_in)

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastprof.viewer.sealed_file import content_size
+
 Column = npt.NDArray[Any] | list[str]
 
 FORMAT = b"1"
@@ -38,7 +40,8 @@ class FactFile:
 
     def __init__(self, path: Path) -> None:
         try:
-            reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            file = pa.memory_map(str(path))
+            reader = pa.ipc.open_file(pa.BufferReader(file.read_buffer(content_size(path))))
             if (reader.schema.metadata or {}).get(_FORMAT_KEY) != FORMAT:
                 raise ValueError("facts of another version")
             batch = reader.get_batch(0)

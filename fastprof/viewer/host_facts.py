@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.timeline.flow_ends import KINDS
 from fastprof.viewer.fact_file import Column, FactFile
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Grows when other facts are computed: those of before are computed again."""
 _NO_PROCESS: Final = -1
 
@@ -46,6 +45,8 @@ class Flows:
         return len(self.producer)
 
     def kind_name(self, place: int) -> str:
+        from fastprof.timeline.flow_ends import KINDS  # late: the first picture does not wait for it
+
         return str(KINDS[int(self.kind[place])])
 
 
@@ -146,20 +147,23 @@ def fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTime
     """The facts of host ``number``, which was read with ``timeline_needs.NEEDS``, as columns of a file."""
     from fastprof.timeline.counter_tracks import counter_tracks
     from fastprof.timeline.group_names import name_overrides
-    from fastprof.timeline.preprocessing import preprocessed
+    from fastprof.timeline.preprocessing import group_ids
     from fastprof.timeline.step_bands import step_bands
+    from fastprof.timeline.track_order import processes_of
 
-    shown = preprocessed(host)
-    numbers = np.unique(shown.group_id[shown.group_id >= 0])
+    group = group_ids(host)
+    there = np.zeros(int(group.max(initial=-1)) + 2, np.bool_)
+    there[group] = True  # without one: the last place
+    numbers = np.flatnonzero(there[:-1])
     rows, names = name_overrides(host)
     return {
         **_flow_columns(host),
-        "group": shown.group_id,
+        "group": group,
         "named.group": numbers,
         "named.name": host.groups.names_of(numbers),
         "called.row": rows,
         "called.name": names,
-        **_counter_columns(counter_tracks(tables, number)),
+        **_counter_columns(counter_tracks(tables, number, processes_of(host.raw))),
         **_band_columns(step_bands(host)),
         **_derived_columns(derived),
     }

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fastprof.viewer.answers import RequestError
 from fastprof.viewer.event_refs import shortened
 from fastprof.viewer.host_facts import Band, Counter, Flows
+from fastprof.viewer.query import LEAST, MOST
 from fastprof.viewer.snapshot import SeenHost, Snapshot
 from fastprof.viewer.viewed_run import ViewedRun
 
@@ -64,8 +65,10 @@ def flows_document(seen: Snapshot, start_ps: int, end_ps: int, tracks: Int64s | 
     parts = [(host, host.facts.flows, local) for host, local in seen.split(tracks) if host.facts is not None]
     chosen = [(host, flows, _flows_within(host, flows, start_ps, end_ps, local)) for host, flows, local in parts]
     total = sum(len(places) for *_, places in chosen)
+    every, passed = max(-(-total // max(limit, 1)), 1), 0
     for host, flows, places in chosen:
-        share = places if total <= limit else places[:: -(-total // max(limit, 1))]
+        share = places[-passed % every :: every]
+        passed += len(places)
         for place in share.tolist() if limit else ():
             _add_flow(found, seen, host, flows, place)
     return {"flows": found, "more": total - len(found["kind"])}
@@ -73,7 +76,7 @@ def flows_document(seen: Snapshot, start_ps: int, end_ps: int, tracks: Int64s | 
 
 def _flows_within(host: SeenHost, flows: Flows, start_ps: int, end_ps: int, local: Int64s) -> Int64s:
     """Which flows of a host are seen, in the order of producers."""
-    first, last = host.to_host(start_ps), host.to_host(end_ps)
+    first, last = _within_64_bits(host.to_host(start_ps)), _within_64_bits(host.to_host(end_ps))
     keep = (np.minimum(flows.from_ps, flows.to_ps) < last) & (np.maximum(flows.from_ps, flows.to_ps) >= first)
     places = np.flatnonzero(keep)
     tracks = host.store.tracks
@@ -82,6 +85,10 @@ def _flows_within(host: SeenHost, flows: Flows, start_ps: int, end_ps: int, loca
         on = wanted.has(flows.producer[places]) & wanted.has(flows.consumer[places])
         places = places[on]
     return places
+
+
+def _within_64_bits(time_ps: int) -> int:
+    return max(LEAST, min(MOST, time_ps))
 
 
 class _Rows:
@@ -136,7 +143,7 @@ def counters_document(
     if not 0 <= place < len(counters):
         raise RequestError(404, f"track {track} is no counter")
     found = counters[place]
-    first, last = host.to_host(start_ps), host.to_host(end_ps)
+    first, last = _within_64_bits(host.to_host(start_ps)), _within_64_bits(host.to_host(end_ps))
     begin = max(int(np.searchsorted(found.time_ps, first, side="right")) - 1, 0)
     end = int(np.searchsorted(found.time_ps, last, side="left"))
     document = {"name": found.name, "unit": found.unit, **_at_width(found, host, begin, end, first, last, width)}

@@ -11,7 +11,6 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastprof.viewer.answers import RequestError
 
@@ -34,6 +33,8 @@ def matching_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool
     Expressions are RE2's, whose time is linear in what is looked through, times the size of the expression at worst:
     that is bounded, and after some seconds it is given up. RequestError for what is no expression, or takes too long.
     """
+    import pyarrow.compute as pc  # late: the first picture does not wait for it
+
     if len(sought) > _MOST_LETTERS:
         raise RequestError(400, f"what is searched for has at most {_MOST_LETTERS:,} characters")
     if mode == REGEX and _size(sought) > _MOST_STATES:
@@ -69,6 +70,8 @@ def _size(pattern: str) -> int:
 
 def _blocks(names: pa.Array) -> Iterator[pa.Array]:
     """The names in parts of about so many bytes; what is longer is a part of its own."""
+    import pyarrow.compute as pc
+
     ends = np.cumsum(np.asarray(pc.binary_length(names).fill_null(0)), dtype=np.int64)
     first = 0
     while first < len(names):

@@ -11,8 +11,11 @@ import numpy.typing as npt
 from starlette.requests import Request
 
 from fastprof.viewer.answers import RequestError
+from fastprof.viewer.ascending import ascending
 
 LEAST, MOST = -(2**63), 2**63 - 1
+FIRST_PS, LAST_PS = -(2**64), 2**64
+"""Times that may be asked for: a session may be twice as long as what its hosts' times can tell."""
 _MOST_IDS: Final = 1 << 20
 _ABSENT: Final = object()
 
@@ -48,10 +51,14 @@ class Query:
             if default is None:
                 raise RequestError(400, f"the argument {name} is missing")
             return default
-        number = int(found) if re.fullmatch(r"-?\d{1,19}", found, re.ASCII) else None
+        number = int(found) if re.fullmatch(r"-?\d{1,20}", found, re.ASCII) else None
         if number is None or not least <= number <= most:
             raise RequestError(400, f"{name} is a whole number {_bounds(least, most)}, not {_shown(found)}")
         return number
+
+    def time(self, name: str, default: int | None = None) -> int:
+        """A time of the session, in picoseconds."""
+        return self.whole(name, default, FIRST_PS, LAST_PS)
 
     def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
         found = self.text(name, default)
@@ -83,7 +90,7 @@ def numbers(name: str, text: str) -> npt.NDArray[np.int64]:
         if count > _MOST_IDS:
             raise RequestError(400, f"{name} has more than {_MOST_IDS:,} numbers")
         spans.append(np.arange(first, last + 1))
-    return np.unique(np.concatenate(spans))
+    return ascending(np.concatenate(spans))
 
 
 def _bounds(least: int, most: int) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastprof.analyses import runner
 from fastprof.errors import UsageError
-from fastprof.selection import Steps, step_range
 from fastprof.size_text import byte_count
+from fastprof.step_text import Steps, step_range
 from fastprof.time_text import picoseconds
 from fastprof.viewer.viewed_run import ViewedRun
 

@@ -16,6 +16,8 @@ from fastprof.viewer.server_state import Asked, ServerState
 from fastprof.viewer.snapshot import SeenHost
 
 _MOST_ROWS = 1000
+_MOST_PS = 2**63 - 1
+"""Where sums stay: the true ones may be larger."""
 
 
 def routes(state: ServerState) -> list[Route]:
@@ -47,7 +49,7 @@ def _slice(asked: Asked) -> Response:
 def _range(asked: Asked) -> Response:
     """Sums by name of the events that overlap a stretch of time."""
     query = asked.query
-    start, end = query.whole("start_ps"), query.whole("end_ps")
+    start, end = query.time("start_ps"), query.time("end_ps")
     if end < start:
         raise RequestError(400, "the range ends before it starts")
     parts = asked.run.snapshot.split(query.numbers("tracks"))
@@ -62,9 +64,11 @@ def _document(parts: list[tuple[SeenHost, NameSums]]) -> dict[str, Any]:
     clipped = np.concatenate([sums.clipped_ps for _, sums in parts] or [np.zeros(0, np.int64)])
     order = np.argsort(-clipped.astype(np.float64), kind="stable")[:_MOST_ROWS]
     rows = [_row(parts[hosts[i]][0], parts[hosts[i]][1], int(places[i])) for i in order.tolist()]
-    total = sum(int(sums.clipped_ps.sum()) for _, sums in parts)
+    totals, clips = [sums.total_ps for _, sums in parts], [sums.clipped_ps for _, sums in parts]
+    whole, within = (sum(sum(column.tolist()) for column in columns) for columns in (totals, clips))
     events = sum(int(sums.events) for _, sums in parts)
-    return {"events": events, "total_ps": str(total), "rows": rows, "more": max(len(places) - _MOST_ROWS, 0)}
+    more = max(len(places) - _MOST_ROWS, 0)
+    return {"events": events, "total_ps": str(whole), "clipped_ps": str(within), "rows": rows, "more": more}
 
 
 def _row(host: SeenHost, sums: NameSums, place: int) -> dict[str, Any]:
@@ -74,7 +78,7 @@ def _row(host: SeenHost, sums: NameSums, place: int) -> dict[str, Any]:
         "count": count,
         "total_ps": str(total),
         "clipped_ps": str(int(sums.clipped_ps[place])),
-        "mean_ps": str(round(total / count)) if count else "0",
+        "mean_ps": None if total == _MOST_PS else str(round(total / count)) if count else "0",
         "min_ps": str(int(sums.min_ps[place])),
         "max_ps": str(int(sums.max_ps[place])),
         "at": int(sums.longest[place]),

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from fastprof.viewer.answers import json_answer
 from fastprof.viewer.link_documents import MOST_FLOWS, MOST_WIDTH, counters_document, flows_document, steps_document
-from fastprof.viewer.query import LEAST, MOST
+from fastprof.viewer.query import FIRST_PS, LAST_PS
 from fastprof.viewer.server_state import Asked, ServerState
 
 _USUAL_FLOWS: Final = 500
@@ -26,7 +26,7 @@ def routes(state: ServerState) -> list[Route]:
 
 def _flows(asked: Asked) -> Response:
     query = asked.query
-    start, end = query.whole("start_ps", LEAST), query.whole("end_ps", MOST)
+    start, end = query.time("start_ps", FIRST_PS), query.time("end_ps", LAST_PS)
     limit = query.whole("limit", _USUAL_FLOWS, least=0, most=MOST_FLOWS)
     seen = asked.run.snapshot
     return json_answer(asked.request, flows_document(seen, start, end, query.numbers("tracks"), limit))
@@ -38,7 +38,7 @@ def _steps(asked: Asked) -> Response:
 
 def _counters(asked: Asked) -> Response:
     query = asked.query
-    start, end = query.whole("start_ps", LEAST), query.whole("end_ps", MOST)
+    start, end = query.time("start_ps", FIRST_PS), query.time("end_ps", LAST_PS)
     width = query.whole("width", _USUAL_WIDTH, least=1, most=MOST_WIDTH)
     track = query.whole("track", least=0)
     return json_answer(asked.request, counters_document(asked.run, query.given("host"), track, start, end, width))

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from fastprof.viewer.answers import json_answer
 from fastprof.viewer.event_refs import ref, shortened
 from fastprof.viewer.name_search import MODES, SUBSTRING, Bools, KeptMatches
-from fastprof.viewer.query import LEAST, MOST
+from fastprof.viewer.query import FIRST_PS, LAST_PS
 from fastprof.viewer.server_state import Asked, ServerState
 from fastprof.viewer.snapshot import SeenHost
 
@@ -56,7 +56,7 @@ def _search(asked: Asked, kept: KeptMatches) -> Response:
 
 def _by_name(host: SeenHost, wanted: Bools) -> tuple[list[dict[str, Any]], int]:
     """A row for each name that has events, the most time first, at most so many; and how many there are."""
-    sums = host.store.range_sums(None, LEAST, MOST)
+    sums = host.store.range_sums(None, FIRST_PS, LAST_PS)
     places = np.flatnonzero(wanted[sums.name])
     places = places[np.argsort(-sums.total_ps[places], kind="stable")]
     rows = [
@@ -76,7 +76,7 @@ def _next(asked: Asked, kept: KeptMatches) -> Response:
     """The hit after, or before, a place: in the order of start, host, track, lane."""
     seen, query = asked.run.snapshot, asked.query
     forward = query.choice("direction", ("next", "previous"), "next") == "next"
-    from_ps = query.whole("from_ps", LEAST if forward else MOST)
+    from_ps = query.time("from_ps", FIRST_PS if forward else LAST_PS)
     track, lane = query.whole("track", -1), query.whole("lane", -1)
     here = seen.place_of(track) if track >= 0 else None
     best: tuple[tuple[int, int], SeenHost, int] | None = None
@@ -107,7 +107,7 @@ def _hit_of(
     if here is not None and here[0].number == host.number:
         return host.store.next_hit(wanted, at_ps, here[1], lane, forward=forward)
     before = here is not None and host.number < here[0].number  # its hits of that time come before the place
-    return host.store.next_hit(wanted, min(at_ps + before, MOST), forward=forward)
+    return host.store.next_hit(wanted, at_ps + before, forward=forward)
 
 
 def _before(one: SeenHost, wanted: Bools, host: SeenHost, at: int, start: int) -> int:

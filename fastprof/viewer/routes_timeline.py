@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fastprof._version import __version__
-from fastprof.viewer.answers import FOREVER, Body, RequestError, answer, body, json_answer
+from fastprof.viewer.answers import FOREVER, RequestError, answer, body, json_answer
 from fastprof.viewer.event_refs import shortened
 from fastprof.viewer.query import Query
 from fastprof.viewer.server_state import Asked, ServerState
@@ -22,7 +22,8 @@ from fastprof.viewer.store import COARSEST, TilePart, tile
 from fastprof.viewer.timeline_document import timeline_document
 from fastprof.viewer.viewed_run import ViewedRun
 
-_LONG_POLL_S, _LOOK_S = 2.0, 0.02
+_LONG_POLL_S, _LOOK_S = 2.0, 0.005
+_BYTES: Final = "application/octet-stream"
 _MOST_NAMES: Final = 10_000
 _MOST_LANES: Final = 4096
 
@@ -73,7 +74,7 @@ def _tile(asked: Asked) -> Response:
     key = (seen.key, level, index, tracks, lanes)
     found = asked.state.tiles.get(key)
     if found is None:
-        found = _tile_body(seen, level, index, asked.query.numbers("tracks"), lanes)
+        found = body(_tile_bytes(seen, level, index, asked.query.numbers("tracks"), lanes), _BYTES, key)
     told = answer(asked.request, found, FOREVER)
     asked.state.tiles.keep(key, found)
     return told
@@ -85,12 +86,12 @@ def _path_number(name: str, text: str, most: int) -> int:
     return int(text)
 
 
-def _tile_body(seen: Snapshot, level: int, index: int, tracks: Int64s | None, lanes: int | None) -> Body:
+def _tile_bytes(seen: Snapshot, level: int, index: int, tracks: Int64s | None, lanes: int | None) -> bytes:
     """A tile of these tracks, None: of all; of each at most so many lanes."""
     parts = []
     for host, local in seen.split(tracks):
         parts.append(TilePart(host.store, local, local + seen.track_id(host, 0), -host.shift_ps, lanes))
-    return body(tile(parts, level, index), "application/octet-stream")
+    return tile(parts, level, index)
 
 
 # ---- names

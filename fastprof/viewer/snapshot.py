@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from fastprof.viewer.answers import RequestError
 from fastprof.viewer.host_facts import HostFacts
-from fastprof.viewer.query import LEAST, MOST
 from fastprof.viewer.store import HostStore
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
@@ -48,8 +47,8 @@ class SeenHost:
         return time_ps + self.shift_ps
 
     def to_host(self, time_ps: int) -> int:
-        """The nearest that 64 bits can tell."""
-        return max(LEAST, min(MOST, time_ps - self.shift_ps))
+        """It may be past what 64 bits can tell, and so past all events of the host."""
+        return time_ps - self.shift_ps
 
 
 @dataclass(frozen=True, slots=True)

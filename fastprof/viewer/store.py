@@ -22,7 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native import lod
+from fastprof.viewer.ascending import ascending
 from fastprof.viewer.name_sums import NameSums, merged
+from fastprof.viewer.sealed_file import DamagedError
 from fastprof.viewer.store_file import COLUMNS, FORMAT, HEAD, LANE, LEVEL, MAGIC, ORDER, SLICE, TRACK, TrackInput, build
 from fastprof.workers import Workers, cpu_count
 
@@ -34,13 +36,11 @@ Flags = npt.NDArray[np.bool_]
 COARSEST: Final = lod.COARSEST
 """The largest level of a tile."""
 _FEWEST, _LATEST = -(2**63), 2**63 - 1
+_NO_TRACK: Final = 2**32
+"""A number past those of all tracks."""
 _TILE_BITS: Final = 10
 _EFFORT: Final = 1 << 20
 _TASK_EVENTS: Final = 1 << 20
-
-
-class DamagedError(ValueError):
-    """The file is no store, or one that was cut off: it is to be built again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +84,7 @@ class Store:
             raise DamagedError("no levels of detail")
         try:
             self._read(json.loads(self._map[offset : offset + length]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise DamagedError("levels of detail are damaged") from error
 
     def _read(self, header: dict[str, Any]) -> None:
@@ -301,7 +301,7 @@ class HostStore:
         """Which of these tracks are of a store, as it numbers them; None: all."""
         if tracks is None:
             return None
-        numbers = np.unique(np.asarray(tracks, np.int64)) - self._tracks_before[which]
+        numbers = ascending(tracks) - self._tracks_before[which]
         return numbers[(numbers >= 0) & (numbers < len(self._stores[which].track_records))]
 
     def range_sums(self, tracks: Sequence[int] | npt.NDArray[Any] | None, from_ps: int, to_ps: int) -> NameSums:
@@ -351,7 +351,10 @@ class HostStore:
         tracks: Sequence[int] | npt.NDArray[Any] | None = None,
     ) -> int | None:
         """The first wanted event past a place in the order of start, track, lane, or the last before it."""
-        from_ps = min(max(from_ps, _FEWEST), _LATEST)
+        if not _FEWEST <= from_ps <= _LATEST:  # before all events, or past all
+            if forward == (from_ps > _LATEST):
+                return None
+            from_ps, track = (_FEWEST, -1) if forward else (_LATEST, _NO_TRACK)
         found: list[tuple[int, int]] = []
         for which, store in enumerate(self._stores):
             flags = self._flags(wanted, which)

@@ -76,8 +76,10 @@ def build(
     if int(counts.sum()) > _MOST_EVENTS:
         raise ValueError("more than 4,294,967,294 events")
     texts = names if isinstance(names, pa.Array) else pa.array(names, pa.large_string())
+    if texts.type != pa.large_string():
+        texts = texts.cast(pa.large_string())
     with Path(path).open("wb") as file:
-        _Build(file.fileno(), tracks, counts, texts.cast(pa.large_string()), workers).write(about)
+        _Build(file.fileno(), tracks, counts, texts, workers).write(about)
 
 
 class _Build:

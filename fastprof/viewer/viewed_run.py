@@ -32,10 +32,13 @@ from fastprof.workers import Progress
 if TYPE_CHECKING:
     from fastprof.facade import Profile
     from fastprof.table_set import TableSet
+    from fastprof.timeline.derived_track import DerivedTimeline
 
 Load = Callable[[], "Profile"]
 
 _KEPT_KEYS = 64
+_FIRST_PICTURE_S = 0.1
+"""Derived tracks are begun after so long, so that pages that wait for the first picture have it at once."""
 _NUMBERS = itertools.count()
 
 
@@ -70,6 +73,7 @@ class ViewedRun:
         self._stopping = stopping
         self._load_again = load_again
         self._left = False
+        self._pause_s = 0.0
         self._identity = f"run {next(_NUMBERS)}"
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -85,8 +89,14 @@ class ViewedRun:
         """Begins to build, unless that has been begun."""
         with self._lock:
             if self._thread is None:
+                self._pause_s = _FIRST_PICTURE_S
                 self._thread = threading.Thread(target=self.build, name="fastprof-viewer", daemon=True)
                 self._thread.start()
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Waits until nothing is being built any more, so long at most."""
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     @cached_property
     def detail_tables(self) -> TableSet:
@@ -150,8 +160,8 @@ class ViewedRun:
             if host.store is None:
                 host.state = FAILED
             host.derived = FAILED
-        _give_back_memory()
         self.snapshot = self._look()
+        _give_back_memory()
 
     def _show(self, host: HostState) -> None:
         host.state = BUILDING
@@ -164,7 +174,13 @@ class ViewedRun:
         assert host.store is not None
         late = LateHost(self.tables, host.number)
         progress = self._progress(host)
-        derived = derived_store(self.tables, host.number, self._cache, progress, lambda: late.derived)
+
+        def derive() -> DerivedTimeline:
+            self._stopping.wait(self._pause_s)
+            self._pause_s = 0.0
+            return late.derived
+
+        derived = derived_store(self.tables, host.number, self._cache, progress, derive)
         host.facts = stored_facts(late, self._cache, progress)
         host.store = HostStore(host.store.raw, derived)
         host.derived = READY

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fastprof.facade import Profile
 
 _MOST_OPEN = 4
+_PATIENCE_S = 0.5
 
 Load = Callable[[str | None], "Profile"]
 """Opens the session, or the run of that name of it."""
@@ -83,8 +84,12 @@ class ViewedRuns:
         return ViewedRun(profile, self._cache, self.stopping, again)
 
     def stop(self) -> None:
-        """What is being built is given up."""
+        """What is being built is given up; soon, as a rule, and no thread is to be cut off in the middle."""
         self.stopping.set()
+        for run in list(self._open.values()):
+            run.wait_for_end(_PATIENCE_S)
+        if self._cache is not None:
+            self._cache.let_go()
 
 
 def _is_of_files(source: Any) -> bool:

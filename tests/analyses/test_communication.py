@@ -334,7 +334,7 @@ def test_what_costs_most_is_told_with_what_may_help() -> None:
     told = report(spaces(core(0, [(FUSION, 0, 4), (LOAD_START, 4, 1), (LOAD_DONE, 5, 5)], steps=[(0, 10)])))
     (notice,) = told.notices
     assert notice.severity == "recommendation"
-    assert "60.0%" in notice.text and "copy-start" in notice.text and "the device's memory" in notice.text
+    assert "60.0 %" in notice.text and "copy-start" in notice.text and "the device's memory" in notice.text
     assert "6.000 µs instead of 10.000 µs" in notice.text
 
 

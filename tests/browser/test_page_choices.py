@@ -217,3 +217,61 @@ def test_saved_pages_work_and_say_what_needs_a_server(
     settle(page)
     assert page.locator("[role=alert]:visible").count() == 0
     assert told in page.inner_text("#page") or "need a server" in page.inner_text("#page")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("op_stats?steps=abc", '"abc" is no range of steps'),
+        ("op_stats?steps=3-5", "3:6 for 3 to 5"),
+        ("steps?steps=4-2", "write A:B"),
+        ("op_stats?steps=5:5", "holds no step"),
+        ("op_profile?group_by=colour", "group_by is one of program, category, provenance"),
+    ],
+)
+def test_a_wrong_parameter_is_told_below_its_control_and_can_be_mended(
+    page: Any, server: Callable[..., str], wrong: str, told: str
+) -> None:
+    """Nothing is asked of the server, so that no error is in the console: the fixture of the page looks."""
+    page.goto(f"{server(DEMO / 'xla')}#/{wrong}")
+    settle(page)
+    assert told in page.inner_text("[role=alert]")
+    assert page.locator("#page .parameters input").count() >= 1
+    page.get_by_text("Show the page without it").click()
+    page.wait_for_selector("#page .section")
+    assert page.locator("[role=alert]").count() == 0
+
+
+def test_the_roofline_has_no_dots_of_ops_that_only_start_work(page: Any, server: Callable[..., str]) -> None:
+    """Eight all-reduce-start of 60 ns tell of 168 MB each: of them no share of the roofline is known."""
+    page.goto(f"{server(DEMO / 'xla')}#/roofline")
+    settle(page)
+    assert "8 have no dot: they start or await transfers" in page.inner_text("#page")
+    page.wait_for_selector("#page .js-plotly-plot svg.main-svg")
+    names = page.evaluate("() => document.querySelector('.js-plotly-plot').data.map((one) => one.name)")
+    assert "all-reduce" in names
+    assert "all-reduce-start" not in names
+
+
+def test_details_of_the_op_profile_come_with_a_chosen_row(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'xla')}#/op_profile")
+    settle(page)
+    assert not page.locator(".details").is_visible()
+    page.locator(".tree-row").nth(4).click()
+    page.wait_for_selector(".details h3:has-text('convolution_fusion')")
+    name = page.locator(".tree-head > *").first.bounding_box()
+    assert name["width"] >= 260
+
+
+# ---- from the timeline
+
+
+def test_an_event_leads_to_its_rows_in_op_stats_and_to_its_instruction(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'xla')}#/timeline?event=616@worker0")
+    page.get_by_role("button", name="In op stats").click()
+    page.get_by_text("1 of 69 rows").wait_for()
+    page.get_by_text("2 of 108 rows").wait_for()
+    page.go_back()
+    page.get_by_role("button", name="HLO", exact=True).click()
+    page.locator(".hlo", has_text="norm_fusion.2 = ").wait_for()
+    assert "instruction=norm_fusion.2" in page.url

@@ -72,14 +72,60 @@ def test_times_are_told_to_the_last_digit_or_in_short(run: Run, ps: str, exact: 
 
 
 def test_marks_of_the_axis_are_apart_as_round_times(run: Run) -> None:
-    steps = run("time_format", "return given.map(m.tickStep)", 0.2, 1, 3, 11, 49, 51, 6e11)
+    steps = run("time_axis", "return given.map(m.tickStep)", 0.2, 1, 3, 11, 49, 51, 6e11)
     assert steps == [1, 1, 5, 20, 50, 100, 1e12]
 
 
-def test_far_from_the_origin_marks_are_told_from_a_round_time(run: Run) -> None:
-    body = "const t = m.tickTexts(...given); return [t.base, t.text(given[0] + given[2])]"
-    assert run("time_format", body, 0, 1e9, 1e8) == [0, "0.1 ms"]
-    assert run("time_format", body, 3e12, 1000, 100) == [3e12, "+0.1 ns"]
+AXIS = """const [start, span, origin] = given, t = m.ticksOf({ start, span, width: 500 }, BigInt(origin), 100);
+          return [t.lead, t.times.slice(0, 3), t.times.slice(0, 3).map(t.text)]"""
+
+
+@pytest.mark.parametrize(
+    ("start", "span", "origin", "expected"),
+    [
+        (0, 1e9, "0", ["", [0, 2e8, 4e8], ["0", "0.2 ms", "0.4 ms"]]),
+        (0, 1e9, "1", ["", [199_999_999, 399_999_999, 599_999_999], ["0.2 ms", "0.4 ms", "0.6 ms"]]),
+        (3e12, 500, "0", ["3 s", [3e12, 3e12 + 100, 3e12 + 200], ["+0 ps", "+100 ps", "+200 ps"]]),
+        (0, 5e6, "38359167250078", ["38.35916 s", [749_922, 1_749_922, 2_749_922], ["+8 µs", "+9 µs", "+10 µs"]]),
+        (0, 5e6, "-38359167250078", ["−38.35917 s", [250_078, 1_250_078, 2_250_078], ["+3 µs", "+4 µs", "+5 µs"]]),
+        (0, 5e15, "0", ["", [0, 1e15, 2e15], ["0", "1,000 s", "2,000 s"]]),
+    ],
+)
+def test_marks_are_round_times_of_the_host_and_short_however_far_they_are(
+    run: Run, start: float, span: float, origin: str, expected: list[Any]
+) -> None:
+    assert run("time_axis", AXIS, start, span, origin) == expected
+
+
+def test_times_are_told_from_the_start_of_profiling_to_the_last_digit(run: Run) -> None:
+    body = """const c = new m.Clock(482851900123n, [{ host: "a", offset_ps: "0" }, { host: "b", offset_ps: "2000" }]);
+              return [c.exact("38359167250078"), c.near(38359167250078, 3e6), c.back(482851900125n),
+                      c.flag(0, 5, "a"), c.flag(0, 0, "b"), new m.Clock(-7n).flag(0, 2e6, "a")]"""
+    assert run("clock", body) == [
+        "38.842019150201 s",
+        "38.842019 s",
+        2,
+        "--time=482.851900123ms:482.851900128ms",
+        "--time=482.851898123ms:482.851898124ms",
+        "--time=-7ps:1.999993us",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ("^Iter.*(\\d+", "Not a whole expression: unterminated group"),
+        ("(", "Not a whole expression: unterminated group"),
+        ("[a-", "Not a whole expression: unterminated character class"),
+        ("a(?=b)", "Expressions cannot look ahead or behind."),
+        ("(a)\\1", "Expressions cannot refer back to groups."),
+        ("(?i)Mat(?P<op>mul|Mul)(?-i:x)\\d+", ""),
+        ("\\Qa(\\E|^\\$\\\\1\\z", ""),
+        ("[[:alpha:]]+\\pL", ""),
+    ],
+)
+def test_half_an_expression_is_told_before_the_server_is_asked(run: Run, expression: str, fault: str) -> None:
+    assert run("expressions", "return m.faultOf(given[0])", expression) == fault
 
 
 def test_zooming_keeps_the_time_under_the_pointer(run: Run) -> None:
@@ -204,16 +250,17 @@ def test_rows_are_found_among_a_hundred_thousand_tracks(run: Run) -> None:
 
 
 def test_an_address_says_what_is_shown_and_ill_ones_are_ignored(run: Run) -> None:
-    address = "t=1.5~20&event=7@a@b&range=3~9&tracks=4,5&marks=1,2~3,x&q=f%2B&mode=regex&closed=3&y=40"
+    address = "t=1.5~20&event=7@a@b&range=3~9&tracks=4,5&marks=1,2~3,x&q=f%2B&mode=regex&closed=3&steps=3@b&y=40"
     told = run("view_address", "return m.read(new URLSearchParams(given[0]))", address)
     assert told["window"] == [1.5, 20] and told["event"] == {"at": 7, "host": "a@b"}
     assert told["range"] == [3, 9] and told["tracks"] == [4, 5] and told["scroll"] == 40
     assert told["marks"] == [{"start": 1, "end": 1}, {"start": 2, "end": 3}]
+    assert told["steps"] == "3@b"
     assert told["search"] == {"q": "f+", "mode": "regex", "case": 0} and told["closed"] == ["3"]
     ill = run(
         "view_address", "return m.read(new URLSearchParams(given[0]))", "t=1~&event=x@y&range=~&marks=~&y=e&tracks="
     )
     assert (
         json.dumps([ill["window"], ill["event"], ill["range"], ill["marks"], ill["scroll"]])
-        == "[null, null, null, [], 0]"
+        == "[null, null, null, [], null]"
     )

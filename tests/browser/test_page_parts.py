@@ -146,7 +146,6 @@ def test_the_address_is_the_view_and_back_goes_back(page: Any, server: Callable[
     ("address", "sentence"),
     [
         ("#/no_such_page", "There is no page"),
-        ("#/steps?steps=4-2", "write A:B"),
         ("#/op_stats?host=nobody", "no host 'nobody'"),
         ("#/op_stats?run=%3Cimg%20src=x%3E", "no run '<img src=x>'"),
     ],

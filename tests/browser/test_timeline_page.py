@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.trace_builder import event, line, plane, xspace
+from tests.trace_builder import Value, event, line, plane, u64, xspace
 
 US = 1_000_000
-LINK = {"_pt": 1, "_p": 77}
-LINKED = {"_ct": 1, "_c": 77}
+LINK: dict[int | str, Value] = {"_pt": 1, "_p": 77}
+LINKED: dict[int | str, Value] = {"_ct": 1, "_c": 77}
 
 
 def small() -> bytes:
@@ -172,14 +174,19 @@ def test_a_name_is_found_wherever_it_is(timeline: Timeline) -> None:
     timeline.until(f"t.selection().search.hit.start_ps === '{first}'")
 
 
-def test_a_regular_expression_that_is_none_is_told(timeline: Timeline, faults: list[str]) -> None:
+def test_a_regular_expression_that_is_none_is_told_without_asking(timeline: Timeline, faults: list[str]) -> None:
+    asked: list[str] = []
+    timeline.page.on("request", lambda request: asked.append(request.url) if "/api/search" in request.url else None)
     timeline.page.keyboard.press("/")
     timeline.page.locator("button[aria-pressed]", has_text=".*").first.click()
-    timeline.page.locator("input[aria-label='Find events by name']").fill("(")
+    find = timeline.page.locator("input[aria-label='Find events by name']")
+    find.fill("(")
     timeline.page.keyboard.press("Enter")
     timeline.page.wait_for_selector(".tl-find-status.tl-failed")
-    assert timeline.page.inner_text(".tl-find-status") != ""
-    assert len(faults) == 1 and "400" in faults.pop()  # the browser notes the answer, whatever the page makes of it
+    assert timeline.page.inner_text(".tl-find-status") == "Not a whole expression: unterminated group"
+    find.fill("(inn|out)er")
+    timeline.until("t.selection().search?.events === 3")
+    assert len(asked) == 1 and faults == []
 
 
 def test_a_section_closes_and_opens(timeline: Timeline) -> None:
@@ -187,6 +194,7 @@ def test_a_section_closes_and_opens(timeline: Timeline) -> None:
     header = timeline.page.locator(".tl-label-process:visible", has_text="/host:CPU").first
     header.click()
     timeline.until("t.processes().some(one => one.collapsed)")
+    timeline.settle()  # rows are drawn in the next frame
     assert not {"main", "queue", "pool"} & {one["name"] for one in timeline.ask("tracks")}
     timeline.page.locator(".tl-label-process:visible", has_text="/host:CPU").first.click()
     timeline.until("t.processes().every(one => !one.collapsed)")
@@ -204,7 +212,49 @@ def test_the_view_is_in_the_address(timeline: Timeline, page: Any) -> None:
     again.page = page
     again.settle()
     view = again.ask("view")
-    assert abs(view["start_ps"] - 2 * US) < 1000 and abs(view["end_ps"] - 4 * US) < 1000
+    assert (view["start_ps"], view["end_ps"]) == (2 * US, 4 * US)
+
+
+def test_a_link_in_the_open_tab_shows_all_that_it_says(timeline: Timeline, page: Any) -> None:
+    main, pool = timeline.track("main")["id"], timeline.track("pool")["id"]
+    late, inner = timeline.slice("pool", "late")["at"], timeline.slice("main", "inner")["at"]
+    page.evaluate("hash => { location.hash = hash }", f"#/timeline?event={late}@small")
+    timeline.until("t.selection().details?.name === 'late'")
+    link = f"t=2000000~5000000&event={inner}@small&range=3000000~4000000&tracks={main},{pool}&marks=1000000&q=run"
+    page.evaluate("hash => { location.hash = hash }", f"#/timeline?{link}")
+    timeline.until("t.selection().details?.name === 'inner' && t.selection().search && t.selection().range.rows")
+    timeline.settle()
+    assert timeline.ask("view") == {"start_ps": 2 * US, "end_ps": 5 * US}
+    found = timeline.ask("selection")
+    assert (found["marks"], found["range"]["tracks"]) == ([{"start": US, "end": US}], [main, pool])
+    page.wait_for_timeout(400)
+    assert f"event={inner}%40small" in page.url and "q=run" in page.url
+
+    page.go_back()
+    timeline.until("t.selection().details?.name === 'late' && !t.selection().range && !t.selection().search")
+    assert timeline.ask("selection")["marks"] == []
+    page.go_forward()
+    timeline.until("t.selection().details?.name === 'inner' && t.selection().range && t.selection().search")
+
+
+LATE_PS = 38_359_167_250_078
+HOST = "host-of-a-name-that-leaves-no-room"
+
+
+@pytest.fixture(scope="module")
+def far_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first event begins 38 s after profiling did; the host and two cores have steps."""
+    roots: list[dict[int | str, Value]] = [{"_r": 1, "_pt": 5, "_p": u64(step), "step_num": step} for step in (41, 42)]
+    train = [event("train", LATE_PS + place * US, US, stats) for place, stats in enumerate(roots)]
+    host = plane("/host:CPU", [line("main", [event("first", LATE_PS, 0)]), line("python", train)], id=1)
+    cores = []
+    for core in range(2):
+        starts = [(step, LATE_PS + (place + core) * US) for place, step in enumerate((41, 42))]
+        steps = [event(str(step), start, US, {"_ct": 5, "_c": u64(step)}) for step, start in starts]
+        cores.append(plane(f"/device:TPU:{core}", [line("Steps", steps)], id=core + 2))
+    path = tmp_path_factory.mktemp("far") / "host-of-a-name-that-leaves-no-room.xplane.pb"
+    path.write_bytes(xspace(host, *cores))
+    return path
 
 
 def test_marks_and_help(timeline: Timeline) -> None:
@@ -223,3 +273,39 @@ def test_dark_and_light(timeline: Timeline, page: Any) -> None:
     ).first.click()
     page.wait_for_function(f"() => document.documentElement.dataset.theme !== '{before}'")
     timeline.settle()
+
+
+def test_times_are_told_from_the_start_of_profiling(page: Any, server: Callable[..., str], far_capture: Path) -> None:
+    clipboard = "{ value: { writeText: async text => { window.copied = text } } }"
+    page.add_init_script(f"Object.defineProperty(navigator, 'clipboard', {clipboard})")
+    timeline = Timeline(page, server(far_capture))
+    first = timeline.slices("main")[0]
+    page.evaluate("hash => { location.hash = hash }", f"#/timeline?event={first['at']}@{HOST}")
+    timeline.until("t.selection().details?.name === 'first'")
+    start = int(timeline.ask("told", timeline.ask("selection")["details"]["start_ps"]))
+    assert start == LATE_PS
+    assert "38.359167250078 s" in page.inner_text(".tl-facts >> nth=0")
+    page.get_by_text("Copy as --time").click()
+    page.wait_for_function("() => window.copied")
+    copied = page.evaluate("() => window.copied")
+    assert copied == "--time=38.359167250078s:38.359167250079s"
+    command = [sys.executable, "-m", "fastprof", "events", str(far_capture), copied, "--format", "csv"]
+    assert "first" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_steps_of_another_core_can_be_picked(page: Any, server: Callable[..., str], far_capture: Path) -> None:
+    timeline = Timeline(page, server(far_capture))
+    pick = page.locator("select[aria-label='Steps of']")
+    assert pick.locator("option").all_inner_texts() == [
+        "What is selected", HOST, f"{HOST} /device:TPU:0", f"{HOST} /device:TPU:1",
+    ]  # fmt: skip
+    pick.select_option(index=3)
+    page.wait_for_function("() => document.querySelector('.tl-steps-name').textContent === '/device:TPU:1'")
+    widths = page.evaluate(
+        "() => { const n = document.querySelector('.tl-steps-name'); return [n.scrollWidth, n.clientWidth] }"
+    )
+    assert widths[0] == widths[1]  # the host's name is cut, the core's is not
+    page.wait_for_function("() => location.hash.includes('steps=')")
+    page.reload()
+    timeline.settle()
+    page.wait_for_function("() => document.querySelector('.tl-steps-name').textContent === '/device:TPU:1'")

@@ -159,6 +159,19 @@ def test_times_before_the_start_are_kept(form: str) -> None:
     assert by_name(trace, "b").start_ps == 2_000 + later
 
 
+def test_times_between_nanoseconds_are_on_the_clock_of_the_file(form: str, tmp_path: Path) -> None:
+    """Whole ones and others of one track can be compared, whatever all of them are moved by."""
+    for host, start in (("a", 1_700_000_000_000_000_000), ("b", 1_700_000_000_000_001_000)):
+        events = [event(f"{host}0", -1_500, 1_000), event(f"{host}1", 3_000, 1_000), event(f"{host}2", 3_501, 1_000)]
+        space = xspace(plane("/host:CPU", [line("t", events)]), task_environment(start))
+        (tmp_path / f"{host}.xplane.pb").write_bytes(space)
+    trace = read(str(tmp_path), form)
+    first = by_name(trace, "a0").start_ps
+    assert first == (-1_500 if form == CHROME else 1_000_000 - 1_500)
+    starts = {one.name: one.start_ps - first for one in trace.slices}
+    assert starts == {"a0": 0, "a1": 4_500, "a2": 5_001, "b0": 1_000_000, "b1": 1_004_500, "b2": 1_005_001}
+
+
 def test_an_event_without_duration_is_an_instant_and_a_negative_one_is_told(form: str) -> None:
     trace = read(xspace(plane("/host:CPU", [line("t", [event("a", 5_000, 0), event("b", 6_000, -7)])])), form)
     assert by_name(trace, "a").duration_ps == 0

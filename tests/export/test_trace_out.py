@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from trace_readers import read_chrome, read_perfetto
 
 import fastprof
 from fastprof.errors import OutputError, UsageError
-from fastprof.export import trace_files
+from fastprof.export import trace_files, trace_out
 
 SOURCE = xspace(plane("/host:CPU", [line("t", [event("a", 0, 1_000_000), event("b", 2_000_000, 1_000_000)])]))
 
@@ -50,6 +52,42 @@ def test_xprofs_own_forms(profile: fastprof.Profile, tmp_path: Path, form: str) 
     profile.to_trace(tmp_path / "x.json", format=form)
     events = json.loads((tmp_path / "x.json").read_bytes())["traceEvents"]
     assert [one["name"] for one in events if one.get("ph") == "X"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("form", ["xprof", "xprof-streaming"])
+@pytest.mark.parametrize(
+    ("chosen", "wanted"),
+    [
+        ({"names": "^b$"}, {"b"}),
+        ({"lines": "Modules"}, {"jit_f"}),
+        ({"lines": "XLA Ops", "names": "a"}, {"a"}),
+        ({"names": "^L|^a"}, {"L", "a"}),
+    ],
+)
+def test_filters_of_xprofs_forms_only_take_away(
+    tmp_path: Path, form: str, chosen: dict[str, str], wanted: set[str]
+) -> None:
+    """Derived tracks are those of all ops: scopes do not break where one is left out."""
+    scoped = {"tf_op": "L/op:"}
+    ops = [event(name, 10 * number, 10, stats=scoped) for number, name in enumerate("abab")]
+    lines = [line("XLA Modules", [event("jit_f", 0, 40)], id=2), line("XLA Ops", ops, id=3)]
+    whole = fastprof.load(io.BytesIO(xspace(plane("/device:TPU:0", lines))))
+
+    def shown(profile: fastprof.Profile) -> Counter[tuple[str, float, float]]:
+        profile.to_trace(tmp_path / "x.json", format=form, force=True)
+        events = json.loads((tmp_path / "x.json").read_bytes())["traceEvents"]
+        return Counter((one["name"], one["ts"], one["dur"]) for one in events if one.get("ph") == "X")
+
+    everything, some = shown(whole), shown(whole.select(**chosen))
+    assert {name for name, _, _ in some} == wanted
+    assert not some - everything
+
+
+def test_the_hosts_to_choose_from_are_told(tmp_path: Path) -> None:
+    for host in ("a", "b"):
+        (tmp_path / f"{host}.xplane.pb").write_bytes(SOURCE)
+    with pytest.raises(UsageError, match=r"not 2: choose one with --host \(hosts=\): a, b"):
+        fastprof.load(tmp_path).to_trace(tmp_path / "x.json", format="xprof")
 
 
 def test_the_streaming_form_has_the_window_that_is_selected(profile: fastprof.Profile, tmp_path: Path) -> None:
@@ -100,3 +138,35 @@ def test_arguments_that_make_no_sense(
     with pytest.raises(UsageError, match=complaint):
         profile.to_trace(tmp_path / arguments.pop("out"), **arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_pieces_are_made_ahead_in_their_order_and_their_faults_reach_the_caller() -> None:
+    made = []
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(3):
+            made.append(number)
+            yield b"%d" % number
+        raise ValueError("cut off")
+
+    ahead = trace_out.made_ahead(pieces())
+    assert made == []
+    assert [next(ahead), next(ahead), next(ahead)] == [b"0", b"1", b"2"]
+    with pytest.raises(ValueError, match="cut off"):
+        next(ahead)
+
+
+def test_who_asks_for_no_more_pieces_ends_their_making() -> None:
+    ended = []
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            while True:
+                yield b"more"
+        finally:
+            ended.append(True)
+
+    ahead = trace_out.made_ahead(pieces())
+    assert next(ahead) == b"more"
+    ahead.close()
+    assert ended == [True]

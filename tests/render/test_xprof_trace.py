@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from trace_builder import Metadata, Plane, event, line, plane, ref, stat, u64, xspace
 
 import fastprof
 from fastprof.errors import UsageError
+from fastprof.render.xprof_trace import streamed_tracks
 from fastprof.render.xprof_trace.chunks import chunks
 
 
@@ -181,3 +184,18 @@ def test_a_session_without_events_is_a_document() -> None:
 def test_what_makes_no_sense_is_refused_before_anything_is_read(form: str, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         chunks(fastprof.load(xspace(hostnames=["a"])).tables, form, **options)  # type: ignore[arg-type]
+
+
+def test_rows_of_tracks_are_put_in_the_order_of_time() -> None:
+    random = np.random.default_rng(6)
+    for count in (0, 1, 2, 40, 300):
+        track = np.sort(random.integers(0, 4, count))
+        start = np.sort(random.integers(0, count + 1, count)).astype(np.uint64)
+        start[track == 1] = random.permutation(start[track == 1])
+        duration = random.integers(0, 4, count).astype(np.uint64)
+        duration[track == 3] = 9
+        rows = random.permutation(count)
+        trace: Any = SimpleNamespace(start=np.empty(count, np.uint64), duration=np.empty(count, np.uint64))
+        trace.start[rows], trace.duration[rows] = start, duration
+        longer_first = np.lexsort((np.arange(count), -duration.astype(np.int64), start, track))
+        assert streamed_tracks._by_time(trace, rows, track).tolist() == rows[longer_first].tolist()

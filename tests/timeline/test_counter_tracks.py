@@ -66,4 +66,21 @@ def test_a_real_capture(captures: Path) -> None:
         "memory in use: GPU_1_bfc": 19, "memory in use: GPU_4_bfc": 969, "memory in use: GPU_6_bfc": 969,
         "memory in use: gpu_host_bfc": 536,
     }  # fmt: skip
-    assert {one.process.pid for one in found} == {1701}
+    assert [one.process.plane.name for one in found] == [
+        "/device:GPU:1", "/device:GPU:4", "/device:GPU:6", "/host:CPU",
+    ]  # fmt: skip
+    assert [one.process.pid for one in found] == [1002, 1005, 1007, 1701]
+
+
+def test_memory_is_of_the_device_that_its_allocator_is_called_after_else_of_the_host() -> None:
+    names = ("GPU_4_bfc", "4", "GPU_7_bfc", "gpu_host_bfc", "TPU_4_bfc")
+    events = [event("MemoryAllocation", at, 0, {"allocator_name": name, "bytes_allocated": 1})
+              for at, name in enumerate(names)]  # fmt: skip
+    kernels = line("Stream #1", [event("kernel", 0, 1)])
+    devices = [plane(f"/device:GPU:{number}", [kernels], id=number) for number in (0, 4)]
+    found = counter_tracks(tables_of(xspace(*devices, plane("/host:CPU", [line("python", events)], id=9))), 0)
+    shown = {one.name.removeprefix("memory in use: "): one.process for one in found}
+    assert {name: (process.plane.name, process.number) for name, process in shown.items()} == {
+        "GPU_4_bfc": ("/device:GPU:4", 1), "4": ("/device:GPU:4", 1), "GPU_7_bfc": ("/host:CPU", 2),
+        "gpu_host_bfc": ("/host:CPU", 2), "TPU_4_bfc": ("/host:CPU", 2),
+    }  # fmt: skip

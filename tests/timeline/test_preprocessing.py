@@ -11,7 +11,7 @@ from trace_builder import Event, Value, event, line, plane, u64, xspace
 
 from fastprof.analyses.host import Host
 from fastprof.timeline.flow_ends import IN, KINDS, OUT
-from fastprof.timeline.preprocessing import Preprocessed, preprocessed
+from fastprof.timeline.preprocessing import Preprocessed, group_ids, preprocessed
 
 
 def threads(*lines: list[Event]) -> bytes:
@@ -35,10 +35,10 @@ def flows_of(host: Host, found: Preprocessed) -> list[tuple[str, str, str, int]]
 
 
 def test_events_get_their_group_and_roots_are_called_by_the_name_of_the_step() -> None:
-    _, found = told(
+    host, found = told(
         threads([event("train", 0, 100, {"_r": 1, "step_num": 7}), event("op", 10, 10), event("after", 200, 1)])
     )
-    assert found.group_id.tolist() == [0, 0, -1]
+    assert found.group_id.tolist() == group_ids(host).tolist() == [0, 0, -1]
     assert (found.step_rows.tolist(), found.step_names) == ([0], ["train 7"])
 
 

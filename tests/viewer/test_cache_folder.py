@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from fastprof.errors import OutputError, UsageError
-from fastprof.viewer import cache_folder
 from fastprof.viewer.cache_folder import CacheFolder, source_key
 
 
@@ -149,7 +148,8 @@ def test_without_a_key_it_is_built_each_time(tmp_path: Path) -> None:
     folder = CacheFolder(tmp_path, 100)
     one, two = folder.file(None, _write(1)), folder.file(None, _write(1))
     assert one != two
-    cache_folder.removed_when_open([one, two])
+    for path in (one, two):
+        folder.remove(path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -172,3 +172,102 @@ def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, monkey
     assert folder.file("k", _write(4)).stat().st_size == 4
     with pytest.raises(OutputError, match="--cache"):
         CacheFolder(tmp_path / "file" / "below")
+
+
+# ---- opened: checked, and built again
+
+
+def test_what_was_built_is_opened_again_after_a_check(tmp_path: Path) -> None:
+    calls: list[int] = []
+    for _ in range(2):
+        found = CacheFolder(tmp_path, 1000).opened("k", _write(10, calls), lambda path: path.read_bytes()[:10])
+        assert found == b"x" * 10
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"x" * 10, b"y" * 40])
+def test_what_is_damaged_is_built_again(tmp_path: Path, spoilt: bytes) -> None:
+    calls: list[int] = []
+    folder = CacheFolder(tmp_path, 1000)
+    folder.opened("k", _write(10, calls), Path.read_bytes)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(spoilt)
+    assert folder.opened("k", _write(10, calls), Path.read_bytes) == whole
+    assert calls == [1, 1]
+
+
+def test_what_cannot_be_read_though_it_is_whole_is_built_once_more(tmp_path: Path) -> None:
+    calls: list[int] = []
+    folder = CacheFolder(tmp_path, 1000)
+
+    def refused(_path: Path) -> None:
+        raise ValueError("of another version")
+
+    folder.opened("k", _write(10, calls), Path.read_bytes)
+    with pytest.raises(ValueError, match="of another version"):
+        folder.opened("k", _write(10, calls), refused)
+    assert calls == [1, 1]
+
+
+def test_what_another_process_removes_before_it_is_open_is_built_again(tmp_path: Path) -> None:
+    folder, calls = CacheFolder(tmp_path, 1000), list[int]()
+
+    def late(path: Path) -> bytes:
+        if len(calls) < 2:
+            path.unlink()
+        return path.read_bytes()
+
+    assert folder.opened("k", _write(10, calls), late)[:10] == b"x" * 10
+    assert calls == [1, 1]
+    with pytest.raises(FileNotFoundError):
+        folder.opened("k", _write(1), lambda path: (path.unlink(), path.read_bytes())[1])
+
+
+def test_without_a_key_it_is_gone_once_it_is_open(tmp_path: Path) -> None:
+    folder = CacheFolder(tmp_path, 1000)
+    assert folder.opened(None, _write(10), Path.read_bytes) == b"x" * 10
+    with pytest.raises(ValueError, match="no"):
+        folder.opened(None, _write(10), lambda path: int(path.read_bytes() and "no"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("room", "tries", "there"), [(33_000, 2, ["c", "d", "new"]), (10_000, 3, ["new"])])
+def test_on_a_full_disk_files_used_longest_ago_make_room(
+    tmp_path: Path, room: int, tries: int, there: list[str]
+) -> None:
+    """Of four files of 8 kB the older half goes, and where that is not enough the rest."""
+    folder = CacheFolder(tmp_path, 1 << 20)
+    for number, name in enumerate("abcd"):
+        os.utime(folder.file(name, _write(8000)), (number + 1, number + 1))
+    (tmp_path / "notes.txt").write_text("mine")
+    tried = []
+
+    def build(path: Path) -> None:
+        tried.append(path)
+        path.write_bytes(b"x" * 8000)
+        if folder.size_bytes() > room:
+            raise OSError(28, "No space left on device")
+
+    assert folder.file("new", build).read_bytes() == b"x" * 8000
+    assert len(tried) == tries
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*(f"{name}.fastprof" for name in there), "notes.txt"]
+
+
+def test_locks_are_let_go_of_when_the_process_ends(tmp_path: Path) -> None:
+    folder, building, go_on = CacheFolder(tmp_path, 1000), threading.Event(), threading.Event()
+
+    def build(path: Path) -> None:
+        building.set()
+        go_on.wait(10)
+        path.write_bytes(b"x")
+
+    thread = threading.Thread(target=folder.file, args=("k", build))
+    thread.start()
+    assert building.wait(10)
+    assert [path.name for path in tmp_path.iterdir()] == ["k.lock"]
+    folder.let_go()
+    assert list(tmp_path.iterdir()) == []
+    go_on.set()
+    thread.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["k.fastprof"]

@@ -49,7 +49,8 @@ def test_an_event_has_its_stats_exactly() -> None:
 def test_an_event_has_the_stats_of_its_metadata_and_the_op_that_it_is_of() -> None:
     metadata = [
         Metadata("%fusion.1 = f32[] fusion()", display_name="fusion.1", stats={
-            "program_id": u64(7), "hlo_category": "loop fusion", "tf_op": "jit(f)/add:", "flops": u64(9)}),
+            "program_id": u64(7), "hlo_category": "loop fusion", "tf_op": "jit(f)/add:", "flops": u64(9),
+            "symbol_id": u64(1)}),
     ]  # fmt: skip
     ops = line("XLA Ops", [event("%fusion.1 = f32[] fusion()", 0, 4)], id=3)
     served = Served(xspace(plane("/device:TPU:0", [ops], event_metadata=metadata)))
@@ -61,9 +62,21 @@ def test_an_event_has_the_stats_of_its_metadata_and_the_op_that_it_is_of() -> No
         "program_id": "7",
         "module": None,
         "instruction": "fusion.1",
-        "name": "jit(f)/add:",
+        "name": "jit(f)/add",
         "category": "loop fusion",
+        "hlo": None,
+        "op_stats": {"search": "jit(f)/add", "device_search": "fusion.1"},
     }
+
+
+def test_a_breakdown_of_memory_accesses_is_told_in_words() -> None:
+    reads, writes = b"\x0a\x09\x08\x01\x10\x01\x18\x80\x80\x80\x04", b"\x0a\x06\x08\x02\x10\x03\x18\x20"
+    values = {"memory_access_breakdown": reads + writes}
+    served = Served(threads([event("copy", 0, 1, stats=values), event("odd", 2, 1, {"memory_access_breakdown": b"a"})]))
+    served.timeline()
+    told = stats(served.get("/api/event", at=0))["memory_access_breakdown"]
+    assert told == "HBM read: 8 MiB (8,388,608 bytes)\nVMEM written: 32 bytes"
+    assert stats(served.get("/api/event", at=1))["memory_access_breakdown"] == "61"
 
 
 def test_stats_that_the_plane_does_not_declare_have_their_number_for_a_name() -> None:
@@ -148,6 +161,24 @@ def test_sums_of_a_range_count_what_overlaps_and_what_lies_within() -> None:
     assert served.get("/api/range", start_ps=10, end_ps=20, tracks=str(tracks["thread 1"]))["rows"] == []
     assert served.refused("/api/range", start_ps=5, end_ps=4) == (400, "the range ends before it starts")
     assert served.refused("/api/range", start_ps=0, end_ps=9, tracks="77")[0] == 404
+
+
+def test_sums_of_a_range_are_whole_and_clipped() -> None:
+    served = Served(threads([event("a", 0, 100), event("b", 200, 50)]))
+    served.timeline()
+    found = served.get("/api/range", start_ps=90, end_ps=210)
+    assert (found["events"], found["total_ps"], found["clipped_ps"]) == (2, "150", "20")
+
+
+def test_sums_past_64_bits_are_not_wrong() -> None:
+    """Of all names exact; of one they stay where int64 ends, and there is no mean."""
+    long = 3 * 10**18
+    served = Served(threads([event("a", i, long - i) for i in range(4)] + [event("b", 5, long), event("c", 6, long)]))
+    served.timeline()
+    found = served.get("/api/range", start_ps=0, end_ps=2**63 - 1)
+    rows = {row["name"]: (row["total_ps"], row["mean_ps"]) for row in found["rows"]}
+    assert rows == {"a": (str(2**63 - 1), None), "b": (str(long), str(long)), "c": (str(long), str(long))}
+    assert int(found["total_ps"]) == 2**63 - 1 + 2 * long
 
 
 def test_a_slice_is_told_by_name() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from served import Served
+from served import Served, written
 from trace_builder import Plane, event, line, plane, xspace
 
 
@@ -48,6 +49,16 @@ def test_flows_are_those_seen_in_a_window_and_between_tracks() -> None:
     assert (len(some["flows"]["kind"]), some["more"]) == (1, 1)
     none = served.get("/api/flows", start_ps=0, end_ps=5000, limit=0)
     assert (none["flows"]["kind"], none["more"]) == ([], 2)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 4, 5])
+def test_flows_of_several_hosts_are_not_more_than_the_limit(tmp_path: Path, limit: int) -> None:
+    served = Served(written(tmp_path, xspace(*launches()), xspace(*launches())))
+    served.timeline()
+    found = served.get("/api/flows", limit=limit)
+    shown = len(found["flows"]["kind"])
+    assert min(limit, 1) <= shown <= limit
+    assert shown + found["more"] == 4
 
 
 def test_an_event_tells_its_flows_its_step_and_its_group() -> None:

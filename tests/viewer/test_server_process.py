@@ -73,6 +73,12 @@ def test_it_says_where_it_serves_and_ends_when_it_is_interrupted() -> None:
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize("host", ["", " "])
+def test_an_empty_address_is_refused(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(POD), "--host", host]) == 2
+    assert "an address is missing; 0.0.0.0 is all of this machine" in capsys.readouterr().err
+
+
 def test_it_can_be_terminated() -> None:
     with serving(POD) as server:
         code, rest = server.end(signal.SIGTERM)
@@ -166,3 +172,21 @@ def test_what_is_missing_is_told(capsys: pytest.CaptureFixture[str], monkeypatch
 def test_a_capture_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["serve", str(tmp_path / "nothing")]) == 3
     assert "nothing" in capsys.readouterr().err
+
+
+def test_the_other_runs_of_a_directory_are_offered(tmp_path: Path) -> None:
+    (capture,) = sorted((POD / "plugins" / "profile").glob("*/*.xplane.pb"))[:1]
+    for run in ("2026_11_21_00_00_00", "2026_11_22_00_00_00"):
+        folder = tmp_path / "plugins" / "profile" / run
+        folder.mkdir(parents=True)
+        (folder / "host0.xplane.pb").write_bytes(capture.read_bytes())
+    command = [sys.executable, "-m", "fastprof", "serve", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = [process.stderr.readline()]
+        while "serving" not in said[-1] and said[-1]:
+            said.append(process.stderr.readline())
+        process.kill()
+    told = "".join(said)
+    assert "2026_11_22_00_00_00: the newest run comes first; the page offers the others" in told
+    assert "left out" not in told

@@ -30,6 +30,28 @@ def names(found: Any) -> list[str]:
 EVENTS = [event("MatMul_1", 0, 10), event("matmul_2", 20, 30), event("MatMul_1", 60, 5), event("a.b", 80, 1)]
 
 
+def test_hits_at_the_ends_of_what_64_bits_tell_are_found() -> None:
+    """Of a session of nearly 2**64 ps: from hit to hit, both ways, and in ranges."""
+    starts = [-(2**63) + 10, 0, 2**63 - 1]
+    served = Served(
+        xspace(
+            plane("/host:CPU", [line(f"thread {n}", [event("op", start, 0)], id=n) for n, start in enumerate(starts)])
+        )
+    )
+    assert served.timeline()["span_ps"] == str(2**64 - 11)
+    assert served.get("/api/search", q="op")["rows"][0]["count"] == 3
+    assert served.get("/api/range", start_ps=-(2**64), end_ps=2**64)["events"] == 3
+    assert served.get("/api/range", start_ps=0, end_ps=2**63 - 1)["events"] == 2
+    for direction, places in (("next", [0, 1, 2]), ("previous", [2, 1, 0])):
+        asked: dict[str, Any] = {"q": "op", "direction": direction}
+        found = []
+        while hit := served.get("/api/search/next", **asked)["hit"]:
+            found.append(int(hit["start_ps"]))
+            asked |= {"from_ps": hit["start_ps"], "track": hit["track"], "lane": hit["lane"]}
+        assert found == [starts[place] - starts[0] for place in places]
+    assert served.refused("/api/range", start_ps=0, end_ps=2**64 + 1)[0] == 400
+
+
 def test_a_substring_is_found_in_any_case_unless_asked() -> None:
     served = shown(EVENTS)
     found = served.get("/api/search", q="matmul")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from fastprof.analyses.host import Host
 from fastprof.host_events import HostEvents, Line, Plane, read_host
+from fastprof.selection import matching
 from fastprof.table_set import TableSet
 from fastprof.timeline.derived_lines import derived_timeline
 from fastprof.timeline.host_timeline import shown_names
@@ -59,6 +61,14 @@ def title(line: Line) -> str:
     return line.display_name or line.name
 
 
+def _of_whole_lines(tables: TableSet) -> TableSet:
+    """All lines and names; the same hosts, planes and times."""
+    selection = tables.selection
+    if not (selection.names or selection.lines):
+        return tables
+    return TableSet(tables.session, replace(selection, names=(), lines=()))
+
+
 class NamePool:
     """Names of events, each once."""
 
@@ -91,13 +101,16 @@ class TraceHost:
     """The rows of ``raw``, then the regions of thread pools that XProf adds to its lines, then the derived rows.
 
     ``start``, ``duration``: uint64, as XProf counts. ``name``: int32 into ``names``. ``group``: int32, -1: none.
-    ``flow``: uint64 as the stat of that name is packed, 0: none. ``drawn``: which rows are events that XProf draws.
+    ``flow``: uint64 as the stat of that name is packed, 0: none. ``drawn``: which rows are events that XProf draws, of
+    those that are selected. Names and lines are selected last, so that what is derived is that of whole lines;
+    ``tables`` has all of them.
     """
 
     def __init__(self, tables: TableSet, number: int) -> None:
         stats = (*NEEDS.stats, *FRAME_STATS)
         metadata = (*NEEDS.metadata_stats, *FRAME_STATS)
-        self.tables = tables
+        self.chosen = tables
+        tables = self.tables = _of_whole_lines(tables)
         self.number = number
         self.host = Host(read_host(tables, number, NEEDS.planes, stats, metadata), tables.session.workers)
         self.raw: HostEvents = self.host.raw
@@ -188,7 +201,27 @@ class TraceHost:
         if internal.any():
             drawn[: len(self.raw)] = ~np.take(internal, self.raw.meta, mode="wrap")
         drawn[self.ready.steps.removed] = False
+        if self.chosen.selection.names:
+            drawn &= self._named()
+        if self.chosen.selection.lines:
+            drawn &= self._on_chosen_lines()
         return drawn
+
+    def _named(self) -> Bools:
+        """Which rows are selected by name: those of the capture by that of their metadata."""
+        patterns = self.chosen.selection.names
+        by_meta = np.array([*matching(self.raw.names, patterns), *matching([""], patterns)], np.bool_)
+        added = np.array([*matching(self.names, patterns), False], np.bool_)
+        return np.concatenate([by_meta[self.raw.meta], added[self.name[len(self.raw) :]]])
+
+    def _on_chosen_lines(self) -> Bools:
+        lines = self.chosen.wanted.lines()
+        of_line = np.array([lines[line.line_id] for line in self.raw.lines], np.bool_)
+        raw = np.repeat(of_line, [line.last - line.first for line in self.raw.lines])
+        tracks = self.derived.tracks
+        of_track = np.array(matching([track.name for track in tracks], self.chosen.selection.lines), np.bool_)
+        derived = np.repeat(of_track, [track.last - track.first for track in tracks])
+        return np.concatenate([raw, of_line[self.ready.regions.line], derived])
 
     def long_names(self) -> list[str]:
         """What is shown beside the displayed name, by row of metadata; empty where nothing is."""

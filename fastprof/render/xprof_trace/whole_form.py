@@ -34,13 +34,17 @@ _ASYNC_LINE: Final = "Async XLA Ops"
 _STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
 Place = tuple[int, int]
 _DEVICES, _THREADS = 1, 701
+_MOST_TOLD: Final = 8
 
 
 def chunks(tables: TableSet, max_events: int) -> Iterator[bytes]:
     """Raises UsageError where several hosts are selected, or none."""
-    hosts = [number for number, host in enumerate(tables.session.hosts) if host in _chosen(tables)]
+    known = tables.session.hosts
+    hosts = [number for number, host in enumerate(known) if host in _chosen(tables)]
     if len(hosts) != 1:
-        raise UsageError(f"the form of XProf's trace_viewer takes one host, not {len(hosts)}: choose one")
+        told = f"the form of XProf's trace_viewer takes one host, not {len(hosts)}"
+        more = f" and {len(known) - _MOST_TOLD} more" if len(known) > _MOST_TOLD else ""
+        raise UsageError(f"{told}: choose one with --host (hosts=): {', '.join(known[:_MOST_TOLD])}{more}")
     return _Writing(tables, hosts[0], max_events).pieces()
 
 
@@ -58,6 +62,7 @@ class _Writing:
 
     def pieces(self) -> Iterator[bytes]:
         self.trace = TraceHost(self.tables, self.number)
+        self.tables = self.trace.tables
         self._name_tracks()
         yield _HEAD
         yield self._metadata()

@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { exact, label, text } from "./units.js";
 
+const FLAG = /--steps-from modules/;
 const SEVERITY = { recommendation: "Do", info: "Note", warning: "Warning", error: "Error" };
 
 /** A card of one figure. What it is by definition, or why it is not known, is told when asked for. */
@@ -32,12 +33,12 @@ export function figures(element, report, names = Object.keys(report.scalars)) {
   return box;
 }
 
-/** What the analysis has to say, recommendations first. */
-export function notices(element, report) {
+/** What the analysis has to say, recommendations first. `context`: of the page, where a notice can be a button. */
+export function notices(element, report, context = null) {
   if (!report.notices.length) return;
   const order = Object.keys(SEVERITY);
   const sorted = [...report.notices].sort((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));
-  element.append(h("ul", { class: "notices" }, ...sorted.map(notice)));
+  element.append(h("ul", { class: "notices" }, ...sorted.map((one) => notice(one, report.analysis, context))));
 }
 
 /** A part of the page with a heading; gives the element for what is in it. `actions`: nodes at its right. */
@@ -72,10 +73,18 @@ export function sentence(element, told) {
   element.append(h("p", { class: "sentence", text: told }));
 }
 
-function notice({ severity, text: told }) {
+function notice({ severity, text: told }, analysis, context) {
   return h("li", { class: `notice notice-${severity}` },
     h("span", { class: "notice-kind", text: SEVERITY[severity] ?? severity }),
-    h("span", { text: told }));
+    h("span", null, told.replace(FLAG, "“Steps from modules”"), FLAG.test(told) ? stepsFromModules(analysis, context) : null));
+}
+
+/** What a flag of the command does, as a button; null where the page does not take it. */
+function stepsFromModules(analysis, context) {
+  const listed = context?.analyses.find((one) => one.name === analysis);
+  if (!context || context.saved || !listed?.params.some(({ name }) => name === "steps_from")) return null;
+  const onclick = () => context.push({ steps_from: "modules" });
+  return h("button", { class: "button small notice-button", type: "button", text: "Take steps from modules", onclick });
 }
 
 /** Figures that are not known, with why, as a line that opens. */

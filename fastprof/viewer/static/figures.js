@@ -2,11 +2,12 @@
 
 import { chart, hover, plain } from "./chart.js";
 import { FAINT, colour, coloursOf } from "./colours.js";
-import { shortened } from "./dom.js";
+import { distinct } from "./dom.js";
 import { text, scale } from "./units.js";
 
 const OTHERS = "Other";
 const TAIL = 0.7;
+const MOST_MARKED = 60;
 
 /** A ring of shares. `slices`: {name, value, title}; those beyond `most` are one slice, "Other". */
 export function pie(element, slices, { unit = "ps", most = 12, label, height = 280, onclick } = {}) {
@@ -17,13 +18,13 @@ export function pie(element, slices, { unit = "ps", most = 12, label, height = 2
     hole: 0.45,
     sort: false,
     direction: "clockwise",
-    labels: kept.map((slice, at) => `${plain(shortened(slice.name, 28, TAIL), 28)}${"\u200b".repeat(at)}`),
+    labels: distinct(kept.map((slice) => slice.name), 28, TAIL).map((name, at) => `${plain(name, 28)}${"\u200b".repeat(at)}`),
     values: kept.map((slice) => slice.value),
     text: kept.map((slice) => hover(`${slice.name}${slice.title ? `\n${slice.title}` : ""}`)),
     customdata: kept.map((slice) => `${text(slice.value, unit)}, ${text(total ? slice.value / total : null, "share")}`),
     marker: { colors: ringColours(kept) },
     hovertemplate: "%{text}<br>%{customdata}<extra></extra>",
-    textinfo: "percent",
+    texttemplate: kept.map((slice) => text(total ? slice.value / total : null, "share")),
     textposition: "inside",
     insidetextorientation: "horizontal",
   };
@@ -35,7 +36,7 @@ export function pie(element, slices, { unit = "ps", most = 12, label, height = 2
 export function bars(element, { names, values, unit, horizontal = false, colours, titles, label, height, onclick }) {
   const axis = scale(values, unit);
   const numbers = values.map((value) => divided(value, axis));
-  const places = names.map((name, at) => `${plain(shortened(name, 44, TAIL), 44)}${"\u200b".repeat(at)}`);
+  const places = distinct(names, 44, TAIL).map((name, at) => `${plain(name, 44)}${"\u200b".repeat(at)}`);
   const trace = {
     type: "bar",
     orientation: horizontal ? "h" : "v",
@@ -77,9 +78,12 @@ export function lines(element, { x, series, unit, xUnit, xTitle = "", label, hei
   const axis = scale(series.flatMap((one) => spread(one.values)), unit);
   const across = xUnit ? scale([x.at(0), x.at(-1)], xUnit) : null;
   const places = across ? x.map((value) => divided(value, across)) : x;
+  const whole = !across && x.length > 0 && x.every(Number.isInteger);
+  const few = x.length <= MOST_MARKED && whole;
   const traces = series.map((one, number) => ({
     type: "scatter",
-    mode: x.length === 1 ? "markers" : "lines",
+    mode: x.length === 1 ? "markers" : few ? "lines+markers" : "lines",
+    ...(few ? { marker: { size: 5 + Math.min(3, 10 / series.length) * (series.length - 1 - number) } } : {}),
     name: plain(one.name, 40),
     x: places,
     y: one.values.map((value) => divided(value, axis)),
@@ -91,7 +95,7 @@ export function lines(element, { x, series, unit, xUnit, xTitle = "", label, hei
   }));
   const layout = {
     hovermode: "x unified",
-    xaxis: { title: { text: [xTitle, across?.unit].filter(Boolean).join(", ") } },
+    xaxis: { title: { text: [xTitle, across?.unit].filter(Boolean).join(", ") }, ...(whole ? wholeTicks(x) : {}) },
     yaxis: { title: { text: axis.unit }, rangemode: "tozero", type: log ? "log" : "linear" },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
   };
@@ -130,6 +134,12 @@ function stackedTrace(one, number, { x, totals, axis, unit, kind }) {
   };
   if (kind === "bar") return { ...shared, type: "bar", textposition: "none", marker: { color: shade } };
   return { ...shared, type: "scatter", mode: "lines", stackgroup: "all", line: { color: shade, width: 0.5 }, fillcolor: shade };
+}
+
+/** Ticks at whole numbers only. */
+function wholeTicks(x) {
+  const span = x.reduce((most, one) => Math.max(most, one), -Infinity) - x.reduce((least, one) => Math.min(least, one), Infinity);
+  return span <= 20 ? { tickformat: ",d", dtick: 1 } : { tickformat: ",d" };
 }
 
 function largest(slices, most) {

@@ -3,6 +3,7 @@
 import { notices } from "./cards.js";
 import { field, picker, toggle } from "./controls.js";
 import { h } from "./dom.js";
+import { fault } from "./parameter_faults.js";
 import { label } from "./units.js";
 
 const STEPS = {
@@ -32,9 +33,9 @@ export function reportPage(draw, { params = null, analysis = null, quiet = false
     const listed = context.analyses.find((one) => one.name === name);
     const bar = parameters(listed, own, params);
     if (bar) root.append(bar);
-    const report = await context.source.report(name, asked(listed, context), context.signal);
-    if (context.signal.aborted) return { leave() {} };
-    if (!quiet) notices(root, report);
+    const report = await reported(root, listed, own, () => context.source.report(name, asked(listed, context), context.signal));
+    if (context.signal.aborted || !report) return { leave() {} };
+    if (!quiet) notices(root, report, own);
     const body = h("div", { class: "page-body" });
     root.append(body);
     await draw(body, report, own);
@@ -46,6 +47,30 @@ export function reportPage(draw, { params = null, analysis = null, quiet = false
       },
     };
   };
+}
+
+/**
+ * The report that `ask` gives. Where a parameter is wrong: null, and a sentence that says so below the controls. Most faults
+ * are found without asking.
+ */
+export async function reported(root, analysis, context, ask) {
+  const given = context.saved ? [] : [...analysis.params, STEPS].filter(({ name }) => context.params.has(name));
+  let told = given.map((param) => fault(param, context.params.get(param.name))).find((one) => one !== null) ?? null;
+  if (told === null) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error.status !== 400 || !given.length || context.signal.aborted) throw error;
+      told = error.message;
+    }
+  }
+  const without = () => context.push(Object.fromEntries(given.map(({ name }) => [name, null])));
+  root.append(
+    h("div", { class: "failed", role: "alert" },
+      h("p", { text: told }),
+      h("button", { class: "button", type: "button", text: "Show the page without it", onclick: without })),
+  );
+  return null;
 }
 
 /** What the URL asks of a report: the host, steps and parameters of the analysis. */

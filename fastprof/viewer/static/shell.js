@@ -35,6 +35,12 @@ export class Shell {
       this.side(),
       this.main,
     );
+    this.foldWhereNarrow();
+  }
+
+  /** Hides the list of pages at first where it would take much of the window. */
+  foldWhereNarrow() {
+    if (window.matchMedia("(max-width: 700px)").matches) document.body.classList.add("folded");
   }
 
   skip(event) {
@@ -109,8 +115,10 @@ export class Shell {
     clear(this.pickers);
     const { runs } = this.session;
     if (runs.length > 1) {
-      const options = runs.map(({ name, newest }) => ({ value: name, text: newest ? `${name} (newest)` : name }));
-      this.pickers.append(picker({ label: "Run", options, value: route.run ?? newestOf(runs), onchange: (run) => this.go.run(run) }));
+      const options = runs.map(({ name }) => name);
+      const value = route.run ?? newestOf(runs);
+      const label = value === newestOf(runs) ? "Run, the newest" : "Run";
+      this.pickers.append(picker({ label, options, value, title: value, onchange: (run) => this.go.run(run) }));
     }
     const hosts = this.go.hosts();
     if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {

@@ -53,7 +53,8 @@ export const show = partPage(draw, {
 });
 
 async function draw(body, report, context) {
-  figures(body, report, FIGURES);
+  const exposed = report.scalars.exposed_share;
+  figures(body, { scalars: { ...report.scalars, ...(exposed && { exposed_share: { ...exposed, label: "exposed part" } }) } }, FIGURES);
   if (!report.tables.devices.length) return sentence(body, "No device recorded anything to show.");
   divided(body, report, context);
   kinds(body, report, context);

@@ -5,12 +5,18 @@ import { text } from "../units.js";
 
 const TALLEST = 420;
 const LEFT = 110;
+const BELOW = 20;
 
 /** Of a metric, from little (0) to much (1): pale yellow to red of step time and waits, pale to dark green of compute. */
 export function shade(metric, share) {
   const at = Math.max(0, Math.min(1, share));
   if (metric === "device_compute_ps") return `hsl(150 45% ${Math.round(88 - at * 50)}%)`;
   return `hsl(${Math.round(48 - at * 43)} 72% ${Math.round(86 - at * 36)}%)`;
+}
+
+/** The colours of a metric from little to much, as CSS has them. */
+export function shades(metric) {
+  return `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((at) => shade(metric, at)).join(",")})`;
 }
 
 /** `data`: the table cores; `steps`: their numbers in order; `onselect(place of the step, name of the core)`. */
@@ -30,7 +36,11 @@ export class CoreMap {
     if (metric !== "duration_ps") this.least = 0;
     this.canvas = h("canvas", { class: "core-map", role: "img", "aria-label": "Steps by core" });
     this.told = h("div", { class: "flame-head" });
-    element.append(this.canvas, this.told);
+    this.scale = h("div", { class: "scale" },
+      h("span", { text: text(this.least, "ps") }),
+      h("span", { class: "scale-bar", style: { background: shades(metric) } }),
+      h("span", { text: text(this.most, "ps") }));
+    element.append(this.canvas, this.scale, this.told);
     this.canvas.addEventListener("mousemove", (event) => this.tell(this.find(event)));
     this.canvas.addEventListener("mouseleave", () => this.tell(null));
     this.canvas.addEventListener("click", (event) => {
@@ -46,7 +56,7 @@ export class CoreMap {
     if (!this.width) return;
     this.tall = Math.max(2, Math.min(20, TALLEST / this.cores.length));
     this.wide = Math.min(60, (this.width - LEFT - 4) / this.steps.length);
-    const height = Math.ceil(this.tall * this.cores.length);
+    const height = Math.ceil(this.tall * this.cores.length) + BELOW;
     const ratio = window.devicePixelRatio || 1;
     Object.assign(this.canvas, { width: this.width * ratio, height: height * ratio });
     Object.assign(this.canvas.style, { width: `${this.width}px`, height: `${height}px` });
@@ -62,6 +72,18 @@ export class CoreMap {
       if (row % each === 0) pen.fillText(core.length > 16 ? `…${core.slice(-15)}` : core, LEFT - 6, (row + 0.5) * this.tall);
       for (let step = 0; step < this.steps.length; step += 1) this.cell(pen, row, step);
     });
+    this.numbers(pen, style.getPropertyValue("--faint"));
+  }
+
+  /** The numbers of the steps below their columns, as many as there is room for. */
+  numbers(pen, colour) {
+    const widest = pen.measureText(String(this.steps.at(-1))).width + 10;
+    const each = Math.max(1, Math.ceil(widest / this.wide));
+    const down = this.tall * this.cores.length + BELOW / 2 + 1;
+    pen.fillStyle = colour;
+    pen.fillText("Step", LEFT - 6, down);
+    pen.textAlign = "center";
+    for (let at = 0; at < this.steps.length; at += each) pen.fillText(String(this.steps[at]), LEFT + (at + 0.5) * this.wide, down);
   }
 
   cell(pen, core, step) {
@@ -92,5 +114,6 @@ export class CoreMap {
     this.watch.disconnect();
     this.canvas.remove();
     this.told.remove();
+    this.scale.remove();
   }
 }

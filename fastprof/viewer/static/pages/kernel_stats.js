@@ -1,8 +1,9 @@
 // Kernels of GPUs: how long they take, what they need, which use Tensor Cores.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
-import { shortened } from "../dom.js";
+import { h, shortened } from "../dom.js";
 import { pie } from "../figures.js";
+import { kernelName } from "../kernel_names.js";
 import { reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { address } from "./generic.js";
@@ -33,14 +34,24 @@ function draw(body, report, context) {
 }
 
 function rings(body, kernels, ops, context) {
-  const told = [["By kernel", sums(kernels, "name")], ["By op", sums(ops, "op_name")], ["By use of Tensor Cores", cores(kernels)]];
+  const told = [["By kernel", sums(kernels, "name", kernelName)], ["By op", sums(ops, "op_name")], ["By use of Tensor Cores", cores(kernels)]];
   const draws = told.filter(([, slices], at) => at === 0 || slices.length > 1).map(([title, slices]) => [panel(title), slices]);
   columns(body, ...draws.map(([box]) => box)).classList.add("columns-rings");
   for (const [box, slices] of draws) context.keep(pie(box.body, slices, { unit: "ps", most: 9, height: 240, label: box.querySelector("h3").textContent }));
 }
 
-function sums(data, by) {
-  return [...data.groupBy(by)].map(([name, rows]) => ({ name: shortened(name ?? "unknown", 200), value: data.sum("total_ps", rows) }));
+/** Time by what the values of a column are called; several that are called alike are one. */
+function sums(data, by, short = (name) => shortened(name, 200)) {
+  const found = new Map();
+  for (const [name, rows] of data.groupBy(by)) {
+    const told = short(name ?? "unknown");
+    found.set(told, [...(found.get(told) ?? []), { name, value: data.sum("total_ps", rows) }]);
+  }
+  return [...found].map(([name, of]) => ({
+    name,
+    title: of.length > 1 ? `${of.length} of this name` : of[0].name && of[0].name !== name ? shortened(of[0].name, 300) : null,
+    value: of.reduce((sum, { value }) => sum + value, 0),
+  }));
 }
 
 /** Kernel time by whether it ran on Tensor Cores, or could have. */
@@ -56,5 +67,7 @@ function cores(kernels) {
 
 function shown(kernels, context) {
   const several = context.host === null && kernels.groupBy("host").size > 1;
-  return several ? ["host", ...COLUMNS] : COLUMNS;
+  const named = { name: "name", node: (name) => h("span", { text: kernelName(name), title: name }) };
+  const columns = COLUMNS.map((column) => (column === "name" ? named : column));
+  return several ? ["host", ...columns] : columns;
 }

@@ -4,7 +4,7 @@ import { address } from "./generic.js";
 import { columns, figures, panel, section, sentence } from "../cards.js";
 import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
-import { h } from "../dom.js";
+import { h, shortened } from "../dom.js";
 import { pie } from "../figures.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
@@ -79,13 +79,14 @@ class MemoryViewer {
     if (this.context.saved) return bar;
     const told = ({ module, peak_bytes: peak, memory_space_name: space }) => ({
       value: module,
-      text: `${module}${peak === null ? "" : ` — ${text(peak, "bytes")}${space ? ` of ${space}` : ""}`}`,
+      text: `${peak === null ? "" : `${text(peak, "bytes")}${space ? ` of ${space}` : ""} — `}${shortened(module, 28)}`,
     });
     bar.append(picker(
       {
         label: "Program",
         options: [...listed.values()].map(told),
         value: this.module,
+        title: this.module,
         onchange: (module) => this.context.push({ module, memory_space: null }),
       },
     ));

@@ -61,15 +61,16 @@ class OpProfile {
     this.idle = context.params.get("idle") !== "no";
     this.byLost = context.params.get("order") === "lost";
     this.details = detailsPanel(
-      "Choose a row to see what it is, how near it comes to the peaks of the device, and what it reads and writes.",
+      "Choose a row to see what it is.",
     );
     this.holder = h("div", { class: "tree-holder" });
     const part = section(body, "Where device time goes", {
-      note: "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak.",
+      note: "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak. A row that is chosen tells what it reads and writes.",
     });
     part.append(this.controls());
     if (context.saved) needsServer(context, part, "Other groupings of the tree need");
-    part.append(h("div", { class: "with-details" }, this.holder, this.details));
+    this.beside = h("div", { class: "with-details tree-only" }, this.holder, this.details);
+    part.append(this.beside);
     this.flameBody = section(body, "As a flame graph", {
       note: "Wide is long. A click makes a box as wide as the page; the line in a box is the part of its time that it would take at the peak of the device.",
     });
@@ -141,6 +142,7 @@ class OpProfile {
     });
     this.tree.unfold(data.length < 400 ? 3 : 2);
     this.details.empty();
+    this.beside.classList.add("tree-only");
   }
 
   columns() {
@@ -168,13 +170,13 @@ class OpProfile {
         about: "Program, category, scope, op, or an instruction within a fusion",
         cell: (node) => this.nameCell(node),
       },
-      { title: "Time", about: "Share of the time", width: 130, number: true, cell: (node) => bar(shares[node], FAINT) },
-      { title: "Self", about: data.about("self_ps").description, width: 88, number: true, cell: (node) => timed(self[node]) },
+      { title: "Time", about: "Share of the time", width: 100, number: true, cell: (node) => bar(shares[node], FAINT) },
+      { title: "Self", about: data.about("self_ps").description, width: 80, number: true, cell: (node) => timed(self[node]) },
       {
         title: "Lost",
         of: "lost_ps",
         about: data.about("lost_ps").description,
-        width: 88,
+        width: 80,
         number: true,
         cell: (node) => lossCell(lost[node], self[node], self[0]),
       },
@@ -183,7 +185,7 @@ class OpProfile {
         title: "FLOP/s",
         of: "compute_peak_percent",
         about: data.about("compute_peak_percent").description,
-        width: 84,
+        width: 76,
         number: true,
         cell: (node) => peakCell(compute[node]),
       },
@@ -191,14 +193,14 @@ class OpProfile {
         title: "HBM",
         of: "hbm_peak_percent",
         about: data.about("hbm_peak_percent").description,
-        width: 84,
+        width: 76,
         number: true,
         cell: (node) => peakCell(hbm[node]),
       },
       {
         title: "Runs",
         about: data.about("occurrences").description,
-        width: 72,
+        width: 64,
         number: true,
         cell: (node) => (runs[node] ? number(runs[node]) : ""),
       },
@@ -228,6 +230,7 @@ class OpProfile {
     if (node === null) return this.details.empty();
     const { view } = this;
     const name = this.data.value(node, "name");
+    this.beside.classList.remove("tree-only");
     this.details.show(name, h("p", { class: "sentence", text: "Reading …" }));
     const nodes = await nodeDetails(this.context, view, node, this.data);
     if (this.tree.chosen === node && this.view === view) this.details.show(name, nodes);

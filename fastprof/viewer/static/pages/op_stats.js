@@ -7,7 +7,7 @@ import { h, shortened } from "../dom.js";
 import { bars, pie } from "../figures.js";
 import { reportPage } from "../report_page.js";
 import { table } from "../table.js";
-import { label } from "../units.js";
+import { label, text } from "../units.js";
 import { address } from "./generic.js";
 
 export const show = reportPage(draw, { params: ["steps"] });
@@ -15,11 +15,16 @@ export const show = reportPage(draw, { params: ["steps"] });
 const IDLE = "IDLE";
 const SIDES = [["Device", "On devices"], ["Host", "On hosts"]];
 const MOST_RATES = 20;
+const MOST_SLICES = 10;
+const LEAST_SHARE = 0.2;
 const OP_COLUMNS = ["rank", "host_or_device", "type", "name", "self_ps"];
 const MORE_COLUMNS = ["occurrences", "mean_ps", "total_ps"];
 const WORK_COLUMNS = ["flops_per_s", "bytes_per_s", "flops_per_byte", "bound_by", "tensor_core_share"];
 const DEVICE_COLUMNS = ["rank", "program", "category", "name", "self_ps", "busy_share", "occurrences", "mean_ps", "total_ps", "flops_per_s", "bytes_per_s", "bound_by"];
 const HOST_COLUMNS = ["rank", "type", "name", "self_ps", "busy_share", "occurrences", "mean_ps", "total_ps", "is_eager"];
+
+/** What the address calls the words that tables are filtered by. */
+const SEARCHES = { device_ops: "device_search", host_ops: "host_search" };
 
 function draw(body, report, context) {
   const page = new OpStats(body, report, context);
@@ -84,7 +89,27 @@ class OpStats {
     ring.box.body.replaceChildren();
     const element = h("div");
     ring.box.body.append(element);
-    context.keep(pie(element, slices, { unit: "ps", label: ring.box.querySelector("h3").textContent, height, onclick, most: 10 }).then((chart) => (ring.chart = chart)));
+    const largest = slices.filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
+    const whole = largest.reduce((sum, { value }) => sum + value, 0);
+    const top = largest.slice(0, MOST_SLICES - 1);
+    const share = top.reduce((sum, { value }) => sum + value, 0) / whole;
+    if (largest.length > MOST_SLICES && share < LEAST_SHARE) return this.drawLongest(ring, element, top, share);
+    context.keep(pie(element, slices, { unit: "ps", label: ring.box.querySelector("h3").textContent, height, onclick, most: MOST_SLICES }).then((chart) => (ring.chart = chart)));
+    return undefined;
+  }
+
+  /** Where no op takes much, bars: a ring would be one slice of others. */
+  drawLongest(ring, element, top, share) {
+    ring.box.body.prepend(h("p", { class: "section-note", text: `No op takes much: the ${top.length} that take longest have ${text(share, "share")} of the time.` }));
+    this.context.keep(bars(element, {
+      names: top.map(({ name }) => name),
+      values: top.map(({ value }) => value),
+      unit: "ps",
+      horizontal: true,
+      height: 240,
+      label: ring.box.querySelector("h3").textContent,
+      onclick: (at) => this.filter(ring, top[at]),
+    }).then((chart) => (ring.chart = chart)));
   }
 
   /** Rates of the ops on devices that take most time, as XProf shows them. */
@@ -104,7 +129,7 @@ class OpStats {
     const { context, report } = this;
     this.part = section(this.body, "Framework ops", { note: "Ops of the framework; device ops are summed over devices, host ops over threads." });
     this.drawOpTable(context.params.get("search") ?? "");
-    if (context.params.get("search")) requestAnimationFrame(() => this.part.scrollIntoView());
+    if (context.params.get("search")) this.reveal(this.part);
     this.report = report;
   }
 
@@ -129,11 +154,14 @@ class OpStats {
     const data = report.tables[name];
     if (!data?.length) return;
     const part = section(this.body, title, { note });
+    const filter = context.params.get(SEARCHES[name]) ?? "";
+    if (filter) this.reveal(part);
     const link = name === "device_ops" ? { name: "name", node: (value, row) => this.hloLink(data, value, row) } : "name";
     context.keep(table(part, data, {
       columns: shown?.map((column) => (column === "name" ? link : column)),
       bar: "busy_share",
       filters,
+      filter,
       csv: address(report, name, context),
       rows: name === "hosts" ? 8 : 15,
     }));
@@ -144,6 +172,13 @@ class OpStats {
     const program = data.value(row, "program_id");
     if (this.context.saved || !program || program === "0" || name === IDLE) return h("span", { text: name });
     return h("a", { href: this.context.href("hlo", { module: program, instruction: name }), text: name, title: "Show it in its program" });
+  }
+
+  /** Brings the first part that the address filters into sight. */
+  reveal(part) {
+    if (this.revealed) return;
+    this.revealed = true;
+    requestAnimationFrame(() => part.scrollIntoView());
   }
 
   setIdle(idle) {

@@ -33,7 +33,14 @@ async function draw(body, report, context) {
 function summary(body, report) {
   const part = section(body, "Performance");
   if (report.value("step_count")) figures(part, report, STEP_FIGURES.slice(0, 8));
-  figures(part, report, USE_FIGURES);
+  figures(part, { scalars: { ...report.scalars, ...busy(report) } }, USE_FIGURES);
+}
+
+/** What input, output and idle time leave is compute only where no collectives are told apart from it. */
+function busy(report) {
+  const found = report.scalars.compute_percent;
+  const apart = report.tables.breakdown.rows().some(({ category, mean_ps: time }) => /collectives|all_reduce|device_to_device/.test(category) && time > 0);
+  return found && apart ? { compute_percent: { ...found, label: "compute and collectives" } } : {};
 }
 
 async function stepPanels(body, report, context) {

@@ -3,7 +3,7 @@
 
 import { notices } from "../cards.js";
 import { h } from "../dom.js";
-import { asked, parameters } from "../report_page.js";
+import { asked, parameters, reported } from "../report_page.js";
 
 /**
  * The `show` of a page. `draw(body, report, context)` fills the body; `context.keep(handle)` leaves a chart or table with
@@ -22,9 +22,9 @@ export function partPage(draw, { analysis, params = [], tables = null, columns =
     });
     const bar = params.length ? parameters(own.listed, own, params) : null;
     if (bar) root.append(bar);
-    const report = await part(own, { tables, columns });
-    if (context.signal.aborted) return { leave() {} };
-    notices(root, report);
+    const report = await reported(root, own.listed, own, () => part(own, { tables, columns }));
+    if (context.signal.aborted || !report) return { leave() {} };
+    notices(root, report, own);
     const body = h("div", { class: "page-body" });
     root.append(body);
     const drawn = await draw(body, report, own);

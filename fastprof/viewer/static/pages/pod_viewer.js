@@ -9,7 +9,7 @@ import { stacked } from "../figures.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
 import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
-import { CoreMap, shade } from "./core_map.js";
+import { CoreMap, shade, shades } from "./core_map.js";
 import { partPage } from "./part_page.js";
 import { timelineButton } from "./timeline_link.js";
 
@@ -36,6 +36,11 @@ async function draw(body, report, context) {
   return { leave: () => page.leave() };
 }
 
+/** The name of a core without that of its host. */
+function shortCore({ core_name: core, host }) {
+  return core.startsWith(host) ? core.slice(host.length).replace(/^[:\s/]+/, "") || core : core;
+}
+
 class PodViewer {
   constructor(body, report, context) {
     Object.assign(this, { body, report, context, data: report.tables.cores });
@@ -51,6 +56,7 @@ class PodViewer {
     this.drawStep();
     this.drawAll();
     this.drawTable();
+    context.on_theme(() => this.grid?.draw());
   }
 
   placeOf(params) {
@@ -141,7 +147,7 @@ class PodViewer {
         h("span", {
           class: "scale-bar",
           style: {
-            background: `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((at) => shade(this.metric, at)).join(",")})`,
+            background: shades(this.metric),
           },
         }),
         h("span", { text: text(most, "ps") }),
@@ -158,8 +164,8 @@ class PodViewer {
       class: kinds.filter(Boolean).join(" "),
       type: "button",
       style: { background },
-      title: `${known.core_name}: ${text(known[this.metric], "ps")}${whole}, most for ${known.bottleneck}`,
-      text: String(known.core_id),
+      title: `${known.core_name}: core id ${known.core_id}, ${text(known[this.metric], "ps")}${whole}, most for ${known.bottleneck}`,
+      text: shortCore(known),
       onclick: () => this.describe(known.core_name),
     });
   }

@@ -42,6 +42,10 @@ export class RooflineChart {
         { class: "sentence", text: `Drawn are the ${number(rows.kept.length)} that take most time, of ${number(rows.all)}.` },
       ));
     }
+    if (rows.untold) {
+      const some = rows.untold === 1 ? "1 has no dot: it starts or awaits" : `${number(rows.untold)} have no dot: they start or await`;
+      element.append(h("p", { class: "sentence", text: `${some} transfers and collectives, or do the work of ops within. Their own time is not that of the work.` }));
+    }
     this.drawn = chart(box, [...this.roofs(rows.kept), ...this.traces(rows.kept)], this.layout(), {
       label: "Roofline: operations a second over operations a byte",
       height: 460,
@@ -53,10 +57,17 @@ export class RooflineChart {
   dots() {
     const across = this.data.column(`flops_per_${this.memory}_byte`);
     const up = this.data.column("flops_per_s");
+    const reached = this.data.column("roofline_percent");
+    const isKnown = reached.some((percent) => percent !== null);
     const rows = [];
-    for (let row = 0; row < this.data.length; row += 1) if (across[row] > 0 && up[row] > 0) rows.push(row);
+    let untold = 0;
+    for (let row = 0; row < this.data.length; row += 1) {
+      if (!(across[row] > 0 && up[row] > 0)) continue;
+      if (isKnown && reached[row] === null) untold += 1;
+      else rows.push(row);
+    }
     rows.sort((one, other) => this.weight[other] - this.weight[one]);
-    return { kept: rows.slice(0, MOST_DOTS), all: rows.length };
+    return { kept: rows.slice(0, MOST_DOTS), all: rows.length, untold };
   }
 
   peak(resource) {

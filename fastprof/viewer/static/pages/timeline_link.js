@@ -11,11 +11,10 @@ export function timelineButton(context, where, title = "Timeline") {
   );
 }
 
-/** Parameters of the timeline for a time of a host, with some room around it. */
+/** Parameters of the timeline for a time of a host, with some room around it: on the common clock of all hosts. */
 async function place(context, { host, start, end }) {
-  const { origin_ps: origin, hosts } = await context.source.timeline({});
-  const offset = hosts.find((one) => one.host === host)?.offset_ps ?? 0;
-  const shift = Number(offset) - Number(origin);
+  const { hosts } = await context.source.timeline({});
+  const shift = Number(hosts.find((one) => one.host === host)?.offset_ps ?? 0);
   const room = Math.max(1_000, (end - start) * 0.1);
   return { t: `${Math.round(start + shift - room)}~${Math.round(end + shift + room)}` };
 }

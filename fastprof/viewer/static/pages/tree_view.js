@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 
 const ROW = 26;
 const AHEAD = 8;
+const LEAST_NAME = 260;
 const TALLEST = 16_000_000;
 
 /**
@@ -17,8 +18,9 @@ export class TreeView {
     this.open = new Set();
     this.chosen = null;
     this.children = childrenOf(parents);
-    this.head = h("div", { class: "tree-head", role: "row" }, columns.map(heading));
-    this.space = h("div", { class: "tree-space", role: "presentation" });
+    const wide = columns.reduce((sum, { width }) => sum + (width ?? LEAST_NAME), 0);
+    this.head = h("div", { class: "tree-head", role: "row", style: { "min-width": `${wide}px` } }, columns.map(heading));
+    this.space = h("div", { class: "tree-space", role: "presentation", style: { "min-width": `${wide}px` } });
     this.scroll = h("div", { class: "tree-scroll", role: "treegrid", tabindex: "0", "aria-label": label }, this.head, this.space);
     this.scroll.addEventListener("scroll", () => this.draw());
     this.scroll.addEventListener("keydown", (event) => this.key(event));
@@ -188,5 +190,5 @@ function heading(column) {
 }
 
 function flex(column) {
-  return column.width ? `0 0 ${column.width}px` : "1 1 200px";
+  return column.width ? `0 0 ${column.width}px` : `1 0 ${LEAST_NAME}px`;
 }

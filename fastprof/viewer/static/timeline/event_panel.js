@@ -1,11 +1,22 @@
 /** Details of the selected event: times, stats, what encloses it and what it encloses, flows, its op. */
 
 import { clear, h } from "../dom.js";
+import { timeButton } from "./copy_time.js";
 import { counted, plural, visible, visibleLines } from "./text.js";
 import { exact, short } from "./time_format.js";
 
 const LONG_VALUE = 4000;
 const TIMES = /(_ps|_ns)$/;
+/** What a time is of: an event of a device may have two. */
+const MEANINGS = {
+  Duration: "As the timeline has it. Where the event has the stat device_duration_ps, that is by the device's own clock, and op stats adds that up",
+  "Self time": "Duration without the time of the events that it holds",
+};
+const CLOCKS = {
+  device_duration_ps: "By the device's own clock: op stats adds these up. Duration is what the timeline shows",
+  device_offset_ps: "By the device's own clock, where Start is what the timeline shows",
+  min_duration_ps: "The shortest of the occurrences that this event stands for",
+};
 
 export class EventPanel {
   /** `open(page, params)` leads to another page, `zoom()` to the event. */
@@ -44,6 +55,14 @@ export class EventPanel {
     return h("header", { class: "tl-panel-head" }, h("h2", { class: "tl-panel-title", text: name }), h("span", { class: "tl-panel-facts", text: facts }), h("span", { class: "tl-spring" }), ...buttons);
   }
 
+  get clock() {
+    return this.selection.timeline.model.clock;
+  }
+
+  timeButton({ host, start, duration }) {
+    return timeButton(this.clock.flag(start, start + duration, host));
+  }
+
   zoomButton() {
     return h("button", { type: "button", class: "tl-button", text: "Zoom to it", title: "Show it as wide as the window (f)", onclick: this.zoom });
   }
@@ -51,7 +70,7 @@ export class EventPanel {
   async showMany(event, stamp) {
     const facts = `${plural(event.count, "event")} too short to be drawn alone, within ${short(event.duration)}`;
     const rows = h("div", { class: "tl-sums", text: "" });
-    clear(this.node).append(this.head(`${event.text ?? "Events"} and others`, facts, this.zoomButton()), rows);
+    clear(this.node).append(this.head(`${event.text ?? "Events"} and others`, facts, this.timeButton(event), this.zoomButton()), rows);
     if (typeof this.source.slice !== "function") {
       rows.append(h("p", { class: "tl-hint", text: "A saved report holds no sums of these. Zoom in, or open the session with fastprof serve." }));
       return;
@@ -67,9 +86,9 @@ export class EventPanel {
   }
 
   async showOne(event, stamp) {
-    clear(this.node).append(this.head(event.text ?? "…", short(event.duration), this.zoomButton()));
+    clear(this.node).append(this.head(event.text ?? "…", short(event.duration), this.timeButton(event), this.zoomButton()));
     if (typeof this.source.event !== "function") {
-      this.node.append(this.facts([["Start", exact(event.start)], ["Duration", exact(event.duration)], ["Host", visible(event.host)]]));
+      this.node.append(this.facts([["Start", this.clock.exact(event.start)], ["Duration", exact(event.duration)], ["Host", visible(event.host)]]));
       this.node.append(h("p", { class: "tl-hint", text: "A saved report holds no stats of single events. Open the session with fastprof serve to see them." }));
       return;
     }
@@ -86,10 +105,10 @@ export class EventPanel {
 
   fill(event, details) {
     const shown = visible(details.display_name || details.name || event.text || "(no name)", 2000);
-    const columns = h("div", { class: "tl-columns" }, this.section("Event", this.facts(ownFacts(details, shown))));
+    const columns = h("div", { class: "tl-columns" }, this.section("Event", this.facts(ownFacts(details, shown, this.clock))));
     if (details.stats?.length) columns.append(this.section(plural(details.stats.length, "stat"), this.stats(details.stats)));
     columns.append(this.section("Related", this.related(details)));
-    clear(this.node).append(this.head(shown, short(details.duration_ps), ...this.opButtons(details, shown), this.zoomButton()), columns);
+    clear(this.node).append(this.head(shown, short(details.duration_ps), ...this.opButtons(details), this.timeButton({ host: details.host, start: BigInt(details.start_ps), duration: BigInt(details.duration_ps) }), this.zoomButton()), columns);
   }
 
   section(title, ...content) {
@@ -98,22 +117,22 @@ export class EventPanel {
 
   facts(pairs) {
     const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-    return h("dl", { class: "tl-facts" }, rows.map(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]));
+    return h("dl", { class: "tl-facts" }, rows.map(([name, value]) => [h("dt", { text: name, title: MEANINGS[name] ?? "" }), h("dd", { text: value })]));
   }
 
   stats(stats) {
     return h("dl", { class: "tl-facts tl-stats" }, stats.map((stat) => [
       h("dt", { text: visible(stat.name), title: stat.of === "metadata" ? "Of every event of this name" : "Of this event", class: stat.of === "metadata" ? "tl-of-metadata" : "" }),
-      h("dd", { text: statText(stat), title: stat.kind }),
+      h("dd", { text: statText(stat), title: CLOCKS[stat.name] ?? stat.kind }),
     ]));
   }
 
-  opButtons(details, shown) {
+  opButtons(details) {
     const op = details.op;
     const buttons = [];
     const link = (text, title, page, params) => buttons.push(h("button", { type: "button", class: "tl-button", text, title, onclick: () => this.open(page, params) }));
-    if (op?.module) link("HLO", "The text of this op in its program", "hlo", { module: op.module, instruction: op.instruction, host: details.host });
-    if (op) link("In op stats", "The row of this op in op stats", "op_stats", { search: op.name ?? shown, host: details.host });
+    if (op?.hlo) link("HLO", op.hlo.instruction ? "The text of this op in its program" : "The text of the program", "hlo", { ...given(op.hlo), host: details.host });
+    if (op?.op_stats) link("In op stats", "The rows of op stats that it counts in", "op_stats", { ...given(op.op_stats), host: details.host });
     return buttons;
   }
 
@@ -142,12 +161,13 @@ export class EventPanel {
   }
 }
 
-function ownFacts(details, shown) {
+function ownFacts(details, shown, clock) {
   const name = visible(details.name ?? "", 2000);
   return [
     ["Name", name === shown ? null : name],
     ["Metadata name", details.metadata_name && visible(details.metadata_name, 2000) !== shown ? visible(details.metadata_name, 2000) : null],
-    ["Start", exact(details.start_ps)],
+    ["Start", clock.exact(details.start_ps)],
+    ["Start on its host", clock.offset(details.host) ? exact(clock.ofHost(details.start_ps, details.host)) : null],
     ["Duration", exact(details.duration_ps)],
     ["Self time", exact(details.self_time_ps)],
     ["Step", details.step === null || details.step === undefined ? null : visible(details.step)],
@@ -159,8 +179,19 @@ function ownFacts(details, shown) {
     ["Host", visible(details.host ?? "")],
     ["Op", details.op ? visible([details.op.name, details.op.category].filter(Boolean).join(" · ")) : null],
     ["Program", details.op?.module ? visible(details.op.module) : null],
-    ["Event id", details.event_id === undefined ? null : String(details.event_id)],
+    ["Event id", eventId(details)],
   ];
+}
+
+/** The parts of an object that are there. */
+function given(parts) {
+  return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== null && value !== undefined));
+}
+
+/** The number that tables of the capture have of it; addresses of this page have another. */
+function eventId(details) {
+  if (details.event_id === null || details.event_id === undefined) return null;
+  return `${details.event_id} in tables (in this address: ${details.at}@${visible(details.host ?? "")})`;
 }
 
 /** A stat as it is; one whose name says that it is a time is told in a unit to read as well. */

@@ -92,8 +92,10 @@ export function slicesDrawn({ model, layout, view, cache }, track) {
     for (let row = rows?.[0] ?? 0; row < (rows?.[1] ?? 0); row++) {
       const [first, last] = slicesOf(tile, row);
       const right = Math.min(to, view.end);
-      for (let slice = firstEndingAfter(tile, first, last, Math.max(from, view.start)); slice < last; slice++) {
+      const left = Math.max(from, view.start);
+      for (let slice = Math.max(first, firstEndingAfter(tile, first, last, left) - 1); slice < last; slice++) {
         if (tile.start[slice] >= right) break;
+        if (tile.start[slice] < left && tile.start[slice] + tile.duration[slice] <= left) continue;
         if (seen.has(tile.at[slice])) continue;
         seen.add(tile.at[slice]);
         found.push({ ...described(tile, slice), lane: tile.lane[row], track, host: group.host });

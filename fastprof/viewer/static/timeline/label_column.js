@@ -104,11 +104,19 @@ export class LabelColumn {
     const named = process.name.startsWith(`${process.host} `);
     held.host.textContent = named ? process.host : "";
     held.name.textContent = named ? process.name.slice(process.host.length + 1) : process.name;
-    held.note.textContent = plural(tracks, "track");
     const closed = layout.closed.has(process.id);
+    const hits = closed ? this.hitsWithin(model, process) : 0;
+    held.note.textContent = hits ? plural(hits, "hit") : plural(tracks, "track");
+    held.note.classList.toggle("tl-label-hits", Boolean(hits));
     held.chevron.textContent = closed ? "▸" : "▾";
     held.node.setAttribute("aria-expanded", String(!closed));
     held.node.title = `${process.name}\n${plural(tracks, "track")}, ${plural(process.events, "event")}\n${closed ? "Open" : "Close"} the section`;
+  }
+
+  hitsWithin(model, process) {
+    let sum = 0;
+    for (let track = process.first; this.hits && track < process.last; track++) sum += Number(this.hits[model.id[track]] ?? 0);
+    return sum;
   }
 
   fillTrack(held, model, layout, track) {

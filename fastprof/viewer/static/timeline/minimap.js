@@ -2,14 +2,15 @@
 
 import { Palette } from "./slice_colours.js";
 import { KINDS } from "./session_model.js";
-import { short } from "./time_format.js";
 import { Strip } from "./strip.js";
 import { tileSpan } from "./tile.js";
+import { leadWidth, ticksOf } from "./time_axis.js";
 
 export const MINIMAP = 44;
 const MOST_ROWS = 32;
 const EDGE = 5;
 const AXIS = 12;
+const TICK_ROOM = 80;
 
 export class Minimap {
   constructor(surface, names) {
@@ -70,7 +71,7 @@ export class Minimap {
       context.drawImage(this.strip.canvas, 0, row, this.strip.width, 1, 0, top, this.strip.width, tall);
     }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.drawAxis(context, view);
+    this.drawAxis(context, view, model.origin);
     if (range) {
       context.fillStyle = colours.select;
       const x0 = this.x(view, range.start);
@@ -83,18 +84,20 @@ export class Minimap {
     context.fillRect(0, height - 1, width, 1);
   }
 
-  drawAxis(context, view) {
-    const { width } = this.surface;
+  drawAxis(context, view, origin) {
     context.fillStyle = this.colours.faint;
     context.font = `10px ${this.colours.font}`;
     context.textBaseline = "middle";
-    const step = 10 ** Math.floor(Math.log10(view.high - view.low));
-    const every = [step / 10, step / 5, step / 2, step].find((one) => (one / (view.high - view.low)) * width > 80) ?? step;
-    for (let time = 0; time < view.high; time += every) {
+    const whole = { start: view.low, span: view.high - view.low, width: this.surface.width };
+    const { times, lead, text } = ticksOf(whole, origin, TICK_ROOM);
+    const taken = leadWidth(context, lead);
+    for (const time of times) {
       const x = Math.round(this.x(view, time));
+      if (x < taken) continue;
       context.fillRect(x, 2, 1, AXIS - 4);
-      context.fillText(time === 0 ? "0" : short(time), x + 3, AXIS / 2);
+      context.fillText(text(time), x + 3, AXIS / 2);
     }
+    context.fillText(lead, 4, AXIS / 2);
   }
 
   drawWindow(context, view) {

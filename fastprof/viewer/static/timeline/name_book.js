@@ -52,6 +52,11 @@ export class NameBook {
     return this.host(host).codesUpTo(largest, this.found);
   }
 
+  /** Whether a search did not find the name. */
+  isDimmed(host, id) {
+    return this.host(host).codes[id] >= DIMMED;
+  }
+
   /** The name, or undefined while it is on its way. */
   text(host, id) {
     const names = this.host(host);

@@ -12,6 +12,7 @@ import { SearchBar } from "./search_bar.js";
 import { SessionFeed } from "./session_feed.js";
 import { ShortcutHelp } from "./shortcut_help.js";
 import { StatusLine } from "./status_line.js";
+import { StepPicker } from "./step_picker.js";
 import { Timeline } from "./timeline.js";
 import { TooltipGuide } from "./tooltip.js";
 import { AddressWriter, read, written } from "./view_address.js";
@@ -19,7 +20,7 @@ import { AddressWriter, read, written } from "./view_address.js";
 /** Shows the timeline in an element of definite height. Returns {leave(), params(params)}. */
 export function show(root, context) {
   const page = new TimelinePage(root, context);
-  return { leave: () => page.leave(), params: (params) => page.readdress(params) };
+  return { leave: () => page.leave(), params: () => page.readdress() };
 }
 
 class TimelinePage {
@@ -46,7 +47,8 @@ class TimelinePage {
     this.events = new EventPanel(selection, source, { open: (page, params) => context.navigate(page, params), zoom, opened: () => this.drawer.open("event") });
     this.ranges = new RangePanel(selection, source, { zoom, find: (name) => this.search.set({ q: name.replace(/…$/, ""), mode: "substring", case: 1 }, true), opened: () => this.drawer.open("range") });
     this.drawer = new Drawer({ event: { title: "Event", node: this.events.node }, range: { title: "Range", node: this.ranges.node } }, () => this.measure());
-    this.address = new AddressWriter(() => timeline.model && context.replace(written(timeline, this.search.query)));
+    this.address = new AddressWriter(() => timeline.model && context.replace(written(timeline, this.search.query, this.awaited)));
+    this.awaited = null; // an event of the address, {at, host}, while it is asked for
     this.scrollbar = new Scrollbar(timeline);
     this.build();
     this.pointer = new Pointer(timeline, (event, hit) => this.tip.show(event, hit));
@@ -65,8 +67,8 @@ class TimelinePage {
       this.search.root, h("span", { class: "tl-spring" }), this.status.root, this.flowButton,
       button("−", "Zoom out (s)", () => timeline.zoom(1.6)), button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
       button("Fit", "The whole session (0)", () => timeline.fit()), button("?", "Keys and gestures (?)", () => this.help.toggle()));
-    this.stepsOf = h("div", { class: "tl-steps-of", hidden: true });
-    this.corner = h("div", { class: "tl-corner" }, this.filter, this.stepsOf);
+    this.steps = new StepPicker((key) => this.pickSteps(key));
+    this.corner = h("div", { class: "tl-corner" }, this.filter, this.steps.root);
     this.axes = h("div", { class: "tl-axes" }, timeline.map.canvas, timeline.axis.canvas);
     this.area = h("div", { class: "tl-area" }, timeline.tracks.canvas, timeline.over.canvas, this.scrollbar.root);
     this.divider = h("div", { class: "tl-divider", role: "separator", "aria-orientation": "vertical", "aria-label": "Width of the names" });
@@ -119,56 +121,86 @@ class TimelinePage {
     this.status.tell(answer);
     if (!model) return;
     const first = this.timeline.model === null;
-    if (first) this.timeline.layout.closed = new Set(read(this.context.params).closed.map((id) => this.idOf(model, id)));
+    if (first) this.timeline.layout.closed = closedOf(model, read(this.context.params, model.clock));
     this.timeline.show(model);
-    if (first || !this.addressed) this.readAddress(model);
+    if (!this.addressed && model.tracks) {
+      this.addressed = true;
+      this.readAddress(false);
+    }
     if (model.ready) this.takeSteps();
   }
 
-  idOf(model, text) {
-    return model.processes.find((process) => String(process.id) === text)?.id;
+  /** The address changed by other hands: back, forward, an edit, a link that was pasted. */
+  readdress() {
+    if (!this.addressed) return; // it is read once there is something to show
+    this.address.leave();
+    this.readAddress(true);
   }
 
-  /** Shows what the address says, once there is a session to show it of. */
-  readAddress(model) {
-    if (!model.tracks) return;
-    this.addressed = true;
+  /** Shows all that the address says. `glide`: from what is shown. */
+  readAddress(glide) {
     const { timeline } = this;
-    const told = read(this.context.params);
-    if (told.window) {
-      timeline.view.set(told.window[0], told.window[1] - told.window[0]);
-      timeline.fitted = true;
-    }
-    timeline.selection.marks = told.marks;
-    if (told.filter) this.setFilter((this.filter.value = told.filter));
-    timeline.layout.scrollTo(told.scroll);
-    if (told.search.q) this.search.set(told.search);
-    if (told.range) {
-      const first = told.tracks?.[0];
-      timeline.selection.setRange({ start: told.range[0], end: told.range[1], ids: told.tracks, first, last: told.tracks?.at(-1) });
-    }
-    if (told.event) this.selectByAddress(told.event);
+    const { layout, selection, model } = timeline;
+    const told = read(this.context.params, model.clock);
+    this.readWindow(told.window, glide);
+    this.filter.value = layout.filter = told.filter;
+    layout.closed = closedOf(model, told);
+    layout.make();
+    layout.scrollTo(told.scroll ?? 0);
+    selection.marks = told.marks;
+    timeline.stepsWanted = told.steps;
+    timeline.chooseBands();
+    this.showBands();
+    this.readSearch(told.search);
+    if (told.range) selection.setRange({ start: told.range[0], end: told.range[1], ids: told.tracks, first: told.tracks?.[0], last: told.tracks?.at(-1) });
+    else if (selection.range) selection.setRange(null);
+    this.readEvent(told);
+    timeline.invalidate();
   }
 
-  async selectByAddress({ host, at }) {
+  readWindow(window, glide) {
+    const { timeline } = this;
+    const { view } = timeline;
+    if (!window) {
+      if (glide) view.fit();
+      return;
+    }
+    const span = window[1] - window[0];
+    if (glide) view.moveTo(window[0], span);
+    else view.set(window[0], span);
+    timeline.fitted = true;
+  }
+
+  readSearch(told) {
+    const { query } = this.search;
+    const same = told.q === query.q && (!told.q || (told.mode === query.mode && told.case === query.case));
+    if (!same) this.search.set(told);
+  }
+
+  /** Selects the event of the address; it stays there until it is known whether there is one. */
+  async readEvent({ event: told, scroll }) {
+    const { selection, layout } = this.timeline;
+    const shown = selection.event;
+    this.awaited = null;
+    if (!told) {
+      if (shown) selection.select(null);
+      return;
+    }
+    if (shown?.at === told.at && shown.host === told.host && shown.count === 1) return;
     if (typeof this.context.source.event !== "function") return;
+    this.awaited = told;
     try {
-      const details = await this.context.source.event({ host, at });
-      this.timeline.selection.selectRef(details, false);
+      const details = await this.context.source.event(told);
+      if (this.awaited !== told) return;
+      const hit = selection.hitOf(details);
+      if (hit && scroll === null) layout.reveal(hit.track, hit.lane);
+      selection.select(hit);
     } catch {
       // An address of another session: the event is not here, and nothing is selected.
+      if (this.awaited === told && shown) selection.select(null);
     }
-  }
-
-  /** The address changed by other hands: back, forward, an edit. */
-  readdress(params) {
-    const told = read(params);
-    const { view } = this.timeline;
-    if (!this.timeline.model) return;
-    if (told.window) view.moveTo(told.window[0], told.window[1] - told.window[0]);
-    else view.fit();
-    if (told.search.q !== this.search.query.q) this.search.set(told.search);
-    this.timeline.invalidate();
+    if (this.awaited === told) this.awaited = null;
+    this.address.soon();
   }
 
   async takeSteps() {
@@ -176,6 +208,7 @@ class TimelinePage {
     try {
       const { bands } = await this.context.source.steps();
       this.timeline.setBands(bands ?? []);
+      this.steps.offer(this.timeline.steps.all, this.timeline.model);
       this.showBands();
     } catch (error) {
       this.status.fail(error);
@@ -184,11 +217,15 @@ class TimelinePage {
 
   /** Says whose steps the bands are; with the first ones the axis grows. */
   showBands() {
-    const { bandsOf } = this.timeline;
-    this.stepsOf.textContent = bandsOf && `Steps of ${bandsOf}`;
-    this.stepsOf.title = this.stepsOf.textContent;
-    this.stepsOf.hidden = !bandsOf;
+    this.steps.show(this.timeline.bandsOf, this.timeline.stepsWanted, this.timeline.model);
     this.measure();
+  }
+
+  pickSteps(key) {
+    this.timeline.stepsWanted = key;
+    this.timeline.chooseBands();
+    this.showBands();
+    this.address.soon();
   }
 
   setFilter(text) {
@@ -207,6 +244,7 @@ class TimelinePage {
 
   selected(kind) {
     if (kind === "event") {
+      this.awaited = null;
       this.events.follow();
       this.timeline.chooseBands();
       this.showBands();
@@ -316,3 +354,8 @@ class TimelinePage {
   }
 }
 
+/** The ids of the processes that an address says are closed. */
+function closedOf(model, told) {
+  const ids = new Set(told.closed);
+  return new Set(model.processes.filter((process) => ids.has(String(process.id))).map((process) => process.id));
+}

@@ -1,8 +1,8 @@
 /** Draws the tracks: backgrounds, lanes, the names on slices. One call a frame, from tiles that are here. */
 
-import { Palette } from "./slice_colours.js";
 import { HEADER } from "./row_layout.js";
 import { KINDS } from "./session_model.js";
+import { DIMMED, Palette } from "./slice_colours.js";
 import { Strip } from "./strip.js";
 import { Fitter } from "./text.js";
 
@@ -158,7 +158,6 @@ export class Painter {
   drawLabels(context, ratio) {
     context.font = this.font;
     context.textBaseline = "middle";
-    context.fillStyle = this.colours["slice-text"];
     let drawnUntil = null;
     let drawnOn = null;
     for (const { place, host, name, x0, x1 } of this.labels) {
@@ -169,6 +168,7 @@ export class Painter {
       const text = this.names.text(host, name);
       if (text === undefined) continue;
       const fitted = this.fitter.fit(text, room);
+      context.fillStyle = this.colours[this.names.isDimmed(host, name) ? "faint" : "slice-text"];
       if (fitted) context.fillText(fitted, left, place.y + place.height / 2 + 0.5);
       drawnOn = place;
       drawnUntil = x1;

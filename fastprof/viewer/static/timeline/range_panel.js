@@ -1,6 +1,7 @@
 /** The sums of a range, by name: how often, how long, how long within the range. */
 
 import { clear, h } from "../dom.js";
+import { timeButton } from "./copy_time.js";
 import { counted, plural, visible } from "./text.js";
 import { exact, short } from "./time_format.js";
 
@@ -9,7 +10,7 @@ const COLUMNS = [
   { key: "name", title: "Name", text: true },
   { key: "count", title: "Events", show: counted },
   { key: "clipped_ps", title: "In range", show: short, note: "Time within the range" },
-  { key: "share", title: "Share", show: (share) => `${(100 * share).toFixed(1)} %`, note: "Of the length of the range: above 100 % where events overlap" },
+  { key: "share", title: "Of the range, summed over tracks", show: (share) => `${(100 * share).toFixed(1)} %`, note: "Time within the range over the length of the range: above 100 % where events overlap" },
   { key: "total_ps", title: "Total", show: short, note: "Whole durations, also outside of the range" },
   { key: "mean_ps", title: "Mean", show: short },
   { key: "min_ps", title: "Shortest", show: short },
@@ -64,12 +65,23 @@ export class RangePanel {
 
   head(range, facts) {
     const where = range.ids ? `in ${plural(range.ids.length, "track")}` : "in all tracks";
+    const { clock } = this.selection.timeline.model;
     const buttons = [h("button", { type: "button", class: "tl-button", text: "Zoom to it", title: "Show the range as wide as the window (f)", onclick: this.zoom })];
     if (range.ids) buttons.unshift(h("button", { type: "button", class: "tl-button", text: "All tracks", title: "Sum up this time over all tracks", onclick: () => this.selection.setRange({ ...range, ids: null }) }));
+    const host = this.hostOf(range);
+    if (host !== undefined) buttons.unshift(timeButton(clock.flag(range.start, range.end, host)));
     return h("header", { class: "tl-panel-head" },
       h("h2", { class: "tl-panel-title", text: short(range.end - range.start) }),
-      h("span", { class: "tl-panel-facts", text: `${where} · from ${exact(range.start)} to ${exact(range.end)}${facts}` }),
+      h("span", { class: "tl-panel-facts", text: `${where} · from ${clock.exact(range.start)} to ${clock.exact(range.end)}${facts}` }),
       h("span", { class: "tl-spring" }), ...buttons);
+  }
+
+  /** The host whose times those of a range are: any where all have one clock, undefined where the hosts of it differ. */
+  hostOf(range) {
+    const { model } = this.selection.timeline;
+    const named = (range.ids ?? []).map((id) => model.placeOf.get(id)).filter((track) => track !== undefined).map((track) => model.hostOf(track));
+    const hosts = [...new Set(range.ids ? named : model.hosts.map((one) => one.host))];
+    return new Set(hosts.map((host) => model.clock.offset(host))).size === 1 ? hosts[0] : undefined;
   }
 
   fill(range) {

@@ -1,18 +1,11 @@
 /** The time axis: marks of time, the steps as bands, flags, and the range that is selected. */
 
-import { short, tickStep, tickTexts } from "./time_format.js";
+import { leadWidth } from "./time_axis.js";
+import { short } from "./time_format.js";
 
 export const RULER = 28;
 export const STEPS = 20;
-const TICK_ROOM = 110;
-
-/** Where the lines of the time axis stand: {step, times, xs}. */
-export function ticksOf(view) {
-  const step = tickStep((view.span * TICK_ROOM) / view.width);
-  const times = [];
-  for (let time = Math.ceil(view.start / step) * step; time <= view.end; time += step) times.push(time);
-  return { step, times, xs: times.map((time) => view.x(time)) };
-}
+export const TICK_ROOM = 110;
 
 export class Ruler {
   constructor(surface) {
@@ -48,26 +41,22 @@ export class Ruler {
     context.fillRect(0, height - 1, width, 1);
   }
 
-  drawTicks(context, view, { step, times, xs }, colours) {
-    const { base, text } = tickTexts(view.start, view.span, step);
+  drawTicks(context, view, { step, times, lead, text }, colours) {
     context.font = `11px ${colours.font}`;
     context.textBaseline = "middle";
-    const lead = base ? `${tickTexts(0, base, base / 10).text(base)}` : "";
-    const leadWidth = base ? context.measureText(lead).width + 14 : 0;
+    const taken = leadWidth(context, lead);
     context.fillStyle = colours.faint;
-    for (let place = 0; place < xs.length; place++) {
-      const x = Math.round(xs[place]);
+    for (const time of times) {
+      const x = Math.round(view.x(time));
       context.fillRect(x, RULER - 8, 1, 8);
       for (let part = 1; part < 5; part++) {
-        const between = Math.round(xs[place] + (part * step * view.scale) / 5);
+        const between = Math.round(view.x(time + (part * step) / 5));
         context.fillRect(between, RULER - 4, 1, 4);
       }
-      if (x >= leadWidth - 4) context.fillText(text(times[place]), x + 4, RULER / 2 - 3);
+      if (x >= taken - 4) context.fillText(text(time), x + 4, RULER / 2 - 3);
     }
-    if (base) {
-      context.fillStyle = colours.text;
-      context.fillText(lead, 6, RULER / 2 - 3);
-    }
+    context.fillStyle = colours.text;
+    context.fillText(lead, 6, RULER / 2 - 3);
   }
 
   /** The number of the first band that ends after a time. */
@@ -102,9 +91,17 @@ export class Ruler {
       context.fillRect(x0, RULER + 1, Math.max(x1 - x0 - 1, 1), STEPS - 3);
       context.fillStyle = colours.text;
       const left = Math.max(x0, 0) + 5;
-      const text = x1 - left > 16 ? this.fitter?.fit(name, x1 - left - 5) : "";
+      const text = this.bandText(name, x1 - left - 3);
       if (text) context.fillText(text, left, RULER + STEPS / 2);
     }
+  }
+
+  /** The name of a step where there is room for all of it, else its number, which tells it from others; else nothing. */
+  bandText(name, room) {
+    const fitted = room > 6 ? this.fitter?.fit(name, room) : "";
+    const [number] = /\d+$/.exec(name) ?? [];
+    if (!number || fitted === name) return fitted;
+    return this.fitter?.length(number) <= room ? number : "";
   }
 
   drawRange(context, view, range, colours) {

@@ -1,6 +1,7 @@
 /** Search by name over the whole session: how many there are, where, and one after the other. */
 
 import { clear, h } from "../dom.js";
+import { faultOf } from "./expressions.js";
 import { counted, plural, visible } from "./text.js";
 import { short } from "./time_format.js";
 
@@ -116,6 +117,11 @@ export class SearchBar {
     this.number = null;
     this.error = "";
     if (!query.q || !this.there) {
+      this.take(null, query);
+      return;
+    }
+    if (query.mode === "regex") this.error = faultOf(query.q);
+    if (this.error) {
       this.take(null, query);
       return;
     }

@@ -113,6 +113,18 @@ export class Selection {
     return this.event && this.boxOf(this.event);
   }
 
+  /** All times grow by so much. */
+  shift(by) {
+    if (this.event) this.event.start += by;
+    for (const one of [...this.marks, ...(this.range ? [this.range] : [])]) {
+      one.start += by;
+      one.end += by;
+    }
+    this.eventFlows = [];
+    this.allFlows = this.allFlows && [];
+    this.flowsStamp = "";
+  }
+
   /** After another model: places of tracks may have moved. */
   remodel() {
     if (!this.event) return;

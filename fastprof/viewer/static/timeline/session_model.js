@@ -1,5 +1,6 @@
 /** What the session holds: hosts, processes and tracks in the order they are shown, and the groups tiles are asked in. */
 
+import { Clock } from "./clock.js";
 import { visible } from "./text.js";
 
 const TRACKS_IN_GROUP = 24;
@@ -15,6 +16,7 @@ export class SessionModel {
     this.ready = timeline.state === "ready";
     this.hosts = timeline.hosts ?? [];
     this.origin = BigInt(timeline.origin_ps ?? 0);
+    this.clock = new Clock(this.origin, this.hosts);
     this.span = Math.max(Number(timeline.span_ps ?? 0), 1);
     this.processes = [];
     this.id = [];

@@ -3,16 +3,19 @@
 import { visible } from "./text.js";
 
 class StepSet {
-  constructor(host, process) {
+  constructor(key, host, process) {
+    this.key = key;
     this.host = host;
     this.process = process;
     this.bands = [];
   }
 
-  /** Whose steps they are. */
+  /** Whose steps they are, {host, name}: the name of a process without that of its host, which is before it. */
   title(model) {
     const process = model.processes.find((one) => one.id === this.process && one.host === this.host);
-    return process ? process.name : visible(this.host);
+    if (!process) return { host: "", name: visible(this.host) };
+    const named = process.name.startsWith(`${process.host} `);
+    return { host: named ? process.host : "", name: named ? process.name.slice(process.host.length + 1) : process.name };
   }
 }
 
@@ -21,17 +24,29 @@ export class StepSets {
   constructor(bands) {
     this.sets = new Map();
     for (const band of bands) {
-      const key = JSON.stringify([band.host, band.process ?? null]);
+      const key = keyOf(band.host, band.process);
       let set = this.sets.get(key);
-      if (!set) this.sets.set(key, (set = new StepSet(band.host, band.process ?? null)));
+      if (!set) this.sets.set(key, (set = new StepSet(key, band.host, band.process ?? null)));
       set.bands.push({ name: visible(band.name), start: Number(band.start_ps), duration: Number(band.duration_ps) });
     }
     for (const set of this.sets.values()) set.bands.sort((one, other) => one.start - other.start);
   }
 
-  /** The steps of a process, else of its host, else the first; undefined where there are none. */
+  /** The steps of a process, else of its host; undefined where there are none. */
   of(host, process) {
-    const key = (id) => JSON.stringify([host, id]);
-    return this.sets.get(key(process ?? null)) ?? this.sets.get(key(null)) ?? this.sets.values().next().value;
+    return this.sets.get(keyOf(host, process)) ?? this.sets.get(keyOf(host));
   }
+
+  get(key) {
+    return this.sets.get(key);
+  }
+
+  get all() {
+    return [...this.sets.values()];
+  }
+}
+
+/** As the address has it: "ID@HOST" of a process, "@HOST" of a host as a whole. */
+function keyOf(host, process) {
+  return `${process ?? ""}@${host}`;
 }

@@ -59,6 +59,13 @@ export class Fitter {
     return width;
   }
 
+  /** The width of a whole text. */
+  length(text) {
+    let sum = 0;
+    for (const character of text) sum += this.width(character);
+    return sum;
+  }
+
   /** As much of the text as is seen in `room` pixels, "" where not even two characters would be. */
   fit(text, room) {
     if (room < 2 * this.ellipsis) return "";

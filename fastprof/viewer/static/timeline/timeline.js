@@ -6,7 +6,7 @@ import { MINIMAP, Minimap } from "./minimap.js";
 import { NameBook } from "./name_book.js";
 import { Overlay } from "./overlay.js";
 import { Painter } from "./painter.js";
-import { Ruler, ticksOf } from "./ruler.js";
+import { Ruler, TICK_ROOM } from "./ruler.js";
 import { RowLayout } from "./row_layout.js";
 import { Selection } from "./selection.js";
 import { DEPTHS } from "./session_model.js";
@@ -15,6 +15,7 @@ import { Surface } from "./surface.js";
 import { StepSets } from "./step_sets.js";
 import { Fitter } from "./text.js";
 import { TileCache } from "./tile_cache.js";
+import { ticksOf } from "./time_axis.js";
 import { View } from "./view.js";
 
 const AHEAD = 1; // tiles fetched at each side of the window
@@ -46,12 +47,14 @@ export class Timeline {
     this.drawn = new Set(); // called after each frame
     this.scheduled = 0;
     this.fitted = false;
+    this.stepsWanted = null; // the key of the steps that were picked
     this.wishes = new Map();
   }
 
   /** Takes a model of the session, the first or a fuller one. */
   show(model) {
     const first = this.model === null;
+    if (!first && model.origin !== this.model.origin) this.shift(Number(this.model.origin - model.origin));
     this.model = model;
     this.cache.show(model);
     this.counters.show(model);
@@ -61,6 +64,12 @@ export class Timeline {
     if (first || !this.fitted) this.view.set(this.view.low, this.view.high - this.view.low);
     this.selection.remodel();
     this.invalidate();
+  }
+
+  /** A host was read that begins before the others: what is shown stays at the time it is told. */
+  shift(by) {
+    this.view.shift(by);
+    this.selection.shift(by);
   }
 
   /** Takes the colours of the page's theme. */
@@ -104,8 +113,8 @@ export class Timeline {
     for (const step of this.frames) more = step(now) || more;
     this.wishes.clear();
     this.wish();
-    const ticks = ticksOf(this.view);
-    this.painter.draw(this.model, this.layout, this.view, (group) => this.piecesOf(group), ticks.xs);
+    const ticks = ticksOf(this.view, this.model.origin, TICK_ROOM);
+    this.painter.draw(this.model, this.layout, this.view, (group) => this.piecesOf(group), ticks.times.map((time) => this.view.x(time)));
     const shown = { range: this.selection.range, marks: this.selection.marks, hover: this.hoverTime };
     this.ruler.draw(this.view, ticks, this.colours, shown);
     this.minimap.draw(this.model, this.view, this.cache, shown);
@@ -180,13 +189,13 @@ export class Timeline {
     this.chooseBands();
   }
 
-  /** The steps over the tracks are those of what is selected, else the first ones. */
+  /** The steps over the tracks are those that were picked, else those of what is selected, else the first ones. */
   chooseBands() {
     const event = this.selection.event;
     const process = event && this.model.processes[this.model.process[event.track]];
-    const set = this.steps?.of(process?.host, process?.id);
+    const set = this.steps?.get(this.stepsWanted) ?? this.steps?.of(process?.host, process?.id) ?? this.steps?.all[0];
     this.ruler.setBands(set?.bands ?? []);
-    this.bandsOf = set?.title(this.model) ?? "";
+    this.bandsOf = set ?? null;
     this.invalidate();
   }
 

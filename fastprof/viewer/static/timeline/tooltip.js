@@ -9,6 +9,7 @@ import { counted } from "./text.js";
 import { short } from "./time_format.js";
 
 const AWAY = 14;
+const MARK_REACH = 8; // pixels
 const LONGEST_NAME = 160;
 
 class Tooltip {
@@ -56,7 +57,8 @@ export class TooltipGuide {
 
   ofSlice(hit) {
     const name = this.timeline.names.text(hit.host, hit.name) ?? "…";
-    return [name || "(no name)", sliceFacts(hit)];
+    const { clock } = this.timeline.model;
+    return [name || "(no name)", hit.count === 1 ? `${oneFact(hit)}, from ${clock.near(hit.start, this.pixel)}` : manyFacts(hit)];
   }
 
   ofPlace(event) {
@@ -68,18 +70,30 @@ export class TooltipGuide {
     const under = rowUnder(timeline, event.offsetY);
     if (!under || under.track < 0 || model.kind[under.track] !== KINDS.counter) return null;
     const found = timeline.counters.valueAt(model, under.track, view, time);
-    return found && [`${model.name[under.track]}: ${valueText(found.value, found.unit)}`, `at ${short(time)}`];
+    return found && [`${model.name[under.track]}: ${valueText(found.value, found.unit)}`, `at ${model.clock.near(time, this.pixel)}`];
   }
 
   ofAxis(time, y) {
     const band = y > RULER && this.timeline.ruler.bandAt(time);
-    return band ? [band.name, short(band.duration)] : null;
+    const { clock } = this.timeline.model;
+    if (y > RULER) return band ? [band.name, `${short(band.duration)}, from ${clock.near(band.start, this.pixel)}`] : null;
+    const mark = this.timeline.selection.marks.find((one) => Math.abs(one.start - time) <= MARK_REACH * this.pixel);
+    if (!mark) return [clock.near(time, this.pixel), "from the start of profiling"];
+    return [`Mark at ${clock.exact(mark.start)}`, mark.end > mark.start ? short(mark.end - mark.start) : "from the start of profiling"];
+  }
+
+  /** The time that a pixel stands for. */
+  get pixel() {
+    return 1 / this.timeline.view.scale;
   }
 }
 
 /** What the tooltip says of a slice. */
-function sliceFacts(hit) {
-  if (hit.count === 1) return hit.duration === 0 ? "an instant" : short(hit.duration);
+function oneFact(hit) {
+  return hit.duration === 0 ? "an instant" : short(hit.duration);
+}
+
+function manyFacts(hit) {
   const share = `${(100 * hit.busy).toFixed(hit.busy < 0.1 ? 1 : 0)} % of ${short(hit.duration)} busy`;
   return `and others: ${counted(hit.count)} events, ${share}. Zoom in to see them.`;
 }

@@ -54,6 +54,12 @@ export class View {
     this.start = Math.min(Math.max(start, this.low), this.high - this.span);
   }
 
+  /** All times grow by so much. */
+  shift(by) {
+    this.start += by;
+    if (this.glide) for (const end of [this.glide.from, this.glide.to]) end[0] += by;
+  }
+
   pan(pixels) {
     this.glide = null;
     this.set(this.start + pixels / this.scale, this.span);

@@ -1,12 +1,17 @@
-/** The view in the address of the page: window, selection, range, marks, search, what is closed. */
+/** The view in the address of the page: window, selection, range, marks, search, steps, what is closed. Times are as told. */
+
+import { Clock } from "./clock.js";
 
 const WAIT_MS = 250;
 const MOST_CLOSED = 200;
 const MOST_TRACKS = 400;
 
 /** What an address says of the view. Anything that is not understood is left out. */
-export function read(params) {
-  const number = (text) => (text !== null && /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : null);
+export function read(params, clock = new Clock()) {
+  const number = (text) => {
+    const [, sign, whole, rest = ""] = /^(-?)(\d{1,20})(\.\d+)?$/.exec(text ?? "") ?? [];
+    return whole === undefined ? null : clock.back(BigInt(sign + whole)) + Number(`${sign}0${rest}`);
+  };
   const pair = (text) => {
     const parts = (text ?? "").split("~").map(number);
     return parts.length === 2 && parts.every((part) => part !== null) ? parts : null;
@@ -23,35 +28,35 @@ export function read(params) {
     search: { q: params.get("q") ?? "", mode: params.get("mode") === "regex" ? "regex" : "substring", case: params.get("case") === "1" ? 1 : 0 },
     filter: params.get("filter") ?? "",
     closed: list("closed"),
-    scroll: number(params.get("y")) ?? 0,
+    steps: params.get("steps"),
+    scroll: params.has("y") && /^\d{1,12}$/.test(params.get("y")) ? Number(params.get("y")) : null,
   };
 }
 
-/** The view as changes of an address: null takes a parameter out. */
-export function written(timeline, search) {
+/** The view as changes of an address: null takes a parameter out. `awaited`: an event {at, host} that is being asked for. */
+export function written(timeline, search, awaited) {
   const { view, selection, layout, model } = timeline;
   const { event, range, marks } = selection;
   const window = view.target;
   const whole = window.span >= (view.high - view.low) * 0.999;
-  const span = (start, end) => `${round(start)}~${round(end)}`;
+  const told = (time) => String(model.clock.told(time));
+  const span = (start, end) => `${told(start)}~${told(end)}`;
+  const chosen = awaited ?? (event?.count === 1 ? event : null);
   const closed = model.processes.filter((process) => layout.closed.has(process.id)).map((process) => process.id);
   return {
     t: whole ? null : span(window.start, window.start + window.span),
-    event: event && event.count === 1 ? `${event.at}@${event.host}` : null,
+    event: chosen && `${chosen.at}@${chosen.host}`,
     range: range ? span(range.start, range.end) : null,
     tracks: range?.ids && range.ids.length <= MOST_TRACKS ? range.ids.join(",") : null,
-    marks: marks.length ? marks.map((mark) => (mark.end > mark.start ? span(mark.start, mark.end) : round(mark.start))).join(",") : null,
+    marks: marks.length ? marks.map((mark) => (mark.end > mark.start ? span(mark.start, mark.end) : told(mark.start))).join(",") : null,
     q: search.q || null,
     mode: search.q && search.mode === "regex" ? "regex" : null,
     case: search.q && search.case ? "1" : null,
     filter: layout.filter || null,
     closed: closed.length && closed.length <= MOST_CLOSED ? closed.join(",") : null,
+    steps: timeline.stepsWanted,
     y: layout.scroll || null,
   };
-}
-
-function round(time) {
-  return Number.isInteger(time) ? String(time) : String(Number(time.toFixed(3)));
 }
 
 /** Writes the address a moment after the view stands still. */

@@ -1,0 +1,28 @@
+// Names of kernels for people, as the command shortens them: render/kernel_names.py is its twin.
+
+const LONG = 40;
+const NAMESPACE = /\b[A-Za-z_]\w*::/g;
+const OPERATION = /\b(?!TensorAssignOp\b)\w*(?:Op|_op|[Ff]unctor)\b/g;
+
+/** The function's name, without return type, namespaces and arguments; what is not C++ stays as it is. */
+export function kernelName(name) {
+  if (!name.includes("::") && !name.includes("<") && !name.startsWith("void ")) return name;
+  const bare = called(name.replaceAll("(anonymous namespace)::", "")).replace(NAMESPACE, "");
+  if (bare.length <= LONG || !bare.includes("<")) return bare || name;
+  const begin = bare.indexOf("<");
+  const operations = bare.slice(begin + 1).match(OPERATION);
+  return operations ? `${bare.slice(0, begin)}<${operations.at(-1)}>` : bare;
+}
+
+/** From the last space before its arguments to them, outside of angle brackets. */
+function called(name) {
+  let depth = 0;
+  let begin = 0;
+  for (let at = 0; at < name.length; at += 1) {
+    if (name[at] === "<") depth += 1;
+    else if (name[at] === ">") depth -= 1;
+    else if (depth === 0 && name[at] === " ") begin = at + 1;
+    else if (depth === 0 && name[at] === "(") return name.slice(begin, at);
+  }
+  return name.slice(begin);
+}

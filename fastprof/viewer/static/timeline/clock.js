@@ -1,0 +1,63 @@
+/**
+ * Times as fastprof tells them everywhere, from the start of profiling. The page counts from the first event, in numbers
+ * of which every digit counts near the window; only here does one become the other.
+ */
+
+import { exact } from "./time_format.js";
+
+export class Clock {
+  /** `origin`: what the page's 0 is, BigInt; `hosts`: [{host, offset_ps}], how far each is behind the first to start. */
+  constructor(origin = 0n, hosts = []) {
+    this.origin = origin;
+    this.offsets = new Map(hosts.map((one) => [one.host, BigInt(one.offset_ps ?? 0)]));
+  }
+
+  /** A time of the page, a number or digits, as it is told: BigInt. Of several hosts it is that of their common clock. */
+  told(time) {
+    return this.origin + (typeof time === "number" ? BigInt(Math.round(time)) : BigInt(time));
+  }
+
+  /** A time that was told (BigInt) as one of the page. */
+  back(told) {
+    return Number(told - this.origin);
+  }
+
+  /** Every digit of a time of the page. */
+  exact(time) {
+    return exact(this.told(time));
+  }
+
+  /** The digits of a time that a pixel of so many ps can tell. */
+  near(time, pixel) {
+    const unit = 10n ** BigInt(Math.max(0, Math.floor(Math.log10(Math.max(pixel, 1)))));
+    return exact(floored(this.told(time) + unit / 2n, unit));
+  }
+
+  /** How far a host's own clock is behind: 0n of most. */
+  offset(host) {
+    return this.offsets.get(host) ?? 0n;
+  }
+
+  /** A time of the page from the start of profiling on a host. */
+  ofHost(time, host) {
+    return this.told(time) - this.offset(host);
+  }
+
+  /** The flag of the command line that takes a stretch of a host's time: of an instant the ps that begins there. */
+  flag(start, end, host) {
+    const first = this.ofHost(start, host);
+    const last = this.ofHost(end, host);
+    return `--time=${typed(first)}:${typed(last > first ? last : first + 1n)}`;
+  }
+}
+
+/** The largest multiple of a unit that is not above a value. */
+export function floored(value, unit) {
+  const rest = value % unit;
+  return value - (rest < 0n ? rest + unit : rest);
+}
+
+/** As the command line takes a time. */
+function typed(ps) {
+  return exact(ps).replace(" ", "").replace("µ", "u").replace("−", "-");
+}

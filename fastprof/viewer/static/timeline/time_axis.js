@@ -1,0 +1,49 @@
+/** Marks of a time axis: at round times as they are told, with texts that stay short however narrow the window is. */
+
+import { floored } from "./clock.js";
+import { exact, unitOf } from "./time_format.js";
+
+/** The distance of marks on a ruler: 1, 2 or 5 times a power of ten, at least `least` ps and at least 1 ps. */
+export function tickStep(least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  for (const factor of [1, 2, 5]) if (factor * power >= least) return factor * power;
+  return 10 * power;
+}
+
+/**
+ * Marks of `start` and `span` (ps of the page) over `width` pixels, each with `room`: {step, times, lead, text(time)}.
+ * `times` are of the page and round as told, `origin` (BigInt) after it. Where a text would take more than seven digits,
+ * it is the distance from `lead`, the text of a round time left of the window; else lead is "".
+ */
+export function ticksOf({ start, span, width }, origin, room) {
+  const step = tickStep((span * room) / width);
+  const phase = Number(origin - floored(origin, BigInt(step)));
+  const times = [];
+  for (let time = Math.ceil((start + phase) / step) * step - phase; time <= start + span; time += step) times.push(time);
+  return { step, times, ...textsOf(start, span, step, origin) };
+}
+
+function textsOf(start, span, step, origin) {
+  const first = Number(origin) + start;
+  const largest = Math.max(Math.abs(first), Math.abs(first + span));
+  const isFar = largest / step >= 1e6;
+  const base = isFar ? floored(origin + BigInt(Math.floor(start)), roundSpan(span)) : 0n;
+  const shift = Number(origin - base);
+  const [unit, power] = unitOf(Math.max(isFar ? span : largest, step));
+  const decimals = Math.max(0, power - Math.floor(Math.log10(step) + 1e-9));
+  const digits = new Intl.NumberFormat("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const text = (time) => {
+    const value = (time + shift) / 10 ** power;
+    return value === 0 && !isFar ? "0" : `${isFar ? "+" : ""}${digits.format(value).replace("-", "−")} ${unit}`;
+  };
+  return { lead: isFar ? exact(base) : "", text };
+}
+
+function roundSpan(span) {
+  return BigInt(10 ** Math.ceil(Math.log10(Math.max(span, 1))));
+}
+
+/** Where the texts of marks begin: right of the lead. */
+export function leadWidth(context, lead) {
+  return lead ? context.measureText(lead).width + 14 : 0;
+}

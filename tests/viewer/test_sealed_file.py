@@ -1,0 +1,87 @@
+"""Files with checksums: whatever happens to their bytes is noticed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from fastprof.viewer.sealed_file import DamagedError, check, content_size, seal
+
+CONTENTS = {
+    "nothing": b"",
+    "a few bytes": b"what was written",
+    "a block": bytes(1 << 20),
+    "some blocks": random.Random(1).randbytes((3 << 20) + 5),
+    "more than a thread checks": bytes((33 << 20) + 1),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+@pytest.mark.parametrize("what", CONTENTS)
+def test_a_file_keeps_its_bytes_and_is_whole(path: Path, what: str) -> None:
+    path.write_bytes(CONTENTS[what])
+    assert content_size(path) == len(CONTENTS[what])
+    seal(path)
+    check(path)
+    assert path.read_bytes()[: content_size(path)] == CONTENTS[what]
+    assert content_size(path) == len(CONTENTS[what])
+
+
+def test_each_bit_counts(path: Path) -> None:
+    path.write_bytes(b"what was written")
+    seal(path)
+    whole = path.read_bytes()
+    assert len(whole) == 16 + 4 + 24
+    for at in range(len(whole)):
+        for bit in range(8):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+            with pytest.raises(DamagedError):
+                check(path)
+
+
+@pytest.mark.parametrize("what", ["some blocks", "more than a thread checks"])
+def test_bytes_of_each_block_count(path: Path, what: str) -> None:
+    path.write_bytes(CONTENTS[what])
+    seal(path)
+    whole = path.stat().st_size
+    for at in [*range(0, whole, 1 << 20)[-4:], whole - 1, whole - 30]:
+        with path.open("r+b") as file:
+            file.seek(at)
+            (before,) = file.read(1)
+            file.seek(at)
+            file.write(bytes([before ^ 0x10]))
+            file.flush()
+            with pytest.raises(DamagedError):
+                check(path)
+            file.seek(at)
+            file.write(bytes([before]))
+    check(path)
+
+
+def test_what_is_cut_off_added_or_moved_counts(path: Path) -> None:
+    path.write_bytes(CONTENTS["some blocks"])
+    seal(path)
+    whole = path.read_bytes()
+    block = 1 << 20
+    for spoilt in (
+        *(whole[:size] for size in (0, 1, 23, 24, block, len(whole) - 24, len(whole) - 1)),
+        *(whole[block:], whole[1:], whole + b"\0", b"\0" + whole, whole + whole),
+        whole[block : 2 * block] + whole[:block] + whole[2 * block :],
+    ):
+        path.write_bytes(spoilt)
+        with pytest.raises(DamagedError):
+            check(path)
+
+
+def test_a_file_without_checksums_is_not_taken(path: Path) -> None:
+    path.write_bytes(b"never sealed, and longer than what is added")
+    with pytest.raises(DamagedError, match="no checksums"):
+        check(path)
+    with pytest.raises(FileNotFoundError):
+        check(path.with_name("absent"))
