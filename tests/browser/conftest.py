@@ -36,9 +36,10 @@ _ABSENT = "no chromium on the path: the page is not tested (Debian: apt-get inst
 _READY_S = 30
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for all tests."""
+    """One browser for the tests of a file. Not for all: while it is open, the loop of its driver runs in this thread,
+    and tests that run a loop of their own would fail."""
     if CHROMIUM is None:
         if os.environ.get("FASTPROF_REQUIRE_BROWSER"):
             pytest.fail(f"FASTPROF_REQUIRE_BROWSER is set, and {_ABSENT}")
