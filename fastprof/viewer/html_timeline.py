@@ -24,7 +24,6 @@ _BETWEEN_LEVELS: Final = 2
 _LANES: Final = (None, 64, 8, 1)
 _COUNTER_WIDTH: Final = 1_500
 _HEAD = struct.Struct("<8I")
-_SLICE_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ LEAST, MOST = -(2**63), 2**63 - 1
 FIRST_PS, LAST_PS = -(2**64), 2**64
 """Times that may be asked for: a session may be twice as long as what its hosts' times can tell."""
 _MOST_IDS: Final = 1 << 20
-_ABSENT: Final = object()
 
 
 class Query:

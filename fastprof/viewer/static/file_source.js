@@ -3,7 +3,8 @@
 
 import { bytes, has, text } from "./embedded.js";
 import { Report, readJson } from "./report.js";
-import { cut, read } from "./tile_cut.js";
+import { cut } from "./tile_cut.js";
+import { columnsOf } from "./timeline/tile.js";
 
 export class FileSource {
   constructor() {
@@ -28,7 +29,7 @@ export class FileSource {
   async tile(key, level, index, tracks) {
     const { levels } = await this.json("levels");
     const finer = levels.filter((one) => one <= level);
-    const whole = await this.once(`tiles-${finer.length ? Math.max(...finer) : Math.min(...levels)}`, async (name) => read(await bytes(name)));
+    const whole = await this.once(`tiles-${finer.length ? Math.max(...finer) : Math.min(...levels)}`, async (name) => columnsOf(await bytes(name)));
     return cut(whole, level, index, numbers(tracks));
   }
 

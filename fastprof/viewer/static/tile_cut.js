@@ -1,39 +1,10 @@
 // Cuts tiles of the form "FPT1" (docs/viewer.md) out of one that covers the whole session.
 
-const MAGIC = 0x31545046;
-const VERSION = 1;
-const HEADER_WORDS = 8;
-const SLICE_BYTES = 32;
-const TILE_BITS = 10;
-
-/** The columns of a tile, as views of its buffer. */
-export function read(buffer) {
-  const head = new Uint32Array(buffer, 0, HEADER_WORDS);
-  const [rows, slices] = [head[2], head[3]];
-  let place = bodyAt(rows);
-  const column = (Kind) => {
-    const values = new Kind(buffer, place, slices);
-    place += slices * Kind.BYTES_PER_ELEMENT;
-    return values;
-  };
-  const words = (at) => new Uint32Array(buffer, 4 * (HEADER_WORDS + at * rows), rows);
-  return {
-    rows,
-    track: words(0),
-    lane: words(1),
-    end: words(2),
-    start: column(Float64Array),
-    duration: column(Float64Array),
-    busy: column(Float32Array),
-    count: column(Uint32Array),
-    name: column(Uint32Array),
-    at: column(Uint32Array),
-  };
-}
+import { HEADER_BYTES, MAGIC, SLICE_BYTES, VERSION, bodyAt, columnsOf, tileSpan } from "./timeline/tile.js";
 
 /** The tile of a level and index with these tracks, a Set of ids or null for all, out of one of the whole session. */
 export function cut(whole, level, index, tracks) {
-  const width = 2 ** (level + TILE_BITS);
+  const width = tileSpan(level);
   const [from, to] = [index * width, (index + 1) * width];
   const kept = [];
   for (let row = 0; row < whole.rows; row += 1) {
@@ -63,8 +34,8 @@ function firstThat(holds, low, high) {
 function written(whole, kept, level, index) {
   const slices = kept.reduce((sum, [, first, last]) => sum + last - first, 0);
   const buffer = new ArrayBuffer(bodyAt(kept.length) + SLICE_BYTES * slices);
-  new Uint32Array(buffer, 0, HEADER_WORDS).set([MAGIC, VERSION, kept.length, slices, level, 0, index % 2 ** 32, Math.floor(index / 2 ** 32)]);
-  const to = read(buffer);
+  new Uint32Array(buffer, 0, HEADER_BYTES / 4).set([MAGIC, VERSION, kept.length, slices, level, 0, index % 2 ** 32, Math.floor(index / 2 ** 32)]);
+  const to = columnsOf(buffer);
   let place = 0;
   for (const [number, [row, first, last]] of kept.entries()) {
     to.track[number] = whole.track[row];
@@ -74,8 +45,4 @@ function written(whole, kept, level, index) {
     to.end[number] = place;
   }
   return buffer;
-}
-
-function bodyAt(rows) {
-  return Math.ceil((4 * HEADER_WORDS + 12 * rows) / 8) * 8;
 }

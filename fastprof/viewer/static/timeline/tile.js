@@ -1,9 +1,9 @@
 /** Tiles: the slices of some tracks in 1,024 buckets of time, as the server sends them ("FPT1", docs/viewer.md). */
 
-const MAGIC = 0x31545046;
-const VERSION = 1;
-const HEADER_BYTES = 32;
-const SLICE_BYTES = 32;
+export const MAGIC = 0x31545046;
+export const VERSION = 1;
+export const HEADER_BYTES = 32;
+export const SLICE_BYTES = 32;
 const BUCKET_BITS = 10;
 
 /** The time a tile of a level covers, ps. */
@@ -16,28 +16,26 @@ export function rootLevel(span) {
   return Math.max(0, Math.ceil(Math.log2(Math.max(span, 1))) - BUCKET_BITS);
 }
 
+/** Where the slices begin in a tile of so many rows. */
+export function bodyAt(rows) {
+  return Math.ceil((HEADER_BYTES + 12 * rows) / 8) * 8;
+}
+
 /**
- * Reads a tile. Columns are views of the buffer, not copies: per row `track`, `lane`, `end` (slices up to the end of
- * the row), per slice `start` and `duration` (ps), `busy` (0..1), `count` (events), `name`, `at` (its first event).
- * `rowsOf` leads from a track to its [first, last) rows. Throws an Error where the bytes are no tile.
+ * The columns of a tile, as views of its buffer: per row `track`, `lane`, `end` (slices up to the end of the row), per
+ * slice `start` and `duration` (ps), `busy` (0..1), `count` (events), `name`, `at` (its first event).
  */
-export function decode(buffer) {
-  if (buffer.byteLength < HEADER_BYTES) throw new Error("The server sent a tile without a header.");
-  const header = new Uint32Array(buffer, 0, 8);
-  if (header[0] !== MAGIC || header[1] !== VERSION) throw new Error("The server sent a tile this page cannot read.");
-  const [rows, slices] = [header[2], header[3]];
-  const body = Math.ceil((HEADER_BYTES + 12 * rows) / 8) * 8;
-  if (body + SLICE_BYTES * slices > buffer.byteLength) throw new Error("The server sent a tile that is cut short.");
-  let place = body;
-  const column = (kind) => {
-    const values = new kind(buffer, place, slices);
-    place += slices * kind.BYTES_PER_ELEMENT;
+export function columnsOf(buffer) {
+  const [, , rows, slices] = new Uint32Array(buffer, 0, 4);
+  let place = bodyAt(rows);
+  const column = (Kind) => {
+    const values = new Kind(buffer, place, slices);
+    place += slices * Kind.BYTES_PER_ELEMENT;
     return values;
   };
-  const tile = {
+  return {
     rows,
     slices,
-    bytes: buffer.byteLength,
     track: new Uint32Array(buffer, HEADER_BYTES, rows),
     lane: new Uint32Array(buffer, HEADER_BYTES + 4 * rows, rows),
     end: new Uint32Array(buffer, HEADER_BYTES + 8 * rows, rows),
@@ -48,6 +46,19 @@ export function decode(buffer) {
     name: column(Uint32Array),
     at: column(Uint32Array),
   };
+}
+
+/**
+ * Reads a tile: its columns, and `rowsOf`, which leads from a track to its [first, last) rows. Throws an Error where the
+ * bytes are no tile.
+ */
+export function decode(buffer) {
+  if (buffer.byteLength < HEADER_BYTES) throw new Error("The server sent a tile without a header.");
+  const [magic, version, rows, slices] = new Uint32Array(buffer, 0, 4);
+  if (magic !== MAGIC || version !== VERSION) throw new Error("The server sent a tile this page cannot read.");
+  if (bodyAt(rows) + SLICE_BYTES * slices > buffer.byteLength) throw new Error("The server sent a tile that is cut short.");
+  const tile = columnsOf(buffer);
+  tile.bytes = buffer.byteLength;
   tile.rowsOf = rowsByTrack(tile);
   tile.largestName = tile.name.reduce((most, name) => (name > most ? name : most), 0);
   return tile;
