@@ -89,7 +89,7 @@ class Host:
         """The compiled programs that the capture carries."""
         from fastprof.hlo.modules import Modules
 
-        return Modules(self.raw)
+        return Modules(self.raw.programs, self.raw.log)
 
     @cached_property
     def device_ops(self) -> HostDeviceOps:

@@ -33,10 +33,10 @@ from fastprof.communication.flights import (
 from fastprof.communication.kinds import DONE, START
 from fastprof.communication.pairing import before_each, places_of
 from fastprof.communication.tpu_instructions import COMMUNICATES, Instructions, instructions
+from fastprof.device_events import OP_LINES, OpEvents, op_events
 from fastprof.host_events import HostEvents, Plane
 from fastprof.nesting import line_rows
 from fastprof.op_metrics.tables import span_ps, sums_by
-from fastprof.op_metrics.tpu import OP_LINES, OpEvents, op_events
 from fastprof.workers import Workers
 
 ASYNC_LINE: Final = "Async XLA Ops"

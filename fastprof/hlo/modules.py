@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fastprof.errors import CaptureError
-from fastprof.host_events import HostEvents
 
 if TYPE_CHECKING:
     from fastprof.hlo.cost import Cost, CostModel
     from fastprof.hlo.counting import Counting
     from fastprof.hlo.module import HloModule
     from fastprof.hlo.programs import Program
+    from fastprof.import_log import ImportLog
 
 
 _LOOKED_INTO: Final = 8 << 20
@@ -45,10 +45,10 @@ class Modules:
     ``problems``: what could not be read, in words; it grows as modules are.
     """
 
-    def __init__(self, events: HostEvents) -> None:
+    def __init__(self, programs: Iterable[Program], log: ImportLog) -> None:
         self.problems: list[str] = []
-        self._log = events.log
-        self._programs: dict[int, Program] = {program.id: program for program in events.programs}
+        self._log = log
+        self._programs: dict[int, Program] = {program.id: program for program in programs}
         self._read: dict[int, HloModule | None] = {}
         self._costs: dict[tuple[int, Counting], CostModel] = {}
 

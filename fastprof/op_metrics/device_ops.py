@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from fastprof import hlo
+from fastprof.device_events import OP_LINES
 from fastprof.devices import COMPUTE, HBM, Peaks, peaks, with_published
 from fastprof.host_events import HOST_THREADS
 from fastprof.op_metrics import gpu_stats, odd_figures, tpu
@@ -108,7 +109,7 @@ def host_device_ops(host: OpHost) -> HostDeviceOps:
 def _untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
     """What is not counted of the lines of ops, in words."""
     for plane in planes:
-        lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in tpu.OP_LINES]
+        lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
         count = sum(events.untimed.get(line.line_id, 0) for line in lines)
         if count:
             yield (

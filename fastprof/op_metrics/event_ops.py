@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastprof.device_events import op_events
 from fastprof.names import Int32s
 from fastprof.op_metrics import cpu, tpu
 from fastprof.op_metrics.line_times import LineTimes
@@ -40,7 +41,7 @@ def device_event_ops(host: OpHost, plane: Plane) -> EventOps:
     ``events`` of the host. What has no ops has no events here either."""
     if plane.kind in ("TPU", "SPARSECORE"):
         mine = host.raw.planes[plane.number]
-        found = tpu.op_events(host.raw, mine)
+        found = op_events(host.raw, mine)
         core_type = SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE
         table, op = tpu.op_table(host.raw, found, core_type)
         return EventOps(host.raw, found.rows, op, found.start_ps, found.duration_ps, found.self_ps, table)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fastprof.device_events import OpEvents, device_spans, op_events
 from fastprof.host_events import HostEvents, Plane
 from fastprof.op_metrics.combine import merged
 from fastprof.op_metrics.tables import (
@@ -25,7 +26,7 @@ from fastprof.op_metrics.tables import (
     least_by,
     sums_by,
 )
-from fastprof.op_metrics.tpu import OpEvents, device_spans, op_events, op_table
+from fastprof.op_metrics.tpu import op_table
 
 MODULE_LINE = "Sparse Core Modules"
 _Key = tuple[int, int]

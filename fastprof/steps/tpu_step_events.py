@@ -10,8 +10,8 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
+from fastprof.device_events import OpEvents, op_events
 from fastprof.host_events import HostEvents, Plane
-from fastprof.op_metrics.tpu import OpEvents, op_events
 from fastprof.steps.grouping import Groups
 from fastprof.steps.step_time import Bools, Int32s, Int64s, Markers, joined
 from fastprof.steps.stretches import Stretches, innermost, nothing, union

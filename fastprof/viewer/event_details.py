@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from fastprof.viewer.viewed_run import ViewedRun
 _MOST_CHILDREN = 100
 _MOST_ENCLOSING = 200
 _MOST_FLOWS = 100
+BREAKDOWN: Final = "memory_access_breakdown"
 
 
 def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str, Any]:
@@ -71,7 +73,17 @@ def _enclosing(host: SeenHost, at: int) -> list[int]:
 def _facts(run: ViewedRun, host: SeenHost, track: StoredTrack, event: StoredEvent) -> EventFacts:
     """What the capture says of it: read from there now."""
     place = event.row - host.store.row(track.first_at)[0]  # the first of a line lies on its first lane
-    return read_event(run.detail_tables, host.number, track.about["line"], place)
+    facts = read_event(run.detail_tables, host.number, track.about["line"], place)
+    return replace(facts, stats=tuple(_readable(stat) for stat in facts.stats))
+
+
+def _readable(stat: StatValue) -> StatValue:
+    """The stat with its bytes decoded, where their format is known."""
+    if stat.name != BREAKDOWN or not stat.payload:
+        return stat
+    from fastprof.op_metrics.memory_accesses import access_text  # late: few events have it
+
+    return replace(stat, value=access_text(stat.payload) or stat.value)
 
 
 def _group(host: SeenHost, event: StoredEvent) -> int:

@@ -159,7 +159,7 @@ def _of_gpu(tables: TableSet, seen: Seen, row: int) -> _Op | None:
 
 def _of_tpu(seen: Seen) -> _Op | None:
     """Op stats counts events of op lines whose metadata tell program and symbol."""
-    from fastprof.op_metrics.tpu import OP_LINES
+    from fastprof.device_events import OP_LINES
 
     of_metadata = partial(seen.stat, of=METADATA)
     program = _number(of_metadata("program_id"))
@@ -305,7 +305,7 @@ def _gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
     stats = tuple(dict.fromkeys((*STATS, *gpu_stats.EVENT_STATS)))
     try:
         events = read_host(tables, number, (), stats, hlo.METADATA_STATS)
-        found = gpu.op_events(events, Modules(events))
+        found = gpu.op_events(events, Modules(events.programs, events.log))
     except CaptureError:  # op stats says it; the event has its details without an op
         return np.zeros(0, np.int32), []
     return found.op, found.ops
@@ -313,12 +313,13 @@ def _gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
 
 def _tpu_programs(tables: TableSet, number: int) -> set[int]:
     """The programs of which TPUs ran instructions, by id."""
+    from fastprof.device_events import op_events
     from fastprof.host_events import read_host
     from fastprof.op_metrics import tpu
 
     try:
         events = read_host(tables, number, tpu.PLANES, tpu.EVENT_STATS, tpu.METADATA_STATS)
-        found = [tpu.op_table(events, tpu.op_events(events, plane), 0)[0] for plane in events.planes_of("TPU")]
+        found = [tpu.op_table(events, op_events(events, plane), 0)[0] for plane in events.planes_of("TPU")]
     except CaptureError:
         return set()
     return {program for table in found for program in table.program_id.tolist()}

@@ -27,17 +27,18 @@ from fastprof.table_set import TableSet
 EVENT, METADATA = "event", "metadata"
 _INTEGERS = ("int64", "uint64")
 _MOST_BYTES = 32
-BREAKDOWN = "memory_access_breakdown"
 
 
 @dataclass(frozen=True, slots=True)
 class StatValue:
-    """``value``: exact, as text. ``of``: whether the event has it itself, or its metadata."""
+    """``value``: exact, as text. ``of``: whether the event has it itself, or its metadata. ``payload``: the bytes of a
+    stat that holds bytes."""
 
     name: str
     kind: str
     value: str
     of: str
+    payload: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,21 +184,12 @@ def _stat_value(row: dict[str, Any], of: str) -> StatValue:
     elif row["str_value"] is not None:
         value = row["str_value"]
     elif row["bytes_value"] is not None:
-        value = _of_bytes(row["stat"], row["bytes_value"])
+        value = _bytes_text(row["bytes_value"])
     elif row["int_value"] is not None:
         value = str(row["int_value"])
     else:
         value = ""
-    return StatValue(row["stat"] or "", kind, value, of)
-
-
-def _of_bytes(stat: str | None, value: bytes) -> str:
-    """What they say where it is known, else the bytes."""
-    if stat == BREAKDOWN:
-        from fastprof.op_metrics.memory_accesses import access_text  # late: few events have it
-
-        return access_text(value) or _bytes_text(value)
-    return _bytes_text(value)
+    return StatValue(row["stat"] or "", kind, value, of, row["bytes_value"] or b"")
 
 
 def _bytes_text(value: bytes) -> str:

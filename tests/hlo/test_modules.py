@@ -12,7 +12,7 @@ from trace_builder import Metadata, Plane, Value, plane, u64, xspace
 import fastprof
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules
-from fastprof.host_events import read_host
+from fastprof.host_events import HostEvents, read_host
 
 LARGE = 12190760917235803885
 """A program id that is no int64."""
@@ -30,9 +30,13 @@ def entry(name: str, id: int, **stats: Value) -> Metadata:
     )
 
 
+def modules_in(events: HostEvents) -> Modules:
+    return Modules(events.programs, events.log)
+
+
 def modules_of(*planes: Plane, selected: Sequence[str] = ()) -> Modules:
     profile = fastprof.load(xspace(*planes))
-    return Modules(read_host(profile.table_set, 0, tuple(selected), (), METADATA_STATS))
+    return modules_in(read_host(profile.table_set, 0, tuple(selected), (), METADATA_STATS))
 
 
 def metadata(*entries: Metadata) -> Plane:
@@ -128,7 +132,7 @@ def test_instructions_tell_their_framework_op_category_and_cost() -> None:
 )
 def test_programs_of_real_captures(captures: Path, session: str, count: int) -> None:
     profile = fastprof.load(captures / "xspace" / session)
-    modules = Modules(read_host(profile.table_set, 0, (), (), METADATA_STATS))
+    modules = modules_in(read_host(profile.table_set, 0, (), (), METADATA_STATS))
     assert len(modules) == count
     for program_id in modules.program_ids:
         title = modules.title(program_id)

@@ -10,6 +10,7 @@ import pytest
 from trace_builder import Event, Line, Metadata, Value, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
+from fastprof.device_events import op_events
 from fastprof.errors import CaptureError
 from fastprof.host_events import HostEvents, read_host
 from fastprof.op_metrics import tpu
@@ -298,8 +299,8 @@ def test_op_events_are_computed_once_and_in_the_order_of_rows() -> None:
         core(ops_line(event(WHILE.name, 0, 100), event(FUSION.name, 10, 20)), line("Steps", [event("0", 0, 9)]))
     )
     (only,) = events.planes_of("TPU")
-    ops = tpu.op_events(events, only)
-    assert tpu.op_events(events, only) is ops
+    ops = op_events(events, only)
+    assert op_events(events, only) is ops
     assert np.array_equal(ops.rows, np.sort(ops.rows)) and len(ops) == 2
     assert (ops.duration_ps.tolist(), ops.self_ps.tolist()) == ([100, 20], [80, 20])
     assert [events.names[row] for row in ops.meta.tolist()] == [WHILE.name, FUSION.name]
