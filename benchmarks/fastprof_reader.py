@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import fastprof
 
 if TYPE_CHECKING:
-    from fastprof.report import Report
+    from fastprof.profile.report import Report
 
 Facts = dict[str, int]
 Work = Callable[["fastprof.Profile"], tuple[Facts, object]]

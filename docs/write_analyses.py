@@ -108,7 +108,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from fastprof.report import Report
+    from fastprof.profile.report import Report
 
 
 class AnalysisMethods:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from fastprof.event_summary import SUMMARY
-from fastprof.schema import TABLES, VERSION, TableSchema
+from fastprof.schema.tables import TABLES, VERSION, TableSchema
+from fastprof.tables.event_summary import SUMMARY
 
 PAGE = Path(__file__).parent / "tables.md"
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         UnreadableError,
         UsageError,
     )
-    from fastprof.facade import Profile, load, runs, scan
-    from fastprof.report import Report
-    from fastprof.session import Run
+    from fastprof.inputs.resolve import Run
+    from fastprof.profile.profile import Profile, load, runs, scan
+    from fastprof.profile.report import Report
 
 __all__ = [
     "CaptureError",
@@ -44,12 +44,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Profile": "facade",
-    "load": "facade",
-    "runs": "facade",
-    "scan": "facade",
-    "Report": "report",
-    "Run": "session",
+    "Profile": "profile.profile",
+    "load": "profile.profile",
+    "runs": "profile.profile",
+    "scan": "profile.profile",
+    "Report": "profile.report",
+    "Run": "inputs.resolve",
 }
 
 

@@ -99,7 +99,7 @@ def difference(table: pa.Table, rows: Mapping[str, list[Any]], name: str = "tabl
 
 def _schema_fault(table: pa.Table, name: str) -> str | None:
     """Where the table is not as schema.py promises; dictionary indices may be narrower."""
-    from fastprof import schema
+    from fastprof.schema import tables as schema
 
     for column in schema.TABLES[name].columns:
         field = table.schema.field(column.name)

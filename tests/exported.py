@@ -23,7 +23,7 @@ from trace_builder import (
 )
 
 import fastprof
-from fastprof.schema import TABLES
+from fastprof.schema.tables import TABLES
 
 START_NS = 10**18 + 5
 

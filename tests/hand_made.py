@@ -10,11 +10,11 @@ import numpy as np
 
 from fastprof.analyses import steps
 from fastprof.analyses.contract import Notice, Report, Scalar
-from fastprof.devices import Peaks
-from fastprof.op_metrics.tables import Ops, OpTable
-from fastprof.op_metrics.tf_functions import TfFunction
-from fastprof.steps import time_types
-from fastprof.steps.database import Cores, StepDatabase, empty_database
+from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.ops.tf_functions import TfFunction
+from fastprof.derive.steps import time_types
+from fastprof.derive.steps.database import Cores, StepDatabase, empty_database
 
 MS = 1_000_000_000
 

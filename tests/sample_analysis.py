@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fastprof.analyses import ANALYSES
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, scalars
-from fastprof.schema import TEXT, Column, TableSchema
+from fastprof.schema.tables import TEXT, Column, TableSchema
 
 NAME = "sample_analysis"
 READS = Needs()

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastprof import blocks
-from fastprof.event_order import ordered_keys
-from fastprof.structure import CaptureStructure
+from fastprof.decode import blocks
+from fastprof.decode.event_order import ordered_keys
+from fastprof.decode.index import CaptureStructure
 
 
 def cut_small(

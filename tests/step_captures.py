@@ -8,8 +8,8 @@ from typing import Any
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
-from fastprof.steps.database import StepDatabase
-from fastprof.steps.time_types import TYPES
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.time_types import TYPES
 
 US = 1_000_000
 """A microsecond in picoseconds."""

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof import bottleneck
-from fastprof.bottleneck import BOTH, DEVICE, HIGH, HOST, MODERATE, NO, NOTHING, UNKNOWN, YES, GenericBottleneck
+from fastprof.derive.steps import verdicts
+from fastprof.derive.steps.verdicts import (
+    BOTH,
+    DEVICE,
+    HIGH,
+    HOST,
+    MODERATE,
+    NO,
+    NOTHING,
+    UNKNOWN,
+    YES,
+    GenericBottleneck,
+)
 
 
 def generic(**times: float) -> GenericBottleneck:
     """The verdicts on 1,000 units of step time, of which these parts are told."""
     parts = dict.fromkeys(("input", "output", "compute", "collectives", "launch", "other"), 0.0) | times
-    return bottleneck.of_generic(step=1000, **{k: v for k, v in parts.items() if k != "tf_data"}, tf_data=False)
+    return verdicts.of_generic(step=1000, **{k: v for k, v in parts.items() if k != "tf_data"}, tf_data=False)
 
 
-def tpu(**times: float) -> bottleneck.TpuBottleneck:
+def tpu(**times: float) -> verdicts.TpuBottleneck:
     names = ("input", "output", "idle", "all_reduce_compute", "all_reduce_sync", "sparse_core")
-    return bottleneck.of_tpu(step=1000, **(dict.fromkeys(names, 0.0) | times))
+    return verdicts.of_tpu(step=1000, **(dict.fromkeys(names, 0.0) | times))
 
 
 @pytest.mark.parametrize(
@@ -69,8 +80,8 @@ def test_all_other_time_is_told_of_once() -> None:
 
 def test_kernel_launches_beside_tf_data_get_advice_on_threads() -> None:
     times = {"input": 0.0, "output": 0.0, "compute": 0.0, "collectives": 0.0, "launch": 56.0, "other": 0.0}
-    alone = bottleneck.of_generic(step=1000, **times, tf_data=False).kernel_launch
-    beside = bottleneck.of_generic(step=1000, **times, tf_data=True).kernel_launch
+    alone = verdicts.of_generic(step=1000, **times, tf_data=False).kernel_launch
+    beside = verdicts.of_generic(step=1000, **times, tf_data=True).kernel_launch
     assert alone.statement == "5.6 % of the total step time sampled is spent on 'Kernel Launch'."
     assert beside.statement.endswith("set the environment variable TF_GPU_THREAD_MODE=gpu_private.")
 
@@ -81,13 +92,13 @@ def test_idle_time_is_what_the_other_parts_leave_and_never_negative() -> None:
 
 
 def test_without_step_time_nothing_is_judged() -> None:
-    found = bottleneck.of_generic(step=0, input=0, output=0, compute=0, collectives=0, launch=0, other=0, tf_data=True)
+    found = verdicts.of_generic(step=0, input=0, output=0, compute=0, collectives=0, launch=0, other=0, tf_data=True)
     assert found.input.classification == UNKNOWN
     assert found.input.statement.startswith("No step time measured.")
     assert found.input.percent is None
     assert (found.kernel_launch, found.all_other, found.device_collectives) == (NOTHING, NOTHING, NOTHING)
     nothing = dict.fromkeys(("input", "output", "idle", "all_reduce_compute", "all_reduce_sync", "sparse_core"), 0.0)
-    assert bottleneck.of_tpu(step=0, **nothing).input.classification == UNKNOWN
+    assert verdicts.of_tpu(step=0, **nothing).input.classification == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -135,38 +146,38 @@ def test_what_tpus_compute_is_what_input_output_and_idle_time_leave() -> None:
 
 
 def test_little_16_bit_compute_is_told_of_below_10_percent() -> None:
-    assert bottleneck.of_precision(99, 901).statement.startswith("Only 9.9% of device computation is 16 bit.")
-    assert bottleneck.of_precision(100, 900).classification == NO
-    assert bottleneck.of_precision(0, 0) == NOTHING
+    assert verdicts.of_precision(99, 901).statement.startswith("Only 9.9% of device computation is 16 bit.")
+    assert verdicts.of_precision(100, 900).classification == NO
+    assert verdicts.of_precision(0, 0) == NOTHING
 
 
 def test_eager_execution_is_told_of_above_10_percent_on_either_side() -> None:
-    assert bottleneck.of_eager(10.0, 10.0).classification == NO
-    assert bottleneck.of_eager(10.1, 0).statement == (
+    assert verdicts.of_eager(10.0, 10.0).classification == NO
+    assert verdicts.of_eager(10.1, 0).statement == (
         "10.1% of Op time on the host used eager execution. Performance could be improved with tf.function."
     )
-    both = bottleneck.of_eager(30, 20).statement
+    both = verdicts.of_eager(30, 20).statement
     assert "30.0% of Op time on the host" in both
     assert "20.0% of Op time on the device" in both
 
 
 def test_outside_compilation_is_told_of_above_5_percent() -> None:
-    assert bottleneck.of_outside_compilation(5.0).statement == ""
-    assert bottleneck.of_outside_compilation(5.1).statement.startswith("5.1 % of Op time on the device")
+    assert verdicts.of_outside_compilation(5.0).statement == ""
+    assert verdicts.of_outside_compilation(5.1).statement.startswith("5.1 % of Op time on the device")
 
 
 def test_at_most_three_expensive_functions_are_named_the_most_expensive_first() -> None:
     functions = [("a", 20.0), ("b", 80.0), ("c", 19.9), ("d", 50.0), ("e", 30.0)]
-    assert bottleneck.of_tf_functions(functions).statement == (
+    assert verdicts.of_tf_functions(functions).statement == (
         'Expensive tf-functions detected ("b", "d", "e" and more) due to either retracing or eager execution.'
     )
-    assert '"a")' in bottleneck.of_tf_functions([("a", 20.0)]).statement
-    assert bottleneck.of_tf_functions([("c", 19.9)]) == NOTHING
+    assert '"a")' in verdicts.of_tf_functions([("a", 20.0)]).statement
+    assert verdicts.of_tf_functions([("c", 19.9)]) == NOTHING
 
 
 def test_missing_steps_have_a_reason() -> None:
-    assert bottleneck.step_warnings(3, empty_intersection=False) == []
-    assert bottleneck.step_warnings(0, empty_intersection=False)[0].startswith("No step marker observed")
+    assert verdicts.step_warnings(3, empty_intersection=False) == []
+    assert verdicts.step_warnings(0, empty_intersection=False)[0].startswith("No step marker observed")
     assert (
-        "intersection of the steps over all hosts is empty" in (bottleneck.step_warnings(0, empty_intersection=True)[0])
+        "intersection of the steps over all hosts is empty" in (verdicts.step_warnings(0, empty_intersection=True)[0])
     )

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 import fastprof
-from fastprof.devices import COMPUTE, HBM, NVIDIA_FLOPS, SRAM_READ, Peaks, device_name, peaks, with_published
-from fastprof.host_events import read_host
+from fastprof.derive.devices.devices import (
+    COMPUTE,
+    HBM,
+    NVIDIA_FLOPS,
+    SRAM_READ,
+    Peaks,
+    device_name,
+    peaks,
+    with_published,
+)
+from fastprof.tables.host_events import read_host
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import fastprof
-from fastprof.schema import TABLES
+from fastprof.schema.tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

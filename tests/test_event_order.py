@@ -20,8 +20,8 @@ from trace_builder import Event, aggregated, event, line, plane, xspace
 
 import fastprof
 from fastprof._native import records
-from fastprof.capture import Records
-from fastprof.event_order import ordered_keys
+from fastprof.decode.event_order import ordered_keys
+from fastprof.decode.xspace_capture import Records
 
 Check = Callable[..., None]
 LARGEST = 2**63 - 1

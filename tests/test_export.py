@@ -18,7 +18,7 @@ from trace_builder import Line, Wire, event, len_field, line, plane, stat, xspac
 import fastprof
 from fastprof import export
 from fastprof.export import DEFAULT_TABLES, hive
-from fastprof.schema import TABLES
+from fastprof.schema.tables import TABLES
 
 EVERY = tuple(TABLES)
 

@@ -16,9 +16,10 @@ from small_cuts import cut_small
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof import export, schema
+from fastprof import export
 from fastprof.export import hive
-from fastprof.schema import TABLES
+from fastprof.schema import tables as schema
+from fastprof.schema.tables import TABLES
 
 EVERY = tuple(TABLES)
 SUFFIXES = ("parquet", "arrow", "csv")

@@ -14,8 +14,8 @@ from trace_builder import Metadata, Stat, aggregated, event, line, plane, ref, s
 import fastprof
 from fastprof._native import records
 from fastprof.errors import ChangedError, FastprofError
-from fastprof.host_events import HostEvents, read_host
-from fastprof.schema import KINDS
+from fastprof.schema.tables import KINDS
+from fastprof.tables.host_events import HostEvents, read_host
 
 
 def read(profile: fastprof.Profile, number: int = 0, stats: tuple[str, ...] = (), metadata: tuple[str, ...] = (),

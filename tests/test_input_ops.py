@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.input_ops import (
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.pipelines.input_ops import (
     ADVANCED_READ,
     DEMANDED_READ,
     ENQUEUE,
@@ -16,7 +17,6 @@ from fastprof.input_ops import (
     input_ops,
     input_time,
 )  # fmt: skip
-from fastprof.op_metrics.tables import Ops, OpTable
 
 US = 1_000_000
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fastprof.errors import CaptureError, NotFoundError, UsageError
-from fastprof.session import Session, resolve, runs
+from fastprof.inputs.resolve import Session, resolve, runs
 
 OLD, MIDDLE, NEW = "2025_12_31_23_59_59", "2026_01_01_00_00_00", "2026_11_21_09_12_03"
 

@@ -11,11 +11,11 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof import picked_stats
 from fastprof._native.xspace import Memory, Picks, Sink
-from fastprof.host_events import read_host
-from fastprof.names import MergedTexts, TextTable
-from fastprof.picked_stats import Columns, PickedStats
+from fastprof.decode import picked_stats
+from fastprof.decode.picked_stats import Columns, PickedStats
+from fastprof.decode.text_pools import MergedTexts, TextTable
+from fastprof.tables.host_events import read_host
 
 Values = list[tuple[int, int, int]]
 """Row, kind, value."""

@@ -20,7 +20,7 @@ from random_spaces import random_space
 from trace_builder import aggregated, event, line, plane, ref, stat, task_environment, u64, xspace
 
 import fastprof
-from fastprof.schema import TABLES
+from fastprof.schema.tables import TABLES
 
 Check = Callable[..., None]
 
@@ -59,8 +59,8 @@ def decoded(profile: fastprof.Profile) -> list[str]:
 
 
 def test_nothing_is_decoded_until_asked_for(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fastprof.decode import Decoder
-    from fastprof.structure import Structure
+    from fastprof.decode.fill import Decoder
+    from fastprof.decode.index import Structure
 
     asked: list[str] = []
     for owner, name in ((Decoder, "decode"), (Structure, "ensure")):
@@ -417,7 +417,7 @@ def test_a_file_cut_off_after_loading_is_noticed(tmp_path: Path) -> None:
     """By every table, in a process of its own: reading a map past the end of its file would kill it."""
     program = """
 import os, sys, fastprof
-for name in fastprof.schema.TABLES:
+for name in fastprof.schema.tables.TABLES:
     with open(sys.argv[1], "wb") as file:
         file.write(bytes.fromhex(sys.argv[2]))
     profile = fastprof.load(sys.argv[1])
@@ -427,7 +427,7 @@ for name in fastprof.schema.TABLES:
     except fastprof.ChangedError:
         print(name)
 """
-    program = program.replace("fastprof\n", "fastprof, fastprof.schema\n", 1)
+    program = program.replace("fastprof\n", "fastprof, fastprof.schema.tables\n", 1)
     words = [sys.executable, "-c", program, str(tmp_path / "vm.xplane.pb"), host_capture(0).hex()]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()) == (0, list(TABLES)), done.stderr

@@ -15,8 +15,8 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses import ANALYSES, runner
-from fastprof.selection import Selection
-from fastprof.table_set import TableSet
+from fastprof.decode.selection import Selection
+from fastprof.tables.table_set import TableSet
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_parameters_and_hosts_narrow(run: Path) -> None:
 
 
 def test_every_analysis_is_a_method_and_hides_nothing_of_a_profile() -> None:
-    from fastprof.analysis_methods import AnalysisMethods
+    from fastprof.profile.analysis_methods import AnalysisMethods
 
     for name in ANALYSES:
         assert getattr(fastprof.Profile, name) is getattr(AnalysisMethods, name)

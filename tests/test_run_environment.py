@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastprof.run_environment import HostEnvironment, combined
+from fastprof.derive.devices.run_environment import HostEnvironment, combined
 
 
 def host(

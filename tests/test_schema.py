@@ -12,7 +12,7 @@ from random_spaces import START_UNIX_NS, random_space
 from trace_builder import event, line, plane, task_environment, xspace
 
 import fastprof
-from fastprof.schema import TABLES, VERSION
+from fastprof.schema.tables import TABLES, VERSION
 
 
 def flat(kind: pa.DataType) -> list[pa.DataType]:

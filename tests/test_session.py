@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fastprof.errors import CaptureError, NotFoundError, UnreadableError, UsageError
-from fastprof.session import CaptureFile, Remark, Session, resolve, runs
+from fastprof.inputs.resolve import CaptureFile, Remark, Session, resolve, runs
 
 OLD, MIDDLE, NEW = "2025_12_31_23_59_59", "2026_01_01_00_00_00", "2026_11_21_09_12_03"
 
@@ -466,6 +466,6 @@ def test_values_are_frozen_and_travel(tmp_path: Path) -> None:
 
 def test_importing_loads_no_decoder() -> None:
     heavy = {"numpy", "pyarrow", "fastprof._native"}
-    code = f"import sys, fastprof.session; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, fastprof.inputs.resolve; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.size_text import byte_count
+from fastprof.wording.sizes import byte_count
 
 
 @pytest.mark.parametrize(

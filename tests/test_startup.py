@@ -7,7 +7,15 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "pyarrow", "duckdb", "google.protobuf", "tensorflow", "fastprof.facade", "fastprof.schema")
+HEAVY = (
+    "numpy",
+    "pyarrow",
+    "duckdb",
+    "google.protobuf",
+    "tensorflow",
+    "fastprof.profile.profile",
+    "fastprof.schema.tables",
+)
 
 
 def modules_after(code: str) -> set[str]:
@@ -41,4 +49,4 @@ def test_a_picture_of_the_timeline_takes_no_grouping_and_no_compute_kernels_to_i
     server = "opening.open_session(" + flags + ", renders=False); import fastprof.viewer.viewed_runs"
     loaded = modules_after(f"{verb}; {server}")
     assert "fastprof.viewer.building" in loaded
-    assert loaded.isdisjoint({"pyarrow.compute", "fastprof.steps.grouping", "fastprof.hlo.module"})
+    assert loaded.isdisjoint({"pyarrow.compute", "fastprof.derive.steps.grouping", "fastprof.hlo.module"})

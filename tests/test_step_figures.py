@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hand_made import MS, generic_db, tpu_db
 
-from fastprof.step_figures import (
+from fastprof.derive.steps.step_figures import (
     COMPUTE,
     INPUT,
     OTHER,
@@ -19,7 +19,7 @@ from fastprof.step_figures import (
     tpu_categories,
     tpu_verdict,
 )
-from fastprof.steps.tpu_step_values import tpu_step_values
+from fastprof.derive.steps.tpu_step_values import tpu_step_values
 
 
 def test_a_step_takes_as_long_as_on_its_slowest_core_sparse_cores_left_out() -> None:

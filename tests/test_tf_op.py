@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fastprof
-from fastprof.tf_op import Framework, TfOp, parse
+from fastprof.derive.devices.op_names import Framework, TfOp, parse
 
 UNKNOWN, TENSORFLOW, JAX, TF_DATA = Framework.UNKNOWN, Framework.TENSORFLOW, Framework.JAX, Framework.TF_DATA
 

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
-from fastprof.analyses.host import TPU, Host
-from fastprof.analyses.steps_from import MARKERS, STEPS_FROM, steps_of
-from fastprof.communication import communication_tables as tables_of
-from fastprof.communication import host_communication
-from fastprof.communication.communication_remarks import remarks, why_nothing
-from fastprof.communication.communication_schemas import TABLES as TABLES
-from fastprof.communication.host_communication import HostCommunication
-from fastprof.communication.kinds import BETWEEN_DEVICES
-from fastprof.communication.meetings import Meetings, meetings
-from fastprof.communication.operation_table import operations
-from fastprof.communication.overlap import WHAT
-from fastprof.communication.step_costs import StepCosts, step_costs
-from fastprof.op_metrics.op_remarks import Remark, problems
-from fastprof.op_metrics.tables import exact_sum
+from fastprof.derive.communication import communication_tables as tables_of
+from fastprof.derive.communication import host_communication
+from fastprof.derive.communication.communication_remarks import remarks, why_nothing
+from fastprof.derive.communication.communication_schemas import TABLES as TABLES
+from fastprof.derive.communication.host_communication import HostCommunication
+from fastprof.derive.communication.kinds import BETWEEN_DEVICES
+from fastprof.derive.communication.meetings import Meetings, meetings
+from fastprof.derive.communication.operation_table import operations
+from fastprof.derive.communication.overlap import WHAT
+from fastprof.derive.communication.step_costs import StepCosts, step_costs
+from fastprof.derive.host import TPU, Host
+from fastprof.derive.ops.op_remarks import Remark, problems
+from fastprof.derive.ops.tables import exact_sum
+from fastprof.derive.steps_from import MARKERS, STEPS_FROM, steps_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.steps.database import StepDatabase
-    from fastprof.steps.grouping import Groups
+    from fastprof.derive.steps.database import StepDatabase
+    from fastprof.derive.steps.grouping import Groups
 
 NAME = "communication"
 READS = union([
@@ -112,7 +112,7 @@ def _groups(host: Host, params: Params) -> Groups:
     """Those that make up the steps."""
     if params.steps_from == MARKERS:
         return host.groups
-    from fastprof.steps.module_steps import grouped_by_execution
+    from fastprof.derive.steps.module_steps import grouped_by_execution
 
     return host.executions or grouped_by_execution(host.events, host.groups)
 

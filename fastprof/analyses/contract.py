@@ -26,14 +26,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastprof.analyses.needs import Needs as Needs
-from fastprof.analyses.needs import union as union
+from fastprof.derive.needs import Needs as Needs
+from fastprof.derive.needs import union as union
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.analyses.host import Host
-    from fastprof.schema import TableSchema
+    from fastprof.derive.host import Host
+    from fastprof.schema.tables import TableSchema
 
 Value = int | float | str | bool | None
 SEVERITIES = ("recommendation", "info", "warning", "error")

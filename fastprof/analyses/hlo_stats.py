@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
-from fastprof.analyses.host import Host
 from fastprof.analyses.late_tables import LateTables
-from fastprof.hlo.operand_layouts import layout_columns, layouts_of, padding_of
-from fastprof.op_metrics import device_ops
-from fastprof.op_metrics.ceilings import against, ceilings, known_bytes, known_flops
-from fastprof.op_metrics.device_ops import HostDeviceOps, SessionOps
-from fastprof.op_metrics.hlo_columns import (
+from fastprof.derive.host import Host
+from fastprof.derive.ops import device_ops
+from fastprof.derive.ops.ceilings import against, ceilings, known_bytes, known_flops
+from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
+from fastprof.derive.ops.hlo_columns import (
     expressions,
     identity_columns,
     memory_columns,
@@ -29,14 +28,15 @@ from fastprof.op_metrics.hlo_columns import (
     time_columns,
     work_columns,
 )
-from fastprof.op_metrics.hlo_schemas import TABLES as TABLES
-from fastprof.op_metrics.op_columns import Columns, known, texts
-from fastprof.op_metrics.op_groups import Grouped, grouped
-from fastprof.op_metrics.op_marks import group_size, is_outside_compilation, is_rematerialized, replica_groups
-from fastprof.op_metrics.op_remarks import remarks, why_no_ops
-from fastprof.op_metrics.ranking import Ranked, by_cost
-from fastprof.op_metrics.roofline import divided
-from fastprof.op_metrics.tables import Int64s, Ops, OpTable
+from fastprof.derive.ops.hlo_schemas import TABLES as TABLES
+from fastprof.derive.ops.op_columns import Columns, known, texts
+from fastprof.derive.ops.op_groups import Grouped, grouped
+from fastprof.derive.ops.op_marks import group_size, is_outside_compilation, is_rematerialized, replica_groups
+from fastprof.derive.ops.op_remarks import remarks, why_no_ops
+from fastprof.derive.ops.ranking import Ranked, by_cost
+from fastprof.derive.ops.roofline import divided
+from fastprof.derive.ops.tables import Int64s, Ops, OpTable
+from fastprof.hlo.operand_layouts import layout_columns, layouts_of, padding_of
 
 NAME = "hlo_stats"
 TITLE = "HLO stats"

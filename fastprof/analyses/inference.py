@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
-from fastprof.schema import TEXT, Column, TableSchema
-from fastprof.serving import PERCENTILES, REQUESTS, STATS, TENSOR_PERCENTILES, may_serve, percentile_name
-from fastprof.steps.grouping import STATS as GROUPING_STATS
-from fastprof.text_column import typed
+from fastprof.derive.serving import PERCENTILES, REQUESTS, STATS, TENSOR_PERCENTILES, may_serve, percentile_name
+from fastprof.derive.steps.grouping import STATS as GROUPING_STATS
+from fastprof.schema.arrow_columns import typed
+from fastprof.schema.tables import TEXT, Column, TableSchema
 
 if TYPE_CHECKING:
-    from fastprof.analyses.host import Host
-    from fastprof.serving.of_host import HostServing
-    from fastprof.serving.session import Session
+    from fastprof.derive.host import Host
+    from fastprof.derive.serving.of_host import HostServing
+    from fastprof.derive.serving.session import Session
 
 NAME = "inference"
 READS = Needs(stats=(*GROUPING_STATS, *STATS))
@@ -222,7 +222,7 @@ class Inference(NamedTuple):
 def of_host(host: Host, _params: Params) -> HostKept:
     if not may_serve(host.raw):
         return HostKept(None, False)
-    from fastprof.serving.of_host import serving_of_host
+    from fastprof.derive.serving.of_host import serving_of_host
 
     return HostKept(serving_of_host(host.name, host.events, host.groups), host.groups.vetoed)
 
@@ -231,8 +231,8 @@ def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) 
     serving = [host.serving for host in kept if host.serving is not None]
     session, columns, values = None, {}, _no_figures()
     if serving:
-        from fastprof.serving import session as sessions
-        from fastprof.serving import summaries
+        from fastprof.derive.serving import session as sessions
+        from fastprof.derive.serving import summaries
 
         session = sessions.combined(serving)
         columns = summaries.tables(session, [name for name, _ in PARTS])

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof import bottleneck, input_ops
 from fastprof.analyses.contract import (
     Needs,
     Notice,
@@ -28,11 +27,12 @@ from fastprof.analyses.contract import (
     scalars,
 )
 from fastprof.analyses.steps import SCALARS as OF_STEPS
-from fastprof.bottleneck import GenericBottleneck, TpuBottleneck
-from fastprof.input_ops import InputOps, InputTime
-from fastprof.op_metrics.tables import Ops
-from fastprof.schema import TEXT, Column, TableSchema
-from fastprof.step_figures import (
+from fastprof.derive.ops.tables import Ops
+from fastprof.derive.pipelines import input_ops
+from fastprof.derive.pipelines.input_ops import InputOps, InputTime
+from fastprof.derive.steps import verdicts
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
     Float64s,
     GenericSteps,
@@ -43,13 +43,14 @@ from fastprof.step_figures import (
     tpu_categories,
     tpu_verdict,
 )
-from fastprof.steps.database import StepDatabase
-from fastprof.steps.time_types import CATEGORIES
-from fastprof.steps.tpu_step_values import TpuStepValues, tpu_step_values
-from fastprof.text_column import typed
+from fastprof.derive.steps.time_types import CATEGORIES
+from fastprof.derive.steps.tpu_step_values import TpuStepValues, tpu_step_values
+from fastprof.derive.steps.verdicts import GenericBottleneck, TpuBottleneck
+from fastprof.schema.arrow_columns import typed
+from fastprof.schema.tables import TEXT, Column, TableSchema
 
 if TYPE_CHECKING:
-    from fastprof.analyses.host import Host
+    from fastprof.derive.host import Host
 
 NAME = "input_pipeline"
 READS = Needs(planes=(r"^/host:CPU$",))
@@ -351,7 +352,7 @@ def shares(part: Float64s | Int64s, whole: Float64s | Int64s) -> pa.Array:
 def _values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
     verdict, ops = pipeline.verdict, pipeline.ops
     values: dict[str, Known] = {}
-    unknown = verdict.input.classification == bottleneck.UNKNOWN
+    unknown = verdict.input.classification == verdicts.UNKNOWN
     for name in ("input", "output", "compute", "idle"):
         values[f"{name}_percent"] = (None, reason) if unknown else getattr(verdict, f"{name}_percent")
     values["input_verdict"] = (None, reason) if unknown else verdict.input.severity
@@ -365,10 +366,10 @@ def _values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
 
 def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
-    if verdict.input.classification == bottleneck.UNKNOWN:
+    if verdict.input.classification == verdicts.UNKNOWN:
         return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
     told = [verdict.input.plain_statement]
-    if verdict.input.classification in (bottleneck.HOST, bottleneck.BOTH):
+    if verdict.input.classification in (verdicts.HOST, verdicts.BOTH):
         told.append(_next_step(pipeline))
     told += [finding.plain_statement for finding in further(verdict)]
     notices = [Notice("recommendation", text) for text in told if text]
@@ -378,9 +379,9 @@ def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
     return (*notices, *_on_stages(ops))
 
 
-def input_notice(found: bottleneck.Finding) -> Notice:
+def input_notice(found: verdicts.Finding) -> Notice:
     """The verdict on input; that a program is not bound by it asks for nothing."""
-    asks = found.classification in (bottleneck.HOST, bottleneck.BOTH)
+    asks = found.classification in (verdicts.HOST, verdicts.BOTH)
     return Notice("recommendation" if asks else "info", found.plain_statement)
 
 
@@ -389,7 +390,7 @@ def _on_stages(ops: InputOps) -> tuple[Notice, ...]:
     return (Notice("info", _STAGES),) if any(name.startswith("Iterator::") for name in ops.name) else ()
 
 
-def further(verdict: GenericBottleneck | TpuBottleneck) -> list[bottleneck.Finding]:
+def further(verdict: GenericBottleneck | TpuBottleneck) -> list[verdicts.Finding]:
     """The verdicts on all but input, the ones with a statement."""
     if isinstance(verdict, TpuBottleneck):
         found = [verdict.output, verdict.tc_idle, verdict.all_reduce, verdict.sparse_core]

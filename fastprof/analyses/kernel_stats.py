@@ -15,21 +15,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof import kernel_launch, tensor_cores, tf_op
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
-from fastprof.capture import Records
+from fastprof.decode.xspace_capture import Records
+from fastprof.derive.devices import kernel_launch, tensor_cores
+from fastprof.derive.devices import op_names as tf_op
+from fastprof.derive.devices.kernel_launch import Dim, Launch
+from fastprof.derive.ops.tables import exact_sum
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
-from fastprof.kernel_launch import Dim, Launch
-from fastprof.op_metrics.tables import exact_sum
-from fastprof.schema import TEXT, Column, TableSchema
+from fastprof.schema.tables import TEXT, Column, TableSchema
 
 if TYPE_CHECKING:
-    from fastprof.analyses.host import Host
-    from fastprof.host_events import HostEvents, Plane
+    from fastprof.derive.host import Host
+    from fastprof.tables.host_events import HostEvents, Plane
 
 Int64s = npt.NDArray[np.int64]
 

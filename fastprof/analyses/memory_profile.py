@@ -26,18 +26,18 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.analyses.host import Host
-from fastprof.analyses.steps_from import MARKERS, STEPS_FROM, steps_of
-from fastprof.host_events import HOST_THREADS
-from fastprof.memory import memory_events, memory_remarks, memory_tables
-from fastprof.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures
-from fastprof.memory.memory_events import MemoryEvents
-from fastprof.memory.memory_schemas import TABLES as TABLES
-from fastprof.memory.module_runs import module_runs
-from fastprof.steps import of_host as host_steps
+from fastprof.derive.host import Host
+from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
+from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures
+from fastprof.derive.memory.memory_events import MemoryEvents
+from fastprof.derive.memory.memory_schemas import TABLES as TABLES
+from fastprof.derive.memory.module_runs import module_runs
+from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps_from import MARKERS, STEPS_FROM, steps_of
+from fastprof.tables.host_events import HOST_THREADS
 
 if TYPE_CHECKING:
-    from fastprof.host_events import HostEvents
+    from fastprof.tables.host_events import HostEvents
 
 NAME = "memory_profile"
 OF_ALL_THREADS = True

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from fastprof import hlo
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, is_known, scalars
-from fastprof.analyses.host import CPU_ONLY, GPU, TPU, Host
+from fastprof.decode.plane_kinds import device_of
+from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
 from fastprof.errors import CaptureError, UsageError
 from fastprof.hlo import program_memory_tables as tables_of
 from fastprof.hlo.memory_spaces import DEVICE, space_name, space_number, space_text
@@ -23,12 +24,11 @@ from fastprof.hlo.program_figures import ModuleRow, module_rows, scoped_vmem, si
 from fastprof.hlo.program_memory import TOO_LARGE, MemorySpace, ProgramMemory
 from fastprof.hlo.program_memory_schemas import TABLES as TABLES
 from fastprof.hlo.program_remarks import Remark, remarks
-from fastprof.planes import device_of
-from fastprof.spelling import meant
+from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
-    from fastprof.host_events import HostEvents
+    from fastprof.tables.host_events import HostEvents
 
 NAME = "memory_viewer"
 OF_ALL_THREADS = True

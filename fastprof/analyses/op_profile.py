@@ -24,21 +24,21 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.analyses.host import GPU, Host
+from fastprof.derive.host import GPU, Host
+from fastprof.derive.ops import device_ops
+from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
+from fastprof.derive.ops.op_remarks import remarks
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.ops.tree import op_paths, tree_tables
+from fastprof.derive.ops.tree.fused_columns import FusedInstructions
+from fastprof.derive.ops.tree.fused_instructions import Programs, fused_instructions
+from fastprof.derive.ops.tree.node_figures import COMPUTE, NodeFigures, OpFigures, in_order, of_growth
+from fastprof.derive.ops.tree.op_paths import GROUPINGS
+from fastprof.derive.ops.tree.op_trees import IDLE, INSTRUCTION, SPARSE_CORE_OP, Growth, laid_out
+from fastprof.derive.ops.tree.scope_trees import UNSCOPED, ScopeTree, scopes_of
+from fastprof.derive.ops.tree.tree_schemas import TABLES as TABLES
+from fastprof.derive.ops.tree.tree_tables import HBM, OpTree
 from fastprof.hlo.counting import GENERAL, OF_GPUS
-from fastprof.op_metrics import device_ops
-from fastprof.op_metrics.device_ops import HostDeviceOps, SessionOps
-from fastprof.op_metrics.op_remarks import remarks
-from fastprof.op_metrics.tables import Ops, OpTable
-from fastprof.op_tree import op_paths, tree_tables
-from fastprof.op_tree.fused_columns import FusedInstructions
-from fastprof.op_tree.fused_instructions import Programs, fused_instructions
-from fastprof.op_tree.node_figures import COMPUTE, NodeFigures, OpFigures, in_order, of_growth
-from fastprof.op_tree.op_paths import GROUPINGS
-from fastprof.op_tree.op_trees import IDLE, INSTRUCTION, SPARSE_CORE_OP, Growth, laid_out
-from fastprof.op_tree.scope_trees import UNSCOPED, ScopeTree, scopes_of
-from fastprof.op_tree.tree_schemas import TABLES as TABLES
-from fastprof.op_tree.tree_tables import HBM, OpTree
 
 NAME = "op_profile"
 READS = union([

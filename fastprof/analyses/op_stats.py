@@ -1,6 +1,6 @@
 """Where time goes by op, on the host and on devices, most expensive first.
 
-Ops of host threads are what the names of their events tell (fastprof.op_metrics.host), ops of devices the compiled
+Ops of host threads are what the names of their events tell (fastprof.derive.ops.host_ops), ops of devices the compiled
 instructions that ran, by themselves and by the framework op that they come from. Formulas: docs/analyses/op-stats.md.
 """
 
@@ -13,18 +13,19 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
-from fastprof.analyses.host import Host
-from fastprof.devices import Peaks
-from fastprof.op_metrics import device_ops, host, tf_functions
-from fastprof.op_metrics.combine import combined
-from fastprof.op_metrics.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
-from fastprof.op_metrics.framework import by_framework_op, framework_name, is_training, untold, untold_names
-from fastprof.op_metrics.op_columns import Columns, no_work, texts, time_columns, work_columns
-from fastprof.op_metrics.op_remarks import attribution, of_programs
-from fastprof.op_metrics.ranking import Ranked, ranked
-from fastprof.op_metrics.schemas import TABLES
-from fastprof.op_metrics.tables import Ops, OpTable
-from fastprof.op_metrics.tf_functions import TfFunction
+from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.host import Host
+from fastprof.derive.ops import device_ops, tf_functions
+from fastprof.derive.ops import host_ops as host
+from fastprof.derive.ops.combine import combined
+from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
+from fastprof.derive.ops.framework import by_framework_op, framework_name, is_training, untold, untold_names
+from fastprof.derive.ops.op_columns import Columns, no_work, texts, time_columns, work_columns
+from fastprof.derive.ops.op_remarks import attribution, of_programs
+from fastprof.derive.ops.ranking import Ranked, ranked
+from fastprof.derive.ops.schemas import TABLES
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.ops.tf_functions import TfFunction
 
 NAME = "op_stats"
 READS = union([

@@ -13,23 +13,23 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof import bottleneck, devices, run_environment
 from fastprof.analyses import inference, input_pipeline, steps
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, has_rows, is_known, scalars
-from fastprof.analyses.host import CPU_ONLY, Host
 from fastprof.analyses.input_pipeline import InputPipeline, Known, known, shares
-from fastprof.bottleneck import Finding, share
-from fastprof.devices import HBM, Peaks
-from fastprof.host_events import HOST_THREADS
-from fastprof.op_metrics import duty_cycle, op_shares
-from fastprof.op_metrics.duty_cycle import DutyCycle
-from fastprof.op_metrics.framework import untold, untold_names
-from fastprof.op_metrics.tables import Ops, OpTable
-from fastprof.op_metrics.tf_functions import TfFunction
-from fastprof.run_environment import HostEnvironment, RunEnvironment
-from fastprof.schema import TEXT, Column, TableSchema
-from fastprof.steps import alignment
-from fastprof.text_column import typed
+from fastprof.derive.devices import devices, run_environment
+from fastprof.derive.devices.devices import HBM, Peaks
+from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
+from fastprof.derive.host import CPU_ONLY, Host
+from fastprof.derive.ops import duty_cycle, op_shares
+from fastprof.derive.ops.duty_cycle import DutyCycle
+from fastprof.derive.ops.framework import untold, untold_names
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.ops.tf_functions import TfFunction
+from fastprof.derive.steps import alignment, verdicts
+from fastprof.derive.steps.verdicts import Finding, share
+from fastprof.schema.arrow_columns import typed
+from fastprof.schema.tables import TEXT, Column, TableSchema
+from fastprof.tables.host_events import HOST_THREADS
 
 NAME = "overview"
 READS = Needs(
@@ -174,18 +174,18 @@ SECTIONS = (
 )  # fmt: skip
 
 ASPECTS: Final = {
-    "input": ("waiting for input", bottleneck.HOST),
-    "output": ("output", bottleneck.HOST),
-    "device_collectives": ("collective communication", bottleneck.DEVICE),
-    "kernel_launch": ("kernel launches", bottleneck.HOST),
-    "all_other": ("all other time", bottleneck.HOST),
-    "tc_idle": ("TensorCores idle", bottleneck.HOST),
-    "all_reduce": ("all-reduce", bottleneck.DEVICE),
-    "sparse_core": ("SparseCoreV0", bottleneck.DEVICE),
-    "precision": ("16-bit arithmetic", bottleneck.DEVICE),
-    "eager": ("eager execution", bottleneck.HOST),
-    "outside": ("outside compilation", bottleneck.BOTH),
-    "functions": ("tf.functions", bottleneck.HOST),
+    "input": ("waiting for input", verdicts.HOST),
+    "output": ("output", verdicts.HOST),
+    "device_collectives": ("collective communication", verdicts.DEVICE),
+    "kernel_launch": ("kernel launches", verdicts.HOST),
+    "all_other": ("all other time", verdicts.HOST),
+    "tc_idle": ("TensorCores idle", verdicts.HOST),
+    "all_reduce": ("all-reduce", verdicts.DEVICE),
+    "sparse_core": ("SparseCoreV0", verdicts.DEVICE),
+    "precision": ("16-bit arithmetic", verdicts.DEVICE),
+    "eager": ("eager execution", verdicts.HOST),
+    "outside": ("outside compilation", verdicts.BOTH),
+    "functions": ("tf.functions", verdicts.HOST),
 }
 """Verdicts on step time and on ops, what they are about, and the side to look at where it matters."""
 
@@ -302,9 +302,9 @@ def _verdicts_table(pipeline: InputPipeline, findings: Mapping[str, Finding]) ->
 
 def _look_at(aspect: str, finding: Finding) -> str | None:
     """Both sides where input or output bounds the program moderately."""
-    if finding.severity in (bottleneck.NONE, bottleneck.UNKNOWN):
+    if finding.severity in (verdicts.NONE, verdicts.UNKNOWN):
         return None
-    return bottleneck.BOTH if finding.classification == bottleneck.BOTH else ASPECTS[aspect][1]
+    return verdicts.BOTH if finding.classification == verdicts.BOTH else ASPECTS[aspect][1]
 
 
 def _top_ops_table(overview: Overview, count: int, kernels: Report) -> pa.Table:
@@ -452,12 +452,12 @@ def _findings(overview: Overview) -> dict[str, Finding]:
     """The verdicts on ops, by what they are about."""
     outside = op_shares.outside_compilation_percent(overview.device_ops.table)
     return {
-        "precision": bottleneck.of_precision(*overview.precision),
-        "eager": bottleneck.of_eager(
+        "precision": verdicts.of_precision(*overview.precision),
+        "eager": verdicts.of_eager(
             op_shares.eager_percent(overview.host_ops.table), op_shares.eager_percent(overview.framework_ops)
         ),
-        "outside": bottleneck.of_outside_compilation(outside),
-        "functions": bottleneck.of_tf_functions([(one.name, one.expensive_percent) for one in overview.functions]),
+        "outside": verdicts.of_outside_compilation(outside),
+        "functions": verdicts.of_tf_functions([(one.name, one.expensive_percent) for one in overview.functions]),
     }
 
 
@@ -466,11 +466,11 @@ def _notices(
 ) -> tuple[Notice, ...]:
     verdict = pipeline.verdict
     found = []
-    if verdict.input.classification != bottleneck.UNKNOWN:
+    if verdict.input.classification != verdicts.UNKNOWN:
         found.append(input_pipeline.input_notice(verdict.input))
     told = [*input_pipeline.further(verdict), *findings.values()]
     found += [Notice("recommendation", finding.plain_statement) for finding in told if finding.statement]
-    if verdict.input.classification == bottleneck.UNKNOWN:
+    if verdict.input.classification == verdicts.UNKNOWN:
         why = input_pipeline.why_no_steps(of_steps)
         found.append(Notice("warning", f"How long steps take is not known: {why}"))
     else:
@@ -490,4 +490,4 @@ def errors_of(environment: RunEnvironment) -> list[str]:
     """What the profiler said went wrong; that a device shows no core, where it said nothing."""
     if environment.errors or environment.device_type == run_environment.CPU or environment.device_count > 0:
         return list(environment.errors)
-    return [bottleneck.NO_DEVICE_TRACE]
+    return [verdicts.NO_DEVICE_TRACE]

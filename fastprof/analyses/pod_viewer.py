@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from fastprof import run_environment
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
-from fastprof.devices import device_name
-from fastprof.op_metrics.tables import sums_by
-from fastprof.run_environment import CPU, HostEnvironment, RunEnvironment
-from fastprof.schema import TEXT, Column, TableSchema
-from fastprof.step_figures import COLLECTIVES
-from fastprof.steps.alignment import remarks
-from fastprof.steps.core_breakdown import core_breakdown
-from fastprof.steps.database import StepDatabase
-from fastprof.steps.time_types import CATEGORIES
-from fastprof.text_column import texts
+from fastprof.derive.devices import run_environment
+from fastprof.derive.devices.devices import device_name
+from fastprof.derive.devices.run_environment import CPU, HostEnvironment, RunEnvironment
+from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.steps.alignment import remarks
+from fastprof.derive.steps.core_breakdown import core_breakdown
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_figures import COLLECTIVES
+from fastprof.derive.steps.time_types import CATEGORIES
+from fastprof.schema.arrow_columns import texts
+from fastprof.schema.tables import TEXT, Column, TableSchema
 
 if TYPE_CHECKING:
-    from fastprof.analyses.host import Host
+    from fastprof.derive.host import Host
 
 NAME = "pod_viewer"
 READS = Needs()

@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
-from fastprof.analyses.host import Host
-from fastprof.analyses.steps_from import MARKERS, MODULES, STEPS_FROM
-from fastprof.op_metrics import device_ops
-from fastprof.op_metrics import roofline_totals as rows_of
-from fastprof.op_metrics.ceilings import COLUMNS, Ceiling, Efficiency, against, ceilings, known_bytes, known_flops
-from fastprof.op_metrics.combine import merged
-from fastprof.op_metrics.device_ops import HostDeviceOps, SessionOps
-from fastprof.op_metrics.hlo_columns import (
+from fastprof.derive.host import Host
+from fastprof.derive.ops import device_ops
+from fastprof.derive.ops import roofline_totals as rows_of
+from fastprof.derive.ops.ceilings import COLUMNS, Ceiling, Efficiency, against, ceilings, known_bytes, known_flops
+from fastprof.derive.ops.combine import merged
+from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
+from fastprof.derive.ops.hlo_columns import (
     expressions,
     identity_columns,
     memory_columns,
@@ -30,14 +29,14 @@ from fastprof.op_metrics.hlo_columns import (
     time_columns,
     work_columns,
 )
-from fastprof.op_metrics.op_columns import Columns, known
-from fastprof.op_metrics.op_remarks import remarks, why_no_ops
-from fastprof.op_metrics.ranking import Ranked, by_cost
-from fastprof.op_metrics.roofline import ON_CHIP, divided, moved_bytes
-from fastprof.op_metrics.roofline_schemas import TABLES as TABLES
-from fastprof.op_metrics.roofline_totals import Totals
-from fastprof.op_metrics.step_ops import WHOLE, StepOps, is_feed, step_ops
-from fastprof.op_metrics.tables import (
+from fastprof.derive.ops.op_columns import Columns, known
+from fastprof.derive.ops.op_remarks import remarks, why_no_ops
+from fastprof.derive.ops.ranking import Ranked, by_cost
+from fastprof.derive.ops.roofline import ON_CHIP, divided, moved_bytes
+from fastprof.derive.ops.roofline_schemas import TABLES as TABLES
+from fastprof.derive.ops.roofline_totals import Totals
+from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, step_ops
+from fastprof.derive.ops.tables import (
     CMEM,
     FROM_HLO,
     HBM,
@@ -50,9 +49,10 @@ from fastprof.op_metrics.tables import (
     OpTable,
     exact_sum,
 )
-from fastprof.op_metrics.transfers import Bools, once, waits
-from fastprof.op_metrics.untold_work import MOST_UNTOLD, TOO_MUCH, untold_shares
-from fastprof.steps.database import StepDatabase
+from fastprof.derive.ops.transfers import Bools, once, waits
+from fastprof.derive.ops.untold_work import MOST_UNTOLD, TOO_MUCH, untold_shares
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 
 NAME = "roofline"
 READS = union([

@@ -15,15 +15,15 @@ import numpy as np
 from fastprof._native import records
 from fastprof.analyses import ANALYSES, step_choice
 from fastprof.analyses.contract import Analysis, Notice, Report, union
-from fastprof.analyses.host import Host
+from fastprof.decode.index import Structure
+from fastprof.decode.selection import Steps, steps_text
+from fastprof.derive.host import Host
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
-from fastprof.host_events import read_host
-from fastprof.selection import Steps, steps_text
-from fastprof.size_text import byte_count
-from fastprof.spelling import meant
-from fastprof.structure import Structure
-from fastprof.table_set import TableSet
-from fastprof.time_text import picoseconds
+from fastprof.tables.host_events import read_host
+from fastprof.tables.table_set import TableSet
+from fastprof.wording.sizes import byte_count
+from fastprof.wording.spelling import meant
+from fastprof.wording.times import picoseconds
 
 _HOME: Final = "fastprof.analyses"
 

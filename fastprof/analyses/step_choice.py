@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.analyses.host import Choice, Host
-from fastprof.host_events import read_host
-from fastprof.selection import Selection, Steps
-from fastprof.table_set import TableSet
+from fastprof.decode.selection import Selection, Steps
+from fastprof.derive.host import Choice, Host
+from fastprof.tables.host_events import read_host
+from fastprof.tables.table_set import TableSet
 
 if TYPE_CHECKING:
-    from fastprof.steps.of_host import HostSteps
+    from fastprof.derive.steps.of_host import HostSteps
 
 Int64s = npt.NDArray[np.int64]
 
@@ -62,7 +62,7 @@ def steps_of_hosts(tables: TableSet, hosts: Sequence[int], *, modules: bool = Fa
 
 def groups_of_steps(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s] | None:
     """Of each host the groups that are these steps; None: groups have the same numbers on all hosts."""
-    from fastprof.steps.across_hosts import combined, numbers_agree
+    from fastprof.derive.steps.across_hosts import combined, numbers_agree
 
     database = combined(hosts)
     if numbers_agree(database):

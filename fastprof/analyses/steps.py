@@ -15,23 +15,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
-from fastprof.analyses.host import Host
-from fastprof.analyses.steps_from import MARKERS, MODULES, STEPS_FROM, steps_of
-from fastprof.schema import TEXT, Column, TableSchema
-from fastprof.steps import alignment, no_steps
-from fastprof.steps import of_host as host_steps
-from fastprof.steps.across_hosts import combined
-from fastprof.steps.core_breakdown import core_breakdown
-from fastprof.steps.database import StepDatabase
-from fastprof.steps.host_times import HostTime, host_times, verdict
-from fastprof.steps.of_host import HostSteps
-from fastprof.steps.stragglers import Stragglers, stragglers
-from fastprof.steps.time_spread import PERCENTILES, spread
-from fastprof.steps.time_types import CATEGORIES, HOST_TO_HOST, TYPES
-from fastprof.text_column import texts
+from fastprof.derive.host import Host
+from fastprof.derive.steps import alignment, no_steps
+from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps.across_hosts import combined
+from fastprof.derive.steps.core_breakdown import core_breakdown
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.host_times import HostTime, host_times, verdict
+from fastprof.derive.steps.of_host import HostSteps
+from fastprof.derive.steps.stragglers import Stragglers, stragglers
+from fastprof.derive.steps.time_spread import PERCENTILES, spread
+from fastprof.derive.steps.time_types import CATEGORIES, HOST_TO_HOST, TYPES
+from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM, steps_of
+from fastprof.schema.arrow_columns import texts
+from fastprof.schema.tables import TEXT, Column, TableSchema
 
 if TYPE_CHECKING:
-    from fastprof.steps.step_time import Int64s
+    from fastprof.derive.steps.step_time import Int64s
 
 NAME = "steps"
 READS = union([Host.GROUPING, Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS)])

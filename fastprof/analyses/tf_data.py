@@ -25,17 +25,18 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.analyses.host import Host
+from fastprof.derive.host import Host
+from fastprof.derive.ops.tables import exact_sum
+from fastprof.derive.pipelines import pipeline_tables
+from fastprof.derive.pipelines import pipeline_verdicts as verdicts
+from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
+from fastprof.derive.pipelines.pipeline_schemas import TABLES as TABLES
+from fastprof.derive.pipelines.pipeline_tables import HostPipelines
+from fastprof.derive.pipelines.step_waits import Steps, steps_of, waited
+from fastprof.derive.pipelines.what_if import WORTH
+from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps.links import is_one_of
 from fastprof.errors import UsageError
-from fastprof.op_metrics.tables import exact_sum
-from fastprof.pipelines import pipeline_tables, verdicts
-from fastprof.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
-from fastprof.pipelines.pipeline_schemas import TABLES as TABLES
-from fastprof.pipelines.pipeline_tables import HostPipelines
-from fastprof.pipelines.step_waits import Steps, steps_of, waited
-from fastprof.pipelines.what_if import WORTH
-from fastprof.steps import of_host as host_steps
-from fastprof.steps.links import is_one_of
 
 NAME = "tf_data"
 TITLE = "tf.data"

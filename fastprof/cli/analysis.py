@@ -86,7 +86,8 @@ def imported(names: Iterable[str]) -> dict[str, Analysis]:
     """These analyses and those that they come after, with all that they and their renderers need."""
     with signals.held():
         from fastprof.analyses import runner
-        from fastprof.render import report_json, report_text, report_xprof  # noqa: F401
+        from fastprof.render import report_json, report_text  # noqa: F401
+        from fastprof.xprof import report_xprof  # noqa: F401
 
         return runner.closure(names)
 
@@ -196,7 +197,8 @@ def report_chunks(
 ) -> Iterator[bytes]:
     """Reports as text, JSON or XProf's JSON, or one as a drawing or as stacks; ``several``: an object of all of them,
     where the form has objects."""
-    from fastprof.render import report_json, report_text, report_xprof
+    from fastprof.render import report_json, report_text
+    from fastprof.xprof import report_xprof
 
     (first, *_) = reports.values()
     if form == "xprof":

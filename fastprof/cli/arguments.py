@@ -6,11 +6,11 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from fastprof import step_text
 from fastprof.cli.progress import MODES
 from fastprof.render import FORMATS
-from fastprof.size_text import byte_count
-from fastprof.time_text import picoseconds
+from fastprof.wording import step_ranges
+from fastprof.wording.sizes import byte_count
+from fastprof.wording.times import picoseconds
 
 ALL = -1
 """``--limit all``."""
@@ -174,7 +174,7 @@ def time_range(text: str) -> tuple[int | None, int | None]:
 def step_range(text: str) -> tuple[int | None, int | None]:
     """``A:B``, ``A:``, ``:B`` or ``A`` alone, B left out."""
     try:
-        return step_text.step_range(text)
+        return step_ranges.step_range(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

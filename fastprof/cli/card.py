@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from fastprof.render import as_text, quantities
+from fastprof.render import as_text
 from fastprof.render.look import Look
+from fastprof.wording import quantities
 
 if TYPE_CHECKING:
     from fastprof.cli.facts import Facts

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastprof.cli.talk import Talk
-    from fastprof.facade import Profile
+    from fastprof.profile.profile import Profile
 
 LIST_COLUMNS = ("host", "plane", "line", "name", "start_ps", "duration_ps", "num_occurrences")
 _TABLE_COLUMNS = ("host", "plane", "line", "start_ps", "duration_ps", "name")
@@ -167,7 +167,7 @@ def _usual_columns(form: str, hosts: int) -> list[str]:
 def _checked_columns(asked: list[str] | None) -> list[str]:
     if not asked:
         return []
-    from fastprof import schema
+    from fastprof.schema import tables as schema
 
     known = schema.TABLES["events"].names()
     for column in asked:

@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from fastprof import export, schema
+    from fastprof import export
+    from fastprof.schema import tables as schema
 
     for table in args.tables or ():
         if table not in schema.TABLES:

@@ -19,8 +19,8 @@ from fastprof.render import FORMATS, chunks
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.facade import Profile
-    from fastprof.hlo.program_choice import Chosen
+    from fastprof.profile.profile import Profile
+    from fastprof.tables.program_choice import Chosen
 
 TEXTS = ("short-txt", "long-txt")
 DOT = "dot"
@@ -151,7 +151,7 @@ def _send_table(table: pa.Table, name: str, args: argparse.Namespace, sink: outp
 
 
 def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
-    from fastprof.hlo.program_choice import chosen_program, joined
+    from fastprof.tables.program_choice import chosen_program, joined
 
     chosen = chosen_program(profile.table_set, args.module)
     if chosen.others:
@@ -171,7 +171,7 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
 
 def _send_text(pieces: Iterator[str], sink: output.Sink) -> None:
     """As it is to files and pipes; to a terminal so that nothing in it steers that."""
-    from fastprof.render.screen import printable_lines
+    from fastprof.wording.screen import printable_lines
 
     encoding = "utf-8" if sink.look.file else sink.look.encoding
     shown = map(printable_lines, pieces) if sink.look.screen else pieces
@@ -179,10 +179,10 @@ def _send_text(pieces: Iterator[str], sink: output.Sink) -> None:
 
 
 def _write_around(chosen: Chosen, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
-    from fastprof.hlo.program_choice import around, joined, text_form
     from fastprof.hlo.text.dot_graph import dot_graph
     from fastprof.hlo.text.instruction_text import InstructionText
     from fastprof.hlo.text.module_text import part_text
+    from fastprof.tables.program_choice import around, joined, text_form
 
     near = around(chosen, args.instruction, args.width or WIDTH)
     shown = text_form(form if form in TEXTS else TEXTS[0], args.metadata)

@@ -20,7 +20,7 @@ from fastprof.render import chunks
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.facade import Profile
+    from fastprof.profile.profile import Profile
 
 _KIND_STATS = ("device_type_string", "device_vendor")  # what a plane says its device is, best first
 

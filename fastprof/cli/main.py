@@ -20,7 +20,7 @@ from fastprof.analyses import ANALYSES
 from fastprof.cli import output, signals
 from fastprof.cli.analysis import AnalysisVerb
 from fastprof.cli.talk import Talk
-from fastprof.spelling import meant
+from fastprof.wording.spelling import meant
 
 _ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
 _MODULES = {
@@ -165,7 +165,7 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
 
 def _is_of_capture(error: errors.CaptureError) -> bool:
     """Whether a capture is at fault, and not one compiled program, of which nothing is left to salvage."""
-    from fastprof.log_directory import is_program
+    from fastprof.inputs.log_directory import is_program
 
     return error.path is not None and not is_program(error.path)
 

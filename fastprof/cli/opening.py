@@ -15,7 +15,7 @@ from fastprof.errors import OutputError, UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from fastprof.cli.talk import Talk
-    from fastprof.facade import Profile
+    from fastprof.profile.profile import Profile
 
 _LOSSES = ("error", "data_loss")
 _CHOICES = ("newest_run", "runs_below", "several_runs")

@@ -18,11 +18,11 @@ from fastprof.analyses import ANALYSES
 from fastprof.cli import analysis, arguments, opening, output
 from fastprof.errors import OutputError, UsageError
 from fastprof.render import Look
-from fastprof.spelling import meant
+from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
-    from fastprof.facade import Profile
+    from fastprof.profile.profile import Profile
 
 _TABLE_FORMATS = ("csv", "arrow")
 

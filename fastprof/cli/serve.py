@@ -15,7 +15,7 @@ from fastprof.cli import arguments, opening, signals
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from fastprof.facade import Profile
+    from fastprof.profile.profile import Profile
 
 PORT = 8791
 _NEEDED = ("starlette", "uvicorn")

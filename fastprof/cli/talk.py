@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from fastprof.cli.progress import Progress
-from fastprof.render.screen import printable_lines
+from fastprof.wording.screen import printable_lines
 
 
 class Talk:

@@ -15,7 +15,7 @@ from fastprof.cli import arguments, opening, output
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from fastprof.export.trace_out import Trace
+    from fastprof.profile.trace_out import Trace
 
 FORMS = ("chrome", "perfetto", "xprof", "xprof-streaming")
 STATS = ("all", "event", "none")
@@ -56,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from fastprof.export import trace_out
-    from fastprof.render.xprof_trace.chunks import DEFAULT_RESOLUTION
+    from fastprof.profile import trace_out
+    from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION
 
     form = _form(args)
     _check(args, form)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _form(args: argparse.Namespace) -> str:
     """The form asked for, else the one that the file is named for."""
-    from fastprof.export.trace_out import form_of
+    from fastprof.profile.trace_out import form_of
 
     if args.format is not None:
         return str(args.format)

@@ -17,14 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from fastprof.decode.workers import Progress
 from fastprof.errors import FastprofError, OutputError, UsageError
 from fastprof.export.hive import export_tables
 from fastprof.export.writers import WRITERS
-from fastprof.schema import TABLES
-from fastprof.workers import Progress
+from fastprof.schema.tables import TABLES
 
 if TYPE_CHECKING:
-    from fastprof.table_set import TableSet
+    from fastprof.tables.table_set import TableSet
 
 DEFAULT_TABLES = tuple(name for name, table in TABLES.items() if not table.derived)
 _OURS = re.compile(rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?")

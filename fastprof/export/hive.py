@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof._native import records
-from fastprof.blocks import Block
-from fastprof.decode import EVENT_COLUMNS, STAT_COLUMNS, Request
+from fastprof.decode.blocks import Block
+from fastprof.decode.fill import EVENT_COLUMNS, STAT_COLUMNS, Request
+from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.export.nesting_stream import PASSES, nesting_stream
 from fastprof.export.writers import Writer
-from fastprof.schema import TABLES
-from fastprof.table_set import TableSet
-from fastprof.workers import Workers
+from fastprof.schema.tables import TABLES
+from fastprof.tables.table_set import TableSet
 
 ROW_GROUP = 1 << 20
 EVENT_TABLES = ("events", "event_stats")

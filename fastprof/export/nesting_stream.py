@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.kernels import LineNesting
-from fastprof.blocks import Wanted
-from fastprof.capture import Int64s
-from fastprof.decode import Decoded, Decoder, Request
-from fastprof.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
-from fastprof.schema import TABLES
-from fastprof.table_set import TableSet
+from fastprof.decode.blocks import Wanted
+from fastprof.decode.fill import Decoded, Decoder, Request
+from fastprof.decode.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
+from fastprof.decode.xspace_capture import Int64s
+from fastprof.schema.tables import TABLES
+from fastprof.tables.table_set import TableSet
 
 PASSES = 2
 """How often the events of the selected lines are gone through."""

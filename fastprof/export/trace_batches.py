@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, Kinds, Stats, Texts
-from fastprof.blocks import Block
-from fastprof.decode import Decoded, Request
+from fastprof.decode.blocks import Block
+from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.stat_columns import metadata_stats
 from fastprof.export.trace_tracks import texts_of
-from fastprof.table_set import TableSet
-from fastprof.wide import metadata_stats
+from fastprof.tables.table_set import TableSet
 
 ALL, OF_EVENTS, NONE = "all", "event", "none"
 STATS = (ALL, OF_EVENTS, NONE)

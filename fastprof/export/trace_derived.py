@@ -1,6 +1,6 @@
 """What trace files show beside the events of a capture: derived tracks, names of steps, groups, flows, counters.
 
-It takes the events of a host, which are read whole; see ``fastprof.timeline``.
+It takes the events of a host, which are read whole; see ``fastprof.derive.timeline``.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, Kinds
-from fastprof.analyses.host import Host
-from fastprof.decode import Request
+from fastprof.decode.fill import Request
+from fastprof.decode.selection import Selection, matching
+from fastprof.decode.text_pools import TextTable
+from fastprof.derive.host import Host
+from fastprof.derive.timeline.counter_tracks import Series, counter_tracks
+from fastprof.derive.timeline.derived_lines import derived_timeline
+from fastprof.derive.timeline.derived_track import Arg, DerivedTimeline
+from fastprof.derive.timeline.flow_ends import KINDS
+from fastprof.derive.timeline.flows import flows
+from fastprof.derive.timeline.preprocessing import Preprocessed, preprocessed
+from fastprof.derive.timeline.step_bands import StepBand, step_bands
+from fastprof.derive.timeline.timeline_needs import NEEDS
+from fastprof.derive.timeline.track_order import STEPS, Track
 from fastprof.export.trace_batches import BATCH_ROWS, FlowEnds, Int32s, Int64s, Renamed, SharedStats, StatColumns
 from fastprof.export.trace_tracks import Titled, texts_of, titled
-from fastprof.host_events import read_host
-from fastprof.names import TextTable
-from fastprof.selection import Selection, matching
-from fastprof.table_set import TableSet
-from fastprof.timeline.counter_tracks import Series, counter_tracks
-from fastprof.timeline.derived_lines import derived_timeline
-from fastprof.timeline.derived_track import Arg, DerivedTimeline
-from fastprof.timeline.flow_ends import KINDS
-from fastprof.timeline.flows import flows
-from fastprof.timeline.preprocessing import Preprocessed, preprocessed
-from fastprof.timeline.step_bands import StepBand, step_bands
-from fastprof.timeline.timeline_needs import NEEDS
-from fastprof.timeline.track_order import STEPS, Track
+from fastprof.tables.host_events import read_host
+from fastprof.tables.table_set import TableSet
 
 _COUNTER_RANK = -1
 _STEPS, _STEPS_TID = "Steps", 0

@@ -12,12 +12,12 @@ import numpy as np
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, JsonWriter, Kinds, PerfettoWriter
 from fastprof._version import __version__
+from fastprof.derive.timeline.track_order import COUNTER, processes_of, raw_tracks
 from fastprof.export.trace_batches import ALL, HostNames, RawBatches, SharedStats, selected_ids
 from fastprof.export.trace_derived import Derived, whole_host
 from fastprof.export.trace_tracks import host_tracks, texts_of, titled
-from fastprof.host_events import host_lines
-from fastprof.table_set import TableSet
-from fastprof.timeline.track_order import COUNTER, processes_of, raw_tracks
+from fastprof.tables.host_events import host_lines
+from fastprof.tables.table_set import TableSet
 
 CHROME, PERFETTO = "chrome", "perfetto"
 _PS_IN_NS, _PS_IN_US = 1000, 10**6

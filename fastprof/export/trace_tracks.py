@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.trace_writers import Texts
-from fastprof.timeline.track_order import Process, Track
+from fastprof.derive.timeline.track_order import Process, Track
 
 TRACK = np.dtype([("pid", "i8"), ("tid", "i8"), ("sort", "i8"), ("process", "i8"), ("name", "i4"), ("told", "i4")])
 """The struct of csrc/formats/trace_batch.h; a test compares their sizes."""

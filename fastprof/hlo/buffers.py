@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.hlo_buffers import read_hlo_buffers
-from fastprof.names import Int32s, texts_of
+from fastprof.decode.text_pools import Int32s, texts_of
 
 Records = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]

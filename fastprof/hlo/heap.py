@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.memory_kernels import heap_trace
+from fastprof.decode.text_pools import Int32s
 from fastprof.hlo.buffers import BufferAssignment, Int64s, Records
-from fastprof.names import Int32s
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fastprof.errors import UsageError
-from fastprof.spelling import meant
+from fastprof.wording.spelling import meant
 
 _TPU: Final = ("HBM", "VMEM", "SFLAG", "CMEM", "SMEM", "host", "SparseCore")
 _NAMES: Final[Mapping[str, Mapping[int, str]]] = {

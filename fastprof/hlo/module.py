@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.hlo import read_hlo
+from fastprof.decode.text_pools import Int32s, texts_of
 from fastprof.hlo.columns import COMPUTATION, FRAME, INSTRUCTION, SHAPE, TILE
 from fastprof.hlo.shapes import NO_SHAPE, Shape
 from fastprof.hlo.stack_frames import NO_SOURCE, Source, StackFrames
-from fastprof.names import Int32s, texts_of
 
 Records = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]

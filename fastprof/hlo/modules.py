@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fastprof.hlo.counting import Counting
     from fastprof.hlo.module import HloModule
     from fastprof.hlo.programs import Program
-    from fastprof.import_log import ImportLog
+    from fastprof.schema.import_log import ImportLog
 
 
 _LOOKED_INTO: Final = 8 << 20

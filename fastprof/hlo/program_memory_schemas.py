@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from fastprof.hlo.buffers import CATEGORIES
-from fastprof.schema import TEXT, Column, TableSchema
+from fastprof.schema.tables import TEXT, Column, TableSchema
 
 
 def _bytes(name: str, description: str, *, nullable: bool = False) -> Column:

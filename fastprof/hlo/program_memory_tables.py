@@ -19,7 +19,7 @@ from fastprof.hlo.program_memory import UNKNOWN, MemorySpace, ProgramMemory
 from fastprof.hlo.program_memory_schemas import TABLES
 from fastprof.hlo.shapes import Shape
 from fastprof.hlo.stack_frames import Source
-from fastprof.text_column import texts
+from fastprof.schema.arrow_columns import texts
 
 Columns = dict[str, Any]
 

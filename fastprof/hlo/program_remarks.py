@@ -11,7 +11,7 @@ import numpy as np
 from fastprof.hlo.buffers import OUTPUT, PARAMETER
 from fastprof.hlo.program_memory import MemorySpace
 from fastprof.hlo.program_memory_tables import Alive, Buffers, alive_at_peak
-from fastprof.size_text import size_text
+from fastprof.wording.sizes import size_text
 
 WORTH_SAYING: Final = 0.05
 """Share of the peak, or of temporaries, from which on a sentence tells of it."""

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastprof._native import records
-from fastprof.capture import Capture, Int64s, explained
+from fastprof.decode.span_stats import SpanStats
+from fastprof.decode.xspace_capture import Capture, Int64s, explained
 from fastprof.errors import CaptureError, FastprofError, UnreadableError
 from fastprof.hlo.proto_fields import varint
-from fastprof.import_log import ImportLog
-from fastprof.log_directory import PROGRAM_SUFFIXES
-from fastprof.paths import shown
-from fastprof.source import Source, open_source
-from fastprof.span_stats import SpanStats
+from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
+from fastprof.inputs.paths import shown
+from fastprof.inputs.source import Source, open_source
+from fastprof.schema.import_log import ImportLog
 
 if TYPE_CHECKING:
     from fastprof.hlo.module import HloModule

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof._native.xspace import Memory
-from fastprof.names import Int32s, TextTable, index_dtype
-from fastprof.schema import Column, TableSchema
+from fastprof.decode.text_pools import Int32s, TextTable, index_dtype
+from fastprof.schema.tables import Column, TableSchema
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]

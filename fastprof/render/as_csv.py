@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from fastprof.render.cells import TEXT, ColumnCells, joined
 from fastprof.render.rows import Data, blocks
-from fastprof.render.screen import printable_lines
+from fastprof.wording.cells import TEXT, ColumnCells, joined
+from fastprof.wording.screen import printable_lines
 
 _AWKWARD = re.compile(r'[",\r\n]|^\s|\s$|^$')
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastprof.render.cells import TEXT, ColumnCells, joined, json_quote, json_text
 from fastprof.render.rows import Data, blocks, unique_names
+from fastprof.wording.cells import TEXT, ColumnCells, joined, json_quote, json_text
 
 
 def chunks(name: str, data: Data) -> Iterator[bytes]:

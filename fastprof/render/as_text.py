@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastprof.render import quantities
-from fastprof.render.cells import json_text
 from fastprof.render.look import Look
 from fastprof.render.rows import Data, blocks
-from fastprof.render.screen import cut, excerpt, pad, printable, width, wrapped
+from fastprof.wording import quantities
+from fastprof.wording.cells import json_text
+from fastprof.wording.screen import cut, excerpt, pad, printable, width, wrapped
 
 _LAYOUT_ROWS = 1_000
 _WHOLE_ROWS = 20_000  # a table of no more rows is laid out by all of them

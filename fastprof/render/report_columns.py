@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from fastprof.errors import UsageError
 from fastprof.render import as_json, report_json
-from fastprof.render.cells import TEXT, ColumnCells, json_quote, json_text
 from fastprof.render.rows import unique_names
+from fastprof.wording.cells import TEXT, ColumnCells, json_quote, json_text
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report

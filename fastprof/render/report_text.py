@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fastprof.analyses import runner
-from fastprof.render import as_text, kernel_names, quantities
-from fastprof.render.screen import cut, pad, printable, width
+from fastprof.render import as_text, kernel_names
+from fastprof.wording import quantities
+from fastprof.wording.screen import cut, pad, printable, width
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Analysis, Notice, Report, Scalar, Section

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof._version import __version__
-from fastprof.host_events import read_host
-from fastprof.table_set import TableSet
+from fastprof.decode.workers import Progress
+from fastprof.tables.host_events import read_host
+from fastprof.tables.table_set import TableSet
 from fastprof.viewer.cache_folder import CacheFolder, source_key
 from fastprof.viewer.store import Store, TrackInput, build
 from fastprof.viewer.store_file import FORMAT
-from fastprof.workers import Progress
 
 if TYPE_CHECKING:
-    from fastprof.timeline.host_timeline import HostTimeline
+    from fastprof.derive.timeline.host_timeline import HostTimeline
 
 Make = Callable[[Path], None]
 _DERIVATION: Final = 2
@@ -30,8 +30,8 @@ def raw_store(
     """The events of host ``number``, all of them. Raises what reading a capture raises."""
 
     def make(path: Path) -> None:
-        from fastprof.analyses.host import Host
-        from fastprof.timeline.host_timeline import raw_timeline
+        from fastprof.derive.host import Host
+        from fastprof.derive.timeline.host_timeline import raw_timeline
 
         workers = tables.session.workers
         with workers.reporting(progress):
@@ -60,9 +60,9 @@ def derived_store(
 
 
 def _derived_timeline(tables: TableSet, number: int) -> HostTimeline:
-    from fastprof.analyses.host import Host
-    from fastprof.timeline.derived_lines import derived_timeline
-    from fastprof.timeline.timeline_needs import NEEDS
+    from fastprof.derive.host import Host
+    from fastprof.derive.timeline.derived_lines import derived_timeline
+    from fastprof.derive.timeline.timeline_needs import NEEDS
 
     events = read_host(tables, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)
     return derived_timeline(Host(events, tables.session.workers))

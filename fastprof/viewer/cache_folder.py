@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from fastprof.errors import OutputError, UsageError
-from fastprof.size_text import byte_count
 from fastprof.viewer import sealed_file
+from fastprof.wording.sizes import byte_count
 
 FOLDER = "FASTPROF_CACHE"
 LIMIT = "FASTPROF_CACHE_LIMIT"

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from fastprof.tables.single_event import EVENT, METADATA, EventFacts, StatValue, read_event
 from fastprof.viewer.event_op import Seen, op_document
 from fastprof.viewer.event_refs import event_at, ref
-from fastprof.viewer.single_event import EVENT, METADATA, EventFacts, StatValue, read_event
 from fastprof.viewer.snapshot import SeenHost, Snapshot
 from fastprof.viewer.store import StoredEvent, StoredTrack
 from fastprof.viewer.viewed_run import ViewedRun
@@ -81,7 +81,7 @@ def _readable(stat: StatValue) -> StatValue:
     """The stat with its bytes decoded, where their format is known."""
     if stat.name != BREAKDOWN or not stat.payload:
         return stat
-    from fastprof.op_metrics.memory_accesses import access_text  # late: few events have it
+    from fastprof.derive.ops.memory_accesses import access_text  # late: few events have it
 
     return replace(stat, value=access_text(stat.payload) or stat.value)
 

@@ -16,17 +16,18 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.errors import CaptureError
-from fastprof.host_events import HOST_THREADS
-from fastprof.tf_op import Framework, parse
-from fastprof.viewer.single_event import METADATA, EventFacts, StatValue
+from fastprof.tables.host_events import HOST_THREADS
+from fastprof.tables.single_event import METADATA, EventFacts, StatValue
 
 if TYPE_CHECKING:
+    from fastprof.decode.text_pools import Int32s
+    from fastprof.derive.ops.gpu_ops import GpuOp
     from fastprof.hlo.module import HloModule
     from fastprof.hlo.programs import Program
-    from fastprof.names import Int32s
-    from fastprof.op_metrics.gpu_ops import GpuOp
-    from fastprof.table_set import OpenSession, TableSet
+    from fastprof.tables.open_session import OpenSession
+    from fastprof.tables.table_set import TableSet
 
 _GPU, _TPU, _SPARSE_CORE = "/device:GPU:", "/device:TPU:", " SparseCore "
 _MODULES, _OPS = "XLA Modules", "XLA Ops"
@@ -159,7 +160,7 @@ def _of_gpu(tables: TableSet, seen: Seen, row: int) -> _Op | None:
 
 def _of_tpu(seen: Seen) -> _Op | None:
     """Op stats counts events of op lines whose metadata tell program and symbol."""
-    from fastprof.device_events import OP_LINES
+    from fastprof.derive.devices.device_events import OP_LINES
 
     of_metadata = partial(seen.stat, of=METADATA)
     program = _number(of_metadata("program_id"))
@@ -285,7 +286,7 @@ class _Session:
 
     def has_devices(self, tables: TableSet, number: int) -> bool:
         """Whether the host has planes of GPUs or of TPUs."""
-        from fastprof.host_events import host_lines
+        from fastprof.tables.host_events import host_lines
 
         with self.lock:
             if number not in self.devices:
@@ -297,10 +298,10 @@ class _Session:
 def _gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
     """By row of the host's events the place of its op, -1: none; and the ops."""
     from fastprof import hlo
+    from fastprof.derive.ops import gpu, gpu_stats
+    from fastprof.derive.steps.forest import STATS
     from fastprof.hlo.modules import Modules
-    from fastprof.host_events import read_host
-    from fastprof.op_metrics import gpu, gpu_stats
-    from fastprof.steps.forest import STATS
+    from fastprof.tables.host_events import read_host
 
     stats = tuple(dict.fromkeys((*STATS, *gpu_stats.EVENT_STATS)))
     try:
@@ -313,9 +314,9 @@ def _gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
 
 def _tpu_programs(tables: TableSet, number: int) -> set[int]:
     """The programs of which TPUs ran instructions, by id."""
-    from fastprof.device_events import op_events
-    from fastprof.host_events import read_host
-    from fastprof.op_metrics import tpu
+    from fastprof.derive.devices.device_events import op_events
+    from fastprof.derive.ops import tpu
+    from fastprof.tables.host_events import read_host
 
     try:
         events = read_host(tables, number, tpu.PLANES, tpu.EVENT_STATS, tpu.METADATA_STATS)

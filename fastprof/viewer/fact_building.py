@@ -7,15 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastprof.table_set import TableSet
+from fastprof.decode.workers import Progress
+from fastprof.tables.table_set import TableSet
 from fastprof.viewer.cache_folder import CacheFolder, source_key
 from fastprof.viewer.fact_file import FORMAT, write_facts
 from fastprof.viewer.host_facts import VERSION, HostFacts, fact_columns, facts_in
-from fastprof.workers import Progress
 
 if TYPE_CHECKING:
-    from fastprof.analyses.host import Host
-    from fastprof.timeline.derived_track import DerivedTimeline
+    from fastprof.derive.host import Host
+    from fastprof.derive.timeline.derived_track import DerivedTimeline
 
 
 class LateHost:
@@ -28,16 +28,16 @@ class LateHost:
 
     @cached_property
     def host(self) -> Host:
-        from fastprof.analyses.host import Host
-        from fastprof.host_events import read_host
-        from fastprof.timeline.timeline_needs import NEEDS
+        from fastprof.derive.host import Host
+        from fastprof.derive.timeline.timeline_needs import NEEDS
+        from fastprof.tables.host_events import read_host
 
         events = read_host(self.tables, self.number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)
         return Host(events, self.tables.session.workers)
 
     @cached_property
     def derived(self) -> DerivedTimeline:
-        from fastprof.timeline.derived_lines import derived_timeline
+        from fastprof.derive.timeline.derived_lines import derived_timeline
 
         return derived_timeline(self.host)
 

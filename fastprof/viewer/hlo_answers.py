@@ -10,11 +10,12 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from fastprof.errors import UsageError
-from fastprof.hlo import program_choice
-from fastprof.hlo.program_choice import Chosen, chosen_program, joined, text_form
 from fastprof.hlo.text.instruction_text import InstructionText
 from fastprof.hlo.text.neighbourhood import Neighbourhood
-from fastprof.table_set import OpenSession, TableSet
+from fastprof.tables import program_choice
+from fastprof.tables.open_session import OpenSession
+from fastprof.tables.program_choice import Chosen, chosen_program, joined, text_form
+from fastprof.tables.table_set import TableSet
 
 LINES: Final = 2_000
 """Lines of a program that are given at once."""

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from fastprof.viewer.fact_file import Column, FactFile
 
 if TYPE_CHECKING:
-    from fastprof.analyses.host import Host
-    from fastprof.table_set import TableSet
-    from fastprof.timeline.counter_tracks import Series
-    from fastprof.timeline.derived_track import DerivedTimeline
-    from fastprof.timeline.step_bands import StepBand
+    from fastprof.derive.host import Host
+    from fastprof.derive.timeline.counter_tracks import Series
+    from fastprof.derive.timeline.derived_track import DerivedTimeline
+    from fastprof.derive.timeline.step_bands import StepBand
+    from fastprof.tables.table_set import TableSet
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -45,7 +45,7 @@ class Flows:
         return len(self.producer)
 
     def kind_name(self, place: int) -> str:
-        from fastprof.timeline.flow_ends import KINDS  # late: the first picture does not wait for it
+        from fastprof.derive.timeline.flow_ends import KINDS  # late: the first picture does not wait for it
 
         return str(KINDS[int(self.kind[place])])
 
@@ -145,11 +145,11 @@ class HostFacts:
 
 def fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTimeline) -> dict[str, Column]:
     """The facts of host ``number``, which was read with ``timeline_needs.NEEDS``, as columns of a file."""
-    from fastprof.timeline.counter_tracks import counter_tracks
-    from fastprof.timeline.group_names import name_overrides
-    from fastprof.timeline.preprocessing import group_ids
-    from fastprof.timeline.step_bands import step_bands
-    from fastprof.timeline.track_order import processes_of
+    from fastprof.derive.timeline.counter_tracks import counter_tracks
+    from fastprof.derive.timeline.group_names import name_overrides
+    from fastprof.derive.timeline.preprocessing import group_ids
+    from fastprof.derive.timeline.step_bands import step_bands
+    from fastprof.derive.timeline.track_order import processes_of
 
     group = group_ids(host)
     there = np.zeros(int(group.max(initial=-1)) + 2, np.bool_)
@@ -170,7 +170,7 @@ def fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTime
 
 
 def _flow_columns(host: Host) -> dict[str, Column]:
-    from fastprof.timeline.flows import flows
+    from fastprof.derive.timeline.flows import flows
 
     events, pairs = host.raw, flows(host)
     ends = events.start_ps[pairs.producer] + np.maximum(events.duration_ps[pairs.producer], 0)

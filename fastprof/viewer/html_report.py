@@ -25,7 +25,7 @@ from fastprof.viewer.html_modules import ENTRY, import_map, name_of, styles
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
-    from fastprof.facade import Profile
+    from fastprof.profile.profile import Profile
     from fastprof.viewer.cache_folder import CacheFolder
     from fastprof.viewer.html_timeline import SavedTimeline
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from fastprof.analyses import runner
 from fastprof.errors import UsageError
-from fastprof.size_text import byte_count
-from fastprof.step_text import Steps, step_range
-from fastprof.time_text import picoseconds
 from fastprof.viewer.viewed_run import ViewedRun
+from fastprof.wording.sizes import byte_count
+from fastprof.wording.step_ranges import Steps, step_range
+from fastprof.wording.times import picoseconds
 
 if TYPE_CHECKING:
     import dataclasses
 
-    from fastprof.report import Report
+    from fastprof.profile.report import Report
 
 _KEPT = 24
 _TRUTHS = {"1": True, "true": True, "0": False, "false": False}

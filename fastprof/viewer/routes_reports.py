@@ -13,7 +13,7 @@ from fastprof.viewer.report_requests import KeptReports, known_analysis, params_
 from fastprof.viewer.server_state import Asked, ServerState
 
 if TYPE_CHECKING:
-    from fastprof.report import Report
+    from fastprof.profile.report import Report
 
 _OWN = ("run", "host", "steps", "shape", "tables", "columns", "first", "rows", "limit", "bom")
 """Arguments that are not the analysis's."""

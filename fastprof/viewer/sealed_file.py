@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from fastprof.workers import Workers, cpu_count
+from fastprof.decode.workers import Workers, cpu_count
 
 _BLOCK: Final = 1 << 20
 _SHARE: Final = 16

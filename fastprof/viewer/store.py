@@ -22,11 +22,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native import lod
+from fastprof.decode.workers import Workers, cpu_count
 from fastprof.viewer.ascending import ascending
 from fastprof.viewer.name_sums import NameSums, merged
 from fastprof.viewer.sealed_file import DamagedError
-from fastprof.viewer.store_file import COLUMNS, FORMAT, HEAD, LANE, LEVEL, MAGIC, ORDER, SLICE, TRACK, TrackInput, build
-from fastprof.workers import Workers, cpu_count
+from fastprof.viewer.store_file import (
+    COLUMNS,
+    FORMAT,
+    HEAD,
+    LANE,
+    LEVEL,
+    MAGIC,
+    ORDER,
+    SLICE,
+    TRACK,
+    TrackInput,
+    build,
+)
 
 __all__ = ["COARSEST", "DamagedError", "HostStore", "NameSums", "Store", "TilePart", "TrackInput", "build", "tile"]
 

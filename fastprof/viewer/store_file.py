@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native import lod
-from fastprof.workers import Workers, grouped
+from fastprof.decode.workers import Workers, grouped
 
 Int64s = npt.NDArray[np.int64]
 Records = npt.NDArray[Any]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fastprof._version import __version__
+from fastprof.decode.workers import Progress
 from fastprof.errors import FastprofError
 from fastprof.viewer.answers import RequestError
 from fastprof.viewer.building import derived_store, raw_store
@@ -27,12 +28,11 @@ from fastprof.viewer.snapshot import BUILDING, READY, WAITING, SeenHost, Snapsho
 from fastprof.viewer.snapshot import FAILED as FAILED
 from fastprof.viewer.store import HostStore
 from fastprof.viewer.store_file import FORMAT as STORE_FORMAT
-from fastprof.workers import Progress
 
 if TYPE_CHECKING:
-    from fastprof.facade import Profile
-    from fastprof.table_set import TableSet
-    from fastprof.timeline.derived_track import DerivedTimeline
+    from fastprof.derive.timeline.derived_track import DerivedTimeline
+    from fastprof.profile.profile import Profile
+    from fastprof.tables.table_set import TableSet
 
 Load = Callable[[], "Profile"]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.errors import FastprofError, NotFoundError
-from fastprof.paths import mode_of
+from fastprof.inputs.paths import mode_of
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
-    from fastprof.facade import Profile
+    from fastprof.profile.profile import Profile
 
 _MOST_OPEN = 4
 _PATIENCE_S = 0.5
@@ -49,7 +49,7 @@ class ViewedRuns:
         alone = [{"name": self.usual, "hosts": hosts, "newest": True}]
         if self._directory is None:
             return alone
-        from fastprof.session import runs
+        from fastprof.inputs.resolve import runs
 
         try:
             found = runs(self._directory)

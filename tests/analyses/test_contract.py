@@ -19,12 +19,14 @@ from random_spaces import random_space
 from trace_builder import aggregated, event, line, plane, task_environment, u64, xspace
 
 import fastprof
-from fastprof import schema
 from fastprof.analyses import ANALYSES, contract, runner
 from fastprof.cli import main as command
 from fastprof.cli.analysis import flag
-from fastprof.render import Look, quantities, report_json, report_text, report_xprof
-from fastprof.render.screen import width
+from fastprof.render import Look, report_json, report_text
+from fastprof.schema import tables as schema
+from fastprof.wording import quantities
+from fastprof.wording.screen import width
+from fastprof.xprof import report_xprof
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = tuple(ANALYSES)
@@ -194,7 +196,7 @@ def test_every_analysis_has_its_page(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_analysis_has_a_page_of_xprof_or_says_why_not(name: str) -> None:
-    found = importlib.util.find_spec(f"fastprof.render.xprof.{name}")
+    found = importlib.util.find_spec(f"fastprof.xprof.pages.{name}")
     assert (found is None) == (name in report_xprof.NO_PAGE)
     assert len(report_xprof.NO_PAGE.get(name, "because of this")) > 10
 

@@ -12,7 +12,7 @@ from hlo_builder import Op, Program, f32
 from trace_builder import Event, Metadata, Plane, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.report import Report
+from fastprof.profile.report import Report
 
 US = 1_000_000
 F32 = "f32[5,1000]{1,0:T(8,128)}"

@@ -13,7 +13,7 @@ from trace_builder import Event, Metadata, Plane, event, line, plane, u64, xspac
 
 import fastprof
 from fastprof.analyses import kernel_stats
-from fastprof.steps import database
+from fastprof.derive.steps import database
 
 HALF = 2**62
 KERNEL = {"tf_op": "a/b:MatMul", "kernel_details": "regs:3"}

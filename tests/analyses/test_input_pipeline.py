@@ -8,8 +8,8 @@ from hand_made import MS, generic_db, op_stats, ops, steps_report, tpu_db
 
 from fastprof.analyses import input_pipeline
 from fastprof.analyses.contract import Notice, Report
-from fastprof.render.xprof import input_pipeline as page
-from fastprof.steps.database import StepDatabase
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.xprof.pages import input_pipeline as page
 
 PARAMS = input_pipeline.Params()
 

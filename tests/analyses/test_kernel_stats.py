@@ -14,8 +14,8 @@ from hlo_builder import Op, Program, f32
 from trace_builder import Event, Metadata, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof import kernel_launch, tensor_cores
-from fastprof.kernel_launch import Launch
+from fastprof.derive.devices import kernel_launch, tensor_cores
+from fastprof.derive.devices.kernel_launch import Launch
 
 DETAILS = "regs:32 static_shared:16 dynamic_shared:1008 grid:8,4,2 block:128,2,1 occ_pct:50"
 

@@ -11,7 +11,7 @@ from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64
 
 import fastprof
 from fastprof.errors import UsageError
-from fastprof.report import Report
+from fastprof.profile.report import Report
 
 PROGRAM = 7
 NS = 1_000

@@ -10,7 +10,7 @@ import pytest
 from trace_builder import Event, Metadata, Plane, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.report import Report
+from fastprof.profile.report import Report
 
 MATMUL, DATASET = "model/dense/MatMul:MatMul", "Iterator::Map"
 

@@ -11,13 +11,13 @@ from hand_made import MS, generic_db, op_stats, ops, steps_report, tpu_db
 from fastprof.analyses import inference, input_pipeline, kernel_stats, overview
 from fastprof.analyses.contract import Notice, Report, Scalar
 from fastprof.analyses.overview import HostFacts
-from fastprof.devices import Peaks
-from fastprof.op_metrics.duty_cycle import DutyCycle
-from fastprof.op_metrics.tables import Ops, OpTable
-from fastprof.op_metrics.tf_functions import EAGER, TfFunction
-from fastprof.render.xprof import overview as page
-from fastprof.run_environment import HostEnvironment
-from fastprof.steps.database import StepDatabase
+from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.devices.run_environment import HostEnvironment
+from fastprof.derive.ops.duty_cycle import DutyCycle
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.ops.tf_functions import EAGER, TfFunction
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.xprof.pages import overview as page
 
 STEP = {"device_compute_32": 60, "host_wait_input": 20, "host_to_device": 10, "unknown_time": 10}
 PEAKS = Peaks("TPU", "TPU v4", 100.0, (1000.0,) + (0.0,) * 6)

@@ -11,7 +11,7 @@ import pytest
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
-from fastprof.report import Report
+from fastprof.profile.report import Report
 
 US = 1_000_000
 NO_MARKERS = "No step marker observed"

@@ -16,7 +16,7 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.contract import Needs, Report, union
-from fastprof.analyses.host import Host
+from fastprof.derive.host import Host
 from fastprof.errors import UsageError
 
 

@@ -14,7 +14,7 @@ from demo_captures import XLA
 from xla_spaces import gpu_capture, tpu_capture
 
 import fastprof
-from fastprof.report import Report
+from fastprof.profile.report import Report
 
 OP_LINES = ("XLA Ops", "Framework Ops")
 MADE: dict[str, Callable[[], bytes]] = {

@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 import fastprof
-from fastprof import errors, schema
+from fastprof import errors
+from fastprof.schema import tables as schema
 
 HOSTS = [
     ("alpha", "logs/run1/alpha.xplane.pb", 2_500_000, 1_763_716_800_000_000_000, 1_763_716_801_500_000_000),

@@ -18,7 +18,7 @@ from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.contract import Notice, Report, Section
 from fastprof.cli import arguments
 from fastprof.cli import main as command
-from fastprof.render.screen import width
+from fastprof.wording.screen import width
 
 
 class Ran(NamedTuple):

@@ -20,7 +20,7 @@ from trace_builder import aggregated, event, line, plane, task_environment, xspa
 import fastprof
 from fastprof.cli import signals
 from fastprof.cli.main import main
-from fastprof.render.screen import width
+from fastprof.wording.screen import width
 
 START_NS = 1_763_716_800_000_000_000
 

@@ -17,7 +17,7 @@ from flight_spaces import (
 )
 
 from fastprof._native.communication_kernels import MOST_KINDS
-from fastprof.communication.kinds import DONE, KINDS, START, WHOLE, kind_of, kind_of_kernel
+from fastprof.derive.communication.kinds import DONE, KINDS, START, WHOLE, kind_of, kind_of_kernel
 
 
 def told(category: str, text: str = "", name: str = "") -> tuple[str, int] | None:

@@ -7,10 +7,10 @@ import pytest
 from flight_spaces import AG_START, AR, LOAD_START
 
 from fastprof._native.communication_kernels import SIZES
-from fastprof.communication.flights import STRETCH, TRANSFER
-from fastprof.communication.kinds import KINDS
-from fastprof.communication.pairing import before_each, places_of
-from fastprof.communication.payload import groups_of, payload
+from fastprof.derive.communication.flights import STRETCH, TRANSFER
+from fastprof.derive.communication.kinds import KINDS
+from fastprof.derive.communication.pairing import before_each, places_of
+from fastprof.derive.communication.payload import groups_of, payload
 
 KIND = {kind.name: kind for kind in KINDS}
 

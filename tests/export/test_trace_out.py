@@ -16,7 +16,8 @@ from trace_readers import read_chrome, read_perfetto
 
 import fastprof
 from fastprof.errors import OutputError, UsageError
-from fastprof.export import trace_files, trace_out
+from fastprof.export import trace_files
+from fastprof.profile import trace_out
 
 SOURCE = xspace(plane("/host:CPU", [line("t", [event("a", 0, 1_000_000), event("b", 2_000_000, 1_000_000)])]))
 

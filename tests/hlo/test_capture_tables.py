@@ -19,7 +19,7 @@ from fastprof.errors import CaptureError
 from fastprof.hlo import table_columns
 from fastprof.hlo.capture_tables import HLO_TABLES
 from fastprof.hlo.module import HloModule
-from fastprof.schema import TABLES
+from fastprof.schema.tables import TABLES
 
 TILED = shape("bf16", 5, 130, tiles=((8, 128), (2, 1)))
 

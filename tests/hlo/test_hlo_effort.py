@@ -15,7 +15,7 @@ from fastprof.hlo.convolution import WindowDimension, valid_positions
 from fastprof.hlo.cost import NOTHING, Cost, CostModel
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.modules import Modules
-from fastprof.host_events import read_host
+from fastprof.tables.host_events import read_host
 
 TINY = f32(2)
 

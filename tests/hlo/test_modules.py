@@ -12,7 +12,7 @@ from trace_builder import Metadata, Plane, Value, plane, u64, xspace
 import fastprof
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules
-from fastprof.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents, read_host
 
 LARGE = 12190760917235803885
 """A program id that is no int64."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from told_events import Told
 
-from fastprof.memory import live_set, matching
+from fastprof.derive.memory import live_set, matching
 
 
 def matched(events: Sequence[Told]) -> list[tuple[int, int]]:

@@ -11,9 +11,9 @@ from allocator_captures import KIB, Device, captured, next_largest
 from told_events import Told, alloc, free, in_order, made_up, read
 
 import fastprof
-from fastprof.memory import fragmentation as fragmentation_module
-from fastprof.memory.fragmentation import Fragmentation, fragmentation
-from fastprof.workers import Workers
+from fastprof.decode.workers import Workers
+from fastprof.derive.memory import fragmentation as fragmentation_module
+from fastprof.derive.memory.fragmentation import Fragmentation, fragmentation
 
 
 def of(told: list[Told]) -> Fragmentation:

@@ -12,8 +12,8 @@ import pytest
 from slow_allocations import alive
 from told_events import Told, alloc, free, in_order, made_up, read
 
-from fastprof.memory.in_use import highest_fragmentation, peaks, snapshots_at
-from fastprof.memory.live_set import (
+from fastprof.derive.memory.in_use import highest_fragmentation, peaks, snapshots_at
+from fastprof.derive.memory.live_set import (
     HELD_BEFORE_FREED_LATER,
     HELD_THROUGHOUT,
     NOT_SEEN,
@@ -24,8 +24,8 @@ from fastprof.memory.live_set import (
     LiveSets,
     live_sets,
 )
-from fastprof.memory.matching import moved_bytes
-from fastprof.memory.memory_events import MemoryEvents
+from fastprof.derive.memory.matching import moved_bytes
+from fastprof.derive.memory.memory_events import MemoryEvents
 
 
 def at(told: list[Told], moment: int) -> tuple[LiveSets, list[tuple[Any, ...]]]:

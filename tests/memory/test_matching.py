@@ -8,8 +8,8 @@ import numpy as np
 from slow_allocations import broken, known_sizes, matched
 from told_events import Told, alloc, free, in_order, made_up, read
 
-from fastprof.memory import matching
-from fastprof.memory.matching import allocating_site, breaks, match, matches, moved_bytes
+from fastprof.derive.memory import matching
+from fastprof.derive.memory.matching import allocating_site, breaks, match, matches, moved_bytes
 
 
 def fates(told: list[Told]) -> list[str]:

@@ -11,12 +11,12 @@ from told_events import STATS, Told, alloc, capture, free, made_up, read
 from trace_builder import Value, event, line, plane, ref, u64, xspace
 
 import fastprof
+from fastprof.decode.workers import Workers
+from fastprof.derive.memory import memory_events as columns
+from fastprof.derive.memory.data_types import data_type_text
+from fastprof.derive.memory.memory_events import MemoryEvents, memory_events
 from fastprof.errors import CaptureError
-from fastprof.host_events import read_host
-from fastprof.memory import memory_events as columns
-from fastprof.memory.data_types import data_type_text
-from fastprof.memory.memory_events import MemoryEvents, memory_events
-from fastprof.workers import Workers
+from fastprof.tables.host_events import read_host
 
 
 def of_stats(*stats: dict[str | int, Value]) -> MemoryEvents:
@@ -187,7 +187,7 @@ def test_groups_are_those_of_the_rows() -> None:
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     import random
 
-    from fastprof.memory import stat_reader
+    from fastprof.derive.memory import stat_reader
 
     told = made_up(random.Random(1), 300)
     host = read_host(fastprof.load(capture(told)).table_set, 0, (), STATS, ())

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from fastprof.memory import memory_events as columns
-from fastprof.memory.fragmentation import fragmentation
-from fastprof.memory.in_use import highest_fragmentation, peaks, snapshots_at
-from fastprof.memory.lifetimes import by_op
-from fastprof.memory.live_set import live_sets
-from fastprof.memory.matching import breaks, matches
-from fastprof.memory.memory_events import MemoryEvents
-from fastprof.memory.sites import Sites
-from fastprof.memory.step_windows import growth, step_of, windows
+from fastprof.derive.memory import memory_events as columns
+from fastprof.derive.memory.fragmentation import fragmentation
+from fastprof.derive.memory.in_use import highest_fragmentation, peaks, snapshots_at
+from fastprof.derive.memory.lifetimes import by_op
+from fastprof.derive.memory.live_set import live_sets
+from fastprof.derive.memory.matching import breaks, matches
+from fastprof.derive.memory.memory_events import MemoryEvents
+from fastprof.derive.memory.sites import Sites
+from fastprof.derive.memory.step_windows import growth, step_of, windows
 
 COUNT = 100_000
 SECONDS = 6

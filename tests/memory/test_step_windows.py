@@ -10,11 +10,11 @@ import pytest
 from slow_allocations import held_at
 from told_events import Told, alloc, free, in_order, made_up, read
 
+from fastprof.derive.memory import step_windows
+from fastprof.derive.memory.lifetimes import by_op, lifetime_ps
+from fastprof.derive.memory.matching import moved_bytes
+from fastprof.derive.memory.step_windows import Windows, growth, step_of, step_rows, windows
 from fastprof.errors import CaptureError, MemoryLimitError
-from fastprof.memory import step_windows
-from fastprof.memory.lifetimes import by_op, lifetime_ps
-from fastprof.memory.matching import moved_bytes
-from fastprof.memory.step_windows import Windows, growth, step_of, step_rows, windows
 
 
 def times(*values: int) -> np.ndarray:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastprof.memory.table_parts import Known, Text, table
-from fastprof.schema import TEXT, Column, TableSchema
+from fastprof.derive.memory.table_parts import Known, Text, table
+from fastprof.schema.tables import TEXT, Column, TableSchema
 
 SCHEMA = TableSchema("t", "a row", (Column("word", TEXT, "", True), Column("size", pa.int64(), "", True)), True)
 

@@ -10,8 +10,8 @@ from typing import Any
 from trace_builder import Value, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.host_events import read_host
-from fastprof.memory.memory_events import STATS, MemoryEvents, memory_events
+from fastprof.derive.memory.memory_events import STATS, MemoryEvents, memory_events
+from fastprof.tables.host_events import read_host
 
 OPS = ("", "(null)", "conv", "matmul", "relu")
 

@@ -12,11 +12,11 @@ from small_cuts import cut_small
 from trace_builder import Metadata, Wire, aggregated, event, len_field, line, plane, ref, stat, u64, xspace
 
 import fastprof
-from fastprof import table_set
 from fastprof._native import xspace as xspace_module
 from fastprof._native.xspace import Memory
 from fastprof.errors import FastprofError, MemoryLimitError
-from fastprof.schema import TABLES
+from fastprof.schema.tables import TABLES
+from fastprof.tables import table_set
 
 NOT_UTF8 = Wire(after=len_field(2, b"\xff\xfe"))
 

@@ -15,8 +15,8 @@ from trace_builder import aggregated, event, len_field, line, plane, ref, severa
 
 import fastprof
 from fastprof._native import records
-from fastprof.host_events import HostEvents, read_host
-from fastprof.schema import KINDS
+from fastprof.schema.tables import KINDS
+from fastprof.tables.host_events import HostEvents, read_host
 
 ABSENT = "no capture has a stat of this name"
 Pick = tuple[int, str, Any]
@@ -86,7 +86,7 @@ def test_real_captures(capture: Path) -> None:
 @pytest.mark.parametrize("block", range(5))
 def test_random_captures(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if block % 2:
-        monkeypatch.setattr("fastprof.blocks.BLOCK_BYTES", 200)
+        monkeypatch.setattr("fastprof.decode.blocks.BLOCK_BYTES", 200)
     for seed in range(block * 40, block * 40 + 40):
         data = random_space(seed, well_written=seed % 3 == 0)
         if parse(data) != Space():
@@ -147,7 +147,7 @@ def test_stats_that_nobody_declares_have_no_name_to_be_picked_by() -> None:
 
 def test_own_texts_of_many_lines_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each block has texts of its own, which are numbered anew in all."""
-    monkeypatch.setattr("fastprof.blocks.BLOCK_BYTES", 100)
+    monkeypatch.setattr("fastprof.decode.blocks.BLOCK_BYTES", 100)
     lines = [
         line(f"thread {i}", [event("e", j, 1, {"s": f"text {i * j}", "r": ref(f"shared {j}")}) for j in range(20)])
         for i in range(20)

@@ -11,16 +11,16 @@ from hlo_builder import Op, Program, f32
 from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.analyses.host import Host
+from fastprof.derive.host import Host
+from fastprof.derive.ops.clues import Clue, of_annotation
+from fastprof.derive.ops.copies import copy_category
+from fastprof.derive.ops.device_ops import EVENT_STATS
+from fastprof.derive.ops.gpu import device_ops, op_events
+from fastprof.derive.ops.kernel_names import KernelNames, plain
+from fastprof.derive.ops.tables import Ops
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules
-from fastprof.host_events import read_host
-from fastprof.op_metrics.clues import Clue, of_annotation
-from fastprof.op_metrics.copies import copy_category
-from fastprof.op_metrics.device_ops import EVENT_STATS
-from fastprof.op_metrics.gpu import device_ops, op_events
-from fastprof.op_metrics.kernel_names import KernelNames, plain
-from fastprof.op_metrics.tables import Ops
+from fastprof.tables.host_events import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hand_made import ops
 
-from fastprof.devices import Peaks
-from fastprof.op_metrics.ceilings import against, ceilings, known_flops
-from fastprof.op_metrics.tables import CMEM, FROM_CAPTURE, FROM_HLO, HBM, READ, VMEM, WRITE, MemoryAccess, OpTable
+from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.ops.ceilings import against, ceilings, known_flops
+from fastprof.derive.ops.tables import CMEM, FROM_CAPTURE, FROM_HLO, HBM, READ, VMEM, WRITE, MemoryAccess, OpTable
 
 US = 1_000_000
 TPU = Peaks("TPU", "TPU v6 Lite", 1.0, (100.0, 0.0, 0.0, 0.0, 0.0, 400.0, 200.0))

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastprof.devices import Peaks
+from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.ops.combine import combined
+from fastprof.derive.ops.framework import by_framework_op, is_training_op, last_is_eager, untold, untold_names
+from fastprof.derive.ops.ranking import ranked
+from fastprof.derive.ops.roofline import rates
+from fastprof.derive.ops.tables import CMEM, HBM, IDLE, READ, VMEM, WRITE, MemoryAccess, Ops, OpTable
 from fastprof.errors import CaptureError
-from fastprof.op_metrics.combine import combined
-from fastprof.op_metrics.framework import by_framework_op, is_training_op, last_is_eager, untold, untold_names
-from fastprof.op_metrics.ranking import ranked
-from fastprof.op_metrics.roofline import rates
-from fastprof.op_metrics.tables import CMEM, HBM, IDLE, READ, VMEM, WRITE, MemoryAccess, Ops, OpTable
 
 
 def moved(*rows: tuple[int, int, int, float]) -> MemoryAccess:

@@ -8,12 +8,12 @@ from hlo_builder import Op, Program, f32
 from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.analyses.host import Host
+from fastprof.derive.host import Host
+from fastprof.derive.ops.device_ops import EVENT_STATS, HostDeviceOps, host_device_ops
+from fastprof.derive.ops.event_ops import device_event_ops
+from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE
 from fastprof.hlo import METADATA_STATS
-from fastprof.host_events import read_host
-from fastprof.op_metrics.device_ops import EVENT_STATS, HostDeviceOps, host_device_ops
-from fastprof.op_metrics.event_ops import device_event_ops
-from fastprof.op_metrics.tables import FROM_HLO, HBM, READ, WRITE
+from fastprof.tables.host_events import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
 

@@ -10,10 +10,10 @@ from hlo_builder import Op, Program, f32
 from trace_builder import Metadata, Plane, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.devices import Peaks
-from fastprof.op_metrics.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
-from fastprof.op_metrics.tables import Ops, OpTable
-from fastprof.report import Report
+from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.profile.report import Report
 
 OP_TOOLS = ("op_profile", "hlo_stats", "roofline", "op_stats")
 

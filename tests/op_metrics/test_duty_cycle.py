@@ -6,10 +6,10 @@ import numpy as np
 from trace_builder import Event, Line, Metadata, Plane, event, int_field, line, plane, u64, xspace
 
 import fastprof
-from fastprof.host_events import read_host
-from fastprof.op_metrics import duty_cycle
-from fastprof.op_metrics.duty_cycle import DutyCycle, covered
-from fastprof.steps.time_types import OFF_DUTY
+from fastprof.derive.ops import duty_cycle
+from fastprof.derive.ops.duty_cycle import DutyCycle, covered
+from fastprof.derive.steps.time_types import OFF_DUTY
+from fastprof.tables.host_events import read_host
 
 
 def found(*planes: Plane) -> DutyCycle:

@@ -13,12 +13,12 @@ from hlo_builder import Op, Program, f32
 from trace_builder import Event, Line, Metadata, Plane, Value, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.analyses.host import Host
+from fastprof.derive.host import Host
+from fastprof.derive.ops.gpu import EVENT_STATS, device_ops, xprof_device_ops
+from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE, Ops
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
-from fastprof.host_events import read_host
-from fastprof.op_metrics.gpu import EVENT_STATS, device_ops, xprof_device_ops
-from fastprof.op_metrics.tables import FROM_HLO, HBM, READ, WRITE, Ops
+from fastprof.tables.host_events import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
 

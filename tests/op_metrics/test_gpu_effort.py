@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fastprof._native import records
-from fastprof.host_events import Stat
-from fastprof.op_metrics import gpu
+from fastprof.derive.ops import gpu
+from fastprof.tables.host_events import Stat
 
 ENDLESS = 1 << 60
 """Events of a host: no array is as long."""

@@ -12,12 +12,12 @@ from trace_builder import Event, Line, event, line, plane, ref, xspace
 
 import fastprof
 from fastprof._native.op_kernels import SIZES
+from fastprof.decode.workers import Workers
+from fastprof.derive.ops import host_ops as ops_module
+from fastprof.derive.ops.host_ops import HostOps, host_ops
+from fastprof.derive.ops.tables import Ops
 from fastprof.errors import CaptureError
-from fastprof.host_events import HostEvents, read_host
-from fastprof.op_metrics import host
-from fastprof.op_metrics.host import HostOps, host_ops
-from fastprof.op_metrics.tables import Ops
-from fastprof.workers import Workers
+from fastprof.tables.host_events import HostEvents, read_host
 
 Row = tuple[str, str, int, int, int]
 """name, type, occurrences, time and self time."""
@@ -25,7 +25,7 @@ Row = tuple[str, str, int, int, int]
 
 def read(*lines: Line, name: str = "/host:CPU") -> HostEvents:
     tables = fastprof.load(xspace(plane(name, lines)))._tables
-    return read_host(tables, 0, (), host.EVENT_STATS, ())
+    return read_host(tables, 0, (), ops_module.EVENT_STATS, ())
 
 
 def found(*lines: Line, threads: int = 2, eager: Sequence[int] = (), name: str = "/host:CPU") -> HostOps:
@@ -224,4 +224,4 @@ def test_one_thread_or_several_give_the_same() -> None:
 
 
 def test_structs_are_as_large_as_those_of_c() -> None:
-    assert {name: getattr(host, name).itemsize for name in SIZES} == SIZES and len(SIZES) == 3
+    assert {name: getattr(ops_module, name).itemsize for name in SIZES} == SIZES and len(SIZES) == 3

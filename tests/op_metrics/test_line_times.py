@@ -9,9 +9,9 @@ import pytest
 from trace_builder import Event, event, line, plane, xspace
 
 import fastprof
+from fastprof.derive.ops.line_times import line_times
 from fastprof.errors import CaptureError
-from fastprof.host_events import HostEvents, read_host
-from fastprof.op_metrics.line_times import line_times
+from fastprof.tables.host_events import HostEvents, read_host
 
 
 def read(*lines: list[Event]) -> HostEvents:

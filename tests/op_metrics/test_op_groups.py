@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 from hand_made import ops
 
-from fastprof.op_metrics.op_groups import Grouped, grouped
-from fastprof.op_metrics.tables import FROM_CAPTURE, Ops
+from fastprof.derive.ops.op_groups import Grouped, grouped
+from fastprof.derive.ops.tables import FROM_CAPTURE, Ops
 
 
 def some() -> Ops:

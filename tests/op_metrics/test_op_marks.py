@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.op_metrics.op_marks import group_size, is_outside_compilation, is_rematerialized, replica_groups
-from fastprof.op_metrics.tables import OpTable
+from fastprof.derive.ops.op_marks import group_size, is_outside_compilation, is_rematerialized, replica_groups
+from fastprof.derive.ops.tables import OpTable
 
 
 @pytest.mark.parametrize(

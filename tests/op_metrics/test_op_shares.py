@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hand_made import ops
 
-from fastprof.op_metrics import op_shares
+from fastprof.derive.ops import op_shares
 
 
 def test_the_largest_self_time_comes_first_then_the_name() -> None:

@@ -10,9 +10,9 @@ import pytest
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
+from fastprof.derive.ops import roofline_totals
 from fastprof.errors import CaptureError
-from fastprof.op_metrics import roofline_totals
-from fastprof.report import Report
+from fastprof.profile.report import Report
 
 US = 1_000_000
 

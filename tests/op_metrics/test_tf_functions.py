@@ -5,9 +5,9 @@ from __future__ import annotations
 from trace_builder import Event, event, line, plane, xspace
 
 import fastprof
-from fastprof.host_events import read_host
-from fastprof.op_metrics import tf_functions
-from fastprof.op_metrics.tf_functions import CONCRETE, EAGER, INVALID, MIXED, NOT_TRACED, TRACED, XLA, TfFunction
+from fastprof.derive.ops import tf_functions
+from fastprof.derive.ops.tf_functions import CONCRETE, EAGER, INVALID, MIXED, NOT_TRACED, TRACED, XLA, TfFunction
+from fastprof.tables.host_events import read_host
 
 
 def found(*threads: list[Event], plane_name: str = "/host:CPU") -> dict[str, TfFunction]:

@@ -10,12 +10,12 @@ import pytest
 from trace_builder import Event, Line, Metadata, Value, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
-from fastprof.device_events import op_events
+from fastprof.derive.devices.device_events import op_events
+from fastprof.derive.ops import tpu
+from fastprof.derive.ops.sparse_core import with_sparse_cores
+from fastprof.derive.ops.tables import CMEM, HBM, READ, SPARSE_CORE, TENSOR_CORE, WRITE, Ops, OpTable
 from fastprof.errors import CaptureError
-from fastprof.host_events import HostEvents, read_host
-from fastprof.op_metrics import tpu
-from fastprof.op_metrics.sparse_core import with_sparse_cores
-from fastprof.op_metrics.tables import CMEM, HBM, READ, SPARSE_CORE, TENSOR_CORE, WRITE, Ops, OpTable
+from fastprof.tables.host_events import HostEvents, read_host
 
 
 def op(name: str, symbol: int = 1, program: int = 7, display: str = "", **stats: Value) -> Metadata:

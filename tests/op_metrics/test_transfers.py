@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastprof.devices import Peaks
-from fastprof.op_metrics.ceilings import against, ceilings
-from fastprof.op_metrics.tables import HBM, HOST, READ, WRITE, MemoryAccess, OpTable
-from fastprof.op_metrics.transfers import once, placed, waits
+from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.ops.ceilings import against, ceilings
+from fastprof.derive.ops.tables import HBM, HOST, READ, WRITE, MemoryAccess, OpTable
+from fastprof.derive.ops.transfers import once, placed, waits
 
 US = 1_000_000
 TPU = Peaks("TPU", "TPU v6 Lite", 1.0, (100.0,) * 7)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fastprof
-from fastprof.op_metrics.tables import OpTable
-from fastprof.op_metrics.untold_work import untold, untold_remarks, untold_shares
+from fastprof.derive.ops.tables import OpTable
+from fastprof.derive.ops.untold_work import untold, untold_remarks, untold_shares
 
 
 def table() -> OpTable:

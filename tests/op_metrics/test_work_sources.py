@@ -10,14 +10,14 @@ from hlo_builder import Op, Program, f32, shape, tuple_of
 from trace_builder import Metadata, Value, aggregated, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.analyses.host import Host
+from fastprof.derive.host import Host
+from fastprof.derive.ops.device_ops import EVENT_STATS, METADATA_STATS, host_device_ops
+from fastprof.derive.ops.event_ops import device_event_ops
+from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, HBM, READ, VMEM, WRITE, OpTable
+from fastprof.derive.ops.work_sources import OTHER_SPACES, instruction_name, with_work_of_programs
 from fastprof.hlo import METADATA_STATS as HLO_STATS
 from fastprof.hlo.modules import Modules
-from fastprof.host_events import read_host
-from fastprof.op_metrics.device_ops import EVENT_STATS, METADATA_STATS, host_device_ops
-from fastprof.op_metrics.event_ops import device_event_ops
-from fastprof.op_metrics.tables import FROM_CAPTURE, FROM_HLO, HBM, READ, VMEM, WRITE, OpTable
-from fastprof.op_metrics.work_sources import OTHER_SPACES, instruction_name, with_work_of_programs
+from fastprof.tables.host_events import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
 

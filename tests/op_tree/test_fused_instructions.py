@@ -11,7 +11,7 @@ from large_modules import LARGE, captured, entry_names
 from trace_builder import Metadata, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.report import Report
+from fastprof.profile.report import Report
 
 N = 1024
 """Elements of every array."""

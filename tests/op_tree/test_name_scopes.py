@@ -6,8 +6,8 @@ from time import process_time
 
 import pytest
 
-from fastprof.op_tree.name_scopes import PASSES, layer_name, scoped
-from fastprof.op_tree.op_paths import MOST_SCOPES, scopes_of
+from fastprof.derive.ops.tree.name_scopes import PASSES, layer_name, scoped
+from fastprof.derive.ops.tree.op_paths import MOST_SCOPES, scopes_of
 
 NAMES = [
     # JAX

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from fastprof.op_tree.op_trees import CATEGORY, INSTRUCTION, OP, Growth, Tree, laid_out
+from fastprof.derive.ops.tree.op_trees import CATEGORY, INSTRUCTION, OP, Growth, Tree, laid_out
 
 
 def random_growth(seed: int, count: int) -> tuple[Growth, np.ndarray]:

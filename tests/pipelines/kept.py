@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import fastprof
-from fastprof.host_events import read_host
-from fastprof.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
-from fastprof.workers import Workers
+from fastprof.decode.workers import Workers
+from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
+from fastprof.tables.host_events import read_host
 
 
 def kept_of(capture: bytes | Path) -> KeptPipelines:

@@ -14,12 +14,12 @@ from slow_pipelines import answered
 from trace_builder import Event, event, line, plane, u64, xspace
 
 import fastprof
+from fastprof.decode.workers import Workers
+from fastprof.derive.pipelines.iterators import STATS, keep_pipelines
+from fastprof.derive.pipelines.reading import PARTS, Reading
 from fastprof.errors import CaptureError
-from fastprof.host_events import read_host
-from fastprof.pipelines.as_in_xprof import as_in_xprof
-from fastprof.pipelines.iterators import STATS, keep_pipelines
-from fastprof.pipelines.reading import PARTS, Reading
-from fastprof.workers import Workers
+from fastprof.tables.host_events import read_host
+from fastprof.xprof.pipelines_as_xprof import as_in_xprof
 
 HUGE = (1 << 63) + 9
 

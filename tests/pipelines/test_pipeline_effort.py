@@ -12,7 +12,7 @@ from kept import kept_of
 from trace_builder import Event, event, line, plane, xspace
 
 from fastprof.errors import CaptureError
-from fastprof.pipelines.as_in_xprof import as_in_xprof
+from fastprof.xprof.pipelines_as_xprof import as_in_xprof
 
 MOST_SECONDS = 2
 MANY = 15_000

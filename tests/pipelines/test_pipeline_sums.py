@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from fastprof.derive.pipelines.pipeline_sums import between, call_sums, largest
+from fastprof.derive.pipelines.reading import Calls, InputPipelines
+from fastprof.derive.steps.time_spread import rank
 from fastprof.errors import CaptureError
-from fastprof.pipelines.pipeline_sums import between, call_sums, largest
-from fastprof.pipelines.reading import Calls, InputPipelines
-from fastprof.steps.time_spread import rank
 
 Rows = list[tuple[int, int, int]]
 

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from fastprof.derive.pipelines import step_waits
+from fastprof.derive.pipelines.reading import Calls
+from fastprof.derive.pipelines.step_waits import Steps, outside, waited
 from fastprof.errors import CaptureError
-from fastprof.pipelines import step_waits
-from fastprof.pipelines.reading import Calls
-from fastprof.pipelines.step_waits import Steps, outside, waited
 
 
 def calls_of(rows: list[tuple[int, int, int, int]]) -> Calls:

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from fastprof.pipelines.reading import Tree
-from fastprof.pipelines.subtrees import rows_of, subtrees
+from fastprof.derive.pipelines.reading import Tree
+from fastprof.derive.pipelines.subtrees import rows_of, subtrees
 
 
 def forest(seed: int) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.pipelines.suggestions import Helps, Kind, is_true, kind_of, suggestion
+from fastprof.derive.pipelines.suggestions import Helps, Kind, is_true, kind_of, suggestion
 
 
 @pytest.mark.parametrize(

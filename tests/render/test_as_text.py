@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from fastprof.render import Look, chunks
 from fastprof.render.as_text import lines, paragraph
-from fastprof.render.screen import width
+from fastprof.wording.screen import width
 
 
 def rendered(table: pa.Table, look: Look | None = None) -> str:

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from fastprof.render.xprof.data_table import (
+from fastprof.xprof.pages.data_table import (
     anchor,
     boolean,
     data_table,

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from fastprof.render.quantities import size_text, time_column, time_text, unix_text
+from fastprof.wording.quantities import size_text, time_column, time_text, unix_text
 
 
 @pytest.mark.parametrize(

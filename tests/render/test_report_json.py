@@ -13,7 +13,8 @@ import sample_analysis
 
 import fastprof
 from fastprof.analyses.contract import Notice, Report, scalars
-from fastprof.render import report_json, report_xprof
+from fastprof.render import report_json
+from fastprof.xprof import report_xprof
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,7 @@ def test_several_are_one_object() -> None:
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("fastprof.render.xprof.sample_analysis")
+    module = ModuleType("fastprof.xprof.pages.sample_analysis")
     module.answer = lambda report: [  # type: ignore[attr-defined]
         {"b": 1.0, "a": report.analysis}, (float("nan"), float("inf"), -0.0), {"c": [float("-inf"), 3, True, None]}
     ]  # fmt: skip

@@ -11,9 +11,10 @@ import sample_analysis
 from sample_analysis import SCALARS, TABLES
 
 from fastprof.analyses.contract import Notice, Report, Section, has_rows, is_known, scalars
-from fastprof.render import Look, kernel_names, quantities
+from fastprof.render import Look, kernel_names
 from fastprof.render.report_text import branches, label, lines
-from fastprof.render.screen import width
+from fastprof.wording import quantities
+from fastprof.wording.screen import width
 
 
 @pytest.fixture(autouse=True)

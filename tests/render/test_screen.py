@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.render.screen import cut, excerpt, pad, printable, printable_lines, width, wrapped
+from fastprof.wording.screen import cut, excerpt, pad, printable, printable_lines, width, wrapped
 
 
 @pytest.mark.parametrize(

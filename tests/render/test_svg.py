@@ -15,8 +15,8 @@ from step_captures import host, ran, spaces
 from trace_builder import Event, Value
 
 import fastprof
-from fastprof.render.screen import width
 from fastprof.render.svg.drawing import CELL, fitted
+from fastprof.wording.screen import width
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 HOSTILE = '</text><script>alert("1")</script>&amp;\x00\x1b[2J\u202e é 漢字' + "W" * 500

@@ -12,8 +12,8 @@ from trace_builder import Metadata, Plane, event, line, plane, ref, stat, u64, x
 
 import fastprof
 from fastprof.errors import UsageError
-from fastprof.render.xprof_trace import streamed_tracks
-from fastprof.render.xprof_trace.chunks import chunks
+from fastprof.xprof.trace import streamed_tracks
+from fastprof.xprof.trace.chunks import chunks
 
 
 def document(data: bytes | list[bytes], form: str, **options: Any) -> dict[str, Any]:

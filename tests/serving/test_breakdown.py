@@ -12,11 +12,11 @@ from serving_builder import LAUNCH, US, Server
 from trace_builder import Event, event, line, plane, xspace
 
 import fastprof
-from fastprof.host_events import HostEvents, read_host
-from fastprof.serving import STATS
-from fastprof.serving.of_host import serving_of_host
-from fastprof.steps.grouping import STATS as GROUPING_STATS
-from fastprof.steps.grouping import Groups, group
+from fastprof.derive.serving import STATS
+from fastprof.derive.serving.of_host import serving_of_host
+from fastprof.derive.steps.grouping import STATS as GROUPING_STATS
+from fastprof.derive.steps.grouping import Groups, group
+from fastprof.tables.host_events import HostEvents, read_host
 
 RANKS = ("device", "read", "write", "runtime", "formation", "postprocess", "preprocess")
 """The first of those under way counts."""

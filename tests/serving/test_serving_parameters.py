@@ -9,8 +9,8 @@ from serving_builder import US, Server
 from trace_builder import Event, Plane, event, line, plane, ref, u64, xspace
 
 import fastprof
-from fastprof import serving
-from fastprof.host_events import read_host
+from fastprof.derive import serving
+from fastprof.tables.host_events import read_host
 
 PREFIX = "/tensorflow/serving/batching/"
 

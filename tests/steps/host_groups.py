@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import fastprof
-from fastprof.host_events import HostEvents, read_host
-from fastprof.steps.grouping import STATS, Groups, group
+from fastprof.derive.steps.grouping import STATS, Groups, group
+from fastprof.tables.host_events import HostEvents, read_host
 
 
 def read(capture: bytes | Path, **options: Any) -> HostEvents:

@@ -17,9 +17,9 @@ import slow_tables
 from slow_link_keys import REQUESTS, Key, KeyOf, context_key, integer, is_module, program, stats_key
 from slow_reader import Space, parse, signed
 
-from fastprof.steps.event_types import CODES
-from fastprof.tf_op import Framework
-from fastprof.tf_op import parse as parse_op
+from fastprof.derive.devices.op_names import Framework
+from fastprof.derive.devices.op_names import parse as parse_op
+from fastprof.derive.steps.event_types import CODES
 
 LOOPS = {"WhileOp-EvalCond", "WhileOp-StartBody", "ForOp", "ParallelForOp", "ForeverOp"}
 TF_DATA = {f"InstantiatedCapturedFunction::Run{how}" for how in ("", "WithBorrowedArgs", "Instantiated", "Async")}

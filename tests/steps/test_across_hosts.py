@@ -8,8 +8,8 @@ import pytest
 from step_captures import US, found, host, ran, rows, spaces, step, tpu
 from trace_builder import event, line, plane
 
-from fastprof.steps.across_hosts import combined
-from fastprof.steps.alignment import remarks
+from fastprof.derive.steps.across_hosts import combined
+from fastprof.derive.steps.alignment import remarks
 
 
 def on_host(starts: Sequence[float], duration: float = 8, name: str = "vm", first: int = 0) -> bytes:

@@ -10,8 +10,8 @@ import pytest
 from host_groups import groups_of, members, read
 from trace_builder import Event, Line, Plane, event, line, plane, xspace
 
-from fastprof.steps.device_steps import DeviceSteps, device_times, grouping_line, is_derived, nodes
-from fastprof.steps.grouping import Groups
+from fastprof.derive.steps.device_steps import DeviceSteps, device_times, grouping_line, is_derived, nodes
+from fastprof.derive.steps.grouping import Groups
 
 CONTEXT = 12
 DERIVED = 0xDEADBEEF

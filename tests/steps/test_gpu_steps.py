@@ -8,8 +8,8 @@ import pytest
 from step_captures import HOST, US, found, in_order, ran, rows, spaces, step
 from trace_builder import Event, Plane, event, line, plane
 
-from fastprof.steps.gpu_step_events import num_bytes, type_of_name, xprof_type_of_name
-from fastprof.steps.time_types import (
+from fastprof.derive.steps.gpu_step_events import num_bytes, type_of_name, xprof_type_of_name
+from fastprof.derive.steps.time_types import (
     DEVICE_COLLECTIVES,
     DEVICE_COMPUTE_16,
     DEVICE_COMPUTE_32,

@@ -15,8 +15,8 @@ from host_groups import groups_of, members, pairs
 from slow_grouping import Grouped, grouped
 from trace_builder import Event, event, line, plane, ref, u64, xspace
 
-from fastprof.steps.device_steps import is_derived
-from fastprof.steps.grouping import Groups
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.grouping import Groups
 
 CONTEXT = 7
 GOLDENS = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "xprof"

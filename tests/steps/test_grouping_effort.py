@@ -10,9 +10,9 @@ import pytest
 from host_groups import read
 from trace_builder import Event, event, line, plane, xspace
 
-from fastprof.steps.grouping import group
-from fastprof.steps.thread_pools import START, STOP
-from fastprof.workers import Workers
+from fastprof.decode.workers import Workers
+from fastprof.derive.steps.grouping import group
+from fastprof.derive.steps.thread_pools import START, STOP
 
 MOST_SECONDS = 3
 MANY = 30_000

@@ -9,8 +9,8 @@ from slow_step_time import Typed, times
 from step_captures import HOST, US, found, host, in_order, ran, rows, spaces, step
 from trace_builder import Event, event, line, plane
 
-from fastprof.steps.host_step_events import type_of_name
-from fastprof.steps.time_types import (
+from fastprof.derive.steps.host_step_events import type_of_name
+from fastprof.derive.steps.time_types import (
     HOST_COMPUTE,
     HOST_TO_DEVICE,
     HOST_TO_HOST,

@@ -10,7 +10,7 @@ import pytest
 from host_groups import groups_of, members, read
 from trace_builder import Event, event, line, plane, u64, xspace
 
-from fastprof.steps.event_types import (
+from fastprof.derive.steps.event_types import (
     CODES,
     ITERATOR,
     KERNEL_EXECUTE,
@@ -20,7 +20,7 @@ from fastprof.steps.event_types import (
     code_of,
     event_types,
 )
-from fastprof.steps.links import Ends, Links, find_links, having, in_both, is_one_of, numbered
+from fastprof.derive.steps.links import Ends, Links, find_links, having, in_both, is_one_of, numbered
 
 Pairs = list[tuple[int, int]]
 

@@ -9,8 +9,8 @@ import pytest
 from slow_step_time import Typed, times
 
 from fastprof._native.step_kernels import EVENT_TYPES, step_time
-from fastprof.steps.step_time import Markers, TimeByType, TypedEvents, joined, longest, time_by_type
-from fastprof.steps.time_types import (
+from fastprof.derive.steps.step_time import Markers, TimeByType, TypedEvents, joined, longest, time_by_type
+from fastprof.derive.steps.time_types import (
     CATEGORIES,
     DEVICE_COMPUTE_16,
     DEVICE_COMPUTE_32,

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from fastprof.steps.stretches import Stretches, filled, innermost, nothing, union, without
+from fastprof.derive.steps.stretches import Stretches, filled, innermost, nothing, union, without
 
 Span = tuple[int, int]
 

@@ -10,7 +10,7 @@ import numpy as np
 from host_groups import groups_of, members, read
 from trace_builder import Event, event, line, plane, xspace
 
-from fastprof.steps.thread_pools import START, STOP, regions
+from fastprof.derive.steps.thread_pools import START, STOP, regions
 
 Region = tuple[int, int, int]
 """The row that it comes before, its start, and its duration."""

@@ -9,9 +9,9 @@ import pytest
 from step_captures import HOST, US, Row, core_details, found, host, ran, rows, spaces, sparse_core, step, tpu
 from trace_builder import Metadata, Plane, event, line, plane, u64
 
-from fastprof.steps import core_details as details
-from fastprof.steps.core_breakdown import core_breakdown
-from fastprof.steps.tpu_step_values import busy_ps, tpu_step_values
+from fastprof.derive.steps import core_details as details
+from fastprof.derive.steps.core_breakdown import core_breakdown
+from fastprof.derive.steps.tpu_step_values import busy_ps, tpu_step_values
 
 
 def tpu_step(at: float, duration: float, context: int | None = None, **stats: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from timelines import tables_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
-from fastprof.timeline.counter_tracks import Series, counter_tracks
+from fastprof.derive.timeline.counter_tracks import Series, counter_tracks
 
 
 def series(*planes: bytes) -> dict[str, Series]:

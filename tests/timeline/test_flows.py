@@ -8,10 +8,10 @@ import numpy as np
 from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
-from fastprof.timeline.flow_ends import KINDS
-from fastprof.timeline.flows import flows
-from fastprof.timeline.group_names import group_of, name_overrides
-from fastprof.timeline.step_bands import step_bands
+from fastprof.derive.timeline.flow_ends import KINDS
+from fastprof.derive.timeline.flows import flows
+from fastprof.derive.timeline.group_names import group_of, name_overrides
+from fastprof.derive.timeline.step_bands import step_bands
 
 
 def threads(*lines: list[Event], **stats: Value) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from timelines import args_of, derived, host_of
 from trace_builder import Event, Value, event, int_field, len_field, line, plane, u64, xspace
 
-from fastprof.timeline.derived_lines import derived_timeline
+from fastprof.derive.timeline.derived_lines import derived_timeline
 
 NS = 1000
 

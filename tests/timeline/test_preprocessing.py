@@ -9,9 +9,9 @@ import pytest
 from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
-from fastprof.analyses.host import Host
-from fastprof.timeline.flow_ends import IN, KINDS, OUT
-from fastprof.timeline.preprocessing import Preprocessed, group_ids, preprocessed
+from fastprof.derive.host import Host
+from fastprof.derive.timeline.flow_ends import IN, KINDS, OUT
+from fastprof.derive.timeline.preprocessing import Preprocessed, group_ids, preprocessed
 
 
 def threads(*lines: list[Event]) -> bytes:

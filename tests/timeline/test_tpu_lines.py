@@ -8,7 +8,7 @@ import pytest
 from timelines import args_of, derived, host_of
 from trace_builder import Event, Metadata, Value, event, line, plane, u64, xspace
 
-from fastprof.timeline.derived_lines import derived_timeline
+from fastprof.derive.timeline.derived_lines import derived_timeline
 
 PLANE = "/device:TPU:0"
 

@@ -8,8 +8,8 @@ import pytest
 from timelines import host_of
 from trace_builder import Metadata, event, line, plane, xspace
 
-from fastprof.timeline.host_timeline import raw_timeline
-from fastprof.timeline.track_order import is_grouped
+from fastprof.derive.timeline.host_timeline import raw_timeline
+from fastprof.derive.timeline.track_order import is_grouped
 
 
 def processes(*planes: bytes) -> list[tuple[int, str, bool]]:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import fastprof
-from fastprof.analyses.host import Host
-from fastprof.host_events import read_host
-from fastprof.table_set import TableSet
-from fastprof.timeline.derived_lines import derived_timeline
-from fastprof.timeline.derived_track import DerivedTimeline
-from fastprof.timeline.host_timeline import HostTimeline
-from fastprof.timeline.timeline_needs import NEEDS
+from fastprof.derive.host import Host
+from fastprof.derive.timeline.derived_lines import derived_timeline
+from fastprof.derive.timeline.derived_track import DerivedTimeline
+from fastprof.derive.timeline.host_timeline import HostTimeline
+from fastprof.derive.timeline.timeline_needs import NEEDS
+from fastprof.tables.host_events import read_host
+from fastprof.tables.table_set import TableSet
 
 Slice = tuple[str, int, int]
 """Name, start and duration in picoseconds."""

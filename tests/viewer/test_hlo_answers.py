@@ -9,7 +9,7 @@ import pytest
 
 import fastprof
 from fastprof.errors import FastprofError
-from fastprof.table_set import TableSet
+from fastprof.tables.table_set import TableSet
 from fastprof.viewer import hlo_answers
 
 MODULE = "jit_train_step(7311650934521873002)"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from slow_lod import Event, SlowStore, inputs, unpacked
 
+from fastprof.decode.workers import Workers
 from fastprof.viewer.store import COARSEST, HostStore, Store, TilePart, TrackInput, build, tile
-from fastprof.workers import Workers
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -14,9 +14,9 @@ import pytest
 from slow_lod import Event, SlowStore, inputs
 
 from fastprof._native import lod
+from fastprof.decode.workers import Workers
 from fastprof.viewer.store import DamagedError, HostStore, NameSums, Store, TilePart, build, tile
 from fastprof.viewer.store_file import LANE, LEVEL, SLICE
-from fastprof.workers import Workers
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from fastprof.render.screen import cut, printable, printable_lines
+from fastprof.wording.screen import cut, printable, printable_lines
 
 CELL: Final = 0.62
 """Width of a cell of a fixed-width font, as a part of its size; of the usual ones 0.55 to 0.61."""

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.hlo.memory_spaces import space_text
-from fastprof.render.quantities import size_text
-from fastprof.render.screen import wrapped
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.wording.quantities import size_text
+from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.render.quantities import time_text
-from fastprof.render.screen import wrapped
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.wording.quantities import time_text
+from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.render.quantities import time_text
-from fastprof.render.screen import wrapped
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.wording.quantities import time_text
+from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     import pyarrow as pa

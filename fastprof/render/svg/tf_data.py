@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.pipelines.verdicts import WORTH_SAYING
-from fastprof.render.quantities import time_text
-from fastprof.render.screen import wrapped
+from fastprof.derive.pipelines.pipeline_verdicts import WORTH_SAYING
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.wording.quantities import time_text
+from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,1 @@
+"""Decode: which bytes of a capture are which columns of which events?"""

@@ -1,0 +1,123 @@
+"""Events of a line in order of time, where the file has them otherwise.
+
+Each event becomes a key: its start, its duration reversed, and where it lies. Keys are sorted in runs. One run
+is sorted in memory; several go to a temporary file and are merged from there, so that a line of any length takes
+the memory of a few runs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import IO
+
+import numpy as np
+
+from fastprof._native import records
+from fastprof._native.xspace import Filter
+from fastprof.decode.index import CaptureStructure
+from fastprof.decode.xspace_capture import Records
+
+RUN_EVENTS = 1 << 20
+
+
+def ordered_keys(
+    part: CaptureStructure, segments: Records, wanted: Filter | None, run_events: int = RUN_EVENTS
+) -> Iterator[Records]:
+    """The keys of all events of a line's segments, sorted, in arrays of at most about ``run_events``."""
+    read = _reader(part, wanted)
+    if int(segments["event_count"].sum()) <= run_events:
+        yield _sorted(np.concatenate([read(segments[i : i + 1]) for i in range(len(segments))]))
+        return
+    with tempfile.TemporaryFile() as spill:
+        lengths = _write_runs(read, segments, run_events, spill)
+        yield from _merge(spill, lengths, max(1024, run_events // len(lengths)))
+
+
+def _reader(part: CaptureStructure, wanted: Filter | None) -> Callable[[Records], Records]:
+    def read(segment: Records) -> Records:
+        keys = np.zeros(int(segment["event_count"][0]), records.EVENT_KEY)
+        part.capture.xspace.event_keys(part.pieces, np.ascontiguousarray(segment), keys, wanted)
+        part.capture.source.give_back(int(segment["offset"][0]), int(segment["end"][0]))
+        return keys
+
+    return read
+
+
+def _sorted(keys: Records) -> Records:
+    """Equal events stay in the order of the file."""
+    return keys[np.lexsort((keys["offset"], keys["reversed_duration"], keys["start"]))]
+
+
+def _write_runs(read: Callable[[Records], Records], segments: Records, run_events: int, spill: IO[bytes]) -> list[int]:
+    lengths: list[int] = []
+    gathered: list[Records] = []
+    count = 0
+    for i in range(len(segments)):
+        gathered.append(read(segments[i : i + 1]))
+        count += len(gathered[-1])
+        if count >= run_events or i == len(segments) - 1:
+            spill.write(_sorted(np.concatenate(gathered)).view(np.uint8).data)
+            lengths.append(count)
+            gathered, count = [], 0
+    return lengths
+
+
+class _Run:
+    """A sorted run in the temporary file, read a block at a time."""
+
+    def __init__(self, spill: IO[bytes], first: int, length: int, block: int) -> None:
+        self._spill, self._at, self._end, self._block = spill, first, first + length, block
+        self.head = np.zeros(0, records.EVENT_KEY)
+        self.fill()
+
+    def fill(self) -> None:
+        if len(self.head) or self._at == self._end:
+            return
+        count = min(self._block, self._end - self._at)
+        self._spill.seek(self._at * records.EVENT_KEY.itemsize)
+        self.head = np.frombuffer(self._spill.read(count * records.EVENT_KEY.itemsize), records.EVENT_KEY)
+        self._at += count
+
+    @property
+    def finished(self) -> bool:
+        return not len(self.head)
+
+    @property
+    def more_to_come(self) -> bool:
+        return self._at < self._end
+
+    def take_through(self, bound: tuple[int, int, int] | None) -> Records:
+        """Takes what does not come after the bound; None: all."""
+        count = len(self.head) if bound is None else _count_through(self.head, bound)
+        taken, self.head = self.head[:count], self.head[count:]
+        self.fill()
+        return taken
+
+
+def _rank(key: Records) -> tuple[int, int, int]:
+    return int(key["start"]), int(key["reversed_duration"]), int(key["offset"])
+
+
+def _count_through(keys: Records, bound: tuple[int, int, int]) -> int:
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if _rank(keys[middle]) <= bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _merge(spill: IO[bytes], lengths: list[int], block: int) -> Iterator[Records]:
+    """All runs in one order: each round takes what precedes the first block end, from every run."""
+    starts = np.cumsum([0, *lengths[:-1]]).tolist()
+    runs = [_Run(spill, start, length, block) for start, length in zip(starts, lengths, strict=True)]
+    while True:
+        runs = [run for run in runs if not run.finished]
+        if not runs:
+            return
+        ends = [_rank(run.head[-1]) for run in runs if run.more_to_come]
+        bound = min(ends) if ends else None
+        yield _sorted(np.concatenate([run.take_through(bound) for run in runs]))

@@ -1,0 +1,302 @@
+"""Where the events of a session are: its planes and lines, numbered, and the segments of their events.
+
+Numbers never depend on a selection: planes are numbered by host, lines by plane, events by line, each in the order
+of first appearance (events by start), over the whole session. So every line's header is read, and its events are
+counted by hopping over them; only lines that are asked for are looked into.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof.decode.task_environment import TaskEnvironment, read_task_environment
+from fastprof.decode.workers import Workers, grouped
+from fastprof.decode.xspace_capture import Capture, Int64s, Records
+from fastprof.schema.import_log import ImportLog
+
+UNIX_NS = 10**18
+"""Line timestamps past this, September 2001, are in Unix time: no profile lasts so long."""
+
+_TASK_BYTES = 16 << 20
+_LARGEST_NS = (2**63 - 1) // 1000
+_SAFE_PS = 2**62
+"""Sums of two times below this surely fit 64 bits."""
+
+LINE = np.dtype(
+    [("plane_id", "i8"), ("xline_id", "i8"), ("timestamp_ns", "i8"), ("duration_ps", "i8"), ("display_id", "i8")]
+    + [("base_ps", "i8"), ("event_count", "i8"), ("first_event_id", "i8")]
+)
+
+
+class CaptureStructure:
+    """One capture's share: its pieces are numbered in place, and its segments kept, in the order of lines."""
+
+    def __init__(self, capture: Capture, plane_base: int) -> None:
+        self.capture = capture
+        self.pieces = capture.pieces
+        self.plane_base = plane_base
+        self.depth = np.full(len(self.pieces), -1, np.int8)
+        self.least_depth = -1
+        self.numbered = False
+        """Whether the segments are in order and their events numbered."""
+        self.segments = np.zeros(0, records.SEGMENT)
+        self.environment: TaskEnvironment = read_task_environment(capture)
+        self.kinds = np.zeros(len(capture.stat_metas), np.uint8)
+
+    def index_tasks(self, wanted: npt.NDArray[np.bool_], depth: int, segment_bytes: int) -> list[Callable[[], Any]]:
+        """What is to be indexed to know ``depth`` of the wanted pieces, in tasks that may run side by side."""
+        if self.capture.salvage:
+            depth = records.STATS
+        rows = np.flatnonzero(wanted & (self.depth < depth))
+        tasks: list[Callable[[], Any]] = []
+        for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if len(rows) else ():
+            for first, last in grouped(self.pieces["length"][run].tolist(), _TASK_BYTES):
+                tasks.append(partial(self._index, int(run[first]), int(run[last - 1]) + 1, depth, segment_bytes))
+        return tasks
+
+    def _index(self, first: int, last: int, depth: int, segment_bytes: int) -> tuple[int, int, int, Any]:
+        """Indexes pieces first..last; large ones a stretch at a time, so that few pages stay mapped."""
+        pieces, source = self.pieces, self.capture.source
+        source.check_unchanged()
+        found = []
+        if last - first > 1:
+            found.append(self.capture.xspace.index(pieces, first, last, depth, segment_bytes))
+            source.give_back(int(pieces["offset"][first]), int(pieces["offset"][last - 1] + pieces["length"][last - 1]))
+            return first, last, depth, found
+        at, end = int(pieces["offset"][first]), int(pieces["offset"][first] + pieces["length"][first])
+        while True:
+            found.append(
+                self.capture.xspace.index(pieces, first, last, depth, segment_bytes, start=at, budget=_TASK_BYTES)
+            )
+            stopped = found[-1][4]
+            source.give_back(at, stopped)
+            if stopped >= end:
+                return first, last, depth, found
+            at = stopped
+
+    def take(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> None:
+        """Takes in what tasks have found."""
+        self.numbered = False
+        unknown = [np.frombuffer(one[1], records.UNKNOWN_STAT) for *_, found in indexed for one in found]
+        declared = self.capture.declare(np.concatenate(unknown)) if unknown else ()  # may fail; what follows does not
+        fresh = [self.segments]
+        replaced = np.zeros(len(self.pieces), bool)
+        for first, last, depth, found in indexed:
+            self.depth[first:last] = depth
+            replaced[first:last] = True
+            for segments, _, kinds, faults, _ in found:
+                fresh.append(np.frombuffer(segments, records.SEGMENT))
+                log.add_faults(faults, self.capture.path)
+                if kinds:
+                    self._grow_kinds(len(kinds))
+                    self.kinds[: len(kinds)] |= np.frombuffer(kinds, np.uint8)
+        self.least_depth = int(self.depth.min(initial=records.STATS))
+        if len(self.segments):
+            fresh[0] = self.segments[~replaced[self.segments["piece"]]]
+        self.segments = np.concatenate(fresh)
+        if len(declared):
+            self._grow_kinds(len(self.capture.stat_metas))
+            self.kinds[-len(declared) :] = declared
+
+    def _grow_kinds(self, count: int) -> None:
+        if count > len(self.kinds):
+            self.kinds = np.concatenate([self.kinds, np.zeros(count - len(self.kinds), np.uint8)])
+
+
+class Structure:
+    """The planes, lines and segments of a session. ``ensure`` before anything else is read.
+
+    Whoever learns more, or decodes, holds ``lock``: what is learnt grows in place, names of stats too.
+    """
+
+    def __init__(self, captures: Sequence[Capture], workers: Workers, log: ImportLog) -> None:
+        self.workers = workers
+        self.log = log
+        self.lock = threading.RLock()
+        self.captures: list[CaptureStructure] = []
+        planes = 0
+        for capture in captures:
+            self.captures.append(CaptureStructure(capture, planes))
+            capture.source.give_back_all()
+            planes += len(capture.plane_keys)
+        self.plane_count = planes
+        self.lines: Records | None = None
+        self.line_names: list[str] = []
+        self.line_display_names: list[str] = []
+
+    def ensure(self, depth: int, wanted: Sequence[npt.NDArray[np.bool_]] | None = None) -> None:
+        """Learn so much about the wanted pieces of each capture (None: all), and the headers of all."""
+        tasks: list[Callable[[], Any]] = []
+        owners: list[int] = []
+        for i, part in enumerate(self.captures):
+            if part.least_depth >= depth:
+                continue
+            everything = np.ones(len(part.pieces), bool)
+            mine = everything if wanted is None else wanted[i]
+            size = int(part.pieces["length"].sum())
+            segment_bytes = max(1 << 18, min(4 << 20, size // (8 * self.workers.threads)))
+            share = part.index_tasks(mine, depth, segment_bytes)
+            share += part.index_tasks(everything & ~mine, records.HOP, segment_bytes)
+            tasks += share
+            owners += [i] * len(share)
+        found: dict[int, list[tuple[int, int, int, Any]]] = {}
+        for owner, result in zip(owners, self.workers.run("indexing", tasks), strict=True):
+            found.setdefault(owner, []).append(result)
+        for owner, results in found.items():
+            self.captures[owner].take(results, self.log)
+            self.captures[owner].capture.source.give_back_all()
+        if self.lines is None:
+            self.lines = self._number_lines()
+        for part in self.captures:
+            if not part.numbered:
+                self._number_events(part)
+                part.numbered = True
+
+    # ---- lines
+
+    def _number_lines(self) -> Records:
+        shares = []
+        count = 0
+        for part in self.captures:
+            share = self._lines_of(part, count)
+            self._set_times(part)
+            pieces = part.pieces[::-1]  # of several pieces of a line, the first is assigned last
+            share["base_ps"][pieces["line_id"] - count] = pieces["base_ps"]
+            shares.append(share)
+            count += len(share)
+        lines = np.concatenate(shares) if shares else np.zeros(0, LINE)
+        lines["first_event_id"] = np.cumsum(lines["event_count"]) - lines["event_count"]
+        self._set_labels(lines)
+        return lines
+
+    def _lines_of(self, part: CaptureStructure, base: int) -> Records:
+        """Pieces of equal plane and id are one line."""
+        pieces = part.pieces
+        planes = part.capture.plane_of_part[pieces["part"]] if len(pieces) else np.zeros(0, np.int64)
+        order = np.lexsort((np.arange(len(pieces)), pieces["id"], planes))
+        fresh = np.ones(len(pieces), bool)
+        fresh[1:] = (np.diff(planes[order]) != 0) | (np.diff(pieces["id"][order]) != 0)
+        group = np.cumsum(fresh) - 1
+        firsts = order[fresh]
+        by_appearance = np.lexsort((firsts, planes[firsts]))
+        number_of_group = np.empty(len(firsts), np.int64)
+        number_of_group[by_appearance] = np.arange(len(firsts))
+        line_of_piece = np.empty(len(pieces), np.int64)
+        line_of_piece[order] = number_of_group[group] if len(pieces) else 0
+        pieces["line_id"] = base + line_of_piece
+        pieces["plane_id"] = part.plane_base + planes
+        lines = np.zeros(len(firsts), LINE)
+        first = firsts[by_appearance]
+        lines["plane_id"], lines["xline_id"] = part.plane_base + planes[first], pieces["id"][first]
+        lines["timestamp_ns"] = pieces["timestamp_ns"][first]
+        for name in ("duration_ps", "display_id"):  # of the first piece that has one
+            stated = np.flatnonzero(pieces[name])[::-1]
+            lines[name][line_of_piece[stated]] = pieces[name][stated]
+        np.add.at(lines["event_count"], line_of_piece, pieces["event_count"])
+        merged = len(pieces) - len(lines)
+        if merged:
+            text = "lines of equal id in a plane are read as one"
+            self.log.add("info", "merged_lines", text, part.capture.path, merged)
+        return lines
+
+    def _set_times(self, part: CaptureStructure) -> None:
+        """base_ps of each piece; Unix times are counted from the host's start."""
+        pieces, path = part.pieces, part.capture.path
+        stamps = pieces["timestamp_ns"].copy()
+        unix = stamps > UNIX_NS
+        if unix.any():
+            start = part.environment.start_unix_ns
+            if start is None or start <= UNIX_NS:
+                start = int(stamps[unix].min())
+                part.environment = TaskEnvironment(start, part.environment.stop_unix_ns, part.environment.stats)
+            stamps[unix] -= start
+            text = f"lines in Unix time are counted from {start} ns, the start of profiling on the host"
+            self.log.add("info", "unix_time", text, path, int(unix.sum()))
+        timeless = (stamps > _LARGEST_NS) | (stamps < -_LARGEST_NS)
+        pieces["timeless"] = timeless
+        pieces["base_ps"] = np.where(timeless, 0, stamps) * 1000
+        if timeless.any():
+            text = "a line's timestamp does not fit 64 bits in picoseconds; its events have no start"
+            self.log.add("data_loss", "time_overflow", text, path, int(timeless.sum()))
+
+    def _set_labels(self, lines: Records) -> None:
+        """Names of lines, from the first piece that has one, and display names likewise."""
+        self.line_names = [""] * len(lines)
+        self.line_display_names = [""] * len(lines)
+        for part in self.captures:
+            for prefix, names in (("name_", self.line_names), ("display_", self.line_display_names)):
+                what = b"XLine.name" if prefix == "name_" else b"XLine.display_name"
+                texts = part.capture.texts(part.pieces, what, prefix)
+                for line, text in zip(part.pieces["line_id"].tolist(), texts, strict=True):
+                    names[line] = names[line] or text
+            part.capture.source.give_back_all()
+
+    # ---- segments
+
+    def _number_events(self, part: CaptureStructure) -> None:
+        """Orders the segments by line, then place, and numbers their events so, as if lines were sorted."""
+        assert self.lines is not None
+        segments = part.segments
+        if not len(segments):
+            return
+        line = part.pieces["line_id"][segments["piece"]]
+        order = np.lexsort((segments["offset"], line))
+        segments, line = segments[order], line[order]
+        before = np.cumsum(segments["event_count"]) - segments["event_count"]
+        starts = np.ones(len(line), bool)
+        starts[1:] = line[1:] != line[:-1]
+        first_of_line = np.maximum.accumulate(np.where(starts, np.arange(len(line)), 0))
+        segments["event_id"] = self.lines["first_event_id"][line] + before - before[first_of_line]
+        part.segments = segments
+
+    def unsorted_lines(self, part: CaptureStructure) -> Int64s:
+        """Lines of which the events do not come in order of time, or may not: ids, ascending."""
+        segments, pieces = part.segments, part.pieces
+        if not len(segments):
+            return np.zeros(0, np.int64)
+        line = pieces["line_id"][segments["piece"]].astype(np.int64)
+        base = pieces["base_ps"][segments["piece"]]
+        timed = segments["aggregated_count"] < segments["event_count"]
+        doubtful = (segments["flags"] & records.SORTED) == 0
+        doubtful |= timed & _far(part, segments)
+        doubtful |= (pieces["timeless"][segments["piece"]] != 0) & timed
+        same = line[1:] == line[:-1]
+        first = _absolute(base, segments["first_start"])[1:]
+        last = _absolute(base, segments["last_start"])[:-1]
+        earlier = first < last
+        earlier |= (first == last) & (segments["first_duration"][1:] > segments["last_duration"][:-1])
+        doubtful[1:] |= same & earlier
+        return np.unique(line[doubtful])
+
+    def may_lack_start(self, part: CaptureStructure) -> bool:
+        """Whether events of the indexed segments have no start: aggregated ones, or times that do not fit."""
+        segments = part.segments
+        large = _far(part, segments) & (segments["aggregated_count"] < segments["event_count"])
+        return bool(segments["aggregated_count"].any() or part.pieces["timeless"].any() or large.any())
+
+
+def _far(part: CaptureStructure, segments: Records) -> npt.NDArray[np.bool_]:
+    """Segments with times so large that adding base and start may pass 64 bits."""
+    base = part.pieces["base_ps"][segments["piece"]]
+    far = np.zeros(len(segments), bool)
+    for times in (base, segments["min_start"], segments["max_start"]):
+        far |= np.abs(times.astype(np.float64)) > _SAFE_PS
+    return far
+
+
+def _absolute(base: Int64s, start: Int64s) -> Int64s:
+    """Sums for comparing; an aggregated event's INT64_MAX stays. Sums that wrap belong to doubtful segments."""
+    aggregated = start == np.iinfo(np.int64).max
+    return np.where(aggregated, start, base + start)
+
+
+def label(names: Sequence[str], display_names: Sequence[str]) -> list[str]:
+    """What the lines are called in events: their name, or where they have none their display name."""
+    return [name or shown for name, shown in zip(names, display_names, strict=True)]

@@ -1,0 +1,90 @@
+"""The table nesting: depth, parent and self time of every event, line by line."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native import records
+from fastprof._native.kernels import bitmap_of_codes, nesting_lines
+from fastprof.decode.workers import Workers, grouped
+from fastprof.decode.xspace_capture import Int64s, Records
+
+ASYNC_STAT = "_a"
+"""Events with this stat, not zero, run beside their line: they neither enclose others nor lie in them."""
+
+NESTS, APART, TIMELESS = range(3)
+_TASK_EVENTS = 1 << 18
+
+
+def int64s(column: pa.ChunkedArray | pa.Array) -> Int64s:
+    """The values of an int64 column; where it is null they are what the decoder left, zero."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    values: Int64s = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column)]
+    return values
+
+
+def placement(start: pa.Array, asynchronous: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.uint8] | None:
+    """How events take part, by their start column and by which are asynchronous (None: no event is)."""
+    if not start.null_count and asynchronous is None:
+        return None
+    places = np.zeros(len(start), np.uint8)
+    if asynchronous is not None:
+        places[asynchronous] = APART
+    if start.null_count:
+        places[np.asarray(start.is_null())] = TIMELESS
+    return places
+
+
+def line_rows(counts: Int64s, event_ids: Int64s) -> Records:
+    """Lines that follow each other in a table: their numbers of events, and the id of each one's first."""
+    lines = np.zeros(len(counts), records.LINE_ROWS)
+    lines["last"] = np.cumsum(counts)
+    lines["first"] = lines["last"] - counts
+    lines["event_id"] = event_ids
+    return lines
+
+
+def nest(
+    start: Int64s, duration: Int64s, places: npt.NDArray[np.uint8] | None, lines: Records, workers: Workers
+) -> tuple[npt.NDArray[np.int32], Int64s, Int64s]:
+    """depth, parent_id (-1: none) and self time of the events of whole lines."""
+    count = len(start)
+    depth, parent, self_time = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    groups = grouped((lines["last"] - lines["first"]).tolist(), _TASK_EVENTS)
+    tasks = [
+        partial(nesting_lines, start, duration, places, lines[first:last], depth, parent, self_time)
+        for first, last in groups
+    ]
+    workers.run("nesting", tasks)
+    return depth, parent, self_time
+
+
+def nesting_arrays(
+    event_id: pa.Array,
+    depth: npt.NDArray[np.int32],
+    parent: Int64s,
+    self_time: Int64s,
+    places: npt.NDArray[np.uint8] | None,
+) -> list[pa.Array]:
+    """The columns of the table; of timeless events only the id is known."""
+    timeless = None if places is None or not (places == TIMELESS).any() else bytearray(places == TIMELESS)
+    return [
+        event_id,
+        _masked(depth, timeless),
+        _masked(parent, bytearray(parent < 0) if timeless is None else bytearray((parent < 0) | (places == TIMELESS))),
+        _masked(self_time, timeless),
+    ]
+
+
+def _masked(values: npt.NDArray[Any], nulls: bytearray | None) -> pa.Array:
+    validity, valid = (None, len(values)) if nulls is None else bitmap_of_codes(nulls, 1 << 0)
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(values)]
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), buffers, null_count=len(values) - valid
+    )

@@ -1,0 +1,165 @@
+"""Which hosts, planes, lines and events are wanted. Conditions add up: each further one narrows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import index
+from typing import SupportsIndex
+
+from fastprof.errors import NotFoundError, UsageError
+from fastprof.wording.step_ranges import Steps as Steps
+
+Patterns = str | Iterable[str] | None
+Interval = tuple[int | None, int | None]
+Conditions = tuple[tuple[str, ...], ...]
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+_NO_TIME = (_MAX, _MIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """``hosts``: names, literally (None: all). ``planes``, ``lines``, ``names``: all of these conditions, each of which
+    is any of its regular expressions. ``time_ps``: events that overlap [from, to). ``host_times``: the same for a host
+    alone, by name; hosts that are not in it have no events (None: no such condition)."""
+
+    hosts: tuple[str, ...] | None = None
+    planes: Conditions = ()
+    lines: Conditions = ()
+    names: Conditions = ()
+    time_ps: tuple[int, int] | None = None
+    host_times: tuple[tuple[str, int, int], ...] | None = None
+
+    def narrowed(
+        self,
+        hosts: str | Iterable[str] | None = None,
+        planes: Patterns = None,
+        lines: Patterns = None,
+        names: Patterns = None,
+        time_ps: Interval | None = None,
+    ) -> Selection:
+        wanted = self.hosts
+        if hosts is not None:
+            asked = _texts("hosts", "names", hosts)
+            wanted = asked if wanted is None else tuple(host for host in wanted if host in asked)
+        return replace(
+            self,
+            hosts=wanted,
+            planes=self.planes + _condition("planes", planes),
+            lines=self.lines + _condition("lines", lines),
+            names=self.names + _condition("names", names),
+            time_ps=_narrowed_time(self.time_ps, time_ps),
+        )
+
+    def within(self, times: Mapping[str, tuple[int, int]]) -> Selection:
+        """Only events that overlap the time given for their host; none of hosts that have none."""
+        return replace(self, host_times=tuple((host, *time) for host, time in times.items()))
+
+    def window(self, host: str) -> tuple[int, int] | None:
+        """Which time of a host is wanted; None: all of it, aggregated events too."""
+        if self.host_times is None:
+            return self.time_ps
+        times = {name: (start, end) for name, start, end in self.host_times}
+        start, end = times.get(host, _NO_TIME)
+        return (start, end) if self.time_ps is None else (max(start, self.time_ps[0]), min(end, self.time_ps[1]))
+
+    def of_whole_lines(self) -> Selection:
+        """The same lines, with all of their events."""
+        return replace(self, names=(), time_ps=None, host_times=None)
+
+    @property
+    def filters_events(self) -> bool:
+        """Whether events of one line may be kept and left out."""
+        return bool(self.names) or self.time_ps is not None or self.host_times is not None
+
+    @property
+    def filters_lines(self) -> bool:
+        return self.hosts is not None or bool(self.planes) or bool(self.lines)
+
+    def check_hosts(self, known: Sequence[str]) -> None:
+        """Raise NotFoundError for a host that the session does not have."""
+        for host in self.hosts or ():
+            if host not in known:
+                raise NotFoundError(f"no host {host!r} in this session; there are: {', '.join(known)}")
+
+    def __str__(self) -> str:
+        parts = [] if self.hosts is None else [f"hosts {', '.join(self.hosts)}"]
+        for what in ("planes", "lines", "names"):
+            parts += [f"{what} {' or '.join(alternatives)}" for alternatives in getattr(self, what)]
+        if self.time_ps is not None:
+            parts.append(f"time {self.time_ps[0]} ps to {self.time_ps[1]} ps")
+        return "; ".join(parts)
+
+
+def matching(texts: Sequence[str], conditions: Conditions) -> list[bool]:
+    """Which texts fulfil all conditions."""
+    compiled = [[re.compile(pattern) for pattern in alternatives] for alternatives in conditions]
+    return [all(any(p.search(text) for p in alternatives) for alternatives in compiled) for text in texts]
+
+
+def _condition(what: str, patterns: Patterns) -> Conditions:
+    if patterns is None:
+        return ()
+    alternatives = _texts(what, "regular expressions", patterns)
+    for pattern in alternatives:
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UsageError(f"{what}: {pattern!r} is not a regular expression: {error}") from error
+    return (alternatives,)
+
+
+def _integer(bound: SupportsIndex) -> int:
+    if isinstance(bound, bool):
+        raise TypeError("a truth value is no number")
+    return index(bound)
+
+
+def _texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    listed = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    for text in listed:
+        if not isinstance(text, str):
+            raise UsageError(f"{what} takes {kind} as text, not {type(text).__name__}")
+    return listed
+
+
+def narrowed_steps(known: Steps | None, asked: Steps | SupportsIndex | None) -> Steps | None:
+    """The steps that are in both. UsageError: what is asked for are no numbers of steps."""
+    if asked is None:
+        return known
+    try:
+        if isinstance(asked, SupportsIndex):
+            only = _integer(asked)
+            asked = (only, only + 1)
+        first, last = (None if bound is None else _integer(bound) for bound in asked)
+    except (TypeError, ValueError) as error:
+        told = "steps takes the number of a step, or two, the second left out and None for an open end"
+        raise UsageError(told) from error
+    if first is not None and last is not None and last <= first:
+        raise UsageError(f"steps ({first}, {last}) are none: the second number is left out, as in (3, 5)")
+    if known is None:
+        return first, last
+    firsts = [bound for bound in (first, known[0]) if bound is not None]
+    lasts = [bound for bound in (last, known[1]) if bound is not None]
+    return max(firsts, default=None), min(lasts, default=None)
+
+
+def steps_text(steps: Steps) -> str:
+    first, last = ("" if bound is None else str(bound) for bound in steps)
+    return f"steps {first}:{last}"
+
+
+def _narrowed_time(known: tuple[int, int] | None, asked: Interval | None) -> tuple[int, int] | None:
+    if asked is None:
+        return known
+    try:
+        start, end = (None if bound is None else _integer(bound) for bound in asked)
+    except (TypeError, ValueError) as error:
+        raise UsageError("time_ps takes two integers of picoseconds, or None for an open end") from error
+    low = max(_MIN, _MIN if start is None else start)
+    high = min(_MAX, _MAX if end is None else end)
+    if known is not None:
+        low, high = max(low, known[0]), min(high, known[1])
+    return low, high

@@ -1,0 +1,111 @@
+"""Stats that lie outside events: those of planes and of event metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof._native.xspace import Sink
+from fastprof.decode.text_pools import Int32s, TextTable
+from fastprof.decode.xspace_capture import Capture, Int64s, Records
+
+
+class CaptureTexts:
+    """Texts of one capture's stat metadata, as numbers in a table that captures may share.
+
+    ``names``  what a stat is called: #ID where its part declares no name
+    ``texts``  what a ref stands for: -1 where its part declares none
+    """
+
+    def __init__(self, capture: Capture, table: TextTable) -> None:
+        self.capture = capture
+        self.table = table
+        self.names = self.texts = np.zeros(0, np.int32)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Takes in the stats that have been declared since."""
+        known = len(self.texts)
+        fresh = self.capture.stat_metas[known:]
+        texts = self.capture.intern(fresh["name_offset"], fresh["name_length"], b"XStatMetadata.name", self.table)
+        names = texts.copy()
+        for row in np.flatnonzero(texts < 0).tolist():
+            names[row] = self.table.add(f"#{fresh['id'][row]}")
+        self.texts = np.concatenate([self.texts, texts])
+        self.names = np.concatenate([self.names, names])
+
+
+@dataclass(frozen=True, slots=True)
+class SpanStats:
+    """One row a stat; ``stat`` and ``text`` are numbers in the table of texts, text -1 where there is none. ``span`` is
+    the place that it was read at."""
+
+    stat_id: Int64s
+    stat: Int32s
+    kind: npt.NDArray[np.uint8]
+    int_value: Int64s
+    double_value: npt.NDArray[np.float64]
+    text: Int32s
+    bytes_at: Records
+    span: npt.NDArray[np.intp]
+
+    def taken(self, rows: npt.NDArray[np.intp]) -> SpanStats:
+        """These rows, in this order."""
+        place = np.full(len(self.kind), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        at = self.bytes_at[place[self.bytes_at["row"]] >= 0].copy()
+        at["row"] = place[at["row"]]
+        return SpanStats(
+            self.stat_id[rows], self.stat[rows], self.kind[rows], self.int_value[rows], self.double_value[rows],
+            self.text[rows], at, self.span[rows],
+        )  # fmt: skip
+
+
+def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanStats:
+    """Reads stats at given places; ``parts[i]`` is the part whose names span i uses. Texts go into the table. To
+    salvage, what does not decode is left out."""
+    capture, table = texts.capture, texts.table
+    capture.source.check_unchanged()
+    unknown = capture.xspace.unknown_in_spans(spans, parts)
+    capture.declare(np.frombuffer(unknown, records.UNKNOWN_STAT))
+    texts.refresh()
+    count = len(spans)
+    base = len(table)
+    columns: dict[str, Any] = {
+        "stat": np.zeros(count, np.int32),
+        "kind": np.zeros(count, np.uint8),
+        "int_value": np.zeros(count, np.int64),
+        "double_value": np.zeros(count, np.float64),
+        "text": np.full(count, -1, np.int32),
+    }
+    stat_id = np.zeros(count, np.int64)
+    lookups = {"stat_names": texts.names, "stat_texts": texts.texts}
+    sink = Sink(capture.memory, columns, lookups, text_base=base, want_stats=True)
+    capture.xspace.fill_spans(spans, parts, stat_id, sink)
+    capture.log.add_faults(sink.faults(), capture.path)
+    take_own_texts(columns["text"], sink, base, table)
+    bytes_at = np.frombuffer(sink.bytes_at(), records.BYTES_AT)
+    stat_id = capture.stat_ids_of(stat_id, parts)
+    stats = SpanStats(stat_id, bytes_at=bytes_at, span=np.arange(count), **columns)
+    return stats.taken(np.flatnonzero(stats.kind != records.LOST_REF)) if capture.salvage else stats
+
+
+def take_own_texts(numbers: npt.NDArray[np.int32], sink: Sink, base: int, table: TextTable) -> None:
+    """Replaces the sink's numbers of its own texts, from ``base`` on, by theirs in the table."""
+    offsets, data = sink.texts()
+    if len(offsets) <= 8:
+        return
+    mapped = np.frombuffer(table.pool.add_all(offsets, data), np.int32)
+    own = numbers >= base
+    numbers[own] = mapped[numbers[own] - base]
+
+
+def owned_spans(spans: Records) -> Records:
+    """Spans of a part as spans that say their owner, the part."""
+    owned = np.zeros(len(spans), records.OWNED_SPAN)
+    owned["offset"], owned["length"], owned["owner"] = spans["offset"], spans["length"], spans["part"]
+    return owned

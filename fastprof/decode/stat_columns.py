@@ -1,0 +1,184 @@
+"""A stat as a typed column beside the events: the event's own, else its metadata's, the first of the name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native import records
+from fastprof.decode.index import CaptureStructure, Structure
+from fastprof.decode.session_texts import SessionNames
+from fastprof.decode.span_stats import SpanStats, read_span_stats
+from fastprof.decode.text_pools import Int32s, dictionary_array, index_dtype
+from fastprof.decode.xspace_capture import Kinds
+from fastprof.errors import UsageError
+
+_INTEGERS = {records.INT64, records.UINT64}
+_TEXTS = {records.STR, records.REF}
+_CAPTURE_SHIFT = 40
+_EXACT = 2**53
+
+Values = npt.NDArray[np.int64]
+
+
+class WideColumn:
+    """One stat. Its type follows from the kinds that its values have: integers are int64, doubles float64, both
+    float64 where that is exact and else text, texts a dictionary, bytes large_binary, bytes and others text. A ref
+    is a text, even where it leads nowhere: there it is the number that it holds."""
+
+    def __init__(self, name: str, structure: Structure, names: SessionNames) -> None:
+        self.name = name
+        if name.startswith("#"):  # stats of event metadata that have no name get one when they are read
+            for i, part in enumerate(structure.captures):
+                metadata_stats(part, names, i)
+        number = names.stats.array().index(name).as_py()
+        self.stat_rows: list[npt.NDArray[np.intp]] = []
+        self.defaults: list[tuple[Kinds | None, Values | None]] = []
+        self._default_bytes: dict[int, bytes] = {}
+        self._possible: set[int] = set()
+        for i, part in enumerate(structure.captures):
+            texts = names.texts[i]
+            rows = np.flatnonzero(texts.names == number) if number >= 0 else np.zeros(0, np.intp)
+            self.stat_rows.append(rows)
+            kinds = part.kinds[rows[rows < len(part.kinds)]]
+            self._possible |= {code for code in range(7) if (kinds >> code & 1).any()}
+            self.defaults.append(self._defaults_of(i, part, names, number) if len(rows) else (None, None))
+        self._possible.discard(records.NONE)
+
+    def _defaults_of(
+        self, number: int, part: CaptureStructure, names: SessionNames, stat: int
+    ) -> tuple[Kinds | None, Values | None]:
+        capture = part.capture
+        spans, stats = metadata_stats(part, names, number)
+        rows = np.flatnonzero((stats.stat == stat) & (stats.kind != records.NONE))[::-1]  # of several, the first stays
+        if not len(rows):
+            return None, None
+        kind = np.full(len(capture.metas), records.NONE, np.uint8)
+        value = np.zeros(len(capture.metas), np.int64)
+        owner = spans["owner"][rows]
+        kinds = stats.kind[rows]
+        values = np.where(kinds == records.DOUBLE, stats.double_value[rows].view(np.int64), stats.int_value[rows])
+        values = np.where(np.isin(kinds, list(_TEXTS)), stats.text[rows], values)
+        dangling = (kinds == records.REF) & (stats.text[rows] < 0)
+        kinds = np.where(dangling, records.LOST_REF, kinds).astype(np.uint8)
+        values = np.where(dangling, stats.int_value[rows], values)
+        data = memoryview(capture.source.data)
+        places = {int(at["row"]): at for at in stats.bytes_at}
+        for i in np.flatnonzero(kinds == records.BYTES).tolist():
+            at = places[int(rows[i])]
+            key = number << _CAPTURE_SHIFT | int(owner[i])
+            self._default_bytes[key] = bytes(data[int(at["offset"]) : int(at["offset"] + at["length"])])
+            values[i] = key
+        kind[owner] = kinds
+        value[owner] = values
+        self._possible |= set(np.unique(kinds).tolist())
+        return kind, value
+
+    def array(
+        self, kind: Kinds, value: Values, texts: pa.Array, own_bytes: list[tuple[int, int, bytes]], fixed: bool = False
+    ) -> pa.Array:
+        """The column; ``fixed``: of the type that all events of the session together give."""
+        met = set(np.unique(kind).tolist())
+        kinds = self._possible | met if fixed else met
+        kinds = {records.REF if code == records.LOST_REF else code for code in kinds} - {records.NONE}
+        if not kinds or kinds <= _INTEGERS:
+            return _numbers(value, kind != records.NONE, pa.int64())
+        if kinds == {records.DOUBLE}:
+            return _numbers(value.view(np.float64), kind != records.NONE, pa.float64())
+        if kinds <= _INTEGERS | {records.DOUBLE}:
+            exact = _exact_doubles(kind, value)
+            if exact is not None:
+                return _numbers(exact, kind != records.NONE, pa.float64())
+            if fixed:
+                raise UsageError(
+                    f"the stat {self.name!r} has doubles, and integers past 2**53: read event_stats instead"
+                )
+        if kinds <= _TEXTS and records.LOST_REF not in met:
+            return _dictionary(value, np.isin(kind, list(_TEXTS)), texts, fixed)
+        own = {row: data for _, row, data in own_bytes}
+        if kinds == {records.BYTES}:
+            return pa.array(
+                [self._bytes(row, value, own) if k == records.BYTES else None for row, k in enumerate(kind.tolist())],
+                pa.large_binary(),
+            )
+        return self._as_text(kind, value, texts, own, fixed)
+
+    def _bytes(self, row: int, value: Values, own: dict[int, bytes]) -> bytes:
+        return own[row] if row in own else self._default_bytes[int(value[row])]
+
+    def _as_text(self, kind: Kinds, value: Values, texts: pa.Array, own: dict[int, bytes], fixed: bool) -> pa.Array:
+        """Values of several kinds as text: integers in decimal, doubles in the shortest exact form."""
+        distinct: dict[tuple[int, int], int] = {}
+        written: list[str] = []
+        indices = np.full(len(kind), -1, np.int32)
+        for row in np.flatnonzero(kind != records.NONE).tolist():
+            key = (int(kind[row]), int(value[row]) if kind[row] != records.BYTES else row)
+            if key not in distinct:
+                distinct[key] = len(written)
+                written.append(self._text(key, row, value, texts, own))
+            indices[row] = distinct[key]
+        unique, inverse = np.unique(np.array(written, object), return_inverse=True)
+        mapped = np.append(inverse, -1).astype(np.int32)[indices]
+        return pa.DictionaryArray.from_arrays(
+            pa.array(mapped.astype(np.int32 if fixed else index_dtype(len(unique))), mask=mapped < 0),
+            pa.array(unique.tolist(), pa.string()),
+        )
+
+    def _text(self, key: tuple[int, int], row: int, value: Values, texts: pa.Array, own: dict[int, bytes]) -> str:
+        kind, number = key
+        if kind in _TEXTS:
+            return str(texts[number].as_py())
+        if kind in (records.UINT64, records.LOST_REF):
+            return str(number % 2**64)
+        if kind == records.DOUBLE:
+            return repr(float(value[row : row + 1].view(np.float64)[0]))
+        if kind == records.BYTES:
+            return self._bytes(row, value, own).decode("utf-8", "backslashreplace")
+        return str(number)
+
+
+def integers_not_zero(kind: Kinds, value: Values) -> npt.NDArray[np.bool_]:
+    """Where a stat beside events is an integer other than zero."""
+    nonzero: npt.NDArray[np.bool_] = np.isin(kind, list(_INTEGERS)) & (value != 0)
+    return nonzero
+
+
+def metadata_stats(part: CaptureStructure, names: SessionNames, number: int) -> tuple[Any, SpanStats]:
+    """Stats of the event metadata of capture ``number``: where they lie, with their owner, and what they are."""
+    capture = part.capture
+    spans = np.frombuffer(capture.xspace.meta_stats(), records.OWNED_SPAN)
+    parts = np.ascontiguousarray(capture.metas["part"][spans["owner"]])
+    stats = read_span_stats(names.texts[number], spans, parts)
+    return spans[stats.span], stats
+
+
+def _numbers(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    values = np.where(valid, values, 0).astype(values.dtype)
+    return pa.array(values, kind, mask=None if valid.all() else ~valid)
+
+
+def _exact_doubles(kind: Kinds, value: Values) -> npt.NDArray[np.float64] | None:
+    integers = np.isin(kind, list(_INTEGERS))
+    held = value[integers]
+    wrapped = (held < 0) & (kind[integers] == records.UINT64)
+    if ((held > _EXACT) | (held < -_EXACT) | wrapped).any():
+        return None
+    return np.where(integers, value.astype(np.float64), value.view(np.float64))
+
+
+def _dictionary(numbers: Values, valid: npt.NDArray[np.bool_], texts: pa.Array, fixed: bool) -> pa.Array:
+    """The texts that occur, and each row's place among them; ``fixed``: by int32, however few there are."""
+    used = np.zeros(len(texts), bool)
+    used[numbers[valid]] = True
+    place: Int32s = (np.cumsum(used) - 1).astype(np.int32)
+    count = int(used.sum())
+    indices = np.where(valid, place[np.where(valid, numbers, 0)], 0) if len(texts) else np.zeros(len(numbers))
+    narrow = indices.astype(np.int32 if fixed else index_dtype(count))
+    words = texts.take(pa.array(np.flatnonzero(used)))
+    if valid.all():
+        return dictionary_array(narrow, words)
+    packed = np.packbits(valid, bitorder="little").tobytes()
+    return dictionary_array(narrow, words, bytearray(packed), int((~valid).sum()))

@@ -1,0 +1,222 @@
+"""One capture, opened: its planes, its name tables, and where its lines lie. No event is read here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof._native.xspace import Memory, Scanner, XSpace
+from fastprof.decode.merged_planes import renumbered
+from fastprof.decode.text_pools import Int32s, TextTable
+from fastprof.errors import CaptureError
+from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
+from fastprof.inputs.source import open_source
+from fastprof.schema.import_log import ImportLog
+
+Records = npt.NDArray[np.void]
+Int64s = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.uint8]
+
+_LOOKS_LIKE = {
+    b"{": "JSON text; traces in JSON are not XSpace captures",
+    b"[": "JSON text; traces in JSON are not XSpace captures",
+    b"PK\x03\x04": "a ZIP archive; unpack it first",
+    b"SQLite": "an SQLite data base",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"BZh": "bzip2 data; unpack it first",
+    b"\xfd7zXZ": "xz data; unpack it first",
+    b"<": "XML or HTML text",
+}
+
+_PROGRAM = "a compiled program (HLO); called NAME.hlo_proto.pb it is read as one"
+
+
+def explained(message: str, start: bytes) -> str:
+    """What is wrong with a file, and what it looks like by its first bytes."""
+    head = start.lstrip()
+    guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
+    if guess is None and len(head) > 8 and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
+        guess = "plain text"
+    return message + (f"; the file looks like {guess}" if guess else "")
+
+
+def _begins_with_text(start: bytes, depth: int) -> bool:
+    """Whether field 1 is a text, of a message that is the first field of so many others."""
+    length = 0
+    for _ in range(depth + 1):
+        if start[:1] != b"\x0a":
+            return False
+        rest = start[1:].lstrip(bytes(range(0x80, 0x100)))
+        length = rest[0] if rest else 0  # of texts of 128 bytes and more only some of it
+        start = rest[1:]
+    text = start[: min(length, 8)]
+    return text >= b"0" and text.isascii() and text.decode().isprintable()
+
+
+class Capture:
+    """The XSpace of one host. Arrays are in the order of the file.
+
+    ``parts``    XPlanes as they stand in the file; ``plane_of_part`` numbers the planes they make up
+    ``pieces``   XLines as they stand in the file; their headers are filled in by the index
+    ``metas``    event metadata, ``stat_metas`` stat metadata of all parts
+    """
+
+    def __init__(self, file: CaptureFile, memory: Memory, log: ImportLog, salvage: bool = False) -> None:
+        self.path = file.path
+        self.run = file.run
+        self.only_programs = file.source is ONLY_PROGRAMS
+        self.program_files = file.programs
+        self.memory = memory
+        self.log = log
+        self.salvage = salvage
+        self._head = b""
+        self._scanner = Scanner(memory, file.path, salvage)
+        try:
+            self.source = open_source(file.source, file.path, self._push, salvage)
+            self._refuse_program()
+            self._scanner.finish()
+            self.xspace = XSpace(self._scanner, self.source.data, salvage)
+        except CaptureError as error:
+            raise self._explained(error) from None
+        self.size_bytes = self.source.size
+        self._read_structure()
+        self.host = file.host or self._recorded_host()
+        if self.source.damage:
+            log.add("data_loss", "damaged_stream", self.source.damage, self.path, offset=self.source.size)
+        log.add_faults(self._scanner.faults() + self.xspace.faults(), self.path)
+        del self._scanner
+
+    def _push(self, chunk: Any) -> None:
+        if len(self._head) < 64:
+            self._head += bytes(memoryview(chunk)[: 64 - len(self._head)])
+            self._refuse_program()
+        self._scanner.push(chunk)
+
+    def _explained(self, error: CaptureError) -> CaptureError:
+        text = explained(error.message, self._head)
+        if text == error.message and _begins_with_text(self._head, 0):  # an HloModuleProto
+            text = f"{text}; the file looks like {_PROGRAM}"
+        return CaptureError(text, path=error.path, offset=error.offset)
+
+    def _refuse_program(self) -> None:
+        """An HloProto would be read as a plane of which nothing is known."""
+        if _begins_with_text(self._head, 1):
+            raise CaptureError(f"the file is no capture but {_PROGRAM}", path=self.path, offset=0)
+
+    def _read_structure(self) -> None:
+        self.parts = np.frombuffer(self._scanner.parts(), records.PART)
+        spans = [np.frombuffer(self._scanner.spans(kind), records.SPAN) for kind in range(7)]
+        if not len(self.parts) and not any(len(s) for s in spans):
+            if not self.salvage:
+                raise self._explained(CaptureError("the file holds no field of an XSpace", path=self.path, offset=0))
+            self.log.add("data_loss", "no_planes", "the file holds no field of an XSpace", self.path, offset=0)
+        self.plane_stat_spans = spans[records.PLANE_STATS]
+        self.errors = self.texts(spans[records.ERRORS], b"XSpace.errors")
+        self.warnings = self.texts(spans[records.WARNINGS], b"XSpace.warnings")
+        self.hostnames = self.texts(spans[records.HOSTNAMES], b"XSpace.hostnames")
+        self.pieces = np.zeros(len(spans[records.LINES]), records.PIECE)
+        for name in ("offset", "length", "part"):
+            self.pieces[name] = spans[records.LINES][name]
+        self.metas = np.frombuffer(self.xspace.event_metas(), records.EVENT_META)
+        self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
+        self._number_planes()
+
+    def _recorded_host(self) -> str:
+        return self.hostnames[0] if self.hostnames and self.hostnames[0] else "unknown"
+
+    # ---- texts
+
+    def intern(self, offsets: Any, lengths: Any, what: bytes, table: TextTable) -> Int32s:
+        """Numbers in the table of the texts at these places; -1 where the length is NO_TEXT."""
+        self.source.check_unchanged()
+        at, sizes = np.ascontiguousarray(offsets, np.uint64), np.ascontiguousarray(lengths, np.uint64)
+        numbers, faults = self.xspace.intern(at, sizes, what, table.pool)
+        self.log.add_faults(faults, self.path)
+        return np.frombuffer(numbers, np.int32)
+
+    def texts(self, rows: Records, what: bytes, prefix: str = "") -> list[str]:
+        """The texts at the places that records give as ``PREFIXoffset`` and ``PREFIXlength``."""
+        if not len(rows):
+            return []
+        table = TextTable(self.memory)
+        numbers = self.intern(rows[prefix + "offset"], rows[prefix + "length"], what, table)
+        distinct: list[str] = table.array().to_pylist()
+        return [distinct[number] for number in numbers]
+
+    # ---- planes
+
+    def _number_planes(self) -> None:
+        """Parts of equal name and id are one plane; planes are numbered in the order of their first part."""
+        self.part_names = self.texts(self.parts, b"XPlane.name", "name_")
+        numbers: dict[tuple[str, int], int] = {}
+        keys = zip(self.part_names, self.parts["id"].tolist(), strict=True)
+        self.plane_of_part = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+        self.plane_keys = list(numbers)
+        self.meta_ids: Int64s | None = None
+        self._stat_ids: Int64s | None = None
+        if len(numbers) == len(self.parts):
+            return
+        merged = len(self.parts) - len(numbers)
+        self.log.add("notice", "merged_planes", "planes of equal name and id are read as one", self.path, merged)
+        self.meta_ids = self._renumbered(self.metas, b"XEventMetadata.name")
+        self._stat_ids = self._renumbered(self.stat_metas, b"XStatMetadata.name")
+
+    def _renumbered(self, metas: Records, what: bytes) -> Int64s:
+        ids = renumbered(metas["id"], self.plane_of_part[metas["part"]], self.texts(metas, what, "name_"))
+        changed = int((ids != metas["id"]).sum())
+        if changed:
+            text = "metadata ids of merged planes that clashed have been replaced"
+            self.log.add("notice", "renumbered_metadata", text, self.path, changed)
+        return ids
+
+    def event_metadata_ids(self) -> Int64s:
+        """The id of each of ``metas`` in its plane."""
+        ids: Int64s = self.metas["id"] if self.meta_ids is None else self.meta_ids
+        return ids
+
+    def stat_metadata_ids(self) -> Int64s:
+        """The id of each of ``stat_metas`` in its plane; stats declared since keep theirs."""
+        ids: Int64s = self.stat_metas["id"]
+        if self._stat_ids is None:
+            return ids
+        return np.concatenate([self._stat_ids, ids[len(self._stat_ids) :]])
+
+    def stat_ids_of(self, ids: Int64s, parts: Int64s) -> Int64s:
+        """Ids as a part's stats use them, as ids in its plane."""
+        if self._stat_ids is None:
+            return ids
+        fresh = zip(self.stat_metas["part"].tolist(), self.stat_metas["id"].tolist(), strict=True)
+        known = dict(zip(fresh, self.stat_metadata_ids().tolist(), strict=True))
+        pairs = zip(parts.tolist(), ids.tolist(), strict=True)
+        return np.array([known.get(pair, pair[1]) for pair in pairs], np.int64)
+
+    def declares(self, stat: str) -> npt.NDArray[np.bool_]:
+        """By plane: whether its stat metadata names the stat, which is ASCII."""
+        likely = self.stat_metas[self.stat_metas["name_length"] == len(stat)]
+        named = np.array([name == stat for name in self.texts(likely, b"XStatMetadata.name", "name_")], bool)
+        found = np.zeros(len(self.plane_keys), bool)
+        found[self.plane_of_part[likely["part"][named]]] = True
+        return found
+
+    # ---- stats that a part uses and does not declare
+
+    def declare(self, unknown: Records) -> Kinds:
+        """Gives rows to stat ids without metadata; returns the kinds of value that each of them was met with."""
+        pairs, place = np.unique(unknown[["part", "id"]], return_inverse=True)
+        kinds = np.zeros(len(pairs), np.uint8)
+        np.bitwise_or.at(kinds, place, unknown["kinds"].astype(np.uint8))
+        try:
+            cuts = np.flatnonzero(np.diff(pairs["part"])) + 1  # pairs are sorted
+            for group in np.split(pairs, cuts) if len(pairs) else ():
+                part, ids = int(group["part"][0]), group["id"]
+                self.xspace.declare_stats(part, np.ascontiguousarray(ids, np.int64))
+                example = f"stats of plane {self.part_names[part]!r} have no name, such as #{ids[0]}"
+                self.log.add("notice", "no_stat_name", example, self.path, len(ids))
+        finally:  # some may have been declared when memory ran out
+            if len(pairs):
+                self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
+        return kinds

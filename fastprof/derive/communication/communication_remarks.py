@@ -1,0 +1,127 @@
+"""What communication tells in words: what it costs and what may help, who is late, and why there may be nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from fastprof.derive.communication.communication_tables import total_of
+from fastprof.derive.communication.host_communication import HostCommunication
+from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, WITH_HOST
+from fastprof.derive.communication.meetings import Meetings
+from fastprof.derive.communication.step_costs import StepCosts
+from fastprof.wording.quantities import counted
+from fastprof.wording.times import moment_text
+
+COSTLY_SHARE: Final = 0.05
+"""Share of what devices recorded from which on exposed communication is worth a recommendation."""
+LAST_SHARE, FEWEST_MEETINGS = 0.5, 4
+"""A device is called a straggler that comes last to more than this share of its meetings, which are so many."""
+
+Remark = tuple[str, str]
+"""Severity and text."""
+
+NO_DEVICES: Final = (
+    "the capture has no devices: what CPUs exchange happens on the threads that also compute, as part of their ops, so "
+    "that nothing tells it apart"
+)
+NO_EVENTS: Final = "the devices of the capture recorded no ops"
+_OVERLAP: Final = (
+    "start it earlier or compute something else meanwhile: asynchronous collectives and XLA's latency hiding scheduler "
+    "do so where the program leaves them independent work, as of another layer or of another part of the batch"
+)
+_FROM_HOST: Final = (
+    "keep what is used often in the device's memory, or start copies and feeds earlier, so that they run during compute"
+)
+_WITHIN: Final = "start it earlier, or move less between the memories of the device"
+
+
+def why_nothing(hosts: Sequence[HostCommunication]) -> str | None:
+    """Why there is nothing to tell of any device; None: there is something."""
+    if any(host.devices for host in hosts):
+        return None
+    return NO_DEVICES if all(host.hardware == "CPU_ONLY" for host in hosts) else NO_EVENTS
+
+
+def remarks(
+    hosts: Sequence[HostCommunication], tables: Mapping[str, pa.Table], costs: StepCosts | None, found: Meetings
+) -> Iterator[Remark]:
+    nothing = why_nothing(hosts)
+    if nothing is not None:
+        yield "warning", nothing[0].upper() + nothing[1:] + "."
+        return
+    if not len(tables["operations"]):
+        yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
+        return
+    yield from _costs(tables, costs)
+    yield from _stragglers(tables["stragglers"])
+    yield from _unmatched(found)
+
+
+def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None) -> Iterator[Remark]:
+    devices, kinds, ops = tables["devices"], tables["kinds"], tables["operations"]
+    recorded, exposed = (total_of(devices, name) for name in ("duration_ps", "exposed_ps"))
+    if not recorded or exposed < COSTLY_SHARE * recorded:
+        return
+    kind, op = kinds["kind"][0].as_py(), ops["name"][0].as_py()
+    of_op = int(ops["exposed_ps"][0].as_py())
+    scope = kinds["scope"][0].as_py()
+    advice = {BETWEEN_DEVICES: _OVERLAP, WITH_HOST: _FROM_HOST}.get(scope, _WITHIN)
+    gain = ""
+    if costs is not None and costs.gain >= COSTLY_SHARE:
+        gain = (
+            f" If compute hid it all, steps would take {moment_text(costs.if_hidden_ps)} instead of "
+            f"{moment_text(costs.time_ps)}."
+        )
+    text = (
+        f"{100 * exposed / recorded:.1f} % of the time that devices recorded goes to communication that no compute "
+        f"hides, most to the kind {kind}. The op that costs most is {op}, {moment_text(of_op)} over all "
+        f"devices.{gain} To hide it, {advice}."
+    )
+    yield "recommendation", text
+
+
+def _stragglers(waits: pa.Table) -> Iterator[Remark]:
+    if len(waits) < 2:
+        return
+    joined, last = int(waits["meetings"][0].as_py()), int(waits["last_count"][0].as_py())
+    caused, late = int(waits["caused_ps"][0].as_py()), waits["late_ps"][0].as_py()
+    if joined < FEWEST_MEETINGS or last <= LAST_SHARE * joined or not (caused or late):
+        return
+    cost = f"which wait {moment_text(caused)} for it"
+    if not caused:
+        cost = f"{moment_text(late // joined)} after the first on average"
+    text = (
+        f"{waits['device'][0].as_py()} of {waits['host'][0].as_py()} comes last to {last:,} of its "
+        f"{_collectives(joined)} with other devices, {cost}: see whether it has more work than they, or waits for "
+        "input."
+    )
+    yield "recommendation", text
+
+
+def _unmatched(found: Meetings) -> Iterator[Remark]:
+    if found.grouped:
+        text = (
+            f"Of {_collectives(found.grouped)} among several groups of devices it is not known which devices belong "
+            "together, so that meetings leave them out: the capture has no device assignment of their program, or does "
+            "not number its devices as that does."
+        )
+        yield "info", text
+    if found.apart:
+        text = (
+            f"{_collectives(found.apart)} that would belong together by their order did not run at the same time, so "
+            "that meetings leave them out."
+        )
+        yield "info", text
+    if not len(found) and not found.grouped and not found.apart and _has_collectives(found):
+        yield "info", "Of each collective one device was captured: who waits for whom is not known."
+
+
+def _collectives(count: int) -> str:
+    return counted(count, "collective", "collectives")
+
+
+def _has_collectives(found: Meetings) -> bool:
+    return any(KINDS[one.kind.number].meets for one in found.operations)

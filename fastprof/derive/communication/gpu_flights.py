@@ -1,0 +1,123 @@
+"""Communication of a GPU: kernels of collectives and copies, each aloft while kernels on other streams compute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastprof._native.op_kernels import extent
+from fastprof.derive.communication.flights import (
+    NO_BYTES,
+    STRETCH,
+    Bools,
+    CoreActivity,
+    Flights,
+    Int32s,
+    Int64s,
+    Operation,
+    Operations,
+    as_stretches,
+    joined,
+)
+from fastprof.derive.communication.kinds import LOCAL_COPY, PEER_COPY, Kind, kind_of_kernel
+from fastprof.derive.ops.tables import span_ps
+from fastprof.derive.steps import stretches
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.gpu_step_events import num_bytes
+from fastprof.tables.host_events import HostEvents, Plane
+
+if TYPE_CHECKING:
+    from fastprof.derive.ops.gpu_ops import GpuOp, GpuOpEvents
+    from fastprof.hlo.modules import Modules
+
+EVENT_STATS: Final = ("memcpy_details",)
+"""What is read beyond what ops are made of."""
+
+_DESTINATION: Final = re.compile(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
+
+
+def activities(
+    events: HostEvents, planes: Sequence[Plane], modules: Modules, operations: Operations
+) -> list[CoreActivity | None]:
+    """What each GPU did; None: nothing."""
+    from fastprof.derive.ops import gpu  # it takes long to import
+
+    found = gpu.op_events(events, modules)
+    return [_activity(events, plane, found, operations) for plane in planes]
+
+
+def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: Operations) -> CoreActivity | None:
+    lines = [line for line in plane.lines if not is_derived(line) and line.last > line.first]
+    if not lines:
+        return None
+    rows = joined([np.arange(line.first, line.last) for line in lines])
+    start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
+    told = extent(start, duration)
+    begin, end = told if told is not None else (int(start.min()), 2**63 - 1)
+    span_ps(events.host, plane.name, begin, end)
+    op, moved = _operations_of(events, plane, rows, found, operations)
+    moves = op >= 0
+    end_ps = _ends(start, duration)
+    work = as_stretches(*stretches.union(start[~moves], (end_ps - start)[~moves]))
+    return CoreActivity(
+        work, np.zeros(0, STRETCH), _flights(start[moves], end_ps[moves], op[moves], moved[moves]), begin, end
+    )
+
+
+def _ends(start: Int64s, duration: Int64s) -> Int64s:
+    """At most the last picosecond that 64 bits can tell."""
+    end: Int64s = start + np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))
+    return end
+
+
+def _flights(begin: Int64s, end: Int64s, op: Int32s, moved: Int64s) -> Flights:
+    return Flights(op, begin, end, begin, end, end - begin, np.ones(len(op), np.bool_), moved)
+
+
+def _operations_of(
+    events: HostEvents, plane: Plane, rows: Int64s, found: GpuOpEvents, operations: Operations
+) -> tuple[Int32s, Int64s]:
+    """The operation of each event, -1: it computes; and the bytes that it tells. Looks at each pair of kernel and op
+    once."""
+    count = len(events.names)
+    code = (found.op[rows].astype(np.int64) + 1) * count + events.meta[rows] % count
+    distinct, place = np.unique(code, return_inverse=True)
+    of_pair, to_peer = (np.full(len(distinct), -1, np.int32) for _ in range(2))
+    for at, one in enumerate(distinct.tolist()):
+        op = found.ops[one // count - 1] if one >= count else None
+        kernel = events.names[one % count]
+        kind = kind_of_kernel(kernel, op.category if op is not None else "")
+        if kind is not None:
+            of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
+        if kind is LOCAL_COPY:
+            to_peer[at] = operations.number(_operation(kernel, op, PEER_COPY))
+    moved, elsewhere = _copies(events, plane, rows)
+    return np.where(elsewhere, to_peer[place], of_pair[place]), np.where(of_pair[place] >= 0, moved, NO_BYTES)
+
+
+def _operation(kernel: str, op: GpuOp | None, kind: Kind) -> Operation:
+    if op is None:
+        return Operation(0, kernel, kind, "", "")
+    return Operation(op.program_id, op.name, kind, op.long_name, op.provenance)
+
+
+def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools]:
+    """What the details of copies tell: bytes, NO_BYTES where they tell none, and whether they go to another device."""
+    moved, elsewhere = np.full(len(rows), NO_BYTES, np.int64), np.zeros(len(rows), np.bool_)
+    at, numbers = events.texts("memcpy_details")
+    place = np.minimum(np.searchsorted(at, rows), max(len(at) - 1, 0))
+    has = np.flatnonzero(at[place] == rows) if len(at) else np.zeros(0, np.intp)
+    if len(has):
+        distinct, inverse = np.unique(numbers[place[has]], return_inverse=True)
+        told = events.all_texts(distinct)
+        moved[has] = np.array([num_bytes(text) or NO_BYTES for text in told], np.int64)[inverse.reshape(-1)]
+        elsewhere[has] = np.array([_leaves(text, plane) for text in told], np.bool_)[inverse.reshape(-1)]
+    return moved, elsewhere
+
+
+def _leaves(details: str, plane: Plane) -> bool:
+    found = _DESTINATION.search(details)
+    return found is not None and plane.ordinal is not None and int(found[1]) != plane.ordinal

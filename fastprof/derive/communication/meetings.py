@@ -1,0 +1,279 @@
+"""Collective operations that devices have together: who comes last, and how long others wait.
+
+Occurrences of an op belong together that have the same number: on each device they are counted in the step, or, where
+there are no steps, over the capture. Only such count whose devices have all begun before any is done, on the clock of
+their host, since nobody is done before the last one has come. Of hosts no clock is compared with another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof.derive.communication.flights import Bools, Int64s, Operation
+from fastprof.derive.communication.host_communication import Device, HostCommunication
+from fastprof.derive.ops.tables import sums_by
+
+Groups = Sequence[Mapping[int, int]]
+"""Of each host the number of the step in the session, by that of its group on the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """A meeting a row. ``op``: place in ``operations``; ``first``, ``last``: numbers of devices, -1: unknown;
+    ``skew_ps``, ``wait_ps``: -1: unknown."""
+
+    operations: list[Operation]
+    step: Int64s
+    number: Int64s
+    op: Int64s
+    host_count: Int64s
+    device_count: Int64s
+    first: Int64s
+    last: Int64s
+    skew_ps: Int64s
+    shortest_ps: Int64s
+    longest_ps: Int64s
+    wait_ps: Int64s
+    attendance: Attendance
+    apart: int
+    """Occurrences that would belong together by their numbers, but were not at the same time."""
+    grouped: int
+    """Occurrences of ops of several groups of devices of which it is not known which devices those are."""
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class Attendance:
+    """A device at a meeting a row."""
+
+    meeting: Int64s
+    device: Int64s
+    late_ps: Int64s
+    waited_ps: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class _Occurrences:
+    host: Int64s
+    device: Int64s
+    op: Int64s
+    team: Int64s
+    step: Int64s
+    begin_ps: Int64s
+    end_ps: Int64s
+    duration_ps: Int64s
+    blocks: Bools
+
+    def take(self, rows: Int64s | Bools) -> _Occurrences:
+        return _Occurrences(*(getattr(self, name)[rows] for name in self.__slots__))
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+def devices_of(kept: Sequence[HostCommunication]) -> list[tuple[HostCommunication, Device]]:
+    """All devices, in the order of their numbers."""
+    return [(host, device) for host in kept for device in host.devices]
+
+
+def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
+    operations: dict[tuple[int, str, int], int] = {}
+    known: list[Operation] = []
+    found, grouped = _occurrences(kept, groups, operations, known)
+    found = found.take(np.lexsort((found.begin_ps, found.step, found.op, found.device)))
+    meeting, count, number = _matched(found)
+    together = _together(found, meeting, count)
+    several = np.bincount(meeting, minlength=count) > 1
+    apart = int((several & ~together)[meeting].sum())
+    chosen = several & together
+    rows = np.flatnonzero(chosen[meeting])
+    place = _in_order(found.take(rows), meeting[rows], count)
+    return _told(known, found.take(rows), number[rows], place, int(chosen.sum()), apart, grouped)
+
+
+def _occurrences(
+    kept: Sequence[HostCommunication],
+    groups: Groups,
+    operations: dict[tuple[int, str, int], int],
+    known: list[Operation],
+) -> tuple[_Occurrences, int]:
+    """All that known groups of devices do together, of all devices; and how many occurrences are of unknown ones."""
+    parts, grouped, number = [], 0, 0
+    for place, (host, step_of) in enumerate(zip(kept, groups, strict=True)):
+        op_of = np.array([_number(one, operations, known) for one in host.operations], np.int64)
+        meets = np.array([one.kind.meets for one in host.operations], np.bool_)
+        for of_host, device in enumerate(host.devices):
+            told = device.arrivals
+            team_of = _teams(host, of_host)
+            counts = meets[told.op] & (team_of[told.op] >= 0)
+            grouped += int((meets[told.op] & (team_of[told.op] < 0)).sum())
+            distinct, at = np.unique(told.group, return_inverse=True)
+            step = np.array([step_of.get(group, -1) for group in distinct.tolist()], np.int64)[at.reshape(-1)]
+            one = _Occurrences(
+                np.full(len(told.op), place, np.int64),
+                np.full(len(told.op), number, np.int64),
+                op_of[told.op],
+                team_of[told.op],
+                step,
+                told.begin_ps,
+                told.end_ps,
+                told.duration_ps,
+                told.blocks,
+            )
+            parts.append(one.take(counts))
+            number += 1
+    if not parts:
+        none = np.zeros(0, np.int64)
+        return _Occurrences(none, none, none, none, none, none, none, none, none.astype(np.bool_)), 0
+    names = _Occurrences.__slots__
+    return _Occurrences(*(np.concatenate([getattr(part, name) for part in parts]) for name in names)), grouped
+
+
+def _teams(host: HostCommunication, device: int) -> Int64s:
+    """By operation the group in which a device takes part, 0 where there is one only; -1: not known."""
+    team_of = np.zeros(len(host.operations), np.int64)
+    for op, teams in host.teams.items():
+        team = teams[device]
+        team_of[op] = -1 if team is None else team
+    return team_of
+
+
+def _number(one: Operation, operations: dict[tuple[int, str, int], int], known: list[Operation]) -> int:
+    found = operations.setdefault((one.program_id, one.name, one.kind.number), len(known))
+    if found == len(known):
+        known.append(one)
+    return found
+
+
+def _matched(found: _Occurrences) -> tuple[Int64s, int, Int64s]:
+    """The meeting of each occurrence, how many there are, and the numbers of occurrences. These count from the first
+    one, or, where more belong together so, from the last, which is -1: some devices may be captured from later on."""
+    # without steps nothing tells which occurrence on one host is which on another
+    host = np.where(found.step < 0, found.host, -1)
+    series, many = _joined([found.op, found.team, found.step, host])
+    from_first, from_last = _numbers(found)
+    agreed = []
+    for number in (from_first, from_last):
+        meeting, count = _joined([series, number])
+        met = (np.bincount(meeting, minlength=count) > 1) & _together(found, meeting, count)
+        agreed.append(np.bincount(series[met[meeting]], minlength=many))
+    chosen = np.where((agreed[1] > agreed[0])[series], from_last, from_first) if many else from_first
+    return *_joined([series, chosen]), chosen
+
+
+def _numbers(found: _Occurrences) -> tuple[Int64s, Int64s]:
+    """Which occurrence of its op on its device, in its step, each is, counted from the first and from the last; rows
+    are in order of these."""
+    rows = np.arange(len(found))
+    fresh = np.ones(len(found), np.bool_)
+    for column in (found.device, found.op, found.step):
+        fresh[1:] &= column[1:] == column[:-1]
+    fresh[1:] = ~fresh[1:]
+    first = np.flatnonzero(fresh)
+    run = np.cumsum(fresh) - 1
+    last = np.append(first[1:], len(found))
+    return rows - first[run], rows - last[run]
+
+
+def _joined(columns: list[Int64s]) -> tuple[Int64s, int]:
+    """Numbers rows by their values; some numbers may be free. And a bound of the numbers."""
+    place, count = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        number, many = _encoded(column)
+        place, count = _encoded(place * many + number)
+    return place, count
+
+
+def _encoded(values: Int64s) -> tuple[Int64s, int]:
+    """Numbers for the values, equal ones for equal ones, and a bound of them, of the order of how many there are."""
+    if not len(values):
+        return values, 0
+    least, most = int(values.min()), int(values.max())
+    if most - least < 4 * len(values):
+        return values - least, most - least + 1
+    encoded = pa.array(values).dictionary_encode()
+    return np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
+
+
+def _extremes(place: Int64s, values: Int64s, count: int) -> tuple[Int64s, Int64s]:
+    least, most = np.full(count, 2**63 - 1), np.full(count, -(2**63))
+    np.minimum.at(least, place, values)
+    np.maximum.at(most, place, values)
+    return least, most
+
+
+def _together(found: _Occurrences, meeting: Int64s, count: int) -> Bools:
+    """Whether, on each host, all devices of a meeting have begun before any is done."""
+    on_host, hosts = _joined([meeting, found.host])
+    _, last_begin = _extremes(on_host, found.begin_ps, hosts)
+    first_end, _ = _extremes(on_host, found.end_ps, hosts)
+    together = np.ones(count, np.bool_)
+    together[meeting[(last_begin > first_end)[on_host]]] = False
+    return together
+
+
+def _in_order(found: _Occurrences, meeting: Int64s, count: int) -> Int64s:
+    """The place of each one's meeting among those that there are, by step and then by when the first device came."""
+    begin, _ = _extremes(meeting, found.begin_ps, count)
+    step = np.zeros(count, np.int64)
+    step[meeting] = found.step
+    met = np.unique(meeting)
+    place = np.zeros(count, np.int64)
+    place[met[np.lexsort((met, begin[met], step[met]))]] = np.arange(len(met))
+    in_order: Int64s = place[meeting]
+    return in_order
+
+
+def _told(
+    known: list[Operation], found: _Occurrences, number: Int64s, meeting: Int64s, count: int, apart: int, grouped: int
+) -> Meetings:
+    shortest, longest = _extremes(meeting, found.duration_ps, count)
+    first_begin, last_begin = _extremes(meeting, found.begin_ps, count)
+    hosts = np.bincount(_pairs(meeting, found.host), minlength=count)
+    blocks = np.bincount(meeting[found.blocks], minlength=count) == np.bincount(meeting, minlength=count)
+    alone = hosts == 1
+    waited = found.duration_ps - shortest[meeting]
+    first = _device_at(found, meeting, found.begin_ps == first_begin[meeting], count)
+    last = _device_at(found, meeting, found.begin_ps == last_begin[meeting], count)
+    shortest_at = _device_at(found, meeting, waited == 0, count)
+    rows = np.zeros(count, np.int64)
+    rows[meeting[::-1]] = np.arange(len(meeting))[::-1]
+    late = np.where(alone[meeting], found.begin_ps - first_begin[meeting], -1)
+    return Meetings(
+        known,
+        found.step[rows],
+        number[rows],
+        found.op[rows],
+        hosts,
+        np.bincount(_pairs(meeting, found.device), minlength=count),
+        np.where(alone, first, -1),
+        np.where(alone, last, np.where(blocks, shortest_at, -1)),
+        np.where(alone, last_begin - first_begin, -1),
+        shortest,
+        longest,
+        np.where(blocks, sums_by(meeting, waited, count, "times of waiting"), -1),
+        Attendance(meeting, found.device, late, np.where(blocks[meeting], waited, 0)),
+        apart,
+        grouped,
+    )
+
+
+def _pairs(meeting: Int64s, other: Int64s) -> Int64s:
+    """The meeting of each distinct pair."""
+    pair, count = _joined([meeting, other])
+    of_pair = np.zeros(count, np.int64)
+    of_pair[pair] = meeting
+    return of_pair
+
+
+def _device_at(found: _Occurrences, meeting: Int64s, wanted: Bools, count: int) -> Int64s:
+    """The first device of each meeting of which something is so."""
+    device = np.full(count, 2**31)
+    np.minimum.at(device, meeting[wanted], found.device[wanted])
+    return device

@@ -1,0 +1,105 @@
+"""Events of the op lines of TPU cores: their times on the device's clock, and how they nest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.op_kernels import SELF_CROSSED, self_times
+from fastprof.decode.nesting import line_rows
+from fastprof.decode.text_pools import Int32s
+from fastprof.decode.xspace_capture import Records
+from fastprof.tables.host_events import HostEvents, Plane
+
+Int64s = npt.NDArray[np.int64]
+
+OP_LINES: Final = ("XLA Ops", "Framework Ops", "Sparse Core Ops")
+
+
+@dataclass(frozen=True, slots=True)
+class OpEvents:
+    """The events of a core's op lines, in the order of their rows."""
+
+    rows: Int32s
+    """Row in the host's events."""
+    start_ps: Int64s
+    duration_ps: Int64s
+    """On the device's clock where it has one; never negative."""
+    self_ps: Int64s
+    """Duration less the union of the events nested in it."""
+    stacked_self_ps: Int64s
+    """Duration less the sum of those directly nested in it, which is smaller where these overlap: XProf's self time."""
+    meta: Int32s
+    """Row of event metadata, -1 where it has none."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def device_spans(events: HostEvents, first: int, last: int) -> tuple[Int64s, Int64s]:
+    """Start and duration of rows ``first`` to ``last``, by the device's clock where they have both its stats."""
+    at, offsets = _within(*events.ints("device_offset_ps"), first, last)
+    also, durations = _within(*events.ints("device_duration_ps"), first, last)
+    if len(at) == len(also) == last - first:  # all of them have both
+        return offsets, not_negative(durations)
+    start, duration = events.start_ps[first:last], events.duration_ps[first:last]
+    if not len(at) or not len(also):
+        return start, not_negative(duration)
+    start, duration = start.copy(), duration.copy()
+    if not np.array_equal(at, also):
+        at, i, j = np.intersect1d(at, also, assume_unique=True, return_indices=True)
+        offsets, durations = offsets[i], durations[j]
+    start[at - first] = offsets
+    duration[at - first] = durations
+    return start, not_negative(duration)
+
+
+def not_negative(duration: Int64s) -> Int64s:
+    return duration if not len(duration) or duration.min() >= 0 else np.maximum(duration, 0)
+
+
+def _within(rows: Int32s, values: Int64s, first: int, last: int) -> tuple[Int32s, Int64s]:
+    low, high = np.searchsorted(rows, np.array([first, last], rows.dtype)).tolist()
+    return rows[low:high], values[low:high]
+
+
+def op_events(events: HostEvents, plane: Plane) -> OpEvents:
+    """The events of the plane's op lines, nested line by line: once, several analyses ask for them."""
+    key = f"op_events of plane {plane.number}"
+    if key not in events.kept:
+        events.kept[key] = _nested(events, plane)
+    found: OpEvents = events.kept[key]
+    return found
+
+
+def _nested(events: HostEvents, plane: Plane) -> OpEvents:
+    lines = [line for line in plane.lines if line.name in OP_LINES and line.last > line.first]
+    if not lines:
+        none = np.empty(0, np.int64)
+        return OpEvents(np.empty(0, np.int32), none, none, none, none, np.empty(0, np.int32))
+    spans = [device_spans(events, line.first, line.last) for line in lines]
+    start, duration = (_joined([span[i] for span in spans]) for i in range(2))
+    rows = _joined([np.arange(line.first, line.last, dtype=np.int32) for line in lines])
+    counts = np.array([line.last - line.first for line in lines], np.int64)
+    of_lines = line_rows(counts, np.cumsum(counts) - counts)
+    self_time, stacked = _self_times(start, duration, of_lines)
+    metas = _joined([events.meta[line.first : line.last] for line in lines])
+    return OpEvents(rows, start, duration, self_time, stacked, metas)
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _self_times(start: Int64s, duration: Int64s, lines: Records) -> tuple[Int64s, Int64s]:
+    """Own times: less the union of what is nested, and less the sum, the same array where siblings never overlap."""
+    own = np.empty_like(start)
+    if self_times(start, duration, lines, own, None) != SELF_CROSSED:
+        return own, own
+    stacked = np.empty_like(own)
+    self_times(start, duration, lines, own, stacked)
+    return own, stacked

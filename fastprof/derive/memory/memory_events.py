@@ -1,0 +1,257 @@
+"""Allocations and frees of one host, as its allocators told them: columns by allocator, in the order of time.
+
+Allocators record an event MemoryAllocation or MemoryDeallocation on the thread that asked, with how much memory is in
+use and free right after it. TensorFlow's BFC allocator (``bytes_allocated`` is what is in use, ``bytes_available`` the
+rest of its limit) and those of TPUs do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.grouping import key_numbers
+from fastprof.decode.text_pools import Int32s
+from fastprof.decode.workers import Workers
+from fastprof.derive.memory.sites import Sites
+from fastprof.derive.memory.stat_reader import NOT_THERE, Bits, StatReader
+from fastprof.derive.memory.stat_reader import Int64s as Int64s
+from fastprof.errors import CaptureError
+from fastprof.tables.host_events import HOST_THREADS, HostEvents
+
+ALLOCATION_EVENT, FREE_EVENT = "MemoryAllocation", "MemoryDeallocation"
+ADDRESS, REQUESTED, ALLOCATION, STACK, HEAP, FREE, LIFETIME_PEAK, FRAGMENTATION, DATA_TYPE = (1 << i for i in range(9))
+"""Bits of ``recorded`` and of ``unsigned``."""
+
+_NUMBERS = {
+    "address": ("addr", ADDRESS),
+    "requested_bytes": ("requested_bytes", REQUESTED),
+    "allocation_bytes": ("allocation_bytes", ALLOCATION),
+    "stack_bytes": ("bytes_reserved", STACK),
+    "heap_bytes": ("bytes_allocated", HEAP),
+    "free_bytes": ("bytes_available", FREE),
+    "lifetime_peak_bytes": ("peak_bytes_in_use", LIFETIME_PEAK),
+}
+_ALLOCATOR = ("allocator_name", "device_ordinal", "index_on_host")
+"""What names the allocator: the first of these that the event has."""
+_SITE = ("tf_op", "region_type", "shape", "data_type")
+STATS = (*_ALLOCATOR, *(name for name, _ in _NUMBERS.values()), "fragmentation", *_SITE)
+"""What is read of events; group_id comes from the groups of the host."""
+
+
+_BY_EVENT = ("row", "line", "start_ps", "is_allocation", *_NUMBERS, "fragmentation", "group", "recorded", "site")
+"""Columns of MemoryEvents; ``unsigned`` may be none."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryEvents:
+    """Columns by event: those of allocator a, ``allocators[a]``, are ``bounds[a]`` to ``bounds[a + 1]``, ordered by
+    time, those of one moment as in the capture. Bytes are 0 where they are not recorded, which ``recorded`` tells.
+
+    ``allocators``: names, sorted. ``lines``: names of the threads; ``line_base_ps``: when each line starts. ``row``: of
+    the HostEvents they were taken from. ``address``: the bits of an unsigned number. ``fragmentation``: NaN where it is
+    not recorded. ``group``: -1: none. ``unsigned``: as ``recorded``, for values other than 0 that were not written as
+    what XProf reads them as, an int64 or, fragmentation, a double; None: there are none. ``site``: number in
+    ``sites``."""
+
+    host: str
+    allocators: list[str]
+    bounds: Int64s
+    lines: list[str]
+    line_base_ps: Int64s
+    row: Int32s
+    line: Int32s
+    start_ps: Int64s
+    is_allocation: npt.NDArray[np.bool_]
+    address: Int64s
+    requested_bytes: Int64s
+    allocation_bytes: Int64s
+    stack_bytes: Int64s
+    heap_bytes: Int64s
+    free_bytes: Int64s
+    lifetime_peak_bytes: Int64s
+    fragmentation: npt.NDArray[np.float64]
+    group: Int32s
+    recorded: Bits
+    unsigned: Bits | None
+    site: Int32s
+    sites: Sites
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What several modules compute of these events, by a name that the module which computes it chooses."""
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "kept": {}}
+
+    def has(self, bit: int) -> npt.NDArray[np.bool_]:
+        """Whether each event has the stat of a bit."""
+        found: npt.NDArray[np.bool_] = (self.recorded & bit) != 0
+        return found
+
+    def of_allocator(self, number: int) -> slice:
+        return slice(int(self.bounds[number]), int(self.bounds[number + 1]))
+
+    def in_groups(self, group_id: Int32s) -> MemoryEvents:
+        """The same events with the group of each row of the HostEvents."""
+        return replace(self, group=group_id[self.row])
+
+    def only(self, chosen: npt.NDArray[np.bool_]) -> MemoryEvents:
+        """Some of the events; allocators that have none of them go."""
+        counts = np.add.reduceat(chosen, self.bounds[:-1], dtype=np.int64) if len(self) else np.zeros(0, np.int64)
+        columns = {name: getattr(self, name)[chosen] for name in _BY_EVENT}
+        return replace(
+            self,
+            allocators=[name for name, count in zip(self.allocators, counts.tolist(), strict=True) if count],
+            bounds=np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64),
+            unsigned=None if self.unsigned is None else self.unsigned[chosen],
+            kept={},
+            **columns,
+        )
+
+    @property
+    def offset_ps(self) -> Int64s:
+        """Since the start of the event's line."""
+        offset: Int64s = self.start_ps - self.line_base_ps[self.line]
+        return offset
+
+    @property
+    def allocator(self) -> Int32s:
+        """The number of each event's allocator."""
+        return np.repeat(np.arange(len(self.allocators), dtype=np.int32), np.diff(self.bounds))
+
+    @cached_property
+    def in_use_bytes(self) -> Int64s:
+        """Stack and heap right after each event. CaptureError: more than 64 bits tell."""
+        if not self.stack_bytes.any():
+            return self.heap_bytes
+        total: Int64s = self.stack_bytes + self.heap_bytes
+        if (((self.stack_bytes ^ total) & (self.heap_bytes ^ total)) < 0).any():
+            raise CaptureError("bytes_reserved and bytes_allocated of an event do not add up in 64 bits")
+        return total
+
+    @cached_property
+    def ranked_in_use(self) -> Int64s:
+        """in_use_bytes to find the most by: less than any where neither stack nor heap is recorded."""
+        known = self.has(STACK | HEAP)
+        return self.in_use_bytes if known.all() else np.where(known, self.in_use_bytes, np.iinfo(np.int64).min)
+
+
+def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: Workers | None = None) -> MemoryEvents:
+    """Those of the plane of the host's threads. ``group_id``: the group of each row of ``events``, -1: none; it may be
+    given later, by ``in_groups``."""
+    rows, is_allocation = _rows(events)
+    start = events.start_ps[rows]
+    names, allocator = _allocators(events, rows, workers or Workers(1))
+    order = _order(start, allocator, len(names))
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    reader = StatReader(events, rows, place, workers or Workers(1))
+    site_number, sites = _sites(events, reader)  # first: its columns are not kept
+    numbers: dict[str, Any] = {
+        column: (reader.integers if bit == ADDRESS else reader.sizes)(stat, bit)
+        for column, (stat, bit) in _NUMBERS.items()
+    }
+    fragmentation = reader.doubles("fragmentation", FRAGMENTATION)
+    reader.run()
+    lines, bases, line = _lines(events, rows)
+    counts = np.bincount(allocator, minlength=len(names))
+    return MemoryEvents(
+        host=events.host,
+        allocators=names,
+        bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        lines=lines,
+        line_base_ps=bases,
+        row=rows[order],
+        line=line[order],
+        start_ps=start[order],
+        is_allocation=is_allocation[order],
+        fragmentation=fragmentation,
+        group=np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows[order]],
+        recorded=reader.recorded,
+        unsigned=reader.odd if reader.any_odd else None,
+        site=site_number,
+        sites=sites,
+        **numbers,
+    )
+
+
+def _rows(events: HostEvents) -> tuple[Int32s, npt.NDArray[np.bool_]]:
+    """The rows of the events, ascending, and which of them are allocations."""
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None or plane.first == plane.last:
+        return np.zeros(0, np.int32), np.zeros(0, np.bool_)
+    kind = np.zeros(len(events.names), np.uint8)
+    kind[[i for i, name in enumerate(events.names) if name == FREE_EVENT]] = 1
+    kind[[i for i, name in enumerate(events.names) if name == ALLOCATION_EVENT]] = 2
+    found = kind[events.meta[plane.first : plane.last]]
+    rows = np.flatnonzero(found)
+    return (rows + plane.first).astype(np.int32), found[rows] == 2
+
+
+def _order(start: Int64s, allocator: Int32s, count: int) -> Int64s:
+    """By allocator, then time; what is equal stays in order. Each line is in order already, which sorting makes use
+    of."""
+    order: Int64s = np.argsort(start, kind="stable")
+    if count > 1:
+        narrow = allocator.astype(np.uint16) if count <= 1 << 16 else allocator
+        order = order[np.argsort(narrow[order], kind="stable")]
+    return order
+
+
+def _lines(events: HostEvents, rows: Int32s) -> tuple[list[str], Int64s, Int32s]:
+    """Names and starts of the lines that hold any of the rows, which ascend, and the line of each row."""
+    every = sorted((line for line in events.lines if line.first < line.last), key=lambda line: line.first)
+    counts = np.diff(np.searchsorted(rows, [line.first for line in every]), append=len(rows))
+    used = [(line, count) for line, count in zip(every, counts.tolist(), strict=True) if count]
+    number = np.repeat(np.arange(len(used), dtype=np.int32), [count for _, count in used])
+    return [line.name for line, _ in used], np.array([line.base_ps for line, _ in used], np.int64), number
+
+
+def _allocators(events: HostEvents, rows: Int32s, workers: Workers) -> tuple[list[str], Int32s]:
+    """The names of allocators, sorted, and the number of each event's."""
+    reader = StatReader(events, rows, np.arange(len(rows), dtype=np.int32), workers)
+    there = [name for name in _ALLOCATOR if len(events.stat(name))]
+    if not there:
+        return [""] * bool(len(rows)), np.zeros(len(rows), np.int32)
+    columns = [reader.texts(name) if name == _ALLOCATOR[0] else reader.integers(name, 0, NOT_THERE) for name in there]
+    reader.run()
+    number, first = _numbered(columns)
+    found = []
+    for told in zip(*(column[first].tolist() for column in columns), strict=True):
+        name, value = next(((name, at) for name, at in zip(there, told, strict=True) if at != NOT_THERE), (None, 0))
+        found.append("" if name is None else events.text(value) if name == _ALLOCATOR[0] else str(value))
+    names = sorted(set(found))
+    place = {name: i for i, name in enumerate(names)}
+    return names, np.array([place[name] for name in found], np.int32)[number]
+
+
+def _sites(events: HostEvents, reader: StatReader) -> tuple[Int32s, Sites]:
+    """The site of each event, and the distinct ones."""
+    columns = [reader.texts(name) for name in _SITE[:3]] + [reader.integers(_SITE[3], DATA_TYPE, NOT_THERE)]
+    reader.run()
+    number, first = _numbered(columns)
+    op, region, shape = (_texts(events, column[first]) for column in columns[:3])
+    types = [None if value == NOT_THERE else value for value in columns[3][first].tolist()]
+    return number, Sites(op, region, shape, types)
+
+
+def _texts(events: HostEvents, numbers: Int64s) -> list[str | None]:
+    there = numbers != NOT_THERE
+    found: list[str | None] = [None] * len(numbers)
+    for at, text in zip(np.flatnonzero(there).tolist(), events.all_texts(numbers[there]), strict=True):
+        found[at] = text
+    return found
+
+
+def _numbered(columns: list[Int64s]) -> tuple[Int32s, Int64s]:
+    """The number of each row among the distinct ones, in the order in which they are met, and where each is first."""
+    number = np.empty(len(columns[0]), np.int32)
+    count = key_numbers(columns, number)
+    first: Int64s = np.searchsorted(np.maximum.accumulate(number), np.arange(count, dtype=np.int32))
+    return number, first

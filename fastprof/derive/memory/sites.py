@@ -1,0 +1,64 @@
+"""What allocations are for: the op, the region of memory, the data type and the shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from fastprof.decode.text_pools import Int32s
+from fastprof.derive.memory.data_types import INVALID, data_type_text
+
+_NO_NAME = ("", "(null)")
+"""What profilers write for a text that there is not."""
+
+
+class SiteNames(NamedTuple):
+    """By site, as users see them; None: not known."""
+
+    op_name: list[str | None]
+    region_type: list[str | None]
+    data_type: list[str | None]
+    shape: list[str | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Distinct sites, by number: texts and numbers of data types as they are recorded, None where they are not."""
+
+    op: list[str | None]
+    region: list[str | None]
+    shape: list[str | None]
+    data_type: list[int | None]
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    @cached_property
+    def names(self) -> SiteNames:
+        types = {number: data_type_text(number) for number in set(self.data_type) - {None, INVALID}}
+        named: list[str | None] = [None if number is None else types.get(number) for number in self.data_type]
+        return SiteNames(_told(self.op), _told(self.region), named, _told(self.shape))
+
+    @cached_property
+    def _ops(self) -> tuple[list[str | None], Int32s]:
+        found: dict[str | None, int] = {}
+        number = [found.setdefault(name, len(found)) for name in self.names.op_name]
+        return list(found), np.array(number, np.int32)
+
+    @property
+    def op_names(self) -> list[str | None]:
+        """The distinct names of ops; None, where it is among them, for ops that are not known."""
+        return self._ops[0]
+
+    @property
+    def op_number(self) -> Int32s:
+        """The place of each site's op in ``op_names``."""
+        return self._ops[1]
+
+
+def _told(texts: Sequence[str | None]) -> list[str | None]:
+    return [None if text in _NO_NAME else text for text in texts]

@@ -1,0 +1,142 @@
+"""The roofline of a device, and where ops are beneath it: how near they came to the arithmetic and the memories that
+the device has, how long they would take at best, and what they are bound by.
+
+An op of F flops that moves B(m) bytes of each memory m takes at least the longest of F / peak and B(m) / peak(m). Its
+efficiency is that time by the time it took; what it is bound by is the resource that takes this longest time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.devices import devices
+from fastprof.derive.ops.op_shares import CONTAINERS
+from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, MEMORIES, ON_CHIP, moved_bytes
+from fastprof.derive.ops.tables import Float64s, OpTable
+from fastprof.derive.ops.transfers import waits
+
+if TYPE_CHECKING:
+    from fastprof.derive.devices.devices import Peaks
+
+Bools = npt.NDArray[np.bool_]
+
+_COMPUTE_COLUMN: Final = "compute"
+
+_MOVES: Final = frozenset((
+    "copy", "copy-start", "copy-done", "data formatting", "transpose", "reshape", "bitcast", "broadcast", "concatenate",
+    "slice", "dynamic-slice", "dynamic-update-slice", "gather", "pad", "reverse", "all-gather", "all-to-all",
+    "collective-permute", "infeed", "outfeed", "send", "recv",
+))  # fmt: skip
+"""Categories of ops that move data and compute nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A resource and its peak. ``name``: Compute, HBM, CMEM Read, …; ``per_ns``: flops or bytes per nanosecond, that
+    is 10**9 a second, of one core or GPU; 0.0: not known; ``source``: capture, published table, or None."""
+
+    name: str
+    column: str
+    per_ns: float
+    source: str | None
+
+    @property
+    def is_compute(self) -> bool:
+        return self.column == _COMPUTE_COLUMN
+
+
+def ceilings(peaks: Peaks | None) -> list[Ceiling]:
+    """Arithmetic, HBM and, of TPUs, memories on the chip of which the peak is known."""
+    if peaks is None:
+        return [Ceiling(COMPUTE, _COMPUTE_COLUMN, 0.0, None), Ceiling(HBM_MEMORY.name, HBM_MEMORY.column, 0.0, None)]
+    on_chip = [one for one in ON_CHIP if peaks.hardware == devices.TPU and peaks.peak(one.place)]
+    places = [(COMPUTE, _COMPUTE_COLUMN, devices.COMPUTE)]
+    places += [(one.name, one.column, one.place) for one in (HBM_MEMORY, *on_chip)]
+    return [Ceiling(name, column, peaks.peak(place), peaks.source(place)) for name, column, place in places]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Efficiency:
+    """n ops beneath k ceilings."""
+
+    utilisation: Float64s
+    """[n, k] of each peak; NaN: the peak, the op's work or its time is not known, or it waits (transfers.waits)."""
+    bound_by: list[str | None]
+    """Name of the ceiling that the op comes nearest to; None: not known, or it has no work."""
+    efficiency: Float64s
+    """The utilisation of that one; NaN where the peak or work of arithmetic or of HBM is not known. Above 1: the op
+    cannot have done in its time what it is said to have done, as starts of copies that go on after it."""
+    least_ps: Float64s
+    """Time that the op would take at its ceiling; NaN as ``efficiency``."""
+    lost_ps: Float64s
+    """Self time beyond that, at least 0; NaN as ``efficiency``, and of ops whose work is that of ops within."""
+
+
+def against(table: OpTable, beneath: Sequence[Ceiling], untold: tuple[Bools, Bools] | None = None) -> Efficiency:
+    """The ops beneath these ceilings. ``untold``: which rows stand for too much work that is not known to be held
+    against peaks of arithmetic, and against those of memories."""
+    amounts = _work(table)
+    utilisation = np.full((len(table), len(beneath)), np.nan)
+    for column, ceiling in enumerate(beneath):
+        if ceiling.per_ns > 0:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                utilisation[:, column] = amounts[ceiling.column] * 1e3 / (table.time_ps * ceiling.per_ns)
+        utilisation[amounts[ceiling.column] == 0, column] = 0.0
+    if untold is not None:
+        for column, ceiling in enumerate(beneath):
+            utilisation[untold[0 if ceiling.is_compute else 1], column] = np.nan
+    unplaced = table.memory.row[(table.memory.space == 0) & (table.memory.operation == 0) & (table.memory.bytes > 0)]
+    for column, ceiling in enumerate(beneath):
+        if not ceiling.is_compute:
+            utilisation[[row for row in unplaced.tolist() if table.category[row]], column] = np.nan
+    utilisation[(table.time_ps <= 0) | waits(table)] = np.nan
+    return _nearest(table, beneath, utilisation)
+
+
+def _nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float64s) -> Efficiency:
+    filled = np.where(np.isnan(utilisation), -1.0, utilisation)
+    nearest = filled.argmax(axis=1)
+    most: Float64s = filled[np.arange(len(table)), nearest]
+    known: Bools = np.asarray(~np.isnan(utilisation[:, :2]).any(axis=1))
+    efficiency = np.where(known, most, np.nan)
+    names = [ceiling.name for ceiling in beneath]
+    bound_by = [
+        names[place] if share > 0 and told else None
+        for place, share, told in zip(nearest.tolist(), most.tolist(), known.tolist(), strict=True)
+    ]
+    least: Float64s = efficiency * table.time_ps
+    lost: Float64s = np.where(is_container(table), np.nan, np.maximum(table.self_ps - least, 0.0))
+    return Efficiency(utilisation, bound_by, efficiency, least, lost)
+
+
+def _work(table: OpTable) -> dict[str, Float64s]:
+    """Flops and bytes by column of ceiling; NaN where they are not known."""
+    bytes_known = known_bytes(table)
+    moved = {column: np.where(bytes_known, size, np.nan) for column, size in moved_bytes(table).items()}
+    return {_COMPUTE_COLUMN: np.where(known_flops(table), table.flops, np.nan), **moved}
+
+
+def known_flops(table: OpTable) -> Bools:
+    """Ops of which flops are told, by the capture or by the program that it carries; and those that only move data,
+    where their bytes are told: they do none."""
+    told: Bools = (table.flops_source > 0) | (table.flops > 0) | (table.model_flops > 0)
+    moves = np.array([category in _MOVES for category in table.category], bool)
+    return told | (moves & known_bytes(table))
+
+
+def known_bytes(table: OpTable) -> Bools:
+    return (table.bytes_source > 0) | (table.bytes_accessed > 0) | table.has_breakdown()
+
+
+def is_container(table: OpTable) -> Bools:
+    """Ops whose work is that of ops within them."""
+    return np.array([category in CONTAINERS for category in table.category], bool)
+
+
+COLUMNS: Final = (_COMPUTE_COLUMN, *(memory.column for memory in MEMORIES))
+"""Every column that a ceiling may have."""

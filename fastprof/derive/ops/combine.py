@@ -1,0 +1,154 @@
+"""Ops of several cores, devices or hosts as one table: figures add up, of texts the first that is not empty counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.ops.tables import HBM, Int64s, MemoryAccess, Ops, OpTable, exact_sum, least_by, sums_by
+
+_SUMMED = ("occurrences", "executions", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
+_WORK = ("flops", "model_flops", "bytes_accessed", "energy_j")
+_SOURCES = ("flops_source", "bytes_source")
+_TEXTS = ("category", "provenance", "long_name", "deduplicated_name", "source_stack", "attribution", "unattributed")
+
+
+def combined(parts: Sequence[Ops], *, add_cores: bool = True, as_in_xprof: bool = False) -> Ops:
+    """The ops of all parts, one row for each (program_id, name) in the order in which they are met. ``as_in_xprof``:
+    what some parts say of where an op's bytes went is all that is known of it, and of its children those count that the
+    first part with any has."""
+    parts = [part for part in parts if part.parts]
+    if len(parts) == 1 and _distinct(parts[0].table):
+        return parts[0]
+    table, row = together([part.table for part in parts], add_cores=add_cores, as_in_xprof=as_in_xprof)
+    children, parent = _children(parts, row, first_only=as_in_xprof)
+    return Ops(
+        table,
+        total_ps=exact_sum([part.total_ps for part in parts]),
+        op_ps=exact_sum([part.op_ps for part in parts]),
+        overlapped_ps=exact_sum([part.overlapped_ps for part in parts]),
+        normalized_op_ps=exact_sum([part.normalized_op_ps for part in parts]),
+        infeed_enqueue_ps=exact_sum([part.infeed_enqueue_ps for part in parts]),
+        infeed_enqueue_start_diff_ps=exact_sum([part.infeed_enqueue_start_diff_ps for part in parts]),
+        parts=sum(part.parts for part in parts),
+        children=children,
+        parent=parent,
+    )
+
+
+def _distinct(table: OpTable) -> bool:
+    return len(set(zip(table.program_id.tolist(), table.name, strict=True))) == len(table)
+
+
+def together(tables: Sequence[OpTable], *, add_cores: bool = True, as_in_xprof: bool = False) -> tuple[OpTable, Int64s]:
+    """The tables as one, a row for each (program_id, name), and in which row each op of each table, in turn, went."""
+    found: dict[tuple[int, str], int] = {}
+    keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
+    row = np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
+    return merged(tables, row, list(found), add_cores=add_cores, as_in_xprof=as_in_xprof), row
+
+
+def merged(
+    tables: Sequence[OpTable],
+    row: Int64s,
+    keys: Sequence[tuple[int, str]],
+    *,
+    add_cores: bool = True,
+    as_in_xprof: bool = False,
+) -> OpTable:
+    """The tables' ops, one after the other, summed in the rows that ``row`` says, which have these keys."""
+    count = len(keys)
+
+    def column(name: str) -> npt.NDArray[Any]:
+        return np.concatenate([getattr(table, name) for table in tables] or [np.empty(0, np.int64)])
+
+    columns: dict[str, Any] = {name: sums_by(row, column(name), count) for name in _SUMMED}
+    columns |= {name: np.bincount(row, column(name), count).astype(np.float64) for name in _WORK}
+    columns |= {
+        name: _first_texts(row, [t for table in tables for t in getattr(table, name)], count) for name in _TEXTS
+    }
+    columns |= _first_sources(row, tables, column("source_line"), count)
+    cores, core_type = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+    (np.add if add_cores else np.maximum).at(cores, row, column("cores").astype(np.int64))
+    np.maximum.at(core_type, row, column("core_type").astype(np.uint8))
+    sources = {name: np.zeros(count, np.uint8) for name in _SOURCES}
+    for name, source in sources.items():
+        np.maximum.at(source, row, column(name).astype(np.uint8))
+    return OpTable.of(
+        [name for _, name in keys],
+        program_id=[program for program, _ in keys],
+        min_ps=least_by(row, column("min_ps"), count),
+        is_eager=np.bincount(row, column("is_eager"), count) > 0,
+        cores=np.minimum(cores, 2**31 - 1),
+        core_type=core_type,
+        memory=_memory(tables, row, fill=not as_in_xprof),
+        **sources,
+        **columns,
+    )
+
+
+def _first_texts(row: Int64s, texts: Sequence[str], count: int) -> list[str]:
+    first = [""] * count
+    for at, text in zip(row.tolist(), texts, strict=True):
+        if text and not first[at]:
+            first[at] = text
+    return first
+
+
+def _first_sources(row: Int64s, tables: Sequence[OpTable], lines: npt.NDArray[Any], count: int) -> dict[str, Any]:
+    """File and line belong together: those of the first op that has a file."""
+    file, line = [""] * count, [-1] * count
+    files = [name for table in tables for name in table.source_file]
+    for at, name, number in zip(row.tolist(), files, lines.tolist(), strict=True):
+        if name and not file[at]:
+            file[at], line[at] = name, number
+    return {"source_file": file, "source_line": line}
+
+
+def _memory(tables: Sequence[OpTable], row: Int64s, *, fill: bool) -> MemoryAccess:
+    """The tables' memory accesses, one row for each (op, operation, space). Where only some of the ops that become one
+    say where their bytes went, the bytes of the others went to HBM, if to ``fill``."""
+    starts = np.cumsum([0] + [len(table) for table in tables])[:-1]
+    owner = [row[table.memory.row + start] for table, start in zip(tables, starts.tolist(), strict=True)]
+    if not sum(len(part) for part in owner):
+        return MemoryAccess.none()
+    silent = ~np.concatenate([table.has_breakdown() for table in tables])
+    silent &= np.isin(row, np.concatenate(owner)) & fill
+    moved = np.concatenate([table.bytes_accessed for table in tables])[silent]
+    owner.append(row[silent])
+    operation = np.concatenate([*(table.memory.operation for table in tables), np.zeros(len(moved))]).astype(np.int64)
+    space = np.concatenate([*(table.memory.space for table in tables), np.full(len(moved), HBM)])
+    every = np.concatenate([*(table.memory.bytes for table in tables), moved])
+    keys, place = np.unique(np.stack([np.concatenate(owner), operation, space]), axis=1, return_inverse=True)
+    total = np.bincount(place.reshape(-1), every, keys.shape[1]).astype(np.float64)
+    return MemoryAccess(keys[0].astype(np.int32), keys[1].astype(np.uint8), keys[2], total)
+
+
+def _children(
+    parts: Sequence[Ops], row: Int64s, *, first_only: bool
+) -> tuple[OpTable | None, npt.NDArray[np.int32] | None]:
+    """The children of all parts, under the rows that their parents went to. ``first_only``: of each only those of the
+    first part in which it has any."""
+    starts = np.cumsum([0] + [len(part.table) for part in parts])[:-1].tolist()
+    tables, parents = [], []
+    seen = np.zeros(int(row.max(initial=-1)) + 1, bool)
+    for part, start in zip(parts, starts, strict=True):
+        if part.children is not None and part.parent is not None:
+            parent = row[part.parent + start]
+            kept = np.flatnonzero(~seen[parent]) if first_only else np.arange(len(parent))
+            tables.append(part.children.take(kept.astype(np.int64)))
+            parents.append(parent[kept])
+            seen[parent] = True
+    if not tables:
+        return None, None
+    parent = np.concatenate(parents)
+    found: dict[tuple[int, int, str], int] = {}
+    programs = [program for table in tables for program in table.program_id.tolist()]
+    names = [name for table in tables for name in table.name]
+    keys = zip(parent.tolist(), programs, names, strict=True)
+    place = np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
+    table = merged(tables, place, [(program, name) for _, program, name in found])
+    return table, np.array([at for at, _, _ in found], np.int32)

@@ -1,0 +1,233 @@
+"""The ops of a host's devices, and of a session's: what every analysis of ops starts from, so that all tell the same.
+
+Devices are the TensorCores of TPUs, or else GPUs, or else, where a host has neither, the threads that ran what XLA
+compiled for the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from fastprof import hlo
+from fastprof.derive.devices.device_events import OP_LINES
+from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, peaks, with_published
+from fastprof.derive.ops import gpu_stats, odd_figures, tpu
+from fastprof.derive.ops.combine import combined
+from fastprof.derive.ops.sparse_core import with_sparse_cores
+from fastprof.derive.ops.tables import Ops
+from fastprof.derive.ops.transfers import placed
+from fastprof.derive.ops.work_sources import with_work_of_programs
+from fastprof.tables.host_events import HOST_THREADS
+
+if TYPE_CHECKING:
+    from fastprof.decode.workers import Workers
+    from fastprof.derive.steps.forest import Forest
+    from fastprof.derive.steps.grouping import Groups
+    from fastprof.hlo.modules import Modules
+    from fastprof.tables.host_events import HostEvents, Plane
+
+EVENT_STATS: Final = tuple(dict.fromkeys((*tpu.EVENT_STATS, *gpu_stats.EVENT_STATS)))
+METADATA_STATS: Final = tuple(dict.fromkeys((*tpu.METADATA_STATS, *hlo.METADATA_STATS)))
+"""What is read."""
+
+CPU_ONLY: Final = "CPU_ONLY"
+
+
+class OpHost(Protocol):
+    """A host, as far as its ops need it; analyses.host.Host is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def raw(self) -> HostEvents: ...
+    @property
+    def events(self) -> HostEvents: ...
+    @property
+    def groups(self) -> Groups: ...
+    @property
+    def forest(self) -> Forest: ...
+    @property
+    def modules(self) -> Modules: ...
+    @property
+    def workers(self) -> Workers: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostDeviceOps:
+    """The ops of one host's devices. ``hardware``: TPU, GPU or CPU_ONLY."""
+
+    name: str
+    hardware: str
+    ops: Ops
+    """Of all devices."""
+    xprof: Ops
+    """The same as XProf counts."""
+    by_device: tuple[tuple[str, Ops], ...]
+    """By the name of its plane."""
+    peaks: Peaks | None
+    """Of the first device."""
+    titles: Mapping[int, str]
+    """By program id how the capture lists the program: ``jit_f(12)``."""
+    problems: tuple[str, ...] = ()
+    """Programs that could not be read, and events that could not be counted, in words."""
+
+
+def device_planes(events: HostEvents) -> list[Plane]:
+    """TensorCores, or else GPUs, or else the threads of the host where they ran compiled programs."""
+    return events.planes_of("TPU") or events.planes_of("GPU") or _threads(events)
+
+
+def _threads(events: HostEvents) -> list[Plane]:
+    """The threads of the host, where any of them ran instructions of compiled programs."""
+    at, _ = events.texts("hlo_op")
+    planes = [plane for plane in events.planes if plane.name == HOST_THREADS]
+    return [plane for plane in planes if np.diff(np.searchsorted(at, [plane.first, plane.last]))[0]]
+
+
+def host_device_ops(host: OpHost) -> HostDeviceOps:
+    planes = device_planes(host.raw)
+    own, xprof = _by_device(host, planes)
+    host.modules.look_into()
+    titles = {number: title for number in host.modules.program_ids if (title := host.modules.title(number))}
+    return HostDeviceOps(
+        host.name,
+        _hardware(planes),
+        combined(own) if own else Ops.none(),
+        combined(xprof, as_in_xprof=True) if xprof else Ops.none(),
+        tuple((plane.name, ops) for plane, ops in zip(planes, own, strict=True)),
+        peaks(planes) if _hardware(planes) != CPU_ONLY else None,
+        titles,
+        (*host.modules.problems, *_untimed(host.raw, planes), *_odd_figures(host.raw, planes)),
+    )
+
+
+def _untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
+    """What is not counted of the lines of ops, in words."""
+    for plane in planes:
+        lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
+        count = sum(events.untimed.get(line.line_id, 0) for line in lines)
+        if count:
+            yield (
+                f"{count:,} events of {plane.name} tell how often an op occurred, but not when (aggregated events): "
+                "they are not counted"
+            )
+
+
+def _odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
+    if planes and planes[0].kind == "TPU":
+        yield from odd_figures.of_tpus(events)
+    elif planes and planes[0].name != HOST_THREADS:
+        yield from odd_figures.of_gpus(events)
+
+
+def _hardware(planes: Sequence[Plane]) -> str:
+    return planes[0].kind or CPU_ONLY if planes and planes[0].name != HOST_THREADS else CPU_ONLY
+
+
+def _by_device(host: OpHost, planes: Sequence[Plane]) -> tuple[list[Ops], list[Ops]]:
+    """The ops of each device, and as XProf counts them."""
+    if not planes:
+        return [], []
+    if planes[0].kind == "TPU":
+        return _of_tpus(host)
+    if planes[0].name == HOST_THREADS:  # of which XProf counts none
+        from fastprof.derive.ops import cpu  # it takes long to import, as gpu does
+
+        return [cpu.plane_ops(host.raw, host.modules, plane)[0] for plane in planes], []
+    from fastprof.derive.ops import gpu
+
+    own = gpu.device_ops(host.events, host.groups, host.modules)
+    return own, gpu.xprof_device_ops(host.events, host.groups, host.modules)
+
+
+def _of_tpus(host: OpHost) -> tuple[list[Ops], list[Ops]]:
+    """Takes groups, which take long, only where steps may be of the host's groups."""
+    regrouped = tpu.host_leads_steps(host.raw) and not host.forest.recorded
+    group_id = host.groups.group_id if regrouped else None
+    events = host.events if regrouped else host.raw
+    planes = events.planes_of("TPU")
+    cores = host.workers.run(None, [partial(tpu.core_ops, events, plane, group_id) for plane in planes])
+    own = [
+        replace(ops, table=placed(with_work_of_programs(ops.table, host.modules, on_tpu=True)))
+        for ops in with_sparse_cores(events, planes, [ops for ops, _ in cores])
+    ]
+    return own, with_sparse_cores(events, planes, [xprof for _, xprof in cores], as_in_xprof=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOps:
+    """The ops of all devices of a session."""
+
+    ops: Ops
+    xprof: Ops
+    """The same as XProf counts."""
+    peaks: Peaks | None
+    """What they are measured against; what no host tells is as its maker publishes it. Where hosts have different
+    devices, no peaks are known."""
+    xprof_peaks: Peaks | None
+    """Arithmetic of the last host that tells it, bandwidths of the first host that has devices, known or not."""
+    titles: Mapping[int, str]
+    """By program id; of the first host that has it."""
+    hosts: tuple[HostDeviceOps, ...]
+
+    @classmethod
+    def of(cls, hosts: Sequence[HostDeviceOps]) -> SessionOps:
+        best = _own_peaks(hosts)
+        return cls(
+            combined([host.ops for host in hosts]),
+            combined([host.xprof for host in hosts], as_in_xprof=True),
+            best and with_published(best),
+            _xprof_peaks([host.peaks for host in hosts if host.peaks is not None]),
+            {number: title for host in reversed(hosts) for number, title in host.titles.items()},
+            tuple(hosts),
+        )
+
+    @property
+    def hardware(self) -> str:
+        """Of the first host that has devices: TPU or GPU; CPU_ONLY where none has."""
+        return next((host.hardware for host in self.hosts if host.hardware != CPU_ONLY), CPU_ONLY)
+
+    def title(self, program_id: int) -> str | None:
+        """How the capture lists a program; None: it does not carry it."""
+        return self.titles.get(program_id)
+
+
+def _own_peaks(hosts: Sequence[HostDeviceOps]) -> Peaks | None:
+    """Of the device that all hosts have: what the first host tells, and what it leaves out as others tell it."""
+    told = [host.peaks for host in hosts if host.peaks is not None]
+    if not told:
+        return None
+    kinds = dict.fromkeys((one.hardware, f"{one.name} {one.model}".rstrip()) for one in told)
+    if any(host.peaks is None and len(host.ops.table) for host in hosts):
+        kinds[CPU_ONLY, "CPU"] = None
+    if len(kinds) > 1:
+        names = ", ".join(name for _, name in kinds)
+        reason = (
+            f"hosts have different devices ({names}), so that ops are held against no peaks: choose hosts that have "
+            "the same"
+        )
+        return Peaks(told[0].hardware, "", 0.0, (0.0,) * len(told[0].bandwidths_gb_per_s), reasons=(reason,))
+    computing = next((one for one in told if one.teraflops_per_s), told[0])
+    every = zip(*(one.bandwidths_gb_per_s for one in told), strict=True)
+    bandwidths = tuple(next((rate for rate in rates if rate), 0.0) for rates in every)
+    reasons = computing.reasons if any(one.bandwidths_gb_per_s[HBM] for one in told) else told[0].reasons
+    found = replace(computing, bandwidths_gb_per_s=bandwidths, reasons=reasons)
+    return replace(found, reasons=(*found.reasons, *_at_odds(told)))
+
+
+def _at_odds(told: Sequence[Peaks]) -> Iterator[str]:
+    """Says where hosts tell different peaks of the same device."""
+    for what, place in (("arithmetic", COMPUTE), ("HBM", HBM)):
+        figures = {one.peak(place) for one in told} - {0.0}
+        if len(figures) > 1:
+            yield f"hosts tell different peaks of {what} for {told[0].name}: those of the first are taken"
+
+
+def _xprof_peaks(told: Sequence[Peaks]) -> Peaks | None:
+    computing = [one for one in told if one.teraflops_per_s > 0] or list(told)
+    return replace(computing[-1], bandwidths_gb_per_s=told[0].bandwidths_gb_per_s) if told else None

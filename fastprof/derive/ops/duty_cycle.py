@@ -1,0 +1,213 @@
+"""How busy the chips of a host are: TPU chips and GPUs.
+
+A TPU chip is active while the innermost op on the line XLA Ops or Sparse Core Ops of any of its cores is one that
+works, not one that only waits for the host or for another core. Its span goes from the first to the last event of
+these lines and of the lines of modules. A GPU is active while a kernel or a copy runs on any of its streams, and its
+span goes from the first to the last of them. busy is the active time of all chips, idle the rest of their spans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof._native.op_kernels import extent, innermost_time
+from fastprof.decode.workers import Workers
+from fastprof.derive.ops.tables import span_ps
+from fastprof.derive.steps.core_details import core_details
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.time_types import OFF_DUTY
+from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Marks = npt.NDArray[np.uint8]
+
+TENSOR_CORE_OPS: Final = "XLA Ops"
+OP_LINES: Final = (TENSOR_CORE_OPS, "Sparse Core Ops")
+MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
+EVENT_STATS: Final = ("flops", "model_flops", "uses_ici")
+METADATA_STATS: Final = ("hlo_category", "flops", "model_flops", "uses_ici")
+"""What is read for this, beside the plane stat core_details."""
+
+_WORKS, _UNTOLD, _CUT = 1, 2, 4
+_ALL: Final = _WORKS | _UNTOLD | _CUT
+_WORK: Final = ("flops", "model_flops", "uses_ici")
+
+
+@dataclass(frozen=True, slots=True)
+class DutyCycle:
+    """Picoseconds of all chips. The sure figures count custom calls of TensorCores that tell of no work as idle. XProf
+    does so too where the work is a double, or is 0 or less once it is cut to 32 bits."""
+
+    chips: int = 0
+    busy_ps: int = 0
+    idle_ps: int = 0
+    sure_busy_ps: int = 0
+    sure_idle_ps: int = 0
+    xprof_busy_ps: int = 0
+    xprof_idle_ps: int = 0
+
+    def __add__(self, other: DutyCycle) -> DutyCycle:
+        return DutyCycle(
+            self.chips + other.chips,
+            self.busy_ps + other.busy_ps,
+            self.idle_ps + other.idle_ps,
+            self.sure_busy_ps + other.sure_busy_ps,
+            self.sure_idle_ps + other.sure_idle_ps,
+            self.xprof_busy_ps + other.xprof_busy_ps,
+            self.xprof_idle_ps + other.xprof_idle_ps,
+        )
+
+
+def duty_cycle(events: HostEvents, workers: Workers) -> DutyCycle:
+    """The duty cycle of the chips of a host: of its TPUs, else of its GPUs; no chips where it has neither."""
+    if not events.planes_of("TPU"):
+        return sum((_of_gpu(events, plane) for plane in events.planes_of("GPU")), DutyCycle())
+    chips: dict[tuple[str, int], list[Line]] = {}
+    for plane in events.planes_of("TPU") + events.planes_of("SPARSECORE"):
+        lines = [line for line in plane.lines if line.name in OP_LINES + MODULE_LINES and line.last > line.first]
+        if lines:
+            chips.setdefault(_chip_of(plane), []).extend(lines)
+    if not chips:
+        return DutyCycle()
+    marks = _marks(events)
+    for line in (line for lines in chips.values() for line in lines if line.name in OP_LINES[1:]):
+        marks[line.first : line.last] = marks[line.first : line.last] > 0  # of SparseCores it is not asked
+    return sum((_of_chip(events, lines, marks, workers) for lines in chips.values()), DutyCycle())
+
+
+def _chip_of(plane: Plane) -> tuple[str, int]:
+    """What tells the chip of a core from the others of the host; a core that is not described is a chip of its own."""
+    details = core_details(plane.stats)
+    return ("plane", plane.number) if details is None else ("chip", details.local_chip_id)
+
+
+def _of_chip(events: HostEvents, lines: list[Line], marks: Marks, workers: Workers) -> DutyCycle:
+    """The duty cycle of one chip, whose lines of ops and modules these are. ``marks``: by row of events."""
+    begin = min(int(events.start_ps[line.first]) for line in lines)
+    span = span_ps(events.host, lines[0].plane.name, begin, _last_end(events, lines))
+    ops = [line for line in lines if line.name in OP_LINES]
+    met = _ALL & ~sum(mark for mark in (_UNTOLD, _CUT) if not _has(marks, ops, mark))
+    sets = [met, met & ~_UNTOLD, met & ~_UNTOLD & ~_CUT]
+    kinds = list(dict.fromkeys(sets))
+    active = dict(
+        zip(kinds, workers.run(None, [partial(_active, events, ops, marks, kind) for kind in kinds]), strict=True)
+    )
+    busy, sure, xprof = (active[kind] for kind in sets)
+    return DutyCycle(1, busy, span - busy, sure, span - sure, xprof, span - xprof)
+
+
+def _has(marks: Marks, lines: list[Line], mark: int) -> bool:
+    return any(bool((marks[line.first : line.last] == mark).any()) for line in lines)
+
+
+def _active(events: HostEvents, lines: list[Line], marks: Marks, kinds: int) -> int:
+    """How long an event of these kinds is the innermost op of any of the lines."""
+    rows = np.zeros(len(lines), records.LINE_ROWS)
+    rows["first"], rows["last"] = [line.first for line in lines], [line.last for line in lines]
+    return innermost_time(events.start_ps, events.duration_ps, marks, kinds, rows)
+
+
+def _last_end(events: HostEvents, lines: list[Line]) -> int:
+    ends = []
+    for line in lines:
+        start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
+        span = extent(start, duration)
+        # of times so late that an end overflows, in Python's integers
+        ends.append(_exact_end(start, duration) if span is None else span[1])
+    return max(ends)
+
+
+def _exact_end(start: Int64s, duration: Int64s) -> int:
+    ends: list[int] = [a + max(b, 0) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
+    return max(ends)
+
+
+def _durations(events: HostEvents, line: Line) -> Int64s:
+    durations: Int64s = np.maximum(events.duration_ps[line.first : line.last], 0)
+    return durations
+
+
+def _of_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
+    """The duty cycle of one GPU; lines that profilers compute from the others tell nothing of their own."""
+    lines = [line for line in plane.lines if line.last > line.first and not is_derived(line)]
+    if not lines:
+        return DutyCycle()
+    begin = np.concatenate([events.start_ps[line.first : line.last] for line in lines])
+    first = int(begin.min())
+    span = span_ps(events.host, plane.name, first, _last_end(events, lines))
+    begin = begin - first  # all of this fits now, wherever it began
+    end = begin + np.concatenate([_durations(events, line) for line in lines])
+    busy = covered(begin, end)
+    idle = span - busy
+    return DutyCycle(1, busy, idle, busy, idle, busy, idle)
+
+
+def covered(begin: Int64s, end: Int64s) -> int:
+    """The length of the union of intervals, in any order."""
+    if not len(begin):
+        return 0
+    if (begin[1:] < begin[:-1]).any():
+        order = np.argsort(begin, kind="stable")
+        begin, end = begin[order], end[order]
+    reached = np.maximum.accumulate(end)
+    first = np.concatenate([begin[:1], np.maximum(begin[1:], reached[:-1])])
+    return int(np.maximum(end - first, 0).sum())
+
+
+def _of_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:
+    found = np.zeros(len(events.names), bool)
+    category = events.meta_stat("hlo_category").of_kinds((records.STR, records.REF))
+    numbers, inverse = np.unique(category.value, return_inverse=True)
+    matches = np.array([events.text(number) in wanted for number in numbers.tolist()], bool)
+    if len(matches):
+        found[category.rows] = matches[inverse]
+    return found
+
+
+def _marks(events: HostEvents) -> Marks:
+    """By row of events: 0 where it only waits, _UNTOLD of a custom call that tells neither of flops nor of traffic
+    between chips, _CUT where XProf does not see that it does, else _WORKS. What an event tells counts, else what its
+    metadata does."""
+    waits, calls = _of_categories(events, frozenset(OFF_DUTY)), _of_categories(events, frozenset({"custom-call"}))
+    of_meta = {name: np.zeros(len(events.names), np.uint8) for name in _WORK}
+    for name, tells in of_meta.items():
+        stat = events.meta_stat(name)
+        tells[stat.rows] = _tells(stat, name)
+    marks = _marked(waits, calls, np.bitwise_or.reduce(list(of_meta.values())))[events.meta]
+    own = {name: events.stat(name) for name in _WORK}
+    rows = np.unique(np.concatenate([stat.rows for stat in own.values()]), return_index=True)[0]
+    if len(rows):
+        meta = events.meta[rows]
+        told = np.zeros(len(rows), np.uint8)
+        for name, stat in own.items():
+            tells = of_meta[name][meta]
+            tells[np.searchsorted(rows, stat.rows)] = _tells(stat, name)
+            told |= tells
+        marks[rows] = _marked(waits[meta], calls[meta], told)
+    return marks
+
+
+def _marked(waits: Bools, calls: Bools, told: Marks) -> Marks:
+    """``told``: bit 0 where work is told of, bit 1 where XProf sees it."""
+    marks = np.array([_UNTOLD, _CUT, _WORKS, _WORKS], np.uint8)[told]
+    marks[~calls] = _WORKS
+    marks[waits] = 0
+    return marks
+
+
+def _tells(stat: Stat, name: str) -> Marks:
+    """By value of a stat: bit 0 where it tells of work, which is flops other than 0, or use of the links between chips;
+    bit 1 where XProf sees that, which takes it for an integer of 32 bits."""
+    numbers = np.nan_to_num(stat.numbers)
+    work = numbers > 0 if name == "uses_ici" else numbers != 0
+    whole = (stat.kind == records.INT64) | (stat.kind == records.UINT64)
+    seen = whole & (stat.value.astype(np.int32) > 0)
+    told: Marks = work.astype(np.uint8) | seen.astype(np.uint8) << 1
+    return told

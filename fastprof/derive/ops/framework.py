@@ -1,0 +1,84 @@
+"""Device ops by the framework op that they come from, and what ops tell of the kind of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.devices.op_names import Framework, parse
+from fastprof.derive.ops.combine import merged
+from fastprof.derive.ops.tables import OpTable
+
+UNKNOWN = "Unknown"
+"""The type of an op that no framework op is known of."""
+
+CUSTOM_CALL = "custom-call"
+"""The category of calls of what XLA did not compile."""
+
+
+def by_framework_op(table: OpTable, *, as_in_xprof: bool = False) -> OpTable:
+    """A row for each framework op, in the order in which they are met. Times, work and occurrences add up; it is eager
+    where one of its device ops is. ``as_in_xprof``: it ran as often as the most frequent of them.
+
+    A device op without provenance stands for itself, its type is Unknown.
+    """
+    found: dict[tuple[int, str], int] = {}
+    types: list[str] = []
+    row = np.zeros(len(table), np.int64)
+    for i, (name, provenance) in enumerate(zip(table.name, table.provenance, strict=True)):
+        op = parse(provenance) if provenance else None
+        key = (0, name if op is None else op.name)
+        row[i] = found.setdefault(key, len(found))
+        if row[i] == len(types):
+            types.append((op.type if op else "") or UNKNOWN)
+    whole = replace(merged([table], row, list(found)), category=types)
+    if not as_in_xprof:
+        return whole
+    most = np.zeros(len(found), np.int64)
+    np.maximum.at(most, row, table.occurrences)
+    return replace(whole, occurrences=most)
+
+
+def untold(table: OpTable) -> npt.NDArray[np.bool_]:
+    """The device ops that took time, and of whose work nothing is known: calls of libraries that do not tell it."""
+    calls = np.array(table.category, object) == CUSTOM_CALL
+    bare: npt.NDArray[np.bool_] = (table.flops == 0) & (table.model_flops == 0) & (table.bytes_accessed == 0)
+    return np.asarray(bare & calls & (table.self_ps > 0))
+
+
+def untold_names(table: OpTable) -> set[str]:
+    """The framework ops, by name, of which any device op is such a one: what they did is not known."""
+    rows = np.flatnonzero(untold(table)).tolist()
+    return {framework_name(table.provenance[row]) or table.name[row] for row in rows}
+
+
+def framework_name(provenance: str) -> str | None:
+    """The name of the framework op that a device op comes from; None: not known."""
+    return parse(provenance).name if provenance else None
+
+
+def last_is_eager(table: OpTable) -> dict[str, bool]:
+    """By framework op: whether the last of its device ops is eager."""
+    found = {}
+    for name, provenance, eager in zip(table.name, table.provenance, table.is_eager.tolist(), strict=True):
+        found[parse(provenance).name if provenance else name] = eager
+    return found
+
+
+def is_training_op(name: str, kind: str) -> bool:
+    """Whether an op is one of backpropagation: of TensorFlow's gradients, or of JAX's transposition."""
+    framework = parse(f"{name}:{kind}").framework if kind else Framework.UNKNOWN
+    scopes = name.split("/")
+    if framework is Framework.TENSORFLOW:
+        return any(scope == "gradient_tape" or scope.startswith("gradients") for scope in scopes[:-1])
+    if not kind or (framework is Framework.JAX and kind.partition("[")[0] in scopes[-1]):
+        return any(scope.startswith("transpose(") for scope in scopes)
+    return False
+
+
+def is_training(ops: Iterable[tuple[str, str]]) -> bool:
+    """Whether any of these ops, name and type, is one of backpropagation."""
+    return any(is_training_op(name, kind) for name, kind in ops)

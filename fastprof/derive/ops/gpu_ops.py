@@ -1,0 +1,214 @@
+"""The ops of GPUs that their own events name: which instruction of a compiled program, or which op of a framework, each
+kernel belongs to.
+
+A kernel's op is what its stats ``program_id`` and ``hlo_op`` say (of several names the last), where the capture carries
+that program; else what its stat ``tf_op`` says, together with the kernel's own name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.decode.text_pools import Int32s
+from fastprof.derive.devices.op_names import parse
+from fastprof.derive.ops.tables import Int64s
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.links import first_of, numbered
+from fastprof.hlo.cost import NOTHING, Cost
+from fastprof.hlo.modules import Found, Modules
+from fastprof.tables.host_events import HostEvents, Line, Plane
+
+Numbers = npt.NDArray[np.integer[Any]]
+Bools = npt.NDArray[np.bool_]
+
+UNKNOWN_TYPE: Final = "unknown"
+"""Category of an op of a framework that tells no type."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOp:
+    """What is known of one op; ``cost`` is that of one kernel of it, to XProf. Framework ops are of no program: 0."""
+
+    program_id: int
+    name: str
+    category: str
+    provenance: str
+    cost: Cost
+    long_name: str = ""
+    deduplicated_name: str = ""
+    source: tuple[str, int, str] = ("", -1, "")
+    """File, line and stack."""
+    is_hlo: bool = False
+    """Whether it is an instruction of a program."""
+    reason: str = ""
+    """Why it is not known which op it is; "": it is."""
+    device_cost: Cost = NOTHING
+    """``cost``, with what XLA's model leaves out, and of one execution, which may run several kernels."""
+
+
+@dataclass(slots=True)
+class OpList:
+    """Ops as they are met, each once for each key."""
+
+    ops: list[GpuOp] = field(default_factory=list)
+    places: dict[tuple[bool, int, str], int] = field(default_factory=dict)
+
+    def add(self, op: GpuOp) -> int:
+        """The place of the op, or of the one of its key that was met before."""
+        place = self.places.setdefault((op.is_hlo, op.program_id, op.name), len(self.ops))
+        if place == len(self.ops):
+            self.ops.append(op)
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOpEvents:
+    """``op``: by row of the host's events the place of its op in ``ops``; -1: it belongs to none. ``is_hlo``: by op,
+    whether it is an instruction of a program. ``way``: by row, how its op is known, see attribution.py."""
+
+    ops: list[GpuOp]
+    op: Int32s
+    is_hlo: Bools
+    way: npt.NDArray[np.uint8]
+
+
+def op_lines(plane: Plane) -> list[Line]:
+    """The lines that a GPU recorded, where they have events."""
+    return [line for line in plane.lines if not is_derived(line) and line.last > line.first]
+
+
+def on_op_lines(events: HostEvents) -> Bools:
+    """Which events are on such lines of GPUs."""
+    wanted = np.zeros(len(events), bool)
+    for plane in events.planes_of("GPU"):
+        for line in op_lines(plane):
+            wanted[line.first : line.last] = True
+    return wanted
+
+
+def named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
+    """The op of each event of a GPU that names one which is known: those that XProf counts. Once for all who ask."""
+    if _NAMED not in events.kept:
+        events.kept[_NAMED] = _named(events, modules)
+    found: GpuOpEvents = events.kept[_NAMED]
+    return found
+
+
+_NAMED: Final = "ops that events of GPUs name"
+
+
+def _named(events: HostEvents, modules: Modules) -> GpuOpEvents:
+    wanted = on_op_lines(events)
+    found = OpList()
+    op = np.full(len(events), -1, np.int32)
+    compiled = _of_programs(events, wanted, modules, found, op)
+    _of_frameworks(events, wanted & ~compiled, found, op)
+    is_hlo = np.array([one.is_hlo for one in found.ops], bool)
+    return GpuOpEvents(found.ops, op, is_hlo, np.zeros(len(events), np.uint8))
+
+
+def _of_programs(events: HostEvents, wanted: Bools, modules: Modules, found: OpList, op: Int32s) -> Bools:
+    """Adds the instructions that events ran, and writes the events' ops. Returns which events name an instruction,
+    whether it is known or not."""
+    rows, numbers = _in(wanted, *events.texts("hlo_op"))
+    texts, text = distinct(numbers)
+    names: dict[str, int] = {}
+    full_names = events.all_texts(texts)
+    name_of_text = [names.setdefault(last_name(one), len(names)) if one else -1 for one in full_names]
+    name = np.array(name_of_text, np.int64)[text] if len(text) else np.zeros(0, np.int64)
+    rows, name = rows[name >= 0], name[name >= 0]
+    claimed = np.zeros(len(events), bool)
+    claimed[rows] = True
+    has_program, program = programs(events)
+    rows, name = rows[has_program[rows]], name[has_program[rows]]
+    program_ids, code = distinct(program[rows])
+    keys, key = distinct(code.astype(np.int64) * len(names) + name)
+    known = _instructions(modules, program_ids, list(names), keys)
+    op_of_key = np.array([-1 if one is None else found.add(one) for one in known], np.int32)
+    op[rows] = op_of_key[key]
+    return claimed
+
+
+def last_name(hlo_op: str) -> str:
+    """Of several names of instructions the last."""
+    return hlo_op.split("::")[-1]
+
+
+def _instructions(modules: Modules, program_ids: Numbers, names: list[str], keys: Numbers) -> list[GpuOp | None]:
+    """What programs say of their instructions; a key is the place of a program times the number of names, plus that of
+    a name."""
+    found: list[GpuOp | None] = [None] * len(keys)
+    of_program: dict[int, list[int]] = {}
+    for place, one in enumerate((keys // max(len(names), 1)).tolist()):
+        of_program.setdefault(one, []).append(place)
+    for number, places in of_program.items():
+        known = instructions(modules, int(program_ids[number]), [names[keys[place] % len(names)] for place in places])
+        for place, one in zip(places, known, strict=True):
+            found[place] = one
+    return found
+
+
+def instructions(modules: Modules, program_id: int, names: list[str]) -> list[GpuOp | None]:
+    """The instructions of a program as ops; None where there is no such program or instruction."""
+    return [None if one is None else _op_of(program_id, one) for one in modules.find(program_id, names)]
+
+
+def _op_of(program_id: int, one: Found) -> GpuOp:
+    known = (one.name, one.category, one.framework_op, one.cost, one.long_name, one.deduplicated_name, one.source)
+    return GpuOp(program_id, *known, is_hlo=True, device_cost=one.device_cost)
+
+
+def programs(events: HostEvents) -> tuple[Bools, Int64s]:
+    """By row, whether an event tells its program, and which."""
+    rows, values = events.ints("program_id")
+    present = np.zeros(len(events), bool)
+    program = np.zeros(len(events), np.int64)
+    present[rows] = True
+    program[rows] = values
+    return present, program
+
+
+def _of_frameworks(events: HostEvents, wanted: Bools, found: OpList, op: Int32s) -> None:
+    """Adds the ops of frameworks that other events ran, one for each op and kernel, and writes the events' ops."""
+    rows, numbers = _in(wanted, *events.texts("tf_op"))
+    texts, text = distinct(numbers)
+    full_names = events.all_texts(texts)
+    kernels = len(events.names)
+    pairs, pair = distinct(text.astype(np.int64) * kernels + events.meta[rows] % kernels)
+    op_of_pair = np.full(len(pairs), -1, np.int32)
+    for i, one in enumerate(pairs.tolist()):
+        full_name = full_names[one // kernels]
+        if full_name:
+            op_of_pair[i] = found.add(framework_op(full_name, events.names[one % kernels]))
+    op[rows] = op_of_pair[pair]
+
+
+def framework_op(full_name: str, kernel: str) -> GpuOp:
+    """The op of a framework together with a kernel that it ran."""
+    parsed = parse(full_name)
+    return GpuOp(0, f"{parsed.name}/{kernel}", parsed.type or UNKNOWN_TYPE, full_name, NOTHING)
+
+
+def _in(wanted: Bools, rows: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
+    keep = wanted[rows]
+    return rows[keep], values[keep]
+
+
+def distinct(values: Numbers) -> tuple[Numbers, Numbers]:
+    """The distinct values as they are first met, and the place of each value among them."""
+    keys: Int64s = values.astype(np.int64, copy=False)
+    number, count = numbered([keys])
+    return keys[first_of(number, count)], number
+
+
+def stat_places(at: Int32s, rows: Numbers) -> tuple[Bools, Int64s]:
+    """Which of these events have a stat, and where theirs are. It looks at no other events: a host may have thousands
+    of GPUs."""
+    place = np.searchsorted(at, rows.astype(at.dtype))
+    has = place < len(at)
+    has[has] = at[place[has]] == rows[has]
+    return has, place[has]

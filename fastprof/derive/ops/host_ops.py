@@ -1,0 +1,224 @@
+"""Ops of a host's threads: what the names of their events say ran, how often and how long.
+
+An op is an event of plane /host:CPU whose name parses as one (derive/devices/op_names.py), a stage of an input
+pipeline, or the op that a stat tf_op names; where there is no device, also the instruction of a compiled program that
+a stat hlo_op names, which XProf does not count. Time nests within a thread; a thread's total is at least the span of its ops, and what no
+op covers is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.op_kernels import host_ops_sum
+from fastprof.decode.workers import Workers
+from fastprof.decode.xspace_capture import Records
+from fastprof.derive.devices.op_names import Framework, parse
+from fastprof.derive.ops.tables import Ops, OpTable, exact_sum, least_by, sums_by
+from fastprof.errors import CaptureError
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
+
+EVENT_STATS: Final = ("tf_op", "hlo_op", "_ipl_stage_id", "_ipl_stage_cat")
+
+XLA_OP: Final = "XLA op on host"
+"""The type of instructions of compiled programs."""
+
+INFEED_ENQUEUE: Final = "InfeedEnqueue"
+"""What the types of ops that feed a device begin with."""
+
+OP_LINE = np.dtype(
+    [(name, "i8") for name in ("first", "last", "span", "self_time", "enqueue", "enqueue_start", "lost")]
+)
+OP_SUM = np.dtype([(name, "i8") for name in ("occurrences", "time", "self_time", "shortest", "eager", "met")])
+ROW_OP = np.dtype([("row", "i8"), ("op", "i8")])
+"""The structs of csrc/kernels/host_ops.h."""
+
+_DERIVED_FIRST, _DERIVED_LAST = 0xDEADBEEF, 0xDEADBEEF + 388
+
+
+def is_derived(line: Line) -> bool:
+    """Whether a profiler computed the line from others instead of recording it."""
+    return _DERIVED_FIRST <= line.xline_id & 0xFFFFFFFF <= _DERIVED_LAST
+
+
+_Key = tuple[int, str, str]
+"""Stage id or 0, name, type."""
+
+
+class _Registry:
+    """The ops met so far: a number for each (id, name, type)."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[_Key, int] = {}
+
+    def number(self, stage: int, name: str, kind: str) -> int:
+        return self.numbers.setdefault((stage, name, kind), len(self.numbers))
+
+    def number_of(self, full_name: str, *, known: bool) -> int:
+        """Of the op that a name stands for; -1: for none, where ``known`` asks that it be one of a framework."""
+        op = parse(full_name)
+        if known and op.framework is Framework.UNKNOWN:
+            return -1
+        return self.number(0, op.name, op.type)
+
+
+@dataclass(frozen=True, slots=True)
+class HostOps:
+    """The ops of a host's threads."""
+
+    ops: Ops
+    stacked: Ops
+    """As XProf counts them: without instructions of compiled programs, and without ops that cross another one of their
+    thread, or end together with it."""
+    lost: int
+    """Occurrences that are missing in ``stacked``."""
+
+
+def host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -> HostOps:
+    """``is_eager`` by row. CaptureError: times do not add up in 64 bits."""
+    plane = events.plane_named(HOST_THREADS)
+    lines = [] if plane is None else [line for line in plane.lines if not is_derived(line)]
+    if plane is None or not lines:
+        # to XProf there is a thread where there is a line, be it one that a profiler computed
+        none = Ops.none()
+        return HostOps(none, replace(none, parts=1) if plane is not None and plane.lines else none, 0)
+    ops = _Registry()
+    op_of_meta = _ops_of_names(events, plane, ops)
+    stages, named = _stages(events, plane, ops), _named_by_stats(events, plane, ops)
+    instructions = _instructions(events, plane, ops, op_of_meta, named)
+    keys = list(ops.numbers)
+    enqueues = np.array([kind.startswith(INFEED_ENQUEUE) for _, _, kind in keys], np.uint8)
+    eager = np.ascontiguousarray(is_eager, np.uint8)
+    given = (events.start_ps, events.duration_ps, events.meta, op_of_meta, eager, stages)
+    stacked, lost = _counted(keys, lines, partial(host_ops_sum, *given, named, enqueues, True), workers)
+    if not lost and instructions is named:
+        return HostOps(stacked, stacked, 0)
+    own = _counted(keys, lines, partial(host_ops_sum, *given, instructions, enqueues, False), workers)[0]
+    return HostOps(own, stacked, lost)
+
+
+def _counted(keys: list[_Key], lines: list[Line], kernel: Callable[..., None], workers: Workers) -> tuple[Ops, int]:
+    """The ops of these lines, some lines a thread, and how many occurrences are left out."""
+    of_lines = np.zeros(len(lines), OP_LINE)
+    of_lines["first"] = [line.first for line in lines]
+    of_lines["last"] = [line.last for line in lines]
+    shares = _shares(of_lines, workers.threads)
+    sums = [np.zeros(len(keys), OP_SUM) for _ in shares]
+    tasks = [partial(kernel, of_lines[a:b], out) for (a, b), out in zip(shares, sums, strict=True)]
+    try:
+        workers.run(None, tasks)
+    except OverflowError as error:
+        raise CaptureError("the durations of ops do not add up in 64 bits") from error
+    return _ops(keys, sums, of_lines), int(of_lines["lost"].sum())
+
+
+def _ops_of_names(events: HostEvents, plane: Plane, ops: _Registry) -> npt.NDArray[np.int32]:
+    """By row of metadata: the op that its name stands for, or -1."""
+    found = np.full(len(events.names), -1, np.int32)
+    for row in np.flatnonzero(events.meta_plane == plane.number).tolist():
+        found[row] = ops.number_of(events.names[row], known=True)
+    return found
+
+
+def _stages(events: HostEvents, plane: Plane, ops: _Registry) -> Records:
+    """The events that are stages of input pipelines, with their op: one for each id of which the category is known."""
+    rows, ids = events.ints("_ipl_stage_id")
+    inside = (rows >= plane.first) & (rows < plane.last)
+    rows, ids = rows[inside], ids[inside]
+    category_rows, categories = events.texts("_ipl_stage_cat")
+    at = np.searchsorted(category_rows, rows)
+    at[at == len(category_rows)] = 0
+    known = category_rows[at] == rows if len(category_rows) else np.zeros(len(rows), bool)
+    known &= np.array([bool(events.names[meta]) for meta in events.meta[rows].tolist()], bool)
+    op_of_id: dict[int, int] = {}
+    for i in np.flatnonzero(known).tolist():
+        if (stage := int(ids[i])) not in op_of_id:
+            kind = events.text(int(categories[at[i]]))
+            op_of_id[stage] = ops.number(stage, events.names[events.meta[rows[i]]], kind)
+    pairs = np.zeros(len(rows), ROW_OP)
+    pairs["row"] = rows
+    pairs["op"] = [op_of_id.get(stage, -1) for stage in ids.tolist()]
+    return pairs
+
+
+def _named_by_stats(events: HostEvents, plane: Plane, ops: _Registry) -> Records:
+    """The events with a stat tf_op, with the op that it names."""
+    rows, numbers = events.texts("tf_op")
+    inside = (rows >= plane.first) & (rows < plane.last)
+    rows, numbers = rows[inside], numbers[inside]
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    op = np.array([ops.number_of(text, known=False) if text else -1 for text in events.all_texts(distinct)], np.int64)
+    pairs = np.zeros(len(rows), ROW_OP)
+    pairs["row"] = rows
+    pairs["op"] = op[inverse] if len(op) else -1
+    return pairs
+
+
+def _instructions(
+    events: HostEvents, plane: Plane, ops: _Registry, op_of_meta: npt.NDArray[np.int32], named: Records
+) -> Records:
+    """Those that are ``named``, and on a host without devices the instructions that are no other op."""
+    if events.planes_of("TPU") or events.planes_of("GPU"):
+        return named
+    rows, numbers = events.texts("hlo_op")
+    inside = (rows >= plane.first) & (rows < plane.last)
+    inside &= ~np.isin(rows, named["row"]) & (op_of_meta[events.meta[rows]] < 0)
+    rows, numbers = rows[inside], numbers[inside]
+    if not len(rows):
+        return named
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    texts = events.all_texts(distinct)
+    op = np.array([ops.number(0, text, XLA_OP) if text else -1 for text in texts], np.int64)
+    pairs = np.zeros(len(rows), ROW_OP)
+    pairs["row"], pairs["op"] = rows, op[inverse]
+    together = np.concatenate([named, pairs])
+    return together[np.argsort(together["row"], kind="stable")]
+
+
+def _shares(lines: Records, threads: int) -> list[tuple[int, int]]:
+    """Lines divided in ``threads`` groups of about as many events each."""
+    done = np.cumsum(lines["last"] - lines["first"])
+    edges = np.searchsorted(done, np.arange(1, threads) * (int(done[-1]) / threads)) + 1
+    edges = np.unique(np.concatenate([[0], np.minimum(edges, len(lines)), [len(lines)]]))
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+def _ops(keys: list[_Key], sums: list[Records], lines: Records) -> Ops:
+    """A row for each (id, name), in the order in which they were met; the type is that of the first that has one."""
+    number = np.concatenate([np.flatnonzero(part["met"]) for part in sums])
+    met = np.concatenate([part[part["met"] > 0] for part in sums])
+    order = np.argsort(met["met"], kind="stable")
+    number, met = number[order], met[order]
+    found: dict[tuple[int, str], int] = {}
+    kinds: list[str] = []
+    row = np.zeros(len(met), np.int64)
+    for i, (stage, name, kind) in enumerate(keys[op] for op in number.tolist()):
+        row[i] = found.setdefault((stage, name), len(found))
+        if row[i] == len(kinds):
+            kinds.append(kind)
+        kinds[row[i]] = kinds[row[i]] or kind
+    count = len(found)
+    table = OpTable.of(
+        [name for _, name in found],
+        program_id=[stage for stage, _ in found],
+        category=kinds,
+        occurrences=sums_by(row, met["occurrences"], count),
+        time_ps=sums_by(row, met["time"], count),
+        self_ps=sums_by(row, met["self_time"], count),
+        min_ps=least_by(row, met["shortest"], count),
+        is_eager=np.bincount(row, met["eager"], count) > 0,
+    )
+    return Ops(
+        table,
+        total_ps=exact_sum(np.maximum(lines["self_time"], lines["span"])),
+        op_ps=exact_sum(lines["self_time"]),
+        infeed_enqueue_ps=exact_sum(lines["enqueue"]),
+        infeed_enqueue_start_diff_ps=exact_sum(lines["enqueue_start"]),
+        parts=len(lines),
+    )

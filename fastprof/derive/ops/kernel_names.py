@@ -1,0 +1,108 @@
+"""Instructions by the names of their kernels: XLA names the kernels that it makes after the instruction, or the fusion,
+that they compute, with ``_`` for what no name of a function may hold: ``add_fusion.3`` runs as ``add_fusion_3``.
+
+Kernels that compute the same are made once, and are named after the first instruction that they are for. So a name
+tells an instruction only where no other fusion of its program could be run by the same kernel: none that has operands
+and a result of the same shapes, and runs the same opcodes in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fastprof.derive.ops.copies import copy_category
+from fastprof.hlo.module import HloModule
+from fastprof.hlo.modules import Modules
+
+_NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
+_KERNEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
+
+
+def plain(name: str) -> str:
+    """A name as functions have it; of the name of a kernel without what AMD's compiler adds."""
+    return _NO_LETTER.sub("_", name.removesuffix(".kd"))
+
+
+def may_be_of_xla(kernel: str) -> bool:
+    """Whether XLA may have made a kernel of this name: those of libraries often have types and arguments in theirs, and
+    copies have names of their own."""
+    return _KERNEL.fullmatch(kernel) is not None and not copy_category(kernel)
+
+
+@dataclass(slots=True)
+class KernelNames:
+    """Looks up instructions by the names of kernels; each program is read when it is first asked about."""
+
+    modules: Modules
+    _of_program: dict[int, dict[str, str]] = field(default_factory=dict)
+    _of_name: dict[str, list[int]] | None = None
+
+    def instruction(self, program_id: int, kernel: str) -> str:
+        """The instruction of a program that a kernel is named after; "": there is none, or several."""
+        if not may_be_of_xla(kernel):
+            return ""
+        return self._names(program_id).get(plain(kernel), "")
+
+    def programs(self, kernel: str) -> list[int]:
+        """The programs that have such an instruction, or several. All of them are read, unless the name is none of
+        XLA's."""
+        if not may_be_of_xla(kernel):
+            return []
+        if self._of_name is None:
+            self._of_name = {}
+            for program_id in self.modules.program_ids:
+                for name in self._names(program_id):
+                    self._of_name.setdefault(name, []).append(program_id)
+        return self._of_name.get(plain(kernel), [])
+
+    def _names(self, program_id: int) -> dict[str, str]:
+        if program_id not in self._of_program:
+            module = self.modules.module(program_id)
+            self._of_program[program_id] = {} if module is None else _names_of(module)
+        return self._of_program[program_id]
+
+
+def _names_of(module: HloModule) -> dict[str, str]:
+    """Instructions that run by themselves, by the names that their kernels have; "" where they are several, or another
+    may run as the same kernel."""
+    opcodes = np.array(module.texts.to_pylist(), object)
+    opcode = opcodes[module.instructions["opcode"]]
+    fused = np.zeros(len(module.computations) + 1, bool)
+    for row in np.flatnonzero(opcode == "fusion").tolist():
+        first, count = (int(module.instructions[row][name]) for name in ("first_call", "call_count"))
+        fused[module.calls[first : first + count]] = True
+    fused[-1] = False  # of calls of computations that are not there
+    runs = ~fused[module.instructions["computation"]] & ~np.isin(opcode, ["parameter", "get-tuple-element", "tuple"])
+    alike = _alike(module, np.flatnonzero(runs & (opcode == "fusion")).tolist())
+    found: dict[str, str] = {}
+    for row in np.flatnonzero(runs).tolist():
+        name = opcodes[module.instructions["name"][row]]
+        key = plain(name)
+        found[key] = "" if key in found or row in alike else name
+    found.pop("", None)
+    return found
+
+
+def _alike(module: HloModule, fusions: list[int]) -> set[int]:
+    """Of these rows of fusions those that may share a kernel with another."""
+    rows_of: dict[object, list[int]] = {}
+    for row in fusions:
+        rows_of.setdefault(_kernel_key(module, row), []).append(row)
+    return {row for rows in rows_of.values() if len(rows) > 1 for row in rows}
+
+
+def _kernel_key(module: HloModule, row: int) -> object:
+    """Equal of fusions that may run as one kernel; of a damaged one its row."""
+    try:
+        one = module.instruction(row)
+        inner = tuple(module.text(int(module.instructions["opcode"][at])) for at in module.rows_of(one.calls[0]))
+        shapes = (one.shape, *(module.instruction(operand).shape for operand in one.operands))
+        arrays = [
+            (leaf.element_type, leaf.dimensions, leaf.minor_to_major) for shape in shapes for _, leaf in shape.leaves()
+        ]
+        return one.fusion_kind, inner, tuple(arrays)
+    except LookupError:
+        return row

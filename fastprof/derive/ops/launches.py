@@ -1,0 +1,84 @@
+"""What the host did for what a GPU ran: the call that launched it, and what enclosed that on its thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.grouping import parents
+from fastprof.decode.text_pools import Int32s
+from fastprof.derive.ops.clues import Clues
+from fastprof.derive.ops.gpu_ops import Bools, stat_places
+from fastprof.derive.ops.tables import Int64s
+from fastprof.derive.steps.thread_pools import regions
+from fastprof.tables.host_events import HostEvents
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Beside rows of a GPU: ``correlated``: whether the event has a correlation id at all. ``row``: the event of the
+    host that launched it, -1: there is none. ``shared``: whether that launched others as well, as a graph does."""
+
+    correlated: Bools
+    row: Int32s
+    shared: Bools
+
+
+def launches(events: HostEvents, rows: Int64s) -> Launches:
+    """The last event of the host that has the same correlation id."""
+    at, ids = events.ints("correlation_id")
+    on_gpu = np.zeros(len(at), bool)
+    for plane in events.planes_of("GPU"):
+        first, last = np.searchsorted(at, [plane.first, plane.last])
+        on_gpu[first:last] = True
+    calls, call_ids = at[~on_gpu], ids[~on_gpu]
+    order = np.argsort(call_ids, kind="stable")
+    calls, call_ids = calls[order], call_ids[order]
+    has, place = stat_places(at, rows)
+    wanted = ids[place]
+    launched, times = np.unique(ids[on_gpu], return_counts=True)
+    row, shared = np.full(len(rows), -1, np.int32), np.zeros(len(rows), bool)
+    after = np.searchsorted(call_ids, wanted, side="right") - 1
+    known = after >= 0
+    known[known] = call_ids[after[known]] == wanted[known]
+    row[np.flatnonzero(has)[known]] = calls[after[known]]
+    shared[has] = times[np.searchsorted(launched, wanted)] > 1
+    return Launches(has, row, shared)
+
+
+def enclosing(events: HostEvents, rows: Int32s, clues: Clues) -> Int32s:
+    """The nearest event above each of these on its thread that may tell what it is for; -1: none."""
+    if not len(rows):
+        return rows
+    parent = _parents(events, rows)
+    named = clues.named()
+    tells = clues.telling() | named[events.meta]
+    above = parent[rows]
+    nobody = len(events)
+    up = np.where(tells, np.arange(nobody, dtype=np.int32), parent)
+    up = np.append(np.where(up < 0, nobody, up), nobody)
+    while True:  # each round doubles how far up they look
+        further = up[up]
+        if np.array_equal(further, up):
+            break
+        up = further
+    found: npt.NDArray[np.int32] = up[above].astype(np.int32)
+    return np.where((above < 0) | (found == nobody), -1, found).astype(np.int32)
+
+
+def _parents(events: HostEvents, rows: Int32s) -> Int32s:
+    """What encloses each event of the threads that these rows are of."""
+    parent = np.full(len(events), -1, np.int32)
+    bounds = np.array([(line.first, line.last) for line in events.lines if line.last > line.first], np.int64)
+    bounds = bounds[np.argsort(bounds[:, 0])]
+    line = np.unique(np.searchsorted(bounds[:, 0], rows, side="right") - 1)
+    apart: npt.NDArray[np.uint8] | None = None
+    at, values = events.ints("_a") if "_a" in events.stats else (rows[:0], rows[:0])
+    if len(at):
+        apart = np.zeros(len(events), np.uint8)
+        apart[at[values != 0]] = 1
+    share = np.ascontiguousarray(bounds[line])
+    parents(events.start_ps, events.duration_ps, apart, regions(events), share, parent)
+    return parent

@@ -1,0 +1,119 @@
+"""The rows of a roofline that stand for more than an op: all that ran, each program, each step, the average step.
+
+Time is time observed, idle time included; of a program, which is never idle, it is the self time of its ops. Where
+infeed and outfeed are left out, so are their work and their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from fastprof.derive.ops.combine import merged
+from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, whole, wholes
+from fastprof.derive.ops.tables import Int64s, Ops, OpTable, exact_sum, sums_by
+from fastprof.derive.steps.database import StepDatabase
+
+SESSION, AVERAGE, STEP, PROGRAM = "session", "average step", "step", "program"
+"""What a row stands for."""
+
+NO_STEP: Final = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Rows of one kind. ``table``: times are those of all cores together, self time is that of ops; ``step``: numbers,
+    NO_STEP: it is none; ``steps``: how many the figures of each row are of."""
+
+    scope: str
+    with_feeds: bool
+    table: OpTable
+    step: Int64s
+    steps: int = 1
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+def of_session(ops: Ops, *, with_feeds: bool, as_in_xprof: bool = False) -> Totals:
+    """All that ran. ``as_in_xprof``: feeds within others are left out twice."""
+    chosen = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
+    fed_ps = exact_sum(ops.table.self_ps[~chosen])
+    observed = ops.total_ps - (exact_sum(ops.table.time_ps[~chosen]) if as_in_xprof else min(fed_ps, ops.total_ps))
+    busy = ops.busy_ps - fed_ps if as_in_xprof else max(ops.busy_ps - fed_ps, 0)
+    table = replace(whole(ops.table, chosen), time_ps=np.array([observed]), self_ps=np.array([busy]))
+    return Totals(SESSION, with_feeds, table, np.array([NO_STEP]))
+
+
+def of_programs(ops: Ops, *, with_feeds: bool) -> Totals:
+    """Each program, the largest self time first."""
+    kept = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
+    programs, place = np.unique(ops.table.program_id[kept], return_inverse=True)
+    self_ps = sums_by(place.reshape(-1), ops.table.self_ps[kept], len(programs))
+    order = np.argsort(-self_ps, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    row = np.zeros(len(ops.table), np.int64)
+    row[kept] = rank[place.reshape(-1)]
+    table = wholes(ops.table, kept, row, len(programs))
+    table = replace(table, program_id=programs[order], time_ps=self_ps[order], self_ps=self_ps[order])
+    return Totals(PROGRAM, with_feeds, table, np.full(len(order), NO_STEP))
+
+
+def of_steps(
+    steps: StepDatabase,
+    kept: Sequence[StepOps | None],
+    devices: Sequence[int],
+    *,
+    with_feeds: bool,
+    as_in_xprof: bool = False,
+) -> Totals:
+    """Each step on all hosts. ``kept``: of each host, in the order of those of the steps; None: what its ops did is not
+    told by step. ``devices``: how many each has. ``as_in_xprof``: as ``of_session``."""
+    count = len(steps)
+    tables, places = [OpTable.of([""] * count)], [np.arange(count, dtype=np.int64)]
+    left_out = np.zeros(count, np.int64)
+    for host, one in enumerate(kept):
+        if one is None:
+            continue
+        row = _row_of_group(steps.group[:, host], one.group)
+        known = row >= 0
+        for part in (one.others, one.feeds) if with_feeds else (one.others,):
+            tables.append(part.take(np.flatnonzero(known).astype(np.int64)))
+            places.append(row[known])
+        fed_ps = one.feeds.time_ps if as_in_xprof else one.feeds.self_ps
+        np.add.at(left_out, row[known], fed_ps[known])
+    table = merged(tables, np.concatenate(places), [(0, WHOLE)] * count)
+    observed = _observed(steps, devices)
+    if not with_feeds:
+        observed = observed - left_out if as_in_xprof else np.maximum(observed - left_out, 0)
+    table = replace(table, time_ps=observed)
+    return Totals(STEP, with_feeds, table, steps.step)
+
+
+def _observed(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
+    """Time of each step, on all devices together. Other than TPUs a host has one core for all its devices."""
+    times = np.where(steps.cores.sparse[None, :] | ~steps.present, 0, steps.duration_ps)
+    if steps.is_tpu:
+        count = np.ones(times.shape[1], np.int64)
+    else:
+        count = np.array(devices, np.int64)[steps.cores.host_number]
+    if int(times.max(initial=0)) * int(count.sum()) < 2**63:
+        total: Int64s = (times * count).sum(axis=1)
+        return total
+    return np.array([exact_sum((one * count).tolist()) for one in times.astype(object)], np.int64)
+
+
+def average(steps: Totals) -> Totals:
+    """All steps as one row, whose figures are the sums over them."""
+    table = merged([steps.table], np.zeros(len(steps), np.int64), [(0, WHOLE)])
+    return Totals(AVERAGE, steps.with_feeds, table, np.array([NO_STEP]), steps=len(steps))
+
+
+def _row_of_group(groups: Int64s, wanted: Int64s) -> Int64s:
+    """The step that each group is, -1: it is none."""
+    row = {group: place for place, group in enumerate(groups.tolist()) if group >= 0}
+    return np.array([row.get(group, -1) for group in wanted.tolist()], np.int64)

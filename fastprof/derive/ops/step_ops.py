@@ -1,0 +1,189 @@
+"""The work of device ops by the step that they ran in: what whole steps reached of a device's peaks.
+
+Ops whose work is that of ops within (CONTAINERS) add nothing of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.ops.ceilings import is_container
+from fastprof.derive.ops.combine import merged
+from fastprof.derive.ops.device_ops import device_planes
+from fastprof.derive.ops.event_ops import device_event_ops
+from fastprof.derive.ops.roofline import divided
+from fastprof.derive.ops.tables import HBM, Float64s, Int64s, MemoryAccess, OpTable, sums_by
+
+if TYPE_CHECKING:
+    from fastprof.derive.ops.device_ops import OpHost
+    from fastprof.derive.steps.grouping import Groups
+    from fastprof.tables.host_events import Plane
+
+FEEDS: Final = ("infeed", "outfeed")
+
+WHOLE: Final = "Program"
+"""Name of a row that stands for more than an op."""
+
+SILENT: Final = 255
+"""Direction of memory accesses of ops that do not say where their bytes go: they are taken for HBM's."""
+
+
+def is_feed(table: OpTable) -> npt.NDArray[np.bool_]:
+    """Ops that wait for the host to send or take data: of categories like infeed and host outfeed."""
+    return np.array([any(feed in category for feed in FEEDS) for category in table.category], bool)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepOps:
+    """What the devices of one host did in each of its groups: a row of a table a group, ``feeds`` of infeed and outfeed
+    alone, ``others`` of all else. Time is the sum of durations, self time that of self times."""
+
+    group: Int64s
+    others: OpTable
+    feeds: OpTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Events:
+    """Events of one device: the row of each one's op in ``table``, and its group."""
+
+    table: OpTable
+    op: Int64s
+    group: Int64s
+    duration_ps: Int64s
+    self_ps: Int64s
+
+
+def step_ops(host: OpHost, groups: Groups, tables: Sequence[OpTable] | None = None) -> StepOps:
+    """What the devices of a host did by these groups of its events. ``tables``: of each device, in the order of its
+    planes, the ops with the work that counts; None: only what the capture itself tells."""
+    planes = device_planes(host.raw)
+    worked: Sequence[OpTable | None] = [None] * len(planes) if tables is None else tables
+    parts = [_of_device(host, plane, groups, table) for plane, table in zip(planes, worked, strict=True)]
+    return _summed(parts, groups.count)
+
+
+def _of_device(host: OpHost, plane: Plane, groups: Groups, table: OpTable | None) -> _Events:
+    found = device_event_ops(host, plane)
+    numbered = groups.events.planes[plane.number]  # grouping may have added events to other planes
+    group = groups.group_id[found.rows - found.events.planes[plane.number].first + numbered.first]
+    used = np.flatnonzero((found.op >= 0) & (group >= 0))
+    return _Events(
+        found.table if table is None else table,
+        found.op[used].astype(np.int64),
+        group[used].astype(np.int64),
+        found.duration_ps[used],
+        found.self_ps[used],
+    )
+
+
+def _summed(parts: Sequence[_Events], count: int) -> StepOps:
+    """``count``: how many groups there may be."""
+    met = np.zeros(count, bool)
+    for part in parts:
+        met[part.group] = True
+    group = np.flatnonzero(met).astype(np.int64)
+    place = np.cumsum(met) - 1
+    keys = [(0, str(one)) for one in group.tolist()]
+    sides = []
+    for feeds in (False, True):
+        tables = [_by_group(part, is_feed(part.table) == feeds, place, len(group)) for part in parts]
+        row = np.tile(np.arange(len(group)), len(tables))
+        sides.append(merged(tables, row, keys) if tables else OpTable.empty())
+    return StepOps(group, sides[0], sides[1])
+
+
+def _by_group(part: _Events, chosen: npt.NDArray[np.bool_], place: Int64s, count: int) -> OpTable:
+    """What the chosen ops of a device did in each of ``count`` groups; ``place``: by group its row."""
+    mine = chosen[part.op]
+    op, row = part.op[mine], place[part.group[mine]]
+    once = np.where(is_container(part.table), 0.0, divided(np.ones(len(part.table)), part.table.occurrences))
+
+    def work(amount: Float64s) -> Float64s:
+        return np.bincount(row, (amount * once)[op], count).astype(np.float64)
+
+    table = part.table
+    return OpTable.of(
+        [""] * count,
+        occurrences=np.bincount(row, minlength=count),
+        time_ps=sums_by(row, part.duration_ps[mine], count),
+        self_ps=sums_by(row, part.self_ps[mine], count),
+        flops=work(table.flops),
+        model_flops=work(table.model_flops),
+        bytes_accessed=work(table.bytes_accessed),
+        flops_source=np.full(count, table.flops_source.max(initial=0)),
+        bytes_source=np.full(count, table.bytes_source.max(initial=0)),
+        memory=_memory(table, [work(size) for size in _by_access(table)]),
+    )
+
+
+def _accesses(table: OpTable) -> list[tuple[int, int]]:
+    """Kinds of memory accesses, direction and space; the last for bytes of which no op says more."""
+    kinds = set(zip(table.memory.operation.tolist(), table.memory.space.tolist(), strict=True))
+    return [*sorted(kinds), (SILENT, HBM)]
+
+
+def _by_access(table: OpTable) -> list[Float64s]:
+    """Bytes of each op by kind of access."""
+    memory, found = table.memory, []
+    for operation, space in _accesses(table)[:-1]:
+        chosen = (memory.operation == operation) & (memory.space == space)
+        found.append(np.bincount(memory.row[chosen], memory.bytes[chosen], len(table)).astype(np.float64))
+    return [*found, np.where(table.has_breakdown(), 0.0, table.bytes_accessed)]
+
+
+def _memory(table: OpTable, sizes: Sequence[Float64s]) -> MemoryAccess:
+    kinds = _accesses(table)
+    rows = [np.flatnonzero(size) for size in sizes]
+    lengths = [len(one) for one in rows]
+    return MemoryAccess(
+        np.concatenate(rows).astype(np.int32),
+        np.repeat(np.array([operation for operation, _ in kinds], np.uint8), lengths),
+        np.repeat(np.array([space for _, space in kinds], np.int64), lengths),
+        np.concatenate([size[one] for size, one in zip(sizes, rows, strict=True)]),
+    )
+
+
+def whole(ops: OpTable, chosen: npt.NDArray[np.bool_]) -> OpTable:
+    """All the work that the chosen ops did, as one row, whose times are 0."""
+    return wholes(ops, chosen, np.zeros(len(ops), np.int64), 1)
+
+
+def wholes(ops: OpTable, chosen: npt.NDArray[np.bool_], row: Int64s, count: int) -> OpTable:
+    """The same as ``count`` rows; ``row``: of each op its own."""
+    used = np.flatnonzero(chosen & ~is_container(ops)).astype(np.int64)
+    table, row = ops.take(used), row[used]
+
+    def work(amount: Float64s) -> Float64s:
+        return np.bincount(row, amount, count).astype(np.float64)
+
+    def source(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        most = np.zeros(count, np.uint8)
+        np.maximum.at(most, row, codes)
+        return most
+
+    return OpTable.of(
+        [WHOLE] * count,
+        flops=work(table.flops),
+        model_flops=work(table.model_flops),
+        bytes_accessed=work(table.bytes_accessed),
+        flops_source=source(table.flops_source),
+        bytes_source=source(table.bytes_source),
+        memory=_memory(table, [work(size) for size in _by_access(table)]),
+    )
+
+
+def told_memory(table: OpTable) -> OpTable:
+    """Without the bytes of ops that do not say where these go, in rows in which any op does: as XProf adds up."""
+    memory = table.memory
+    silent = memory.operation == SILENT
+    told = np.zeros(len(table), bool)
+    told[memory.row[~silent & (memory.bytes != 0)]] = True
+    keep = ~(silent & told[memory.row])
+    kept = MemoryAccess(memory.row[keep], memory.operation[keep], memory.space[keep], memory.bytes[keep])
+    return replace(table, memory=kept)

@@ -1,0 +1,349 @@
+"""Ops of TPU cores: how the events of their op lines nest, and what each op costs.
+
+Times are those of the device where an event has them (stats device_offset_ps and device_duration_ps), else the host's.
+An op is what (program_id, symbol_id) of its event metadata say; events without them take part in nesting only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof._native.op_kernels import extent
+from fastprof.derive.devices.device_events import OP_LINES, OpEvents, device_spans, not_negative, op_events
+from fastprof.derive.ops.memory_accesses import memory_accesses
+from fastprof.derive.ops.tables import (
+    FROM_CAPTURE,
+    MOST_WORK,
+    SPARSE_CORE,
+    TENSOR_CORE,
+    Float64s,
+    Int64s,
+    MemoryAccess,
+    Ops,
+    OpTable,
+    exact_sum,
+    is_work,
+    span_ps,
+    summed_by,
+    sums_by,
+)
+from fastprof.tables.host_events import HostEvents, Plane
+
+STEP_LINES: Final = ("Steps", "Sparse Core Steps")
+
+EVENT_STATS: Final = (
+    "device_offset_ps",
+    "device_duration_ps",
+    "min_duration_ps",
+    "dma_stall_duration_ps",
+    "Time Scale Multiplier",
+    "vdd_energy_j",
+    "offload_core_id",
+    "tc_offload_start_id",
+)
+METADATA_STATS: Final = (
+    "program_id",
+    "symbol_id",
+    "hlo_category",
+    "tf_op",
+    "deduplicated_name",
+    "flops",
+    "model_flops",
+    "bytes_accessed",
+    "memory_access_breakdown",
+    "source",
+    "source_stack",
+)
+PLANES: Final = (r"^/device:TPU:",)
+
+Int32s = npt.NDArray[np.int32]
+
+MOST_TIMES: Final = 1000.0
+"""What makes a duration longer than so many times is no ratio of clocks (Time Scale Multiplier)."""
+
+_INTEGERS = (records.INT64, records.UINT64)
+_TEXT_KINDS = (records.STR, records.REF)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What event metadata say of ops, for the rows of metadata that are ops; ``op`` numbers them."""
+
+    op_of_meta: Int32s
+    """By row of metadata: its op, or -1."""
+    metas: Int64s
+    """By op: the row of metadata that describes it."""
+
+
+def _known_ops(events: HostEvents, met: Int64s) -> _Known:
+    """The ops that these rows of metadata stand for, numbered as met; rows of equal keys are one op."""
+    count = len(events.names)
+    program, symbol = (events.meta_stat(name).of_kinds(_INTEGERS) for name in ("program_id", "symbol_id"))
+    has_program = np.zeros(count, bool)
+    program_of, symbol_of = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    has_program[program.rows] = True
+    program_of[program.rows] = program.value
+    symbol_of[symbol.rows] = symbol.value
+    metas = met[has_program[met] & (symbol_of[met] != 0)]
+    keys = np.stack([program_of[metas], symbol_of[metas]], axis=1)
+    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
+    op_of_meta = np.full(count, -1, np.int32)
+    op_of_meta[metas] = rank[inverse.reshape(-1)]
+    return _Known(op_of_meta, metas[np.sort(first)])
+
+
+def op_table(events: HostEvents, found: OpEvents, core_type: int) -> tuple[OpTable, Int32s]:
+    """The ops of these events, and the row of each event's op; -1: it is none."""
+    meta = found.meta
+    known = _known_ops(events, _as_met(meta, len(events.names)))
+    op = known.op_of_meta[meta]  # of -1 the last, which is no op
+    count = len(known.metas)
+    time = summed_by(op, found.duration_ps, count)
+    occurrences = time["count"].copy()
+    columns = _described(events, known.metas, occurrences)
+    table = OpTable.of(
+        occurrences=occurrences,
+        time_ps=time["total"].copy(),
+        self_ps=sums_by(op, found.self_ps, count),
+        min_ps=_shortest(events, op, found.rows, count),
+        normalized_ps=sums_by(op, _normalized(events, found.rows, found.duration_ps), count),
+        dma_stall_ps=_stalls(events, op, found.rows, count),
+        energy_j=_energy(events, op, found.rows, count),
+        cores=np.ones(count, np.int32),
+        core_type=np.full(count, core_type, np.uint8),
+        **columns,
+    )
+    return table, op
+
+
+def _shortest(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
+    """The shortest occurrence of each op, by the host's clock where it does not say so itself."""
+    durations = _replaced(events, "min_duration_ps", rows, not_negative(_of_rows(events.duration_ps, rows)))
+    return summed_by(op, durations, count)["minimum"].copy()
+
+
+def _stalls(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
+    if not len(events.stat("dma_stall_duration_ps")):
+        return np.zeros(count, np.int64)
+    return sums_by(op, _replaced(events, "dma_stall_duration_ps", rows, np.zeros_like(rows)), count)
+
+
+def _energy(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Float64s:
+    if not len(events.stat("vdd_energy_j")):
+        return np.zeros(count)
+    used = op >= 0
+    return np.bincount(op[used], _doubles(events, "vdd_energy_j", rows, 0.0)[used], count).astype(np.float64)
+
+
+def _of_rows(column: Int64s, rows: Int32s) -> Int64s:
+    """The values of rows that ascend."""
+    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        return column[int(rows[0]) : int(rows[-1]) + 1]
+    return column[rows]
+
+
+def _as_met(meta: Int32s, count: int) -> Int64s:
+    """The rows of metadata that occur, each once, in the order in which they first do."""
+    first = np.full(count + 1, len(meta), np.int64)
+    first[meta[::-1]] = np.arange(len(meta))[::-1]
+    met = np.flatnonzero(first[:-1] < len(meta))
+    return met[np.argsort(first[met], kind="stable")]
+
+
+def _replaced(events: HostEvents, stat: str, rows: Int32s, otherwise: Int64s) -> Int64s:
+    """A time that is a stat of these rows, which ascend line by line; one below 0 is none."""
+    at, values = events.ints(stat)
+    if not len(at):
+        return otherwise
+    place = np.minimum(np.searchsorted(at, rows.astype(at.dtype)), len(at) - 1)
+    return np.where((at[place] == rows) & (values[place] >= 0), values[place], otherwise)
+
+
+def _doubles(events: HostEvents, stat: str, rows: Int32s, otherwise: float, most: float = MOST_WORK) -> Float64s:
+    """A stat of these rows; what is below 0 or above ``most`` is no figure."""
+    found = events.stat(stat)
+    if not len(found):
+        return np.full(len(rows), otherwise)
+    place = np.minimum(np.searchsorted(found.rows, rows.astype(found.rows.dtype)), len(found) - 1)
+    values = np.where(found.rows[place] == rows, found.numbers[place], otherwise)
+    return np.where((values >= 0) & (values <= most), values, otherwise)
+
+
+def _normalized(events: HostEvents, rows: Int32s, durations: Int64s) -> Int64s:
+    """Durations at the nominal clock, rounded down."""
+    if not len(events.stat("Time Scale Multiplier")):
+        return durations
+    return _truncated(durations * _doubles(events, "Time Scale Multiplier", rows, 1.0, MOST_TIMES))
+
+
+def _truncated(values: npt.NDArray[Any]) -> Int64s:
+    whole: Int64s = np.clip(np.trunc(values), -(2.0**62), 2.0**62).astype(np.int64)
+    return whole
+
+
+def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[str, Any]:
+    """What the metadata of ops say of them; work is multiplied by their occurrences."""
+    names, displays = events.names, events.display_names
+    rows = metas.tolist()
+    sources = [_source(text) for text in _meta_texts(events, "source", metas)]
+    categories = _meta_texts(events, "hlo_category", metas)
+    flops = _meta_numbers(events, "flops", metas) * occurrences
+    moved = _meta_numbers(events, "bytes_accessed", metas) * occurrences
+    model = _meta_numbers(events, "model_flops", metas) * occurrences
+    known = events.kept.setdefault("memory accesses by payload", {})
+    accesses = events.meta_bytes("memory_access_breakdown")
+    memory = memory_accesses(accesses, metas, known)
+    program = np.zeros(len(events.names), np.int64)
+    programs = events.meta_stat("program_id").of_kinds(_INTEGERS)
+    program[programs.rows] = programs.value
+    return {
+        "name": [displays[row] or names[row] for row in rows],
+        "long_name": [names[row] if displays[row] else "" for row in rows],
+        "program_id": program[metas],
+        "category": categories,
+        "provenance": _meta_texts(events, "tf_op", metas),
+        "deduplicated_name": _meta_texts(events, "deduplicated_name", metas),
+        "source_file": [file for file, _ in sources],
+        "source_line": [line for _, line in sources],
+        "source_stack": _meta_texts(events, "source_stack", metas),
+        "flops": flops,
+        "model_flops": np.where(model > 0, model, flops),
+        "bytes_accessed": moved,
+        "flops_source": _source_of(events, ("flops", "model_flops"), metas, categories, flops),
+        "bytes_source": _source_of(events, ("bytes_accessed",), metas, categories, moved),
+        "tells_memories": [row in accesses for row in rows],
+        "memory": MemoryAccess(
+            memory.row, memory.operation, memory.space, memory.bytes * occurrences[memory.row].astype(np.float64)
+        ),
+    }
+
+
+def _meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
+    found = events.meta_stat(stat).of_kinds(_TEXT_KINDS)
+    number = np.full(len(events.names), -1, np.int64)
+    number[found.rows] = found.value
+    chosen = number[metas]
+    distinct, inverse = np.unique(chosen, return_inverse=True)
+    texts = ["" if text < 0 else events.text(text) for text in distinct.tolist()]
+    return [texts[place] for place in inverse.reshape(-1).tolist()]
+
+
+def _meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
+    """A figure of each op, 0 where it is not told, or is no figure."""
+    found = events.meta_stat(stat)
+    figures = np.zeros(len(events.names))
+    figures[found.rows] = np.where(is_work(found.numbers), found.numbers, 0.0)
+    return figures[metas]
+
+
+def _source_of(
+    events: HostEvents, stats: Sequence[str], metas: Int64s, categories: Sequence[str], figures: Float64s
+) -> npt.NDArray[np.uint8]:
+    """Whether the metadata of each op tell its figure. That of a custom call is 0 where nothing is known of it."""
+    told = np.zeros(len(events.names), bool)
+    for stat in stats:
+        found = events.meta_stat(stat)
+        told[found.rows[is_work(found.numbers)]] = True
+    is_custom = np.array([category == "custom-call" for category in categories], bool)
+    return np.where(told[metas] & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
+
+
+def _source(text: str) -> tuple[str, int]:
+    """File and line of `file:line`; nothing where the line is no number."""
+    file, _, line = text.partition(":")
+    return (file, int(line)) if line.isascii() and line.isdigit() and len(line) < 10 else ("", -1)
+
+
+def core_ops(events: HostEvents, plane: Plane, group_id: Int32s | None = None) -> tuple[Ops, Ops]:
+    """The ops of one core: of its op lines, against the span of these and of its step lines. And XProf's count: to it
+    steps without a group are none, unless all are. ``group_id``: by row; None: all steps count."""
+    found = op_events(events, plane)
+    table, op = op_table(events, found, SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE)
+    ops = with_totals(table, _span_ps(events, plane, [*_op_spans(found), *_step_spans(events, plane)]))
+    shown = [*_op_spans(found), *_step_spans(events, plane, group_id), *_framework_spans(events, plane)]
+    xprof_span = _span_ps(events, plane, shown) if has_ops_or_steps(plane) else 1
+    if found.stacked_self_ps is found.self_ps:
+        return ops, with_totals(table, xprof_span)
+    self_ps = sums_by(op, found.stacked_self_ps, len(table))
+    return ops, with_totals(replace(table, self_ps=self_ps), xprof_span)
+
+
+def host_leads_steps(events: HostEvents) -> bool:
+    """Whether steps of a TPU may belong to groups of the host's: something on a TPU says what it runs for."""
+    planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
+    if not any(line.name in STEP_LINES and line.last > line.first for plane in planes for line in plane.lines):
+        return False
+    for stat in ("run_id", "_c"):
+        rows = events.stat(stat).rows
+        if any(np.diff(np.searchsorted(rows, [plane.first, plane.last]))[0] for plane in planes):
+            return True
+    return False
+
+
+def with_totals(table: OpTable, span: int) -> Ops:
+    """The ops of one core that was observed for ``span`` ps."""
+    ratio = np.divide(table.normalized_ps, table.time_ps, out=np.zeros(len(table)), where=table.time_ps != 0)
+    op_ps = exact_sum(table.self_ps)
+    return Ops(table, max(op_ps, span), op_ps, exact_sum(_truncated(table.self_ps * ratio)))
+
+
+def has_ops_or_steps(plane: Plane) -> bool:
+    return any(line.name in OP_LINES + STEP_LINES and line.last > line.first for line in plane.lines)
+
+
+def _op_spans(found: OpEvents) -> list[tuple[Int64s, Int64s]]:
+    """Starts and durations of the events of a core's op lines."""
+    return [(found.start_ps, found.duration_ps)] if len(found) else []
+
+
+def _step_spans(events: HostEvents, plane: Plane, group_id: Int32s | None = None) -> list[tuple[Int64s, Int64s]]:
+    """The same of its step lines; of those with a group where any has one."""
+    spans = []
+    for line in plane.lines:
+        if line.name in STEP_LINES and line.last > line.first:
+            start, duration = device_spans(events, line.first, line.last)
+            kept = np.full(len(start), True) if group_id is None else group_id[line.first : line.last] >= 0
+            spans.append((start[kept], duration[kept]) if kept.any() else (start, duration))
+    return spans
+
+
+def _framework_spans(events: HostEvents, plane: Plane) -> list[tuple[Int64s, Int64s]]:
+    """Of the events of a core that tell their framework op, by the host's clock: XProf derives a line of framework ops
+    from them, and takes it for one of the device."""
+    if len(events.stat("group_id")):
+        return []
+    told = np.zeros(len(events.names), bool)
+    stat = events.meta_stat("tf_op").of_kinds(_TEXT_KINDS)
+    told[stat.rows] = [bool(text) for text in events.all_texts(stat.value)]
+    spans = []
+    for line in plane.lines:
+        mine = told[events.meta[line.first : line.last]]
+        start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
+        if mine.any():
+            spans.append((start, duration) if mine.all() else (start[mine], duration[mine]))
+    return spans
+
+
+def _span_ps(events: HostEvents, plane: Plane, spans: Sequence[tuple[Int64s, Int64s]]) -> int:
+    """From the first begin to the last end of events; 0 where there is none."""
+    extents = [_extent(start, duration) for start, duration in spans]
+    if not extents:
+        return 0
+    return span_ps(events.host, plane.name, min(begin for begin, _ in extents), max(end for _, end in extents))
+
+
+def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
+    """First begin and last end, exactly: of times so late that an end overflows, in Python's integers."""
+    told = extent(start, duration)
+    if told is not None:
+        return told
+    ends = [a + max(b, 0) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
+    return int(start.min()), max(ends)

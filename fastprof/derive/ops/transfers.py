@@ -1,0 +1,122 @@
+"""Ops that start, await or do a transfer which does not go at the speed of the device's memory.
+
+An asynchronous transfer goes on from its start (``copy-start``) to its end (``copy-done``): what it moves says nothing
+of the time of either. Feeds, sends and copies to or from the host's memory go over a link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.ops.tables import HOST, Int64s, MemoryAccess, OpTable
+from fastprof.hlo.shape_reader import read_expression
+
+Bools = npt.NDArray[np.bool_]
+
+_PARTS: Final = ("-start", "-update", "-done")
+_LINKED: Final = frozenset({"send", "recv", "host send", "host recv"})
+_FEEDS: Final = ("infeed", "outfeed")
+_SERIAL: Final = re.compile(r"(\.\d+|\.clone|\.remat\d*)+$")
+_HOST_LAYOUT: Final = re.compile(r"\{[^{}]*S\(5\)[^{}]*\}")
+_DONE: Final = "-done"
+
+
+def waits(table: OpTable) -> Bools:
+    """Ops whose time is no matter of arithmetic or of the memory of the device: starts and ends of asynchronous
+    transfers, sends, feeds, copies to or from the host's memory."""
+    kinds: dict[tuple[str, str], bool] = {}
+    found = np.empty(len(table), bool)
+    for row, key in enumerate(zip(table.category, table.name, strict=True)):
+        kind = (key[0], "" if key[0] else key[1])
+        if kind not in kinds:
+            kinds[kind] = _is_transfer(_kind(*kind))
+        found[row] = kinds[kind]
+    linked = np.unique(table.memory.row[table.memory.space == HOST]).tolist()
+    found[[row for row in linked if table.category[row]]] = True  # sums of ops have no category
+    return found
+
+
+def _kind(category: str, name: str) -> str:
+    return category or _SERIAL.sub("", name)
+
+
+def _is_transfer(kind: str) -> bool:
+    return kind.endswith(_PARTS) or kind in _LINKED or any(feed in kind for feed in _FEEDS)
+
+
+def placed(table: OpTable) -> OpTable:
+    """The same ops of one core, where those of which the capture tells no memory, though it tells bytes, moved nothing
+    to or from HBM: but to or from the host's memory where their layouts say so, else it is not known where."""
+    told = table.has_breakdown() | (table.bytes_accessed <= 0)
+    linked = [not known and bool(_HOST_LAYOUT.search(text)) for known, text in zip(told, table.long_name, strict=True)]
+    silent = np.flatnonzero(~told & (table.tells_memories | np.array(linked, bool)))
+    if not len(silent):
+        return table
+    spaces = [HOST if _HOST_LAYOUT.search(table.long_name[row]) else 0 for row in silent.tolist()]
+    memory = table.memory
+    added = MemoryAccess(
+        np.append(memory.row, silent).astype(np.int32),
+        np.append(memory.operation, np.zeros(len(silent))).astype(np.uint8),
+        np.append(memory.space, np.array(spaces, np.int64)),
+        np.append(memory.bytes, table.bytes_accessed[silent]),
+    )
+    return replace(table, memory=added)
+
+
+def once(table: OpTable) -> OpTable:
+    """The same ops for sums over them: of what the start of a transfer and its end both tell, the start has only what
+    the end does not. So it is with all bytes, and with those of each memory and direction."""
+    start, done = _pairs(table)
+    if not len(start):
+        return table
+    moved = table.bytes_accessed.copy()
+    moved[start] = np.maximum(moved[start] - moved[done], 0.0)
+    end_of = dict(zip(start.tolist(), done.tolist(), strict=True))
+    memory = table.memory
+    keys = list(zip(memory.row.tolist(), memory.operation.tolist(), memory.space.tolist(), strict=True))
+    told = dict(zip(keys, memory.bytes.tolist(), strict=True))
+    left = memory.bytes.copy()
+    for place, (row, way, space) in enumerate(keys):
+        if row in end_of:
+            left[place] = max(left[place] - told.get((end_of[row], way, space), 0.0), 0.0)
+    return replace(table, bytes_accessed=moved, memory=replace(memory, bytes=left))
+
+
+def _pairs(table: OpTable) -> tuple[Int64s, Int64s]:
+    """Rows of starts and of their ends, of which both tell bytes."""
+    found = list(_starts_of_ends(table))
+    pairs = np.array(found, np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _starts_of_ends(table: OpTable) -> Iterator[tuple[int, int]]:
+    ends = [
+        row
+        for row in np.flatnonzero(table.bytes_accessed > 0).tolist()
+        if _kind(table.category[row], table.name[row]).endswith(_DONE)
+    ]
+    if not ends:
+        return
+    keys = zip(table.program_id.tolist(), table.name, strict=True)
+    rows = {key: row for row, key in enumerate(keys)}
+    met = set[int]()
+    for row in ends:
+        start = rows.get((int(table.program_id[row]), _start_of(table.name[row], table.long_name[row])), -1)
+        if start >= 0 and start != row and start not in met and table.bytes_accessed[start] > 0:
+            met.add(start)
+            yield start, row
+
+
+def _start_of(name: str, text: str) -> str:
+    """The name of the op that starts what another one ends: its operand, else as its own name has it."""
+    read = read_expression(text) if text else None
+    if read is not None and read.operands:
+        return read.operands[0].name
+    before, _, serial = name.rpartition(_DONE)
+    return f"{before}-start{serial}"

@@ -1,0 +1,144 @@
+"""Names of framework ops as their author wrote them: model, layer, op, without what transformations of the program add.
+
+JAX calls an op ``jit(step)/transpose(jvp(Model))/layer_3/attn/while/body/dot_general``: the function that was compiled,
+transformations with the scope that they were applied in, scopes, control flow, and last the primitive. TensorFlow calls
+one ``gradient_tape/Model/layer_3/MatMul``. Both are the scopes Model, layer_3, …, and the pass of training that the op
+is of, which the transformations tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from fastprof.derive.ops.tree.op_paths import MOST_SCOPES
+
+OTHER, FORWARD, BACKWARD, RECOMPUTE = range(4)
+PASSES: Final = ("other", "forward", "backward", "recompute")
+"""Of training, by code. Other: nothing in the name tells, as of inference and optimizers."""
+
+_WRAPPED = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
+_BRACKET = re.compile(r"[()/]")
+_BRANCH = re.compile(r"branch_\d+_fun")
+_FUNCTIONS: Final = frozenset({"jit", "pjit", "pmap", "xla_call"})
+_TRANSFORMS: Final = {"jvp": FORWARD, "transpose": BACKWARD}
+_TRANSPARENT: Final = frozenset(
+    {"vmap", "remat", "checkpoint", "custom_jvp", "custom_vjp", "shard_map", "linearize", "closed_call"}
+)
+_CALLS: Final = frozenset(
+    {"closed_call", "core_call", "checkpoint", "remat", "remat2", "rematted_computation", "shard_map", "pjit"}
+    | {"xla_call", "custom_jvp_call", "custom_vjp_call", "custom_jvp_call_jaxpr", "custom_vjp_call_jaxpr"}
+    | {"PartitionedCall", "StatefulPartitionedCall", "gradient_tape"}
+)
+"""Parts that say how a function is called, not what it is for."""
+_MOST_WRAPPINGS: Final = 64
+_LAYER = re.compile(r"(?:(.*[_.\- ])|((?:layer|block|stage|h)s?))?(\d+)", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Scoped:
+    """``path``: the scopes, and last the op; empty where nothing is known. ``passed``: code of its pass."""
+
+    path: tuple[str, ...]
+    passed: int
+
+
+def scoped(provenance: str) -> Scoped:
+    """What a provenance, ``name:type``, tells; of several joined by semicolons the first."""
+    reading = _Reading()
+    reading.read(provenance.partition(";")[0])
+    parts = reading.without_calls()
+    if len(parts) > MOST_SCOPES:
+        parts = [*parts[: MOST_SCOPES - 1], "/".join(parts[MOST_SCOPES - 1 :])]
+    return Scoped(tuple(parts), reading.passed)
+
+
+def layer_name(scope: str) -> str | None:
+    """``layer_*`` for ``layer_3``, ``*`` for ``3``; None: the scope does not count layers."""
+    counted = _LAYER.fullmatch(scope)
+    return None if counted is None else f"{counted[1] or counted[2] or ''}*"
+
+
+class _Reading:
+    """The parts of one name, taken out of the transformations around them."""
+
+    def __init__(self) -> None:
+        self.passed = OTHER
+        self._parts: list[str] = []
+        self._at_head = True
+        self._of_gradients = False
+
+    def read(self, name: str) -> None:
+        """``name:type``: the type of the last part is no part of the name."""
+        parts = _split(name)
+        if parts:
+            parts[-1] = parts[-1].partition(":")[0]
+        waiting = deque((part, 0) for part in parts if part)
+        while waiting:
+            part, depth = waiting.popleft()
+            wrapped = _WRAPPED.fullmatch(part) if depth < _MOST_WRAPPINGS else None
+            if wrapped is None or not self._unwraps(wrapped[1]):
+                self._scope(part)
+            elif wrapped[1] in _FUNCTIONS:
+                if not self._at_head and wrapped[2] != "main":
+                    self._parts.append(wrapped[2])
+            else:
+                waiting.extendleft((inner, depth + 1) for inner in reversed(_split(wrapped[2])))
+
+    def _unwraps(self, name: str) -> bool:
+        if name in _TRANSFORMS:
+            self._at_head = False
+            self.passed = max(self.passed, _TRANSFORMS[name])
+            return True
+        return name in _FUNCTIONS or name in _TRANSPARENT
+
+    def _scope(self, part: str) -> None:
+        self._at_head = False
+        if part == "rematted_computation":
+            self.passed = RECOMPUTE
+        elif part == "gradient_tape" or (part.startswith("gradients") and not self._parts):
+            self.passed = max(self.passed, BACKWARD)
+            self._of_gradients = True
+            if part != "gradient_tape":
+                return
+        self._parts.append(part.removesuffix("_grad") if self._of_gradients else part)
+
+    def without_calls(self) -> list[str]:
+        """The scopes and the op, without control flow; what ends in a call is called by that."""
+        kept: list[str] = []
+        parts = self._parts
+        at = 0
+        while at < len(parts):
+            last = at == len(parts) - 1
+            if not last and _is_control(parts[at], parts[at + 1]):
+                if at + 2 == len(parts):
+                    kept.append(parts[at])
+                at += 2
+                continue
+            if last or parts[at] not in _CALLS:
+                kept.append(parts[at])
+            at += 1
+        return kept
+
+
+def _is_control(part: str, after: str) -> bool:
+    return (part == "while" and after in ("body", "cond")) or (part == "cond" and bool(_BRANCH.fullmatch(after)))
+
+
+def _split(name: str) -> list[str]:
+    """The parts between slashes that are not in parentheses."""
+    if "/" not in name:
+        return [name] if name else []
+    if "(" not in name:
+        return [part for part in name.split("/") if part]
+    parts, depth, begin = [], 0, 0
+    for found in _BRACKET.finditer(name):
+        letter = found[0]
+        if letter != "/":
+            depth += 1 if letter == "(" else -1
+        elif depth <= 0:
+            parts.append(name[begin : found.start()])
+            begin = found.end()
+    return [part for part in (*parts, name[begin:]) if part]

@@ -1,0 +1,124 @@
+"""Host ops that bring data in: which they are, what each does, and how the time for input divides over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.devices.op_names import DATASET
+from fastprof.derive.ops.tables import Ops
+
+ENQUEUE: Final = "Enqueue"
+DEMANDED_READ: Final = "Demanded file read"
+ADVANCED_READ: Final = "Advanced file read"
+PREPROCESSING: Final = "Preprocessing"
+UNKNOWN: Final = "Unknown"
+
+COPY_TO_DEVICE: Final = "MemcpyHToD"
+INFEED_ENQUEUE: Final = "InfeedEnqueue"
+
+_STAGES: Final = {
+    "enqueue": ENQUEUE,
+    "read": DEMANDED_READ,
+    "preprocessing": PREPROCESSING,
+    "unknown": UNKNOWN,
+}
+"""Categories that an input pipeline gives its own stages (stat _ipl_stage_cat)."""
+
+_READERS: Final = ("::TFRecord", "::TextLine", "::FixedLengthRecord", "::SSTable", "::RecordIO", "::ArrayRecord")
+"""How names of tf.data iterators end that read files."""
+
+_AHEAD: Final = ("::MemoryReader", "::MemoryWriter", "::Interleave", "::Prefetch", "::ParallelMap")
+"""Stages of which one further out makes a reader read before it is asked; XProf's list."""
+
+
+def input_category(op_category: str, name: str) -> str | None:
+    """What an input op does; None: it is no input op."""
+    if op_category.startswith(INFEED_ENQUEUE) or op_category == COPY_TO_DEVICE:
+        return ENQUEUE
+    if op_category == DATASET:
+        if not name.endswith(_READERS):
+            return PREPROCESSING
+        return ADVANCED_READ if any(stage in name for stage in _AHEAD) else DEMANDED_READ
+    return _STAGES.get(op_category.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class InputOps:
+    """The input ops of all hosts, largest self time first, then by name."""
+
+    name: list[str]
+    category: list[str]
+    count: npt.NDArray[np.int64]
+    time_ps: npt.NDArray[np.int64]
+    self_ps: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def self_of(self, *categories: str) -> int:
+        """Self time of the ops that do any of these, in ps."""
+        return sum(ps for ps, what in zip(self.self_ps.tolist(), self.category, strict=True) if what in categories)
+
+    @property
+    def uses_tf_data(self) -> bool:
+        """Whether the pipeline tells what it does: any time reads or preprocesses."""
+        return self.self_of(DEMANDED_READ, ADVANCED_READ, PREPROCESSING) > 0
+
+
+def input_ops(host: Ops) -> InputOps:
+    """The input ops among the ops of hosts."""
+    table = host.table
+    found = [input_category(category, name) for category, name in zip(table.category, table.name, strict=True)]
+    rows = [row for row, what in enumerate(found) if what is not None]
+    self_ps = table.self_ps
+    rows.sort(key=lambda row: (-int(self_ps[row]), table.name[row], int(table.program_id[row])))
+    at = np.array(rows, np.int64)
+    return InputOps(
+        [table.name[row] for row in rows],
+        [found[row] or UNKNOWN for row in rows],
+        table.occurrences[at],
+        table.time_ps[at],
+        self_ps[at],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InputTime:
+    """Time for input by what it was spent on, in ps; what no op accounts for is other."""
+
+    enqueue_ps: float = 0.0
+    demanded_read_ps: float = 0.0
+    advanced_read_ps: float = 0.0
+    preprocessing_ps: float = 0.0
+    other_ps: float = 0.0
+
+    def total_ps(self) -> float:
+        return sum(self.parts())
+
+    def parts(self) -> tuple[float, ...]:
+        return (self.enqueue_ps, self.demanded_read_ps, self.advanced_read_ps, self.preprocessing_ps, self.other_ps)
+
+
+def input_time(ops: InputOps, enqueue_share: float) -> InputTime:
+    """How input time divides. ``enqueue_share``: the part of the time that the host spends on enqueuing, 0 to 1.
+
+    Enqueuing takes the time of its ops, so that all other work for input takes ``(1 - share) / share`` of that; it is
+    divided as the self times of the ops that read and preprocess. Without ops that enqueue, these stand as they are.
+    """
+    enqueue = ops.self_of(ENQUEUE)
+    parts = [ops.self_of(what) for what in (DEMANDED_READ, ADVANCED_READ, PREPROCESSING)]
+    told = sum(parts)
+    share = min(1.0, enqueue_share)
+    rest = enqueue * (1.0 - share) / share if enqueue and share > 0 else float(told)
+    read, ahead, prepared = (rest * part / told if told else 0.0 for part in parts)
+    return InputTime(float(enqueue), read, ahead, prepared, max(0.0, rest - read - ahead - prepared))
+
+
+def enqueue_share(host: Ops) -> float | None:
+    """The part of the time between infeed enqueues that enqueuing takes; None: no two were seen in a row."""
+    between = host.infeed_enqueue_start_diff_ps
+    return host.infeed_enqueue_ps / between if between > 0 else None

@@ -1,0 +1,188 @@
+"""The input pipelines of a host, from its events: what of them is kept, and the exact reading of it.
+
+Ids are taken as recorded, all 64 bits of them. An iterator event belongs to the iterator around it on its line,
+whatever lies between, else to the one that took its element, else to the one that made the context in which it ran.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof._native.kernels import nesting_lines
+from fastprof.decode.text_pools import Int32s
+from fastprof.decode.workers import Workers
+from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.pipelines.activities import Functions, Owners, activities, functions
+from fastprof.derive.pipelines.call_walk import Walked, calls_of, pipelines_of, walk
+from fastprof.derive.pipelines.element_links import askers
+from fastprof.derive.pipelines.host_lines import HostLines
+from fastprof.derive.pipelines.iterator_events import IteratorEvents, is_integer, iterator_events
+from fastprof.derive.pipelines.iterator_kinds import ATTRIBUTES, is_asynchronous, own_parts, short_name, told
+from fastprof.derive.pipelines.iterator_tree import number_of, parents_by_id, tree_of
+from fastprof.derive.pipelines.reading import GENERATOR, ITERATOR, Bools, Int64s, Iterators, Reading
+from fastprof.derive.pipelines.xprof_links import XprofLinks, xprof_links
+from fastprof.derive.steps.links import first_of, numbered
+from fastprof.tables.host_events import HostEvents
+
+STATS = ("id", "parent_id", "element_id", "_a", "_pt", "_p", "_ct", "_c", "_pid", *ATTRIBUTES)
+"""The stats of events that pipelines are read from."""
+PLANES = (r"^/host:CPU$",)
+_TIMES = "the durations of iterators"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptPipelines:
+    """What is kept of a host. ``recorded_host``: what the capture itself calls it; ``unidentified``: iterator events
+    that do not say which iterator they are of. ``roots``: those of ``events`` whose name is that of what programs
+    call, in the order of the capture, ``root_rows``: of the HostEvents, ``root_groups``: the group of each, -1: none,
+    or not told yet; ``called``: which of them each call of ``exact`` is. XProf's reading is made of these, ``events``
+    and ``links``."""
+
+    host: str
+    recorded_host: str | None
+    exact: Reading
+    unidentified: int
+    events: IteratorEvents
+    links: XprofLinks
+    roots: Int64s
+    root_rows: Int32s
+    root_groups: Int32s
+    called: Int32s
+
+    @property
+    def iterator_event_count(self) -> int:
+        return len(self.events)
+
+    def in_groups(self, group_id: Int32s) -> KeptPipelines:
+        """The same with the groups of the calls; ``group_id``: by row of the HostEvents, -1: none."""
+        groups = group_id[self.root_rows]
+        calls = replace(self.exact.calls, group_id=groups[self.called])
+        return replace(self, exact=replace(self.exact, calls=calls), root_groups=groups)
+
+
+def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = None) -> KeptPipelines:
+    """The pipelines of a host. ``wanted``: by row of the events, which of them may be calls; None: all. The groups of
+    calls are told later, by ``in_groups``. Raises CaptureError where durations add up to more than 64 bits hold."""
+    lines = HostLines(events, workers)
+    found = iterator_events(lines)
+    identified = found.origins.is_identified[found.origin]
+    is_iterator = np.zeros(len(lines), np.bool_)
+    is_iterator[lines.iterator_rows[identified]] = True
+    nearest = np.append(lines.nearest(is_iterator), np.int32(-1))
+    owner: Int32s = lines.number[nearest]
+    asked = askers(lines, found, owner)
+    owners = Owners(lines, owner, asked)
+    ran = functions(lines, owners)
+    iterators, iterator = _iterators(lines, found, identified, ran)
+    walked = Walked(found.start_ps, found.duration_ps, asked.parent, iterator)
+    roots = np.flatnonzero(found.origins.is_root[found.origin])
+    root_rows = lines.rows[lines.iterator_rows[roots]] + np.int32(lines.first)
+    if wanted is not None:
+        roots, root_rows = roots[wanted[root_rows]], root_rows[wanted[root_rows]]
+    known = np.flatnonzero(identified[roots])
+    exact, order = _reading(walked, iterators, activities(lines, owners, ran), roots[known])
+    names = events.hostnames
+    return KeptPipelines(
+        events.host, names[0] if names else None, exact, int((~identified).sum()), found, xprof_links(lines, found),
+        roots, root_rows, np.full(len(roots), -1, np.int32), known[order].astype(np.int32),
+    )  # fmt: skip
+
+
+def _iterators(lines: HostLines, events: IteratorEvents, identified: Bools, ran: Functions) -> tuple[Iterators, Int32s]:
+    """The iterators, and the number of that of each event, -1: it does not say."""
+    origins = events.origins
+    known = np.flatnonzero(origins.is_identified)
+    of_origin = np.full(len(origins), -1, np.int32)
+    of_origin[known], count = numbered([origins.iterator_id[known]])
+    first = known[first_of(of_origin[known], count)]
+    iterator = of_origin[events.origin]
+    own = iterator[identified]
+    has_parent = is_integer(origins.parent_kind[first])
+    shorts = [short_name(name) for name in origins.names]
+    places = origins.name[first]
+    found = Iterators(
+        origins.iterator_id[first],
+        origins.id_kind[first] == records.UINT64,
+        np.where(has_parent, origins.parent_id[first], 0),
+        has_parent,
+        [shorts[place] for place in places.tolist()],
+        [origins.names[place] for place in places.tolist()],
+        np.array([is_asynchronous(name) for name in shorts], np.bool_)[places],
+        np.where(origins.is_generator[first], GENERATOR, ITERATOR).astype(np.uint8),
+        np.bincount(own, minlength=count),
+        sums_by(own, np.maximum(events.duration_ps[identified], 0), count, _TIMES),
+        sums_by(own, _self_times(lines, lines.iterator_rows[identified]), count, _TIMES),
+        _function_times(lines, events, iterator, ran, origins.iterator_id[first]),
+        told(lines, iterator, count),
+    )
+    return found, iterator
+
+
+def _self_times(lines: HostLines, rows: Int32s) -> Int64s:
+    """By event: its duration less the time of the iterator events inside it on its line."""
+    own = np.zeros(len(lines.bounds), records.LINE_ROWS)
+    own["first"], own["last"] = np.searchsorted(rows, lines.bounds[:, 0]), np.searchsorted(rows, lines.bounds[:, 1])
+    kind, asynchronous = lines.beside("_a", rows)
+    apart = ((kind == records.INT64) & (asynchronous != 0)).view(np.uint8)
+    depth, parent = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
+    duration, self_time = np.maximum(lines.duration_ps[rows], 0), np.empty(len(rows), np.int64)
+    nesting_lines(lines.start_ps[rows], duration, apart, own, depth, parent, self_time)
+    return self_time
+
+
+def _function_times(lines: HostLines, events: IteratorEvents, iterator: Int32s, ran: Functions, ids: Int64s) -> Int64s:
+    """By iterator: how long its user functions ran, each by itself. A function whose element nobody took belongs to the
+    iterator that what was made along with it says it is for."""
+    time = ran.end_ps - lines.start_ps[ran.rows]
+    own = np.full(len(time), -1, np.int32)
+    waited = ran.event >= 0
+    own[waited] = iterator[ran.event[waited]]
+    asked = np.flatnonzero(~waited & (ran.made >= 0))
+    origin = events.origin[ran.made[asked]]
+    known = is_integer(events.origins.parent_kind[origin])
+    own[asked[known]] = number_of(ids, events.origins.parent_id[origin[known]])
+    keep = (own >= 0) & ran.is_outer & (time > 0)
+    return sums_by(own[keep], time[keep], len(ids), _TIMES)
+
+
+def _reading(
+    walked: Walked, iterators: Iterators, went_on: npt.NDArray[np.void], roots: Int64s
+) -> tuple[Reading, Int64s]:
+    """``roots``: the events of calls, in the order of the capture. Also which of them each call is."""
+    is_device = np.zeros(len(iterators), np.bool_)
+    asking = parents_by_id(iterators.iterator_id, iterators.parent_id, iterators.has_parent)
+    generators = asking[iterators.kind == GENERATOR]
+    is_device[generators[generators >= 0]] = True
+    by_start = np.argsort(walked.start_ps[roots], kind="stable")
+    pipelines, of_call = pipelines_of(walked.iterator[roots[by_start]], is_device)
+    pipeline = np.empty_like(of_call)
+    pipeline[by_start] = of_call
+    duration = _call_times(walked.start_ps[roots], walked.duration_ps[roots])
+    order = np.lexsort((walked.start_ps[roots], -duration, pipeline))
+    called: Int32s = roots[order].astype(np.int32)
+    pipeline = pipeline[order]
+    ran, segments, parts = walk(walked, own_parts(iterators.name, iterators.is_async), went_on, called, pipeline)
+    groups = np.full(len(called), -1, np.int32)
+    calls = calls_of(pipeline, walked.start_ps[called], duration[order], groups, ran)
+    tree = tree_of(_askers_by_iterator(asking, walked), pipelines, pipeline, ran)
+    return Reading(iterators, pipelines, calls, ran, tree, segments, parts), order
+
+
+def _call_times(start_ps: Int64s, duration_ps: Int64s) -> Int64s:
+    """Durations as the walk takes them: none is below 0, nothing ends later than 64 bits hold."""
+    times: Int64s = np.minimum(np.maximum(duration_ps, 0), np.iinfo(np.int64).max - np.maximum(start_ps, 0))
+    return times
+
+
+def _askers_by_iterator(asking: Int32s, walked: Walked) -> Int32s:
+    """Which iterator asks each: the one that it names, else that of the event which asked for its first event."""
+    lost = np.zeros(len(asking) + 1, np.bool_)  # the last for -1
+    lost[:-1] = asking < 0
+    asked = np.flatnonzero(lost[walked.iterator] & (walked.parent >= 0))
+    seen = asking.copy()
+    seen[walked.iterator[asked][::-1]] = walked.iterator[walked.parent[asked]][::-1]
+    return np.where(seen == np.arange(len(seen)), -1, seen).astype(np.int32)

@@ -1,0 +1,268 @@
+"""The stages of pipelines: what works at the same time, and how long each takes for a batch.
+
+Asynchronous iterators cut a pipeline into stages: the program with the iterators on its own thread, and below each
+asynchronous iterator those that run on its thread, with the functions that it runs itself, some at a time. The longest
+stage sets the pace. Times are doubles of picoseconds a batch, exact up to two hours.
+
+An iterator that runs k calls at a time has k elements ready at most. Whoever takes B > k of them in a burst, and does
+something else between bursts, waits for the rest (``late``).
+
+Where the number of cores is recorded, the time of all stages together takes its share of each, if threads compute. They
+may wait instead, for storage or another host: a capture does not tell which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.pipelines.subtrees import Subtrees, subtrees
+from fastprof.derive.pipelines.suggestions import Kind, kind_of
+
+if TYPE_CHECKING:
+    from fastprof.derive.pipelines.pipeline_sums import CallSums, IteratorSums
+    from fastprof.derive.pipelines.reading import Reading
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+WAITED: Final = 0.05
+"""Share of the time per batch that the program waits for what an asynchronous iterator does itself, from which on that
+is taken to set the pace, where how long it takes is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Stages of all pipelines are numbered: r: that of row r of the tree, if it is asynchronous; rows + p: the program,
+    which takes from pipeline p.
+
+    By row: ``batches``: it puts batches together; ``stage``: where it runs; ``work``: its time; ``each``: how often it
+    runs for a batch;
+    ``late``: what its consumer waits for it in a burst.
+    By stage: ``base``: time of the iterators on its thread, and of the program; ``function``: of the functions that it
+    runs, ``at_a_time``: how many of them at a time, 0: it does not say; ``bursts``: waiting for what is late;
+    ``least``: what a stage is taken for whose work was not seen and is waited for; ``time``: all in all.
+    By pipeline: ``now``: time per batch as measured; ``cores``: that it may use, ``threads``: in the pool that runs its
+    functions, 0: not recorded.
+    """
+
+    kind: Int64s
+    asynchronous: Bools
+    trees: Subtrees
+    stage: Int64s
+    work: Float64s
+    each: Float64s
+    late: Float64s
+    base: Float64s
+    function: Float64s
+    at_a_time: Int64s
+    bursts: Float64s
+    least: Float64s
+    time: Float64s
+    pipeline: Int64s
+    now: Float64s
+    cores: Int64s
+    threads: Int64s
+    batches: Bools
+
+    @property
+    def rows(self) -> int:
+        return len(self.stage)
+
+    @property
+    def untold(self) -> Bools:
+        """By row: it runs a function on threads of its own, and how long that takes is not known."""
+        silent = (self.kind == Kind.PARALLEL) & (self.function[: self.rows] == 0)
+        untold: Bools = silent | (self.kind == Kind.SERVICE)
+        return untold
+
+    def now_of(self, rows: Int64s) -> Float64s:
+        return self.now[self.pipeline[rows]]
+
+    def on_cores(self, rows: Int64s, then: Float64s, less: Float64s) -> Float64s:
+        """The time per batch of the pipeline of each row if its stages would take ``then``, and what threads do,
+        ``less`` than now, takes cores. No more cores are busy now than there are: the rest of it is waiting."""
+        pipeline = self.pipeline[rows]
+        cores = self.cores[pipeline]
+        work = np.bincount(self.pipeline, self.base + self.function, len(self.now))[pipeline]
+        busy_now = np.minimum(work / np.maximum(cores, 1), self.now[pipeline])
+        still = np.maximum(work - less, 0.0) / np.maximum(work, 1e-30)
+        return np.where(cores > 0, np.maximum(then, busy_now * still), then)
+
+    def crowding(self, rows: Int64s, work: Float64s, now: Int64s, then: Int64s) -> Float64s:
+        """How much longer the program takes where ``then`` threads do this work beside it, and not ``now``: they have
+        equal shares of the cores while they work. 0 where cores are not recorded."""
+        recorded = self.cores[self.pipeline[rows]]
+        cores = np.maximum(recorded, 1)
+
+        def lost(threads: Int64s) -> Float64s:
+            several = np.maximum(threads, 1)
+            time: Float64s = work * np.maximum(several + 1 - cores, 0) / (several * cores)
+            return time
+
+        return np.where(recorded > 0, np.maximum(lost(then) - lost(now), 0.0), 0.0)
+
+    def predicted(
+        self,
+        rows: Int64s,
+        changed: Int64s,
+        base: Float64s,
+        function: Float64s,
+        at_a_time: Int64s,
+        bursts: Float64s,
+        *added: Float64s,
+        ready: Int64s | None = None,
+    ) -> Float64s:
+        """The time per batch of the pipeline of each row if the stage ``changed`` had these figures, and there were the
+        stages ``added``: what is measured now, less what the longest stage gets shorter. ``ready``: elements that it
+        has ready at most; None: as many as it makes at a time."""
+        is_program = changed >= self.rows
+        row = np.where(is_program, 0, changed)
+        kind = np.where(is_program, Kind.OTHER, self.kind[row])
+        own = np.maximum(busy(kind, base, function, at_a_time, ready) + bursts, self.least[changed])
+        consumer = np.where(is_program, changed, self.stage[row])
+        before = late(kind, self.base[changed], self.function[changed], self.at_a_time[changed], self.each[row])
+        after = late(kind, base, function, at_a_time, self.each[row], ready)
+        of_consumer = np.where(is_program, own, self.time[consumer] - before + after)
+        others = self._others(rows, changed, consumer)
+        pace = np.maximum.reduce([others, self.time[changed], self.time[consumer]])
+        then = np.maximum.reduce([others, own, of_consumer, *added])
+        predicted: Float64s = self.now_of(rows) - (pace - np.minimum(then, pace))
+        return predicted
+
+    def _others(self, rows: Int64s, *left_out: Int64s) -> Float64s:
+        """The longest stage of the pipeline of each row, some of its stages left out."""
+        order = np.lexsort((-self.time, self.pipeline))
+        first = np.searchsorted(self.pipeline[order], np.arange(len(self.now) + 1))
+        pipeline = self.pipeline[rows]
+        longest = np.zeros(len(rows))
+        for place in reversed(range(len(left_out) + 1)):
+            at = first[pipeline] + place
+            stage = order[np.minimum(at, len(order) - 1)]
+            counts = at < first[pipeline + 1]
+            for other in left_out:
+                counts &= stage != other
+            longest = np.where(counts, self.time[stage], longest)
+        return longest
+
+
+def busy(kind: Int64s, base: Float64s, function: Float64s, at_a_time: Int64s, ready: Int64s | None = None) -> Float64s:
+    """How long a stage works: its thread, and its functions, each of which takes its place while its input is read.
+    ``ready``: how many have a place, where that is more than run ``at_a_time``."""
+    several = np.maximum(at_a_time, 1)
+    places = several if ready is None else np.maximum(ready, 1)
+    functions = np.maximum((base + function) / places, function / several)
+    reads = kind == Kind.PARALLEL_INTERLEAVING
+    return np.where(reads, base / several, np.maximum(base, np.where(function > 0, functions, 0.0)))
+
+
+def late(
+    kind: Int64s,
+    base: Float64s,
+    function: Float64s,
+    at_a_time: Int64s,
+    each: Float64s,
+    ready: Int64s | None = None,
+) -> Float64s:
+    """How long whoever takes ``each`` elements of a batch in a burst waits, where ``ready`` of them are ready (None: as
+    many as are made ``at_a_time``): for inputs that come one after another and the last function, or for functions in
+    rounds."""
+    several, count = np.maximum(at_a_time, 1), np.maximum(each, 1.0)
+    one_input, one_function = base / count, function / count
+    places = several if ready is None else np.maximum(ready, 1)
+    missing = count - places
+    rounds = missing * np.maximum((one_input + one_function) / places, one_function / several)
+    rounds += (several - 1) * one_input
+    waits = np.maximum(missing * one_input + one_function, rounds)
+    return np.where((kind == Kind.PARALLEL) & (function > 0) & (missing > 0), waits, 0.0)
+
+
+def stages_of(reading: Reading, calls: CallSums, sums: IteratorSums) -> Stages:
+    tree, size, programs = reading.tree, len(reading.tree.iterator), len(calls.count)
+    kind = np.array([kind_of(reading.iterators.name[number]) for number in tree.iterator.tolist()], np.int64)
+    asynchronous = reading.iterators.is_async[tree.iterator]
+    trees = subtrees(tree, asynchronous)
+    pipeline = tree.pipeline.astype(np.int64)
+    stage = np.where(trees.stage >= 0, trees.stage, size + pipeline)
+    outside = calls.between_ps / np.maximum(calls.count - 1, 1)
+    now = calls.total_ps / np.maximum(calls.count, 1) + outside
+    of_stage = np.concatenate([pipeline, np.arange(programs)])
+    critical = sums.critical_ps / np.maximum(calls.count, 1)[pipeline]
+
+    at_once = numbers_told(reading, "parallelism")[tree.iterator]
+    at_a_time = np.append(np.where(asynchronous, at_once, 0), np.zeros(programs, np.int64))
+    work, function, each = _work(reading, calls, sums, trees, stage)
+    work = np.where(asynchronous, 0.0, np.where(stage < size, work, critical))
+    function = np.append(np.where(asynchronous & (at_a_time[:size] > 0), function, 0.0), np.zeros(programs))
+    base = np.asarray(np.bincount(stage, work, size + programs), np.float64) + np.append(np.zeros(size), outside)
+    kinds = np.append(kind, np.full(programs, Kind.OTHER))
+    time = busy(kinds, base, function, at_a_time)
+    fits = np.minimum(1.0, now[of_stage] / np.maximum(time, 1e-30))  # batches do come at this pace
+    base, function, work = base * fits, function * fits, work * fits[stage]
+
+    behind = np.where(asynchronous, late(kind, base[:size], function[:size], at_a_time[:size], each), 0.0)
+    bursts = np.asarray(np.bincount(stage, behind, size + programs), np.float64)
+    waited = asynchronous & (critical >= WAITED * now[pipeline]) & (critical > 0)
+    unseen = waited & _unseen(reading, trees, kind, function[:size])
+    least = np.append(np.where(unseen, now[pipeline], 0.0), np.zeros(programs))
+    return Stages(
+        kind=kind,
+        asynchronous=asynchronous,
+        trees=trees,
+        stage=stage,
+        work=work,
+        each=each,
+        late=behind,
+        base=base,
+        function=function,
+        at_a_time=at_a_time,
+        bursts=bursts,
+        least=least,
+        time=np.maximum(busy(kinds, base, function, at_a_time) + bursts, least),
+        pipeline=of_stage,
+        now=now,
+        cores=numbers_told(reading, "cpu_budget")[reading.pipelines.root],
+        threads=numbers_told(reading, "threadpool_size")[reading.pipelines.root],
+        batches=np.array([_is_batch(reading.iterators.name[number]) for number in tree.iterator.tolist()], np.bool_),
+    )
+
+
+def _work(
+    reading: Reading, calls: CallSums, sums: IteratorSums, trees: Subtrees, stage: Int64s
+) -> tuple[Float64s, Float64s, Float64s]:
+    """By row, for a batch, over all events of the host: self time, time of functions, and how often it runs."""
+    tree, iterators = reading.tree, reading.iterators
+    events = iterators.event_count[tree.iterator].astype(np.float64)
+    # How many batches the events below an asynchronous iterator are for: as many as its first input has events for
+    # each event of it in a call.
+    below = np.maximum(calls.count[tree.pipeline], 1).astype(np.float64)
+    inputs = np.flatnonzero((trees.up >= 0) & (events > 0) & (sums.count > 0))[::-1]
+    for_a_call = sums.count[inputs] / np.maximum(sums.calls[inputs], 1)
+    below[trees.up[inputs]] = np.maximum(events[inputs] / for_a_call, 1.0)
+    batches = np.append(below, np.maximum(calls.count, 1))[stage]
+    own = np.maximum(iterators.event_self_ps[tree.iterator], 0) / batches
+    return own, iterators.event_function_ps[tree.iterator] / below, events / batches
+
+
+def _unseen(reading: Reading, trees: Subtrees, kind: Int64s, function: Float64s) -> Bools:
+    """What each row does on threads of its own left no events, or what feeds it did not."""
+    feeds = np.zeros(len(kind) + 1, np.bool_)
+    feeds[trees.up[reading.iterators.event_count[reading.tree.iterator] > 0]] = True
+    unseen: Bools = (kind == Kind.SERVICE) | (kind == Kind.PARALLEL) & (function == 0) | ~feeds[:-1]
+    return unseen
+
+
+def numbers_told(reading: Reading, attribute: str) -> Int64s:
+    """By iterator, a number above 0 that it says of itself; 0: it does not say."""
+    values = reading.iterators.attributes.get(attribute)
+    if values is None:
+        return np.zeros(len(reading.iterators), np.int64)
+    return np.array([value if isinstance(value, int) and 0 < value < 1 << 31 else 0 for value in values], np.int64)
+
+
+def _is_batch(name: str) -> bool:
+    return name.startswith(("Batch", "PaddedBatch"))

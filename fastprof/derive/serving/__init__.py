@@ -1,0 +1,44 @@
+"""Requests and batches of an inference server: what its host's threads and its TPUs recorded of each.
+
+Only what says whether a host serves at all is here: the rest is imported where one does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastprof.tables.host_events import HostEvents
+
+BATCHING = "BatchingSessionRun"
+REQUESTS = ((BATCHING,), ("TfrtModelRun",), ("ServingModelRun",), ("SessionRun", "RunGraph"))
+"""Events that are requests: of these kinds the first that a host has, the names of one kind together."""
+BATCHES = ("ProcessBatch", "OrbaxServing::ProcessBatch")
+USER_ROOT, SERVER_ROOT, SERVER_REQUEST = -1, 1, "ModelServerRequest_"
+"""Levels of roots that are requests; of the second only those whose names begin so."""
+
+PARAMETERS = "/tensorflow/serving/batching/"
+"""What stats begin with that tell how batching is set up."""
+STATS = (
+    "_r", "_c", "model_id", "batching_input_task_size", "padding_amount", "batch_size_after_padding", "program_id",
+    "shape", "layout", f"{PARAMETERS}*",
+)  # fmt: skip
+"""Stats of events that are read, beside those of grouping."""
+
+PERCENTILES = (50.0, 75.0, 90.0, 99.0, 99.9)
+TENSOR_PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
+
+
+def may_serve(events: HostEvents) -> bool:
+    """Whether a host may have requests or batches; surely not where this is false."""
+    told = {name for names in (*REQUESTS, BATCHES) for name in names}
+    return (
+        bool(told & set(events.names))
+        or bool((events.ints("_r")[1] == USER_ROOT).any())
+        or any(name.startswith(SERVER_REQUEST) for name in events.names)
+    )
+
+
+def percentile_name(percent: float) -> str:
+    """``p99``, ``p999``: as people call them."""
+    return f"p{percent:g}".replace(".", "")

@@ -1,0 +1,249 @@
+"""Where the time of a request went: host, transfers, device, told by the events of its groups.
+
+A request's parts come from its own group and from those that it led to, its batches. Where parts overlap, time counts
+for the one of highest rank: device compute, read from device, write to device, runtime, batch formation,
+postprocessing, preprocessing. Idle is the time between the first part and the last in which there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.step_kernels import EVENT_TYPES, step_time
+from fastprof.derive.serving.host_rows import NONE, HostRows, Int64s, Links, beside, greatest, least
+from fastprof.derive.serving.requests import PADDING, SCHEDULE, Batches, GroupLinks, Requests
+from fastprof.derive.steps import time_types
+from fastprof.derive.steps.device_steps import is_derived
+
+READS = ("ReadHbm", "TransferD2HRequest")
+WRITES = ("WriteHbm", "TransferH2DRequest", "TransferPreprocessedH2DRequest")
+TO_DEVICE, FROM_DEVICE = "tpu::System::TransferToDevice=>IssueEvent", "tpu::System::TransferFromDevice=>IssueEvent"
+EXECUTES = (
+    "TPUPartitionedCallOp-ExecuteLocal",
+    "TPUPartitionedCallOp-ExecuteRemote",
+    "TPUPartitionedCallOp-InitializeVarOnTPU",
+    "tpu::System::Execute",
+)
+LAUNCHES = ("DoEnqueueProgram", "DoEnqueueContinuationProgram")
+CALLBACKS = ("CompleteCallbacks",)
+MODULES_LINE = "XLA Modules"
+_COPY = re.compile(r"(?:memcpy|copy)(?P<source>h|d|host|device)(?:to|2)(?P<target>h|d|host|device)\b", re.IGNORECASE)
+
+COMPUTE = time_types.DEVICE_COMPUTE_32
+_COPIES = {("h", "d"): time_types.HOST_TO_DEVICE, ("d", "h"): time_types.DEVICE_TO_HOST}
+PARTS = (
+    time_types.HOST_PREPROCESS,
+    time_types.HOST_BATCH_FORMATION,
+    time_types.HOST_RUNTIME,
+    time_types.HOST_TO_DEVICE,
+    COMPUTE,
+    time_types.DEVICE_TO_HOST,
+    time_types.HOST_POSTPROCESS,
+    time_types.UNKNOWN_TIME,
+)
+"""The parts of a request, about in the order of what happens, and last the idle time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Pieces of time, each of an owner: a group, or the place of a request. ``type``: of time_types."""
+
+    owner: Int64s
+    type: npt.NDArray[np.uint8]
+    begin: Int64s
+    end: Int64s
+
+    @classmethod
+    def of(cls, kind: int, owner: Int64s, begin: Int64s, end: Int64s) -> Spans:
+        return cls(owner, np.full(len(owner), kind, np.uint8), begin, end)
+
+    @classmethod
+    def joined(cls, *parts: Spans) -> Spans:
+        columns = ("owner", "type", "begin", "end")
+        return cls(*(np.concatenate([getattr(part, column) for part in parts]) for column in columns))
+
+    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Spans:
+        return Spans(self.owner[rows], self.type[rows], self.begin[rows], self.end[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """When something happened in each group; NONE: it did not."""
+
+    schedule: Int64s
+    concat: Int64s
+    execute: Int64s
+    launch: Int64s
+    callback: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Requests with their times. ``parts``: int64[requests, 8] in ps, in the order of PARTS; ``delay``: until its first
+    batch began, 0 without batches."""
+
+    requests: Requests
+    delay: Int64s
+    parts: Int64s
+
+
+def tpu_spans(rows: HostRows) -> Spans:
+    """Transfers to and from TPUs, and programs on them, owned by their groups."""
+    parts = []
+    for names, kind in ((READS, time_types.DEVICE_TO_HOST), (WRITES, time_types.HOST_TO_DEVICE)):
+        found = rows.grouped(*names)
+        parts.append(Spans.of(kind, rows.group[found].astype(np.int64), rows.start(found), rows.end(found)))
+    parts.append(_transfers(rows, TO_DEVICE, time_types.HOST_TO_DEVICE))
+    parts.append(_transfers(rows, FROM_DEVICE, time_types.DEVICE_TO_HOST))
+    found = modules(rows)
+    parts.append(Spans.of(COMPUTE, rows.group[found].astype(np.int64), rows.start(found), rows.end(found)))
+    return Spans.joined(*parts)
+
+
+def gpu_spans(rows: HostRows) -> Spans:
+    """Kernels and copies of GPUs, owned by their groups. Copies within a device count as what it computes."""
+    events = rows.events
+    lines = [line for plane in events.planes_of("GPU") for line in plane.lines if not is_derived(line)]
+    found = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
+    found = found[rows.group[found] >= 0]
+    metas, place = np.unique(events.meta[found], return_inverse=True)
+    types = np.array([_type_of_gpu_event(events.names[meta]) for meta in metas.tolist()], np.uint8)
+    return Spans(rows.group[found].astype(np.int64), types[place], rows.start(found), rows.end(found))
+
+
+def _type_of_gpu_event(name: str) -> int:
+    copy = _COPY.match(name)
+    ends = (copy["source"][0].lower(), copy["target"][0].lower()) if copy else ("", "")
+    return _COPIES.get(ends, COMPUTE)
+
+
+def modules(rows: HostRows) -> Int64s:
+    """Rows of the programs that ran on TPUs, of those in a group."""
+    lines = [line for plane in rows.events.planes_of("TPU") for line in plane.lines if line.name == MODULES_LINE]
+    found = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
+    grouped: Int64s = found[rows.group[found] >= 0]
+    return grouped
+
+
+def _transfers(rows: HostRows, issue: str, kind: int) -> Spans:
+    """From an issue event to the last event of the same ``_c`` that says it is done and began later."""
+    issued, done = rows.grouped(issue), rows.grouped(f"{issue}=>Done")
+    contexts = rows.events.ints("_c")
+    has_issue, issue_id = beside(issued, *contexts)
+    has_done, done_id = beside(done, *contexts)
+    issued, issue_id = _last_of_each(issued[has_issue], issue_id[has_issue])
+    done, done_id = done[has_done], done_id[has_done]
+    has, at = beside(done_id, issue_id, np.arange(len(issue_id)))
+    done, at = done[has], at[has]
+    later = rows.start(issued[at]) < rows.start(done)
+    done, at = _last_of_each(done[later], at[later])
+    begun = issued[at]
+    return Spans.of(kind, rows.group[begun].astype(np.int64), rows.start(begun), rows.end(done))
+
+
+def _last_of_each(rows: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
+    distinct, last = np.unique(ids[::-1], return_index=True)
+    return rows[::-1][last], distinct
+
+
+def stamps(rows: HostRows, count: int, *, as_xprof: bool = False) -> Stamps:
+    """The earliest of each in a group, of callbacks the latest. XProf takes the last one it comes by, but for launches
+    of programs."""
+
+    def earliest(names: tuple[str, ...]) -> Int64s:
+        found = rows.grouped(*names)
+        return least(rows.start(found), rows.group[found], count)
+
+    def last(names: tuple[str, ...]) -> Int64s:
+        found = rows.grouped(*names)
+        when = np.full(count, NONE, np.int64)
+        when[rows.group[found]] = rows.start(found)
+        return when
+
+    launch = earliest(LAUNCHES)
+    if as_xprof:
+        return Stamps(last(SCHEDULE), last(PADDING), last(EXECUTES), launch, last(CALLBACKS))
+    found = rows.grouped(*CALLBACKS)
+    callback = greatest(rows.start(found), rows.group[found], count)
+    return Stamps(earliest(SCHEDULE), earliest(PADDING), earliest(EXECUTES), launch, callback)
+
+
+def timed(requests: Requests, batches: Batches, device: Spans, when: Stamps, links: GroupLinks) -> Timed:
+    """The parts of each request; it lasts until its last batch does, where that is later."""
+    place, batch = requests.batches.of_each(np.arange(len(requests)))
+    first = least(batches.begin[batch], place, len(requests))
+    last = greatest(batches.end[batch], place, len(requests))
+    return _timed(requests, first, last, device, when, links, as_xprof=False)
+
+
+def timed_as_xprof(requests: Requests, batches: Batches, device: Spans, when: Stamps, links: GroupLinks) -> Timed:
+    """As XProf has it: the batch of the least group is the first and the last one, and a part of no length takes the
+    time up to the next. It gives only spans of TPUs."""
+    batch = requests.batches.first(np.arange(len(requests)))
+    first = np.append(batches.begin, NONE)[batch]
+    last = np.append(batches.end, NONE)[batch]
+    return _timed(requests, first, last, device, when, links, as_xprof=True)
+
+
+def _timed(
+    requests: Requests, first: Int64s, last: Int64s, device: Spans, when: Stamps, links: GroupLinks, *, as_xprof: bool
+) -> Timed:
+    delay = np.where(first != NONE, first - requests.begin, 0)
+    requests = replace(requests, end=np.maximum(requests.end, last))
+    spans = _parts(requests, device, when, links)
+    if not as_xprof:
+        spans = spans.take(spans.end > spans.begin)
+    totals = flattened(spans, len(requests))
+    return Timed(requests, delay, totals[:, list(PARTS)])
+
+
+def _parts(requests: Requests, device: Spans, when: Stamps, links: GroupLinks) -> Spans:
+    sources, request = _sources(requests, links)
+    owners = Links.of(sources, request, links.count)
+    place, owner = owners.of_each(device.owner)
+    spans = replace(device.take(place), owner=owner)
+    count = len(requests)
+    execute, launch = when.execute[sources], when.launch[sources]
+    ran = (execute != NONE) & (launch != NONE)
+    first_execute = least(execute, request, count)
+    callback = greatest(when.callback[sources], request, count)
+    compute = spans.type == COMPUTE
+    callback = np.where(callback != NONE, callback, greatest(spans.end[compute], spans.owner[compute], count))
+    schedule = least(when.schedule[sources], request, count)
+    concat = least(when.concat[sources], request, count)
+    all_of = np.arange(count)
+    return Spans.joined(
+        spans,
+        _between(time_types.HOST_RUNTIME, request[ran], execute[ran], launch[ran]),
+        _between(time_types.HOST_PREPROCESS, all_of, requests.begin, first_execute),
+        _between(time_types.HOST_POSTPROCESS, all_of, callback, requests.end),
+        _between(time_types.HOST_BATCH_FORMATION, all_of, schedule, concat),
+    )
+
+
+def _sources(requests: Requests, links: GroupLinks) -> tuple[Int64s, Int64s]:
+    """The groups that tell of each request, its own and those it led to, and the request's place."""
+    request, led = links.children.of_each(requests.group)
+    own = np.arange(len(requests))
+    return np.concatenate([requests.group, led]), np.concatenate([own, request])
+
+
+def _between(kind: int, owner: Int64s, begin: Int64s, end: Int64s) -> Spans:
+    """Where both ends are known; of no length where they are the wrong way round."""
+    known = (begin != NONE) & (end != NONE)
+    begin, end = begin[known], end[known]
+    return Spans.of(kind, owner[known], begin, np.maximum(begin, end))
+
+
+def flattened(spans: Spans, count: int) -> Int64s:
+    """Time by type of each owner, int64[count, 18], no piece of it counted twice."""
+    totals = np.zeros((count, EVENT_TYPES), np.int64)
+    seen = np.zeros((count, EVENT_TYPES), np.uint8)
+    if count:
+        duration = spans.end - spans.begin
+        step_time(spans.owner.astype(np.int32), spans.type, spans.begin, duration, None, None, totals, None, seen)
+    return totals

@@ -1,0 +1,246 @@
+"""Steps of several hosts: which step of one is which step of another.
+
+Where every host tells what its steps are called, each by a name of its own, steps of the same name are the same.
+Otherwise, and always for XProf, they are aligned by when they ran: the host whose steps span the least time is the
+chief, and every other host's sequence of steps is shifted against the chief's by the number of steps at which pairs of
+steps overlap most. The steps of the session are what all hosts then have in common.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fastprof.derive.steps.database import (
+    CORES_PER_HOST,
+    IDLE,
+    Bools,
+    Collectives,
+    Cores,
+    Int64s,
+    StepDatabase,
+    check_size,
+    empty_database,
+    no_collectives,
+)
+from fastprof.derive.steps.of_host import HostSteps
+
+_HARDWARE = ("CPU_ONLY", "GPU", "TPU")
+
+
+def combined(hosts: Sequence[HostSteps]) -> StepDatabase:
+    """The step database of a session: of one host as it is, of several what they have in common.
+
+    Hosts without devices only coordinate where others have some, and take no part in steps.
+    """
+    if not hosts:
+        return empty_database("CPU_ONLY", [])
+    if len(hosts) == 1:
+        own, in_xprof = hosts[0].database, hosts[0].xprof_database
+        return own if in_xprof is own else replace(own, _xprof=in_xprof)
+    accelerated = any(host.accelerated for host in hosts)
+    workers = [place for place, host in enumerate(hosts) if host.accelerated or not accelerated]
+    databases = [hosts[place].database for place in workers]
+    shown = [hosts[place].xprof_database for place in workers]
+    xprof = _aligned(hosts, workers, shown)
+    complete = _aligned(hosts, workers, [_complete(database) for database in shown])
+    xprof = replace(xprof, _complete=complete)
+    rows = rows_of_names(databases)
+    if rows is None:
+        same = all(own is other for own, other in zip(databases, shown, strict=True))
+        every = xprof if same else _aligned(hosts, workers, databases)
+    else:
+        every = _joined(hosts, workers, databases, rows, empty=False)
+    shifts = every.shifts if rows is None else None
+    return replace(every, step=every.group[:, workers[0]], shifts=shifts, _complete=None, _xprof=xprof)
+
+
+def rows_of_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
+    """The rows of the steps whose names all have, in the order of the first; None: names do not tell which are the
+    same: some are not told, or given twice, or there is none that all have."""
+    places: list[dict[str, int]] = []
+    for database in databases:
+        place = {name: row for row, name in enumerate(database.label)}
+        if not len(place) or len(place) < len(database) or not database.told.all():
+            return None
+        places.append(place)
+    common = [name for name in places[0] if all(name in place for place in places)]
+    return [np.array([place[name] for name in common], np.int64) for place in places] if common else None
+
+
+def numbers_agree(database: StepDatabase) -> bool:
+    """Whether all hosts that have steps number them in the same way."""
+    return bool(((database.group == database.step[:, None]) | (database.group < 0)).all())
+
+
+def _complete(database: StepDatabase) -> StepDatabase:
+    return database.chosen(database.complete)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """When the steps of a host were, over all of its cores; steps without cores last no time."""
+
+    begin_ps: Int64s
+    end_ps: Int64s
+
+    def __len__(self) -> int:
+        return len(self.begin_ps)
+
+    def whole(self) -> int:
+        """From the begin of the first to the end of the last."""
+        some = self.end_ps > self.begin_ps
+        return int(self.end_ps[some].max() - self.begin_ps[some].min()) if some.any() else 0
+
+
+def _spans(database: StepDatabase) -> _Spans:
+    there = database.present
+    begin = np.where(there, database.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
+    end = np.where(there, database.begin_ps + database.duration_ps, np.iinfo(np.int64).min)
+    some = there.any(axis=1)
+    return _Spans(np.where(some, begin, 0), np.where(some, end.max(axis=1, initial=np.iinfo(np.int64).min), 0))
+
+
+def shift(host: _Spans, chief: _Spans) -> int:
+    """By how many steps the chief is ahead of the host: step i of the host is step i + shift of the chief."""
+    overlap = _overlaps(host, chief)
+    order = [*range(len(chief)), *range(-1, -len(host), -1)]
+    return max(order, key=lambda k: overlap.get(k, 0), default=0)
+
+
+def _overlaps(host: _Spans, chief: _Spans) -> dict[int, int]:
+    """By shift, the time in which steps that it pairs overlap; found by walking along both sequences."""
+    overlap: dict[int, int] = defaultdict(int)
+    begins, ends = (host.begin_ps.tolist(), chief.begin_ps.tolist()), (host.end_ps.tolist(), chief.end_ps.tolist())
+    i = j = 0
+    while i < len(host) and j < len(chief):
+        if ends[0][i] <= begins[0][i]:
+            i += 1
+            continue
+        if ends[1][j] <= begins[1][j]:
+            j += 1
+            continue
+        overlap[j - i] += max(0, min(ends[0][i], ends[1][j]) - max(begins[0][i], begins[1][j]))
+        host_is_first, chief_is_first = ends[0][i] <= ends[1][j], ends[1][j] <= ends[0][i]
+        i, j = i + host_is_first, j + chief_is_first
+    return overlap
+
+
+def _aligned(hosts: Sequence[HostSteps], workers: list[int], databases: list[StepDatabase]) -> StepDatabase:
+    """The steps that these databases, one of each worker, have in common."""
+    spans = [_spans(database) for database in databases]
+    chief = min(range(len(spans)), key=lambda place: spans[place].whole())
+    shifts = [0 if place == chief else shift(span, spans[chief]) for place, span in enumerate(spans)]
+    begin = max(max(0, k) for k in shifts)
+    end = min(
+        max(0, k) + min(len(span) - max(0, -k), len(spans[chief]) - max(0, k))
+        for k, span in zip(shifts, spans, strict=True)
+    )
+    empty = begin > end
+    count = max(0, end - begin)
+    rows = [np.arange(count) + begin - k for k in shifts]
+    found = _joined(hosts, workers, databases, rows, empty)
+    return replace(found, shifts=dict(zip(workers, shifts, strict=True)))
+
+
+def _joined(
+    hosts: Sequence[HostSteps], workers: list[int], databases: list[StepDatabase], rows: list[Int64s], empty: bool
+) -> StepDatabase:
+    """Row ``rows[h][i]`` of each host's database as step i."""
+    n = len(rows[0])
+    numbers = [hosts[place].number for place in workers]
+    categories = _categories(databases)
+    check_size(n, sum(len(database.cores) for database in databases), len(categories))
+    group = np.full((n, len(hosts)), -1, np.int64)
+    for place, database, row in zip(workers, databases, rows, strict=True):
+        group[:, place] = database.step[row]
+    hardware = max((database.hardware for database in databases), key=_HARDWARE.index)
+    first, first_rows = databases[0], rows[0].tolist()
+
+    def beside(name: str) -> Int64s:
+        parts = [getattr(database, name)[row] for database, row in zip(databases, rows, strict=True)]
+        together: Int64s = np.concatenate(parts, axis=1)
+        return together
+
+    def summed(name: str) -> Int64s:
+        total = np.zeros((n, 3), np.int64)
+        for database, row in zip(databases, rows, strict=True):
+            total += getattr(database, name)[row]
+        return total
+
+    complete: Bools = np.ones(n, np.bool_)
+    for database, row in zip(databases, rows, strict=True):
+        complete &= database.complete[row]
+    return StepDatabase(
+        hardware=hardware,
+        hosts=[host.host for host in hosts],
+        step=np.arange(n, dtype=np.int64),
+        name=[first.name[row] for row in first_rows],
+        label=[first.label[row] for row in first_rows],
+        told=first.told[rows[0]],
+        complete=complete,
+        cores=_cores(databases, numbers, workers),
+        group=group,
+        present=beside("present").astype(np.bool_),
+        begin_ps=beside("begin_ps"),
+        duration_ps=beside("duration_ps"),
+        type_ps=beside("type_ps"),
+        type_key=beside("type_key").astype(np.bool_),
+        categories=categories,
+        category_ps=_category_ps(databases, rows, categories),
+        infeed_ps=beside("infeed_ps"),
+        sparse_busy_ps=beside("sparse_busy_ps"),
+        transfer_count=summed("transfer_count"),
+        transfer_ps=summed("transfer_ps"),
+        transfer_bytes=summed("transfer_bytes"),
+        collectives=_collectives(databases, numbers, rows),
+        compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),
+        compute_32bit_ps=sum(database.compute_32bit_ps for database in databases),
+        empty_intersect=empty,
+    )
+
+
+def _categories(databases: list[StepDatabase]) -> list[str]:
+    names = dict.fromkeys(name for database in databases for name in database.categories)
+    return [IDLE, *(name for name in names if name != IDLE)] if names else []
+
+
+def _category_ps(databases: list[StepDatabase], rows: list[Int64s], categories: list[str]) -> Int64s:
+    place = {name: number for number, name in enumerate(categories)}
+    parts = []
+    for database, row in zip(databases, rows, strict=True):
+        part = np.zeros((len(row), len(database.cores), len(categories)), np.int64)
+        part[:, :, [place[name] for name in database.categories]] = database.category_ps[row]
+        parts.append(part)
+    return np.concatenate(parts, axis=1) if parts else np.zeros((0, 0, 0), np.int64)
+
+
+def _cores(databases: list[StepDatabase], numbers: list[int], workers: list[int]) -> Cores:
+    return Cores(
+        np.concatenate([db.cores.id + number * CORES_PER_HOST for db, number in zip(databases, numbers, strict=True)]),
+        np.concatenate([database.cores.local_id for database in databases]),
+        np.concatenate([np.full(len(db.cores), place, np.int32) for db, place in zip(databases, workers, strict=True)]),
+        [host for database in databases for host in database.cores.host],
+        [name for database in databases for name in database.cores.name],
+        np.concatenate([database.cores.sparse for database in databases]),
+        np.concatenate([database.cores.has_details for database in databases]),
+    )
+
+
+def _collectives(databases: list[StepDatabase], numbers: list[int], rows: list[Int64s]) -> Collectives:
+    parts = []
+    for database, number, row in zip(databases, numbers, rows, strict=True):
+        every = database.collectives
+        place = np.full(len(database) + 1, -1, np.int64)
+        place[row] = np.arange(len(row))
+        step = place[every.step]
+        keep = step >= 0
+        columns = (every.unique_id, every.all_reduce_id, every.begin_ps, every.end_ps, every.bytes)
+        core = every.core_id[keep] + number * CORES_PER_HOST
+        parts.append((step[keep], core, *(column[keep] for column in columns)))
+    if not parts:
+        return no_collectives()
+    return Collectives(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

@@ -1,0 +1,247 @@
+"""The step database: when each step ran on each core, and what its time was spent on.
+
+Arrays are indexed by step (n of them, ascending), by core (c), and by event type or op category. Times are
+int64 picoseconds of the core's own host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.steps.time_types import CATEGORIES, TYPES
+from fastprof.errors import MemoryLimitError
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+IDLE: Final = "IDLE"
+"""The category of time in a step in which a core ran no op; the first of `StepDatabase.categories` on TPUs."""
+
+HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = range(3)
+"""The kinds of memory transfer, the columns of `StepDatabase.transfer_ps` and its like."""
+
+CORES_PER_HOST: Final = 1000
+"""Over several hosts a core's id is its id on its host plus this times the number of the host."""
+
+SPARSE_CORE_IDS: Final = 1_000_000
+"""Ids of sparse cores on their host begin here."""
+
+GENERIC_CORE: Final = 1
+"""The id of the one core that stands for a host without TPUs."""
+
+MOST_BYTES: Final = 2 << 30
+"""What the steps of a session may take in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """The cores that steps ran on, in the order of their ids.
+
+    On TPUs a core is a TensorCore or a SparseCore; otherwise one core, of id 1, stands for all devices of a host.
+    """
+
+    id: Int64s  # over several hosts: 1000 times the host's number, plus the id on the host
+    local_id: Int64s  # on its host
+    host_number: npt.NDArray[np.int32]  # index into StepDatabase.hosts
+    host: list[str]  # host name as recorded in the capture; "localhost" where none is
+    name: list[str]  # "host:ordinal" of a core with details, else "host"
+    sparse: Bools  # a SparseCore
+    has_details: Bools  # the capture describes the core; XProf leaves out cores that it does not describe
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """Collective operations within steps, a row each."""
+
+    step: Int64s  # index of the step in the database
+    core_id: Int64s  # as Cores.id; on GPUs the id of the plane instead of 1
+    unique_id: Int64s  # the same on all cores that took part; 0 on GPUs
+    all_reduce_id: Int64s  # of the op; 0 where not recorded
+    begin_ps: Int64s
+    end_ps: Int64s
+    bytes: Int64s  # moved, 0 where not recorded
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class StepDatabase:
+    """Steps of a host, or of all hosts of a session aligned with each other.
+
+    `step` is the group id that the events carry; of several hosts that number steps differently, the first one's.
+    """
+
+    hardware: str  # "GPU", "TPU", "CPU_ONLY": of the session
+    hosts: list[str]  # name of each capture, by number; all of them, those without steps too
+    step: Int64s  # [n]
+    name: list[str]  # [n] as XProf has it: "train 7"; empty where devices tell the steps
+    label: list[str]  # [n] what the step's group is called, also on devices
+    told: Bools  # [n] the capture tells the number in that name; False: it only counts the groups of the host
+    complete: Bools  # [n] False: the first and the last of more than five steps, except on TPUs
+    cores: Cores  # [c]
+    group: Int64s  # [n, hosts] the step's group id on each host; -1: no such step there
+    present: Bools  # [n, c] the core took part in the step
+    begin_ps: Int64s  # [n, c]
+    duration_ps: Int64s  # [n, c]
+    type_ps: Int64s  # [n, c, 18] time by event type, where hardware is not TPU
+    type_key: Bools  # [n, c, 18] the type occurs, if only for no time
+    categories: list[str]  # [k] op categories on TPUs, IDLE first; empty otherwise
+    category_ps: Int64s  # [n, c, k] self time by category; of SparseCores that do not mark their steps, nothing
+    infeed_ps: Int64s  # [n, c] idle time that the host's input explains: XProf moves it from IDLE to infeed
+    sparse_busy_ps: Int64s  # [n, c] time in which a SparseCore ran an op; 0 for other cores
+    transfer_count: Int64s  # [n, 3] memory transfers of all GPUs: host to device, device to host, device to device
+    transfer_ps: Int64s  # [n, 3]
+    transfer_bytes: Int64s  # [n, 3]
+    collectives: Collectives
+    compute_16bit_ps: int  # time of 16-bit kernels in all groups, whether they are steps or not
+    compute_32bit_ps: int
+    empty_intersect: bool = False  # hosts have steps, but none in common
+    shifts: dict[int, int] | None = None  # by number of host, if hosts are aligned by time: steps it is shifted by
+    _complete: StepDatabase | None = field(default=None, repr=False)
+    _xprof: StepDatabase | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @property
+    def is_tpu(self) -> bool:
+        return self.hardware == "TPU"
+
+    @property
+    def tells_categories(self) -> Bools:
+        """[n, c] whether time is known by category of op: not where a SparseCore does not mark its steps."""
+        tells: Bools = np.asarray(self.category_ps.any(axis=2))
+        return tells
+
+    def as_in_xprof(self) -> StepDatabase:
+        """The steps as XProf aligns those of several hosts: by when they ran, and numbered from 0."""
+        return self if self._xprof is None else self._xprof
+
+    def complete_steps(self) -> StepDatabase:
+        """Only the complete steps. As in XProf: each host's incomplete ones go before alignment."""
+        return self._complete if self._complete is not None else self.chosen(self.complete)
+
+    def chosen(self, steps: Bools) -> StepDatabase:
+        """The same with some of its steps: a mask over them."""
+        if steps.all():
+            return self
+        number = np.cumsum(steps) - 1
+        at = steps[self.collectives.step] if len(self.collectives) else np.zeros(0, np.bool_)
+        every = self.collectives
+        return StepDatabase(
+            self.hardware,
+            self.hosts,
+            self.step[steps],
+            list(compress(self.name, steps.tolist())),
+            list(compress(self.label, steps.tolist())),
+            self.told[steps],
+            self.complete[steps],
+            self.cores,
+            self.group[steps],
+            self.present[steps],
+            self.begin_ps[steps],
+            self.duration_ps[steps],
+            self.type_ps[steps],
+            self.type_key[steps],
+            self.categories,
+            self.category_ps[steps],
+            self.infeed_ps[steps],
+            self.sparse_busy_ps[steps],
+            self.transfer_count[steps],
+            self.transfer_ps[steps],
+            self.transfer_bytes[steps],
+            Collectives(
+                number[every.step[at]],
+                every.core_id[at],
+                every.unique_id[at],
+                every.all_reduce_id[at],
+                every.begin_ps[at],
+                every.end_ps[at],
+                every.bytes[at],
+            ),
+            self.compute_16bit_ps,
+            self.compute_32bit_ps,
+            self.empty_intersect,
+            self.shifts,
+        )
+
+    def category(self, *names: str, fixed: bool = True) -> Int64s:
+        """[n, c] self time in all of some op categories; `fixed`: waiting on the host counts as infeed, not as idle."""
+        total = np.zeros_like(self.duration_ps)
+        for name in names:
+            if name in self.categories:
+                total += self.category_ps[:, :, self.categories.index(name)]
+            if fixed and name in (IDLE, "infeed"):
+                total += self.infeed_ps if name == "infeed" else -self.infeed_ps
+        return total
+
+
+def check_size(steps: int, cores: int, categories: int) -> None:
+    """MemoryLimitError: a database of so many steps on so many cores, by so many categories of ops, takes more memory
+    than it may. A capture of a few hundred kilobytes can ask for gigabytes."""
+    of_type, others = len(TYPES) * 9, 33
+    size = steps * cores * (of_type + others + 8 * (categories + len(CATEGORIES)))
+    if size > MOST_BYTES:
+        raise MemoryLimitError(
+            f"{steps:,} steps on {cores:,} cores, with {categories:,} categories of ops, would take "
+            f"{size / 2**30:,.1f} GiB of memory, more than the {MOST_BYTES / 2**30:,.1f} GiB that steps may; choose "
+            "some of the steps (--steps A:B, select(steps=(a, b))) or of the hosts (--host, select(hosts=...))"
+        )
+
+
+def no_cores() -> Cores:
+    none = np.zeros(0, np.int64)
+    return Cores(none, none, none.astype(np.int32), [], [], none.astype(np.bool_), none.astype(np.bool_))
+
+
+def no_collectives() -> Collectives:
+    return Collectives(*(np.zeros(0, np.int64) for _ in range(7)))
+
+
+def empty_database(hardware: str, hosts: list[str], cores: Cores | None = None) -> StepDatabase:
+    """A database without steps."""
+    none = np.zeros(0, np.int64)
+    blank = blank_database(hardware, hosts[0] if hosts else "", no_cores() if cores is None else cores, none, [], [])
+    return replace(blank, hosts=hosts, group=np.zeros((0, len(hosts)), np.int64))
+
+
+def blank_database(
+    hardware: str, host: str, cores: Cores, group: Int64s, label: list[str], categories: list[str]
+) -> StepDatabase:
+    """A database of the steps of one host, of these groups, all complete, on no core, and without any time."""
+    n, c = len(group), len(cores)
+    return StepDatabase(
+        hardware=hardware,
+        hosts=[host],
+        step=group,
+        name=[""] * n,
+        label=label,
+        told=np.zeros(n, np.bool_),
+        complete=np.ones(n, np.bool_),
+        cores=cores,
+        group=group.reshape(n, 1),
+        present=np.zeros((n, c), np.bool_),
+        begin_ps=np.zeros((n, c), np.int64),
+        duration_ps=np.zeros((n, c), np.int64),
+        type_ps=np.zeros((n, c, len(TYPES)), np.int64),
+        type_key=np.zeros((n, c, len(TYPES)), np.bool_),
+        categories=categories,
+        category_ps=np.zeros((n, c, len(categories)), np.int64),
+        infeed_ps=np.zeros((n, c), np.int64),
+        sparse_busy_ps=np.zeros((n, c), np.int64),
+        transfer_count=np.zeros((n, 3), np.int64),
+        transfer_ps=np.zeros((n, 3), np.int64),
+        transfer_bytes=np.zeros((n, 3), np.int64),
+        collectives=no_collectives(),
+        compute_16bit_ps=0,
+        compute_32bit_ps=0,
+    )

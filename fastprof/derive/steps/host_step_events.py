@@ -1,0 +1,158 @@
+"""Steps as the threads of a host show them: markers, and what each event counts for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof._native.kernels import nesting_lines
+from fastprof.derive.devices import op_names
+from fastprof.derive.devices.op_names import Framework
+from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.step_time import Bools, Int32s, Int64s, Markers, TypedEvents, Types
+from fastprof.derive.steps.time_types import HOST_COMPUTE, HOST_TO_DEVICE, HOST_TO_HOST, HOST_WAIT_INPUT, NO_TYPE
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
+
+_MARKER = 254
+_STAGE = "_ipl_stage_name"
+_EXPLICIT = ("train", "test", "TraceContext")
+_CALLS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
+"""Events around ops, which count for nothing themselves."""
+
+STATS = (_STAGE, "_pt", "_p", "_ct", "_c")
+"""What is read of events beyond what grouping reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostStepEvents:
+    """``named``: the groups whose steps have a name."""
+
+    markers: Markers
+    events: TypedEvents
+    named: Bools  # by group
+
+
+def type_of_name(name: str) -> int:
+    """The event type that a name stands for; _MARKER of markers of steps; NO_TYPE of what counts for nothing."""
+    if name.startswith(_EXPLICIT) and "/" not in name:
+        return _MARKER
+    if name.startswith(_CALLS):
+        return NO_TYPE
+    lowered = name[:15].lower()
+    if lowered.startswith("memcpy"):
+        framework = op_names.parse(name).framework
+        if framework == Framework.MEMCPY_H2D:
+            return HOST_TO_DEVICE
+        if framework == Framework.MEMCPY_H2H:
+            return HOST_TO_HOST
+    if "InfeedEnqueue" in name:
+        op = op_names.parse(name)
+        if op.framework == Framework.TENSORFLOW and op.type.startswith("InfeedEnqueue"):
+            return HOST_TO_DEVICE
+    return HOST_WAIT_INPUT if lowered == "iteratorgetnext" else HOST_COMPUTE
+
+
+def host_step_events(events: HostEvents, groups: Groups) -> HostStepEvents | None:
+    """Of the plane of host threads; None where there is none."""
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None:
+        return None
+    rows = slice(plane.first, plane.last)
+    group = groups.group_id[rows]
+    type_ = _types(events, group, events.meta[rows])
+    _mark_root_stages(events, plane.lines, type_, plane.first)
+    named_rows = groups.step_rows
+    named_rows = named_rows[(named_rows >= plane.first) & (named_rows < plane.last)] - plane.first
+    type_[named_rows] = _MARKER
+    type_[group < 0] = NO_TYPE
+    marks = np.flatnonzero(type_ == _MARKER)
+    start, duration = events.start_ps[rows], events.duration_ps[rows]
+    named = np.zeros(groups.count, np.bool_)
+    named[group[named_rows[group[named_rows] >= 0]]] = True
+    lines = np.array([line.first for line in plane.lines] + [plane.last], np.int64) - plane.first
+    return HostStepEvents(
+        Markers(group[marks], start[marks], duration[marks]),
+        TypedEvents(group, type_, start, duration, lines),
+        named,
+    )
+
+
+def _types(events: HostEvents, group: Int32s, meta: Int32s) -> Types:
+    """The type of each row by its name alone."""
+    names = events.names
+    by_meta = np.full(len(names), NO_TYPE, np.uint8)
+    used = np.zeros(len(names), np.bool_)
+    used[meta[group >= 0]] = True  # meta -1 is the last name, the empty one
+    for number in np.flatnonzero(used).tolist():
+        by_meta[number] = type_of_name(names[number])
+    return by_meta[meta]
+
+
+def _mark_root_stages(events: HostEvents, lines: list[Line], type_: Types, first: int) -> None:
+    """Input pipeline stages that are not inside of another stage wait for input, if they are not copies."""
+    stage = events.stat(_STAGE).of_kinds((records.STR, records.REF))
+    keep = np.zeros(len(stage), np.bool_)
+    distinct, place = np.unique(stage.value, return_inverse=True)
+    if len(distinct):
+        keep = np.array([bool(text) for text in events.all_texts(distinct)], np.bool_)[place]
+    rows = stage.rows[keep]
+    rows = rows[(rows >= first) & (rows < first + len(type_))]
+    if not len(rows):
+        return
+    is_stage = np.zeros(len(events), np.bool_)
+    is_stage[rows] = True
+    consumes = _consumers(events, first, first + len(type_))
+    for line in lines:
+        if is_stage[line.first : line.last].any():
+            inside = _inside_stages(events, line, is_stage[line.first : line.last], consumes[line.first : line.last])
+            roots = is_stage[line.first : line.last] & ~inside
+            types = type_[line.first - first : line.last - first]
+            types[roots & (types == HOST_COMPUTE)] = HOST_WAIT_INPUT
+
+
+def _consumers(events: HostEvents, first: int, last: int) -> Bools:
+    """Rows that consume what an event of the plane produced, by context type and id."""
+    marked = np.zeros(len(events), np.bool_)
+    makes, takes = _contexts(events, "_pt", "_p", first, last), _contexts(events, "_ct", "_c", first, last)
+    made = set(zip(makes[1].tolist(), makes[2].tolist(), strict=True))
+    taken = [context in made for context in zip(takes[1].tolist(), takes[2].tolist(), strict=True)]
+    marked[takes[0][np.array(taken, np.bool_)]] = True
+    return marked
+
+
+def _contexts(events: HostEvents, type_: str, id_: str, first: int, last: int) -> tuple[Int32s, Int64s, Int64s]:
+    """Rows with both stats, and their values."""
+    typed, types = events.ints(type_)
+    numbered, numbers = events.ints(id_)
+    rows, at, beside = np.intersect1d(typed, numbered, assume_unique=True, return_indices=True)
+    here = (rows >= first) & (rows < last)
+    return rows[here], types[at[here]], numbers[beside[here]]
+
+
+def _inside_stages(events: HostEvents, line: Line, is_stage: Bools, consumes: Bools) -> Bools:
+    """The rows of a line that consume what others made, or that lie in a stage or in such a row, however deep."""
+    count = line.last - line.first
+    parent = _parents(events, line)
+    inside = np.append(consumes, False)  # the last is the parent of rows without one
+    holds = np.append(is_stage | consumes, False)  # a row makes those inside of it be inside
+    parent = np.append(np.where(parent < 0, count, parent), count)
+    while True:
+        inside |= holds[parent]
+        holds |= inside
+        if (parent == count).all():
+            return inside[:count]
+        parent = parent[parent]
+
+
+def _parents(events: HostEvents, line: Line) -> npt.NDArray[np.int64]:
+    """The row within the line that each row lies in, -1: none."""
+    count = line.last - line.first
+    whole = np.zeros(1, records.LINE_ROWS)
+    whole["last"] = count
+    depth, parent, self_time = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
+    nesting_lines(np.ascontiguousarray(start), np.ascontiguousarray(duration), None, whole, depth, parent, self_time)
+    return parent

@@ -1,0 +1,26 @@
+"""The parameter that says what makes a step, for analyses that look at steps themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fastprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from fastprof.derive.host import Host
+    from fastprof.derive.steps.of_host import HostSteps
+
+MARKERS: Final = "markers"
+MODULES: Final = "modules"
+STEPS_FROM: Final[dict[str, Any]] = {
+    "help": "what makes a step: markers that the program or its framework set, or each execution of a compiled program",
+    "choices": (MARKERS, MODULES),
+}
+"""Of the field ``steps_from`` of parameters, whose default is MARKERS."""
+
+
+def steps_of(host: Host, steps_from: str) -> HostSteps:
+    """The steps of a host as they are asked for."""
+    if steps_from not in (MARKERS, MODULES):
+        raise UsageError(f"steps come from {MARKERS} or {MODULES}, not from {steps_from!r}")
+    return host.steps if steps_from == MARKERS else host.steps_from(modules=True)

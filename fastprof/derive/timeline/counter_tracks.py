@@ -1,0 +1,136 @@
+"""Values over time: counters of a capture, and memory that its allocators have in use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof.derive.memory.memory_events import HEAP, STACK, memory_events
+from fastprof.derive.memory.memory_events import STATS as MEMORY_STATS
+from fastprof.derive.timeline.track_order import COUNTER_LINE, Process, processes_of
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, host_lines, read_host
+from fastprof.tables.table_set import TableSet
+
+Int64s = npt.NDArray[np.int64]
+_LINES: Final = rf"^{COUNTER_LINE}$"
+_THREADS: Final = rf"^{HOST_THREADS}$"
+_NUMBERS: Final = (records.INT64, records.UINT64, records.DOUBLE)
+_UNITS: Final = {
+    "(util %)": "%",
+    "(MB/sec)": "MB/s",
+    "_percent": "%",
+    "_bytes": "bytes",
+    "_mhz": "MHz",
+    "_mw": "mW",
+    "_c": "°C",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """``time_ps`` ascends. ``value``: int64 or float64. ``unit``: "" where it is not known."""
+
+    process: Process
+    name: str
+    unit: str
+    time_ps: Int64s
+    value: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.time_ps)
+
+
+def counter_tracks(tables: TableSet, number: int, processes: Sequence[Process] | None = None) -> list[Series]:
+    """Of capture ``number`` of the session: what its counter lines count, and of each allocator the bytes in use.
+
+    ``processes``: those of the host, None: as the whole capture has them."""
+    known = processes_of(host_lines(tables, number)) if processes is None else processes
+    by_plane = {_key(process.plane): process for process in known}
+    return [*_counters(tables, number, by_plane), *_memory(tables, number, by_plane)]
+
+
+_ByPlane = dict[tuple[str, int], Process]
+
+
+def _key(plane: Plane) -> tuple[str, int]:
+    """Tells a plane from the others of its host, however many of them are read."""
+    return plane.name, plane.xplane_id
+
+
+# ---- counter lines
+
+
+def _counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
+    """An event of a counter line tells a value by a stat, which most often is called as the event."""
+    host = tables.session.hosts[number]
+    chosen = TableSet(tables.session, tables.selection.narrowed([host], lines=_LINES))
+    if not chosen["lines"].num_rows:
+        return
+    events = read_host(chosen, number, (), tuple(chosen.stat_names()), ())
+    for plane in events.planes:
+        process = by_plane.get(_key(plane))
+        if process is not None:
+            for stat in events.stat_names:
+                yield from _of_stat(events, plane, process, stat)
+
+
+def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str) -> Iterator[Series]:
+    """The values of one stat by the name of their events."""
+    found = events.stat(stat).of_kinds(_NUMBERS)
+    here = slice(*np.searchsorted(found.rows, [plane.first, plane.last]))
+    rows = found.rows[here]
+    values = found.numbers[here] if (found.kind[here] == records.DOUBLE).any() else found.value[here]
+    metas, place = np.unique(events.meta[rows], return_inverse=True)
+    names = [events.names[meta] for meta in metas.tolist()]
+    titles = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    title = np.array([titles[name] for name in names], np.int64)[place] if names else place
+    order = np.lexsort((events.start_ps[rows], title))
+    bounds = np.searchsorted(title[order], np.arange(len(titles) + 1)).tolist()
+    for name, first, last in zip(titles, bounds[:-1], bounds[1:], strict=True):
+        mine = order[first:last]
+        shown = name if name == stat else f"{name} {stat}"
+        yield Series(process, shown, _unit(shown), events.start_ps[rows[mine]], values[mine])
+
+
+def _unit(name: str) -> str:
+    return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
+
+
+# ---- memory
+
+
+def _memory(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
+    """Bytes in use of each allocator after each allocation and free that tells them."""
+    events = read_host(tables, number, (_THREADS,), MEMORY_STATS, ())
+    found = memory_events(events)
+    threads = next((one for (name, _), one in by_plane.items() if name == HOST_THREADS), None)
+    if threads is None:
+        return
+    known = found.has(STACK | HEAP)
+    for place, allocator in enumerate(found.allocators):
+        here = found.of_allocator(place)
+        told = known[here]
+        if told.any():
+            times, used = found.start_ps[here][told], found.in_use_bytes[here][told]
+            process = _device_of(allocator, by_plane) or threads
+            yield Series(process, f"memory in use: {allocator}", "bytes", times, used)
+
+
+def _device_of(allocator: str, by_plane: _ByPlane) -> Process | None:
+    """The device whose memory an allocator called ``GPU_4_bfc``, or by the number of its device, has; None: the host's,
+    or of a device that the capture does not have."""
+    match = _OF_DEVICE.fullmatch(allocator)
+    if match is None:
+        return None
+    kinds = (match["kind"].upper(),) if match["kind"] else ("GPU", "TPU")
+    names = [f"/device:{kind}:{int(match['number'])}" for kind in kinds]
+    return next((one for (name, _), one in by_plane.items() if name in names), None)
+
+
+_OF_DEVICE: Final = re.compile(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})(?:_bfc)?", re.ASCII | re.IGNORECASE)

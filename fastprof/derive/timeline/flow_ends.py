@@ -1,0 +1,184 @@
+"""Ends of flows: which events produce what others consume, as XProf connects them to arrows.
+
+An event may say so itself (stats ``_pt`` and ``_p`` of producers, ``_ct`` and ``_c`` of consumers: a kind of context
+and an id); launches of kernels and kernels have a correlation id; others are connected by what they have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof.decode.text_pools import Int32s
+from fastprof.derive.host import Host
+from fastprof.derive.ops.gpu_ops import stat_places
+from fastprof.derive.steps.event_types import CODES, among
+from fastprof.derive.steps.links import DEVICE_REQUESTS, Ends, contexts, having, module_ends, numbered
+from fastprof.tables.host_events import HostEvents
+
+Int64s = npt.NDArray[np.int64]
+Types = npt.NDArray[np.uint8]
+
+KINDS: Final = (
+    "generic", "legacy", "tf_exec", "tfrt_exec", "batch_sched", "PjRt", "as_batch_sched", "tfrt_rt", "tpu_embed",
+    "gpu_launch", "batcher", "tpu_stream", "tpu_launch", "pathways_exec", "pjrt_library_call", "threadpool_event",
+    "jax_serving", "sparsecore_offload",
+)  # fmt: skip
+"""What connects the ends of a flow, by its number in captures. XProf shows no name for the first two."""
+GENERIC, LEGACY, GPU_LAUNCH, TPU_STREAM, TPU_LAUNCH = 0, 1, 9, 11, 12
+IN, OUT, BOTH = 1, 2, 3
+RUN_ID_BITS: Final = 2**27 - 1
+_MASKED: Final = tuple(CODES[n] for n in ("DoEnqueueProgram", "CompleteCallbacks", "DoEnqueueContinuationProgram"))
+_DEVICE_PLANES: Final = ("/device", "#Chip", "/custom:")
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEnds:
+    """``rows``: int32. ``direction``: uint8, IN of consumers, OUT of producers. ``kind``: uint8, a place in ``KINDS``.
+    ``number``: int64, equal for ends of one flow."""
+
+    rows: Int32s
+    direction: npt.NDArray[np.uint8]
+    kind: npt.NDArray[np.uint8]
+    number: Int64s
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """Ends of one kind of key: ``parts`` are two int64 columns."""
+
+    rows: Int32s
+    direction: npt.NDArray[np.uint8]
+    kind: npt.NDArray[np.uint8]
+    space: int
+    parts: tuple[Int64s, Int64s]
+
+
+def flow_ends(host: Host, *, as_xprof: bool) -> tuple[FlowEnds, FlowEnds, FlowEnds]:
+    """Ends by correlation id, then producers, then consumers: each event is at most once in each of the three.
+    ``as_xprof``: contexts of several processes are one, and ids of launches that are no unsigned numbers are 0."""
+    events, types = host.raw, host.forest.types
+    producers, consumers = _connected(events, types)
+    groups = (
+        [_correlated(events, as_xprof)],
+        [_own(events, "_pt", "_p", OUT, producers, as_xprof), *producers],
+        [_own(events, "_ct", "_c", IN, consumers, as_xprof), *consumers],
+    )
+    every = [one for group in groups for one in group]
+    columns = [
+        np.concatenate([np.full(len(one.rows), one.space) for one in every]),
+        np.concatenate([one.kind for one in every]).astype(np.int64),
+        np.concatenate([one.parts[0] for one in every]),
+        np.concatenate([one.parts[1] for one in every]),
+    ]
+    number, _ = numbered(columns)
+    found, first = [], 0
+    for group in groups:
+        last = first + sum(len(one.rows) for one in group)
+        found.append(_sorted(group, number[first:last].astype(np.int64)))
+        first = last
+    return found[0], found[1], found[2]
+
+
+def _sorted(group: Sequence[_Keyed], number: Int64s) -> FlowEnds:
+    rows = np.concatenate([one.rows for one in group]).astype(np.int32)
+    order = np.argsort(rows, kind="stable")
+    direction = np.concatenate([one.direction for one in group])
+    kind = np.concatenate([one.kind for one in group])
+    return FlowEnds(rows[order], direction[order], kind[order], number[order])
+
+
+def _keyed(rows: Int32s, direction: int, kind: int, space: int, parts: tuple[Int64s, Int64s]) -> _Keyed:
+    return _Keyed(rows, np.full(len(rows), direction, np.uint8), np.full(len(rows), kind, np.uint8), space, parts)
+
+
+def _correlated(events: HostEvents, as_xprof: bool) -> _Keyed:
+    """Events with a correlation id: those of devices consume."""
+    stat = events.stat("correlation_id")
+    stat = stat if as_xprof else stat.of_kinds((records.INT64, records.UINT64))
+    value = np.where(stat.kind == records.UINT64, stat.value, 0) if as_xprof else stat.value
+    found = _keyed(stat.rows, OUT, GPU_LAUNCH, 0, (value, np.zeros(len(stat), np.int64)))
+    for plane in events.planes:
+        if plane.name.startswith(_DEVICE_PLANES):
+            found.direction[slice(*np.searchsorted(stat.rows, [plane.first, plane.last]))] = IN
+    return found
+
+
+def _own(
+    events: HostEvents, kind: str, number: str, direction: int, connected: Sequence[_Keyed], as_xprof: bool
+) -> _Keyed:
+    """Ends that events tell, unless they are connected in another way as well."""
+    ends = contexts(events, kind, number)
+    told = np.zeros(len(events), bool)
+    for one in connected:
+        told[one.rows] = True
+    keep = ~told[ends.rows]
+    rows, kinds, ids = ends.rows[keep], ends.keys[0][keep], ends.keys[1][keep]
+    safe = np.where((kinds >= 0) & (kinds < len(KINDS)), kinds, GENERIC).astype(np.uint8)
+    process = np.zeros(len(rows), np.int64)
+    if not as_xprof and len(ends.keys) > 2:
+        process = np.where(ends.keys[3] != 0, ends.keys[2] + 1, 0)[keep]
+    return _Keyed(rows, np.full(len(rows), direction, np.uint8), safe, 1, (ids, process))
+
+
+def _connected(events: HostEvents, types: Types) -> tuple[list[_Keyed], list[_Keyed]]:
+    """Producers and consumers of old captures, by what they have in common."""
+    executed = having(events, "id", "iter_num")
+    requests = having(events, "request_id", "queue_addr")
+    programs, callbacks, modules = _launches(events, types)
+    producers = [
+        _of(executed.of_types(types, (CODES["ExecutorState::Process"],)), OUT, LEGACY, 2),
+        _of(requests.of_types(types, (CODES["EnqueueRequestLocked"],)), OUT, TPU_STREAM, 3),
+        _of(programs, OUT, TPU_LAUNCH, 4),
+    ]
+    consumers = [
+        _of(executed.of_types(types, (CODES["TpuExecuteOp"],)), IN, LEGACY, 2),
+        _of(requests.of_types(types, DEVICE_REQUESTS), IN, TPU_STREAM, 3),
+        _of(callbacks, IN, TPU_LAUNCH, 4),
+        _of(modules, IN, TPU_LAUNCH, 4),
+    ]
+    return producers, consumers
+
+
+def _of(ends: Ends, direction: int, kind: int, space: int) -> _Keyed:
+    return _keyed(ends.rows, direction, kind, space, (ends.keys[0], ends.keys[1]))
+
+
+def _launches(events: HostEvents, types: Types) -> tuple[Ends, Ends, Ends]:
+    """Programs that the host enqueues, the callbacks of their end, and their executions on TensorCores; keys in two
+    parts."""
+    runs = having(events, "run_id", "queue_id")
+    called = having(events, "run_id", "queue_id", "device_ordinal")
+    core_type = np.zeros(len(called.rows), np.int64)
+    at, value = events.ints("core_type")
+    has, place = stat_places(at, called.rows)
+    core_type[has] = value[place]
+    run_id, queue, ordinal = called.keys
+    called = Ends(called.rows, (ordinal, queue, run_id & RUN_ID_BITS, core_type))
+    programs = called.of_types(types, (CODES["DoEnqueueProgram"],))
+    callbacks = called.of_types(types, (CODES["CompleteCallbacks"],))
+    modules = module_ends(events, runs)
+    every = (programs, callbacks, modules)
+    device, _ = numbered([np.concatenate([one.keys[part] for one in every]) for part in (0, 1)])
+    run, _ = numbered([np.concatenate([one.keys[part] for one in every]) for part in (2, 3)])
+    found, first = [], 0
+    for one in every:
+        here = slice(first, first + len(one.rows))
+        found.append(Ends(one.rows, (device[here].astype(np.int64), run[here].astype(np.int64))))
+        first += len(one.rows)
+    return found[0], found[1], found[2]
+
+
+def masked_run_ids(host: Host) -> tuple[Int32s, Int64s]:
+    """Events of the host whose run_id XProf shows with fewer bits, and these."""
+    rows, value = host.raw.ints("run_id")
+    keep = among(host.forest.types[rows], _MASKED)
+    return rows[keep], value[keep] & RUN_ID_BITS

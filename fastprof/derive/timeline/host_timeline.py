@@ -1,0 +1,57 @@
+"""What a trace viewer shows of a host: processes, their tracks, and the events of these, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.host import Host
+from fastprof.derive.timeline.track_order import Process, Track, processes_of, raw_tracks
+from fastprof.tables.host_events import HostEvents
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class HostTimeline:
+    """Columns by row. ``start_ps``, ``duration_ps``: int64. ``name``: int32, the place in ``names``; equal names have
+    equal numbers. ``tracks`` tell which rows are theirs; rows of a raw timeline are those of the host's events."""
+
+    host: str
+    processes: list[Process]
+    tracks: list[Track]
+    start_ps: Int64s
+    duration_ps: Int64s
+    name: Int32s
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+
+def raw_timeline(host: Host) -> HostTimeline:
+    """The lines of the capture. Takes no stats and no groups; rows are those of ``host.raw``."""
+    events = host.raw
+    processes = processes_of(events)
+    of_meta, names = shown_names(events)
+    name: Int32s = of_meta[events.meta]
+    return HostTimeline(
+        events.host, processes, raw_tracks(events, processes), events.start_ps, events.duration_ps, name, names
+    )
+
+
+def shown_names(events: HostEvents) -> tuple[Int32s, list[str]]:
+    """What events of each row of metadata are called, as a number, the last for -1: no metadata; and the distinct
+    names by number. Kept with the events."""
+    kept: dict[str, Any] = events.kept
+    if "timeline.names" not in kept:
+        number: dict[str, int] = {}
+        pairs = zip(events.display_names, events.names, strict=True)
+        of_meta = np.array([number.setdefault(shown or name, len(number)) for shown, name in pairs], np.int32)
+        kept["timeline.names"] = of_meta, list(number)
+    found: tuple[Int32s, list[str]] = kept["timeline.names"]
+    return found

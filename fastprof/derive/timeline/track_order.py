@@ -1,0 +1,148 @@
+"""Processes and tracks of a host: what XProf's trace viewer calls them, and in which order it shows them.
+
+A process is a plane, a track a line of it. XProf shows the planes of host threads, of GPUs or where there are none of
+TPUs, and custom ones; here others that have events follow, as ``shown`` tells. A process is known by its pid: 1000 for
+each host up to this one, 1 and the id of the plane for devices, 501 and that of custom planes, 701 and on for the
+threads of the host. A track is known by its tid: the display id of the line, of which XProf keeps 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fastprof._native.kernels import rank_order
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.forest import all_declare_groups
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
+
+COUNTER_LINE: Final = "_counters_"
+EVENTS, COUNTER, STEPS = "events", "counter", "steps"
+"""Kinds of tracks: slices, values over time, and slices each of which is a step."""
+
+PIDS_OF_A_HOST: Final = 1000
+_DEVICES, _LAST_DEVICE, _CUSTOM, _THREADS, _OTHERS = 1, 500, 501, 701, 1 << 20
+_GPU, _TPU, _CUSTOM_PLANES = "/device:GPU:", "/device:TPU:", "/device:CUSTOM:"
+_STEP_LINES: Final = frozenset({"Steps", "Sparse Core Steps"})
+_TIDS_A_STREAM: Final = 7
+_MOST_STREAMS: Final = 16
+"""So many streams have derived lines; the others keep their own tids."""
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """``number``: its place in the order of a host's processes. ``name``: as XProf shows it, the host and the plane.
+    ``shown``: whether XProf shows the plane. ``sort``: by which viewers order processes; XProf's is the pid."""
+
+    number: int
+    pid: int
+    name: str
+    plane: Plane
+    shown: bool
+
+    @property
+    def sort(self) -> int:
+        return self.pid
+
+
+@dataclass(slots=True, eq=False)
+class Track:
+    """``number``: its place in the order of a host's tracks. Rows ``first`` to ``last`` of the timeline are its events.
+    ``line``: the line that it shows, None where it is derived. ``sort``: XProf orders tracks by tid."""
+
+    number: int
+    process: Process
+    tid: int
+    name: str
+    kind: str
+    first: int
+    last: int
+    line: Line | None = None
+
+    @property
+    def sort(self) -> int:
+        return self.tid
+
+    @property
+    def derived(self) -> bool:
+        return self.line is None
+
+
+def processes_of(events: HostEvents) -> list[Process]:
+    """The processes of a host in the order in which XProf shows them: by pid."""
+    threads = sorted((p for p in events.planes if p.name.startswith(HOST_THREADS)), key=lambda plane: plane.name)
+    prefix = _GPU if any(plane.name.startswith(_GPU) for plane in events.planes) else _TPU
+    devices = [plane for plane in events.planes if plane.name.startswith(prefix)]
+    custom = [plane for plane in events.planes if plane.name.startswith(_CUSTOM_PLANES)]
+    pids = [(_device_pid(plane), plane) for plane in devices]
+    pids += [((_CUSTOM + plane.xplane_id) % 2**32, plane) for plane in custom]
+    pids += [(_THREADS + number, plane) for number, plane in enumerate(threads)]
+    shown = {plane.number for _, plane in pids}
+    others = [plane for plane in events.planes if plane.number not in shown and plane.last > plane.first]
+    pids += [(_OTHERS + plane.number, plane) for plane in others]
+    pids = sorted((pair for pair in pids if pair[1].lines), key=lambda pair: pair[0])
+    before = PIDS_OF_A_HOST * (events.number + 1)
+    return [
+        Process(number, before + pid, f"{events.host} {plane.name}", plane, plane.number in shown)
+        for number, (pid, plane) in enumerate(pids)
+    ]
+
+
+def _device_pid(plane: Plane) -> int:
+    pid = (_DEVICES + plane.xplane_id) % 2**32
+    return pid if pid <= _LAST_DEVICE else _DEVICES
+
+
+def raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Track]:
+    """The tracks of lines that have events, by process, then tid."""
+    derives = not is_grouped(events)
+    found: list[Track] = []
+    for process in processes:
+        lines = [line for line in process.plane.lines if line.last > line.first]
+        tids = stream_tids(process.plane) if derives and process.plane.name.startswith(_GPU) else {}
+        for tid, line in sorted(((tids.get(line.number, tid_of(line)), line) for line in lines), key=lambda at: at[0]):
+            name = line.display_name or line.name
+            found.append(Track(len(found), process, tid, name, _kind(line), line.first, line.last, line))
+    return found
+
+
+def _kind(line: Line) -> str:
+    if line.name == COUNTER_LINE:
+        return COUNTER
+    return STEPS if line.name in _STEP_LINES else EVENTS
+
+
+def tid_of(line: Line) -> int:
+    """The display id, else the id, of which 32 bits are kept."""
+    return (line.display_id or line.xline_id) % 2**32
+
+
+def is_grouped(events: HostEvents) -> bool:
+    """Whether XProf takes the capture for grouped: then it derives nothing."""
+    return all_declare_groups(events)
+
+
+# ---- streams of GPUs
+
+
+def streams(plane: Plane) -> list[Line]:
+    """The lines of a GPU that lines are derived from, in the order of XProf: those that compute first, then those with
+    the most events."""
+    lines = [line for line in plane.lines if not is_derived(line)]
+    counts = [line.last - line.first + ("Compute" in line.name) * 2**40 for line in lines]
+    order = np.arange(len(lines), dtype=np.int32)
+    rank_order(np.array(counts, np.int64), order)
+    return [lines[place] for place in order.tolist()]
+
+
+def derived_streams(plane: Plane) -> Sequence[Line]:
+    """Those of the streams that lines are derived from."""
+    return streams(plane)[:_MOST_STREAMS]
+
+
+def stream_tids(plane: Plane) -> dict[int, int]:
+    """The tid of each stream, by the number of its line: each leaves room for the lines derived of it."""
+    return {line.number: 1 + _TIDS_A_STREAM * place for place, line in enumerate(derived_streams(plane))}

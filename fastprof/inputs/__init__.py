@@ -1,0 +1,1 @@
+"""Inputs: which files are meant, and what are their bytes?"""

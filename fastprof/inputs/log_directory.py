@@ -1,0 +1,261 @@
+"""Where the runs of a log directory lie: ``plugins/profile/RUN/[HOST.]xplane.pb``, at any depth.
+
+A directory that holds captures is a run if it is the one named, lies directly below that one, or lies
+directly below a ``plugins/profile``. The walk goes neither through links nor into runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fastprof.errors import NotFoundError, UsageError
+from fastprof.inputs.paths import absolute, few, shown, unreadable
+
+RIEGELI = ".xplane.riegeli"
+PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
+"""Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""
+NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
+"""What XProf calls the empty file that it leaves beside captures without programs."""
+_SUFFIXES = (".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")  # of copies of one capture, the first is read
+_UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
+_PROFILE = ("plugins", "profile")
+_TIMESTAMP = re.compile("([0-9]{4})" + "_([0-9]{1,2})" * 5)
+_LOW, _HIGH = (1, 1, 0, 0, 0), (12, 31, 23, 59, 61)
+
+
+def split_name(name: str) -> tuple[str, int] | None:
+    """Host and rank of the suffix of a capture's file name, the rank of what is read first the lowest.
+
+    The host of a plain ``xplane.pb`` is ``""``. None: captures are not named so.
+    """
+    for rank, suffix in enumerate(_SUFFIXES):
+        if f".{name}".endswith(suffix):
+            return name[: -len(suffix)], rank
+    return None
+
+
+def is_program(name: str, *, beside: bool = False) -> bool:
+    """Whether files of compiled programs are named so; ``beside``: those that XProf writes beside captures."""
+    plain = name.removesuffix(".gz").removesuffix(".zst")
+    if beside:
+        return plain.endswith(PROGRAM_SUFFIXES[0]) and not name.startswith(NO_PROGRAM)
+    return plain.endswith(PROGRAM_SUFFIXES)
+
+
+def is_transient(name: str) -> bool:
+    """Hidden, or a copy that some tool has not finished."""
+    return name.startswith((".", "~", "#")) or name.endswith(_UNFINISHED)
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A directory and the captures in it. ``path`` is for people; ``linked``: found through a link."""
+
+    directory: str
+    path: str
+    name: str = ""
+    linked: bool = False
+    captures: list[str] = field(default_factory=list)
+    riegeli: list[str] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Found:
+    """The runs below a directory, that one first if it is a run; and what resembles captures."""
+
+    top: Place
+    runs: list[Place] = field(default_factory=list)
+    deeper: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    strays: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def note(self, kind: str, name: str) -> None:
+        count, first = self.strays.get(kind, (0, name))
+        self.strays[kind] = (count + 1, min(first, name))  # directories have no order
+
+
+def find_runs(path: str) -> Found:
+    """The runs below a directory, without links to runs that are there themselves: see ``pick``.
+
+    A run may hold only captures of a format that cannot be read. Raises NotFoundError where there is no run,
+    UnreadableError where the directory cannot be listed.
+    """
+    place_of_top = Path(absolute(path))
+    if ".." in place_of_top.parts:
+        place_of_top = place_of_top.resolve()
+    found = Found(Place(str(Path(path)), shown(path), shown(place_of_top.name) or "/"))
+    stack: list[tuple[tuple[str, ...], bool]] = [((), False)]
+    while stack:
+        parts, linked = stack.pop()
+        directory = str(Path(path, *parts))
+        place = Place(directory, shown(directory), linked=linked) if parts else found.top
+        try:
+            below, links = _list(place, found)
+        except OSError as fault:
+            if not parts:
+                raise unreadable(path, fault) from fault
+            found.refused.append(place.path)
+            continue
+        whole = (place_of_top / Path(*parts)).parts
+        _classify(place, parts, whole, found)
+        if linked:
+            continue
+        is_profile = whole[-2:] == _PROFILE
+        if place.captures and not is_profile:
+            below, links = [name for name in below if name == "plugins"], []
+        # A link is looked at where a run may stand, and never walked through: links can make circles.
+        if parts and not is_profile:
+            found.links += [shown(str(Path(directory, name))) for name in links]
+            links = []
+        children = [(name, False) for name in below] + [(name, True) for name in links]
+        stack += [((*parts, name), link) for name, link in sorted(children, reverse=True)]
+    if not found.runs:
+        raise _nothing(path, found)
+    return found
+
+
+def _list(place: Place, found: Found) -> tuple[list[str], list[str]]:
+    """Note the captures of a directory and what resembles them; its subdirectories, and links to such."""
+    below: list[str] = []
+    links: list[str] = []
+    with os.scandir(place.directory) as entries:
+        for entry in entries:
+            name = entry.name
+            if is_transient(name):
+                if "xplane." in name:
+                    found.note("unfinished or hidden", name)
+            elif entry.is_dir(follow_symlinks=False):
+                below.append(name)
+            elif entry.is_symlink() and _leads_to_directory(entry):
+                links.append(name)
+            elif _is_file_or_missing(entry):  # no pipe, nor a link to one
+                _note_file(name, place, found)
+    place.captures.sort()
+    place.riegeli.sort()
+    place.programs.sort()
+    return below, links
+
+
+def _is_file_or_missing(entry: os.DirEntry[str]) -> bool:
+    """A file; or a link to nothing or to what may not be looked at, which is a host that is missing."""
+    try:
+        return stat.S_ISREG(entry.stat().st_mode)
+    except OSError:
+        return entry.is_symlink()
+
+
+def _note_file(name: str, place: Place, found: Found) -> None:
+    if split_name(name):
+        place.captures.append(name)
+    elif name.endswith(RIEGELI):
+        place.riegeli.append(name)
+    elif name.endswith((".trace.json", ".trace.json.gz")):
+        found.note("a Chrome trace, which is no capture", name)
+    elif is_program(name, beside=True):
+        place.programs.append(name)
+    elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.startswith(NO_PROGRAM):
+        found.note("read only if named itself", name)
+
+
+def _leads_to_directory(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # a circle of links
+        return False
+
+
+def _classify(place: Place, parts: tuple[str, ...], whole: tuple[str, ...], found: Found) -> None:
+    """File the directory ``parts`` below the one named under runs, or under what was perhaps meant."""
+    in_profile = whole[-3:-1] == _PROFILE
+    only_programs = not parts and place.programs  # of the directory that was named
+    if not (place.captures or place.riegeli or only_programs):
+        if place.linked:
+            found.links.append(place.path)
+    elif len(parts) < 2 or in_profile:
+        if parts:  # train/RUN for train/plugins/profile/RUN
+            place.name = shown("/".join((*parts[:-3], parts[-1]) if in_profile else parts))
+        found.runs.append(place)
+    else:
+        found.deeper.append(place.path)
+
+
+def _nothing(path: str, found: Found) -> NotFoundError:
+    message = (
+        "no captures: looked for HOST.xplane.pb, also .gz and .zst, in this directory, "
+        "in those directly below it, and in every plugins/profile/RUN at any depth"
+    )
+    if found.deeper:
+        message += f"; captures lie deeper, name their directory: {few(found.deeper)}"
+    for kind, (count, name) in found.strays.items():
+        message += f"; {shown(name)}{f' and {count - 1} more' if count > 1 else ''}: {kind}"
+    if found.links:
+        message += f"; links are not followed, name their target: {few(found.links)}"
+    if found.refused:
+        message += f"; not searched, the system refused: {few(found.refused)}"
+    return NotFoundError(message, path=shown(path))
+
+
+def newest_first(runs: Iterable[Place]) -> list[Place]:
+    return sorted(runs, key=lambda place: (_moment(place), place.name), reverse=True)
+
+
+def _moment(place: Place) -> tuple[float, ...]:
+    """When a run was captured, in local time: by its name, else by the last change of its captures."""
+    match = _TIMESTAMP.fullmatch(place.name.rpartition("/")[2])
+    if match:
+        year, *rest = (int(digits) for digits in match.groups())
+        if all(low <= value <= high for low, value, high in zip(_LOW, rest, _HIGH, strict=True)):
+            return (year, *rest)
+    changed = 0.0
+    for name in place.captures or place.riegeli:
+        try:
+            changed = max(changed, Path(place.directory, name).stat().st_mtime)
+        except OSError:  # a dangling link
+            continue
+    try:
+        local = time.localtime(changed)
+    except (OverflowError, ValueError, OSError):  # a time that no calendar has
+        return (0.0,)
+    return (*local[:5], local.tm_sec + changed % 1)
+
+
+def without_aliases(runs: list[Place]) -> list[Place]:
+    """Leave out links to runs that are there themselves, such as ``latest``."""
+    seen = {os.path.realpath(place.directory) for place in runs if not place.linked}
+    kept: list[Place] = []
+    for place in runs:
+        if place.linked:
+            target = os.path.realpath(place.directory)
+            if target in seen:
+                continue
+            seen.add(target)
+        kept.append(place)
+    return kept
+
+
+def pick(runs: list[Place], name: str, path: str) -> Place:
+    """The run of that name, or of that last part of a name if it is the only one; aliases count.
+
+    Raises NotFoundError that lists the runs there are, UsageError where the name fits several.
+    """
+    wanted = shown(name)
+    exact = [place for place in runs if place.name == wanted]
+    matches = without_aliases(exact or [place for place in runs if place.name.rpartition("/")[2] == wanted])
+    if len(matches) == 1:
+        return matches[0]
+    if exact:
+        advice = "name a directory: " + few(place.path for place in matches)
+        raise UsageError(f"{len(matches)} runs are called {wanted}; {advice}", path=shown(path))
+    if matches:
+        advice = "give a full name: " + few(place.name for place in newest_first(matches))
+        raise UsageError(f"{len(matches)} runs end in {wanted}; {advice}", path=shown(path))
+    names = few((place.name for place in newest_first(without_aliases(runs))), 20)
+    raise NotFoundError(f"no run {wanted} here; runs, newest first: {names}", path=shown(path))

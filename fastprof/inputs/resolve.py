@@ -1,0 +1,381 @@
+"""Which capture files make up what the user named: runs, hosts, files. No capture is opened here.
+
+    resolve(what, run=…)     a file, run directory, log directory, glob, bytes, binary file, a list of those
+    runs(logdir)             the runs of a log directory, newest first
+
+Paths and hosts are text fit for UTF-8, for tables and messages; ``source`` is what to open.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
+from fastprof.inputs.log_directory import (
+    RIEGELI,
+    Found,
+    Place,
+    find_runs,
+    is_program,
+    is_transient,
+    newest_first,
+    pick,
+    split_name,
+    without_aliases,
+)
+from fastprof.inputs.paths import absent, absolute, expand, few, is_directory, is_glob, is_link, mode_of, shown
+
+Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+"""One thing that can be loaded; a list or tuple of them is a session too."""
+
+
+ONLY_PROGRAMS = b"\x0a\x10\x12\x0e/host:metadata"
+"""The capture that stands for programs without one: an XSpace with the plane that would hold them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFile:
+    """One capture. ``host`` is None where no file name tells it: the capture's own hostnames may. ``run`` is the run
+    of a log directory that it was found in. ``programs``: files of compiled programs that go with it, to be opened."""
+
+    host: str | None
+    path: str
+    source: Input
+    run: str | None = None
+    programs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a log directory: its files, one for each host, by name."""
+
+    name: str
+    path: str
+    files: tuple[CaptureFile, ...]
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts that file names tell, in the order of the files."""
+        return [file.host for file in self.files if file.host is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What was chosen or left out, as a row of import_log says it."""
+
+    severity: str
+    code: str
+    message: str
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The files to read together. ``run`` is None unless all come from runs of that name. ``programs``: files of
+    compiled programs that go with all of them."""
+
+    run: str | None
+    files: tuple[CaptureFile, ...]
+    remarks: tuple[Remark, ...]
+    programs: tuple[str, ...] = ()
+
+
+def resolve(what: Input | Sequence[Input], run: str | None = None, missing_ok: bool = False) -> Session:
+    """The files that ``what`` stands for.
+
+    ``run`` picks a run of a log directory, by its name or by the last part of it where that is unique.
+    With ``missing_ok``, an item of a list that cannot be found or listed becomes a remark, unless nothing is
+    left. Raises NotFoundError, UnreadableError, UsageError; CaptureError where all there is has a format
+    that cannot be read.
+    """
+    if run is not None and not run:
+        raise UsageError("run= is empty; give the name of a run, or leave it out for the newest")
+    listed = isinstance(what, (list, tuple))
+    items = what if isinstance(what, (list, tuple)) else (what,)
+    if not items:
+        raise UsageError("the list of captures is empty; name at least one file or directory")
+    parts: list[Session] = []
+    faults: list[FastprofError] = []
+    for item in items:
+        try:
+            parts += _resolve_item(item, run)
+        except (NotFoundError, UnreadableError) as fault:
+            if not (listed and missing_ok):
+                raise
+            faults.append(fault)
+            code = "missing" if isinstance(fault, NotFoundError) else "unreadable"
+            parts.append(Session(None, (), (Remark("error", code, fault.message, fault.path),)))
+    if run is not None and not faults and all(part.run is None for part in parts):
+        raise UsageError(f"run={run!r} picks a run of a log directory, and no directory is named")
+    return _combine(parts, faults)
+
+
+def runs(logdir: str | os.PathLike[str]) -> list[Run]:
+    """The runs below a directory, newest first; a run directory is one run.
+
+    Raises NotFoundError where there are none, UnreadableError; UsageError where ``logdir`` is no directory.
+    """
+    if not isinstance(logdir, (str, os.PathLike)):
+        raise UsageError(f"runs() takes the path of a log directory, not {type(logdir).__name__}")
+    path = _text_of(logdir)
+    mode = mode_of(path)
+    if mode is None:
+        raise absent(path)
+    if not stat.S_ISDIR(mode):
+        raise UsageError("runs() lists a log directory, and this is a file", path=shown(path))
+    places = newest_first(without_aliases(find_runs(path).runs))
+    found = [Run(place.name, place.path, _read_run(place).files) for place in places if place.captures]
+    if not found:
+        raise _no_captures(_read_run(places[0]), path)
+    return found
+
+
+def _resolve_item(item: object, run: str | None) -> list[Session]:
+    if isinstance(item, (str, os.PathLike)):
+        return _resolve_path(_text_of(item), run)
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return [_one_file(None, "<bytes>", item)]
+    if isinstance(item, io.TextIOBase):
+        message = 'the file is open as text; open it as binary: open(path, "rb")'
+        raise UsageError(message, path=_stream_name(item))
+    if callable(getattr(item, "read", None)):
+        stream: Any = item  # anything with .read(n) will do
+        return [_one_file(None, _stream_name(stream), stream)]
+    advice = ""
+    if isinstance(item, (list, tuple)):
+        advice = "; a list within a list is not taken, make it one list"
+    elif isinstance(item, Iterable):
+        advice = "; give several captures as a list"
+    expected = "a path, bytes, a binary file object or a list of them"
+    raise UsageError(f"cannot load {type(item).__name__}: expected {expected}{advice}")
+
+
+def _text_of(path: str | os.PathLike[Any]) -> str:
+    text = os.fsdecode(path)
+    if not text:
+        raise UsageError("the path is empty; name a capture, a run directory or a log directory")
+    return text
+
+
+def _stream_name(stream: object) -> str:
+    name = getattr(stream, "name", None)  # a number where the stream was made from a descriptor
+    return shown(os.fsdecode(name)) if isinstance(name, (str, bytes)) and name else "<stream>"
+
+
+def _one_file(host: str | None, path: str, source: Input) -> Session:
+    return Session(None, (CaptureFile(host, path, source),), ())
+
+
+def _resolve_path(path: str, run: str | None) -> list[Session]:
+    mode = mode_of(path)
+    if mode is None:
+        if is_glob(path) and not is_link(path):
+            return _resolve_glob(path, run)
+        raise absent(path)
+    if stat.S_ISDIR(mode):
+        return [_resolve_directory(path, run)]
+    name = Path(path).name
+    if name.endswith(RIEGELI):
+        return [Session(None, (), (_unsupported(shown(path)),))]
+    if is_program(name):
+        return [Session(None, (), (), (absolute(path),))]
+    split = split_name(name)
+    host = split[0] if split else name.removesuffix(".gz").removesuffix(".zst").removesuffix(".pb")
+    if not split and not stat.S_ISREG(mode):
+        host = ""  # /dev/fd/63 is the name of no host
+    return [_one_file(shown(host) or None, shown(path), absolute(path))]
+
+
+def _resolve_directory(path: str, run: str | None) -> Session:
+    found = find_runs(path)
+    if run is not None:
+        return _read_run(pick(found.runs, run, path))
+    places = newest_first(without_aliases(found.runs))
+    full = [place for place in places if place.captures]
+    if not full:
+        return _read_run(places[0])
+    chosen = found.top if found.top.captures else full[0]
+    session = _read_run(chosen)
+    return replace(session, remarks=(*_choice(chosen, places, full, found), *session.remarks))
+
+
+def _choice(chosen: Place, places: list[Place], full: list[Place], found: Found) -> list[Remark]:
+    """What to say about a run that was not asked for by name. ``full`` are the runs that can be read."""
+    remarks: list[Remark] = []
+    others = [place.name for place in full if place is not chosen]
+    if others:
+        code = "runs_below" if chosen is found.top else "newest_run"
+        which = "in the directory named" if chosen is found.top else f"the newest of {len(full)}"
+        left = f"{len(others)} other run{'s' if len(others) > 1 else ''}"
+        advice = f"choose with run=NAME, or --run NAME: {few(others)}"
+        text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
+        remarks.append(Remark("info", code, text, chosen.path))
+    newer = places[: places.index(chosen)]
+    remarks += [_unsupported(place.path) for place in newer if place.riegeli and not place.captures]
+    if found.deeper:
+        text = f"captures lie deeper, in directories that are no runs of this one: {few(found.deeper)}"
+        remarks.append(Remark("info", "captures_deeper", text, found.top.path))
+    if found.refused:
+        text = f"directories that the system refused to list: {few(found.refused)}"
+        remarks.append(Remark("notice", "unreadable_directory", text, found.top.path))
+    return remarks
+
+
+def _read_run(place: Place) -> Session:
+    """The files of a directory, one for each host."""
+    best: dict[str, tuple[int, str]] = {}
+    hosts = {name: split_name(name) or ("", 0) for name in place.captures}
+    programs = tuple(absolute(str(Path(place.directory, name))) for name in place.programs)
+    for name, (host, rank) in hosts.items():
+        best[host] = min(best.get(host, (rank, name)), (rank, name))
+    files: list[CaptureFile] = []
+    remarks: list[Remark] = []
+    for name, (host, _) in hosts.items():
+        full = str(Path(place.directory, name))
+        kept = best[host][1]
+        if name == kept:
+            known_host, run = shown(host) or None, place.name or None
+            files.append(CaptureFile(known_host, shown(full), absolute(full), run, programs))
+        else:
+            text = f"not read: a compressed copy of {shown(kept)}"
+            remarks.append(Remark("notice", "compressed_copy", text, shown(full)))
+    remarks += [_unsupported(shown(str(Path(place.directory, name)))) for name in place.riegeli]
+    return Session(place.name or None, tuple(files), tuple(remarks), () if files else programs)
+
+
+def _no_captures(session: Session, path: str) -> FastprofError:
+    """Of a directory without captures that can be read."""
+    if session.programs:
+        return NotFoundError("compiled programs only, and no captures: load() reads them", path=shown(path))
+    return _unsupported_error(session.remarks)
+
+
+def _unsupported(path: str) -> Remark:
+    text = "not read: the format .xplane.riegeli is not supported yet, only .xplane.pb, also as .gz and .zst"
+    return Remark("data_loss", "unsupported_format", text, path)
+
+
+def _unsupported_error(remarks: Iterable[Remark]) -> CaptureError:
+    first = next(remark for remark in remarks if remark.code == "unsupported_format")
+    return CaptureError(first.message, path=first.path)
+
+
+def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
+    """The captures matched; without any, the run directories, else log directories, else any files."""
+    matches = expand(pattern)
+    directories = dict.fromkeys(path for path in matches if is_directory(path))
+    groups: dict[Path, Place] = {}
+    for path in matches:
+        is_riegeli = path.name.endswith(RIEGELI)
+        if is_transient(path.name) or not (is_riegeli or split_name(path.name)) or path in directories:
+            continue
+        place = groups.setdefault(path.parent, Place(str(path.parent), shown(str(path.parent))))
+        (place.riegeli if is_riegeli else place.captures).append(path.name)
+    parts = [_read_run(place) for place in groups.values()]
+    programs = tuple(absolute(str(path)) for path in matches if is_program(path.name, beside=True))
+    if parts and programs:
+        parts.append(Session(None, (), (), programs))
+    if parts and (not directories or any(part.files for part in parts)):
+        return parts
+    if matches and not directories:
+        return [part for path in matches for part in _resolve_path(str(path), None)]
+    faults: list[NotFoundError | UnreadableError] = []
+    for path in [path for path in directories if _holds_captures(path)] or directories:
+        try:
+            parts.append(_resolve_directory(str(path), run))
+        except (NotFoundError, UnreadableError) as fault:
+            faults.append(fault)
+    if not parts:
+        if len(faults) == 1:
+            raise faults[0]
+        looked = f"{len(matches)} paths match, and none holds captures" if matches else "no path matches"
+        wanted = f" of a run {run!r}" if matches and run is not None else ""
+        raise NotFoundError(f"{looked}{wanted}; ** stands for directories at any depth", path=shown(pattern))
+    return parts
+
+
+def _holds_captures(directory: Path) -> bool:
+    try:
+        with os.scandir(directory) as entries:
+            return any(split_name(entry.name) and not is_transient(entry.name) for entry in entries)
+    except OSError:
+        return False
+
+
+def _combine(parts: list[Session], faults: list[FastprofError]) -> Session:
+    """One session of several: a file counts once, and no two files have the same host."""
+    files: list[CaptureFile] = []
+    remarks: list[Remark] = []
+    seen: set[object] = set()
+    for part in parts:
+        remarks += part.remarks
+        # Hosts of one run directory may be links to one file, and are hosts of their own all the same.
+        keys = [_identity(file) if len(parts) > 1 else None for file in part.files]
+        for file, key in zip(part.files, keys, strict=True):
+            if key in seen:
+                remarks.append(Remark("info", "duplicate_file", "named more than once, read once", file.path))
+            else:
+                files.append(file)
+        seen.update(keys)
+    programs = tuple(dict.fromkeys(program for part in parts for program in part.programs))
+    files = _with_programs(files, programs)
+    if not files and faults:
+        others = f"; {len(faults) - 1} more of the list failed too" if len(faults) > 1 else ""
+        raise type(faults[0])(faults[0].message + others, path=faults[0].path)
+    if not files:
+        raise _unsupported_error(remarks)
+    remarks += _several_runs(files)
+    names = {part.run for part in parts if part.files}
+    run = names.pop() if len(names) == 1 else None
+    return Session(run, _distinct_hosts(files, remarks), tuple(remarks))
+
+
+def _with_programs(files: list[CaptureFile], programs: tuple[str, ...]) -> list[CaptureFile]:
+    """Programs that were named go with each of the captures; without any they make up one of their own."""
+    if not programs:
+        return files
+    if not files:
+        path = programs[0] if len(programs) == 1 else str(Path(programs[0]).parent)
+        return [CaptureFile(None, shown(path), ONLY_PROGRAMS, None, programs)]
+    return [replace(file, programs=tuple(dict.fromkeys((*file.programs, *programs)))) for file in files]
+
+
+def _several_runs(files: list[CaptureFile]) -> list[Remark]:
+    """Captures of directories of other names are hardly hosts of one run."""
+    folders = dict.fromkeys(Path(file.path).parent.name for file in files if isinstance(file.source, str))
+    if len(folders) < 2:
+        return []
+    text = f"captures of {len(folders)} directories are read as hosts of one run; for a report each load one at a time"
+    return [Remark("info", "several_runs", f"{text}: {few(list(folders))}", None)]
+
+
+def _identity(file: CaptureFile) -> object:
+    return os.path.realpath(file.source) if isinstance(file.source, str) else id(file.source)
+
+
+def _distinct_hosts(files: list[CaptureFile], remarks: list[Remark]) -> tuple[CaptureFile, ...]:
+    """Number the second and later files of a host: vm, vm#2, vm#3."""
+    taken = {file.host for file in files}
+    last: dict[str, int] = {}
+    distinct: list[CaptureFile] = []
+    for file in files:
+        host = file.host
+        if host is not None and host in last:
+            name = host
+            while name in taken:
+                last[host] += 1
+                name = f"{host}#{last[host]}"
+            taken.add(name)
+            text = f"a second capture of the host {host}, called {name} in the tables"
+            remarks.append(Remark("notice", "duplicate_host", text, file.path))
+            file = replace(file, host=name)
+        elif host is not None:
+            last[host] = 1
+        distinct.append(file)
+    return tuple(distinct)

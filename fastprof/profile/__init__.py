@@ -1,0 +1,1 @@
+"""Profile: what do users of the Python API hold?"""

@@ -1,0 +1,228 @@
+"""The analyses as methods. Made from the registry of analyses by `make docs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from fastprof.profile.report import Report
+
+
+class AnalysisMethods:
+    """What Profile has a method of for each analysis."""
+
+    def report(self, name: str, **params: Any) -> Report:
+        """The report of the analysis called ``name``."""
+        raise NotImplementedError
+
+    def overview(self, *, top_ops: int = 10, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+        """How long steps take, what they spend it on, and what to do about it.
+
+        top_ops: how many of the most expensive ops are listed
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
+        Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
+        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, input_percent, output_percent,
+        step_time_shared_out_ps, compute_percent, idle_percent, input_verdict, host_count, task_count, device_type,
+        device_count, is_training, duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps,
+        device_idle_percent, host_idle_percent, mxu_utilization_percent, hbm_utilization_percent,
+        flops_utilization_percent, memory_utilization_percent, host_op_percent, device_op_percent,
+        host_eager_percent, device_eager_percent, outside_compilation_percent, compute_16bit_percent,
+        compute_32bit_percent.
+        """
+        return self.report("overview", top_ops=top_ops, steps_from=steps_from)
+
+    def input_pipeline(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+        """How much of each step waits for input, and which input ops take the time.
+
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: steps, step_breakdown, breakdown, input_ops, input_time.
+        Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
+        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, input_percent, output_percent,
+        compute_percent, step_time_shared_out_ps, idle_percent, input_verdict, uses_tf_data, input_op_self_ps,
+        enqueue_share.
+        """
+        return self.report("input_pipeline", steps_from=steps_from)
+
+    def op_stats(self) -> Report:
+        """Where time goes by op, on the host and on devices, most expensive first.
+
+        Tables: ops, device_ops, sparse_core_ops, host_ops, hosts, ops_by_host, tf_functions.
+        Figures: device_total_ps, device_op_ps, device_overlapped_ps, device_idle_ps, host_total_ps, host_op_ps,
+        host_idle_ps, infeed_enqueue_ps, infeed_enqueue_start_diff_ps, is_training.
+        """
+        return self.report("op_stats")
+
+    def kernel_stats(self) -> Report:
+        """GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.
+
+        Tables: kernels, ops.
+        Figures: kernel_count, occurrences, total_ps, tensor_core_ps, tensor_core_share, missed_tensor_core_ps,
+        missed_tensor_core_share.
+        """
+        return self.report("kernel_stats")
+
+    def op_profile(self, *, group_by: Literal["program", "category", "provenance"] = "program") -> Report:
+        """Device time by program, category or name scope, how well it was used, and what fusions are made of.
+
+        group_by: what ops are grouped by in the tree
+
+        Tables: tree, scopes, layers, memory, devices.
+        Figures: device_total_ps, device_busy_ps, device_idle_ps, op_ps, compute_peak_percent, hbm_peak_percent,
+        lost_ps, work_known_share, unattributed_share, program_count, op_count.
+        """
+        return self.report("op_profile", group_by=group_by)
+
+    def hlo_stats(self) -> Report:
+        """Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.
+
+        Tables: ops, categories, programs, rematerialization, outside_compilation, replica_groups, attribution,
+        padding, layouts, sparse_core_ops.
+        Figures: device_total_ps, device_op_ps, device_idle_ps, op_count, program_count, untold_share,
+        unattributed_share, rematerialized_share, outside_compilation_share, padding_share.
+        """
+        return self.report("hlo_stats")
+
+    def roofline(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+        """How near ops, steps and programs come to the peaks of the device, and what bounds them.
+
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: device, totals, ops, lost_time, memory.
+        Figures: device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte, flops_per_s,
+        hbm_bytes_per_s, compute_peak_percent, hbm_peak_percent, bound_by, ops_roofline_percent, lost_ps,
+        unknown_ps, clock_share.
+        """
+        return self.report("roofline", steps_from=steps_from)
+
+    def memory_viewer(self, *, module: str | int | None = None, memory_space: str | int = "0") -> Report:
+        """Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
+
+        module: the program to tell of, as the capture lists it, parentheses included, or its id (default: the one
+        that takes most)
+        memory_space: the memory to tell of: a number, also as in layouts, S(5), or device, hbm, vmem, sflag, cmem,
+        smem, host, sparsecore
+
+        Tables: modules, buffers_at_peak, peak_by_op, by_allocation_type, heap, allocations, lifetimes.
+        Figures: module, host, memory_space, memory_space_name, peak_bytes, peak_instruction, peak_point,
+        unpadded_peak_bytes, padding_bytes, padding_share, allocated_bytes, fragmentation_bytes,
+        fragmentation_share, whole_run_bytes, parameter_bytes, aliased_bytes, output_bytes, constant_bytes,
+        temporary_bytes, thread_local_bytes, program_points, scoped_vmem_bytes, scoped_vmem_instruction.
+        """
+        return self.report("memory_viewer", module=module, memory_space=memory_space)
+
+    def communication(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+        """Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
+
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers.
+        Figures: device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps, hidden_ps,
+        costliest_kind, costliest_operation, step_count, step_time_mean_ps, step_exposed_mean_ps,
+        step_if_hidden_mean_ps, step_gain_share, meeting_count, meeting_wait_ps, last_device.
+        """
+        return self.report("communication", steps_from=steps_from)
+
+    def memory_profile(
+        self,
+        *,
+        at: int | str | None = None,
+        request: int | str | None = None,
+        short_lived_us: int = 1000,
+        steps_from: Literal["markers", "modules"] = "markers",
+    ) -> Report:
+        """Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
+
+        at: also tell what is alive at this time, from the start of each host's capture, as 1.5s or 20ms
+        request: also tell when a request of this size would have fitted, in bytes or as 2GiB: failed allocations
+        write no event, their error has the size
+        short_lived_us: allocations that live no longer than so many microseconds are short-lived
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
+        snapshots, allocations.
+        Figures: peak_bytes, peak_allocator, peak_host, peak_ps, peak_step, capacity_bytes, peak_share,
+        lifetime_peak_bytes, held_before_bytes, wasted_bytes, fragmentation_share, allocator_count, snapshot_count,
+        allocation_count, free_count, held_at_end_count, replaced_count, short_lived_count, short_lived_share,
+        short_lived_bytes.
+        """
+        return self.report(
+            "memory_profile",
+            at=at,
+            request=request,
+            short_lived_us=short_lived_us,
+            steps_from=steps_from,
+        )
+
+    def tf_data(self, *, parallel: int = 4, slow_call_us: int = 50) -> Report:
+        """Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to mend it.
+
+        parallel: how many at a time iterators run in the what-if table
+        slow_call_us: calls of a pipeline that take longer, in microseconds, are slow
+
+        Tables: pipelines, iterators, critical_path, bottlenecks, self_time, step_waits, what_if, calls,
+        call_iterators.
+        Figures: pipeline_count, iterator_count, call_count, slow_call_count, max_call_ps, wait_share,
+        slow_pipeline, bottleneck_name, bottleneck_share, batch_ps, best_change, best_batch_ps.
+        """
+        return self.report("tf_data", parallel=parallel, slow_call_us=slow_call_us)
+
+    def pod_viewer(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+        """Each step on each core of all hosts: what it spent its time on, and its bottleneck.
+
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: cores, collectives.
+        Figures: step_count, host_count, core_count, device_type, slowest_core_step_ps, collective_wait_ps.
+        """
+        return self.report("pod_viewer", steps_from=steps_from)
+
+    def inference(
+        self,
+        *,
+        request_order: Literal[
+            "latency",
+            "batching_delay",
+            "size",
+            "host_preprocess",
+            "host_batch_formation",
+            "host_runtime",
+            "write_to_device",
+            "device_compute",
+            "read_from_device",
+            "host_postprocess",
+            "idle",
+        ] = "latency",
+        batch_order: Literal["latency", "delay", "padding", "padded_size", "efficiency"] = "latency",
+    ) -> Report:
+        """Requests and batches of a model server: latency by percentile, and what it is made of.
+
+        request_order: by what XProf's page picks the requests that it shows
+        batch_order: by what XProf's page picks the batches that it shows
+
+        Tables: models, breakdown, latency, requests, batches, batch_sizes, tensor_patterns.
+        Figures: request_count, batch_count, model_count, requests_per_second, mean_latency_ps, p50_latency_ps,
+        p75_latency_ps, p90_latency_ps, p99_latency_ps, p999_latency_ps, max_latency_ps.
+        """
+        return self.report("inference", request_order=request_order, batch_order=batch_order)
+
+    def steps(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+        """Every step on every host and core: its time by category, stragglers, percentiles.
+
+        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
+        compiled program
+
+        Tables: steps, breakdown, step_summary, hosts, stragglers.
+        Figures: step_count, incomplete_step_count, host_count, core_count, step_time_mean_ps, step_time_stdev_ps,
+        step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps,
+        module_execution_count.
+        """
+        return self.report("steps", steps_from=steps_from)

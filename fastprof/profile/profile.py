@@ -1,0 +1,403 @@
+"""What users hold: load, runs, scan, and Profile."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fastprof.decode.blocks import Block
+from fastprof.decode.fill import Decoded
+from fastprof.decode.selection import Interval, Patterns, Selection, Steps, narrowed_steps, steps_text
+from fastprof.decode.workers import Progress, Workers, cpu_count
+from fastprof.errors import FastprofError, UsageError
+from fastprof.inputs import resolve as sessions
+from fastprof.inputs.resolve import Input, Run
+from fastprof.profile.analysis_methods import AnalysisMethods
+from fastprof.profile.report import Report
+from fastprof.profile.step_times import step_times
+from fastprof.schema.tables import TABLES
+from fastprof.tables.event_summary import event_summary
+from fastprof.tables.open_session import OpenSession
+from fastprof.tables.table_set import BATCH_ROWS, TableSet
+
+ON_ERROR = ("raise", "skip", "salvage")
+_log = logging.getLogger("fastprof")
+
+
+def load(
+    path: Input | Run | Sequence[Input],
+    *,
+    run: str | Run | None = None,
+    on_error: str = "raise",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Open the captures that ``path`` stands for.
+
+    ``path`` is a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, bytes, a binary file
+    object, or a list of those; gzip and zstd are recognised by content. Of a log directory with several runs the
+    newest is loaded, unless ``run`` names one (see ``runs``).
+
+    ``on_error``: "raise" stops at the first broken or missing host; "skip" loads the others; "salvage" keeps whatever
+    decodes before and after a fault. What was left out is in the table ``import_log``.
+    ``threads``: how many decode side by side; by default as many as there are processors.
+    ``progress``: called with a stage, how much is done, and of how much.
+
+    Raises NotFoundError, UnreadableError, CaptureError (all FastprofError), naming file and byte offset. Loading maps
+    the files and finds their planes; events are decoded when a table is asked for.
+    """
+    if on_error not in ON_ERROR:
+        raise UsageError(f"on_error is one of {', '.join(ON_ERROR)}, not {on_error!r}")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise UsageError("threads is a number of threads, 1 or more")
+    if isinstance(path, Run):
+        path = path.path
+    run = run.name if isinstance(run, Run) else run
+    if run is not None and not isinstance(run, str):
+        raise UsageError(f"run is the name of a run, not {type(run).__name__}")
+    session = sessions.resolve(path, run, missing_ok=on_error != "raise")
+    for remark in session.remarks:
+        _log.info("%s", remark.message)
+    opened = OpenSession(session, on_error, Workers(threads or cpu_count(), progress))
+    how = {"run": run, "on_error": on_error, "threads": threads}
+    return Profile(TableSet(opened, Selection()), path, how)
+
+
+def runs(logdir: str | os.PathLike[str]) -> list[Run]:
+    """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``."""
+    return sessions.runs(logdir)
+
+
+def scan(
+    path: Input | Run | Sequence[Input],
+    *,
+    columns: Sequence[str] | None = None,
+    stats: Sequence[str] = (),
+    hosts: str | Iterable[str] | None = None,
+    planes: Patterns = None,
+    lines: Patterns = None,
+    names: Patterns = None,
+    time_ps: Interval | None = None,
+    batch_rows: int = BATCH_ROWS,
+    run: str | Run | None = None,
+    on_error: str = "raise",
+    threads: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Events as record batches in bounded memory; arguments as of ``load``, ``Profile.select`` and ``Profile.scan``."""
+    profile = load(path, run=run, on_error=on_error, threads=threads)
+    chosen = profile.select(hosts=hosts, planes=planes, lines=lines, names=names, time_ps=time_ps)
+    return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)
+
+
+class Profile(AnalysisMethods):
+    """The captures of a session as Arrow tables, decoded on first use, and the analyses of them. Immutable; made by
+    ``load``.
+
+    Tables are in ``tables`` by name, and each is an attribute: ``p.events`` is ``p.tables["events"]``. docs/tables.md
+    says what their columns are. Each analysis is a method that gives a Report, as ``p.overview()``.
+    """
+
+    def __init__(self, tables: TableSet, source: Any, how: dict[str, Any], steps: Steps | None = None) -> None:
+        self._of_all_steps = tables
+        self._steps = steps
+        self._source = source
+        self._how = how
+        self._reports: dict[tuple[Any, ...], Report] = {}
+
+    @cached_property
+    def _tables(self) -> TableSet:
+        """The tables of what is selected; where that is some steps, of the time that these take on each host."""
+        if self._steps is None:
+            return self._of_all_steps
+        whole = self._of_all_steps
+        return TableSet(whole.session, whole.selection.within(step_times(whole, self._steps)))
+
+    # ---- tables
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """Tables by name; each is decoded when it is first looked up, then kept."""
+        return self._tables
+
+    @property
+    def hosts(self) -> pa.Table:
+        return self._tables["hosts"]
+
+    @property
+    def planes(self) -> pa.Table:
+        return self._tables["planes"]
+
+    @property
+    def plane_stats(self) -> pa.Table:
+        return self._tables["plane_stats"]
+
+    @property
+    def lines(self) -> pa.Table:
+        return self._tables["lines"]
+
+    @property
+    def events(self) -> pa.Table:
+        return self._tables["events"]
+
+    @property
+    def event_stats(self) -> pa.Table:
+        return self._tables["event_stats"]
+
+    @property
+    def event_metadata(self) -> pa.Table:
+        return self._tables["event_metadata"]
+
+    @property
+    def event_metadata_stats(self) -> pa.Table:
+        return self._tables["event_metadata_stats"]
+
+    @property
+    def stat_metadata(self) -> pa.Table:
+        return self._tables["stat_metadata"]
+
+    @property
+    def hlo_modules(self) -> pa.Table:
+        return self._tables["hlo_modules"]
+
+    @property
+    def hlo_computations(self) -> pa.Table:
+        return self._tables["hlo_computations"]
+
+    @property
+    def hlo_instructions(self) -> pa.Table:
+        return self._tables["hlo_instructions"]
+
+    @property
+    def hlo_costs(self) -> pa.Table:
+        return self._tables["hlo_costs"]
+
+    @property
+    def hlo_allocations(self) -> pa.Table:
+        return self._tables["hlo_allocations"]
+
+    @property
+    def hlo_buffers(self) -> pa.Table:
+        return self._tables["hlo_buffers"]
+
+    @property
+    def hlo_heap_events(self) -> pa.Table:
+        return self._tables["hlo_heap_events"]
+
+    @property
+    def import_log(self) -> pa.Table:
+        return self._tables["import_log"]
+
+    @property
+    def nesting(self) -> pa.Table:
+        return self._tables["nesting"]
+
+    def read(self, *names: str) -> dict[str, pa.Table]:
+        """Several tables, decoded in one go: ``read("events", "event_stats")`` reads the capture once."""
+        return self._tables.read(*names)
+
+    def event_table(self, columns: Sequence[str] | None = None, stats: Sequence[str] = ()) -> pa.Table:
+        """Columns of ``events`` (None: all), and a typed column for each of the named stats.
+
+        A stat's value is the event's own, else its metadata's; of several the first; null where there is none.
+        Integers are int64 (a uint64 as two's complement), doubles float64, texts a dictionary, bytes large_binary.
+        A stat that holds integers and doubles is float64 where that is exact; other mixtures are text.
+        """
+        return self._tables.event_table(columns, stats)
+
+    def scan(
+        self, columns: Sequence[str] | None = None, stats: Sequence[str] = (), batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """What ``event_table`` gives, as record batches of about ``batch_rows`` rows, in bounded memory.
+
+        All batches have one schema; each has dictionaries of its own, with int32 indices. Without any event there is
+        one empty batch. A stat's type follows from the kinds of value that it was met with in all that has been read of
+        the session. Raises UsageError, at the batch, where a stat with doubles has an integer past 2**53.
+        """
+        if not 1 <= batch_rows < 2**63:
+            raise UsageError("batch_rows is a number of rows, 1 or more")
+        request = self._tables.event_request(columns, stats)
+        return self._scan(request, batch_rows)
+
+    def _scan(self, request: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        decoder = self._tables.decoder(request)
+        share: list[Block] | None = None
+        for share in self._tables.shares(decoder, batch_rows):
+            yield from self._batch(decoder.decode(share, fixed_types=True)).to_batches(max_chunksize=batch_rows)
+        if share is None:
+            empty = self._batch(decoder.decode([], fixed_types=True)).combine_chunks()
+            arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in empty.columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=empty.schema)
+
+    def _batch(self, decoded: Decoded) -> pa.Table:
+        return self._tables.table(TABLES["events"], decoded.events, decoded.wide)
+
+    def stat_names(self) -> list[str]:
+        """The names of the stats of the selected events, and of the metadata in their planes: what ``event_table``
+        can be asked for."""
+        return self._tables.stat_names()
+
+    def event_summary(self) -> pa.Table:
+        """Events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by name."""
+        return event_summary(self._tables)
+
+    def remarks(self) -> pa.Table:
+        """What is in ``import_log`` so far: nothing further is read to make it complete."""
+        return self._session.log.table()
+
+    # ---- analyses
+
+    def report(self, name: str, **params: Any) -> Report:
+        """The report of the analysis called ``name``, computed once, then kept. docs/analyses lists names and
+        parameters. UsageError: there is no such analysis or parameter."""
+        return self.reports(name, **params)[name]
+
+    def reports(self, *names: str, **params: Any) -> dict[str, Report]:
+        """Several reports (without names all there are), from one pass over the capture. A parameter goes to all
+        analyses that have it."""
+        from fastprof.analyses import ANALYSES, runner
+
+        for name in names:
+            if not isinstance(name, str):
+                raise UsageError(f"names of analyses are texts, not {type(name).__name__}")
+        chosen = tuple(dict.fromkeys(names)) or tuple(ANALYSES)
+        given = tuple(sorted(params.items()))
+        if not all(isinstance(value, Hashable) for value in params.values()):
+            runner.params_of(runner.closure(chosen), params)  # says what the parameter takes
+        missing = [name for name in chosen if (name, given) not in self._reports]
+        if missing:
+            found = runner.run(self._of_all_steps, missing, params, self._steps)
+            self._reports.update({(name, given): Report(answer) for name, answer in found.items()})
+        return {name: self._reports[name, given] for name in chosen}
+
+    # ---- programs
+
+    def hlo_text(self, module: str | int, form: str = "short-txt", *, metadata: bool = False) -> str:
+        """The text of a compiled program: "short-txt" or "long-txt", as XLA prints it, or "json"; see docs/hlo.md.
+
+        ``module``: its title ``jit_f(12)``, literally, the name before the parentheses, or the program id.
+        ``metadata``: with where instructions come from. UsageError: no program is called so, or several are.
+        """
+        from fastprof.tables.program_choice import chosen_program
+
+        return "".join(chosen_program(self._tables, module).text(form, metadata))
+
+    # ---- narrower profiles
+
+    def select(
+        self,
+        *,
+        hosts: str | Iterable[str] | None = None,
+        planes: Patterns = None,
+        lines: Patterns = None,
+        names: Patterns = None,
+        time_ps: Interval | None = None,
+        steps: Steps | int | None = None,
+    ) -> Profile:
+        """A profile of fewer events; nothing is copied, and ids stay the same.
+
+        ``hosts``: names, literally. ``planes``, ``lines``, ``names`` (of events): a regular expression, found anywhere
+        in the name, or several of which any will do. ``time_ps=(a, b)``: events that overlap a to b, b left out;
+        None leaves an end open. ``steps=(a, b)``: the steps whose number in the table of ``p.steps()`` is a up
+        to b, b left out; ``steps=a`` is that one. For the analyses that is the events that belong to them, for the
+        tables those that overlap the time that they take on their host. Selections of a selection narrow further.
+        """
+        asked = Selection().narrowed(hosts)
+        asked.check_hosts(self._session.hosts)
+        selection = self._of_all_steps.selection.narrowed(asked.hosts, planes, lines, names, time_ps)
+        chosen = narrowed_steps(self._steps, steps)
+        return Profile(TableSet(self._session, selection), self._source, self._how, chosen)
+
+    # ---- out
+
+    def to_parquet(self, out: str | Path, *, tables: Sequence[str] | None = None, force: bool = False) -> None:
+        """Write tables as a hive-partitioned Parquet data set, in bounded memory; see docs/export.md."""
+        from fastprof.export import write
+
+        write(self, out, format="parquet", tables=tables, force=force)
+
+    def to_trace(
+        self,
+        out: str | Path,
+        *,
+        format: str | None = None,
+        derived: bool = True,
+        stats: str = "all",
+        resolution: float = 8000,
+        force: bool = False,
+    ) -> None:
+        """Write the selected events for a trace viewer: "chrome", "perfetto", "xprof" or "xprof-streaming" (None: what
+        ``out`` is named for), compressed where that ends in .gz; see docs/trace.md. ``force``: replace the file."""
+        from fastprof.profile.trace_out import Trace, form_of, write_trace
+
+        form = form_of(str(out)) if format is None else format
+        if form is None:
+            raise UsageError(f"{out} is named for no form of traces: give format")
+        write_trace(Trace(self._tables, form, derived=derived, stats=stats, resolution=resolution), out, force)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.events.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.events.schema.__arrow_c_schema__()
+
+    # ---- what it is
+
+    @property
+    def table_set(self) -> TableSet:
+        """The tables as analyses and exports receive them."""
+        return self._tables
+
+    @property
+    def sources(self) -> list[str]:
+        """The files, as text."""
+        return [capture.path for capture in self._session.captures]
+
+    @property
+    def run(self) -> str | None:
+        """The run of a log directory that was loaded."""
+        return self._session.run
+
+    @property
+    def threads(self) -> int:
+        return self._session.workers.threads
+
+    @property
+    def _session(self) -> OpenSession:
+        return self._of_all_steps.session
+
+    def __repr__(self) -> str:
+        wanted = self._of_all_steps._wanted_hosts()
+        hosts = [host for host, keep in zip(self._session.hosts, wanted, strict=True) if keep]
+        captures = [capture for capture in self._session.captures if capture.host in hosts]
+        size = sum(capture.size_bytes for capture in captures)
+        shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
+        amount = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size:,} bytes"
+        lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {amount}"]
+        if self.run:
+            lines.append(f"  run      {self.run}")
+        selected = [str(self._of_all_steps.selection), "" if self._steps is None else steps_text(self._steps)]
+        if any(selected):
+            lines.append(f"  selected {'; '.join(filter(None, selected))}")
+        decoded = self.__dict__.get("_tables")  # not to be worked out for this
+        for name, table in decoded._tables.items() if decoded is not None else ():
+            lines.append(f"  {name:<8} {table.num_rows:,} rows")
+        return "\n".join(lines) + ">"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        items = self._source if isinstance(self._source, (list, tuple)) else [self._source]
+        if any(hasattr(item, "read") for item in items):
+            raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file, and load that")
+        items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
+        source = items if isinstance(self._source, (list, tuple)) else items[0]
+        return _reload, (source, self._how, self._of_all_steps.selection, self._steps)
+
+
+def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None) -> Profile:
+    profile = load(source, **how)
+    return Profile(TableSet(profile._session, selection), source, how, steps)

@@ -1,0 +1,164 @@
+"""What users hold of an analysis: its tables, figures and notices, and the forms that they can be had in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import pyarrow as pa
+
+from fastprof.analyses import contract
+from fastprof.errors import UsageError
+from fastprof.wording.spelling import meant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+
+_LEAST_WIDTH = 40
+
+
+class Named(Mapping[str, T]):
+    """Tables or figures by name. Its repr is a line for each; a KeyError says which there are."""
+
+    def __init__(self, kind: str, analysis: str, items: Mapping[str, T], line: Callable[[T], str]) -> None:
+        self._kind = kind
+        self._analysis = analysis
+        self._items = items
+        self._line = line
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._items:
+            raise KeyError(self.absence(name))
+        return self._items[name]
+
+    def absence(self, name: object) -> str:
+        """That there is nothing of this name, and what there is."""
+        there = ", ".join(self._items) or "none"
+        likely = meant(name, self._items) if isinstance(name, str) else ""
+        return f"{self._analysis} has no {self._kind} {name!r}; there are: {there}{likely}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        column = max(map(len, self._items), default=0)
+        lines = [f"  {name:<{column}}  {self._line(item)}".rstrip() for name, item in self._items.items()]
+        return "\n".join([f"<{len(lines)} {self._kind}{'s' * (len(lines) != 1)} of {self._analysis}", *lines]) + ">"
+
+
+def _table_line(table: pa.Table) -> str:
+    return f"{table.num_rows:,} rows, {table.num_columns} columns"
+
+
+def _scalar_line(scalar: contract.Scalar) -> str:
+    from fastprof.render.report_text import value_text
+
+    return f"unknown: {scalar.reason}" if scalar.value is None else value_text(scalar)
+
+
+class Report:
+    """The answer of one analysis. Its repr is the text that the command line shows.
+
+    ``tables``: by name, each a pyarrow.Table. ``scalars``: figures by name, each with ``value`` (None where it is not
+    known), ``unit``, ``definition`` and ``reason``, why it is not known. ``notices``: sentences, each with ``severity``
+    ("recommendation", "info", "warning", "error") and ``text``. A notebook shows the text too, and the drawing.
+    """
+
+    def __init__(self, answer: contract.Report) -> None:
+        self._answer = answer
+
+    @property
+    def analysis(self) -> str:
+        return self._answer.analysis
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        return Named("table", self.analysis, self._answer.tables, _table_line)
+
+    @property
+    def scalars(self) -> Mapping[str, contract.Scalar]:
+        return Named("figure", self.analysis, self._answer.scalars, _scalar_line)
+
+    @property
+    def notices(self) -> tuple[contract.Notice, ...]:
+        return self._answer.notices
+
+    @property
+    def answer(self) -> contract.Report:
+        """The report as renderers take it."""
+        return self._answer
+
+    def to_arrow(self, table: str | None = None) -> pa.Table:
+        """A table; without a name the first one, which is what the analysis is about."""
+        if table is None:
+            return next(iter(self._answer.tables.values()))
+        tables = Named("table", self.analysis, self._answer.tables, _table_line)
+        if table not in tables:
+            raise UsageError(tables.absence(table))
+        return tables[table]
+
+    def to_pandas(self, table: str | None = None) -> pd.DataFrame:
+        """As ``to_arrow``, a pandas.DataFrame. Needs pandas."""
+        frame: pd.DataFrame = self.to_arrow(table).to_pandas()
+        return frame
+
+    def to_json(self) -> str:
+        """All of it as JSON text, described: docs/cli.md has the shape."""
+        from fastprof.render import report_json
+
+        return b"".join(report_json.chunks(self._answer)).decode("ascii")
+
+    def to_xprof(self) -> str:
+        """The JSON text that XProf's page of this tool reads. UsageError: XProf has no such page."""
+        from fastprof.xprof import report_xprof
+
+        return report_xprof.text(self._answer)
+
+    def to_svg(self) -> str:
+        """The drawing, an SVG document as text. UsageError: this analysis has none."""
+        from fastprof.render import report_svg
+
+        return report_svg.text(self._answer)
+
+    def to_speedscope(self) -> str:
+        """The stacks, a document of speedscope's as text. UsageError: this analysis has none."""
+        from fastprof.render import speedscope
+
+        return b"".join(speedscope.chunks(self._answer)).decode("ascii")
+
+    def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
+        """The text for people, in so many columns; ``limit``: rows of each table, None for as many as suit.
+        ``wide``: nothing is cut, however long the lines."""
+        from fastprof.render import Look, report_text
+
+        if limit is not None and limit != "all" and not (isinstance(limit, int) and limit >= 0):
+            raise UsageError(f"limit is a number of rows, or 'all', not {limit!r}")
+        if not isinstance(width, int) or width < _LEAST_WIDTH:
+            raise UsageError(f"width is a number of columns, {_LEAST_WIDTH} or more, not {width!r}")
+        rows = report_text.ALL if limit == "all" else limit
+        return "\n".join(report_text.lines(self._answer, Look(width=None if wide else width), rows))
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        """The text, and the drawing below it where there is one, for notebooks: names of a trace are anybody's, so
+        nothing in it is markup. The drawing is an image, so that its styles stay its own."""
+        from base64 import b64encode
+        from html import escape
+
+        from fastprof.render import report_svg
+
+        text = f'<pre style="line-height: 1.2; overflow-x: auto; white-space: pre">{escape(self.to_text())}</pre>'
+        if self.analysis not in report_svg.DRAWN:
+            return text
+        drawing = b64encode(self.to_svg().encode()).decode("ascii")
+        return f'{text}<img alt="the drawing" style="max-width: 100%" src="data:image/svg+xml;base64,{drawing}">'
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)

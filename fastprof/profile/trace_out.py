@@ -1,0 +1,137 @@
+"""Which trace files there are, and how one comes to its place: whole, compressed where its name says so."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import zlib
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from fastprof.decode.selection import Selection
+from fastprof.errors import FastprofError, OutputError, UsageError
+from fastprof.export.trace_batches import ALL, STATS
+from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
+from fastprof.tables.table_set import TableSet
+from fastprof.wording.spelling import meant
+from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION
+from fastprof.xprof.trace.chunks import chunks as xprof_chunks
+
+XPROF, STREAMING = "xprof", "xprof-streaming"
+FORMS = (CHROME, PERFETTO, XPROF, STREAMING)
+GZIP = ".gz"
+_SUFFIXES = {
+    ".json": CHROME,
+    ".pftrace": PERFETTO,
+    ".perfetto-trace": PERFETTO,
+    ".perfetto": PERFETTO,
+}
+_GZIP_WINDOW, _GZIP_LEVEL = 31, 4
+_PS_IN_MS = 10**9
+
+
+def form_of(path: str) -> str | None:
+    """The form that a file is named for; None: its name says nothing."""
+    return _SUFFIXES.get(Path(path.removesuffix(GZIP)).suffix.lower())
+
+
+class Trace:
+    """The selected events of a session in one of ``FORMS``. Raises UsageError where there is no such form or stats.
+
+    ``derived``, ``stats``: as TraceFile's, of Chrome's and Perfetto's forms. ``resolution``: of xprof-streaming, how
+    many events fit in a row; 0: all.
+    """
+
+    def __init__(
+        self,
+        tables: TableSet,
+        form: str,
+        *,
+        derived: bool = True,
+        stats: str = ALL,
+        resolution: float = DEFAULT_RESOLUTION,
+    ) -> None:
+        if form not in FORMS:
+            raise UsageError(f"no form of traces is called {form!r}; there are: {', '.join(FORMS)}{meant(form, FORMS)}")
+        if stats not in STATS:
+            raise UsageError(f"stats is one of {', '.join(STATS)}, not {stats!r}")
+        if not math.isfinite(resolution) or resolution < 0:
+            raise UsageError("resolution is a number of events, or 0 for all")
+        self.file = TraceFile(tables, form, derived, stats) if form in (CHROME, PERFETTO) else None
+        self._tables, self._form, self._resolution = tables, form, resolution
+
+    def chunks(self, gzip: bool = False) -> Iterator[bytes]:
+        """The bytes of the file; ``gzip``: compressed."""
+        return _compressed(self._plain()) if gzip else self._plain()
+
+    def _plain(self) -> Iterator[bytes]:
+        if self.file is not None:
+            return made_ahead(self.file.chunks())
+        if self._form == XPROF:
+            return made_ahead(xprof_chunks(self._tables, XPROF))
+        selection = self._tables.selection
+        start, end = _window_ms(self._tables)
+        all_times = TableSet(self._tables.session, replace(selection, time_ps=None, host_times=None))
+        return made_ahead(xprof_chunks(all_times, STREAMING, resolution=self._resolution, start_ms=start, end_ms=end))
+
+
+def made_ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """The next piece is made while the caller writes one."""
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
+            coming = pool.submit(next, chunks, None)
+            while (piece := coming.result()) is not None:
+                coming = pool.submit(next, chunks, None)
+                yield piece
+    finally:
+        if isinstance(chunks, Generator):
+            chunks.close()
+
+
+def write_trace(trace: Trace, out: str | os.PathLike[str], force: bool = False) -> Path:
+    """Writes the file, which appears whole or not at all; returns its path. Raises OutputError where it exists, unless
+    ``force`` replaces it, or cannot be written."""
+    target = Path(os.path.realpath(out))
+    if target.is_dir():
+        raise OutputError("is a directory", path=str(out))
+    if target.exists() and not force:
+        raise OutputError("exists already; choose another name, or replace it with force", path=str(out))
+    temporary = target.with_name(f".fastprof-{secrets.token_hex(6)}.partial")
+    try:
+        with temporary.open("xb") as file:
+            for chunk in trace.chunks(str(out).endswith(GZIP)):
+                file.write(chunk)
+        temporary.replace(target)
+    except OSError as error:
+        if isinstance(error, FastprofError):
+            raise
+        raise OutputError(f"cannot write: {error.strerror or error}", path=str(out)) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return Path(out)
+
+
+def _compressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+    for chunk in chunks:
+        packed = packer.compress(chunk)
+        if packed:
+            yield packed
+    yield packer.flush()
+
+
+def _window_ms(tables: TableSet) -> tuple[float, float]:
+    """The time that is selected of any host, as the streaming viewer is asked for it: an end of 0 is that of the
+    capture."""
+    selection: Selection = tables.selection
+    hosts = [host for host in tables.session.hosts if selection.hosts is None or host in selection.hosts]
+    windows = [window for host in hosts if (window := selection.window(host)) is not None and window[0] < window[1]]
+    if not windows:
+        return 0.0, 0.0
+    first, last = min(window[0] for window in windows), max(window[1] for window in windows)
+    return max(first, 0) / _PS_IN_MS, 0.0 if last >= 2**63 - 1 else max(last, 1) / _PS_IN_MS

@@ -1,0 +1,1 @@
+"""Schema: what are tables, their columns, types and units?"""

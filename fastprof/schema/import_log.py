@@ -1,0 +1,72 @@
+"""What was met while reading: faults that were survived, remarks, choices made. Becomes the table import_log."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fastprof.schema.tables import SEVERITIES, TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    severity: str
+    code: str
+    count: int
+    first_offset: int | None
+    path: str | None
+    example: str
+
+
+_REMARKS = {"no_metadata", "no_text"}
+Faults = list[tuple[str, str, str, int, int]]
+
+
+class ImportLog:
+    """Rows of one session, each kind of fault in each file once. Threads may add to it."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str | None, str], LogRow] = {}
+        self._seen: set[tuple[str, str, str, int, int]] = set()
+        self._lock = threading.Lock()
+
+    def add(
+        self, severity: str, code: str, example: str, path: str | None, count: int = 1, offset: int | None = None
+    ) -> None:
+        """Counts a fault; the example kept is that of the lowest offset."""
+        assert severity in SEVERITIES, severity
+        key = (code, path, severity)
+        with self._lock:
+            known = self._rows.get(key)
+            if known is None:
+                self._rows[key] = LogRow(severity, code, count, offset, path, example)
+                return
+            earlier = offset is not None and (known.first_offset is None or offset < known.first_offset)
+            first, text = (offset, example) if earlier else (known.first_offset, known.example)
+            self._rows[key] = LogRow(severity, code, known.count + count, first, path, text)
+
+    def add_faults(self, faults: Faults, path: str) -> None:
+        """Faults as the core counts them: code, sentence, what was being read, count, first offset.
+
+        Names and stats are read for whole captures, so reading them again gives the same faults: they count once.
+        """
+        for code, sentence, what, count, offset in faults:
+            seen = (path, code, what, count, offset)
+            with self._lock:
+                if seen in self._seen:
+                    continue
+                self._seen.add(seen)
+            severity = "notice" if code in _REMARKS else "data_loss"
+            self.add(severity, code, f"{sentence}, reading {what}", path, count, offset)
+
+    def table(self) -> pa.Table:
+        """Worst first, then in the order of paths and offsets."""
+        rows = sorted(
+            self._rows.values(),
+            key=lambda row: (-SEVERITIES.index(row.severity), row.path or "", row.first_offset or 0, row.code),
+        )
+        schema = TABLES["import_log"].arrow()
+        columns = [[getattr(row, name) for row in rows] for name in schema.names]
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)

@@ -1,0 +1,460 @@
+"""One host's events as NumPy columns, with the stats that were asked for: what the analyses compute on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof import hlo
+from fastprof._native import records
+from fastprof.decode import metadata_tables
+from fastprof.decode.blocks import Wanted
+from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.index import CaptureStructure, Structure, label
+from fastprof.decode.nesting import int64s
+from fastprof.decode.plane_kinds import device_of
+from fastprof.decode.selection import Selection
+from fastprof.decode.stat_columns import metadata_stats
+from fastprof.decode.text_pools import Int32s
+from fastprof.decode.xspace_capture import Capture, Int64s
+from fastprof.errors import CaptureError
+from fastprof.schema.import_log import ImportLog
+from fastprof.tables.table_set import TableSet
+
+if TYPE_CHECKING:
+    from fastprof.hlo.programs import Program
+
+HOST_THREADS = "/host:CPU"
+_INTEGERS = (records.INT64, records.UINT64)
+_TEXTS = (records.STR, records.REF)
+_MOST_ROWS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """Values of one stat, at most one a row: the first. ``kind`` says what ``value`` is: an integer (uint64 as two's
+    complement), the bits of a double, or the number of a text. ``rows`` ascend."""
+
+    rows: Int32s
+    kind: npt.NDArray[np.uint8]
+    value: Int64s
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of_kinds(self, kinds: Sequence[int]) -> Stat:
+        wanted = np.zeros(256, bool)
+        wanted[list(kinds)] = True
+        if len(self) and self.kind.min() == self.kind.max():
+            return self if wanted[self.kind[0]] else Stat(self.rows[:0], self.kind[:0], self.value[:0])
+        keep = wanted[self.kind]
+        return self if keep.all() else Stat(self.rows[keep], self.kind[keep], self.value[keep])
+
+    @property
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """Values of numeric kinds as doubles; NaN where it is a text."""
+        values = np.where(self.kind == records.DOUBLE, self.value.view(np.float64), np.nan)
+        values = np.where(self.kind == records.INT64, self.value.astype(np.float64), values)
+        return np.where(self.kind == records.UINT64, self.value.view(np.uint64).astype(np.float64), values)
+
+
+@dataclass(slots=True, eq=False)
+class Plane:
+    """An XPlane of the host. ``kind``: CPU for the host's threads, GPU, TPU, SPARSECORE, CUSTOM, CHIP, or None."""
+
+    number: int
+    plane_id: int
+    name: str
+    kind: str | None
+    ordinal: int | None
+    xplane_id: int
+    stats: dict[str, Any] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        return self.lines[0].first if self.lines else 0
+
+    @property
+    def last(self) -> int:
+        return self.lines[-1].last if self.lines else 0
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """An XLine: rows ``first`` to ``last`` of the columns, in order of time, longer first. ``base_ps``: the time that
+    its events count from in the file; of a line in several pieces, the first one's. ``display_id`` 0 and no
+    ``display_name``: the capture says none."""
+
+    number: int
+    line_id: int
+    xline_id: int
+    name: str
+    plane: Plane
+    first: int
+    last: int
+    base_ps: int
+    display_id: int = 0
+    display_name: str = ""
+
+
+class HostEvents:
+    """The events of one host that have a start, ordered by line, then start, longer first.
+
+    ``meta``         int32: row in the capture's event metadata, -1 where there is none
+    ``start_ps``, ``duration_ps``  int64
+    ``names``, ``display_names``   by row of metadata; one more at the end, empty, for -1
+    ``metadata_ids``, ``meta_plane``  by row of metadata: id in its plane, and number of the plane
+    """
+
+    def __init__(
+        self, host: str, number: int, planes: list[Plane], lines: list[Line], columns: dict[str, Any], source: _Source
+    ) -> None:
+        self.host = host
+        self.number = number
+        self.planes = planes
+        self.lines = lines
+        self.meta: Int32s = columns["meta"]
+        self.start_ps: Int64s = columns["start_ps"]
+        self.duration_ps: Int64s = columns["duration_ps"]
+        self.stats: dict[str, Stat] = columns["stats"]
+        self._integers: dict[str, Stat] = {}
+        self.kept: dict[str, Any] = {}
+        """What several analyses compute from these events, by a name that the module which computes it chooses."""
+        self.untimed: dict[int, int] = {}
+        """By line_id, how many of its events have no start, as aggregated ones: they are left out."""
+        self._source = source
+
+    def __len__(self) -> int:
+        return len(self.meta)
+
+    # ---- of the capture
+
+    @property
+    def hostnames(self) -> list[str]:
+        return self._source.capture.hostnames
+
+    @property
+    def errors(self) -> list[str]:
+        return self._source.capture.errors
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._source.capture.warnings
+
+    @property
+    def names(self) -> list[str]:
+        return self._source.names
+
+    @property
+    def display_names(self) -> list[str]:
+        return self._source.display_names
+
+    @property
+    def metadata_ids(self) -> Int64s:
+        return self._source.capture.event_metadata_ids()
+
+    @cached_property
+    def meta_plane(self) -> Int32s:
+        capture = self._source.capture
+        place = np.full(len(capture.plane_keys), -1, np.int32)
+        place[self._source.plane_numbers] = np.arange(len(self.planes))
+        plane: Int32s = place[capture.plane_of_part[capture.metas["part"]]]
+        return plane
+
+    # ---- planes
+
+    def plane_named(self, name: str) -> Plane | None:
+        return next((plane for plane in self.planes if plane.name == name), None)
+
+    def planes_of(self, kind: str) -> list[Plane]:
+        return [plane for plane in self.planes if plane.kind == kind]
+
+    @property
+    def plane_names(self) -> list[str]:
+        """The names of all planes of the capture, chosen or not."""
+        return [name for name, _ in self._source.capture.plane_keys]
+
+    def planes_without(self, stat: str) -> list[str]:
+        """The names of all planes of the capture, chosen or not, that do not declare a stat."""
+        capture = self._source.capture
+        keys = zip(capture.plane_keys, capture.declares(stat).tolist(), strict=True)
+        return [name for (name, _), declared in keys if not declared]
+
+    def check_unchanged(self) -> None:
+        """Raises ChangedError where the capture has been changed since it was opened: before bytes of it are read."""
+        self._source.capture.source.check_unchanged()
+
+    def give_back(self) -> None:
+        """Drops what of the file is mapped: nothing of it is needed for now."""
+        self._source.capture.source.give_back_all()
+
+    @property
+    def log(self) -> ImportLog:
+        return self._source.capture.log
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """The compiled programs of the capture and of files beside it; none unless ``hlo.METADATA_STATS`` were read."""
+        return self._source.programs
+
+    def note(self, severity: str, code: str, text: str, count: int = 1) -> None:
+        """A row of import_log, about what cannot be used of the capture."""
+        capture = self._source.capture
+        capture.log.add(severity, code, text, capture.path, count)
+
+    # ---- stats
+
+    @property
+    def stat_names(self) -> list[str]:
+        """The stats that were asked for, of which some may be on no event."""
+        return list(self.stats)
+
+    def stat(self, name: str) -> Stat:
+        """The events' own stats of a name. KeyError: it was not asked for."""
+        return self.stats[name]
+
+    def ints(self, name: str) -> tuple[Int32s, Int64s]:
+        stat = self._integers.get(name)
+        if stat is None:
+            stat = self._integers[name] = self.stat(name).of_kinds(_INTEGERS)
+        return stat.rows, stat.value
+
+    def texts(self, name: str) -> tuple[Int32s, Int64s]:
+        """Rows, and the number of each text."""
+        stat = self.stat(name).of_kinds(_TEXTS)
+        return stat.rows, stat.value
+
+    def text(self, number: int) -> str:
+        return str(self._source.texts[number].as_py())
+
+    def all_texts(self, numbers: npt.NDArray[Any]) -> list[str]:
+        """The texts of several numbers."""
+        texts = self._source.texts
+        return [texts[number].as_py() for number in numbers.tolist()]
+
+    def dense(self, name: str, default: int = 0) -> Int64s:
+        """An integer stat beside every row."""
+        rows, values = self.ints(name)
+        column = np.full(len(self), default, np.int64)
+        column[rows] = values
+        return column
+
+    def meta_stat(self, name: str) -> Stat:
+        """The same of event metadata: ``rows`` are its rows. Bytes are told by ``meta_bytes``."""
+        self._source.metadata_numbers[name]
+        return self._source.meta_stats.get(name, _EMPTY)
+
+    def meta_bytes(self, name: str) -> dict[int, memoryview]:
+        """A stat of event metadata of kind bytes, by row of metadata."""
+        self._source.metadata_numbers[name]
+        return self._source.meta_bytes.get(name, {})
+
+    # ---- others of the same host
+
+    def subset(self, keep: npt.NDArray[np.bool_]) -> HostEvents:
+        """These rows only."""
+        before = np.concatenate([np.zeros(1, np.int32), np.cumsum(keep, dtype=np.int32)])
+        columns = {"meta": self.meta[keep], "start_ps": self.start_ps[keep], "duration_ps": self.duration_ps[keep]}
+        stats = {}
+        for name, stat in self.stats.items():
+            kept = keep[stat.rows]
+            stats[name] = Stat(before[stat.rows[kept]], stat.kind[kept], stat.value[kept])
+        planes = [replace(plane, lines=[]) for plane in self.planes]
+        lines = []
+        for line in self.lines:
+            plane = planes[line.plane.number]
+            first, last = before[[line.first, line.last]].tolist()
+            lines.append(replace(line, plane=plane, first=first, last=last))
+            plane.lines.append(lines[-1])
+        return HostEvents(self.host, self.number, planes, lines, columns | {"stats": stats}, self._source)
+
+
+_EMPTY = Stat(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64))
+
+
+class _Source:
+    """What the events of a host refer to, whichever of them are chosen."""
+
+    def __init__(self, part: CaptureStructure, metadata: tuple[str, ...]) -> None:
+        self.capture: Capture = part.capture
+        self.plane_numbers: list[int] = []
+        self.metadata_numbers = {name: i for i, name in enumerate(metadata)}
+        self.texts = pa.array([], pa.string())
+        self.meta_stats: dict[str, Stat] = {}
+        self.meta_bytes: dict[str, dict[int, memoryview]] = {}
+        self.programs: Sequence[Program] = ()
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [*self.capture.texts(self.capture.metas, b"XEventMetadata.name", "name_"), ""]
+
+    @cached_property
+    def display_names(self) -> list[str]:
+        return [*self.capture.texts(self.capture.metas, b"XEventMetadata.display_name", "display_"), ""]
+
+
+def read_host(
+    tables: TableSet, number: int, planes: tuple[str, ...], stats: tuple[str, ...], metadata: tuple[str, ...]
+) -> HostEvents:
+    """The events of capture ``number`` of the selection, in planes that match any of the regular expressions (none: in
+    all planes), with these stats of events and of event metadata. Raises CaptureError where the file is broken."""
+    session = tables.session
+    structure = session.structure
+    part = structure.captures[number]
+    narrow = tables.selection.narrowed([part.capture.host], planes or None)
+    stats = _expanded(tables, number, stats)
+    wanted = Wanted(structure, narrow)
+    source = _Source(part, metadata)
+    with structure.lock:
+        _learn_lines(structure, narrow, alone=len(structure.captures) == 1 and not planes)
+        if metadata:
+            _read_metadata(source, tables, number)
+        found = _planes(tables, wanted, number)
+        source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
+        filtered = narrow.filters_events or part.capture.salvage
+        columns = ("start_ps", "duration_ps", "line_id") if filtered else ("start_ps", "duration_ps")
+        decoder = tables.decoder(Request(columns, picks=stats, metas=True), wanted)
+        share = list(decoder.blocks())
+        if sum(block.rows for block in share) > _MOST_ROWS:
+            raise CaptureError(
+                "the host has more than 2,147,483,647 events: choose fewer with planes, lines or a time range",
+                path=part.capture.path,
+            )
+        decoded = decoder.decode(share)
+    source.texts = decoded.texts
+    _add_lines(structure, wanted, found, decoded.events.get("line_id"))
+    return _assembled(part, number, found, decoded, source, stats)
+
+
+def host_lines(tables: TableSet, number: int) -> HostEvents:
+    """Capture ``number`` without its events: planes, and lines, whose ``first`` and ``last`` count the events that the
+    capture has of them, those without a start too. Nothing is decoded."""
+    structure = tables.session.structure
+    part = structure.captures[number]
+    wanted = Wanted(structure, tables.selection.narrowed([part.capture.host]))
+    source = _Source(part, ())
+    with structure.lock:
+        structure.ensure(records.HOP)
+        found = _planes(tables, wanted, number)
+        source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
+    _add_lines(structure, wanted, found, None)
+    none = np.zeros(0, np.int64)
+    columns: dict[str, Any] = {"meta": np.zeros(0, np.int32), "start_ps": none, "duration_ps": none, "stats": {}}
+    lines = sorted((line for plane in found for line in plane.lines), key=lambda line: line.number)
+    return HostEvents(part.capture.host, number, found, lines, columns, source)
+
+
+def _assembled(
+    part: CaptureStructure, number: int, planes: list[Plane], decoded: Decoded, source: _Source, stats: Sequence[str]
+) -> HostEvents:
+    start = decoded.events["start_ps"]
+    columns: dict[str, Any] = {
+        "meta": decoded.metas,
+        "start_ps": int64s(start),
+        "duration_ps": int64s(decoded.events["duration_ps"]),
+        "stats": {name: Stat(*picked) for name, picked in zip(stats, decoded.picks, strict=True)},
+    }
+    lines = [line for plane in planes for line in plane.lines]
+    lines.sort(key=lambda line: line.number)
+    events = HostEvents(part.capture.host, number, planes, lines, columns, source)
+    if not start.null_count:
+        return events
+    timed = events.subset(~np.asarray(start.is_null()))
+    pairs = zip(events.lines, timed.lines, strict=True)
+    lacking = {one.line_id: (one.last - one.first) - (kept.last - kept.first) for one, kept in pairs}
+    timed.untimed = {line_id: count for line_id, count in lacking.items() if count}
+    return timed
+
+
+def _learn_lines(structure: Structure, selection: Selection, alone: bool) -> None:
+    """Reads the headers of all lines, which number them. Of the only host, all of which is read, the events are indexed
+    with them: a second look is saved."""
+    if alone and not selection.planes and not selection.lines:
+        salvage = structure.captures[0].capture.salvage
+        structure.ensure(records.STATS if salvage else records.EVENTS)
+        return
+    structure.ensure(records.HOP, [np.zeros(len(part.pieces), bool) for part in structure.captures])
+
+
+def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[str, ...]:
+    """A name that ends in * stands for all stats of the capture that begin so."""
+    begins = tuple(name.removesuffix("*") for name in stats if name.endswith("*"))
+    plain = tuple(name for name in stats if not name.endswith("*"))
+    if not begins:
+        return plain
+    with tables.session.structure.lock:
+        names = tables.session.names
+        texts = names.stats.array()
+        declared = [texts[stat].as_py() for stat in sorted(set(names.texts[number].names.tolist()))]
+    return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
+
+
+def _add_lines(structure: Structure, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None) -> None:
+    """Gives the planes their lines, with the rows of each; ``line_id``: the line of each row, None: all events of the
+    lines are there."""
+    assert structure.lines is not None
+    by_id = {plane.plane_id: plane for plane in planes}
+    chosen = np.flatnonzero(wanted.lines())
+    names = label(structure.line_names, structure.line_display_names)
+    if line_id is None:
+        lasts = np.cumsum(structure.lines["event_count"][chosen])
+        firsts = lasts - structure.lines["event_count"][chosen]
+    else:
+        firsts = np.searchsorted(np.asarray(line_id), chosen)
+        lasts = np.searchsorted(np.asarray(line_id), chosen, side="right")
+    for number, (line, first, last) in enumerate(zip(chosen.tolist(), firsts.tolist(), lasts.tolist(), strict=True)):
+        header = structure.lines[line]
+        plane = by_id[int(header["plane_id"])]
+        base_ps, shown = int(header["base_ps"]), int(header["display_id"])
+        title = structure.line_display_names[line]
+        found = Line(number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title)
+        plane.lines.append(found)
+
+
+def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:
+    structure = tables.session.structure
+    part = structure.captures[number]
+    chosen = wanted.planes()
+    planes: list[Plane] = []
+    for i, (name, xplane_id) in enumerate(part.capture.plane_keys):
+        if chosen[part.plane_base + i]:
+            kind, ordinal = device_of(name)
+            if kind == "CPU" and name != HOST_THREADS:
+                kind = None
+            planes.append(Plane(len(planes), part.plane_base + i, name, kind, ordinal, xplane_id))
+    by_id = {plane.plane_id: plane for plane in planes}
+    for plane_id, stat, value in metadata_tables.plane_stat_values(structure, tables.session.names, chosen):
+        by_id[plane_id].stats.setdefault(stat, value)
+    return planes
+
+
+def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
+    """Stats of event metadata: of several of one name, the first counts."""
+    names = tables.session.names
+    spans, stats = metadata_stats(tables.session.structure.captures[number], names, number)
+    owner = spans["owner"]
+    if set(hlo.METADATA_STATS) <= set(source.metadata_numbers):
+        source.programs = tables.session.programs(number, (owner, stats))
+    data = memoryview(source.capture.source.data)
+    places = {int(at["row"]): at for at in stats.bytes_at}
+    for name in source.metadata_numbers:
+        rows = np.flatnonzero((stats.stat == names.stats.find(name)) & (stats.kind != records.NONE))
+        _, first = np.unique(owner[rows], return_index=True)
+        rows = rows[first]
+        kind = stats.kind[rows].copy()
+        value = np.where(kind == records.DOUBLE, stats.double_value[rows].view(np.int64), stats.int_value[rows])
+        is_text = np.isin(kind, _TEXTS)
+        value = np.where(is_text, stats.text[rows], value)
+        kind[is_text & (stats.text[rows] < 0)] = records.NONE
+        source.meta_stats[name] = Stat(owner[rows].astype(np.int32), kind, value.astype(np.int64))
+        source.meta_bytes[name] = {
+            int(owner[row]): data[int(places[row]["offset"]) : int(places[row]["offset"] + places[row]["length"])]
+            for row in rows[kind == records.BYTES].tolist()
+        }

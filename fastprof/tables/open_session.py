@@ -1,0 +1,132 @@
+"""The captures of a session, opened: what all selections of it share."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fastprof._native.xspace import Memory
+from fastprof._version import __version__
+from fastprof.decode import metadata_tables
+from fastprof.decode.index import Structure
+from fastprof.decode.session_texts import SessionNames
+from fastprof.decode.span_stats import SpanStats
+from fastprof.decode.stat_columns import metadata_stats
+from fastprof.decode.workers import Workers
+from fastprof.decode.xspace_capture import Capture, Int64s
+from fastprof.errors import CaptureError, FastprofError, MemoryLimitError
+from fastprof.inputs.resolve import Session
+from fastprof.schema.import_log import ImportLog
+
+if TYPE_CHECKING:
+    from fastprof.hlo.programs import Program
+
+
+class OpenSession:
+    """The captures of a session, opened; what all selections of it share."""
+
+    def __init__(self, session: Session, on_error: str, workers: Workers) -> None:
+        self.workers = workers
+        self.log = ImportLog()
+        self.run = session.run
+        for remark in session.remarks:
+            self.log.add(remark.severity, remark.code, remark.message, remark.path)
+        self.captures = self._open(session, on_error)
+        self._name_hosts()
+        self.structure = Structure(self.captures, workers, self.log)
+        self._all_read = False
+        self._programs: dict[int, list[Program]] = {}
+
+    def _open(self, session: Session, on_error: str) -> list[Capture]:
+        memory = Memory()
+        captures: list[Capture] = []
+        failure: FastprofError | None = None
+        for file in session.files:
+            try:
+                capture = Capture(file, memory, self.log, on_error == "salvage")
+                if capture.only_programs:
+                    self._check_programs(capture)
+                if on_error == "skip":
+                    self._check(capture)
+                captures.append(capture)
+                capture.source.give_back_all()
+            except MemoryLimitError:
+                raise  # no fault of the host
+            except FastprofError as error:
+                if on_error == "raise":
+                    raise
+                failure = error
+                self.log.add("error", "skipped_host", error.message, error.path, offset=error.offset)
+        if not captures and failure is not None:
+            raise failure
+        return captures
+
+    def _check(self, capture: Capture) -> None:
+        """Reads all that can be broken, so that a broken host is skipped before it has numbered anything."""
+        metadata_tables.read_all(Structure([capture], self.workers, ImportLog()), SessionNames([capture]))
+
+    def _check_programs(self, capture: Capture) -> None:
+        """Of programs without a capture: raises what is wrong with the first where none can be read."""
+        from fastprof.hlo.programs import checked_sizes
+
+        capture.size_bytes = sum(checked_sizes(capture.program_files))
+
+    def _name_hosts(self) -> None:
+        """Hosts of captures that only the captures name may repeat; each gets a name of its own."""
+        recorded = {capture.host for capture in self.captures}
+        seen: dict[str, int] = {}
+        for capture in self.captures:
+            number = seen[capture.host] = seen.get(capture.host, 0) + 1
+            if number > 1:
+                while f"{capture.host}#{number}" in recorded:
+                    number += 1
+                seen[capture.host] = number
+                text = f"several captures are of host {capture.host!r}; this one is called {capture.host}#{number}"
+                self.log.add("notice", "duplicate_host", text, capture.path)
+                capture.host = f"{capture.host}#{number}"
+
+    def read_all(self) -> None:
+        """Reads all that can be faulty, once, so that the log knows of it; for holders of ``structure.lock``."""
+        if not self._all_read:
+            metadata_tables.read_all(self.structure, self.names)
+            for number in range(len(self.captures)):
+                for program in self.programs(number):
+                    with suppress(CaptureError):  # which the log knows then
+                        program.read(self.log)
+            self._all_read = True
+
+    @cached_property
+    def names(self) -> SessionNames:
+        """Names of events and stats, read when they are first asked for; by holders of ``structure.lock``."""
+        return SessionNames(self.captures)
+
+    def programs(self, number: int, metadata: tuple[Int64s, SpanStats] | None = None) -> list[Program]:
+        """The compiled programs of capture ``number``; for holders of ``structure.lock``. ``metadata``: the stats of
+        its event metadata, with their owners, where they have been read."""
+        found = self._programs.get(number)
+        if found is None:
+            from fastprof.hlo.programs import STATS, programs_of  # most captures carry no programs
+
+            if metadata is None:
+                spans, stats = metadata_stats(self.structure.captures[number], self.names, number)
+                metadata = spans["owner"], stats
+            numbers = {name: self.names.stats.find(name) for name in STATS}
+            found = self._programs[number] = programs_of(self.captures[number], *metadata, numbers)
+        return found
+
+    @property
+    def hosts(self) -> list[str]:
+        return [capture.host for capture in self.captures]
+
+    def metadata(self) -> list[tuple[str, str]]:
+        """What every table says of where it comes from."""
+        starts = [part.environment.start_unix_ns for part in self.structure.captures]
+        known = [start for start in starts if start is not None]
+        sources = [{"path": c.path, "size_bytes": c.size_bytes} for c in self.captures]
+        return [
+            ("fastprof.version", __version__),
+            ("session_start_unix_ns", str(min(known)) if known else ""),
+            ("sources", json.dumps(sources)),
+        ]

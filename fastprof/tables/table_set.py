@@ -1,0 +1,235 @@
+"""The tables of a session: decoded on first use, in parallel, and only what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof._native import records
+from fastprof.decode import metadata_tables
+from fastprof.decode.blocks import Block, Wanted
+from fastprof.decode.fill import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Decoder, Request
+from fastprof.decode.nesting import ASYNC_STAT, int64s, line_rows, nest, nesting_arrays, placement
+from fastprof.decode.selection import Selection
+from fastprof.errors import UsageError
+from fastprof.schema.tables import TABLES, TableSchema, with_metadata
+
+if TYPE_CHECKING:
+    from fastprof.hlo.programs import Program
+
+from fastprof.tables.open_session import OpenSession
+
+BATCH_ROWS = 1 << 18
+
+
+class TableSet(Mapping[str, pa.Table]):
+    """Tables by name, of one selection of a session. What is decoded is kept."""
+
+    def __init__(self, session: OpenSession, selection: Selection) -> None:
+        selection.check_hosts(session.hosts)
+        self.session = session
+        self.selection = selection
+        self.wanted = Wanted(session.structure, selection)
+        self._tables: dict[str, pa.Table] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in TABLES:
+            raise KeyError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+        if name not in self._tables:
+            self.read(name)
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLES)
+
+    def __len__(self) -> int:
+        return len(TABLES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in TABLES
+
+    def __repr__(self) -> str:
+        return f"<fastprof tables: {', '.join(TABLES)}>"
+
+    def read(self, *names: str) -> dict[str, pa.Table]:
+        """Several tables, decoded in one go."""
+        for name in names:
+            if name not in TABLES:
+                raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+        with self.session.structure.lock:
+            self._decode_missing([name for name in names if name not in self._tables])
+        return {name: self._tables[name] for name in names}
+
+    def _decode_missing(self, missing: Sequence[str]) -> None:
+        events = EVENT_COLUMNS if "events" in missing else ()
+        stats = STAT_COLUMNS if "event_stats" in missing else ()
+        if events or stats:
+            decoded = self.decode(Request(events, stats))
+            if events:
+                self._tables["events"] = self.table(TABLES["events"], decoded.events)
+            if stats:
+                self._tables["event_stats"] = self.table(TABLES["event_stats"], decoded.stats)
+        programs = [name for name in missing if name.startswith("hlo_")]
+        for name, table in self._hlo_tables(programs).items():
+            self._tables[name] = table.replace_schema_metadata(self._described(table.schema).metadata)
+        for name in missing:
+            if name not in self._tables:
+                self._tables[name] = self._small_table(name)
+
+    def table(
+        self, schema: TableSchema, arrays: Mapping[str, pa.Array], beside: Mapping[str, pa.Array] | None = None
+    ) -> pa.Table:
+        """Arrays as a table with our metadata; ``beside``: stats of events, by name."""
+        fields = [schema[name].field(array.type) for name, array in arrays.items()]
+        for name, array in (beside or {}).items():
+            text = {"description": f"stat {name}: the event's own, else its metadata's"}
+            fields.append(pa.field(name, array.type, True, text))
+        columns = [*arrays.values(), *(beside or {}).values()]
+        return pa.Table.from_arrays(columns, schema=self._described(pa.schema(fields)))
+
+    def _described(self, schema: pa.Schema) -> pa.Schema:
+        return with_metadata(schema, self.session.metadata())
+
+    # ---- events
+
+    def decoder(self, request: Request, wanted: Wanted | None = None) -> Decoder:
+        with self.session.structure.lock:
+            return Decoder(self.session.structure, self.session.names, wanted or self.wanted, request)
+
+    def decode(self, request: Request, wanted: Wanted | None = None) -> Decoded:
+        with self.session.structure.lock:
+            decoder = self.decoder(request, wanted)
+            return decoder.decode(list(decoder.blocks()))
+
+    def shares(self, decoder: Decoder, rows: int) -> Iterator[list[Block]]:
+        """The decoder's blocks in groups of about so many rows."""
+        share: list[Block] = []
+        count = 0
+        blocks = decoder.blocks()
+        while (block := self._next(blocks)) is not None:
+            if count and count + block.rows > rows:
+                yield share
+                share, count = [], 0
+            share.append(block)
+            count += block.rows
+        if share:
+            yield share
+
+    def _next(self, blocks: Iterator[Block]) -> Block | None:
+        with self.session.structure.lock:
+            return next(blocks, None)
+
+    def event_table(self, columns: Sequence[str] | None, stats: Sequence[str]) -> pa.Table:
+        request = self.event_request(columns, stats)
+        decoded = self.decode(request)
+        return self.table(TABLES["events"], decoded.events, decoded.wide)
+
+    def stat_names(self) -> list[str]:
+        """The names of the stats that the selected events or their metadata have."""
+        decoder = self.decoder(Request(stats=("stat",)))
+        names = set(self["event_metadata_stats"].column("stat").unique().to_pylist())
+        for share in self.shares(decoder, BATCH_ROWS):
+            names.update(decoder.decode(share, stage=None).stats["stat"].unique().to_pylist())
+        return sorted(names - {None})  # a damaged stat that was salvaged has no name
+
+    def event_request(self, columns: Sequence[str] | None, stats: Sequence[str]) -> Request:
+        """What event_table decodes; UsageError where a name is unknown or doubled."""
+        if isinstance(columns, str):
+            raise UsageError("columns takes a list of names")
+        chosen = EVENT_COLUMNS if columns is None else tuple(columns)
+        for name in chosen:
+            if name not in EVENT_COLUMNS:
+                raise UsageError(f"events have no column {name!r}; there are: {', '.join(EVENT_COLUMNS)}")
+        if isinstance(stats, str) or not all(isinstance(name, str) for name in stats):
+            raise UsageError("stats takes a list of names")
+        for name in stats:
+            if not name.isascii() and name.encode(errors="replace").decode() != name:
+                raise UsageError(f"no stat is called {name!r}: it is no text")
+        clashes = [name for name in stats if name in chosen] + [n for n in stats if list(stats).count(n) > 1]
+        if clashes or len(set(chosen)) < len(chosen):
+            raise UsageError(f"a column is asked for twice: {clashes[0] if clashes else chosen}")
+        return Request(chosen, (), tuple(stats))
+
+    # ---- the other tables
+
+    def _small_table(self, name: str) -> pa.Table:
+        if name == "nesting":
+            return self._nesting()
+        structure, names = self.session.structure, self.session.names
+        if name == "import_log":
+            self.session.read_all()
+            table = self.session.log.table()
+        elif name == "hosts":
+            structure.ensure(records.HOP)
+            table = metadata_tables.hosts_table(structure, self._wanted_hosts())
+        else:
+            structure.ensure(records.HOP)
+            planes = self.wanted.planes()
+            build: Any = getattr(metadata_tables, f"{name}_table")
+            if name == "lines":
+                table = build(structure, self.wanted.lines())
+            elif name in ("plane_stats", "event_metadata_stats"):
+                table = build(structure, names, planes)
+            else:
+                table = build(structure, planes)
+        return table.replace_schema_metadata(self._described(table.schema).metadata)
+
+    def _hlo_tables(self, names: Sequence[str]) -> dict[str, pa.Table]:
+        """Of the selected hosts, whatever else is selected."""
+        if not names:
+            return {}
+        from fastprof.hlo.capture_tables import hlo_tables  # most captures carry no programs
+
+        wanted = np.flatnonzero(self._wanted_hosts()).tolist()
+        captures = self.session.captures
+        found = ((captures[i].host, one, self.session.log) for i in wanted for one in self.session.programs(i))
+        return hlo_tables(names, found)
+
+    def programs(self) -> list[tuple[str, Program]]:
+        """The compiled programs of the selected hosts, each with its host. Nothing of them is decoded."""
+        with self.session.structure.lock:
+            numbers = np.flatnonzero(self._wanted_hosts()).tolist()
+            return [(self.session.hosts[i], one) for i in numbers for one in self.session.programs(i)]
+
+    def _wanted_hosts(self) -> list[bool]:
+        hosts = self.selection.hosts
+        return [hosts is None or host in hosts for host in self.session.hosts]
+
+    def _nesting(self) -> pa.Table:
+        """Nesting of all events of the selected lines, then the rows of the selected events."""
+        whole = Wanted(self.session.structure, self.selection.of_whole_lines())
+        events = self.decode(self.nesting_request(), whole)
+        lines = self.session.structure.lines
+        assert lines is not None
+        chosen = np.flatnonzero(whole.lines())
+        rows = line_rows(lines["event_count"][chosen], lines["first_event_id"][chosen])
+        if rows["last"][-1:].sum() != events.rows:  # faults have been left out: count what is there
+            rows = _rows_met(events)
+        start = events.events["start_ps"]
+        places = placement(start, events.flags.get(ASYNC_STAT))
+        depth, parent, self_time = nest(
+            int64s(start), int64s(events.events["duration_ps"]), places, rows, self.session.workers
+        )
+        columns = nesting_arrays(events.events["event_id"], depth, parent, self_time, places)
+        table = self.table(TABLES["nesting"], dict(zip(TABLES["nesting"].names(), columns, strict=True)))
+        if not self.selection.filters_events:
+            return table
+        kept = int64s(self.decode(Request(("event_id",))).events["event_id"])
+        return table.take(pa.array(np.searchsorted(int64s(table["event_id"]), kept)))
+
+    def nesting_request(self) -> Request:
+        """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""
+        with self.session.structure.lock:
+            names = self.session.names.stats.array()
+        has_async = names.index(ASYNC_STAT).as_py() >= 0
+        return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
+
+
+def _rows_met(events: Decoded) -> Any:
+    line = np.asarray(events.events["line_id"])
+    starts = np.flatnonzero(np.append(True, line[1:] != line[:-1])) if len(line) else np.zeros(0, np.intp)
+    counts = np.diff(np.append(starts, len(line)))
+    return line_rows(counts, int64s(events.events["event_id"])[starts])

@@ -1,0 +1,1 @@
+"""Wording: how do people write and read times, sizes, steps and names?"""

@@ -1,0 +1,1 @@
+"""XProf: what does XProf answer, and where does it differ from what is so?"""

@@ -1,0 +1,395 @@
+"""XProf's page memory_profile: at most 1,000 snapshots of each allocator, and what is alive at the peak.
+
+XProf's own order rules here: snapshots are sorted by their offset within their line, whatever the line began with, and
+the summary is made in the order in which they are in the capture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.kernels import rank_order
+from fastprof.analyses.contract import Report
+from fastprof.decode.text_pools import Int32s
+from fastprof.decode.xspace_capture import Int64s
+from fastprof.derive.memory import memory_events as recorded
+from fastprof.derive.memory.data_types import INVALID, data_type_text
+from fastprof.derive.memory.host_memory import HostMemory
+from fastprof.derive.memory.matching import HELD_AT_END, match
+from fastprof.derive.memory.memory_events import MemoryEvents
+from fastprof.derive.memory.module_runs import ModuleRuns
+from fastprof.derive.memory.sites import Sites
+
+MOST_SNAPSHOTS = 1000
+_KEPT_IN_ORDER = 16
+"""Of so many snapshots, equal ones keep their order when they are sorted."""
+VERSION = 1
+ACTIVITY = ("DEALLOCATION", "ALLOCATION")
+Json = dict[str, Any]
+
+
+def answer(report: Report) -> object:
+    """Of one host its page; of several an object of their pages, by host."""
+    hosts = report.detail
+    if len(hosts) == 1:
+        return _page(hosts[0])
+    return {host.host: _page(host) for host in hosts}
+
+
+def _page(host: HostMemory) -> Json:
+    """Nothing at all where the host has no plane of threads."""
+    if not host.has_host_plane:
+        return {}
+    events = host.events_told()
+    return {
+        "memoryProfilePerAllocator": _Pages(_Snapshots(events)).all() if len(events) else {},
+        "numHosts": 1,
+        "memoryIds": list(events.allocators),
+        "version": VERSION,
+        "hloModules": _modules(host.modules),
+    }
+
+
+def _modules(runs: ModuleRuns) -> list[Json]:
+    columns = (runs.name, runs.plane, runs.offset_ps, runs.offset_ps + runs.duration_ps)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [
+        {
+            "name": runs.names[name],
+            "startTimePs": str(start),
+            "endTimePs": str(end),
+            "id": str(number),
+            "planeName": runs.planes[plane],
+        }
+        for number, (name, plane, start, end) in enumerate(rows)
+    ]
+
+
+class _Snapshots:
+    """The snapshots of a host as XProf reads them, by allocator and offset.
+
+    ``bounds``: int64[k + 1], where those of each of k allocators begin. All other arrays are beside the n snapshots:
+    ``step``: the group, else one more than that of the last snapshot with a group; ``used``: bytes of stack and heap.
+    """
+
+    def __init__(self, events: MemoryEvents) -> None:
+        self.events = events
+        self.bounds = events.bounds
+        self.count = np.diff(events.bounds)
+        self.allocator = np.repeat(np.arange(len(self.count)), self.count)
+        self._order = self._in_order()
+        self.offset = self._sorted(events.offset_ps)
+        self.row = self._sorted(events.row)
+        self.is_allocation = self._sorted(events.is_allocation)
+        self.site = self._sorted(self._sites())
+        self.address = self._read(events.address, recorded.ADDRESS)
+        self.requested = self._read(events.requested_bytes, recorded.REQUESTED)
+        self.size = self._read(events.allocation_bytes, recorded.ALLOCATION)
+        self.stack = self._read(events.stack_bytes, recorded.STACK)
+        self.heap = self._read(events.heap_bytes, recorded.HEAP)
+        self.used = self.stack + self.heap
+        self.step = self._steps(self._sorted(events.group))
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def _in_order(self) -> npt.NDArray[np.intp] | None:
+        """None: they are in that order already, as they are where all lines begin at the same moment."""
+        events, offset = self.events, self.events.offset_ps
+        same = self.allocator[1:] == self.allocator[:-1]
+        falls = (offset[1:] < offset[:-1]) | ((offset[1:] == offset[:-1]) & (events.row[1:] < events.row[:-1]))
+        order = np.lexsort((events.row, offset, self.allocator)) if (falls & same).any() else None
+        sorted_offset = offset if order is None else offset[order]
+        ties = np.unique(self.allocator[1:][(sorted_offset[1:] == sorted_offset[:-1]) & same])
+        ties = ties[self.count[ties] > _KEPT_IN_ORDER]
+        return self._unstable(np.arange(len(offset)) if order is None else order, ties) if len(ties) else order
+
+    def _unstable(self, order: npt.NDArray[np.intp], allocators: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """As XProf's sort, which is not stable, leaves the snapshots of some allocators."""
+        row, offset = self.events.row, self.events.offset_ps
+        for first, last in zip(self.bounds[allocators].tolist(), self.bounds[allocators + 1].tolist(), strict=True):
+            in_capture = first + np.argsort(row[first:last])
+            places = np.arange(last - first, dtype=np.int32)
+            rank_order(-offset[in_capture], places)
+            order[first:last] = in_capture[places]
+        return order
+
+    def _sites(self) -> Int32s:
+        """Numbers of sites; those of data types that XProf can't read come after all others, in the same order."""
+        events = self.events
+        if events.unsigned is None:
+            return events.site
+        odd = (events.unsigned & recorded.DATA_TYPE) != 0
+        return np.where(odd, events.site + len(events.sites), events.site).astype(np.int32)
+
+    def _sorted(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return column if self._order is None else column[self._order]
+
+    def _read(self, column: Int64s, bit: int) -> Int64s:
+        """0 where the stat is of a kind that XProf does not read."""
+        odd = self.events.unsigned
+        return self._sorted(column if odd is None else np.where(odd & bit, 0, column))
+
+    def _steps(self, group: Int32s) -> Int64s:
+        known = np.maximum.accumulate(np.where(group != -1, np.arange(len(group)), -1))
+        before = np.where(known >= self.bounds[self.allocator], group[known], -1)
+        steps: Int64s = np.where(group == -1, before + 1, group).astype(np.int64)
+        return steps
+
+    @cached_property
+    def free(self) -> Int64s:
+        return self._read(self.events.free_bytes, recorded.FREE)
+
+    @cached_property
+    def lifetime_peak(self) -> Int64s:
+        return self._read(self.events.lifetime_peak_bytes, recorded.LIFETIME_PEAK)
+
+    @cached_property
+    def fragmentation(self) -> npt.NDArray[np.float64]:
+        odd = self.events.unsigned
+        there = self.events.has(recorded.FRAGMENTATION)
+        if odd is not None:
+            there &= (odd & recorded.FRAGMENTATION) == 0
+        read: npt.NDArray[np.float64] = self._sorted(np.where(there, self.events.fragmentation, 0.0))
+        return read
+
+    @cached_property
+    def told_site(self) -> Int32s:
+        """What they say of op and tensor: a free tells what the first of the allocations of its address does that came
+        since the free before."""
+        partner = match(self.is_allocation, self.address, self.bounds, keep_first=True).partner
+        copies = ~self.is_allocation & (partner >= 0)
+        return np.where(copies, self.site[partner], self.site).astype(np.int32)
+
+
+class _Peaks(NamedTuple):
+    """By allocator. ``place``: of the snapshot that the summary tells of, -1: the memory in use is always negative;
+    ``last``: of the last snapshot in the capture; ``step``: that of the peak, 0 without."""
+
+    place: Int64s
+    last: Int64s
+    step: Int64s
+
+
+def _peaks(snapshots: _Snapshots) -> _Peaks:
+    """Of several equal peaks the last: in the capture for the summary, in time for the step."""
+    most = np.maximum.reduceat(snapshots.used, snapshots.bounds[:-1])
+    is_peak = (snapshots.used == most[snapshots.allocator]) & (snapshots.used >= 0)
+    step = np.zeros(len(snapshots.count), np.int64)
+    step[snapshots.allocator[is_peak]] = snapshots.step[is_peak]
+    return _Peaks(_last(snapshots, is_peak), _last(snapshots, np.ones(len(snapshots), bool)), step)
+
+
+def _last(snapshots: _Snapshots, chosen: npt.NDArray[np.bool_]) -> Int64s:
+    """By allocator, the place of what comes last in the capture of some snapshots; -1: the allocator has none."""
+    row = np.where(chosen, snapshots.row, -1)
+    latest = np.maximum.reduceat(row, snapshots.bounds[:-1])
+    places = np.flatnonzero(chosen & (row == latest[snapshots.allocator]))
+    found = np.full(len(latest), -1)
+    found[snapshots.allocator[places]] = places
+    return found
+
+
+def _sampled(snapshots: _Snapshots) -> Int64s:
+    """The places of at most 1,000 snapshots an allocator: of as many stretches, each as long as the others or one
+    longer than those before, the first that has the most memory in use."""
+    kept = []
+    for first, count in zip(snapshots.bounds[:-1].tolist(), snapshots.count.tolist(), strict=True):
+        if count <= MOST_SNAPSHOTS:
+            kept.append(np.arange(first, first + count))
+            continue
+        width = count // MOST_SNAPSHOTS
+        widths = np.full(MOST_SNAPSHOTS, width)
+        widths[MOST_SNAPSHOTS * (width + 1) - count :] += 1
+        starts = np.cumsum(widths) - widths
+        used = snapshots.used[first : first + count]
+        most = np.repeat(np.maximum.reduceat(used, starts), widths)
+        places = np.flatnonzero(used == most)
+        kept.append(first + places[np.searchsorted(places, starts)])
+    return np.concatenate(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """What is alive at the peaks, of which equal ones are one. ``bounds``: int64[k + 1], those of each allocator;
+    ``place``: of the first snapshot; ``count``: how many there are; ``unmapped``: int64[k], bytes of the heap that no
+    allocation of the peak's step accounts for."""
+
+    bounds: Int64s
+    place: Int64s
+    count: Int64s
+    unmapped: Int64s
+
+
+def _active(snapshots: _Snapshots, peaks: _Peaks, rank: Int32s) -> _Active:
+    """``rank``: of each site, by its texts."""
+    known = peaks.place >= 0
+    until = np.where(known, snapshots.offset[peaks.place], 0)
+    chosen = np.flatnonzero(
+        (snapshots.offset <= until[snapshots.allocator]) & (snapshots.step == peaks.step[snapshots.allocator])
+    )
+    is_allocation, size = snapshots.is_allocation[chosen], snapshots.size[chosen]
+    bounds = np.searchsorted(chosen, snapshots.bounds)
+    found = match(is_allocation, snapshots.address[chosen], bounds)
+    # A free gives back what it frees, and takes it again where nothing is known of its allocation.
+    taken = np.where(is_allocation, size, np.where(found.partner < 0, 0, -size))
+    unmapped = np.where(known, snapshots.heap[peaks.place], 0) - _sums(taken, bounds)
+
+    alive = chosen[is_allocation & (found.fate == HELD_AT_END)]
+    keys = (
+        snapshots.allocator[alive],
+        -snapshots.size[alive],
+        -snapshots.requested[alive],
+        rank[snapshots.site[alive]],
+    )
+    order = np.lexsort((alive, *reversed(keys)))
+    alive = alive[order]
+    new = np.ones(len(alive), bool)
+    new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    firsts = np.flatnonzero(new)
+    bounds = np.searchsorted(snapshots.allocator[alive[firsts]], np.arange(len(bounds)))
+    return _Active(bounds, alive[firsts], np.diff(firsts, append=len(alive)), unmapped)
+
+
+def _sums(values: Int64s, bounds: Int64s) -> Int64s:
+    """The sum of the values from each bound to the next."""
+    until: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])[bounds]
+    return np.diff(until)
+
+
+class _Pages:
+    """What the page shows of each allocator."""
+
+    def __init__(self, snapshots: _Snapshots) -> None:
+        self.snapshots = snapshots
+        self.texts = _texts(snapshots.events.sites)
+        numbers = {told: number for number, told in enumerate(sorted(set(self.texts)))}
+        self.rank = np.array([numbers[told] for told in self.texts], np.int32)
+        self.peaks = _peaks(snapshots)
+
+    def all(self) -> Json:
+        snapshots = self.snapshots
+        active = _active(snapshots, self.peaks, self.rank)
+        sampled = _sampled(snapshots)
+        bounds = np.searchsorted(sampled, snapshots.bounds).tolist()
+        timeline, alive = self._told(sampled), self._told(active.place)
+        found = {}
+        for number, name in enumerate(snapshots.events.allocators):
+            first, last = active.bounds[number : number + 2].tolist()
+            rows, special = self._rows(number, active, alive[first:last])
+            found[name] = {
+                "memoryProfileSnapshots": alive[first:last],
+                "profileSummary": self._summary(number),
+                "activeAllocations": rows,
+                "specialAllocations": special,
+                "sampledTimelineSnapshots": timeline[bounds[number] : bounds[number + 1]],
+            }
+        return found
+
+    def _summary(self, number: int) -> Json:
+        snapshots, place, last = self.snapshots, int(self.peaks.place[number]), int(self.peaks.last[number])
+        known = place >= 0
+        free = snapshots.free[place : place + 1] if known else np.zeros(1, np.int64)
+        used = snapshots.used[place : place + 1] if known else np.zeros(1, np.int64)
+        return {
+            "peakBytesUsageLifetime": str(snapshots.lifetime_peak[last]),
+            "peakStats": {
+                "stackReservedBytes": str(snapshots.stack[place] if known else 0),
+                "heapAllocatedBytes": str(snapshots.heap[place] if known else 0),
+                "freeMemoryBytes": str(free[0]),
+                "fragmentation": float(snapshots.fragmentation[place]) if known else 0.0,
+                "peakBytesInUse": str(used[0]),
+            },
+            "peakStatsTimePs": str(snapshots.offset[place] if known else 0),
+            "memoryCapacity": str((used + free)[0]),
+        }
+
+    def _rows(self, number: int, active: _Active, alive: list[Json]) -> tuple[list[Json], list[Json]]:
+        """The rows of what is active, largest first, and what those tell of that are no allocation: the rest of the
+        heap, and the stack."""
+        place, step = int(self.peaks.place[number]), int(self.peaks.step[number])
+        stack = int(self.snapshots.stack[place]) if place >= 0 else 0
+        rest = (int(active.unmapped[number]), "unused preallocated device memory", "persist/dynamic")
+        special = [_special(*part, step) for part in (rest, (stack, "stack", "stack")) if part[0] > 0]
+        first, last = active.bounds[number : number + 2].tolist()
+        counts = active.count[first:last].tolist()
+        rows = [(_key(one["activityMetadata"]), i, -1, counts[i]) for i, one in enumerate(alive)]
+        rows += [(_key(one), -i - 1, i, 1) for i, one in enumerate(special)]
+        rows.sort()
+        return [
+            {"snapshotIndex": str(index), "specialIndex": str(other), "numOccurrences": str(count)}
+            for _, index, other, count in rows
+        ], special
+
+    def _told(self, places: Int64s) -> list[Json]:
+        """The snapshots at some places, as JSON has them."""
+        at = self.snapshots
+        columns = (
+            at.offset, at.stack, at.heap, at.free, at.fragmentation, at.lifetime_peak, at.is_allocation, at.requested,
+            at.size, at.address.view(np.uint64), at.step, at.told_site,
+        )  # fmt: skip
+        rows = zip(*(column[places].tolist() for column in columns), strict=True)
+        return [self._snapshot(*row) for row in rows]
+
+    def _snapshot(
+        self, offset: int, stack: int, heap: int, free: int, fragmentation: float, lifetime_peak: int,
+        is_allocation: bool, requested: int, size: int, address: int, step: int, site: int,
+    ) -> Json:  # fmt: skip
+        op, region, data_type, shape = self.texts[site]
+        return {
+            "timeOffsetPs": str(offset),
+            "aggregationStats": {
+                "stackReservedBytes": str(stack),
+                "heapAllocatedBytes": str(heap),
+                "freeMemoryBytes": str(free),
+                "fragmentation": fragmentation,
+                "peakBytesInUse": str(lifetime_peak),
+            },
+            "activityMetadata": {
+                "memoryActivity": ACTIVITY[is_allocation],
+                "requestedBytes": str(requested),
+                "allocationBytes": str(size),
+                "address": str(address),
+                "tfOpName": op,
+                "stepId": str(step),
+                "regionType": region,
+                "dataType": data_type,
+                "tensorShape": shape,
+            },
+        }
+
+
+def _texts(sites: Sites) -> list[tuple[str, ...]]:
+    """Op, region, data type and shape by site, and once more with a data type that XProf can't read."""
+    types = [data_type_text(number) for number in sites.data_type]
+    return [
+        (op or "", region or "", data_type, shape or "")
+        for named in (types, [data_type_text(INVALID)] * len(types))
+        for op, region, data_type, shape in zip(sites.op, sites.region, named, sites.shape, strict=True)
+    ]
+
+
+def _special(size: int, op: str, region: str, step: int) -> Json:
+    """Memory at the peak that is no allocation."""
+    return {
+        "memoryActivity": "ALLOCATION",
+        "requestedBytes": str(size),
+        "allocationBytes": str(size),
+        "address": "0",
+        "tfOpName": op,
+        "stepId": str(step),
+        "regionType": region,
+        "dataType": data_type_text(INVALID),
+        "tensorShape": "unknown",
+    }
+
+
+def _key(told: Json) -> tuple[Any, ...]:
+    """What rows are sorted by."""
+    sizes = (-int(told["allocationBytes"]), -int(told["requestedBytes"]))
+    return (*sizes, told["tfOpName"], told["regionType"], told["dataType"], told["tensorShape"])

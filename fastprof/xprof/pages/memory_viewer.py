@@ -1,0 +1,414 @@
+"""XProf's memory viewer: sizes in MiB as doubles, one memory space of one program, protobuf's JSON.
+
+What it has at its default, 0 or nothing, is left out. Formulas: XProf's hlo_proto_to_memory_visualization_utils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof._native.kernels import rank_order
+from fastprof.hlo.buffers import CATEGORIES, Int64s
+from fastprof.hlo.heap import Heap, heap_of
+from fastprof.hlo.memory_spaces import DEVICE
+from fastprof.hlo.program_figures import scoped_vmem
+from fastprof.hlo.program_memory import TOO_LARGE
+from fastprof.hlo.program_memory_tables import Buffers
+from fastprof.hlo.shapes import BITS, NO_SHAPE, POINTER_BYTES, Shape
+from fastprof.xprof.pages.memory_viewer_palette import PALETTE
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Report
+    from fastprof.hlo.program_memory import MemorySpace
+    from fastprof.hlo.stack_frames import Source
+
+Json = dict[str, Any]
+
+SMALL = 16384
+"""Buffers below that many bytes are told of together."""
+_MIB = float(1 << 20)
+_CANVAS = 4096
+"""Width and height of the drawing: what is thinner than one of these is not drawn, and takes no colour."""
+
+
+def answer(report: Report) -> Any:
+    """Without a program an empty page: XProf answers nothing at all. So is that of sizes that 64 bits cannot count."""
+    shown = report.detail
+    return {} if shown is None or shown.memory.untold == TOO_LARGE else _bare(_Page(shown.space).all())
+
+
+def _bare(value: Any) -> Any:
+    """Without what is at its default; a number in a oneof is always told, and so is an entry of a map."""
+    if isinstance(value, dict):
+        found = {name: _bare(item) for name, item in value.items()}
+        return {name: item for name, item in found.items() if item not in (0, "", []) or name == "numbered"}
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [_bare(item) for item in value]
+    return value
+
+
+def _largest_first(mebibytes: Sequence[float]) -> list[int]:
+    """The places of sizes as std::sort leaves them: of equal ones there are many, as of layers that are alike."""
+    order = np.arange(len(mebibytes), dtype=np.int32)
+    rank_order(np.array([int(size * _MIB) for size in mebibytes], np.int64), order)
+    found: list[int] = order.tolist()
+    return found
+
+
+class _Page:
+    def __init__(self, space: MemorySpace) -> None:
+        self.space = space
+        self.program = space.program
+        self.plan = space.program.buffers
+        every = self.plan.allocations
+        self.whole = [row for row in space.allocations.tolist() if self.plan.whole_run[row]]
+        """Rows of allocations whose lifetimes are not told."""
+        self.throughout = [row for row in self.whole if self._largest(row) >= 0]
+        self.throughout_bytes = int(every["size"][self.throughout].sum())
+        self.place: dict[int, int] = {}
+        """By buffer, where it is among those at the peak."""
+        self._shape_texts: dict[tuple[int, int], str] = {}
+        self._sources: dict[tuple[int, int, int], Json] = {}
+
+    def all(self) -> Json:
+        at_peak = self._at_peak()
+        order = _largest_first([one["logicalBufferSizeMib"] for one in at_peak])
+        ranks = {place: rank for rank, place in enumerate(order)}
+        heap = self.heap
+        page = {
+            "moduleName": self.program.module.name,
+            "entryComputationName": self._entry_name(),
+            "maxHeap": at_peak,
+            "maxHeapBySize": [at_peak[i] for i in order],
+            "bySizeToMaxHeap": order,
+            "maxHeapToBySize": [ranks[i] for i in range(len(at_peak))],
+            "indefiniteLifetimes": [self._lifetime(row) for row in self.whole],
+            "bufferBlocks": self._blocks(),
+            "peakHeapMib": self._with_throughout(0 if heap is None else heap.peak_bytes),
+            "peakUnpaddedHeapMib": self._with_throughout(0 if heap is None else heap.peak_unpadded),
+            **self._sizes(),
+            **self._scoped(),
+        }
+        return page if heap is None else page | self._series(heap)
+
+    def _entry_name(self) -> str:
+        module = self.program.module
+        return module.text(module.computations["name"][module.entry]) if module.entry >= 0 else ""
+
+    def _with_throughout(self, size: int) -> float:
+        return size / _MIB + self.throughout_bytes / _MIB
+
+    def _largest(self, allocation: int) -> int:
+        """The first of the largest buffers in an allocation; -1: none takes anything."""
+        rows = self._inside(allocation)
+        sizes = self.plan.buffers["size"][rows]
+        return int(rows[np.argmax(sizes)]) if len(rows) and sizes.max() > 0 else -1
+
+    def _inside(self, allocation: int) -> Int64s:
+        first, count = self.plan.allocations[["first_assigned", "assigned_count"]][allocation].item()
+        rows = self.plan.assigned["buffer"][first : first + count].astype(np.int64)
+        inside: Int64s = rows[rows >= 0]
+        return inside
+
+    # ---- the heap
+
+    @cached_property
+    def heap(self) -> Heap | None:
+        trace = self._trace()
+        return None if trace is None else self._followed(trace)
+
+    def _followed(self, trace: int) -> Heap:
+        return heap_of(self.plan, trace, self.unpadded)
+
+    def _trace(self) -> int | None:
+        """That of the first temporaries that have one, else that which has most events of the memory space."""
+        for row in self.space.allocations.tolist():
+            if not self.plan.whole_run[row] and row in self.program.trace_of:
+                return self.program.trace_of[row]
+        events = self.plan.events
+        known = self.plan.lies[events["buffer"]]
+        mine = known & (np.append(self.plan.buffers["color"], -1)[events["buffer"]] == self.space.number)
+        counts = np.bincount(events["trace"][mine], minlength=1)
+        return int(np.argmax(counts)) if counts.max() > 0 else None
+
+    def _series(self, heap: Heap) -> Json:
+        names = self.plan.texts.take(pa.array(heap.events["instruction_name"])).to_pylist()
+        owns = heap.held >= 0
+        columns = (self.plan.buffers["id"][heap.rows[owns]], heap.held[owns], heap.freed[owns])
+        told_spans = zip(*(column.tolist() for column in columns), strict=True)
+        spans = {str(id): {"start": start, "limit": limit} for id, start, limit in told_spans}
+        told = {"logicalBufferSpans": spans} if spans else {}
+        return told | {
+            "heapSizes": (heap.bytes / _MIB + self.throughout_bytes / _MIB).tolist(),
+            "unpaddedHeapSizes": (heap.unpadded / _MIB + self.throughout_bytes / _MIB).tolist(),
+            "hloInstructionNames": [*names, ""],
+            "peakHeapSizePosition": heap.peak_event,
+        }
+
+    # ---- buffers
+
+    @cached_property
+    def shapes(self) -> list[Shape]:
+        """Of an element of a tuple of tuples, the shape of the outer tuple's element of the last number."""
+        module = self.program.module
+        rows = np.append(module.instructions["shape"], np.int32(-1))[self.program.instruction].tolist()
+        shapes = [module.shape(row) for row in rows]
+        for buffer in np.flatnonzero(self.plan.buffers["index_count"]).tolist():
+            last = self.program.index(buffer)[-1]
+            elements = shapes[buffer].elements
+            shapes[buffer] = elements[last] if 0 <= last < len(elements) else shapes[buffer]
+        return shapes
+
+    @cached_property
+    def unpadded(self) -> Int64s:
+        known: dict[tuple[int, int], int] = {}
+        return np.array([_unpadded(shape, known) for shape in self.shapes], np.int64)
+
+    def _category(self, allocation: int) -> str:
+        return CATEGORIES[self.plan.category[allocation]]
+
+    def _shape_text(self, buffer: int) -> str:
+        shape = self.shapes[buffer]
+        if shape.proto not in self._shape_texts:
+            self._shape_texts[shape.proto] = self.program.shape_text(shape)
+        return self._shape_texts[shape.proto]
+
+    def _source(self, buffer: int) -> Json:
+        """Equal ones once: stacks may be long, and many instructions have the same."""
+        row = int(self.program.instruction[buffer])
+        if row < 0:
+            return {}
+        key = self._places[row]
+        if key not in self._sources:
+            self._sources[key] = _source_info(self.program.module.source_of(row))
+        return self._sources[key]
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int, int]]:
+        """By instruction, what its source depends on."""
+        places: list[tuple[int, int, int]] = self.program.module.instructions[
+            ["source_file", "source_line", "stack_frame_id"]
+        ].tolist()
+        return places
+
+    @cached_property
+    def texts(self) -> dict[str, list[str]]:
+        """By buffer."""
+        every = Buffers(self.program, np.arange(len(self.plan.buffers)))
+        columns = {
+            "instruction": every.instruction_names(),
+            "name": every.names(),
+            "opcode": every.opcodes(),
+            "op_name": every.op_names(),
+        }
+        return {name: [text or "" for text in column.to_pylist()] for name, column in columns.items()}
+
+    def _at_peak(self) -> list[Json]:
+        shown: list[int] = []
+        if self.space.number == DEVICE:
+            shown += [self._largest(row) for row in self.throughout]
+        if self.heap is not None:
+            shown += self.heap.shown.tolist()
+        found: list[Json] = []
+        small = 0
+        for buffer in shown:
+            size = int(self.plan.buffers["size"][buffer])
+            if size < SMALL:
+                small += size
+                continue
+            self.place[buffer] = len(found)
+            found.append(self._heap_object(buffer, len(found)))
+        if small:
+            found.append({
+                "numbered": len(found), "label": f"small (<{SMALL} bytes)", "logicalBufferId": -1,
+                "logicalBufferSizeMib": small / _MIB, "unpaddedShapeMib": 0.0,
+            })  # fmt: skip
+        return found
+
+    def _heap_object(self, buffer: int, number: int) -> Json:
+        name, opcode, op_name = (self.texts[name][buffer] for name in ("instruction", "opcode", "op_name"))
+        shape = self._shape_text(buffer)
+        return {
+            "numbered": number,
+            "label": f"{name}: {shape} # {op_name}",
+            "logicalBufferId": int(self.plan.buffers["id"][buffer]),
+            "logicalBufferSizeMib": int(self.plan.buffers["size"][buffer]) / _MIB,
+            "unpaddedShapeMib": int(self.unpadded[buffer]) / _MIB,
+            "instructionName": self.texts["name"][buffer],
+            "shapeString": shape,
+            "tfOpName": op_name,
+            "groupName": self._category(int(self.plan.allocation_of[buffer])),
+            "opCode": opcode,
+            **self._source(buffer),
+        }
+
+    # ---- allocations
+
+    def _sizes(self) -> Json:
+        every = self.plan.allocations[self.space.allocations]
+        reusable = (every["thread_local"] == 0) & (every["tuple"] == 0)
+        parts = {
+            "entryComputationParametersMib": every["entry_parameter"] != 0,
+            "nonReusableMib": ~reusable,
+            "maybeLiveOutMib": every["live_out"] != 0,
+            "totalBufferAllocationMib": every["thread_local"] == 0,
+            "indefiniteBufferAllocationMib": self.plan.whole_run[self.space.allocations],
+        }
+        return {name: int(every["size"][chosen].sum()) / _MIB for name, chosen in parts.items()}
+
+    def _scoped(self) -> Json:
+        told = scoped_vmem(self.program, self.space.number)
+        if isinstance(told["scoped_vmem_bytes"], tuple):
+            return {}
+        return {
+            "maxScopedVmemAllocationMib": told["scoped_vmem_bytes"] / _MIB,
+            "maxScopedVmemInstructionName": told["scoped_vmem_instruction"],
+        }
+
+    def _lifetime(self, allocation: int) -> Json:
+        every = self.plan.allocations[allocation]
+        attributes = [
+            name
+            for name, applies in (
+                ("entry computation parameter", every["entry_parameter"] != 0),
+                ("may-be live out", every["live_out"] != 0),
+                ("reusable", every["thread_local"] == 0 and every["tuple"] == 0),
+            )
+            if applies
+        ]
+        buffers = [self._assigned(one) for one in range(*self._assigned_rows(allocation))]
+        shapes = {one["shape"] for one in buffers}
+        return {
+            "id": _whole(int(every["index"])),
+            "sizeMib": int(every["size"]) / _MIB,
+            "attributes": attributes,
+            "logicalBuffers": buffers,
+            "commonShape": shapes.pop() if len(shapes) == 1 else "",
+        }
+
+    def _assigned_rows(self, allocation: int) -> tuple[int, int]:
+        first, count = self.plan.allocations[["first_assigned", "assigned_count"]][allocation].item()
+        return first, first + count
+
+    def _assigned(self, row: int) -> Json:
+        one = self.plan.assigned[row]
+        buffer = int(one["buffer"])
+        known = buffer >= 0
+        return {
+            "id": _whole(int(one["buffer_id"])),
+            "sizeMib": int(one["size"]) / _MIB,
+            "hloName": self.texts["instruction"][buffer] if known else "",
+            "shapeIndex": [str(place) for place in self.program.index(buffer)] if known else [],
+            "shape": self._shape_text(buffer) if known else "",
+        }
+
+    # ---- the timeline
+
+    def _blocks(self) -> list[Json]:
+        """A block for each allocation of temporaries that has a trace, one upon the other, and those of its buffers."""
+        traced = [
+            row
+            for row in self.space.allocations.tolist()
+            if not self.plan.whole_run[row] and row in self.program.trace_of
+        ]
+        every = self.plan.allocations["size"]
+        counts = [int(self.plan.traces["event_count"][self.program.trace_of[row]]) for row in traced]
+        height, width = int(every[traced].sum()), max(counts, default=0)
+        if height <= 0 or width <= 0:
+            return []
+        found: list[Json] = []
+        drawn, offset = 0, 0
+        for row in traced:
+            size, category = int(every[row]), self._category(row)
+            found.append({
+                "logicalBufferId": -1, "name": category, "offset": float(offset), "size": float(size), "startStep": 0,
+                "endStep": width, "category": category, "color": "#ffffff",
+            })  # fmt: skip
+            drawn += int(size * (_CANVAS / height) >= 1)
+            rows = self._spanning(row)
+            seen = np.cumsum(self._are_drawn(rows, width, height))
+            found += self._inner_blocks(rows, offset, category, drawn + np.append(0, seen)[:-1])
+            drawn += int(seen[-1]) if len(seen) else 0
+            offset += size
+        return found
+
+    def _spanning(self, allocation: int) -> Int64s:
+        """Rows of the buffers in an allocation that the heap tells the lives of."""
+        rows = self._inside(allocation)
+        return rows[:0] if self.heap is None else rows[self.heap.spans(rows)[0] >= 0]
+
+    def _are_drawn(self, rows: Int64s, width: int, height: int) -> npt.NDArray[np.bool_]:
+        """Which buffers are large enough to take a colour."""
+        if self.heap is None:
+            return np.zeros(0, bool)
+        held, freed = self.heap.spans(rows)
+        wide = (freed - held) * (_CANVAS / width) >= 1
+        drawn: npt.NDArray[np.bool_] = wide & (self.plan.buffers["size"][rows] * (_CANVAS / height) >= 1)
+        return drawn
+
+    def _inner_blocks(self, rows: Int64s, base: int, category: str, drawn: Int64s) -> list[Json]:
+        """``drawn``: beside each row, how many rectangles come before it, which is its colour if it is not among those
+        at the peak."""
+        heap = self.heap
+        if heap is None:
+            return []
+        numbers = (
+            self.plan.buffers["id"][rows], (base + self.plan.offset_of[rows]).astype(float),
+            self.plan.buffers["size"][rows].astype(float), *heap.spans(rows),
+            self.unpadded[rows].astype(float), drawn,
+        )  # fmt: skip
+        told = zip(rows.tolist(), *(column.tolist() for column in numbers), strict=True)
+        return [
+            {
+                "logicalBufferId": id,
+                "name": self.texts["name"][row],
+                "offset": offset,
+                "size": size,
+                "startStep": start,
+                "endStep": end,
+                "tfOpName": self.texts["op_name"][row],
+                "category": category,
+                "shapeString": self._shape_text(row),
+                "unpaddedSize": unpadded,
+                "color": PALETTE[self.place.get(row, number) % len(PALETTE)],
+                **self._source(row),
+            }
+            for row, id, offset, size, start, end, unpadded, number in told
+        ]
+
+
+def _source_info(source: Source) -> Json:
+    if not source.file:
+        return {}
+    stack = "\n".join(str(frame) for frame in source.frames)
+    return {"sourceInfo": {"fileName": source.file, "lineNumber": source.line, "stackFrame": stack}}
+
+
+def _whole(number: int) -> str:
+    """A 64-bit number, which JSON has as text; "" for 0, which is left out."""
+    return str(number) if number else ""
+
+
+def _unpadded(shape: Shape, known: dict[tuple[int, int], int]) -> int:
+    found = known.get(shape.proto)
+    if found is None:
+        found = known[shape.proto] = _bytes(shape)
+    return found
+
+
+def _bytes(shape: Shape) -> int:
+    """A type of less than a byte takes one, unless the layout says how many bits."""
+    if shape is NO_SHAPE:
+        return 0
+    if shape.is_tuple:
+        return POINTER_BYTES * len(shape.elements)
+    bits = BITS.get(shape.element_type, 0)
+    if 0 < bits < 8:
+        return (shape.count * shape.element_bits + 7) // 8 if shape.element_bits else shape.count
+    return shape.count * bits // 8

@@ -1,0 +1,382 @@
+"""XProf's page op_profile: a tree of ops with idle time and one without.
+
+Nodes show at most 100 children below the levels that ops are grouped by. An op that others are nested in is no node;
+its self time counts for its program. What fusions are made of is shown of TPUs alone, without figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.host import TPU
+from fastprof.derive.ops.roofline import GIBI
+from fastprof.derive.ops.tables import HBM, READ, WRITE, Ops, OpTable
+from fastprof.derive.ops.tree.fused_columns import FusedInstructions
+from fastprof.derive.ops.tree.op_paths import scopes_of
+from fastprof.derive.ops.tree.op_trees import CATEGORY, DUPLICATES, IDLE, OP, PROGRAM, ROOT, SCOPE, Growth
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Report
+    from fastprof.analyses.op_profile import OpProfile
+
+Node = dict[str, Any]
+Float64s = npt.NDArray[np.float64]
+
+MOST_CHILDREN: Final = 100
+_WHOLE_LEVELS: Final = {"program": 2, "category": 1, "provenance": 100}
+"""Levels, the root among them, whose nodes keep all children."""
+_VERTICAL: Final = (ROOT, PROGRAM, SCOPE)
+"""Kinds of nodes whose time is that of ops by themselves."""
+_REGION: Final = "region"
+"""What names of ops begin with that are left out."""
+_IDLE_NAME: Final = "IDLE"
+_NO_PROGRAM: Final = "main"
+_FUSIONS: Final = " fusion"
+"""What the categories of fusions end with."""
+_LEAST: Final = 1e-10
+"""Divisors nearer to 0 count as 0."""
+_COLUMNS: Final = ("time", "self", "normalized", "occurrences", "flops", "model_flops", "hbm", "read", "written")
+
+
+def answer(report: Report) -> object:
+    found: OpProfile = report.detail
+    ops = found.session.xprof
+    name = f"by{found.group_by.capitalize()}"
+    return {
+        name: _Page(found, with_idle=True).root(),
+        f"{name}ExcludeIdle": _Page(found, with_idle=False).root(),
+        "deviceType": found.session.hardware,
+        "aggDvfsTimeScaleMultiplier": _number(_divided(ops.normalized_op_ps, ops.op_ps)),
+    }
+
+
+def _divided(a: float, b: float) -> float:
+    return 0.0 if -_LEAST < b < _LEAST else a / b
+
+
+def _number(value: float) -> float | int:
+    """Whole doubles are written without a fraction."""
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+
+
+@dataclass(slots=True)
+class _Figures:
+    """Of each node as the tree grew, by the names of _COLUMNS."""
+
+    whole: dict[str, npt.NDArray[Any]]
+
+    def of(self, node: int) -> dict[str, Any]:
+        return {name: values[node].item() for name, values in self.whole.items()}
+
+
+class _Page:
+    """One of the two trees."""
+
+    def __init__(self, found: OpProfile, *, with_idle: bool) -> None:
+        self.session = found.session
+        self.ops: Ops = found.session.xprof
+        self.group_by = found.group_by
+        self.fused: FusedInstructions = found.fused if found.session.hardware == TPU else FusedInstructions()
+        self.growth = Growth(f"by_{found.group_by}")
+        self.total_ps = self.ops.total_ps if with_idle else self.ops.op_ps
+        self.leaf: dict[int, int] = {}
+        self._known: dict[tuple[Any, ...], Node] = {}
+        self._sparse_rows = _children_of(self.ops)
+        self._of_sparse = _figures(self.ops.children) if self.ops.children is not None else {}
+        nested = self._grow()
+        idle = self._idle() if with_idle and self.ops.parts else -1
+        self.figures = self._summed(nested, idle)
+
+    # ---- the tree as it grows
+
+    def _grow(self) -> list[tuple[int, int]]:
+        """Adds a node for each op. Returns (node, op) of those that others are nested in, which have none."""
+        table = self.ops.table
+        nested = []
+        held = (table.time_ps > table.self_ps).tolist()
+        for row, name in enumerate(table.name):
+            if name.startswith(_REGION):
+                continue
+            node = 0 if self.group_by == "category" else self._program(int(table.program_id[row]))
+            if held[row] and row not in self._sparse_rows:
+                nested.append((node, row))
+                continue
+            if self.group_by == "provenance" and table.provenance[row]:
+                for part in scopes_of(table.provenance[row], as_in_xprof=True):
+                    node = self.growth.child(node, SCOPE, part)
+            node = self.growth.child(node, CATEGORY, table.category[row])
+            node = self.growth.child(node, DUPLICATES, table.deduplicated_name[row] or name)
+            self.leaf[row] = self.growth.added(node, OP, name, row)
+        return nested
+
+    def _program(self, program: int) -> int:
+        title = self.session.title(program)
+        return self.growth.child(0, PROGRAM, title or _NO_PROGRAM, program)
+
+    def _idle(self) -> int:
+        return self.growth.added(0, IDLE, _IDLE_NAME)
+
+    # ---- figures
+
+    def _summed(self, nested: Sequence[tuple[int, int]], idle: int) -> _Figures:
+        own = _figures(self.ops.table)
+        levels = self.growth.levels()
+        rows, nodes = np.array(list(self.leaf), np.int64), np.array(list(self.leaf.values()), np.int64)
+        whole: dict[str, npt.NDArray[Any]] = {}
+        for name in _COLUMNS:
+            values = np.zeros(len(self.growth), own[name].dtype)
+            values[nodes] = own[name][rows]
+            whole[name] = levels.rolled_up(values)
+        held = self._held(own, rows, nodes, levels)
+        for node, row in nested:
+            for name in ("self", "normalized"):
+                whole[name][[0, node] if node else [0]] += own[name][row]
+        vertical = np.isin(np.array(self.growth.kind), _VERTICAL)
+        whole["time"][vertical] = whole["self"][vertical]
+        whole["occurrences"][vertical] = 0
+        for name, values in held.items():
+            whole[name][vertical] -= values[vertical]
+        if idle >= 0:
+            whole["time"][idle] = self.ops.idle_ps
+        whole["time"][0] = self.total_ps
+        return _Figures(whole)
+
+    def _held(self, own: dict[str, Any], rows: Any, nodes: Any, levels: Any) -> dict[str, Any]:
+        """Work of ops with others in them, which is not counted for the groups above."""
+        table = self.ops.table
+        with_more = (table.time_ps > table.self_ps)[rows]
+        if not with_more.any():
+            return {}
+        found = {}
+        for name in _COLUMNS[4:]:
+            values = np.zeros(len(self.growth))
+            values[nodes[with_more]] = own[name][rows[with_more]]
+            found[name] = levels.rolled_up(values)
+        return found
+
+    def _metrics(self, figures: Mapping[str, Any]) -> Node:
+        """``figures``: by the names of _COLUMNS. Nodes of equal figures have one object together: in a chain of scopes
+        all nodes are alike."""
+        key = tuple([figures[name] for name in _COLUMNS])
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._made(figures)
+        return found
+
+    def _made(self, figures: Mapping[str, Any]) -> Node:
+        peaks, time, ns = self.session.xprof_peaks, figures["time"], figures["time"] / 1000
+        peak = peaks.teraflops_per_s * 1000 if peaks else 0.0
+        bandwidths = [*(peaks.bandwidths_gb_per_s if peaks else ()), 0.0, 0.0, 0.0][:3]
+        per_ns = _divided(figures["flops"], ns)
+        if figures["normalized"]:
+            per_ns *= _divided(time, figures["normalized"])
+        use, share = _divided(per_ns, peak), _divided(time, self.total_ps)
+        rates = [_divided(figures[name], ns) / GIBI for name in ("hbm", "read", "written")]
+        return {
+            "flops": _number(min(use, 1.0) * share),
+            "uncappedFlops": _number(use * share),
+            "bandwidthUtils": [
+                _number(min(_divided(rate, one / GIBI), 1.0)) for rate, one in zip(rates, bandwidths, strict=True)
+            ],
+            "rawTime": time,
+            "rawFlops": _number(figures["model_flops"]),
+            "bf16Flops": _number(figures["flops"]),
+            "normalizedTimePs": figures["normalized"],
+            "rawBytesAccessedArray": [_number(rate * GIBI * ns) for rate in rates],
+            "occurrences": figures["occurrences"],
+            "avgTimePs": _number(_divided(time, figures["occurrences"])),
+        }
+
+    # ---- nodes as the page has them, from the ends up
+
+    def root(self) -> Node:
+        growth = self.growth
+        children: list[list[int]] = [[] for _ in range(len(growth))]
+        for node in range(1, len(growth)):
+            children[growth.parent[node]].append(node)
+        counts = [len(below) for below in children]
+        times = self.figures.whole["time"].tolist()
+        kept = [0]
+        for node in kept:  # it grows meanwhile
+            below = sorted(children[node], key=lambda one: -times[one])
+            children[node] = below[: self._most(growth.depth[node])]
+            kept += children[node]
+        made: dict[int, Node] = {}
+        for node in reversed(kept):
+            made[node] = self._node(node, [made.pop(one) for one in children[node]], counts[node])
+        return made[0]
+
+    def _node(self, node: int, children: list[Node], count: int) -> Node:
+        """Ops that are no duplicates of others stand in place of the node above them, as idle time does that is
+        alone."""
+        kind, row = self.growth.kind[node], self.growth.row[node]
+        if kind == OP:
+            return self._op(node, row)
+        if len(children) == 1 and (kind == DUPLICATES or (kind == ROOT and children[0]["name"] == _IDLE_NAME)):
+            return children[0]
+        found: Node = {
+            "name": self.growth.name[node],
+            "numChildren": count,
+            "children": children,
+            "metrics": self._metrics(self.figures.of(node)),
+        }
+        if kind == IDLE:
+            found["xla"] = _xla(category=_IDLE_NAME)
+        elif kind == DUPLICATES:
+            found["name"] = f"{children[0]['name']} and its duplicate(s)"
+            found["xla"] = _of_duplicates(children[0]["xla"])
+        return found
+
+    def _op(self, node: int, row: int) -> Node:
+        depth = self.growth.depth[node]
+        found = self._leaf(self.ops.table, row, self.figures.of(node))
+        return _with_children(found, [*self._fused(row, depth), *self._sparse(row)], self._most(depth))
+
+    def _most(self, depth: int) -> int | None:
+        """Children that a node so deep shows; None: all."""
+        return None if depth < _WHOLE_LEVELS[self.group_by] else MOST_CHILDREN
+
+    def _leaf(self, table: OpTable, row: int, figures: Mapping[str, Any]) -> Node:
+        line = int(table.source_line[row])
+        return {
+            "name": table.name[row],
+            "numChildren": 0,
+            "children": [],
+            "metrics": self._metrics(figures),
+            "xla": _xla(
+                expression=table.long_name[row],
+                provenance=table.provenance[row],
+                category=table.category[row],
+                program=int(table.program_id[row]),
+                file=table.source_file[row],
+                line=0 if line < 0 and self.session.hardware == TPU else line,
+                stack=table.source_stack[row],
+            ),
+        }
+
+    def _fused(self, row: int, depth: int) -> list[Node]:
+        """The instructions of a fusion, which is so deep, each with those of fusions within it."""
+        fused, table = self.fused, self.ops.table
+        first, last = fused.of.get((int(table.program_id[row]), table.name[row]), (0, 0))
+        nodes = {one: self._instruction(one) for one in range(first, last)}
+        below: dict[int, list[Node]] = {}
+        for one, node in nodes.items():
+            below.setdefault(fused.above[one], []).append(node)
+        depths: dict[int, int] = {}
+        for one in nodes:
+            depths[one] = depths.get(fused.above[one], depth) + 1
+        for one in reversed(nodes):
+            _with_children(nodes[one], below.get(one, []), self._most(depths[one]))
+        return below.get(-1, [])
+
+    def _instruction(self, row: int) -> Node:
+        fused = self.fused
+        return {
+            "name": fused.name[row],
+            "numChildren": 0,
+            "children": [],
+            "metrics": self._metrics(dict.fromkeys(_COLUMNS, 0.0) | {"time": 0, "normalized": 0, "occurrences": 1}),
+            "xla": _xla(
+                expression=fused.expression[row],
+                provenance=fused.framework_op[row] or ":",
+                category=fused.category[row],
+            ),
+        }
+
+    def _sparse(self, row: int) -> list[Node]:
+        """What a SparseCore ran on behalf of an op."""
+        children = self.ops.children
+        if children is None:
+            return []
+        rows = self._sparse_rows.get(row, [])
+        return [
+            self._leaf(children, one, {name: self._of_sparse[name][one].item() for name in _COLUMNS}) for one in rows
+        ]
+
+
+def _children_of(ops: Ops) -> dict[int, list[int]]:
+    """Of each op that a SparseCore ran others for, the rows of these."""
+    found: dict[int, list[int]] = {}
+    if ops.parent is not None:
+        for row, parent in enumerate(ops.parent.tolist()):
+            found.setdefault(parent, []).append(row)
+    return found
+
+
+def _figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
+    """Of each op, by the names of _COLUMNS."""
+    memory = table.memory
+
+    def moved(chosen: npt.NDArray[np.bool_]) -> Float64s:
+        return np.bincount(memory.row[chosen], memory.bytes[chosen], len(table)).astype(np.float64)
+
+    on_chip = memory.space != HBM
+    reads, writes = memory.operation == READ, memory.operation == WRITE
+    return {
+        "time": table.time_ps,
+        "self": table.self_ps,
+        "normalized": table.normalized_ps,
+        "occurrences": table.occurrences,
+        "flops": table.flops,
+        "model_flops": table.model_flops,
+        "hbm": moved(~on_chip & (reads | writes)),
+        "read": moved(on_chip & reads),
+        "written": moved(on_chip & writes),
+    }
+
+
+def _with_children(node: Node, children: Sequence[Node], most: int | None) -> Node:
+    """The node with its children, at most so many: those of a fusion by flops, others by time, the most first."""
+    key = "rawFlops" if node["xla"]["category"].endswith(_FUSIONS) else "rawTime"
+    kept = sorted(children, key=lambda one: -one["metrics"][key])[:most]
+    node["children"], node["numChildren"] = kept, len(children)
+    return node
+
+
+def _of_duplicates(first: Node) -> Node:
+    """What is told of duplicates is what is told of the first; of fusions not which framework op it comes from."""
+    if first["category"].endswith(_FUSIONS):
+        return first | {"provenance": ""}
+    return first | {"layout": {}}
+
+
+def _xla(
+    *,
+    category: str,
+    expression: str = "",
+    provenance: str = "",
+    program: int = 0,
+    file: str = "",
+    line: int = 0,
+    stack: str = "",
+) -> Node:
+    return {
+        "op": "",
+        "expression": expression,
+        "provenance": provenance,
+        "category": category,
+        "computationPrimitiveSize": 0,
+        "fingerprint": "0",
+        "programId": str(program % (1 << 64)),
+        "sourceInfo": {"fileName": file, "lineNumber": line, "stackFrame": stack},
+        "xprofKernelMetadata": _kernel_metadata(expression),
+    }
+
+
+def _kernel_metadata(expression: str) -> str:
+    """What the author of a kernel wrote for XProf: JSON as text, within the JSON of a frontend attribute."""
+    _, found, rest = expression.partition("kernel_metadata=")
+    if not found or "xprof_metadata" not in rest:
+        return ""
+    try:
+        written, _ = json.JSONDecoder().raw_decode(rest)
+        told = written["xprof_metadata"]
+        return json.dumps(json.loads(told), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""

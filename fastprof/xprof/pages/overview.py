@@ -1,0 +1,278 @@
+"""XProf's overview page: device ops, steps, run environment, recommendation, latency, diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.analyses import overview as analysis
+from fastprof.analyses.input_pipeline import InputPipeline
+from fastprof.derive.ops import op_shares
+from fastprof.derive.ops.framework import by_framework_op, last_is_eager
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.steps import verdicts
+from fastprof.derive.steps.step_figures import has_sparse_cores
+from fastprof.derive.steps.tpu_step_values import TpuStepValues
+from fastprof.derive.steps.verdicts import Finding, TpuBottleneck
+from fastprof.xprof.pages import inference, input_pipeline, kernel_stats
+from fastprof.xprof.pages.data_table import (
+    Cell,
+    Col,
+    anchor,
+    boolean,
+    data_table,
+    number,
+    one_digit,
+    percent,
+    text,
+    two_digits,
+)  # fmt: skip
+from fastprof.xprof.pages.pod_viewer import UNNAMED_TPU
+from fastprof.xprof.pages.step_tables import Stat
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Report
+
+TOP_OPS: Final = 10
+
+_LATENCY: Final = (
+    text("percentile"),
+    number("hostTimeMs", "Host time (in ms)"),
+    number("deviceTimeMs", "Device time (in ms)"),
+    number("communicationTimeMs", "Host-device communication time (in ms)"),
+    number("totalTimeMs", "Total latency (in ms)"),
+)
+_TIMELINE: Final = "trace_viewer (look at the activities on the timeline of each"
+_BY_THREAD: Final = f"{_TIMELINE} Host Thread near the bottom of the trace view)"
+_BY_INPUT_OP: Final = "input_pipeline_analyzer (especially Section 3 for the breakdown of input operations on the Host)"
+_GUIDE: Final = "https://www.tensorflow.org/guide/data_performance"
+
+
+def answer(report: Report) -> list[object]:
+    """The seven parts of the page; the sixth is always empty."""
+    overview: analysis.Overview = report.detail
+    pipeline = input_pipeline.as_shown(report.after["input_pipeline"])
+    is_training = bool(report.after["op_stats"].detail.is_training)
+    latency = [] if is_training else inference.latency_rows(report.after["inference"])
+    warnings = [*overview.environment.warnings, *input_pipeline.step_warnings(pipeline)]
+    return [
+        _analysis(overview, pipeline, report),
+        input_pipeline.steps_table(pipeline),
+        _run_environment(overview, is_training),
+        _recommendation(overview, pipeline),
+        data_table(_LATENCY, latency),
+        {},
+        input_pipeline.diagnostics(warnings, analysis.errors_of(overview.environment)),
+    ]
+
+
+# ---- device ops and what they use -----------------------------------------------------------------------
+
+
+def _analysis(overview: analysis.Overview, pipeline: InputPipeline, report: Report) -> dict[str, object]:
+    on_gpu = "GPU" in overview.environment.device_type
+    columns: list[Col] = [
+        number("selfTimePercent", "Time (%)"),
+        number("cumulativeTimePercent", "Cumulative time (%)"),
+        text("category", "Category"),
+        text("operation", "Operation"),
+        number("flopRate", "GFLOPs/Sec" if on_gpu else "Bf16 Normalized Flop Rate(GFLOPs/Sec)"),
+    ]
+    if on_gpu:
+        columns += [boolean("tcEligibility", "TensorCore eligibility")]
+        columns += [boolean("tcUtilization", "Op is using TensorCore")]
+    properties = _shared_properties(overview, report)
+    properties |= _gpu_properties(pipeline) if on_gpu else _tpu_properties(overview, pipeline, report)
+    return data_table(columns, _top_ops(report, on_gpu), properties)
+
+
+def _device_ops(report: Report) -> Ops:
+    ops: Ops = report.after["op_stats"].detail.xprof_device
+    return ops
+
+
+def _framework_ops(report: Report) -> OpTable:
+    return by_framework_op(_device_ops(report).table, as_in_xprof=True)
+
+
+def _top_ops(report: Report, on_gpu: bool) -> list[list[Cell]]:
+    every = op_shares.by_self_time(_framework_ops(report))
+    top = every.take(np.arange(min(TOP_OPS, len(every))))
+    whole = _device_ops(report).op_ps or 1
+    kernels = kernel_stats.by_op(report.after["kernel_stats"]) if on_gpu else {}
+    rows: list[list[Cell]] = []
+    cumulative = 0.0
+    for name, category, self_ps, time_ps, flops in zip(
+        top.name, top.category, top.self_ps.tolist(), top.time_ps.tolist(), top.flops.tolist(), strict=True
+    ):
+        cumulative += self_ps / whole
+        row: list[Cell] = [self_ps / whole, cumulative, category, name, flops / (time_ps / 1e3) if time_ps else 0.0]
+        if on_gpu:
+            of_op = kernels.get(name)
+            row += [False, False] if of_op is None else [of_op.could, of_op.tensor_core_ns != 0]
+        rows.append(row)
+    return rows
+
+
+def _shared_properties(overview: analysis.Overview, report: Report) -> dict[str, str]:
+    host_ops: Ops = report.after["op_stats"].detail.xprof_host
+    on_host, on_device = op_shares.occurrences(host_ops.table), op_shares.occurrences(_framework_ops(report))
+    hosts = max(len(overview.hosts), 1)
+    return {
+        "host_trace_level": "0",
+        "host_tf_op_percent": percent(verdicts.share(on_host, on_host + on_device)),
+        "device_tf_op_percent": percent(verdicts.share(on_device, on_host + on_device)),
+        "host_op_time_eager_percent": percent(op_shares.eager_percent(host_ops.table) or 0.0),
+        "device_op_time_eager_percent": percent(_device_eager(report)),
+        "remark_text": "",
+        "remark_color": "",
+        "mxu_utilization_percent": percent(sum(facts.mxu_percent or 0.0 for facts in overview.hosts) / hosts),
+        "hbm_utilization_percent": percent(sum(facts.hbm_percent or 0.0 for facts in overview.hosts) / hosts),
+    }
+
+
+def _device_eager(report: Report) -> float:
+    """A framework op is eager for XProf where the last of its device ops is."""
+    table = _framework_ops(report)
+    last = last_is_eager(_device_ops(report).table)
+    eager = np.array([last.get(name, False) for name in table.name], bool)
+    return verdicts.share(int(table.self_ps[eager].sum()), int(table.self_ps.sum()))
+
+
+def _precision(pipeline: InputPipeline) -> tuple[int, int]:
+    """Time of 16-bit and of 32-bit kernels, to which some copies count."""
+    return pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps
+
+
+def _gpu_properties(pipeline: InputPipeline) -> dict[str, str]:
+    narrow, wide = _precision(pipeline)
+    return {
+        "device_compute_16bit_percent": percent(verdicts.share(narrow, narrow + wide)),
+        "device_compute_32bit_percent": percent(verdicts.share(wide, narrow + wide)),
+    }
+
+
+def _tpu_properties(overview: analysis.Overview, pipeline: InputPipeline, report: Report) -> dict[str, str]:
+    """Utilisation of the roofline needs limits that XProf is not given; off TPUs it leaves all of these at 0."""
+    properties = dict.fromkeys(
+        (
+            "flop_rate_utilization_relative_to_roofline",
+            "memory_bw_utilization_relative_to_hw_limit",
+            "device_idle_time_percent",
+            "host_idle_time_percent",
+            "device_duty_cycle_percent",
+            "device_duty_cycle_high_confidence_percent",
+        ),
+        percent(0.0),
+    )
+    if overview.environment.hardware != "TPU":
+        return properties
+    host_ops: Ops = report.after["op_stats"].detail.xprof_host
+    duty = overview.duty
+    properties |= {
+        "device_idle_time_percent": percent(_idle(_device_ops(report))),
+        "host_idle_time_percent": percent(_idle(host_ops)),
+        "device_duty_cycle_percent": percent(analysis.duty_percent(duty) or 0.0),
+        "device_duty_cycle_high_confidence_percent": percent(
+            verdicts.share(duty.xprof_busy_ps, duty.xprof_busy_ps + duty.xprof_idle_ps)
+        ),
+    }
+    if duty.xprof_idle_ps > 0:
+        properties["idle_time_high_confidence_ps"] = f"{duty.xprof_idle_ps:.6g}"
+    return properties | _active_times(pipeline)
+
+
+def _idle(ops: Ops) -> float:
+    """Of nothing, all is idle."""
+    return 100.0 if not ops.total_ps else 100.0 * (1.0 - ops.op_ps / ops.total_ps)
+
+
+def _active_times(pipeline: InputPipeline) -> dict[str, str]:
+    steps = pipeline.steps
+    if not isinstance(steps, TpuStepValues) or not len(pipeline.db):
+        return {}
+    times = {"active_steptime_ms": steps.active_ms, "tc_active_ms": steps.tc_active_ms}
+    sparse = has_sparse_cores(pipeline.db)
+    if sparse:
+        times["sc_active_ms"] = steps.sc_active_ms
+    p = {}
+    if _average(steps.active_ms):
+        p = {f"{name}_average": two_digits(_average(values)) for name, values in times.items()}
+    if sparse and _average(steps.sc_step_ms):
+        p |= {
+            "sc_steptime_average": one_digit(_average(steps.sc_step_ms)),
+            "sc_infeed_time_avg": one_digit(_average(steps.sc_infeed_ms)),
+            "sc_outfeed_time_avg": one_digit(_average(steps.sc_outfeed_ms)),
+            "sc_idle_time_avg": one_digit(_average(steps.sc_idle_ms)),
+        }
+    return p
+
+
+def _average(values: npt.NDArray[np.float64]) -> float:
+    return Stat.of(values.tolist()).average
+
+
+# ---- run environment ------------------------------------------------------------------------------------
+
+
+def _run_environment(overview: analysis.Overview, is_training: bool) -> dict[str, object]:
+    environment = overview.environment
+    per_host = environment.task_count // environment.host_count if environment.host_count else 0
+    tasks = f"{environment.task_count}" + (f" (num tasks per host = {per_host})" if environment.task_count else "")
+    p = {
+        "host_count": str(environment.host_count),
+        "task_count": tasks,
+        "device_type": "" if environment.device_type == UNNAMED_TPU else environment.device_type,
+        "device_core_count": str(environment.device_count),
+        "is_training": "true" if is_training else "false",
+    }
+    return data_table([text("host_id"), text("command_line"), text("start_time"), text("bns_address")], [], p)
+
+
+# ---- recommendation -------------------------------------------------------------------------------------
+
+
+def _recommendation(overview: analysis.Overview, pipeline: InputPipeline) -> dict[str, object]:
+    hardware = overview.environment.hardware
+    tool = "op_profile" if hardware == "TPU" else "framework_op_stats"
+    timeline = "TPU core" if hardware == "TPU" else hardware
+    host, device, document = (
+        "Next steps for reducing the Host time",
+        "Next steps for reducing the Device time",
+        "Other useful resources",
+    )
+    rows = [
+        ["faq", "Refer to the TF2 Profiler FAQ", "Tool troubleshooting / FAQ"],
+        ["host", _BY_INPUT_OP, host],
+        ["host", _BY_THREAD, host],
+        ["device", f"{tool} (identify the time-consuming operations executed on the {hardware})", device],
+        ["device", f"{_TIMELINE} {timeline} in the trace view)", device],
+        ["doc", anchor(f"{_GUIDE}_analysis", "Analyze tf.data performance with the TF Profiler"), document],
+        ["doc", anchor(_GUIDE, "Better performance with the tf.data API"), document],
+    ]
+    columns = [text("tip_type"), text("link"), text("description")]
+    return data_table(columns, rows, _verdict_properties(pipeline))
+
+
+def _verdict_properties(pipeline: InputPipeline) -> dict[str, str]:
+    """XProf draws its verdict from steps of GPUs and CPUs: of steps of TPUs it says nothing at all."""
+    verdict = pipeline.verdict
+    names = ("device_collectives", "kernel_launch", "all_other")
+    if isinstance(verdict, TpuBottleneck):
+        silent = len(pipeline.db) > 0
+        nothing = Finding("") if silent else verdicts.NOTHING
+        found: Mapping[str, Finding] = dict.fromkeys(names, nothing)
+        bound = Finding("") if silent else verdict.input
+    else:
+        found = {name: getattr(verdict, name) for name in names}
+        bound = verdict.input
+    p = {"bottleneck": bound.classification, "statement": bound.statement}
+    for name, finding in found.items():
+        p[f"{name}_bottleneck"], p[f"{name}_statement"] = finding.classification, finding.statement
+    p["precision_statement"] = verdicts.of_precision(*_precision(pipeline)).statement
+    other_side = {verdicts.HOST: verdicts.DEVICE, verdicts.DEVICE: verdicts.HOST}
+    p["non_bottleneck_tip_types"] = other_side.get(bound.classification, "")
+    return p

@@ -1,0 +1,79 @@
+"""XProf's page pod_viewer: the steps of each core as a PodViewerDatabase in the JSON of protobuf.
+
+All steps are shown, those that other pages drop too. SparseCores and cores that the capture does not describe are left
+out. Of equal categories the bottleneck is the one whose label comes last in the alphabet. Where a TPU core tells both
+its infeed from a SparseCore and its waiting for it, the waiting counts as compute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastprof.analyses.contract import Report
+from fastprof.analyses.pod_viewer import PodViewer
+from fastprof.derive.steps.core_breakdown import DEVICE_COMPUTE, INPUT, core_breakdown
+from fastprof.derive.steps.database import Int64s, StepDatabase
+from fastprof.derive.steps.time_types import CATEGORIES
+from fastprof.derive.steps.tpu_step_values import SCV0_INFEED, SCV0_TRANSFORM, SCV0_WAIT
+from fastprof.derive.steps.verdicts import step_warnings
+
+UNNAMED_TPU = "TPU"
+"""What a TPU is called here that does not tell its model; XProf calls it nothing."""
+
+_LABELS = [category.label for category in CATEGORIES]
+_BY_LABEL = sorted(range(len(_LABELS)), key=_LABELS.__getitem__, reverse=True)
+
+
+def answer(report: Report) -> object:
+    pod: PodViewer = report.detail
+    database = pod.database.as_in_xprof()
+    warnings = step_warnings(len(database), empty_intersection=database.empty_intersect)
+    return {
+        "deviceType": "" if pod.environment.device_type == UNNAMED_TPU else pod.environment.device_type,
+        "diagnostics": {"errors": [], "info": [], "warnings": warnings},
+        "podStatsSequence": {"podStatsMap": _steps(database)},
+        "stepBreakdownEvents": [{"id": category.number, "name": category.label} for category in CATEGORIES],
+    }
+
+
+def _times(database: StepDatabase) -> Int64s:
+    times = core_breakdown(database)
+    waits = database.category(SCV0_WAIT, SCV0_TRANSFORM)
+    waits[database.category(SCV0_INFEED) == 0] = 0
+    times[:, :, INPUT] -= waits
+    times[:, :, DEVICE_COMPUTE] += waits
+    return times
+
+
+def _steps(database: StepDatabase) -> list[dict[str, Any]]:
+    times = _times(database)
+    last_of_equals = times[:, :, _BY_LABEL].argmax(axis=2) if len(database) else times[:, :, 0]
+    bottleneck = np.array(_BY_LABEL)[last_of_equals]
+    cores = np.flatnonzero(~database.cores.sparse & database.cores.has_details).tolist()
+    return [
+        {
+            "stepNum": number,
+            "podStatsPerCore": {
+                str(database.cores.id[core]): {
+                    "hostName": database.cores.host[core],
+                    "chipId": 0,
+                    "nodeId": 0,
+                    "stepNum": number,
+                    "totalDurationUs": int(database.duration_ps[row, core]) / 1e6,
+                    "bottleneck": _LABELS[bottleneck[row, core]],
+                    "stepBreakdownUs": {
+                        str(category.number): int(time) / 1e6
+                        for category, time in zip(CATEGORIES, times[row, core].tolist(), strict=True)
+                    },
+                }
+                for core in cores
+                if database.present[row, core]
+            },
+            "channelDb": [],
+            "coreIdToReplicaIdMap": {},
+            "allReduceOpDb": [],
+        }
+        for row, number in enumerate(database.step.tolist())
+    ]

@@ -1,0 +1,262 @@
+"""XProf's page roofline_model: ops, steps and all of them beneath the roofline, with infeed and outfeed and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from fastprof.analyses.contract import Report
+from fastprof.analyses.roofline import Roofline
+from fastprof.derive.devices.devices import GPU, TPU, Peaks
+from fastprof.derive.ops import roofline_totals as rows_of
+from fastprof.derive.ops.ranking import ranked
+from fastprof.derive.ops.roofline import GIBI, Rates, rates
+from fastprof.derive.ops.step_ops import WHOLE, is_feed, told_memory
+from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.steps.verdicts import step_warnings
+from fastprof.xprof.pages.data_table import Cell, boolean, data_table, number, text
+from fastprof.xprof.pages.hlo_stats import source_info
+from fastprof.xprof.pages.pod_viewer import UNNAMED_TPU
+
+MOST_OPS: Final = 1000
+"""Of the most expensive; idle time is one of them, and those that are then left out."""
+
+_TPU_ONLY = frozenset((
+    "dma_stall_percent", "cmem_read_bw", "cmem_write_bw", "vmem_read_bw", "cmem_read_operational_intensity",
+    "cmem_write_operational_intensity", "vmem_read_operational_intensity",
+))  # fmt: skip
+_COLUMNS = (
+    text("step", "Step"),
+    number("rank", "Rank"),
+    text("category", "Category"),
+    text("operation", "Operation"),
+    number("occurrences", "# Occurrences"),
+    number("total_time", "Total Time (us)"),
+    number("avg_time", "Avg. time (us)"),
+    number("total_self_time", "Total self time (us)"),
+    number("avg_self_time", "Avg. self time (us)"),
+    number("total_self_time_percent", "Total self time (%)"),
+    number("cumulative_total_self_time_percent", "Cumulative total self time (%)"),
+    number("dma_stall_percent", "%time stalled by DMA"),
+    number("measured_flop_rate", "Normalized FLOP Rate (GFLOP/s)"),
+    number("model_flop_rate", "Model FLOP Rate (GFLOP/s)"),
+    number("measured_memory_bw", "Memory BW (GiB/s)"),
+    number("hbm_bw", "HBM BW (GiB/s)"),
+    number("cmem_read_bw", "CMEM Read BW (GiB/s)"),
+    number("cmem_write_bw", "CMEM Write BW (GiB/s)"),
+    number("vmem_read_bw", "VMEM Read BW (GiB/s)"),
+    number("vmem_write_bw", "VMEM Write BW (GiB/s)"),
+    number("operational_intensity", "Operational Intensity (FLOP/Byte)"),
+    number("hbm_operational_intensity", "HBM Operational Intensity (FLOP/Byte)"),
+    number("cmem_read_operational_intensity", "CMEM Read Operational Intensity (FLOP/Byte)"),
+    number("cmem_write_operational_intensity", "CMEM Write Operational Intensity (FLOP/Byte)"),
+    number("vmem_read_operational_intensity", "VMEM Read Operational Intensity (FLOP/Byte)"),
+    number("vmem_write_operational_intensity", "VMEM Write Operational Intensity (FLOP/Byte)"),
+    number("bottleneck_operational_intensity", "Bottleneck Operational Intensity (FLOP/Byte)"),
+    text("bound_by", "Bound by"),
+    number("total_time_per_core", "Total Time per core (us)"),
+    number("total_time_in_percentage", "Total Time (%)"),
+    number("optimal_flop_rate", "Optimal FLOP Rate (GFLOP/s)"),
+    number("roofline_efficiency", "Roofline efficiency (%)"),
+    number("compute_efficiency", "FLOP Rate / Peak (%)"),
+    number("max_mem_bw_utilization", "Max memory BW utilization (among supported memories) (%)"),
+    boolean("include_infeed_outfeed", "Include Infeed/Outfeed"),
+    text("hlo_module_id", "Program ID"),
+    text("source_info", "Source Info"),
+)
+_GPU_LABELS = {
+    "vmem_write_bw": "SHM/L1 BW (GiB/s)",
+    "vmem_write_operational_intensity": "SHM/L1 Operational Intensity (FLOP/Byte)",
+}
+Row = dict[str, Cell]
+
+
+def answer(report: Report) -> object:
+    found: Roofline = report.detail
+    peaks = found.devices.xprof_peaks
+    on_gpu = peaks is not None and GPU in peaks.name
+    columns = [
+        replace(column, label=_GPU_LABELS.get(column.id, column.label)) if on_gpu else column
+        for column in _COLUMNS
+        if not (on_gpu and column.id in _TPU_ONLY)
+    ]
+    rows = [] if peaks is None else _rows(found, peaks)
+    properties = _properties(peaks, found.devices.xprof, on_gpu=on_gpu)
+    records = data_table(columns, ([row[column.id] for column in columns] for row in rows), properties)
+    return [records, _diagnostics(found)]
+
+
+def _diagnostics(found: Roofline) -> dict[str, object]:
+    steps = found.steps.as_in_xprof()
+    warnings = step_warnings(len(steps), empty_intersection=steps.empty_intersect)
+    return data_table(
+        [text("severity", "Severity"), text("message", "Message")], [["WARNING", warning] for warning in warnings]
+    )
+
+
+# ---- rows
+
+
+def _rows(found: Roofline, peaks: Peaks) -> Iterator[Row]:
+    ops, cores = found.devices.xprof, found.devices.ops.parts
+    for with_feeds in (True, False):
+        total = rows_of.of_session(ops, with_feeds=with_feeds, as_in_xprof=True)
+        yield from _whole(total, ["Total"], peaks, cores)
+        yield from _op_rows(ops, int(total.table.time_ps[0]), peaks, cores, with_feeds=with_feeds)
+        of_steps = found.xprof_steps(with_feeds=with_feeds)
+        if peaks.hardware == TPU:
+            yield _average(rows_of.average(of_steps), peaks, cores)
+        else:  # steps of GPUs are there, without any ops or time
+            of_steps = replace(of_steps, table=OpTable.of(of_steps.table.name))
+        labels = [str(number) for number in of_steps.step.tolist()]
+        yield from _whole(of_steps, labels, peaks, cores)
+
+
+def _whole(totals: rows_of.Totals, steps: list[str], peaks: Peaks, cores: int) -> Iterator[Row]:
+    """Rows that stand for all ops: to the page they are one op, without self time, that ran once."""
+    count = len(totals)
+    table = replace(
+        told_memory(totals.table),
+        category=[WHOLE] * count,
+        occurrences=np.ones(count, np.int64),
+        self_ps=np.zeros(count, np.int64),
+    )
+    yield from _cells(table, steps, peaks, cores, with_feeds=totals.with_feeds)
+
+
+def _average(steps: rows_of.Totals, peaks: Peaks, cores: int) -> Row:
+    """Of all steps. Its average time is not divided by their number."""
+    (row,) = _whole(steps, ["Average"], peaks, cores)
+    count = max(steps.steps, 1)
+    return row | {name: float(row[name] or 0) / count for name in ("total_time", "total_time_per_core")}
+
+
+def _op_rows(ops: Ops, total_ps: int, peaks: Peaks, cores: int, *, with_feeds: bool) -> Iterator[Row]:
+    ranking = ranked(ops)
+    table = ranking.table.take(np.arange(min(len(ranking), MOST_OPS)))
+    kept = table.occurrences > 0  # not idle time
+    if not with_feeds:
+        kept &= ~is_feed(table)
+    table = table.take(np.flatnonzero(kept).astype(np.int64))
+    running = 0.0
+    cells = _cells(table, ["Total"] * len(table), peaks, cores, with_feeds=with_feeds)
+    for rank, (row, self_ps, time_ps) in enumerate(
+        zip(cells, table.self_ps.tolist(), table.time_ps.tolist(), strict=True), 1
+    ):
+        share = self_ps / total_ps if total_ps else 0.0
+        running += share
+        yield row | {
+            "rank": rank,
+            "total_self_time_percent": share,
+            "cumulative_total_self_time_percent": running,
+            "total_time_in_percentage": time_ps / total_ps if total_ps else 0.0,
+        }
+
+
+def _cells(table: OpTable, steps: list[str], peaks: Peaks, cores: int, *, with_feeds: bool) -> Iterator[Row]:
+    """The cells of each op, or of what stands for all of a step; rank and shares of self time are 0."""
+    rate = rates(table, peaks)
+    for row, step in enumerate(steps):
+        occurrences, time_ps = int(table.occurrences[row]), int(table.time_ps[row])
+        total_us, self_us = time_ps / 1e6, int(table.self_ps[row]) / 1e6
+        yield {
+            "step": step,
+            "rank": 0,
+            "category": table.category[row],
+            "operation": table.name[row],
+            "occurrences": occurrences,
+            "total_time": total_us,
+            "avg_time": total_us / occurrences,
+            "total_self_time": self_us,
+            "avg_self_time": self_us / occurrences,
+            "total_self_time_percent": 0.0,
+            "cumulative_total_self_time_percent": 0.0,
+            "dma_stall_percent": int(table.dma_stall_ps[row]) / time_ps if time_ps else 0.0,
+            "total_time_per_core": total_us / cores if cores else 0.0,
+            "total_time_in_percentage": 1.0 if time_ps else 0.0,
+            "include_infeed_outfeed": with_feeds,
+            "hlo_module_id": str(int(table.program_id[row]) % 2**64),
+            "source_info": source_info(table, row),
+            **_rates(rate, row, peaks),
+        }
+
+
+def _rates(rate: Rates, row: int, peaks: Peaks) -> Row:
+    gflops = float(rate.gflops[row])
+    memory = {name: float(speed[row]) / GIBI for name, speed in rate.memory.items()}
+    compute = _quotient(gflops, peaks.teraflops_per_s * 1000)
+    used = max([_quotient(memory["hbm"], _gibi(peaks, 0)), *_on_chip(memory, peaks)])
+    efficiency = max(compute, used)
+    return {
+        "measured_flop_rate": gflops,
+        "model_flop_rate": float(rate.model_gflops[row]),
+        "measured_memory_bw": float(rate.gigabytes[row]) / GIBI,
+        "operational_intensity": float(rate.intensity[row]),
+        **{f"{name}_bw": speed for name, speed in memory.items()},
+        **{f"{name}_operational_intensity": float(of[row]) for name, of in rate.memory_intensity.items()},
+        "bottleneck_operational_intensity": float(rate.bound_intensity[row]),
+        "bound_by": rate.bound_by[row],
+        "optimal_flop_rate": _quotient(gflops, efficiency),
+        "roofline_efficiency": efficiency,
+        "compute_efficiency": compute,
+        "max_mem_bw_utilization": used,
+    }
+
+
+def _on_chip(memory: dict[str, float], peaks: Peaks) -> Iterator[float]:
+    """How much is used of the memories on the chip that the page takes for supported."""
+    shown = _shown_peaks(peaks)
+    if peaks.has_cmem:
+        yield _quotient(memory["cmem_read"], shown["cmem_read"])
+        yield _quotient(memory["cmem_write"], shown["cmem_write"])
+    if peaks.has_merged_vmem or peaks.hardware == GPU:
+        yield _quotient(memory["vmem_read"], shown["vmem_read"])
+        yield _quotient(memory["vmem_write"], shown["vmem_write"])
+
+
+def _quotient(a: float, b: float) -> float:
+    return 0.0 if abs(b) < 1e-10 else a / b
+
+
+# ---- peaks
+
+
+def _gibi(peaks: Peaks, place: int) -> float:
+    """A peak bandwidth in GiB/s."""
+    return peaks.bandwidths_gb_per_s[place] / GIBI if place < len(peaks.bandwidths_gb_per_s) else 0.0
+
+
+def _shown_peaks(peaks: Peaks) -> dict[str, float]:
+    """Of memories on the chip, in GiB/s: VMEM's is told only of devices where it takes the place of CMEM."""
+    if peaks.hardware == GPU:
+        places = {"vmem_read": 1, "vmem_write": 2}
+    elif peaks.has_cmem:
+        places = {"cmem_read": 3, "cmem_write": 4}
+    else:
+        places = {"vmem_read": 5, "vmem_write": 6} if peaks.has_merged_vmem else {}
+    names = ("cmem_read", "cmem_write", "vmem_read", "vmem_write")
+    return {name: _gibi(peaks, places[name]) if name in places else 0.0 for name in names}
+
+
+def _properties(peaks: Peaks | None, ops: Ops, *, on_gpu: bool) -> dict[str, str]:
+    given = peaks or Peaks(TPU, "", 0.0, (0.0,) * 7)
+    gflops = given.teraflops_per_s * 1000
+    bandwidths = {"hbm": _gibi(given, 0), **_shown_peaks(given)}
+    found: dict[str, float] = {"peak_flop_rate": gflops}
+    for name, peak in bandwidths.items():
+        found[f"peak_{name}_bw"] = peak
+        found[f"{name}_ridge_point"] = _quotient(gflops, peak * GIBI)
+    found |= {
+        "megacore": given.has_megacore,
+        "has_cmem": given.has_cmem,
+        "has_merged_vmem": given.has_merged_vmem,
+        "time_scale_multiplier": _quotient(ops.normalized_op_ps, ops.op_ps),
+    }
+    if on_gpu:
+        kept = ("peak_flop_rate", "peak_hbm_bw", "peak_vmem_write_bw", "hbm_ridge_point", "vmem_write_ridge_point")
+        found = {name: found[name] for name in kept}
+    name = "" if given.name == UNNAMED_TPU else given.name
+    return {"device_type": name, **{name: f"{value:.6g}" for name, value in found.items()}}

@@ -1,0 +1,259 @@
+"""The page tf_data_bottleneck_analysis, as TensorFlow 2.14 answers it, the last to have it: three tables.
+
+Every id that is not an int64 reads as 0 there, and iterators with such ids are taken for one another; that reading is
+made anew here (see pipelines/as_in_xprof.py). Ids past 2⁶³ are hashes that TensorFlow itself writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.analyses.contract import Report
+from fastprof.analyses.tf_data import TfData
+from fastprof.derive.pipelines.iterators import KeptPipelines
+from fastprof.derive.pipelines.reading import Reading
+from fastprof.xprof.pages.data_table import Col, number, text
+from fastprof.xprof.pages.pipeline_advice import advice
+from fastprof.xprof.pipelines_as_xprof import as_in_xprof
+
+Int64s = npt.NDArray[np.int64]
+Cell = dict[str, object]
+
+SLOW_PS = 50_000_000
+"""A call is slow if it takes longer."""
+
+_GRAPH = (
+    text("host", "Host"),
+    text("input_pipeline", "Input Pipeline"),
+    number("rank", "Rank"),
+    text("name", "Name"),
+    text("parent", "Parent"),
+    number("type", "Type"),
+)
+_SUMMARY = (
+    text("host", "Host"),
+    text("input_pipeline", "Input Pipeline"),
+    number("min", "Min (us)"),
+    number("mean", "Avg (us)"),
+    number("max", "Max (us)"),
+    number("num_calls", "# calls"),
+    number("num_slow_calls", "# slow calls"),
+)
+_BOTTLENECK = (
+    text("host", "Host"),
+    text("input_pipeline", "Input Pipeline"),
+    number("max_latency", "Max Latency (us)"),
+    text("bottleneck", "Bottleneck"),
+    text("suggestion", "Suggestion"),
+)
+_SLOW = (
+    "Your profile has a tf.data input pipeline slower than 50 us. For each slow input pipeline, below shows a "
+    "bottleneck in the input pipeline and a suggestion on how to fix it."
+)
+_FAST = (
+    "Your profile does not have any tf.data input pipeline slower than 50 us. Your job could be still input bound if "
+    "this profile didn't capture all workers."
+)
+_NONE = "No tf.data activity captured in your profile. If your job uses tf.data, try to capture a longer profile."
+_WHOLE = 2**53
+"""Doubles hold all whole numbers up to this one."""
+_TYPES: tuple[Cell, ...] = ({"v": 0}, {"v": 1}, {"v": 2})
+"""Cells of iterators that nobody waits for, of those that the call waits for, and of its bottleneck."""
+
+
+class Meta(NamedTuple):
+    """What the tool knows of an iterator; ``shown`` is its short name as HTML, ``parent`` a cell."""
+
+    name: str
+    long_name: str
+    shown: str
+    parent: Cell
+
+
+class Answered(NamedTuple):
+    """A host as the tool reads it. By call: the id of the iterator that it waits for longest by its self time, and that
+    time in ps; 0 and 0 where it waits for none."""
+
+    reading: Reading
+    bottleneck_id: Int64s
+    bottleneck_ps: Int64s
+
+
+class Part(NamedTuple):
+    """A pipeline in one capture: its calls are rows ``first`` to ``last``, slowest first."""
+
+    host: Answered
+    first: int
+    last: int
+
+    @property
+    def durations(self) -> list[int]:
+        durations: list[int] = self.host.reading.calls.duration_ps[self.first : self.last].tolist()
+        return durations
+
+
+class Pipeline:
+    """An input pipeline of a host, by the id of its root."""
+
+    def __init__(self, host: TfHost, name: str, is_device: bool) -> None:
+        self.host = host
+        self.name = name
+        self.is_device = is_device
+        self.parts: list[Part] = []
+
+    @cached_property
+    def longest_ps(self) -> int:
+        return max(self.parts[-1].durations)
+
+    @property
+    def bottleneck(self) -> tuple[Meta, int]:
+        """Of its slowest call: what is known of the bottleneck, and its self time in ps."""
+        host, call, _ = self.parts[0]
+        known = self.host.iterators.get(int(host.bottleneck_id[call]), _NO_ITERATOR)
+        return known, int(host.bottleneck_ps[call])
+
+
+class TfHost:
+    """What the tool keeps of a host. Captures that name the same host are taken together."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.iterators: dict[int, Meta] = {}
+        self.pipelines: dict[int, Pipeline] = {}
+
+    def add(self, answered: Answered) -> None:
+        iterators, pipelines = answered.reading.iterators, answered.reading.pipelines
+        ids = iterators.iterator_id.tolist()
+        for id, *meta in zip(ids, iterators.name, iterators.long_name, iterators.parent_id.tolist(), strict=True):
+            self.iterators.setdefault(id, _meta(*meta))
+        columns = (pipelines.name, pipelines.is_device.tolist(), pipelines.root.tolist())
+        bounds = pipelines.first.tolist()
+        for name, is_device, root, first, last in zip(*columns, bounds[:-1], bounds[1:], strict=True):
+            pipeline = self.pipelines.setdefault(ids[root], Pipeline(self, name, is_device))
+            pipeline.parts.append(Part(answered, first, last))
+
+
+def _meta(name: str, long_name: str, parent_id: int) -> Meta:
+    return Meta(name, long_name, escape(name, quote=False), {"v": str(parent_id or "")})
+
+
+_NO_ITERATOR = _meta("", "", 0)
+
+
+def answer(report: Report) -> object:
+    found: TfData = report.detail
+    hosts = _hosts([one.pipelines for one in found.kept])
+    pipelines = [pipeline for host in hosts for pipeline in host.pipelines.values()]
+    slowest = [pipeline for pipeline in pipelines if not pipeline.is_device]
+    slowest.sort(key=lambda pipeline: -pipeline.longest_ps)
+    longest = slowest[0].longest_ps if slowest else 0
+    properties = {
+        "is_input_bound": "true" if longest > SLOW_PS else "false",
+        "summary_message": _SLOW if longest > SLOW_PS else _FAST if longest else _NONE,
+    }
+    return [
+        _table(_GRAPH, (row for pipeline in pipelines for row in _graph_rows(pipeline))),
+        _table(_SUMMARY, map(_summary_row, pipelines)),
+        _table(_BOTTLENECK, map(_bottleneck_row, slowest)) | {"p": properties},
+    ]
+
+
+def _hosts(kept: Sequence[KeptPipelines]) -> list[TfHost]:
+    hosts: dict[str, TfHost] = {}
+    for one in kept:
+        name = one.recorded_host or one.host
+        hosts.setdefault(name, TfHost(name)).add(_answered(as_in_xprof(one)))
+    return list(hosts.values())
+
+
+def _answered(reading: Reading) -> Answered:
+    """Of equal iterators the first that the call meets is its bottleneck."""
+    records = reading.records
+    found, longest = np.zeros((2, len(reading.calls.duration_ps)), np.int64)
+    waits = np.flatnonzero(records.is_blocking & (records.self_ps > 0))
+    order = waits[np.lexsort((-records.self_ps[waits], records.call[waits]))]
+    first = np.ones(len(order), bool)
+    first[1:] = records.call[order[1:]] != records.call[order[:-1]]
+    order = order[first]
+    found[records.call[order]] = reading.iterators.iterator_id[records.iterator[order]]
+    longest[records.call[order]] = records.self_ps[order]
+    return Answered(reading, found, longest)
+
+
+def _table(columns: Sequence[Col], rows: Iterable[list[Cell]]) -> dict[str, object]:
+    """A DataTable whose numbers are whole, as the tool's own page wrote them."""
+    return {"cols": [column.head() for column in columns], "rows": [{"c": row} for row in rows]}
+
+
+def _graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
+    """A row a call and iterator; cells that repeat are the same object, since there may be a million rows."""
+    host: Cell = {"v": pipeline.host.name}
+    name: Cell = {"v": pipeline.name}
+    known = pipeline.host.iterators
+    calls_before = 0
+    for part in pipeline.parts:
+        call, rank = -1, host
+        for at, id, start, total, own, count, kind in _records(part):
+            if at != call:
+                call, rank = at, {"v": calls_before + at - part.first}
+            meta = known[id]
+            shown = (
+                f"<div style='padding: 1px;'><b>{meta.shown}</b><br/><div style='text-align: left;'>"
+                f"Start Time: {start} us<br/>Total Duration: {total} us<br/>Self Duration: {own} us<br/>"
+                f"# Calls: {count}</div></div>"
+            )
+            yield [host, name, rank, {"v": str(id), "f": shown}, meta.parent, _TYPES[kind]]
+        calls_before += part.last - part.first
+
+
+def _records(part: Part) -> Iterable[tuple[int, int, int, int, int, int, int]]:
+    """Call, id, start, total and self time in µs, count and type of the iterators, by call, then id."""
+    reading, records = part.host.reading, part.host.reading.records
+    rows = np.arange(reading.calls.first[part.first], reading.calls.first[part.last])
+    ids = reading.iterators.iterator_id[records.iterator[rows]]
+    order = np.lexsort((ids, records.call[rows]))
+    rows, ids = rows[order], ids[order]
+    call = records.call[rows]
+    kind = np.where(records.is_blocking[rows], 1 + (ids == part.host.bottleneck_id[call]), 0)
+    times = (_all_us(ps[rows]) for ps in (records.start_ps, records.total_ps, records.self_ps))
+    return zip(call.tolist(), ids.tolist(), *times, records.count[rows].tolist(), kind.tolist(), strict=True)
+
+
+def _all_us(ps: Int64s) -> list[int]:
+    """As ``_us``: NumPy divides as Python does where the times are whole as doubles."""
+    if len(ps) and (ps.min() < -_WHOLE or ps.max() > _WHOLE):
+        return [_us(one) for one in ps.tolist()]
+    us: list[int] = (ps / 1e6).astype(np.int64).tolist()
+    return us
+
+
+def _us(ps: int) -> int:
+    """Cut to whole microseconds by way of a double, as the tool does."""
+    return int(ps / 1_000_000)
+
+
+def _cells(*values: str | int) -> list[Cell]:
+    return [{"v": value} for value in values]
+
+
+def _summary_row(pipeline: Pipeline) -> list[Cell]:
+    """The latencies are those of the last capture that names the host, the calls are all."""
+    last = pipeline.parts[-1].durations
+    latencies = (_us(min(last)), _us(sum(last) // len(last)), _us(max(last)))
+    calls = sum(part.last - part.first for part in pipeline.parts)
+    return _cells(pipeline.host.name, pipeline.name, *latencies, calls, sum(ps > SLOW_PS for ps in last))
+
+
+def _bottleneck_row(pipeline: Pipeline) -> list[Cell]:
+    meta, self_ps = pipeline.bottleneck
+    shown = (
+        f"<u>Iterator Type</u>: <b>{escape(meta.name, quote=False)}</b><br/><u>Long Name</u>: "
+        f"{escape(meta.long_name, quote=False)}<br/><u>Latency</u>: {_us(self_ps):,} us"
+    )
+    return _cells(pipeline.host.name, pipeline.name, _us(pipeline.longest_ps), shown, advice(meta.name))

@@ -1,0 +1,45 @@
+"""A session in the JSON that XProf's trace viewers read, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastprof.errors import UsageError
+from fastprof.tables.table_set import TableSet
+from fastprof.xprof.trace import streamed_form, whole_form
+from fastprof.xprof.trace.streamed_form import View
+
+FORMS: Final = ("xprof", "xprof-streaming")
+DEFAULT_RESOLUTION: Final = 8000
+"""What the page of XProf asks for: so many events in a row, at about a pixel each."""
+MOST_EVENTS: Final = 5_000_000
+"""XProf shows the earliest so many events of a host in the form that has all of them."""
+
+
+def chunks(
+    tables: TableSet,
+    form: str = "xprof",
+    *,
+    resolution: float = DEFAULT_RESOLUTION,
+    start_ms: float = 0,
+    end_ms: float = 0,
+    full_dma: bool = False,
+    max_events: int = MOST_EVENTS,
+) -> Iterator[bytes]:
+    """The bytes of one JSON document.
+
+    ``form``: "xprof", all events of one host with their stats as texts; "xprof-streaming", what XProf's streaming
+    viewer shows of a window. ``resolution``: events that fit in a row of the window; 0: all are shown, as they are of a
+    host with fewer than 500,000 events. ``start_ms``, ``end_ms``: the window; an end of 0 is that of the capture.
+    ``full_dma``: parts in the middle of a flow on TPUs too. ``max_events``: of "xprof", the earliest so many.
+
+    Raises UsageError, before the first byte, where an argument makes no sense, or "xprof" is asked of several hosts.
+    """
+    if form not in FORMS:
+        raise UsageError(f"form is one of {', '.join(FORMS)}, not {form!r}")
+    if form == "xprof-streaming":
+        return streamed_form.chunks(tables, View(resolution, start_ms, end_ms, full_dma))
+    if not isinstance(max_events, int) or max_events < 1:
+        raise UsageError("max_events is a number of events, 1 or more")
+    return whole_form.chunks(tables, max_events)

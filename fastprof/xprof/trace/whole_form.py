@@ -1,0 +1,224 @@
+"""``trace_viewer``: all events of a host with all of their stats, as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native.xprof_events import Drawn, Writer
+from fastprof.decode.blocks import Wanted
+from fastprof.decode.fill import Request
+from fastprof.errors import UsageError
+from fastprof.tables.host_events import HOST_THREADS, Plane
+from fastprof.tables.table_set import TableSet
+from fastprof.xprof.trace.told_values import Added, AddedColumns, Keys, MetadataStats, no_values, of_decoded
+from fastprof.xprof.trace.trace_host import CUSTOM, GPUS, TPUS, TraceHost, arrow_texts, kept_lines, line_tids, title
+
+_SHARE_ROWS: Final = 1 << 17
+_PIECE: Final = 1 << 20
+_HEAD: Final = b'{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},\n"traceEvents":[\n'
+_TAIL: Final = b"{}]}\n"
+_ASYNC_LINE: Final = "Async XLA Ops"
+_STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
+Place = tuple[int, int]
+_DEVICES, _THREADS = 1, 701
+_MOST_TOLD: Final = 8
+
+
+def chunks(tables: TableSet, max_events: int) -> Iterator[bytes]:
+    """Raises UsageError where several hosts are selected, or none."""
+    known = tables.session.hosts
+    hosts = [number for number, host in enumerate(known) if host in _chosen(tables)]
+    if len(hosts) != 1:
+        told = f"the form of XProf's trace_viewer takes one host, not {len(hosts)}"
+        more = f" and {len(known) - _MOST_TOLD} more" if len(known) > _MOST_TOLD else ""
+        raise UsageError(f"{told}: choose one with --host (hosts=): {', '.join(known[:_MOST_TOLD])}{more}")
+    return _Writing(tables, hosts[0], max_events).pieces()
+
+
+def _chosen(tables: TableSet) -> list[str]:
+    hosts = tables.selection.hosts
+    return tables.session.hosts if hosts is None else list(hosts)
+
+
+class _Writing:
+    def __init__(self, tables: TableSet, number: int, max_events: int) -> None:
+        self.tables = tables
+        self.number = number
+        self.max_events = max_events
+        self.writer = Writer()
+
+    def pieces(self) -> Iterator[bytes]:
+        self.trace = TraceHost(self.tables, self.number)
+        self.tables = self.trace.tables
+        self._name_tracks()
+        yield _HEAD
+        yield self._metadata()
+        self.kept = self._kept()
+        self.names = arrow_texts(self.trace.names)
+        metadata = MetadataStats(self.trace)
+        wanted = Wanted(self.tables.session.structure, self.tables.selection.narrowed([self.trace.raw.host]))
+        decoder = self.tables.decoder(Request(("event_id", "start_ps"), _STATS), wanted)
+        own_names = decoder.stat_names.to_pylist()
+        added = self._added()
+        derived_args = [
+            Added(one.name, one.rows, one.values if one.as_xprof is None else one.as_xprof)
+            for one in self.trace.derived.args
+        ]
+        names = [*own_names, *metadata.names.values(), *(one.name for one in (*added, *derived_args)), "long_name"]
+        self.keys = Keys([name for name in names if name is not None] + ["group_id"])
+        self.of_meta = metadata.values(self.trace.long_names(), self.keys)
+        yield from self._raw_events(decoder, self.keys.numbers(own_names), AddedColumns(added, self.keys))
+        yield from self._found_events(derived_args)
+        yield _TAIL
+
+    # ---- processes and tracks
+
+    def _name_tracks(self) -> None:
+        """pid and tid of each line, by its number: 0 where it is not shown. And what tracks are called."""
+        trace = self.trace
+        lines = trace.raw.lines
+        numbered = {line.line_id: place for place, line in enumerate(lines)}
+        self.pid, self.tid = np.zeros(len(lines), np.uint32), np.zeros(len(lines), np.uint32)
+        self.shown = np.zeros(len(lines), np.bool_)
+        self.titles: dict[int, tuple[str, dict[int, str]]] = {}
+        pids = _pids(trace.raw.planes)
+        for plane, pid in pids.items():
+            _, titles = self.titles.setdefault(pid, (plane.name, {}))
+            tids = line_tids(trace, plane)
+            for line in kept_lines(trace, plane):
+                place = numbered[line.line_id]
+                self.pid[place], self.tid[place] = pid, tids[line.number]
+                self.shown[place] = title(line) != _ASYNC_LINE
+                titles[tids[line.number]] = title(line)
+        self.derived_pid: list[int] = []
+        for track in trace.derived.tracks:
+            self.derived_pid.append(pids.get(track.process.plane, 0))
+            if track.process.plane in pids:
+                self.titles[self.derived_pid[-1]][1][track.tid] = track.name
+
+    def _metadata(self) -> bytes:
+        written = []
+        for pid, (name, titles) in sorted(self.titles.items()):
+            shown = self._text(name)
+            written.append(b'{"args":{"name":%s},"name":"process_name","ph":"M","pid":%d},\n' % (shown, pid))
+            written.append(b'{"args":{"sort_index":%d},"name":"process_sort_index","ph":"M","pid":%d},\n' % (pid, pid))
+            for tid, name in sorted(titles.items()):
+                where = b'"ph":"M","pid":%d,"tid":%d},\n' % (pid, tid)
+                if name:
+                    written.append(b'{"args":{"name":%s},"name":"thread_name",' % self._text(name) + where)
+                written.append(b'{"args":{"sort_index":%d},"name":"thread_sort_index",' % tid + where)
+        return b"".join(written)
+
+    def _text(self, text: str) -> bytes:
+        return self.writer.text(text.encode())
+
+    # ---- which events
+
+    def _kept(self) -> npt.NDArray[np.bool_]:
+        """The earliest events, of those that are drawn on lines that are shown."""
+        trace = self.trace
+        kept = trace.drawn.copy()
+        for place, line in enumerate(trace.raw.lines):
+            if not self.shown[place]:
+                kept[line.first : line.last] = False
+        regions = trace.ready.regions.line
+        kept[trace.first_region : trace.first_derived] = self.shown[regions]
+        for pid, track in zip(self.derived_pid, trace.derived.tracks, strict=True):
+            if pid not in self.titles:
+                kept[trace.first_derived + track.first : trace.first_derived + track.last] = False
+        rows = np.flatnonzero(kept)
+        if len(rows) > self.max_events:
+            late = np.argpartition(trace.start[rows], self.max_events)[self.max_events :]
+            kept[rows[late]] = False
+        return kept
+
+    # ---- events
+
+    def _added(self) -> list[Added]:
+        """What XProf adds to the events of the capture."""
+        trace = self.trace
+        ready, count = trace.ready, len(trace.raw)
+        group = np.flatnonzero(trace.group[:count] >= 0)
+        eager = np.flatnonzero(ready.is_eager >= 0)
+        flow = np.flatnonzero(trace.flow[:count])
+        found = [
+            Added("group_id", group, trace.group[:count][group].astype(np.int64)),
+            Added("is_eager", eager, ready.is_eager[eager].astype(np.int64)),
+            Added("flow", flow, trace.flow[:count][flow]),
+            Added("step_name", ready.step_rows, ready.step_names),
+            Added("run_id", ready.run_rows, ready.run_ids),
+        ]
+        return found + [Added(name, rows, values) for name, (rows, values) in ready.steps.args.items()]
+
+    def _raw_events(self, decoder: Any, key_of_stat: npt.NDArray[np.int32], added: AddedColumns) -> Iterator[bytes]:
+        raw, row = self.trace.raw, 0
+        firsts = np.array([line.first for line in raw.lines] + [len(raw)], np.int64)
+        for share in self.tables.shares(decoder, _SHARE_ROWS):
+            decoded = decoder.decode(share, stage=None)
+            timed = np.arange(decoded.rows)
+            if decoded.events["start_ps"].null_count:
+                timed = np.flatnonzero(np.asarray(decoded.events["start_ps"].is_valid()))
+            last = row + len(timed)
+            if self.kept[row:last].any():
+                lines = slice(int(np.searchsorted(firsts, row, side="right")) - 1, int(np.searchsorted(firsts, last)))
+                bounds = np.clip(firsts[lines.start : lines.stop + 1], row, last) - row
+                drawn = self._drawn(row, last, bounds, self.pid[lines], self.tid[lines])
+                own = of_decoded(decoded, key_of_stat, timed)
+                yield from self._written(drawn, row, last, raw.meta[row:last], own, added.of_rows(row, last))
+            row = last
+        raw.give_back()
+
+    def _found_events(self, args: list[Added]) -> Iterator[bytes]:
+        """The regions of thread pools, then what is derived."""
+        trace = self.trace
+        first, last = trace.first_region, len(trace)
+        if first == last:
+            return
+        regions, derived = trace.ready.regions.line, trace.derived
+        bounds = [*range(trace.region_count), *(trace.region_count + track.first for track in derived.tracks)]
+        pid = np.array([*self.pid[regions].tolist(), *self.derived_pid], np.uint32)
+        tid = np.array([*self.tid[regions].tolist(), *(track.tid for track in derived.tracks)], np.uint32)
+        drawn = self._drawn(first, last, np.array([*bounds, last - first], np.int64), pid, tid)
+        meta = np.concatenate([np.full(trace.region_count, -1, np.int32), derived.meta])
+        row = trace.region_count + np.arange(len(derived))
+        group = np.flatnonzero(trace.group[first:last] >= 0)
+        flow = np.flatnonzero(trace.flow[first:last])
+        long = np.flatnonzero(derived.long_name >= 0)
+        long_texts = [derived.names[one] for one in derived.long_name[long].tolist()]
+        columns = [
+            Added("long_name", row[long], long_texts),
+            Added("group_id", group, trace.group[first:last][group].astype(np.int64)),
+            Added("flow", flow, trace.flow[first:last][flow]),
+            *(Added(one.name, one.rows + trace.region_count, one.values) for one in args),
+        ]
+        found = AddedColumns(columns, self.keys).of_rows(0, last - first)
+        yield from self._written(drawn, first, last, meta, no_values(last - first), found)
+
+    def _drawn(self, first: int, last: int, tracks: Any, pid: Any, tid: Any) -> Drawn:
+        trace = self.trace
+        here = slice(first, last)
+        return Drawn(trace.start[here], trace.duration[here], trace.name[here], self.names, tracks, pid, tid)
+
+    def _written(self, drawn: Drawn, first: int, last: int, meta: Any, own: Any, found: Any) -> Iterator[bytes]:
+        place: Place = (0, 0)
+        kept = self.kept[first:last]
+        while True:
+            piece, place = self.writer.told(drawn, kept, self.keys.texts, meta, self.of_meta, own, found, place, _PIECE)
+            if not piece:
+                return
+            yield piece
+
+
+def _pids(planes: Sequence[Plane]) -> dict[Plane, int]:
+    """The host's threads and its devices: GPUs, where there are none TPUs, where there are none what else is profiled;
+    and by what number each is known."""
+    found: dict[Plane, int] = {}
+    for prefix in (GPUS, TPUS, CUSTOM):
+        if devices := [plane for plane in planes if plane.name.startswith(prefix)]:
+            found = {plane: (_DEVICES + plane.xplane_id) % 2**32 for plane in devices}
+            break
+    return found | {plane: _THREADS for plane in planes if plane.name == HOST_THREADS}
