@@ -2,8 +2,8 @@
 
 An op is an event of plane /host:CPU whose name parses as one (derive/devices/op_names.py), a stage of an input
 pipeline, or the op that a stat tf_op names; where there is no device, also the instruction of a compiled program that
-a stat hlo_op names, which XProf does not count. Time nests within a thread; a thread's total is at least the span of its ops, and what no
-op covers is idle.
+a stat hlo_op names, which XProf does not count. Time nests within a thread; a thread's total is at least the span of
+its ops, and what no op covers is idle.
 """
 
 from __future__ import annotations
