@@ -21,7 +21,7 @@ from trace_builder import Event, aggregated, event, line, plane, xspace
 import fastprof
 from fastprof._native import records
 from fastprof.decode.event_order import ordered_keys
-from fastprof.decode.xspace_capture import Records
+from fastprof.schema.array_types import Records
 
 Check = Callable[..., None]
 LARGEST = 2**63 - 1

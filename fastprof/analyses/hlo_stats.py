@@ -35,8 +35,9 @@ from fastprof.derive.ops.op_marks import group_size, is_outside_compilation, is_
 from fastprof.derive.ops.op_remarks import remarks, why_no_ops
 from fastprof.derive.ops.ranking import Ranked, by_cost
 from fastprof.derive.ops.roofline import divided
-from fastprof.derive.ops.tables import Int64s, Ops, OpTable
+from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.hlo.operand_layouts import layout_columns, layouts_of, padding_of
+from fastprof.schema.array_types import Int64s
 
 NAME = "hlo_stats"
 TITLE = "HLO stats"

@@ -34,9 +34,7 @@ from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
-    Float64s,
     GenericSteps,
-    Int64s,
     generic_steps,
     longest_wait_cores,
     step_times,
@@ -46,6 +44,7 @@ from fastprof.derive.steps.step_figures import (
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.derive.steps.tpu_step_values import TpuStepValues, tpu_step_values
 from fastprof.derive.steps.verdicts import GenericBottleneck, TpuBottleneck
+from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import typed
 from fastprof.schema.tables import TEXT, Column, TableSchema
 

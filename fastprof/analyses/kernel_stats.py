@@ -18,7 +18,6 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
-from fastprof.decode.xspace_capture import Records
 from fastprof.derive.devices import kernel_launch, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.kernel_launch import Dim, Launch
@@ -26,13 +25,13 @@ from fastprof.derive.ops.tables import exact_sum
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
+from fastprof.schema.array_types import Int64s, Records
 from fastprof.schema.tables import TEXT, Column, TableSchema
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
     from fastprof.tables.host_events import HostEvents, Plane
 
-Int64s = npt.NDArray[np.int64]
 
 NAME = "kernel_stats"
 READS = Needs(

@@ -44,15 +44,14 @@ from fastprof.derive.ops.tables import (
     READ,
     VMEM,
     WRITE,
-    Float64s,
-    Int64s,
     OpTable,
     exact_sum,
 )
-from fastprof.derive.ops.transfers import Bools, once, waits
+from fastprof.derive.ops.transfers import once, waits
 from fastprof.derive.ops.untold_work import MOST_UNTOLD, TOO_MUCH, untold_shares
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
+from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 NAME = "roofline"
 READS = union([

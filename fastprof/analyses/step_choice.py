@@ -15,13 +15,12 @@ import numpy.typing as npt
 
 from fastprof.decode.selection import Selection, Steps
 from fastprof.derive.host import Choice, Host
+from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.of_host import HostSteps
-
-Int64s = npt.NDArray[np.int64]
 
 
 def numbered(numbers: npt.NDArray[np.integer], steps: Steps) -> npt.NDArray[np.bool_]:

@@ -31,7 +31,7 @@ from fastprof.schema.arrow_columns import texts
 from fastprof.schema.tables import TEXT, Column, TableSchema
 
 if TYPE_CHECKING:
-    from fastprof.derive.steps.step_time import Int64s
+    from fastprof.schema.array_types import Int64s
 
 NAME = "steps"
 READS = union([Host.GROUPING, Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS)])

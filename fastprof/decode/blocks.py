@@ -14,7 +14,7 @@ from fastprof.decode.event_order import ordered_keys
 from fastprof.decode.index import CaptureStructure, Structure
 from fastprof.decode.selection import Selection, matching
 from fastprof.decode.workers import grouped
-from fastprof.decode.xspace_capture import Int64s, Records
+from fastprof.schema.array_types import Int64s, Records
 
 BLOCK_BYTES = 4 << 20
 BLOCK_SEGMENTS = 4096

@@ -16,7 +16,7 @@ import numpy as np
 from fastprof._native import records
 from fastprof._native.xspace import Filter
 from fastprof.decode.index import CaptureStructure
-from fastprof.decode.xspace_capture import Records
+from fastprof.schema.array_types import Records
 
 RUN_EVENTS = 1 << 20
 

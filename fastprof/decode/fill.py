@@ -19,7 +19,13 @@ from fastprof.decode.index import Structure, label
 from fastprof.decode.picked_stats import Columns, PickedStats
 from fastprof.decode.session_texts import SessionNames
 from fastprof.decode.stat_columns import WideColumn, integers_not_zero
-from fastprof.decode.text_pools import Int32s, MergedTexts, TextTable, dictionary_array, narrow_indices
+from fastprof.decode.text_pools import (
+    MergedTexts,
+    TextTable,
+    dictionary_array,
+    narrow_indices,
+)
+from fastprof.schema.array_types import Int32s
 from fastprof.schema.tables import KINDS, TABLES
 
 EVENT_COLUMNS = tuple(TABLES["events"].names())

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof.decode.task_environment import TaskEnvironment, read_task_environment
 from fastprof.decode.workers import Workers, grouped
-from fastprof.decode.xspace_capture import Capture, Int64s, Records
+from fastprof.decode.xspace_capture import Capture
+from fastprof.schema.array_types import Int64s, Records
 from fastprof.schema.import_log import ImportLog
 
 UNIX_NS = 10**18

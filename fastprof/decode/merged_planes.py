@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from fastprof.schema.array_types import Int64s
 
 
 def renumbered(ids: Int64s, planes: Int64s, names: Sequence[str]) -> Int64s:

@@ -18,7 +18,8 @@ from fastprof.decode.session_texts import SessionNames
 from fastprof.decode.span_stats import SpanStats, owned_spans, read_span_stats
 from fastprof.decode.stat_columns import metadata_stats
 from fastprof.decode.text_pools import TextTable, dictionary_array, index_dtype
-from fastprof.decode.xspace_capture import Capture, Records
+from fastprof.decode.xspace_capture import Capture
+from fastprof.schema.array_types import Records
 from fastprof.schema.tables import KINDS, TABLES
 
 Mask = npt.NDArray[np.bool_]

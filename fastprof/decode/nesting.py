@@ -12,7 +12,7 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes, nesting_lines
 from fastprof.decode.workers import Workers, grouped
-from fastprof.decode.xspace_capture import Int64s, Records
+from fastprof.schema.array_types import Int64s, Records
 
 ASYNC_STAT = "_a"
 """Events with this stat, not zero, run beside their line: they neither enclose others nor lie in them."""

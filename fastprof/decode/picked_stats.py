@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.xspace import Memory, Picks, Sink
-from fastprof.decode.text_pools import Int32s, MergedTexts
-from fastprof.decode.xspace_capture import Int64s
+from fastprof.decode.text_pools import MergedTexts
+from fastprof.schema.array_types import Int32s, Int64s
 
 Columns = tuple[Int32s, npt.NDArray[np.uint8], Int64s]
 """Rows, ascending, each once; what the values are; the values."""

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from fastprof.decode.index import CaptureStructure
 from fastprof.decode.span_stats import CaptureTexts
-from fastprof.decode.text_pools import Int32s, TextTable
+from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
+from fastprof.schema.array_types import Int32s
 
 
 class SessionNames:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.xspace import Sink
-from fastprof.decode.text_pools import Int32s, TextTable
-from fastprof.decode.xspace_capture import Capture, Int64s, Records
+from fastprof.decode.text_pools import TextTable
+from fastprof.decode.xspace_capture import Capture
+from fastprof.schema.array_types import Int32s, Int64s, Records
 
 
 class CaptureTexts:

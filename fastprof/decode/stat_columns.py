@@ -12,9 +12,10 @@ from fastprof._native import records
 from fastprof.decode.index import CaptureStructure, Structure
 from fastprof.decode.session_texts import SessionNames
 from fastprof.decode.span_stats import SpanStats, read_span_stats
-from fastprof.decode.text_pools import Int32s, dictionary_array, index_dtype
+from fastprof.decode.text_pools import dictionary_array, index_dtype
 from fastprof.decode.xspace_capture import Kinds
 from fastprof.errors import UsageError
+from fastprof.schema.array_types import Int32s
 
 _INTEGERS = {records.INT64, records.UINT64}
 _TEXTS = {records.STR, records.REF}

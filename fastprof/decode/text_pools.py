@@ -9,8 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.xspace import Memory, Pool, Sink
-
-Int32s = npt.NDArray[np.int32]
+from fastprof.schema.array_types import Int32s
 
 
 def texts_of(offsets: bytes, data: bytes) -> pa.Array:

@@ -10,14 +10,13 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.xspace import Memory, Scanner, XSpace
 from fastprof.decode.merged_planes import renumbered
-from fastprof.decode.text_pools import Int32s, TextTable
+from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import open_source
+from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.schema.import_log import ImportLog
 
-Records = npt.NDArray[np.void]
-Int64s = npt.NDArray[np.int64]
 Kinds = npt.NDArray[np.uint8]
 
 _LOOKS_LIKE = {

@@ -18,7 +18,7 @@ from fastprof._native.kernels import LineNesting
 from fastprof.decode.blocks import Wanted
 from fastprof.decode.fill import Decoded, Decoder, Request
 from fastprof.decode.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
-from fastprof.decode.xspace_capture import Int64s
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.tables import TABLES
 from fastprof.tables.table_set import TableSet
 

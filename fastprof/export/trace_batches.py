@@ -17,6 +17,7 @@ from fastprof.decode.blocks import Block
 from fastprof.decode.fill import Decoded, Request
 from fastprof.decode.stat_columns import metadata_stats
 from fastprof.export.trace_tracks import texts_of
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.table_set import TableSet
 
 ALL, OF_EVENTS, NONE = "all", "event", "none"
@@ -25,9 +26,6 @@ STATS = (ALL, OF_EVENTS, NONE)
 
 BATCH_ROWS = 1 << 17
 _STAT_COLUMNS = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,15 @@ from fastprof.derive.timeline.preprocessing import Preprocessed, preprocessed
 from fastprof.derive.timeline.step_bands import StepBand, step_bands
 from fastprof.derive.timeline.timeline_needs import NEEDS
 from fastprof.derive.timeline.track_order import STEPS, Track
-from fastprof.export.trace_batches import BATCH_ROWS, FlowEnds, Int32s, Int64s, Renamed, SharedStats, StatColumns
+from fastprof.export.trace_batches import (
+    BATCH_ROWS,
+    FlowEnds,
+    Renamed,
+    SharedStats,
+    StatColumns,
+)
 from fastprof.export.trace_tracks import Titled, texts_of, titled
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
 

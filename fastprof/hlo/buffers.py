@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.hlo_buffers import read_hlo_buffers
-from fastprof.decode.text_pools import Int32s, texts_of
-
-Records = npt.NDArray[np.void]
-Int64s = npt.NDArray[np.int64]
+from fastprof.decode.text_pools import texts_of
+from fastprof.schema.array_types import Int32s, Int64s, Records
 
 BUFFER = np.dtype(
     [("id", "i8"), ("size", "i8"), ("color", "i8"), ("instruction_id", "i8")]

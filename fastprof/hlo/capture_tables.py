@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.errors import CaptureError
 from fastprof.hlo.instruction_columns import instruction_columns
 from fastprof.hlo.memory_columns import allocation_columns, buffer_columns, heap_event_columns
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.programs import Program
 from fastprof.hlo.table_columns import Numbers, TableTexts, Values, tables_of
+from fastprof.schema.array_types import Int32s
 from fastprof.schema.import_log import ImportLog
 from fastprof.schema.tables import TABLES
 

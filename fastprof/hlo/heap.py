@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.memory_kernels import heap_trace
-from fastprof.decode.text_pools import Int32s
-from fastprof.hlo.buffers import BufferAssignment, Int64s, Records
+from fastprof.hlo.buffers import BufferAssignment
+from fastprof.schema.array_types import Int32s, Int64s, Records
 
 
 @dataclass(frozen=True, slots=True, eq=False)

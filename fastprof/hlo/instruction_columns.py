@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.errors import CaptureError
 from fastprof.hlo.category import category
 from fastprof.hlo.columns import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING
@@ -17,6 +16,7 @@ from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import OPAQUE, TOKEN, TYPE_NAMES, Shape
 from fastprof.hlo.table_columns import ABSENT, Lists, Numbers, TableTexts, Values, ranges
 from fastprof.hlo.text import replica_groups_text, shape_text, sharding_text
+from fastprof.schema.array_types import Int32s
 
 _TEXTS = (
     *("name", "opcode", "fusion_kind", "custom_call_target", "op_name", "op_type", "deduplicated_name"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.hlo.buffers import CATEGORIES, KINDS, SHARE_WITH, BufferAssignment
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.program_memory import UNKNOWN, ProgramMemory
 from fastprof.hlo.table_columns import ABSENT, Lists, Numbers, TableTexts, Values, ranges
+from fastprof.schema.array_types import Int32s
 
 _FLAGS = {
     "is_thread_local": "thread_local",

@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.hlo import read_hlo
-from fastprof.decode.text_pools import Int32s, texts_of
+from fastprof.decode.text_pools import texts_of
 from fastprof.hlo.columns import COMPUTATION, FRAME, INSTRUCTION, SHAPE, TILE
 from fastprof.hlo.shapes import NO_SHAPE, Shape
 from fastprof.hlo.stack_frames import NO_SOURCE, Source, StackFrames
+from fastprof.schema.array_types import Int32s, Int64s, Records
 
-Records = npt.NDArray[np.void]
-Int64s = npt.NDArray[np.int64]
 _ARGUMENTS = ("XLA_Args", "XLA_Retvals")
 _READ = (
     *("offset", "length", "shape", "first_operand", "operand_count", "first_call", "call_count", "name", "opcode"),

@@ -8,14 +8,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.errors import CaptureError
-from fastprof.hlo.buffers import CATEGORIES, OUTPUT, TEMPORARY, THREAD_LOCAL, BufferAssignment, Int64s
+from fastprof.hlo.buffers import (
+    CATEGORIES,
+    OUTPUT,
+    TEMPORARY,
+    THREAD_LOCAL,
+    BufferAssignment,
+)
 from fastprof.hlo.heap import Heap, heap_of
 from fastprof.hlo.layout import array_of
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
 from fastprof.hlo.text.shape_text import ShapeTexts
+from fastprof.schema.array_types import Int32s, Int64s
 
 UNKNOWN = -1
 """Bytes without padding that are not known."""

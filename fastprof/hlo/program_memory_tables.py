@@ -12,13 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.buffers import CATEGORIES, KINDS, Int64s
+from fastprof.hlo.buffers import CATEGORIES, KINDS
 from fastprof.hlo.heap import Heap
 from fastprof.hlo.layout import array_of
 from fastprof.hlo.program_memory import UNKNOWN, MemorySpace, ProgramMemory
 from fastprof.hlo.program_memory_schemas import TABLES
 from fastprof.hlo.shapes import Shape
 from fastprof.hlo.stack_frames import Source
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
 
 Columns = dict[str, Any]

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
-Records = npt.NDArray[np.void]
+from fastprof.schema.array_types import Records
 
 MOST_FRAMES = 1000
 """Of one stack: what lies further out is left off."""

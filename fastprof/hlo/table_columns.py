@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof._native.xspace import Memory
-from fastprof.decode.text_pools import Int32s, TextTable, index_dtype
+from fastprof.decode.text_pools import TextTable, index_dtype
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.tables import Column, TableSchema
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 LETTERS = 1 << 30
 """Bytes that a column of lists of names may take."""

@@ -10,8 +10,8 @@ from fastprof._native import records
 from fastprof._native.kernels import group_sums
 from fastprof.decode.fill import Request
 from fastprof.decode.nesting import int64s
-from fastprof.decode.xspace_capture import Records
 from fastprof.errors import CaptureError
+from fastprof.schema.array_types import Records
 from fastprof.schema.tables import Column, TableSchema
 from fastprof.tables.table_set import TableSet
 

@@ -21,9 +21,9 @@ from fastprof.decode.nesting import int64s
 from fastprof.decode.plane_kinds import device_of
 from fastprof.decode.selection import Selection
 from fastprof.decode.stat_columns import metadata_stats
-from fastprof.decode.text_pools import Int32s
-from fastprof.decode.xspace_capture import Capture, Int64s
+from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.import_log import ImportLog
 from fastprof.tables.table_set import TableSet
 

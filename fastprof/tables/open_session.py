@@ -15,9 +15,10 @@ from fastprof.decode.session_texts import SessionNames
 from fastprof.decode.span_stats import SpanStats
 from fastprof.decode.stat_columns import metadata_stats
 from fastprof.decode.workers import Workers
-from fastprof.decode.xspace_capture import Capture, Int64s
+from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError, FastprofError, MemoryLimitError
 from fastprof.inputs.resolve import Session
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.import_log import ImportLog
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from fastprof.decode.index import CaptureStructure, Structure
 from fastprof.decode.selection import Selection
 from fastprof.decode.session_texts import SessionNames
 from fastprof.decode.span_stats import read_span_stats
-from fastprof.decode.text_pools import Int32s
-from fastprof.decode.xspace_capture import Records
 from fastprof.errors import CaptureError, ChangedError
+from fastprof.schema.array_types import Int32s, Records
 from fastprof.schema.tables import KINDS
 from fastprof.tables.table_set import TableSet
 

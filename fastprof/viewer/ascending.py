@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from fastprof.schema.array_types import Int64s
 
 
 def ascending(numbers: npt.ArrayLike) -> Int64s:

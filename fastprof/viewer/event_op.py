@@ -22,10 +22,10 @@ from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.single_event import METADATA, EventFacts, StatValue
 
 if TYPE_CHECKING:
-    from fastprof.decode.text_pools import Int32s
     from fastprof.derive.ops.gpu_ops import GpuOp
     from fastprof.hlo.module import HloModule
     from fastprof.hlo.programs import Program
+    from fastprof.schema.array_types import Int32s
     from fastprof.tables.open_session import OpenSession
     from fastprof.tables.table_set import TableSet
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.viewer.fact_file import Column, FactFile
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from fastprof.derive.timeline.step_bands import StepBand
     from fastprof.tables.table_set import TableSet
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 VERSION: Final = 2
 """Grows when other facts are computed: those of before are computed again."""

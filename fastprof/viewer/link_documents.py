@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.schema.array_types import Int64s
 from fastprof.viewer.answers import RequestError
 from fastprof.viewer.event_refs import shortened
 from fastprof.viewer.host_facts import Band, Counter, Flows
@@ -15,7 +16,6 @@ from fastprof.viewer.query import LEAST, MOST
 from fastprof.viewer.snapshot import SeenHost, Snapshot
 from fastprof.viewer.viewed_run import ViewedRun
 
-Int64s = npt.NDArray[np.int64]
 MOST_FLOWS: Final = 10_000
 MOST_WIDTH: Final = 16_384
 _MOST_BANDS: Final = 100_000

@@ -9,9 +9,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from fastprof.schema.array_types import Bools
 from fastprof.viewer.answers import RequestError
 
 SUBSTRING, REGEX = "substring", "regex"
@@ -22,8 +22,6 @@ _MOST_OF_A_NAME = 1 << 18
 _BLOCK_BYTES = 1 << 18
 _MOST_S = 2.0
 _KEPT = 32
-
-Bools = npt.NDArray[np.bool_]
 
 
 def matching_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -> Bools:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from fastprof.schema.array_types import Int64s
 
 SUM: Final = np.dtype(
     [("total", "i8"), ("clipped", "i8"), ("least", "i8"), ("most", "i8")]

@@ -8,9 +8,10 @@ import numpy as np
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fastprof.schema.array_types import Bools
 from fastprof.viewer.answers import json_answer
 from fastprof.viewer.event_refs import ref, shortened
-from fastprof.viewer.name_search import MODES, SUBSTRING, Bools, KeptMatches
+from fastprof.viewer.name_search import MODES, SUBSTRING, KeptMatches
 from fastprof.viewer.query import FIRST_PS, LAST_PS
 from fastprof.viewer.server_state import Asked, ServerState
 from fastprof.viewer.snapshot import SeenHost

@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fastprof.schema.array_types import Int64s
 from fastprof.viewer.answers import RequestError
 from fastprof.viewer.host_facts import HostFacts
 from fastprof.viewer.store import HostStore
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
 """How far a host is: first its events, then what is derived of them."""
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

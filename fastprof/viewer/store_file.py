@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from fastprof._native import lod
 from fastprof.decode.workers import Workers, grouped
+from fastprof.schema.array_types import Int64s
 
-Int64s = npt.NDArray[np.int64]
 Records = npt.NDArray[Any]
 
 FORMAT: Final = 1

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.kernels import rank_order
 from fastprof._native.pipeline_kernels import pipeline_paths
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.pipelines.call_walk import calls_of, pipelines_of, records_of
 from fastprof.derive.pipelines.iterator_events import IteratorEvents, Origins
 from fastprof.derive.pipelines.iterator_kinds import ASYNCHRONOUS, short_name
@@ -23,8 +22,6 @@ from fastprof.derive.pipelines.iterators import KeptPipelines
 from fastprof.derive.pipelines.reading import (
     GENERATOR,
     ITERATOR,
-    Bools,
-    Int64s,
     Iterators,
     Reading,
     Segments,
@@ -34,6 +31,7 @@ from fastprof.derive.pipelines.reading import (
 from fastprof.derive.pipelines.xprof_links import XprofLinks, as_xprof_reads
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.errors import CaptureError
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 MOST_VISITS = 50_000_000
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.derive.communication.communication_schemas import TABLES
-from fastprof.derive.communication.flights import Int64s
 from fastprof.derive.communication.host_communication import Device, HostCommunication
 from fastprof.derive.communication.kinds import KINDS, SCOPES
 from fastprof.derive.communication.meetings import Groups, Meetings, devices_of
 from fastprof.derive.communication.overlap import WHAT, Sums
 from fastprof.derive.ops.tables import sums_by
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
 
 Columns = Mapping[str, Any]

@@ -11,11 +11,7 @@ import numpy.typing as npt
 
 from fastprof.derive.communication.kinds import KINDS, Kind
 from fastprof.derive.steps import stretches
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-Records = npt.NDArray[np.void]
+from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 
 STRETCH: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("row", "i8")])
 TRANSFER: Final = np.dtype(

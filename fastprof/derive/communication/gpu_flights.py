@@ -12,11 +12,8 @@ from fastprof._native.op_kernels import extent
 from fastprof.derive.communication.flights import (
     NO_BYTES,
     STRETCH,
-    Bools,
     CoreActivity,
     Flights,
-    Int32s,
-    Int64s,
     Operation,
     Operations,
     as_stretches,
@@ -27,6 +24,7 @@ from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps import stretches
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.gpu_step_events import num_bytes
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 if TYPE_CHECKING:

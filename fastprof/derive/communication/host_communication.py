@@ -14,11 +14,8 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.communication import device_groups, gpu_flights, tpu_flights, tpu_instructions
 from fastprof.derive.communication.flights import (
     NO_BYTES,
-    Bools,
     CoreActivity,
     Flights,
-    Int32s,
-    Int64s,
     Operation,
     Operations,
 )
@@ -29,6 +26,7 @@ from fastprof.derive.ops import gpu_stats, tpu
 from fastprof.derive.ops.tables import summed_by, sums_by
 from fastprof.derive.steps.database import SPARSE_CORE_IDS, StepDatabase
 from fastprof.derive.steps.step_time import Markers, longest
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.communication.flights import Bools, Int64s, Operation
+from fastprof.derive.communication.flights import Operation
 from fastprof.derive.communication.host_communication import Device, HostCommunication
 from fastprof.derive.ops.tables import sums_by
+from fastprof.schema.array_types import Bools, Int64s
 
 Groups = Sequence[Mapping[int, int]]
 """Of each host the number of the step in the session, by that of its group on the host."""

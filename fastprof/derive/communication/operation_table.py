@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from fastprof.derive.communication.communication_schemas import TABLES
 from fastprof.derive.communication.communication_tables import made, share
-from fastprof.derive.communication.flights import NO_BYTES, Int64s, Operation
+from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import HostCommunication, OfOperations
 from fastprof.derive.communication.payload import NOT_TOLD, Payload, payload
 from fastprof.derive.ops.tables import exact_sum, sums_by
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
 
 

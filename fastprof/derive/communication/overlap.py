@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastprof._native.communication_kernels import SUM_KINDS, overlaps
-from fastprof.derive.communication.flights import CoreActivity, Int32s, Int64s, Records, transfers_of
+from fastprof.derive.communication.flights import CoreActivity, transfers_of
 from fastprof.derive.communication.kinds import KINDS
 from fastprof.derive.ops.tables import sums_by
+from fastprof.schema.array_types import Int32s, Int64s, Records
 
 WHAT = "times of communication"
 

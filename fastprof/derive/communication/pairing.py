@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastprof.derive.communication.flights import Bools, Int64s
+from fastprof.schema.array_types import Bools, Int64s
 
 
 def before_each(key: Int64s, time: Int64s, begins: Bools) -> Int64s:

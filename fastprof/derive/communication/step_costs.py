@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastprof.derive.communication.communication_tables import if_hidden, numbered_steps
-from fastprof.derive.communication.flights import Int64s
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Groups
+from fastprof.schema.array_types import Int64s
 
 
 @dataclass(frozen=True, slots=True)

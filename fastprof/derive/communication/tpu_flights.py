@@ -25,10 +25,7 @@ from fastprof.derive.communication.flights import (
     STRETCH,
     CoreActivity,
     Flights,
-    Int32s,
-    Int64s,
     Operations,
-    Records,
     in_order,
     joined,
 )
@@ -37,6 +34,7 @@ from fastprof.derive.communication.pairing import before_each, places_of
 from fastprof.derive.communication.tpu_instructions import COMMUNICATES, Instructions, instructions
 from fastprof.derive.devices.device_events import OP_LINES, OpEvents, op_events
 from fastprof.derive.ops.tables import span_ps, sums_by
+from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.tables.host_events import HostEvents, Plane
 
 ASYNC_LINE: Final = "Async XLA Ops"

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof.derive.communication.flights import Int32s, Int64s, Operation, Operations
+from fastprof.derive.communication.flights import Operation, Operations
 from fastprof.derive.communication.kinds import DONE, Part, kind_of
 from fastprof.hlo.shape_reader import read_expression
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
 METADATA_STATS: Final = ("program_id", "symbol_id", "hlo_category", "tf_op")

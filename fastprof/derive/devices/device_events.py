@@ -11,11 +11,8 @@ import numpy.typing as npt
 
 from fastprof._native.op_kernels import SELF_CROSSED, self_times
 from fastprof.decode.nesting import line_rows
-from fastprof.decode.text_pools import Int32s
-from fastprof.decode.xspace_capture import Records
+from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.tables.host_events import HostEvents, Plane
-
-Int64s = npt.NDArray[np.int64]
 
 OP_LINES: Final = ("XLA Ops", "Framework Ops", "Sparse Core Ops")
 

@@ -17,17 +17,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof._native.memory_kernels import bound_free_memory, following_peaks, known_chunks
-from fastprof.decode.text_pools import Int32s
 from fastprof.decode.workers import Workers, grouped
 from fastprof.derive.memory.matching import HELD_BEFORE, matches, moved_bytes
-from fastprof.derive.memory.memory_events import ADDRESS, FREE, HEAP, REQUESTED, Int64s, MemoryEvents
+from fastprof.derive.memory.memory_events import (
+    ADDRESS,
+    FREE,
+    HEAP,
+    REQUESTED,
+    MemoryEvents,
+)
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 _TASK_EVENTS = 1 << 15
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,9 +24,7 @@ from fastprof.derive.memory.step_windows import Growth, StepRows, growth, step_o
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.errors import CaptureError
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from fastprof.schema.array_types import Bools, Int64s
 
 US = 1_000_000
 

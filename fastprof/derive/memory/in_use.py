@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.memory.memory_events import FRAGMENTATION, Int64s, MemoryEvents
+from fastprof.derive.memory.memory_events import FRAGMENTATION, MemoryEvents
+from fastprof.schema.array_types import Int64s
 
 
 def peaks(events: MemoryEvents) -> Int64s:

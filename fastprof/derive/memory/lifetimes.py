@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.memory.matching import HELD_AT_END, matches
-from fastprof.derive.memory.memory_events import Int64s, MemoryEvents
+from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.ops.tables import sums_by
 from fastprof.errors import CaptureError
+from fastprof.schema.array_types import Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import key_numbers
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.memory.live_set import SOURCES, LiveRows
-from fastprof.derive.memory.memory_events import Int64s
 from fastprof.derive.memory.sites import Sites
 from fastprof.derive.steps.links import first_of
+from fastprof.schema.array_types import Int32s, Int64s
 
 _NUMBER = re.compile(r"(?<![A-Z0-9])[0-9]+(?![0-9A-Za-z])", re.ASCII)
 """A number at the end of a word: that of layer_12 and layer12, none of those in Conv2D and ConcatV2."""

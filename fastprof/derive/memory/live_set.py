@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import key_numbers
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.memory.matching import (
     ALLOCATION_LOST,
     FREED,
@@ -25,9 +24,10 @@ from fastprof.derive.memory.matching import (
     matches,
     moved_bytes,
 )
-from fastprof.derive.memory.memory_events import HEAP, REQUESTED, Int64s, MemoryEvents
+from fastprof.derive.memory.memory_events import HEAP, REQUESTED, MemoryEvents
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.links import first_of
+from fastprof.schema.array_types import Int32s, Int64s
 
 SOURCES: Final = ("recorded", "held before", "held throughout", "stack", "not recorded")
 RECORDED, HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, STACK, NOT_SEEN = range(5)

@@ -14,8 +14,13 @@ from fastprof._native.memory_kernels import HELD_AT_END as HELD_AT_END
 from fastprof._native.memory_kernels import HELD_BEFORE as HELD_BEFORE
 from fastprof._native.memory_kernels import REPLACED as REPLACED
 from fastprof._native.memory_kernels import UNKNOWN as UNKNOWN
-from fastprof.decode.text_pools import Int32s
-from fastprof.derive.memory.memory_events import ADDRESS, ALLOCATION, HEAP, Int64s, MemoryEvents
+from fastprof.derive.memory.memory_events import (
+    ADDRESS,
+    ALLOCATION,
+    HEAP,
+    MemoryEvents,
+)
+from fastprof.schema.array_types import Int32s, Int64s
 
 FATES = ("address unknown", "freed", "held at the end", "free not recorded", "held before", "allocation not recorded")
 """By the number of a fate."""

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import key_numbers
-from fastprof.decode.text_pools import Int32s
 from fastprof.decode.workers import Workers
 from fastprof.derive.memory.sites import Sites
 from fastprof.derive.memory.stat_reader import NOT_THERE, Bits, StatReader
-from fastprof.derive.memory.stat_reader import Int64s as Int64s
 from fastprof.errors import CaptureError
+from fastprof.schema.array_types import Int32s
+from fastprof.schema.array_types import Int64s as Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
 ALLOCATION_EVENT, FREE_EVENT = "MemoryAllocation", "MemoryDeallocation"

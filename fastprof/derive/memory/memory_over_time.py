@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.memory.memory_events import MemoryEvents
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from fastprof.schema.array_types import Bools, Int64s
 
 STRETCHES: Final = 1_000
 """Of an allocator with no more snapshots than that each is a stretch; else its time is divided into so many."""

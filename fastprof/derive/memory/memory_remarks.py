@@ -14,9 +14,10 @@ from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, held_b
 from fastprof.derive.memory.in_use import first_of_most
 from fastprof.derive.memory.live_groups import wasted_by_allocator
 from fastprof.derive.memory.live_set import REASONS
-from fastprof.derive.memory.memory_events import FREE, LIFETIME_PEAK, Int64s
+from fastprof.derive.memory.memory_events import FREE, LIFETIME_PEAK
 from fastprof.derive.memory.memory_words import name_of, op_of
 from fastprof.derive.memory.request_remarks import request_remarks
+from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import counted
 from fastprof.wording.sizes import size_text
 from fastprof.wording.times import moment_text

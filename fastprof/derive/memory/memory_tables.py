@@ -30,9 +30,7 @@ from fastprof.derive.memory.memory_schemas import TABLES
 from fastprof.derive.memory.request_fits import ANSWERS, Fits
 from fastprof.derive.memory.table_parts import Known, Part, Text, table, values
 from fastprof.derive.ops.tables import sums_by
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from fastprof.schema.array_types import Bools, Int64s
 
 MOMENTS: Final = ("peak", "most fragmented", "tightest", "at")
 ACTIVITIES: Final = ("free", "allocation")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
-from fastprof.decode.xspace_capture import Int64s
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
 LINE = "XLA Modules"

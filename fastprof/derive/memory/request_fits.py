@@ -14,11 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.memory.fragmentation import Fragmentation
-from fastprof.derive.memory.memory_events import FREE, Int64s, MemoryEvents
-
-Bools = npt.NDArray[np.bool_]
+from fastprof.derive.memory.memory_events import FREE, MemoryEvents
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 ANSWERS: Final = ("no", "yes", "not known", "if the device has it")
 NO, YES, OPEN, FROM_DEVICE = range(4)

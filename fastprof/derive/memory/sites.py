@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.memory.data_types import INVALID, data_type_text
+from fastprof.schema.array_types import Int32s
 
 _NO_NAME = ("", "(null)")
 """What profilers write for a text that there is not."""

@@ -10,12 +10,11 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.memory_kernels import stat_beside
-from fastprof.decode.text_pools import Int32s
 from fastprof.decode.workers import Workers
 from fastprof.errors import CaptureError
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Stat
 
-Int64s = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint16]
 
 _DOUBLES = (records.DOUBLE, records.INT64, records.UINT64)

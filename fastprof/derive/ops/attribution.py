@@ -24,11 +24,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.ops.clues import NO_OPS, Clue, Clues
 from fastprof.derive.ops.copies import copy_category
 from fastprof.derive.ops.gpu_ops import (
-    Bools,
     GpuOp,
     GpuOpEvents,
     OpList,
@@ -41,10 +39,10 @@ from fastprof.derive.ops.gpu_ops import (
 )
 from fastprof.derive.ops.kernel_names import KernelNames
 from fastprof.derive.ops.launches import Launches, enclosing, launches
-from fastprof.derive.ops.tables import Int64s
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo.cost import NOTHING
 from fastprof.hlo.modules import Modules
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
 WAYS: Final = ("", "annotation", "graph node", "launch", "enclosing event", "kernel name in module")

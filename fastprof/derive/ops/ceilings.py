@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.devices import devices
 from fastprof.derive.ops.op_shares import CONTAINERS
 from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, MEMORIES, ON_CHIP, moved_bytes
-from fastprof.derive.ops.tables import Float64s, OpTable
+from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.transfers import waits
+from fastprof.schema.array_types import Bools, Float64s
 
 if TYPE_CHECKING:
     from fastprof.derive.devices.devices import Peaks
 
-Bools = npt.NDArray[np.bool_]
 
 _COMPUTE_COLUMN: Final = "compute"
 

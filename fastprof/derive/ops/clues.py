@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import Framework, parse
-from fastprof.derive.ops.gpu_ops import Bools, last_name, stat_places
-from fastprof.derive.ops.tables import Int64s
+from fastprof.derive.ops.gpu_ops import last_name, stat_places
 from fastprof.derive.steps.links import first_of, numbered
+from fastprof.schema.array_types import Bools, Int64s
 from fastprof.tables.host_events import HostEvents
 
 TEXTS: Final = ("hlo_op", "hlo_module", "tf_op", "annotation")

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.ops.tables import HBM, Int64s, MemoryAccess, Ops, OpTable, exact_sum, least_by, sums_by
+from fastprof.derive.ops.tables import (
+    HBM,
+    MemoryAccess,
+    Ops,
+    OpTable,
+    exact_sum,
+    least_by,
+    sums_by,
+)
+from fastprof.schema.array_types import Int64s
 
 _SUMMED = ("occurrences", "executions", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
 _WORK = ("flops", "model_flops", "bytes_accessed", "energy_j")

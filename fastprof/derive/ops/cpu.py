@@ -10,13 +10,18 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.ops.gpu_ops import distinct, last_name, programs
 from fastprof.derive.ops.line_times import LineTimes, line_times
-from fastprof.derive.ops.tables import Int64s, Ops, OpTable, summed_by, sums_by
+from fastprof.derive.ops.tables import (
+    Ops,
+    OpTable,
+    summed_by,
+    sums_by,
+)
 from fastprof.derive.ops.work_sources import with_work_of_programs
 from fastprof.hlo.counting import GENERAL
 from fastprof.hlo.modules import Modules
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 EVENT_STATS: Final = ("hlo_op", "program_id")

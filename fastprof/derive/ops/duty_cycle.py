@@ -22,10 +22,9 @@ from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps.core_details import core_details
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.time_types import OFF_DUTY
+from fastprof.schema.array_types import Bools, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Marks = npt.NDArray[np.uint8]
 
 TENSOR_CORE_OPS: Final = "XLA Ops"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.devices.device_events import op_events
 from fastprof.derive.ops import cpu, tpu
 from fastprof.derive.ops.line_times import LineTimes
-from fastprof.derive.ops.tables import SPARSE_CORE, TENSOR_CORE, Int64s, OpTable
+from fastprof.derive.ops.tables import SPARSE_CORE, TENSOR_CORE, OpTable
+from fastprof.schema.array_types import Int32s, Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import OpHost

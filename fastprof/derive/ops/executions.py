@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from fastprof.derive.ops.gpu_ops import Numbers
-from fastprof.derive.ops.tables import Int64s
 from fastprof.derive.steps.links import first_of, numbered
+from fastprof.schema.array_types import Int64s
 
 
 def executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> Int64s:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.ops.attribution import WAYS, attributed
 from fastprof.derive.ops.executions import executions
 from fastprof.derive.ops.gpu_ops import GpuOpEvents, Numbers, distinct, named_op_events, op_lines, stat_places
@@ -24,8 +23,6 @@ from fastprof.derive.ops.tables import (
     OTHER_SPACES,
     READ,
     WRITE,
-    Float64s,
-    Int64s,
     MemoryAccess,
     Ops,
     OpTable,
@@ -36,6 +33,7 @@ from fastprof.derive.ops.tables import (
 )
 from fastprof.hlo.cost import Cost
 from fastprof.hlo.modules import Modules
+from fastprof.schema.array_types import Float64s, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
 
 if TYPE_CHECKING:

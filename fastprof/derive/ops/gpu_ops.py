@@ -13,17 +13,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.devices.op_names import parse
-from fastprof.derive.ops.tables import Int64s
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo.cost import NOTHING, Cost
 from fastprof.hlo.modules import Found, Modules
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane
 
 Numbers = npt.NDArray[np.integer[Any]]
-Bools = npt.NDArray[np.bool_]
 
 UNKNOWN_TYPE: Final = "unknown"
 """Category of an op of a framework that tells no type."""

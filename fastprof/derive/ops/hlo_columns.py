@@ -14,8 +14,15 @@ from fastprof.derive.ops.framework import framework_name
 from fastprof.derive.ops.op_columns import Columns, known, texts
 from fastprof.derive.ops.ranking import Ranked
 from fastprof.derive.ops.roofline import divided, moved_bytes
-from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, SPARSE_CORE, TENSOR_CORE, Float64s, OpTable
+from fastprof.derive.ops.tables import (
+    FROM_CAPTURE,
+    FROM_HLO,
+    SPARSE_CORE,
+    TENSOR_CORE,
+    OpTable,
+)
 from fastprof.derive.ops.transfers import waits
+from fastprof.schema.array_types import Float64s
 
 Title = Callable[[int], str | None]
 """How the capture lists a program, by its id."""

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from fastprof._native.op_kernels import host_ops_sum
 from fastprof.decode.workers import Workers
-from fastprof.decode.xspace_capture import Records
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.ops.tables import Ops, OpTable, exact_sum, least_by, sums_by
 from fastprof.errors import CaptureError
+from fastprof.schema.array_types import Records
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 
 EVENT_STATS: Final = ("tf_op", "hlo_op", "_ipl_stage_id", "_ipl_stage_cat")

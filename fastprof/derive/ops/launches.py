@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import parents
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.ops.clues import Clues
-from fastprof.derive.ops.gpu_ops import Bools, stat_places
-from fastprof.derive.ops.tables import Int64s
+from fastprof.derive.ops.gpu_ops import stat_places
 from fastprof.derive.steps.thread_pools import regions
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
 

@@ -10,8 +10,13 @@ import numpy as np
 
 from fastprof._native.op_kernels import self_times
 from fastprof.decode.nesting import line_rows
-from fastprof.decode.text_pools import Int32s
-from fastprof.derive.ops.tables import Int64s, Ops, OpTable, exact_sum, span_ps
+from fastprof.derive.ops.tables import (
+    Ops,
+    OpTable,
+    exact_sum,
+    span_ps,
+)
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line
 
 _LATEST = np.iinfo(np.int64).max

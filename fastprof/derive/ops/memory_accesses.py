@@ -11,7 +11,15 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.ops.tables import CMEM, HBM, READ, VMEM, WRITE, Int64s, MemoryAccess
+from fastprof.derive.ops.tables import (
+    CMEM,
+    HBM,
+    READ,
+    VMEM,
+    WRITE,
+    MemoryAccess,
+)
+from fastprof.schema.array_types import Int64s
 from fastprof.wording.sizes import size_text
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

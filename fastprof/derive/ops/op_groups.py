@@ -12,8 +12,9 @@ import numpy.typing as npt
 from fastprof.derive.ops.ceilings import known_bytes, known_flops
 from fastprof.derive.ops.hlo_columns import per_s
 from fastprof.derive.ops.op_columns import Columns, known
-from fastprof.derive.ops.tables import Float64s, Int64s, Ops, OpTable, sums_by
+from fastprof.derive.ops.tables import Ops, OpTable, sums_by
 from fastprof.derive.ops.transfers import once
+from fastprof.schema.array_types import Float64s, Int64s
 
 K = TypeVar("K", bound=Hashable)
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.roofline import divided
-from fastprof.derive.ops.tables import IDLE, Float64s, Ops, OpTable
+from fastprof.derive.ops.tables import IDLE, Ops, OpTable
+from fastprof.schema.array_types import Float64s
 
 
 @dataclass(frozen=True, slots=True)

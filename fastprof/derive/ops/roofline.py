@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.ops.tables import CMEM, READ, VMEM, WRITE, Float64s, OpTable
+from fastprof.derive.ops.tables import (
+    CMEM,
+    READ,
+    VMEM,
+    WRITE,
+    OpTable,
+)
+from fastprof.schema.array_types import Float64s
 
 if TYPE_CHECKING:
     from fastprof.derive.devices.devices import Peaks

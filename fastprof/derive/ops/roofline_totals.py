@@ -14,8 +14,14 @@ import numpy as np
 
 from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, whole, wholes
-from fastprof.derive.ops.tables import Int64s, Ops, OpTable, exact_sum, sums_by
+from fastprof.derive.ops.tables import (
+    Ops,
+    OpTable,
+    exact_sum,
+    sums_by,
+)
 from fastprof.derive.steps.database import StepDatabase
+from fastprof.schema.array_types import Int64s
 
 SESSION, AVERAGE, STEP, PROGRAM = "session", "average step", "step", "program"
 """What a row stands for."""

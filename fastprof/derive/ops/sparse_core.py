@@ -17,8 +17,6 @@ from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.tables import (
     IDLE,
     SPARSE_CORE,
-    Float64s,
-    Int64s,
     MemoryAccess,
     Ops,
     OpTable,
@@ -26,6 +24,7 @@ from fastprof.derive.ops.tables import (
     sums_by,
 )
 from fastprof.derive.ops.tpu import op_table
+from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 MODULE_LINE = "Sparse Core Modules"

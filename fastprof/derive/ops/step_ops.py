@@ -17,7 +17,13 @@ from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.device_ops import device_planes
 from fastprof.derive.ops.event_ops import device_event_ops
 from fastprof.derive.ops.roofline import divided
-from fastprof.derive.ops.tables import HBM, Float64s, Int64s, MemoryAccess, OpTable, sums_by
+from fastprof.derive.ops.tables import (
+    HBM,
+    MemoryAccess,
+    OpTable,
+    sums_by,
+)
+from fastprof.schema.array_types import Float64s, Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import OpHost

@@ -14,11 +14,8 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
-from fastprof.decode.xspace_capture import Records
 from fastprof.errors import CaptureError
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+from fastprof.schema.array_types import Float64s, Int64s, Records
 
 DURATIONS = "the durations of ops"
 """What does not add up, where nothing else is said."""

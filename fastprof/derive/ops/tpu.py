@@ -22,8 +22,6 @@ from fastprof.derive.ops.tables import (
     MOST_WORK,
     SPARSE_CORE,
     TENSOR_CORE,
-    Float64s,
-    Int64s,
     MemoryAccess,
     Ops,
     OpTable,
@@ -33,6 +31,7 @@ from fastprof.derive.ops.tables import (
     summed_by,
     sums_by,
 )
+from fastprof.schema.array_types import Float64s, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 STEP_LINES: Final = ("Steps", "Sparse Core Steps")
@@ -62,7 +61,6 @@ METADATA_STATS: Final = (
 )
 PLANES: Final = (r"^/device:TPU:",)
 
-Int32s = npt.NDArray[np.int32]
 
 MOST_TIMES: Final = 1000.0
 """What makes a duration longer than so many times is no ratio of clocks (Time Scale Multiplier)."""

@@ -12,12 +12,10 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from fastprof.derive.ops.tables import HOST, Int64s, MemoryAccess, OpTable
+from fastprof.derive.ops.tables import HOST, MemoryAccess, OpTable
 from fastprof.hlo.shape_reader import read_expression
-
-Bools = npt.NDArray[np.bool_]
+from fastprof.schema.array_types import Bools, Int64s
 
 _PARTS: Final = ("-start", "-update", "-done")
 _LINKED: Final = frozenset({"send", "recv", "host send", "host recv"})

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.ops.ceilings import is_container, known_bytes, known_flops
 from fastprof.derive.ops.copies import MEMSET
 from fastprof.derive.ops.transfers import waits
+from fastprof.schema.array_types import Bools
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.tables import OpTable
 
-Bools = npt.NDArray[np.bool_]
 
 MOST_UNTOLD: Final = 0.1
 """Share of the time of ops whose work may be unknown where a sum of work is told as a share of a peak."""

@@ -21,14 +21,13 @@ from fastprof.derive.ops.tables import (
     READ,
     VMEM,
     WRITE,
-    Float64s,
-    Int64s,
     MemoryAccess,
     OpTable,
 )
 from fastprof.hlo.cost import Cost
 from fastprof.hlo.counting import GENERAL
 from fastprof.hlo.modules import Modules
+from fastprof.schema.array_types import Float64s, Int64s
 
 _CONTAINERS: Final = frozenset({"call", "while", "conditional"})
 """Opcodes of what runs other instructions."""

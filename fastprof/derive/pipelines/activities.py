@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.pipelines.element_links import Askers
 from fastprof.derive.pipelines.host_lines import CONSUME, EXECUTOR, FUNCTION, READ, HostLines
 from fastprof.derive.pipelines.iterator_events import INTEGERS, is_integer
-from fastprof.derive.pipelines.reading import FILE_READ, TAKING, USER_FUNCTION, Int64s
+from fastprof.derive.pipelines.reading import FILE_READ, TAKING, USER_FUNCTION
 from fastprof.derive.steps.links import numbered
+from fastprof.schema.array_types import Int32s, Int64s
 
 ACTIVITY = np.dtype([("start", "i8"), ("end", "i8"), ("event", "i4"), ("part", "i4")])
 """As csrc/kernels/pipeline_calls.h has it. ``event``: number of the iterator event during which it went on."""

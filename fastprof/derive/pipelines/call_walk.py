@@ -9,9 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.pipeline_kernels import SELF_PARTS, pipeline_calls
-from fastprof.decode.text_pools import Int32s
-from fastprof.derive.pipelines.reading import Bools, Calls, InputPipelines, Int64s, Records, Segments, SelfParts
+from fastprof.derive.pipelines.reading import (
+    Calls,
+    InputPipelines,
+    Records,
+    Segments,
+    SelfParts,
+)
 from fastprof.derive.steps.links import first_of, numbered
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 RECORD = np.dtype([
     ("start_ps", "i8"), ("total_ps", "i8"), ("self_ps", "i8"), ("critical_ps", "i8"), ("call", "i4"),

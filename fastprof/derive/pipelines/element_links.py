@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.pipelines.host_lines import CONSUME, PRODUCE, HostLines
 from fastprof.derive.pipelines.iterator_events import IteratorEvents, is_integer
-from fastprof.derive.pipelines.reading import Bools, Int64s
 from fastprof.derive.steps.links import Ends, contexts, numbered
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)

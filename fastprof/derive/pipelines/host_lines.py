@@ -10,11 +10,10 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.grouping import parents
 from fastprof._native.pipeline_kernels import marked_rows, nearest_marked
-from fastprof.decode.text_pools import Int32s
 from fastprof.decode.workers import Workers, grouped
 from fastprof.derive.devices.op_names import Framework, parse
-from fastprof.derive.pipelines.reading import Int64s
 from fastprof.derive.steps.event_types import CODES, TF_OP, code_of
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
 
 Roles = npt.NDArray[np.uint8]

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.pipelines.host_lines import GENERATOR, NAMED, HostLines
-from fastprof.derive.pipelines.reading import Bools, Int64s
 from fastprof.derive.steps.links import first_of, numbered
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 INTEGERS = (records.INT64, records.UINT64)
 _SEPARATOR = "::"

@@ -8,9 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.pipelines.host_lines import HostLines
-from fastprof.derive.pipelines.reading import FILE_READ, OTHER, WAITING, Bools, Value
+from fastprof.derive.pipelines.reading import (
+    FILE_READ,
+    OTHER,
+    WAITING,
+    Value,
+)
+from fastprof.schema.array_types import Bools, Int32s
 
 ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_size", "cycle_length", "deterministic",
               "cpu_budget", "threadpool_size")  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fastprof._native.pipeline_kernels import preorder
-from fastprof.decode.text_pools import Int32s
-from fastprof.derive.pipelines.reading import Bools, InputPipelines, Int64s, Records, Tree
+from fastprof.derive.pipelines.reading import InputPipelines, Records, Tree
 from fastprof.derive.steps.links import numbered
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 
 def number_of(ids: Int64s, wanted: Int64s) -> Int32s:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
-from fastprof.decode.text_pools import Int32s
 from fastprof.decode.workers import Workers
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.pipelines.activities import Functions, Owners, activities, functions
@@ -23,9 +22,15 @@ from fastprof.derive.pipelines.host_lines import HostLines
 from fastprof.derive.pipelines.iterator_events import IteratorEvents, is_integer, iterator_events
 from fastprof.derive.pipelines.iterator_kinds import ATTRIBUTES, is_asynchronous, own_parts, short_name, told
 from fastprof.derive.pipelines.iterator_tree import number_of, parents_by_id, tree_of
-from fastprof.derive.pipelines.reading import GENERATOR, ITERATOR, Bools, Int64s, Iterators, Reading
+from fastprof.derive.pipelines.reading import (
+    GENERATOR,
+    ITERATOR,
+    Iterators,
+    Reading,
+)
 from fastprof.derive.pipelines.xprof_links import XprofLinks, xprof_links
 from fastprof.derive.steps.links import first_of, numbered
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
 STATS = ("id", "parent_id", "element_id", "_a", "_pt", "_p", "_ct", "_c", "_pid", *ATTRIBUTES)

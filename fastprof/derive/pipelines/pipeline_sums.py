@@ -12,11 +12,11 @@ import numpy.typing as npt
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.pipelines.subtrees import rows_of
 from fastprof.derive.steps.time_spread import PERCENTILES
+from fastprof.schema.array_types import Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.pipelines.reading import Calls, InputPipelines, Reading
 
-Int64s = npt.NDArray[np.int64]
 _INPUT = re.compile(r"\[\d+\]", re.ASCII)
 _WHAT = "the times of the calls of a pipeline"
 

@@ -29,7 +29,6 @@ from fastprof.derive.pipelines.suggestions import Helps, is_true, suggestion
 from fastprof.derive.pipelines.what_if import PARALLEL, TWICE, WhatIf, what_if, worded
 from fastprof.schema.arrow_columns import texts, typed
 
-Int64s = npt.NDArray[np.int64]
 Columns = Mapping[str, Any]
 _PS_PER_US = 1_000_000
 _MOST = 2**63 - 1

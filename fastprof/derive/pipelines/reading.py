@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Value = int | float | str | None
 
 FILE_READ, USER_FUNCTION, TAKING, WAITING, OTHER = range(5)

@@ -17,18 +17,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.pipelines.subtrees import Subtrees, subtrees
 from fastprof.derive.pipelines.suggestions import Kind, kind_of
+from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.pipelines.pipeline_sums import CallSums, IteratorSums
     from fastprof.derive.pipelines.reading import Reading
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 WAITED: Final = 0.05
 """Share of the time per batch that the program waits for what an asynchronous iterator does itself, from which on that

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.steps.stretches import filled, union
+from fastprof.schema.array_types import Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.pipelines.reading import Calls
     from fastprof.derive.steps.database import StepDatabase
 
-Int64s = npt.NDArray[np.int64]
 
 MOST_PAIRS: Final = 1 << 19
 """Pipelines times steps beyond which calls that run ahead are not looked for in each step."""

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.schema.array_types import Bools, Int64s
+
 if TYPE_CHECKING:
     from fastprof.derive.pipelines.reading import Tree
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,20 +22,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.pipelines.pipeline_sums import alike
 from fastprof.derive.pipelines.reading import GENERATOR
 from fastprof.derive.pipelines.stages import Stages, busy, late, stages_of
 from fastprof.derive.pipelines.suggestions import Kind
+from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.pipelines.pipeline_sums import CallSums, IteratorSums
     from fastprof.derive.pipelines.reading import Reading
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 TWICE, AHEAD, PARALLEL = range(3)
 """The changes."""

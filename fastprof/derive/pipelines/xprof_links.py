@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.pipelines.host_lines import CONSUME, GENERATOR, ITERATOR, PRODUCE, HostLines
 from fastprof.derive.pipelines.iterator_events import IteratorEvents, is_integer
-from fastprof.derive.pipelines.reading import Bools, Int64s
 from fastprof.derive.steps.links import CROWD, numbered
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 _BUFFERS = ("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "ParseExample", "ParallelBatch")
 """The buffers whose events XProf knows, in its order."""

@@ -14,10 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.step_kernels import EVENT_TYPES, step_time
-from fastprof.derive.serving.host_rows import NONE, HostRows, Int64s, Links, beside, greatest, least
+from fastprof.derive.serving.host_rows import (
+    NONE,
+    HostRows,
+    Links,
+    beside,
+    greatest,
+    least,
+)
 from fastprof.derive.serving.requests import PADDING, SCHEDULE, Batches, GroupLinks, Requests
 from fastprof.derive.steps import time_types
 from fastprof.derive.steps.device_steps import is_derived
+from fastprof.schema.array_types import Int64s
 
 READS = ("ReadHbm", "TransferD2HRequest")
 WRITES = ("WriteHbm", "TransferH2DRequest", "TransferPreprocessedH2DRequest")

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from fastprof.derive.steps.event_types import CODES
 from fastprof.derive.steps.grouping import Groups
+from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
-Int64s = npt.NDArray[np.int64]
 AnyInts = npt.NDArray[Any]
 NONE = int(np.iinfo(np.int64).min)
 """No time, no number."""

@@ -9,12 +9,18 @@ import numpy as np
 
 from fastprof.derive.serving import breakdown, parameters, requests, tensors
 from fastprof.derive.serving.breakdown import Spans, Timed
-from fastprof.derive.serving.host_rows import NONE, HostRows, Int64s, beside, least
+from fastprof.derive.serving.host_rows import (
+    NONE,
+    HostRows,
+    beside,
+    least,
+)
 from fastprof.derive.serving.parameters import BatchingParameters
 from fastprof.derive.serving.requests import Batches, GroupLinks, Requests
 from fastprof.derive.serving.tensors import TensorMoves
 from fastprof.derive.steps.grouping import Groups
 from fastprof.errors import CaptureError
+from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents
 
 _PROGRAM = re.compile(r"\((\d{1,20})\)$", re.ASCII)

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof.derive.serving import BATCHES, REQUESTS, SERVER_REQUEST, SERVER_ROOT, USER_ROOT
-from fastprof.derive.serving.host_rows import HostRows, Int64s, Links, beside
+from fastprof.derive.serving.host_rows import HostRows, Links, beside
 from fastprof.derive.steps.grouping import Groups
+from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents
 
 PADDING = ("ConcatInputTensors", "OrbaxServing::ConcatInputBuffers", "MergeInputTensors", "BrainSessionRun")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastprof.derive.serving.breakdown import Timed
-from fastprof.derive.serving.host_rows import Int64s
 from fastprof.derive.serving.of_host import HostServing
 from fastprof.derive.serving.parameters import BatchingParameters
 from fastprof.derive.serving.requests import NO_MODEL, NOT_TOLD
 from fastprof.derive.serving.tensors import Pattern
 from fastprof.derive.steps.time_spread import rank
+from fastprof.schema.array_types import Int64s
 
 
 @dataclass(frozen=True, slots=True)

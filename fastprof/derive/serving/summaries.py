@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, percentile_name
 from fastprof.derive.serving.breakdown import COMPUTE, PARTS
-from fastprof.derive.serving.host_rows import Int64s, beside
+from fastprof.derive.serving.host_rows import beside
 from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, at_percentile, per_second
 from fastprof.derive.steps.time_spread import rank
 from fastprof.derive.steps.time_types import DEVICE_TO_HOST, HOST_TO_DEVICE
+from fastprof.schema.array_types import Int64s
 
 Columns = dict[str, Any]
 

@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.serving.host_rows import HostRows, Int64s, beside
+from fastprof.derive.serving.host_rows import HostRows, beside
 from fastprof.derive.serving.requests import Batches, Requests
+from fastprof.schema.array_types import Int64s
 
 MOVES = ("Linearize", "Delinearize", "TransferBufferFromDevice-FastPath")
 DESCRIPTION = ("shape", "layout")

@@ -17,16 +17,15 @@ import numpy as np
 from fastprof.derive.steps.database import (
     CORES_PER_HOST,
     IDLE,
-    Bools,
     Collectives,
     Cores,
-    Int64s,
     StepDatabase,
     check_size,
     empty_database,
     no_collectives,
 )
 from fastprof.derive.steps.of_host import HostSteps
+from fastprof.schema.array_types import Bools, Int64s
 
 _HARDWARE = ("CPU_ONLY", "GPU", "TPU")
 

@@ -6,9 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.steps.database import IDLE, Int64s, StepDatabase
+from fastprof.derive.steps.database import IDLE, StepDatabase
 from fastprof.derive.steps.time_types import CATEGORIES, category_times
 from fastprof.derive.steps.tpu_step_values import COLLECTIVES
+from fastprof.schema.array_types import Int64s
 
 _BY_NAME: Final = {category.name: place for place, category in enumerate(CATEGORIES)}
 DEVICE_COMPUTE, INPUT, ALL_OTHERS = (_BY_NAME[name] for name in ("device_compute", "input", "all_others"))

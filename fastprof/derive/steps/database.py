@@ -15,9 +15,7 @@ import numpy.typing as npt
 
 from fastprof.derive.steps.time_types import CATEGORIES, TYPES
 from fastprof.errors import MemoryLimitError
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from fastprof.schema.array_types import Bools, Int64s
 
 IDLE: Final = "IDLE"
 """The category of time in a step in which a core ran no op; the first of `StepDatabase.categories` on TPUs."""

@@ -15,10 +15,9 @@ import numpy.typing as npt
 from fastprof._native.grouping import EventGraph
 from fastprof._native.kernels import rank_order
 from fastprof._native.step_kernels import placed
-from fastprof.decode.text_pools import Int32s
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane
 
-Int64s = npt.NDArray[np.int64]
 STEP_LINES = ("Steps", "Sparse Core Steps")
 MODULE_LINES = ("XLA Modules", "Sparse Core Modules")
 _FIRST_DERIVED, _LAST_DERIVED = 0xDEADBEEF, 0xDEADBEEF + 388

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import EventGraph, parents
-from fastprof.decode.text_pools import Int32s
 from fastprof.decode.workers import Workers, grouped
 from fastprof.derive.steps import device_steps
 from fastprof.derive.steps.event_types import CODES, KERNEL_EXECUTE, TF_OP, event_types
 from fastprof.derive.steps.links import Links, find_links, having, is_one_of, numbered
 from fastprof.derive.steps.thread_pools import regions
+from fastprof.schema.array_types import Int32s
 from fastprof.tables.host_events import HostEvents, Plane
 
 STATS = (

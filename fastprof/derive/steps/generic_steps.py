@@ -11,7 +11,12 @@ from fastprof.derive.steps.database import GENERIC_CORE, Collectives, Cores, Ste
 from fastprof.derive.steps.gpu_step_events import TRANSFERS, GpuStepEvents
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_time import Bools, Int64s, Markers, TypedEvents, longest, time_by_type
+from fastprof.derive.steps.step_time import (
+    Markers,
+    TypedEvents,
+    longest,
+    time_by_type,
+)
 from fastprof.derive.steps.time_types import (
     DEVICE_COLLECTIVES,
     DEVICE_COMPUTE_16,
@@ -19,6 +24,7 @@ from fastprof.derive.steps.time_types import (
     HOST_COMPUTE,
     TYPES,
 )
+from fastprof.schema.array_types import Bools, Int64s
 
 MOST_WITHOUT_ENDS: Final = 5
 """Of more steps than this, the first and the last count as incomplete."""

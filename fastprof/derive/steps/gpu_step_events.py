@@ -17,7 +17,12 @@ from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.step_time import Bools, Int32s, Int64s, Markers, TypedEvents, Types, joined
+from fastprof.derive.steps.step_time import (
+    Markers,
+    TypedEvents,
+    Types,
+    joined,
+)
 from fastprof.derive.steps.time_types import (
     DEVICE_COLLECTIVES,
     DEVICE_COMPUTE_16,
@@ -28,6 +33,7 @@ from fastprof.derive.steps.time_types import (
     HOST_TO_HOST,
     NO_TYPE,
 )
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 STATS = ("correlation_id", "shape", "memcpy_details")

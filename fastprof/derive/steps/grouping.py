@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.decode.workers import Workers
 from fastprof.derive.steps import device_steps
 from fastprof.derive.steps.device_steps import DeviceSteps
@@ -23,6 +22,7 @@ from fastprof.derive.steps.event_types import CODES, among
 from fastprof.derive.steps.forest import HAS_GRAPH_TYPE, HAS_ITER_NUM, HAS_STEP_NUM, Forest
 from fastprof.derive.steps.forest import STATS as STATS
 from fastprof.derive.steps.links import is_one_of
+from fastprof.schema.array_types import Int32s
 from fastprof.tables.host_events import HostEvents, Plane
 
 Types = npt.NDArray[np.uint8]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastprof.derive.steps.core_breakdown import ALL_OTHERS, core_breakdown
-from fastprof.derive.steps.database import Int64s, StepDatabase
+from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.stragglers import medians
 from fastprof.derive.steps.time_types import CATEGORIES
+from fastprof.schema.array_types import Int64s
 
 _LEAST_SHARE = 0.01
 

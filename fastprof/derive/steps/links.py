@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from fastprof._native.grouping import key_numbers
 from fastprof.decode.plane_kinds import device_of
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.steps.event_types import CODES, KERNEL_EXECUTE, KERNEL_LAUNCH, among
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
-Int64s = npt.NDArray[np.int64]
 Types = npt.NDArray[np.uint8]
 MEMBER = np.dtype([("row", "i4"), ("link", "i4")])
 

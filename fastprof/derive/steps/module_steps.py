@@ -18,9 +18,10 @@ from fastprof._native import records
 from fastprof.derive.steps.device_steps import DeviceSteps, is_derived
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_time import Bools, Int32s, Int64s, Markers, TypedEvents
+from fastprof.derive.steps.step_time import Markers, TypedEvents
 from fastprof.derive.steps.stretches import union
 from fastprof.derive.steps.time_types import HOST_COMPUTE
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 STATS: Final = ("hlo_module", "hlo_op", "run_id")

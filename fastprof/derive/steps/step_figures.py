@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.time_types import CATEGORIES, HOST_TO_DEVICE, HOST_WAIT_INPUT
 from fastprof.derive.steps.tpu_step_values import TpuStepValues
-
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+from fastprof.schema.array_types import Float64s, Int64s
 
 COMPUTE, DEVICE_TO_DEVICE, COLLECTIVES, HOST_COMPUTE, LAUNCH, INPUT, OUTPUT, COMPILATION, OTHER = range(len(CATEGORIES))
 """The columns of GenericSteps.category_ps."""

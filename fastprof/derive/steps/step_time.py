@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from fastprof._native.step_kernels import step_time
 from fastprof.derive.steps.time_types import TYPES, UNKNOWN_TIME
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 Types = npt.NDArray[np.uint8]
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.steps.core_breakdown import ALL_OTHERS, DEVICE_COMPUTE, core_breakdown
-from fastprof.derive.steps.database import Bools, Int64s, StepDatabase
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.schema.array_types import Bools, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastprof.derive.steps.step_time import Bools, Int64s
+from fastprof.schema.array_types import Bools, Int64s
 
 Stretches = tuple[Int64s, Int64s]
 """Begin and end of each."""

@@ -7,13 +7,11 @@ task from lying in an event that began before and ends in between.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents
 
 START, STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
-
-Int64s = npt.NDArray[np.int64]
 
 
 def regions(events: HostEvents) -> Int64s:

@@ -13,9 +13,10 @@ from fastprof._native.kernels import nesting_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices.device_events import OpEvents, op_events
 from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.step_time import Bools, Int32s, Int64s, Markers, joined
+from fastprof.derive.steps.step_time import Markers, joined
 from fastprof.derive.steps.stretches import Stretches, innermost, nothing, union
 from fastprof.derive.steps.time_types import OFF_DUTY
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 STATS: Final = ("device_offset_ps", "device_duration_ps", "all_reduce_unique_id", "all_reduce_id")

@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
 from fastprof.derive.steps.time_types import HOST_TRANSFERS, OFF_DUTY
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+from fastprof.schema.array_types import Float64s, Int64s
 
 SCV0_INFEED, SCV0_OUTFEED = "sparsecorev0 infeed", "sparsecorev0 outfeed"
 SCV0_WAIT, SCV0_TRANSFORM = "sparsecorev0 infeed wait", "sparsecorev0 infeed transform"

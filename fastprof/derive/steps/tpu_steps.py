@@ -22,11 +22,12 @@ from fastprof.derive.steps.database import (
 )
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_time import Bools, Int32s, Int64s, joined, longest
+from fastprof.derive.steps.step_time import joined, longest
 from fastprof.derive.steps.stretches import filled
 from fastprof.derive.steps.time_types import HOST_TO_DEVICE, HOST_WAIT_INPUT
 from fastprof.derive.steps.tpu_step_events import FEEDS, CoreStepEvents, TpuStepEvents, among
 from fastprof.derive.steps.tpu_step_values import tpu_step_values
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 _MOST_ID: Final = 2**31 - 1
 """The largest id of a core: XProf's are of 32 bits."""

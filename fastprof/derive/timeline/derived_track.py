@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.timeline.host_timeline import HostTimeline, Int32s, Int64s
+from fastprof.derive.timeline.host_timeline import HostTimeline
 from fastprof.derive.timeline.plane_names import PlaneNames
 from fastprof.derive.timeline.track_order import EVENTS, Process, Track
+from fastprof.schema.array_types import Int32s, Int64s
 
 Values = npt.NDArray[Any] | list[str]
 

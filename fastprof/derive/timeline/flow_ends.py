@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.host import Host
 from fastprof.derive.ops.gpu_ops import stat_places
 from fastprof.derive.steps.event_types import CODES, among
 from fastprof.derive.steps.links import DEVICE_REQUESTS, Ends, contexts, having, module_ends, numbered
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
-Int64s = npt.NDArray[np.int64]
 Types = npt.NDArray[np.uint8]
 
 KINDS: Final = (

@@ -8,12 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.flow_ends import GENERIC, IN, KINDS, OUT, FlowEnds, flow_ends
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
-
-Int64s = npt.NDArray[np.int64]
 
 MOST_OF_A_CROWD: Final = 64
 """Where several events produce what several consume, and there were more pairs than this, each consumer is paired with

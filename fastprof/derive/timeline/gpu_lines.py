@@ -17,7 +17,6 @@ from fastprof.derive.steps.device_steps import DeviceSteps
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.derive.timeline.derived_track import Arg, DerivedTrack
 from fastprof.derive.timeline.group_names import GroupTitles
-from fastprof.derive.timeline.host_timeline import Int32s, Int64s
 from fastprof.derive.timeline.level_lines import Levels, Lists, Source, derive, lists_of, singles
 from fastprof.derive.timeline.plane_names import PlaneNames
 from fastprof.derive.timeline.scope_names import number_of_op, scopes_of
@@ -25,6 +24,7 @@ from fastprof.derive.timeline.scope_ranges import ScopeRanges
 from fastprof.derive.timeline.time_order import in_time_order, rows_of
 from fastprof.derive.timeline.track_order import STEPS, Process, derived_streams, stream_tids
 from fastprof.hlo.modules import Modules
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line
 
 STEP_TID: Final = 0xDEADBEEF

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.host import Host
+from fastprof.schema.array_types import Int32s
 
 
 class GroupTitles:

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.track_order import Process, Track, processes_of, raw_tracks
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True, eq=False)

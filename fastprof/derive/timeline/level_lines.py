@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.timeline_kernels import DerivedLine
-from fastprof.derive.timeline.host_timeline import Int32s, Int64s
+from fastprof.schema.array_types import Int32s, Int64s
 
 Lists = tuple[Int64s, Int64s]
 """Offsets of lists of numbers, and their values."""

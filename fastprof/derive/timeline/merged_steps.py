@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.host import Host
 from fastprof.derive.ops.gpu_ops import stat_places
 from fastprof.derive.steps.device_steps import STEP_LINES, device_times, grouping_line
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line
 
-Int64s = npt.NDArray[np.int64]
 _IDLE, _OFFSET, _DURATION = "step_idle_time_ps", "device_offset_ps", "device_duration_ps"
 
 

@@ -11,9 +11,9 @@ from fastprof._native import records
 from fastprof._native.timeline_kernels import offloads
 from fastprof.derive.ops.gpu_ops import stat_places
 from fastprof.derive.timeline.derived_track import Arg, DerivedTrack
-from fastprof.derive.timeline.host_timeline import Int32s, Int64s
 from fastprof.derive.timeline.plane_names import PlaneNames
 from fastprof.derive.timeline.track_order import Process
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
 _TID: Final = 0xDEADBEEF + 8

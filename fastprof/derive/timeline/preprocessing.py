@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from fastprof._native.grouping import parents
 from fastprof._native.step_kernels import placed
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.host import Host
 from fastprof.derive.steps.device_steps import MODULE_LINES, grouping_line, spread
 from fastprof.derive.steps.event_types import KERNEL_EXECUTE, TF_OP
@@ -20,9 +19,8 @@ from fastprof.derive.steps.thread_pools import region_marks, regions
 from fastprof.derive.timeline.flow_ends import FlowEnds, flow_ends, masked_run_ids
 from fastprof.derive.timeline.merged_steps import MergedSteps, merged_steps
 from fastprof.derive.timeline.track_order import is_grouped
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line
-
-Int64s = npt.NDArray[np.int64]
 
 REGION = "ThreadpoolListener::Region"
 

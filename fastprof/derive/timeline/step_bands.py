@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.text_pools import Int32s
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.group_names import GroupTitles
 from fastprof.derive.timeline.track_order import Process, processes_of
-
-Int64s = npt.NDArray[np.int64]
+from fastprof.schema.array_types import Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True)

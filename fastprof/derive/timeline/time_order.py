@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.steps.device_steps import by_time
+from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents, Line
-
-Int64s = npt.NDArray[np.int64]
 
 
 def rows_of(lines: Iterable[Line]) -> Int64s:

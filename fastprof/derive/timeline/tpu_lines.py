@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof.derive.host import Host
 from fastprof.derive.ops.gpu_ops import stat_places
 from fastprof.derive.timeline.derived_track import DerivedTrack
-from fastprof.derive.timeline.host_timeline import Int64s
 from fastprof.derive.timeline.level_lines import Lists, Source, derive, lists_of
 from fastprof.derive.timeline.merged_steps import merged_steps
 from fastprof.derive.timeline.offload_lines import Offloads
@@ -21,11 +19,11 @@ from fastprof.derive.timeline.preprocessing import shown_groups
 from fastprof.derive.timeline.scope_names import number_of_op, scopes_of
 from fastprof.derive.timeline.time_order import in_time_order, rows_of
 from fastprof.derive.timeline.track_order import Process
+from fastprof.schema.array_types import Bools, Int64s
 
 _SCOPES_TID, _OPS_TID, _SOURCE_TID = (0xDEADBEEF + offset for offset in (2, 3, 7))
 _TEXTS: Final = (records.STR, records.REF)
 _INTEGERS: Final = (records.INT64, records.UINT64)
-Bools = npt.NDArray[np.bool_]
 
 
 class TpuLines:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof._native.hlo_text import read_message_fields
 from fastprof.hlo.text.message import Message, Value
+from fastprof.schema.array_types import UInt64s
 
 _OFTEN_EMPTY = (68, 82)
 """Fields that compilers write without anything in them: frontend attributes and statistics."""
-Uint64s = npt.NDArray[np.uint64]
 
 
 class FieldIndex:
     """Of messages that lie at ``offsets`` of ``data``. Fields whose numbers are ``left_out`` are as if they were not
     there. Raises CaptureError where one does not decode."""
 
-    def __init__(self, data: memoryview, offsets: Uint64s, lengths: Uint64s, left_out: Iterable[int]) -> None:
+    def __init__(self, data: memoryview, offsets: UInt64s, lengths: UInt64s, left_out: Iterable[int]) -> None:
         self._data = data
         spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
         first, numbers, values, sizes = read_message_fields(data, spans, left_out)

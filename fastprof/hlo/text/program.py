@@ -6,17 +6,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-import numpy as np
-import numpy.typing as npt
-
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import PRED, TUPLE
 from fastprof.hlo.text.field_index import FieldIndex
 from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.printed_names import printed
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
-
-Records = npt.NDArray[np.void]
+from fastprof.schema.array_types import Records
 
 _CONTROL = 37
 _IN_COLUMNS = (1, 2, 3, 9, 35, 36, 38)

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.hlo.memory_spaces import space_text
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import size_text
 from fastprof.wording.screen import wrapped
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fastprof.analyses.memory_viewer import Shown
     from fastprof.hlo.heap import Heap
 
-Int64s = npt.NDArray[np.int64]
 Row = dict[str, Any]
 
 WIDTH: Final = 980

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import time_text
 from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
 
-Int64s = npt.NDArray[np.int64]
 
 WIDTH: Final = 1180
 MOST_LEVELS: Final = 24

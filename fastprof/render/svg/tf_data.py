@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.pipelines.pipeline_verdicts import WORTH_SAYING
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import time_text
 from fastprof.wording.screen import wrapped
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
 
 Row = dict[str, Any]
-Int64s = npt.NDArray[np.int64]
 
 WIDTH: Final = 980
 MOST_PIPELINES: Final = 6

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from fastprof.analyses.contract import Report
 from fastprof.analyses.inference import BATCH_ORDERS, REQUEST_ORDERS, Inference
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES
-from fastprof.derive.serving.host_rows import Int64s
 from fastprof.derive.serving.parameters import BatchingParameters
 from fastprof.derive.serving.requests import NOT_TOLD
 from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, combined, per_second
+from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Cell, Col, data_table, number, one_digit, text, three_digits
 
 ALL_MODELS = "ALL"

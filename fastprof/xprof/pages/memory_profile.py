@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from fastprof._native.kernels import rank_order
 from fastprof.analyses.contract import Report
-from fastprof.decode.text_pools import Int32s
-from fastprof.decode.xspace_capture import Int64s
 from fastprof.derive.memory import memory_events as recorded
 from fastprof.derive.memory.data_types import INVALID, data_type_text
 from fastprof.derive.memory.host_memory import HostMemory
@@ -24,6 +22,7 @@ from fastprof.derive.memory.matching import HELD_AT_END, match
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.module_runs import ModuleRuns
 from fastprof.derive.memory.sites import Sites
+from fastprof.schema.array_types import Int32s, Int64s
 
 MOST_SNAPSHOTS = 1000
 _KEPT_IN_ORDER = 16

@@ -14,13 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.kernels import rank_order
-from fastprof.hlo.buffers import CATEGORIES, Int64s
+from fastprof.hlo.buffers import CATEGORIES
 from fastprof.hlo.heap import Heap, heap_of
 from fastprof.hlo.memory_spaces import DEVICE
 from fastprof.hlo.program_figures import scoped_vmem
 from fastprof.hlo.program_memory import TOO_LARGE
 from fastprof.hlo.program_memory_tables import Buffers
 from fastprof.hlo.shapes import BITS, NO_SHAPE, POINTER_BYTES, Shape
+from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.memory_viewer_palette import PALETTE
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from fastprof.derive.ops.tables import HBM, READ, WRITE, Ops, OpTable
 from fastprof.derive.ops.tree.fused_columns import FusedInstructions
 from fastprof.derive.ops.tree.op_paths import scopes_of
 from fastprof.derive.ops.tree.op_trees import CATEGORY, DUPLICATES, IDLE, OP, PROGRAM, ROOT, SCOPE, Growth
+from fastprof.schema.array_types import Float64s
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
     from fastprof.analyses.op_profile import OpProfile
 
 Node = dict[str, Any]
-Float64s = npt.NDArray[np.float64]
 
 MOST_CHILDREN: Final = 100
 _WHOLE_LEVELS: Final = {"program": 2, "category": 1, "provenance": 100}

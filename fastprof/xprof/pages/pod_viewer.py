@@ -14,10 +14,11 @@ import numpy as np
 from fastprof.analyses.contract import Report
 from fastprof.analyses.pod_viewer import PodViewer
 from fastprof.derive.steps.core_breakdown import DEVICE_COMPUTE, INPUT, core_breakdown
-from fastprof.derive.steps.database import Int64s, StepDatabase
+from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.derive.steps.tpu_step_values import SCV0_INFEED, SCV0_TRANSFORM, SCV0_WAIT
 from fastprof.derive.steps.verdicts import step_warnings
+from fastprof.schema.array_types import Int64s
 
 UNNAMED_TPU = "TPU"
 """What a TPU is called here that does not tell its model; XProf calls it nothing."""

@@ -12,17 +12,16 @@ from html import escape
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.analyses.contract import Report
 from fastprof.analyses.tf_data import TfData
 from fastprof.derive.pipelines.iterators import KeptPipelines
 from fastprof.derive.pipelines.reading import Reading
+from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Col, number, text
 from fastprof.xprof.pages.pipeline_advice import advice
 from fastprof.xprof.pipelines_as_xprof import as_in_xprof
 
-Int64s = npt.NDArray[np.int64]
 Cell = dict[str, object]
 
 SLOW_PS = 50_000_000

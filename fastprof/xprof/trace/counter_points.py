@@ -12,8 +12,9 @@ from fastprof._native.xprof_events import NamedValues
 from fastprof.decode.blocks import Wanted
 from fastprof.decode.fill import Decoded, Request
 from fastprof.derive.timeline.track_order import COUNTER_LINE
+from fastprof.schema.array_types import Int64s
 from fastprof.xprof.trace.told_values import HIDDEN_STATS, dictionary_indices, int64_values
-from fastprof.xprof.trace.trace_host import Int64s, Texts, TraceHost, arrow_texts
+from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts
 
 _STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
 _PERCENT_AND_RATES: Final = ("(util %)", " (MB/sec)")

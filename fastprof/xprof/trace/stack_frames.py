@@ -11,8 +11,9 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof._native.xprof_events import gnu_hash
+from fastprof.schema.array_types import Bools
 from fastprof.xprof.trace.streamed_tracks import COUNTERS, StreamedTracks
-from fastprof.xprof.trace.trace_host import FRAME_STATS, Bools, TraceHost
+from fastprof.xprof.trace.trace_host import FRAME_STATS, TraceHost
 
 _LEAST_BYTES: Final = 17
 """Shorter texts stay with their events."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from fastprof._native.visibility import Traced
 from fastprof._native.xprof_events import Drawn, Marks, Writer
 from fastprof.errors import UsageError
+from fastprof.schema.array_types import UInt8s
 from fastprof.tables.table_set import TableSet
 from fastprof.xprof.trace.counter_points import CounterPoints
 from fastprof.xprof.trace.stack_frames import StackFrames
@@ -36,7 +37,6 @@ _PIECE: Final = 1 << 20
 _HEAD: Final = (
     b'{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"codeLink":"","useNewBackend":false,"traceEvents":[\n'
 )
-UInt8s = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.timeline.track_order import COUNTER_LINE, Process, processes_of
+from fastprof.schema.array_types import Bools, Int64s, UInt64s
 from fastprof.tables.host_events import Line
-from fastprof.xprof.trace.trace_host import Bools, Int64s, TraceHost, UInt64s, kept_lines, line_tids, title
+from fastprof.xprof.trace.trace_host import (
+    TraceHost,
+    kept_lines,
+    line_tids,
+    title,
+)
 
 _NAME_BYTES: Final = 32
 SLICES, FLIGHTS, COUNTERS = range(3)

@@ -17,13 +17,10 @@ from fastprof.derive.timeline.host_timeline import shown_names
 from fastprof.derive.timeline.preprocessing import REGION, preprocessed
 from fastprof.derive.timeline.timeline_needs import NEEDS
 from fastprof.derive.timeline.track_order import stream_tids, tid_of
+from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt64s
 from fastprof.tables.host_events import HostEvents, Line, Plane, read_host
 from fastprof.tables.table_set import TableSet
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-UInt64s = npt.NDArray[np.uint64]
-Bools = npt.NDArray[np.bool_]
 Texts = tuple[npt.NDArray[np.int64], pa.Buffer | bytes]
 """Texts as C takes them: offsets and bytes."""
 

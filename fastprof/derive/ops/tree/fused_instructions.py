@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.ops.tree.fused_columns import FusedInstructions
 from fastprof.errors import CaptureError
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
     from fastprof.schema.import_log import ImportLog
 
-Int64s = npt.NDArray[np.int64]
 
 MOST_COSTED: Final = 1_000
 """Fusions, those that ran longest, of whose instructions the work is reckoned: it takes longer than all else."""

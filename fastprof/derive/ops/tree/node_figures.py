@@ -19,15 +19,13 @@ from fastprof.derive.ops.ceilings import Ceiling, against, ceilings, known_bytes
 from fastprof.derive.ops.roofline import moved_bytes
 from fastprof.derive.ops.transfers import once, waits
 from fastprof.derive.ops.untold_work import MOST_UNTOLD, untold
+from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.devices.devices import Peaks
     from fastprof.derive.ops.tables import OpTable
     from fastprof.derive.ops.tree.op_trees import Growth, Tree
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 COMPUTE: Final = "compute"
 """The column of ceilings that is arithmetic; the others are memories."""

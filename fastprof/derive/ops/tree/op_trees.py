@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
+from fastprof.schema.array_types import Int32s, Int64s
+
 Numbers = TypeVar("Numbers", bound=npt.NDArray[Any])
 
 ROOT, IDLE, PROGRAM, CATEGORY, SCOPE, DUPLICATES, OP, INSTRUCTION, SPARSE_CORE_OP = range(9)

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.ops.tree.name_scopes import PASSES, Scoped, layer_name, scoped
 from fastprof.derive.ops.tree.node_figures import NodeFigures, OpFigures, in_order, of_growth
 from fastprof.derive.ops.tree.op_paths import UNNAMED
 from fastprof.derive.ops.tree.op_trees import CATEGORY, SCOPE, Growth, Tree, laid_out
+from fastprof.schema.array_types import Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.tables import OpTable
 
-Int64s = npt.NDArray[np.int64]
 
 UNSCOPED: Final = "(no scope)"
 """Ops that tell no framework op, by category."""

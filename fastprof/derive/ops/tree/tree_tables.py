@@ -26,6 +26,7 @@ from fastprof.derive.ops.tree.op_trees import (
     Tree,
 )
 from fastprof.derive.ops.tree.tree_schemas import TABLES
+from fastprof.schema.array_types import Bools, Float64s
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.tree.fused_columns import FusedInstructions
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from fastprof.derive.ops.tree.scope_trees import ScopeTree
 
 Columns = dict[str, Any]
-Bools = npt.NDArray[np.bool_]
-Float64s = npt.NDArray[np.float64]
 Texts = list[str | None]
 
 _SOURCES: Final = {FROM_CAPTURE: "capture", FROM_HLO: "hlo"}
