@@ -16,8 +16,8 @@ from small_cuts import cut_small
 from trace_builder import Line, Wire, event, len_field, line, plane, stat, xspace
 
 import fastprof
-from fastprof import export
-from fastprof.export import DEFAULT_TABLES, hive
+from fastprof.export import folders, hive
+from fastprof.export.folders import DEFAULT_TABLES
 from fastprof.schema.tables import TABLES
 
 EVERY = tuple(TABLES)
@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_folder_a_table_and_a_folder_a_host(run: Path, tmp_path: Path) -> None:
-    out = export.write(fastprof.load(run), tmp_path / "out")
+    out = folders.write(fastprof.load(run), tmp_path / "out")
     assert out == tmp_path / "out"
     assert files(out) == sorted(f"{table}/host={h}/part-0.parquet" for table in DEFAULT_TABLES for h in ("vm0", "vm1"))
     assert set(EVERY) - set(DEFAULT_TABLES) == {"nesting", "hlo_costs"}
@@ -48,7 +48,7 @@ def test_every_table_reads_back(
     whole = fastprof.load(run)
     monkeypatch.setattr(hive, "ROW_GROUP", row_group)
     cut_small(monkeypatch)
-    export.write(fastprof.load(run, threads=threads), tmp_path / "out", tables=EVERY)
+    folders.write(fastprof.load(run, threads=threads), tmp_path / "out", tables=EVERY)
     check_export(tmp_path / "out", whole)
     for name in ("events", "event_stats", "event_metadata", "plane_stats", "nesting", "hosts"):
         assert read_back(tmp_path / "out", name).num_rows > 1
@@ -63,13 +63,13 @@ def test_random_captures_read_back(block: int, tmp_path: Path, monkeypatch: pyte
         with monkeypatch.context() as patch:
             patch.setattr(hive, "ROW_GROUP", 4)
             cut_small(patch)
-            export.write(fastprof.load(session), tmp_path / str(seed), tables=EVERY)
+            folders.write(fastprof.load(session), tmp_path / str(seed), tables=EVERY)
         check_export(tmp_path / str(seed), whole)
 
 
 def test_real_captures_read_back(capture: Path, tmp_path: Path) -> None:
     profile = fastprof.load(capture)
-    export.write(fastprof.load(capture), tmp_path / "out", tables=EVERY)
+    folders.write(fastprof.load(capture), tmp_path / "out", tables=EVERY)
     check_export(tmp_path / "out", profile)
 
 
@@ -85,7 +85,7 @@ def test_a_profile_writes_itself(run: Path, tmp_path: Path) -> None:
 
 
 def test_duckdb_reads_it(run: Path, tmp_path: Path) -> None:
-    out = export.write(fastprof.load(run), tmp_path / "out", tables=EVERY)
+    out = folders.write(fastprof.load(run), tmp_path / "out", tables=EVERY)
 
     def ask(question: str, table: str) -> list[tuple[Any, ...]]:
         source = f"read_parquet('{out}/{table}/*/*.parquet', hive_partitioning = true)"
@@ -107,7 +107,7 @@ def test_duckdb_reads_it(run: Path, tmp_path: Path) -> None:
 def test_a_capture_without_events_or_planes(tmp_path: Path) -> None:
     """All tables are there, with their columns and no rows."""
     for number, data in enumerate((len_field(4, "vm"), xspace(plane("p", [line("idle")]), hostnames=["vm"]))):
-        out = export.write(fastprof.load(data), tmp_path / str(number), tables=EVERY)
+        out = folders.write(fastprof.load(data), tmp_path / str(number), tables=EVERY)
         assert files(out) == sorted(f"{name}/host=vm/part-0.parquet" for name in EVERY)
         check_export(out, fastprof.load(data))
         for name, table in TABLES.items():
@@ -124,9 +124,9 @@ def test_what_makes_no_sense(run: Path, tmp_path: Path) -> None:
         ({"tables": []}, "no tables to export"),
     ):
         with pytest.raises(fastprof.UsageError, match=says):
-            export.write(profile, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+            folders.write(profile, tmp_path / "out", **wrong)  # type: ignore[arg-type]
     with pytest.raises(fastprof.UsageError, match="no host is selected"):
-        export.write(profile.select(hosts=[]), tmp_path / "out")
+        folders.write(profile.select(hosts=[]), tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -155,11 +155,11 @@ def test_hosts_of_odd_names(tmp_path: Path) -> None:
     profile = fastprof.load([xspace(step, hostnames=[name]) for name in (*ODD, "")])
     names = [*ODD, "unknown"]
     assert profile.hosts["host"].to_pylist() == names
-    out = export.write(profile, tmp_path / "out", tables=["events", "hosts"])
+    out = folders.write(profile, tmp_path / "out", tables=["events", "hosts"])
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    folders = sorted(path.name for path in (out / "events").iterdir())
-    assert len(folders) == len(names) == len(files(out / "events"))
-    assert "host=..%2F..%2Fup" in folders and "host=50%25" in folders
+    written = sorted(path.name for path in (out / "events").iterdir())
+    assert len(written) == len(names) == len(files(out / "events"))
+    assert "host=..%2F..%2Fup" in written and "host=50%25" in written
     for table in ("events", "hosts"):
         assert sorted(read_back(out, table)["host"].to_pylist()) == sorted(names)
     rows = duckdb.sql(f"select host from read_parquet('{out}/events/*/*.parquet', hive_partitioning = true)").fetchall()
@@ -169,7 +169,7 @@ def test_hosts_of_odd_names(tmp_path: Path) -> None:
 def test_numbered_hosts_have_folders_of_their_own(tmp_path: Path) -> None:
     places = [put_run(tmp_path / name, ["vm"]) for name in ("a", "b")]
     profile = fastprof.load([place / "vm.xplane.pb" for place in places])
-    out = export.write(profile, tmp_path / "out")
+    out = folders.write(profile, tmp_path / "out")
     assert sorted(path.name for path in (out / "events").iterdir()) == ["host=vm", "host=vm%232"]
     check_export(out, profile, DEFAULT_TABLES)
 
@@ -179,7 +179,7 @@ def test_several_runs_have_a_folder_each(tmp_path: Path) -> None:
     one, two = (put_run(tmp_path / "plugins" / "profile" / run, [f"vm{run[-1]}"]) for run in ("first run/1", "2"))
     (tmp_path / "alone.pb").write_bytes(capture(0))
     profile = fastprof.load([one, two, tmp_path / "alone.pb"])
-    out = export.write(profile, tmp_path / "out")
+    out = folders.write(profile, tmp_path / "out")
     assert [name for name in files(out) if name.startswith("lines")] == [
         "lines/run=1/host=vm1/part-0.parquet",
         "lines/run=2/host=vm2/part-0.parquet",
@@ -199,7 +199,7 @@ def test_several_runs_have_a_folder_each(tmp_path: Path) -> None:
 def test_one_run_keeps_its_name(tmp_path: Path) -> None:
     """Where no folder tells the run, the table of hosts does."""
     run = put_run(tmp_path / "plugins" / "profile" / "2026_01_02_03_04_05")
-    out = export.write(fastprof.load(tmp_path), tmp_path / "out")
+    out = folders.write(fastprof.load(tmp_path), tmp_path / "out")
     assert read_back(out, "hosts")["run"].to_pylist() == ["2026_01_02_03_04_05"] * 2
     assert read_back(out, "hosts")["path"].to_pylist() == [str(run / f"vm{n}.xplane.pb") for n in (0, 1)]
 
@@ -229,7 +229,7 @@ def test_a_selection_is_exported(case: str, run: Path, tmp_path: Path, monkeypat
     chosen = fastprof.load(run).select(**CONDITIONS[case])
     monkeypatch.setattr(hive, "ROW_GROUP", 3)
     cut_small(monkeypatch)
-    out = export.write(fastprof.load(run).select(**CONDITIONS[case]), tmp_path / "out", tables=EVERY)
+    out = folders.write(fastprof.load(run).select(**CONDITIONS[case]), tmp_path / "out", tables=EVERY)
     hosts = {name.split("/")[1] for name in files(out)}
     assert hosts == {f"host={host}" for host in chosen.hosts["host"].to_pylist()}
     check_export(out, chosen, [name for name in EVERY if name != "import_log"])
@@ -248,7 +248,7 @@ def test_rows_of_the_log_lie_with_their_host(tmp_path: Path) -> None:
     profile = fastprof.load(run, on_error="skip")
 
     def codes(**selected: Any) -> list[tuple[str, str]]:
-        out = export.write(profile.select(**selected), tmp_path / "out", force=True)
+        out = folders.write(profile.select(**selected), tmp_path / "out", force=True)
         table = read_back(out, "import_log")
         rows = sorted(zip(table["host"].to_pylist(), table["code"].to_pylist(), strict=True))
         assert len(files(out / "import_log")) == len(profile.select(**selected).hosts)
@@ -257,7 +257,7 @@ def test_rows_of_the_log_lie_with_their_host(tmp_path: Path) -> None:
     assert codes() == [("b", "skipped_host"), ("c", "merged_lines"), ("c", "merged_planes")]
     assert codes(hosts="b") == [("b", "skipped_host")]
     assert codes(hosts="c") == [("c", "merged_lines"), ("c", "merged_planes"), ("c", "skipped_host")]
-    check_export(export.write(profile, tmp_path / "all"), profile, ["import_log"])
+    check_export(folders.write(profile, tmp_path / "all"), profile, ["import_log"])
 
 
 def test_what_an_export_meets_is_in_its_log(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_what_an_export_meets_is_in_its_log(tmp_path: Path) -> None:
     bad = xspace(plane("p", stats=[stat("x", "y", Wire(after=len_field(5, b"\xff")))]))
     profile = fastprof.load([xspace(plane("p")), bad], on_error="salvage")
     assert profile.remarks()["code"].to_pylist() == ["duplicate_host"]
-    out = export.write(profile, tmp_path / "out", tables=["import_log", "plane_stats"])
+    out = folders.write(profile, tmp_path / "out", tables=["import_log", "plane_stats"])
     assert [code for code, _, _ in log_rows(read_back(out, "import_log"))] == ["bad_utf8", "duplicate_host"]
 
 
@@ -294,7 +294,7 @@ def test_progress_is_one_stage_over_all_hosts(
     cut_small(monkeypatch)
     told: list[tuple[str, int, int]] = []
     profile = fastprof.load(run).select(**selected)
-    export.write(profile, tmp_path / "out", tables=tables, progress=lambda *now: told.append(now))
+    folders.write(profile, tmp_path / "out", tables=tables, progress=lambda *now: told.append(now))
     stages = [stage for stage, _, _ in told]
     assert list(dict.fromkeys(stages)) == ["indexing", "exporting"]
     assert stages == sorted(stages, reverse=True)
@@ -311,9 +311,9 @@ def test_progress_is_told_of_this_export_only(run: Path, tmp_path: Path) -> None
     """Afterwards, and without a callable, the profile's own hears again."""
     own: list[str] = []
     profile = fastprof.load(run, progress=lambda stage, *_: own.append(stage))
-    export.write(profile, tmp_path / "a", progress=lambda *_: None)
+    folders.write(profile, tmp_path / "a", progress=lambda *_: None)
     assert own == []
-    export.write(profile, tmp_path / "b", tables=["events"])
+    folders.write(profile, tmp_path / "b", tables=["events"])
     assert set(own) == {"exporting"}
 
 
@@ -324,7 +324,7 @@ def peak_of_export(data: bytes, out: Path) -> int:
     profile = fastprof.load(data, threads=1)
     profile.lines  # noqa: B018 - what is known of the structure grows with the file, by little
     tracemalloc.start()
-    export.write(profile, out, tables=["events", "event_stats", "nesting"])
+    folders.write(profile, out, tables=["events", "event_stats", "nesting"])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak

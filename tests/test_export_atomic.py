@@ -18,8 +18,7 @@ import pytest
 from exported import check_export, files, put_run
 
 import fastprof
-from fastprof import export
-from fastprof.export import hive, writers
+from fastprof.export import folders, hive, writers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -72,7 +71,7 @@ def test_a_full_disk(kind: str, step: str, calls: int, run: Path, place: Path, m
     writer = writers.WRITERS[kind]
     monkeypatch.setattr(writer, step, after(calls, full)(getattr(writer, step)))
     with pytest.raises(fastprof.OutputError, match="writing failed: No space left on device") as caught:
-        export.write(fastprof.load(run), place / "out", format=kind, tables=["events", "event_stats", "nesting"])
+        folders.write(fastprof.load(run), place / "out", format=kind, tables=["events", "event_stats", "nesting"])
     assert caught.value.path == str(place / "out")
     assert list(place.iterdir()) == []
 
@@ -87,7 +86,7 @@ def test_the_first_error_is_the_one_that_is_told(run: Path, place: Path, monkeyp
     monkeypatch.setattr(writer, "write", after(0, full)(writer.write))
     monkeypatch.setattr(writer, "close", after(0, worse)(writer.close))
     with pytest.raises(fastprof.OutputError, match="No space left on device"):
-        export.write(fastprof.load(run), place / "out")
+        folders.write(fastprof.load(run), place / "out")
     assert list(place.iterdir()) == []
 
 
@@ -129,7 +128,7 @@ def test_any_other_error_goes_through(
     writer = writers.ParquetWriter
     monkeypatch.setattr(writer, "write", after(calls, fail)(writer.write))
     with pytest.raises(fault, match="in the middle"):
-        export.write(fastprof.load(run), place / "out")
+        folders.write(fastprof.load(run), place / "out")
     assert list(place.iterdir()) == []
 
 
@@ -141,7 +140,7 @@ def test_a_capture_that_changes_meanwhile(run: Path, place: Path) -> None:
             os.utime(run / "vm1.xplane.pb", (0, 0))
 
     with pytest.raises(fastprof.ChangedError, match=r"vm1\.xplane\.pb: the file changed"):
-        export.write(profile, place / "out", progress=change)
+        folders.write(profile, place / "out", progress=change)
     assert list(place.iterdir()) == []
 
 
@@ -150,13 +149,13 @@ def test_a_capture_that_changes_meanwhile(run: Path, place: Path) -> None:
 KILLED = """\
 import os, signal, sys
 import fastprof
-from fastprof import export
+from fastprof.export import folders
 from fastprof.export import hive
 hive.ROW_GROUP = 4
 def progress(stage, done, total):
     if stage == "exporting" and done == total:
         os.kill(os.getpid(), signal.SIGKILL)
-export.write(fastprof.load(sys.argv[1]), sys.argv[2], force=True, progress=progress)
+folders.write(fastprof.load(sys.argv[1]), sys.argv[2], force=True, progress=progress)
 """
 
 
@@ -168,12 +167,12 @@ def test_a_killed_export_leaves_nothing_that_looks_whole(run: Path, place: Path)
     assert len(left) == 1 and left[0].startswith(".out.") and left[0].endswith(".partial")
     assert any(name.startswith("events/") for name in files(place / left[0]))
     assert ds.dataset(place).files == []
-    export.write(fastprof.load(run), out)
-    check_export(out, fastprof.load(run), export.DEFAULT_TABLES)
+    folders.write(fastprof.load(run), out)
+    check_export(out, fastprof.load(run), folders.DEFAULT_TABLES)
 
 
 def test_a_killed_export_keeps_the_one_before(run: Path, place: Path) -> None:
-    out = export.write(fastprof.load(run).select(hosts="vm1"), place / "out", tables=["lines"])
+    out = folders.write(fastprof.load(run).select(hosts="vm1"), place / "out", tables=["lines"])
     before = contents(out)
     assert python(KILLED, str(run), str(out)).returncode == -signal.SIGKILL
     assert contents(out) == before
@@ -185,31 +184,31 @@ def test_a_killed_export_keeps_the_one_before(run: Path, place: Path) -> None:
 def test_an_export_is_replaced_only_when_forced(run: Path, place: Path) -> None:
     """And not before the new one is complete; nothing of the old one is left."""
     profile = fastprof.load(run)
-    out = export.write(profile, place / "out", format="csv", tables=["nesting", "lines"])
+    out = folders.write(profile, place / "out", format="csv", tables=["nesting", "lines"])
     before = contents(out)
     with pytest.raises(fastprof.OutputError, match="exists already; choose another name, or replace it with force"):
-        export.write(profile, out)
+        folders.write(profile, out)
     assert contents(out) == before
     seen = []
 
     def look(stage: str, done: int, total: int) -> None:
         seen.append((stage, done, total, contents(out) == before))
 
-    export.write(profile, out, force=True, progress=look)
+    folders.write(profile, out, force=True, progress=look)
     assert seen[-1][1:] == (52, 52, True) and all(same for *_, same in seen)
-    assert {name.split("/")[0] for name in files(out)} == set(export.DEFAULT_TABLES)
+    assert {name.split("/")[0] for name in files(out)} == set(folders.DEFAULT_TABLES)
     assert [path.name for path in place.iterdir()] == ["out"]
-    check_export(out, profile, export.DEFAULT_TABLES)
+    check_export(out, profile, folders.DEFAULT_TABLES)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "csv"])
 def test_every_export_can_be_replaced(kind: str, run: Path, place: Path, tmp_path: Path) -> None:
     """Of any format, with runs, with hosts of odd names."""
     odd = put_run(tmp_path / "plugins" / "profile" / "a run", ["a b", "50%", "größer"])
-    out = export.write(fastprof.load([run, odd]), place / "out", format=kind, tables=["nesting", "events", "hosts"])
+    out = folders.write(fastprof.load([run, odd]), place / "out", format=kind, tables=["nesting", "events", "hosts"])
     assert any("run=a%20run/host=50%25/" in name for name in files(out))
-    export.write(fastprof.load(run), out, force=True)
-    check_export(out, fastprof.load(run), export.DEFAULT_TABLES)
+    folders.write(fastprof.load(run), out, force=True)
+    check_export(out, fastprof.load(run), folders.DEFAULT_TABLES)
 
 
 STRANGERS = (
@@ -232,12 +231,12 @@ STRANGERS = (
 def test_what_no_export_has_written_is_never_replaced(name: str, beside: bool, run: Path, place: Path) -> None:
     out = place / "out"
     if beside:
-        export.write(fastprof.load(run), out, tables=["planes"])
+        folders.write(fastprof.load(run), out, tables=["planes"])
     (out / name).parent.mkdir(parents=True, exist_ok=True)
     (out / name).write_bytes(b"precious")
     before = contents(place)
     with pytest.raises(fastprof.OutputError, match=r"holds '.*', which no export has written; force replaces exports"):
-        export.write(fastprof.load(run), out, force=True)
+        folders.write(fastprof.load(run), out, force=True)
     assert contents(place) == before
 
 
@@ -248,9 +247,9 @@ def test_files_and_links_are_never_replaced(run: Path, place: Path) -> None:
     (place / "dangling").symlink_to("nowhere")
     for name in ("file", "link", "dangling"):
         with pytest.raises(fastprof.OutputError, match="exists already"):
-            export.write(fastprof.load(run), place / name)
+            folders.write(fastprof.load(run), place / name)
         with pytest.raises(fastprof.OutputError, match="exists and is not a folder; remove it first") as caught:
-            export.write(fastprof.load(run), place / name, force=True)
+            folders.write(fastprof.load(run), place / name, force=True)
         assert caught.value.path == str(place / name)
     assert sorted(path.name for path in place.iterdir()) == ["dangling", "file", "folder", "link"]
     assert list((place / "folder").iterdir()) == []
@@ -258,8 +257,8 @@ def test_files_and_links_are_never_replaced(run: Path, place: Path) -> None:
 
 def test_an_empty_folder_is_replaced_when_forced(run: Path, place: Path) -> None:
     with pytest.raises(fastprof.OutputError, match="exists already"):
-        export.write(fastprof.load(run), place)
-    check_export(export.write(fastprof.load(run), place, force=True), fastprof.load(run), export.DEFAULT_TABLES)
+        folders.write(fastprof.load(run), place)
+    check_export(folders.write(fastprof.load(run), place, force=True), fastprof.load(run), folders.DEFAULT_TABLES)
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -271,7 +270,7 @@ def test_what_comes_into_being_meanwhile_is_kept(force: bool, run: Path, place: 
         (out / "mine").write_bytes(b"precious")
 
     with pytest.raises(fastprof.OutputError, match="holds 'mine'" if force else "exists already"):
-        export.write(fastprof.load(run), out, force=force, progress=intrude)
+        folders.write(fastprof.load(run), out, force=force, progress=intrude)
     assert contents(place) == {"out/mine": b"precious"}
 
 
@@ -280,7 +279,7 @@ def test_what_comes_into_being_meanwhile_is_kept(force: bool, run: Path, place: 
 def test_the_old_one_comes_back_where_the_new_one_cannot_take_its_place(
     fault: BaseException, failing: int, run: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = export.write(fastprof.load(run), place / "out", tables=["lines"])
+    out = folders.write(fastprof.load(run), place / "out", tables=["lines"])
     before = contents(out)
     real, calls = Path.rename, [0]
 
@@ -292,7 +291,7 @@ def test_the_old_one_comes_back_where_the_new_one_cannot_take_its_place(
 
     monkeypatch.setattr(Path, "rename", rename)
     with pytest.raises(fastprof.OutputError if isinstance(fault, OSError) else KeyboardInterrupt):
-        export.write(fastprof.load(run), out, force=True)
+        folders.write(fastprof.load(run), out, force=True)
     assert contents(out) == before
     assert [path.name for path in place.iterdir()] == ["out"]
 
@@ -301,7 +300,7 @@ def test_the_old_one_comes_back_where_the_new_one_cannot_take_its_place(
 
 
 def test_folders_above_are_made(run: Path, place: Path) -> None:
-    out = export.write(fastprof.load(run), place / "not" / "yet" / "out", tables=["lines"])
+    out = folders.write(fastprof.load(run), place / "not" / "yet" / "out", tables=["lines"])
     assert files(out) == ["lines/host=vm0/part-0.parquet", "lines/host=vm1/part-0.parquet"]
 
 
@@ -309,11 +308,11 @@ def test_a_place_that_cannot_be_written(run: Path, place: Path) -> None:
     (place / "file").write_bytes(b"precious")
     for out, why in ((place / "file" / "out", "Not a directory|File exists"), (place / ("x" * 250), "name too long")):
         with pytest.raises(fastprof.OutputError, match=f"writing failed: .*({why})") as caught:
-            export.write(fastprof.load(run), out)
+            folders.write(fastprof.load(run), out)
         assert caught.value.path == str(out)
     if Path("/proc/self").exists():  # not even root may write here
         with pytest.raises(fastprof.OutputError, match="writing failed"):
-            export.write(fastprof.load(run), "/proc/self/out")
+            folders.write(fastprof.load(run), "/proc/self/out")
     assert contents(place) == {"file": b"precious"}
 
 
@@ -322,7 +321,7 @@ def test_a_folder_without_permission(run: Path, place: Path) -> None:
     place.chmod(0o500)
     try:
         with pytest.raises(fastprof.OutputError, match="writing failed: Permission denied"):
-            export.write(fastprof.load(run), place / "out")
+            folders.write(fastprof.load(run), place / "out")
     finally:
         place.chmod(0o700)
 
@@ -330,7 +329,7 @@ def test_a_folder_without_permission(run: Path, place: Path) -> None:
 def test_permissions_are_those_of_any_new_folder(run: Path, place: Path) -> None:
     before = os.umask(0o027)
     try:
-        out = export.write(fastprof.load(run), place / "out", tables=["lines"])
+        out = folders.write(fastprof.load(run), place / "out", tables=["lines"])
     finally:
         os.umask(before)
     assert [path.stat().st_mode & 0o777 for path in (out, out / "lines", out / files(out)[0])] == [0o750, 0o750, 0o640]
@@ -343,7 +342,7 @@ def test_open_files_are_closed(place: Path) -> None:
     profile = fastprof.load(many)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 12, limit[1]))  # noqa: PTH208
     try:
-        out = export.write(profile, place / "out")
+        out = folders.write(profile, place / "out")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-    assert len(files(out)) == 12 * len(export.DEFAULT_TABLES)
+    assert len(files(out)) == 12 * len(folders.DEFAULT_TABLES)

@@ -16,8 +16,7 @@ from small_cuts import cut_small
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof import export
-from fastprof.export import hive
+from fastprof.export import folders, hive
 from fastprof.schema import tables as schema
 from fastprof.schema.tables import TABLES
 
@@ -49,7 +48,7 @@ def of_host(profile: fastprof.Profile, table: str) -> pa.Table:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_files_are_called_after_their_format(suffix: str, run: Path, tmp_path: Path) -> None:
-    out = export.write(fastprof.load(run), tmp_path / "out", format=suffix, tables=EVERY)
+    out = folders.write(fastprof.load(run), tmp_path / "out", format=suffix, tables=EVERY)
     assert files(out) == sorted(f"{table}/host={h}/part-0.{suffix}" for table in EVERY for h in ("vm0", "vm1"))
 
 
@@ -59,7 +58,7 @@ def test_files_are_called_after_their_format(suffix: str, run: Path, tmp_path: P
 @pytest.mark.usefixtures("in_small_groups")
 def test_row_groups_have_so_many_events_in_order(run: Path, tmp_path: Path) -> None:
     """Their minima and maxima let readers skip: lines follow one another, and starts within a line ascend."""
-    out = export.write(fastprof.load(run), tmp_path / "out", tables=EVERY)
+    out = folders.write(fastprof.load(run), tmp_path / "out", tables=EVERY)
     events = pq.ParquetFile(part(out, "events")).metadata
     groups = [events.row_group(number) for number in range(events.num_row_groups)]
     assert [group.num_rows for group in groups] == [8, 8, 2, 8]  # a line that has to be sorted is in one piece
@@ -77,7 +76,7 @@ def test_row_groups_have_so_many_events_in_order(run: Path, tmp_path: Path) -> N
 
 def test_encodings(run: Path, tmp_path: Path) -> None:
     """zstd throughout; text by dictionary, times and ids by their differences."""
-    out = export.write(fastprof.load(run), tmp_path / "out", tables=EVERY)
+    out = folders.write(fastprof.load(run), tmp_path / "out", tables=EVERY)
     met = set()
     for table in EVERY:
         group = pq.ParquetFile(part(out, table)).metadata.row_group(0)
@@ -99,7 +98,7 @@ def test_a_row_group_has_the_texts_that_occur_in_it(tmp_path: Path) -> None:
     """However many there are in the capture; readers see one schema all the same."""
     names = [f"name {number:04}" for number in range(300)]
     data = xspace(plane("p", [line("l", [event(name, i, 1, {"s": f"v{i}"}) for i, name in enumerate(names)])]))
-    export.write(fastprof.load(data), tmp_path / "out", tables=["events", "event_stats"])
+    folders.write(fastprof.load(data), tmp_path / "out", tables=["events", "event_stats"])
     file = pq.ParquetFile(part(tmp_path / "out", "events", host="unknown"))
     assert file.num_row_groups == 38
     assert file.read()["name"].to_pylist() == names
@@ -124,7 +123,7 @@ def schema_of(path: Path) -> pa.Schema:
 def test_schemas_keep_descriptions_units_and_sources(suffix: str, run: Path, tmp_path: Path) -> None:
     """Of tables without rows too."""
     for number, profile in enumerate((fastprof.load(run), fastprof.load(run).select(names="nothing", planes="none"))):
-        out = export.write(profile, tmp_path / str(number), format=suffix, tables=EVERY)
+        out = folders.write(profile, tmp_path / str(number), format=suffix, tables=EVERY)
         for table in EVERY:
             found = schema_of(part(out, table, suffix))
             about = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
@@ -149,7 +148,7 @@ def test_schemas_keep_descriptions_units_and_sources(suffix: str, run: Path, tmp
 @pytest.mark.usefixtures("in_small_groups")
 def test_arrow_files_read_back(run: Path, tmp_path: Path) -> None:
     """A batch a row group; text is plain there, as dictionaries may not change within a file."""
-    out = export.write(fastprof.load(run), tmp_path / "out", format="arrow", tables=EVERY)
+    out = folders.write(fastprof.load(run), tmp_path / "out", format="arrow", tables=EVERY)
     whole = fastprof.load(run)
     for table in EVERY:
         if table != "import_log":
@@ -185,7 +184,7 @@ def as_text(value: Any) -> str | None:
 @pytest.mark.usefixtures("in_small_groups")
 def test_csv_reads_back(run: Path, tmp_path: Path) -> None:
     """Commas, quotes, line ends and texts of any language are whole; bytes are base64; null is not the empty text."""
-    out = export.write(fastprof.load(run), tmp_path / "out", format="csv", tables=EVERY)
+    out = folders.write(fastprof.load(run), tmp_path / "out", format="csv", tables=EVERY)
     whole = fastprof.load(run)
     for table in EVERY:
         found = read_csv(part(out, table, "csv"), table)
@@ -210,7 +209,7 @@ def test_csv_reads_back(run: Path, tmp_path: Path) -> None:
 
 
 def test_lists_and_maps_in_csv_are_json(run: Path, tmp_path: Path) -> None:
-    out = export.write(fastprof.load(run), tmp_path / "out", format="csv", tables=["hosts", "event_metadata"])
+    out = folders.write(fastprof.load(run), tmp_path / "out", format="csv", tables=["hosts", "event_metadata"])
     [host] = read_csv(part(out, "hosts", "csv", "vm1"), "hosts").to_pylist()
     assert [json.loads(host[name]) for name in ("hostnames", "errors", "warnings")] == [
         ["vm1"], ["out of space"], ["dropped"],

@@ -4,68 +4,49 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rooms
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "fastprof"
 
-LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "_version"}),
-    frozenset({"_native"}),
-    frozenset(
-        {"paths", "log_directory", "session", "source", "schema", "workers", "import_log", "names", "selection"}
-        | {"planes", "merged_planes", "size_text", "spelling", "time_text", "step_text"}
-    ),
-    frozenset(
-        {
-            "capture",
-            "span_stats",
-            "task_environment",
-            "structure",
-            "session_names",
-            "event_order",
-            "blocks",
-            "wide",
-            "picked_stats",
-        }
-        | {
-            "decode",
-            "nesting",
-            "metadata_tables",
-            "table_set",
-            "event_summary",
-            "host_events",
-            "tf_op",
-            "hlo",
-            "text_column",
-        }
-    ),
-    frozenset(
-        {
-            "steps",
-            "op_metrics",
-            "op_tree",
-            "communication",
-            "memory",
-            "pipelines",
-            "serving",
-            "devices",
-            "kernel_launch",
-            "tensor_cores",
-        }
-        | {"bottleneck", "input_ops", "run_environment", "step_figures", "published_peaks"}
-    ),
-    frozenset({"analyses"}),
-    frozenset({"timeline"}),
-    frozenset({"render", "export"}),
-    frozenset({"report", "analysis_methods", "step_times", "facade"}),
-    frozenset({"viewer"}),
-    frozenset({"cli"}),
+FLOORS = (
+    ("errors", "schema", "wording"),
+    ("_native", "inputs"),
+    ("decode",),
+    ("hlo",),
+    ("tables",),
+    ("derive.devices",),
+    ("derive.steps",),
+    ("derive.ops", "derive.serving"),
+    ("derive", "derive.communication", "derive.memory", "derive.pipelines"),
+    ("analyses", "derive.timeline"),
+    ("export", "render", "xprof"),
+    ("profile",),
+    ("viewer",),
+    ("cli",),
 )
-"""From the bottom up; docs/architecture.md draws them."""
+"""Rooms from the ground up; docs/architecture.md draws them. A room imports from lower floors only."""
+
+VISITORS = {
+    "cli": (),
+    "viewer": ("cli",),
+    "profile": ("viewer", "cli"),
+    "export": ("profile", "cli"),
+    "xprof": ("profile", "cli"),
+    "render": ("profile", "viewer", "cli"),
+    "analyses": ("render", "xprof", "profile", "viewer", "cli"),
+    "derive.timeline": ("export", "xprof", "viewer"),
+    "derive.serving": ("analyses", "xprof"),
+    "derive.communication": ("analyses",),
+    "inputs": ("decode", "hlo", "tables", "profile", "viewer", "cli"),
+}
+"""Who may enter a room, where that is not every room above it."""
+
+PUBLIC = ("fastprof.export.write",)
+"""What users may import from a room itself: docs/python.md has it."""
 
 C_LAYERS = {
     "": {""},
@@ -89,77 +70,78 @@ def code_files() -> list[Path]:
     return sorted([*(p for p in files if not hidden & set(p.relative_to(ROOT).parts)), ROOT / "setup.py"])
 
 
-def python_modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".pyx"))
-
-
-def layer_of(unit: str) -> int:
-    for number, units in enumerate(LAYERS):
-        if unit in units:
+def floor_of(room: str) -> int:
+    for number, there in enumerate(FLOORS):
+        if room in there:
             return number
-    raise AssertionError(
-        f"fastprof.{unit} is in no layer: give it one in tests/test_layers.py and docs/architecture.md"
-    )
+    raise AssertionError(f"the room {room} stands on no floor of tests/test_layers.py")
 
 
-def unit_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].split(".")[0]
+def test_every_room_stands_on_a_floor() -> None:
+    standing = [room for there in FLOORS for room in there]
+    assert sorted(standing) == sorted(rooms.rooms())
+    assert len(standing) <= 24 and len(FLOORS) <= 14
+    assert sorted(path.name for path in PACKAGE.iterdir() if path.suffix in (".py", ".typed")) == [
+        "__init__.py", "__main__.py", "_version.py", "errors.py", "py.typed",
+    ]  # fmt: skip
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """The fastprof modules that a module imports, anywhere in it."""
-    if path.suffix == ".pyx":
-        yield from re.findall(r"^\s*from (fastprof[\w.]*) c?import", path.read_text(), re.MULTILINE)
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "fastprof":
-            yield from (f"{node.module}.{name.name}" for name in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (name.name for name in node.names if name.name.split(".")[0] == "fastprof")
+def test_rooms_import_from_lower_floors_only() -> None:
+    crossing = rooms.entries()
+    assert len(crossing) > 800
+    for importer, imported in crossing:
+        mine, other = str(rooms.room_of(importer)), str(rooms.room_of(imported))
+        assert floor_of(other) < floor_of(mine), f"{importer} imports {imported}, which is not below it"
+        assert mine in VISITORS.get(other, (mine,)), f"{importer} may not enter {other}: see VISITORS"
+    assert rooms.floors(rooms.arrows())
 
 
-def test_imports_point_down() -> None:
+def test_a_room_is_entered_by_its_door() -> None:
+    """A room's ``__init__`` lists in ``__all__`` what others may import from it, and lists nothing else."""
+    known = rooms.modules()
+    used: dict[str, set[str]] = {}
+    for _, imported in rooms.entries():
+        package, _, module = imported.rpartition(".")
+        while package in known and rooms.room_of(package) == rooms.room_of(imported) and package != "fastprof":
+            used.setdefault(package, set()).add(module)
+            package, _, module = package.rpartition(".")
+    used.setdefault("fastprof.cli", set()).add("main")
+    wanted = {name for path in known.values() for name in rooms.imported_names(path)}
     checked = 0
-    for path in python_modules():
-        if path in (PACKAGE / "__init__.py", PACKAGE / "__main__.py"):
-            continue  # the doors: they hand out what lives elsewhere
-        mine = layer_of(unit_of(path))
-        for imported in imports_of(path):
-            parts = imported.split(".")
-            if len(parts) < 2 or not any((PACKAGE / parts[1]).parent.glob(f"{parts[1]}*")):
-                continue
-            checked += 1
-            assert layer_of(parts[1]) <= mine, f"{path.relative_to(ROOT)} imports {imported}, which is above it"
-    assert checked > 80
+    for package, path in known.items():
+        if path.name != "__init__.py" or package == "fastprof":
+            continue
+        listed = {name for name in _listed(path) if f"{package}.{name}" in known}
+        entered, where = used.get(package, set()), path.relative_to(ROOT)
+        assert entered <= listed, f"{where}: __all__ lacks {sorted(entered - listed)}, which other rooms import"
+        idle = {name for name in listed - entered if f"{package}.{name}" not in wanted}
+        assert not idle, f"{where}: __all__ lists {sorted(idle)}, which no other room imports"
+        checked += len(listed)
+    assert checked > 100
 
 
-def test_every_unit_of_a_layer_exists() -> None:
-    present = {unit_of(path) for path in python_modules()} - {"__init__", "__main__"}
-    assert present == set().union(*LAYERS)
+def _listed(path: Path) -> list[str]:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            return [str(name) for name in ast.literal_eval(node.value)]
+    return []
+
+
+def test_a_room_says_which_question_it_answers_and_imports_nothing() -> None:
+    for room in sorted(rooms.rooms() - {rooms.GROUND}):
+        path = rooms.modules()[f"fastprof.{room}"]
+        tree = ast.parse(path.read_text())
+        question = (ast.get_docstring(tree) or "").splitlines()[0]
+        assert "?" in question, f"{path.relative_to(ROOT)}: its first line is no question"
+        for node in tree.body:
+            assert not isinstance(node, ast.ImportFrom) or not str(node.module).startswith("fastprof"), path
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    graph: dict[str, set[str]] = {}
-    for path in python_modules():
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        graph[name] = set()
-        for imported in imports_of(path):
-            while imported and not (ROOT / Path(*imported.split("."))).with_suffix(".py").exists():
-                imported = imported.rpartition(".")[0]
-            graph[name].add(imported)
-    done: set[str] = set()
-
-    def visit(name: str, above: tuple[str, ...]) -> None:
-        assert name not in above, f"a circle of imports: {' -> '.join([*above, name])}"
-        if name not in done:
-            for imported in sorted(graph.get(name, ())):
-                if not imported.startswith("fastprof._native") and imported not in ("", "fastprof"):
-                    visit(imported, (*above, name))
-            done.add(name)
-
-    for name in sorted(graph):
-        visit(name, ())
-    assert len(done) > 30
+    below: dict[str, set[str]] = {name: set() for name in rooms.modules()}
+    for importer, imported in rooms.imports():
+        below[importer].add(imported)
+    assert len(rooms.floors(below)) > 300
 
 
 def test_c_includes_point_down() -> None:
@@ -206,12 +188,10 @@ def test_names_are_homes() -> None:
 
 
 def _home(path: str) -> str:
-    """The folder of the package that a module is in; render/xprof and render/svg are folders of their own, and what the
-    viewer's page is made of is another program."""
+    """Where a module is at home: a room, or a folder in one that holds a family of files, one for each of something."""
     parts = path.split("/")
-    if parts[1:3] == ["viewer", "static"]:
-        return parts[2]
-    return parts[2] if parts[1] == "render" and parts[2] in ("xprof", "svg") else parts[1]
+    families = {("viewer", "static"), ("render", "svg"), ("xprof", "pages"), ("xprof", "trace"), ("hlo", "text")}
+    return "/".join(parts[1:3]) if parts[1] == "derive" or (parts[1], parts[2]) in families else parts[1]
 
 
 @pytest.mark.parametrize("folder", ["fastprof", "csrc", "tests", "benchmarks"])

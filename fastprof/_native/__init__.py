@@ -1,1 +1,7 @@
-"""The compiled core: thin wrappers that convert and own, and leave all logic to C and to Python."""
+"""Native: what is compiled? Thin Cython over csrc/: arrays and buffers in, columns out."""
+
+__all__ = [
+    "communication_kernels", "grouping", "hlo", "hlo_buffers", "hlo_text", "kernels", "lod", "memory_kernels",
+    "op_kernels", "pipeline_kernels", "records", "step_kernels", "timeline_kernels", "trace_writers", "visibility",
+    "xprof_events", "xspace",
+]  # fmt: skip

@@ -1,6 +1,11 @@
-"""The analyses, by name. Each is a file of this package of the shape that contract.py gives."""
+"""Analyses: which questions are answered? One file a question, by name."""
 
 from __future__ import annotations
+
+__all__ = [
+    "contract", "hlo_stats", "inference", "input_pipeline", "kernel_stats", "memory_viewer", "op_profile",
+    "op_stats", "overview", "pod_viewer", "roofline", "runner", "step_choice", "tf_data",
+]  # fmt: skip
 
 ANALYSES = {
     "overview": "How long steps take, what they spend it on, and what to do about it.",

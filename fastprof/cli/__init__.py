@@ -1,1 +1,3 @@
-"""The command ``fastprof``: one file a verb; standard output is data, standard error is talk."""
+"""Command line: which verbs are there, and what do they print?"""
+
+__all__ = ["main"]

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from fastprof.analyses import ANALYSES
 from fastprof.cli import arguments, opening, output, signals
 from fastprof.errors import UsageError
-from fastprof.render import FORMATS, Look, chunks, report_svg, speedscope
+from fastprof.render import report_svg, speedscope
+from fastprof.render.look import Look
+from fastprof.render.table_forms import FORMATS, chunks
 
 if TYPE_CHECKING:
     import dataclasses

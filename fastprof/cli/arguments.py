@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from fastprof.cli.progress import MODES
-from fastprof.render import FORMATS
+from fastprof.render.table_forms import FORMATS
 from fastprof.wording import step_ranges
 from fastprof.wording.sizes import byte_count
 from fastprof.wording.times import picoseconds

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fastprof.cli import arguments, opening, output
 from fastprof.cli.progress import Progress
 from fastprof.errors import UsageError
-from fastprof.render import chunks
+from fastprof.render.table_forms import chunks
 
 if TYPE_CHECKING:
     import pyarrow as pa

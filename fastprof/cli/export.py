@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from fastprof import export
+    from fastprof.export import folders
     from fastprof.schema import tables as schema
 
     for table in args.tables or ():
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     whole = opening.open_session(args)
     profile = opening.selected(whole, args)
     progress = args.talk.progress if args.talk.progress.wanted else None
-    export.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
+    folders.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
     opening.tell_log(profile, args.talk)
     if opening.filtered(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
         for line in opening.explain_nothing(whole, args):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fastprof.cli import arguments, opening, output
 from fastprof.errors import UsageError
-from fastprof.render import FORMATS, chunks
+from fastprof.render.table_forms import FORMATS, chunks
 
 if TYPE_CHECKING:
     import pyarrow as pa

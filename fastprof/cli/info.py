@@ -15,7 +15,7 @@ from fastprof.cli import arguments, opening, output
 from fastprof.cli.facts import Facts
 from fastprof.cli.progress import Progress
 from fastprof.errors import UsageError
-from fastprof.render import chunks
+from fastprof.render.table_forms import chunks
 
 if TYPE_CHECKING:
     import pyarrow as pa

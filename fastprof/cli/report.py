@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from fastprof.analyses import ANALYSES
 from fastprof.cli import analysis, arguments, opening, output
 from fastprof.errors import OutputError, UsageError
-from fastprof.render import Look
+from fastprof.render.look import Look
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:

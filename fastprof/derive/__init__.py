@@ -1,1 +1,3 @@
-"""Derive: what do analyses share? Steps, ops, programs' work, memory, collectives, pipelines, requests, timelines."""
+"""Derive: what do several analyses compute of a host? A wing of rooms, and the host that analyses receive."""
+
+__all__ = ["host", "needs", "steps_from"]

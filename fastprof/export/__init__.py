@@ -1,119 +1,17 @@
-"""Tables of a session to a folder of files: Parquet, Arrow IPC or CSV, streaming, all or nothing.
+"""Export: how do the tables of a session become files?"""
 
-    OUT/<table>/host=<host>/part-0.parquet              OUT/<table>/run=<run>/host=<host>/… of several runs
-
-The folder is written beside OUT under a temporary name and renamed when it is complete: a killed export leaves
-nothing that looks whole.
-"""
-
-from __future__ import annotations
-
-import os
-import re
-import secrets
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-from fastprof.decode.workers import Progress
-from fastprof.errors import FastprofError, OutputError, UsageError
-from fastprof.export.hive import export_tables
-from fastprof.export.writers import WRITERS
-from fastprof.schema.tables import TABLES
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastprof.tables.table_set import TableSet
+    from fastprof.export.folders import write
 
-DEFAULT_TABLES = tuple(name for name, table in TABLES.items() if not table.derived)
-_OURS = re.compile(rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?")
-"""The paths below an export."""
+__all__ = ["folders", "trace_batches", "trace_files", "write"]
 
 
-class Exportable(Protocol):
-    """What is exported: anything with a table set, such as a Profile."""
+def __getattr__(name: str) -> Any:
+    """``fastprof.export.write`` is public; what it needs is imported when it is used."""
+    if name != "write":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fastprof.export.folders import write
 
-    @property
-    def table_set(self) -> TableSet: ...
-
-
-def write(
-    profile: Exportable,
-    out: str | os.PathLike[str],
-    *,
-    format: str = "parquet",
-    tables: Sequence[str] | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> Path:
-    """Write tables (None: all that are read from the capture) under the folder ``out``; returns it.
-
-    ``progress`` hears of the stages "indexing" and "exporting". Raises UsageError for an unknown format or table, or
-    where no host is selected; OutputError where ``out`` exists (unless ``force``, which replaces an export once the
-    new one is complete) or cannot be written.
-    """
-    if format not in WRITERS:
-        raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}")
-    chosen = DEFAULT_TABLES if tables is None else tuple(dict.fromkeys(tables))
-    for name in chosen:
-        if name not in TABLES:
-            raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}")
-    if not chosen:
-        raise UsageError("no tables to export")
-    target = Path(out)
-    try:
-        _check_target(target, force)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _folder_beside(target, "partial") as temporary:
-            with profile.table_set.session.workers.reporting(progress):
-                export_tables(profile.table_set, temporary, chosen, WRITERS[format])
-            _check_target(target, force)  # it may have come into being meanwhile
-            _replace(temporary, target)
-    except OSError as error:
-        if isinstance(error, FastprofError):
-            raise
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError(f"writing failed: {why}", path=str(target)) from error
-    return target
-
-
-def _check_target(target: Path, force: bool) -> None:
-    if not (target.is_symlink() or target.exists()):
-        return
-    if not force:
-        raise OutputError("exists already; choose another name, or replace it with force (--force)", path=str(target))
-    if not target.is_dir() or target.is_symlink():
-        raise OutputError("exists and is not a folder; remove it first", path=str(target))
-    for path in target.rglob("*"):
-        name = path.relative_to(target).as_posix()
-        known = _OURS.fullmatch(name)
-        if known is None or path.is_dir() == bool(known["file"]):
-            text = f"holds {name!r}, which no export has written; force replaces exports only"
-            raise OutputError(text, path=str(target))
-
-
-@contextmanager
-def _folder_beside(target: Path, suffix: str) -> Iterator[Path]:
-    """A new hidden folder, gone in the end."""
-    folder = target.parent / f".{target.name}.{secrets.token_hex(4)}.{suffix}"
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _replace(temporary: Path, target: Path) -> None:
-    """Puts the complete folder in its place; an older one is gone only after that."""
-    if not target.exists():
-        temporary.rename(target)
-        return
-    with _folder_beside(target, "old") as old:
-        try:
-            target.rename(old / "export")
-            temporary.rename(target)
-        except BaseException:
-            if not target.exists():
-                (old / "export").rename(target)
-            raise
+    return write

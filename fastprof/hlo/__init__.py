@@ -1,6 +1,12 @@
-"""HLO: the compiled programs that a capture carries, and what their instructions cost."""
+"""HLO: which compiled programs does a capture carry, and what do their instructions cost?"""
 
 from __future__ import annotations
+
+__all__ = [
+    "buffers", "capture_tables", "category", "cost", "counting", "heap", "memory_spaces", "module", "modules",
+    "operand_layouts", "program_figures", "program_memory", "program_memory_schemas", "program_memory_tables",
+    "program_remarks", "programs", "proto_fields", "shape_reader", "shapes", "stack_frames", "text",
+]  # fmt: skip
 
 METADATA_STATS = ("Hlo Proto", "HLO Proto", "program_id")
 """Stats of event metadata that ``HostEvents.programs`` needs, and with it ``modules.Modules``."""

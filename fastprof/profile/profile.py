@@ -317,7 +317,7 @@ class Profile(AnalysisMethods):
 
     def to_parquet(self, out: str | Path, *, tables: Sequence[str] | None = None, force: bool = False) -> None:
         """Write tables as a hive-partitioned Parquet data set, in bounded memory; see docs/export.md."""
-        from fastprof.export import write
+        from fastprof.export.folders import write
 
         write(self, out, format="parquet", tables=tables, force=force)
 

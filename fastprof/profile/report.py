@@ -134,7 +134,8 @@ class Report:
     def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
         """The text for people, in so many columns; ``limit``: rows of each table, None for as many as suit.
         ``wide``: nothing is cut, however long the lines."""
-        from fastprof.render import Look, report_text
+        from fastprof.render import report_text
+        from fastprof.render.look import Look
 
         if limit is not None and limit != "all" and not (isinstance(limit, int) and limit >= 0):
             raise UsageError(f"limit is a number of rows, or 'all', not {limit!r}")

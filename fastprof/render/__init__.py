@@ -1,49 +1,6 @@
-"""Tables out, in one of four forms: a renderer is a generator of bytes, so it holds one block at a time.
+"""Render: how does a table or a report look as text, JSON, CSV, Arrow or a drawing?"""
 
-Every renderer takes a table or an iterable of record batches. The caller writes the bytes where it
-likes; a renderer knows neither files nor terminals.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from fastprof.render.look import Look
-
-if TYPE_CHECKING:
-    from fastprof.render.rows import Data
-
-FORMATS = ("table", "json", "csv", "arrow")
-"""What ``--format`` offers; text for people first."""
-
-__all__ = ["FORMATS", "Look", "chunks"]
-
-
-def chunks(
-    form: str, data: Data, *, name: str, look: Look, left_out: list[str] | None = None, by_worth: bool = False
-) -> Iterator[bytes]:
-    """The bytes of ``data`` in the form named, block by block.
-
-    ``name`` is the table's name, which JSON carries. ``left_out`` takes the names of columns that text has no room for;
-    without it text is as wide as it must be. ``by_worth``: of columns that text has no room for, the last go first.
-    Raises KeyError for a form that is not in FORMATS.
-    """
-    if form == "table":
-        from fastprof.render import as_text
-
-        lines = as_text.lines(data, look, left_out=left_out, by_worth=by_worth)
-        return (f"{line}\n".encode(look.encoding, "backslashreplace") for line in lines)
-    if form == "json":
-        from fastprof.render import as_json
-
-        return as_json.chunks(name, data)
-    if form == "csv":
-        from fastprof.render import as_csv
-
-        return as_csv.chunks(data, screen=look.screen)
-    if form == "arrow":
-        from fastprof.render import as_arrow
-
-        return as_arrow.chunks(data, file=look.file)
-    raise KeyError(form)
+__all__ = [
+    "as_arrow", "as_csv", "as_json", "as_text", "look", "report_columns", "report_json", "report_svg",
+    "report_text", "speedscope", "table_forms",
+]  # fmt: skip

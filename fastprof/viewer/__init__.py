@@ -1,1 +1,3 @@
-"""The trace viewer: levels of detail, their cache, the server and its page."""
+"""Viewer: how does a browser show any number of events? Levels of detail, their cache, the server and its page."""
+
+__all__ = ["access", "cache_folder", "html_report", "routes_files", "server", "viewed_runs"]

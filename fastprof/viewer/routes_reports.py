@@ -90,7 +90,8 @@ def _by_table(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _csv(asked: Asked, report: Report) -> Body:
-    from fastprof.render import Look, chunks
+    from fastprof.render.look import Look
+    from fastprof.render.table_forms import chunks
 
     name = asked.request.path_params["table"]
     if name not in report.tables:

@@ -1,1 +1,3 @@
-"""XProf: what does XProf answer, and where does it differ from what is so?"""
+"""XProf: what does XProf answer, and where does that differ from ours?"""
+
+__all__ = ["report_xprof", "trace"]

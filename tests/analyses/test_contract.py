@@ -22,7 +22,8 @@ import fastprof
 from fastprof.analyses import ANALYSES, contract, runner
 from fastprof.cli import main as command
 from fastprof.cli.analysis import flag
-from fastprof.render import Look, report_json, report_text
+from fastprof.render import report_json, report_text
+from fastprof.render.look import Look
 from fastprof.schema import tables as schema
 from fastprof.wording import quantities
 from fastprof.wording.screen import width

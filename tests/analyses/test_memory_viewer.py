@@ -18,7 +18,8 @@ from trace_builder import Metadata, event, len_field, line, plane, xspace
 import fastprof
 from fastprof.analyses.contract import Report
 from fastprof.errors import UsageError
-from fastprof.render import Look, report_svg, report_text
+from fastprof.render import report_svg, report_text
+from fastprof.render.look import Look
 
 TPU = plane("/device:TPU:0", lines=[line("XLA Ops", [event("e", 0, 10)])])
 MIB = 1 << 20

@@ -17,7 +17,7 @@ from trace_builder import event, line, plane, xspace
 from fastprof.cli import output
 from fastprof.cli.main import main
 from fastprof.cli.talk import Talk
-from fastprof.render import Look
+from fastprof.render.look import Look
 
 
 def test_a_file_is_not_overwritten_without_force(command: Callable[..., Any], tmp_path: Path) -> None:

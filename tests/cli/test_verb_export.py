@@ -24,9 +24,9 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         if out == "taken":
             raise OutputError("exists already", path=out)
 
-    module = types.ModuleType("fastprof.export")
+    module = types.ModuleType("fastprof.export.folders")
     module.write = write  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "fastprof.export", module)
+    monkeypatch.setitem(sys.modules, "fastprof.export.folders", module)
     monkeypatch.setattr(fastprof, "export", module, raising=False)
     return calls
 

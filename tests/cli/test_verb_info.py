@@ -137,7 +137,7 @@ def test_card_in_a_narrow_terminal_and_without_unicode() -> None:
 
     from fastprof.cli import card
     from fastprof.cli.info import gather
-    from fastprof.render import Look
+    from fastprof.render.look import Look
     from fastprof.wording.screen import width
 
     facts = gather(StandIn("salvaged"))  # type: ignore[arg-type]

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fastprof.render import FORMATS, Look, chunks
+from fastprof.render.look import Look
+from fastprof.render.table_forms import FORMATS, chunks
 
 
 def read(data: Any, *, file: bool) -> pa.Table:

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from fastprof.render import Look, chunks
+from fastprof.render.look import Look
+from fastprof.render.table_forms import chunks
 
 
 def text(data: Any, **look: Any) -> str:

@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fastprof.render import Look, as_json, chunks
+from fastprof.render import as_json
+from fastprof.render.look import Look
 from fastprof.render.rows import BLOCK_ROWS
+from fastprof.render.table_forms import chunks
 
 
 def document(data: Any) -> Any:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from fastprof.render import Look, chunks
 from fastprof.render.as_text import lines, paragraph
+from fastprof.render.look import Look
+from fastprof.render.table_forms import chunks
 from fastprof.wording.screen import width
 
 

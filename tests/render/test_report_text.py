@@ -11,7 +11,8 @@ import sample_analysis
 from sample_analysis import SCALARS, TABLES
 
 from fastprof.analyses.contract import Notice, Report, Section, has_rows, is_known, scalars
-from fastprof.render import Look, kernel_names
+from fastprof.render import kernel_names
+from fastprof.render.look import Look
 from fastprof.render.report_text import branches, label, lines
 from fastprof.wording import quantities
 from fastprof.wording.screen import width

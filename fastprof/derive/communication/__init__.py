@@ -1,1 +1,6 @@
-"""Communication of devices: what is on the way between them and to the host, and how much of it compute hides."""
+"""Communication: what is on the way between devices and to the host, and how much of it does compute hide?"""
+
+__all__ = [
+    "communication_remarks", "communication_schemas", "communication_tables", "host_communication", "kinds",
+    "meetings", "operation_table", "overlap", "step_costs",
+]  # fmt: skip

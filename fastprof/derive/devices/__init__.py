@@ -1,1 +1,3 @@
-"""Devices: what is known of a device, of its peaks, and of the names and clocks of its ops?"""
+"""Devices: what is known of a device: its peaks, its environment, the names and the clock of its ops?"""
+
+__all__ = ["device_events", "devices", "kernel_launch", "op_names", "run_environment", "tensor_cores"]

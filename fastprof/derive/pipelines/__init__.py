@@ -1,1 +1,6 @@
-"""Input pipelines of tf.data: their iterators, the calls of each pipeline, and where the time of a call goes."""
+"""Input pipelines: which tf.data iterators produced an element, and where did its time go?"""
+
+__all__ = [
+    "call_walk", "input_ops", "iterator_events", "iterator_kinds", "iterators", "pipeline_schemas",
+    "pipeline_tables", "pipeline_verdicts", "reading", "step_waits", "what_if", "xprof_links",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Requests and batches of an inference server: what its host's threads and its TPUs recorded of each.
+"""Serving: what were the requests and batches of a model server?
 
 Only what says whether a host serves at all is here: the rest is imported where one does.
 """
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
+
+__all__ = ["of_host", "parameters", "requests", "session", "summaries"]
 
 BATCHING = "BatchingSessionRun"
 REQUESTS = ((BATCHING,), ("TfrtModelRun",), ("ServingModelRun",), ("SessionRun", "RunGraph"))

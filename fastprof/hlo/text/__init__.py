@@ -17,16 +17,9 @@ from fastprof.hlo.text.sharding_text import replica_groups_text as _replica_grou
 from fastprof.hlo.text.sharding_text import sharding_text
 
 __all__ = [
-    "EXPRESSION",
-    "LONG",
-    "SHORT",
-    "Form",
-    "expression",
-    "module_text",
-    "replica_groups_text",
-    "shape_text",
-    "sharding_text",
-]
+    "EXPRESSION", "LONG", "SHORT", "Form", "dot_graph", "expression", "forms", "instruction_text", "json_form",
+    "module_text", "neighbourhood", "program", "replica_groups_text", "shape_text", "sharding_text",
+]  # fmt: skip
 
 
 def expression(module: HloModule, row: int) -> str:
