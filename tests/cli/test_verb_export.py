@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import fastprof
+from fastprof import export
 from fastprof.errors import OutputError
 
 
@@ -27,7 +27,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     module = types.ModuleType("fastprof.export.folders")
     module.write = write  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "fastprof.export.folders", module)
-    monkeypatch.setattr(fastprof, "export", module, raising=False)
+    monkeypatch.setattr(export, "folders", module, raising=False)
     return calls
 
 
