@@ -1,5 +1,5 @@
-"""Writes what follows from the registry of analyses: the reference part of their pages, the page that lists them, and
-``fastprof/analysis_methods.py``, the methods of Profile. A test compares all of it with what is there.
+"""Writes what follows from the registry of analyses: the reference of each page, the page that lists them, and
+``fastprof/profile/analysis_methods.py``, the methods of Profile. A test compares all of it with the files.
 
 A page is ``docs/analyses/VERB.md``: prose by hand down to the heading Reference, which this writes.
 """
@@ -18,7 +18,7 @@ from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.contract import Analysis
 
 DOCS = Path(__file__).parent
-METHODS = DOCS.parent / "fastprof" / "analysis_methods.py"
+METHODS = DOCS.parent / "fastprof" / "profile" / "analysis_methods.py"
 INDEX = DOCS / "analyses" / "README.md"
 HEADING = "## Reference\n"
 LIST_HEADING = "## The analyses\n"
@@ -39,7 +39,7 @@ def page_path(name: str) -> Path:
 
 
 def page(name: str) -> str:
-    """The page of an analysis, its reference made anew."""
+    """The page of an analysis with a new reference."""
     path = page_path(name)
     title = runner.title(runner.module(name))
     prose = path.read_text().partition(f"\n{HEADING}")[0].rstrip() if path.exists() else ""
@@ -89,7 +89,7 @@ def _figures(analysis: Analysis) -> str:
 
 
 def index() -> str:
-    """The page of all analyses, its list made anew."""
+    """The page of all analyses with a new list."""
     rows = "\n".join(
         f"| [`{verb(name)}`]({verb(name)}.md) | `p.{name}()` | {summary} |" for name, summary in ANALYSES.items()
     )

@@ -1,4 +1,4 @@
-"""Writes docs/tables.md, the reference of tables, from fastprof/schema.py. A test compares the two."""
+"""Writes docs/tables.md, the reference of tables, from fastprof/schema/tables.py. A test compares the two."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parent / "tables.md"
 
 HEAD = f"""# Tables
 
-Schema version {VERSION}. Made from `fastprof/schema.py` by `make docs`.
+Schema version {VERSION}. Made from `fastprof/schema/tables.py` by `make docs`.
 
 Integers are signed, 64-bit or narrower. A column's unit ends its name. Text that repeats is dictionary-encoded, with
 indices as narrow as the dictionary allows (int8, int16, int32). Every field carries its description as Arrow metadata,
