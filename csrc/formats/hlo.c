@@ -1,8 +1,9 @@
 #include "formats/hlo.h"
 
 #include "columns/id_map.h"
-#include "formats/field_values.h"
+#include "formats/hlo_frames.h"
 #include "formats/hlo_reading.h"
+#include "formats/hlo_shape.h"
 
 static fp_hlo_instruction *instruction_at(const hlo_reading *r, int32_t row) {
   return (fp_hlo_instruction *)r->hlo->instructions.items + row;
@@ -10,41 +11,6 @@ static fp_hlo_instruction *instruction_at(const hlo_reading *r, int32_t row) {
 
 static fp_hlo_computation *computation_at(const hlo_reading *r, int32_t row) {
   return (fp_hlo_computation *)r->hlo->computations.items + row;
-}
-
-/* ---- what all readers share ----------------------------------------------------------------------- */
-
-static fp_code read_message(hlo_reading *r, const uint8_t *p, uint64_t length, int32_t row, hlo_field_reader reader,
-                            const char *what) {
-  const uint8_t *end = p + length;
-  while (p < end) {
-    const uint8_t *start = p;
-    wire_field field;
-    fp_code code = wire_next(&p, end, &field);
-    if (code) return hlo_fail(r, code, start, what);
-    if ((code = reader(r, row, &field))) return code;
-  }
-  return FP_OK;
-}
-
-fp_code hlo_read_inner(hlo_reading *r, const wire_field *field, int32_t row, hlo_field_reader reader, const char *what) {
-  return read_message(r, field->payload, field->value, row, reader, what);
-}
-
-int32_t hlo_add_row(hlo_reading *r, fp_vector *table, size_t item_size) {
-  if (table->count >= INT32_MAX || !fp_vector_add(r->hlo->memory, table, item_size)) return -1;
-  return (int32_t)(table->count - 1);
-}
-
-fp_code hlo_add_text(hlo_reading *r, const wire_field *field, int32_t *number) {
-  return fp_field_text(&r->hlo->texts, field, number) ? hlo_no_memory(r, "HLO text") : FP_OK;
-}
-
-fp_code hlo_add_ints(hlo_reading *r, const wire_field *field, fp_vector *values, const char *what) {
-  const uint8_t *at = field->payload;
-  fp_code code = fp_field_ints(r->hlo->memory, field, values, &at);
-  if (code == FP_NO_MEMORY) return hlo_no_memory(r, what);
-  return code ? hlo_fail(r, code, at, what) : FP_OK;
 }
 
 /* ---- instructions --------------------------------------------------------------------------------- */
@@ -267,7 +233,7 @@ fp_code fp_hlo_read(fp_hlo *hlo, fp_fault *fault) {
   hlo->texts.memory = r.shape_protos.memory = hlo->memory;
   hlo->entry = -1;
   if (fp_strings_add(&hlo->texts, (const uint8_t *)"", 0) < 0) return hlo_no_memory(&r, "HLO");
-  fp_code code = read_message(&r, hlo->data, hlo->size, 0, proto_field, "HloProto");
+  fp_code code = hlo_read_message(&r, hlo->data, hlo->size, 0, proto_field, "HloProto");
   if (!code) code = resolve_all(&r);
   end_reading(&r);
   return code;

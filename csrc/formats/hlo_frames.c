@@ -1,5 +1,5 @@
 /* The stack frames that instructions come from. */
-#include "formats/hlo_reading.h"
+#include "formats/hlo_frames.h"
 
 static fp_code location_field(hlo_reading *r, int32_t row, const wire_field *field) {
   hlo_location *location = (hlo_location *)r->locations.items + row;

@@ -1,4 +1,9 @@
-/* What the readers of HLO share: one reading, and the ids in it that wait to become rows. */
+/* The state of reading one HloProto, and the functions that all its readers use.
+ *
+ *   hlo.c -> hlo_shape.c, hlo_frames.c -> hlo_reading.c
+ *
+ * A program refers to instructions and computations by id, often before it defines them. Readers therefore collect ids,
+ * and hlo.c replaces them by rows once the entire program has been read. */
 #ifndef FASTPROF_HLO_READING_H
 #define FASTPROF_HLO_READING_H
 
@@ -27,8 +32,8 @@ typedef struct hlo_reading {
   fp_vector sequences;             /* hlo_sequence */
   fp_vector files, functions;      /* int32_t: texts */
   fp_vector locations, frame_ids;  /* hlo_location, hlo_frame_ids */
-  fp_strings shape_protos;         /* distinct ones, */
-  fp_vector shape_rows;            /* int32_t: and the row of each */
+  fp_strings shape_protos;         /* the bytes of each distinct ShapeProto */
+  fp_vector shape_rows;            /* int32_t: its row in `shapes`, by its number in `shape_protos` */
 } hlo_reading;
 
 typedef fp_code (*hlo_field_reader)(hlo_reading *, int32_t row, const wire_field *);
@@ -45,19 +50,17 @@ static inline uint64_t hlo_offset(const hlo_reading *r, const wire_field *field)
   return (uint64_t)(field->payload - r->hlo->data);
 }
 
-/* Hands each field of the message that a field holds to a reader. */
+/* Passes each field of the message at p to a reader, in the order of the file. `row` is the row of a table that the
+ * reader fills; `what` names the message in a fault. */
+fp_code hlo_read_message(hlo_reading *r, const uint8_t *p, uint64_t length, int32_t row, hlo_field_reader reader,
+                         const char *what);
+/* The same for the message that a field holds. */
 fp_code hlo_read_inner(hlo_reading *r, const wire_field *field, int32_t row, hlo_field_reader reader, const char *what);
-/* A new row, zeroed; -1 for want of memory, or of numbers for rows. */
+/* Appends a zeroed row and returns its number; -1 when memory or row numbers run out. */
 int32_t hlo_add_row(hlo_reading *r, fp_vector *table, size_t item_size);
-/* The number of a text; what is not UTF-8 in it is replaced. */
+/* Writes the number of a text in hlo->texts; invalid UTF-8 in it is replaced. */
 fp_code hlo_add_text(hlo_reading *r, const wire_field *field, int32_t *number);
-/* A repeated int64, packed or one by one. */
+/* Appends the values of a repeated int64 field, whether packed or not. */
 fp_code hlo_add_ints(hlo_reading *r, const wire_field *field, fp_vector *values, const char *what);
-
-/* The rows of a shape; those of an equal one if it has been met. */
-fp_code hlo_read_shape(hlo_reading *r, const wire_field *field, int32_t *row);
-/* A StackFrameIndexProto, and its frames once all of it has been read. */
-fp_code hlo_read_frames(hlo_reading *r, const wire_field *field);
-fp_code hlo_resolve_frames(hlo_reading *r);
 
 #endif

@@ -1,5 +1,5 @@
 /* Shapes of values: trees in preorder, each distinct one once. */
-#include "formats/hlo_reading.h"
+#include "formats/hlo_shape.h"
 
 enum { ELEMENT_TUPLE = 13 };
 

@@ -1,8 +1,8 @@
 /* Walks down the graph from many events at once: each event and link is met a bounded number of times, however they are
  * linked. */
-#include <string.h>
+#include "kernels/event_reach.h"
 
-#include "kernels/event_graph.h"
+#include <string.h>
 
 /* ---- the nearest mark above every event ----------------------------------------------------------- */
 

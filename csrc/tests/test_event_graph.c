@@ -1,6 +1,7 @@
 /* Groups of events against the rules by which they are made, applied slowly: lists of parents in order, searches that
  * compare all with all. Every array is as large as it must be, so that AddressSanitizer sees a step beyond. */
-#include "kernels/event_graph.h"
+#include "kernels/event_groups.h"
+#include "kernels/event_reach.h"
 
 #include "tests/check.h"
 #include "tests/message.h"

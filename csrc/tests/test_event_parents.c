@@ -1,5 +1,5 @@
 /* What encloses what on a line. */
-#include "kernels/event_graph.h"
+#include "kernels/event_parents.h"
 
 #include "tests/check.h"
 #include "tests/spans.h"

@@ -5,7 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels/event_graph.h"
+#include "kernels/event_groups.h"
+#include "kernels/event_reach.h"
 
 #include "tests/check.h"
 #include "tests/message.h"

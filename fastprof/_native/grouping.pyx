@@ -14,11 +14,16 @@ cdef extern from "kernels/key_numbers.h" nogil:
                            int32_t *numbers)
 
 
+cdef extern from "kernels/event_parents.h" nogil:
+    ctypedef struct fp_region:
+        int64_t before, start, duration
+    bint fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
+                    const fp_region *regions, size_t region_count, int64_t first, int64_t last, int32_t *parent)
+
+
 cdef extern from "kernels/event_graph.h" nogil:
     ctypedef struct fp_member:
         int32_t row, link
-    ctypedef struct fp_relation:
-        int32_t parent, child
     ctypedef struct fp_graph:
         fp_memory *memory
         size_t count
@@ -27,15 +32,19 @@ cdef extern from "kernels/event_graph.h" nogil:
         const fp_member *producers
         const fp_member *consumers
         size_t producer_count, consumer_count
-    ctypedef struct fp_region:
-        int64_t before, start, duration
-    bint fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
-                    const fp_region *regions, size_t region_count, int64_t first, int64_t last, int32_t *parent)
     bint fp_graph_open(fp_graph *graph)
     void fp_graph_close(fp_graph *graph)
+
+
+cdef extern from "kernels/event_reach.h" nogil:
+    bint fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t *nearest)
+
+
+cdef extern from "kernels/event_groups.h" nogil:
+    ctypedef struct fp_relation:
+        int32_t parent, child
     bint fp_nearest_above(fp_graph *graph, const uint8_t *marks, uint8_t bits, const int32_t *rows, size_t count,
                           int32_t *nearest)
-    bint fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t *nearest)
     bint fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, const int32_t *level,
                          int32_t first_group, int32_t *group, fp_vector *group_roots, fp_vector *relations)
 
