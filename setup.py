@@ -1,71 +1,81 @@
-"""Builds the extension modules; everything else about the package is in pyproject.toml.
+"""Compiles the C core once, into a static library, and the extension modules that link to it.
 
-FASTPROF_SANITIZE=1 builds with AddressSanitizer and UndefinedBehaviorSanitizer, FASTPROF_DEBUG=1
-without optimisation and with assertions.
+Everything else about the package is in pyproject.toml. FASTPROF_SANITIZE=1 builds with AddressSanitizer and
+UndefinedBehaviorSanitizer, FASTPROF_DEBUG=1 without optimisation and with assertions.
 """
 
 import os
+import sys
 import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 DEBUG = bool(os.environ.get("FASTPROF_DEBUG"))
 SANITIZE = bool(os.environ.get("FASTPROF_SANITIZE"))
 # One wheel serves every Python from 3.11 on; free-threaded builds have no limited API yet.
 LIMITED_API = None if sysconfig.get_config_var("Py_GIL_DISABLED") else "0x030B0000"
 
-flags = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
-flags += ["-O0", "-g"] if DEBUG else ["-O3", "-DNDEBUG"]
+MODULES = sorted(Path("fastprof/_native").glob("*.pyx"))
+CORE = sorted(path for folder in (".", "columns", "formats", "kernels") for path in Path("csrc", folder).glob("*.c"))
+HEADERS = sorted(Path("csrc").rglob("*.h"))
+
+flags = ["-std=c11", "-fvisibility=hidden", "-ffunction-sections", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 link = []
 if SANITIZE:
-    flags += ["-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
+    flags += ["-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
     link += ["-fsanitize=address,undefined"]
-
+if DEBUG or SANITIZE:
+    flags += ["-g"]
+else:
+    flags += ["-g0", "-DNDEBUG"]
+    # Apple's linker has other words for it, and strips little.
+    link += ["-Wl,-dead_strip"] if sys.platform == "darwin" else ["-Wl,--gc-sections", "-Wl,--strip-all"]
+# The modules only convert and check; what takes time is in the core.
+core_flags = [*flags, "-O0" if DEBUG else "-O3"]
+module_flags = [*flags, "-O0" if DEBUG else "-O1"]
 macros = [("CYTHON_LIMITED_API", LIMITED_API), ("Py_LIMITED_API", LIMITED_API)] if LIMITED_API else []
 
 
-def extension(module: str, *folders: str) -> Extension:
-    sources = [str(path) for folder in folders for path in sorted(Path("csrc", folder).glob("*.c"))]
-    headers = [str(path) for path in sorted(Path("csrc").rglob("*.h"))]
+class BuildWithCore(build_ext):
+    """Also where only extensions are asked for, as in ``setup.py build_ext --inplace``, the core comes first."""
+
+    def run(self) -> None:
+        self.run_command("build_clib")
+        super().run()
+
+
+def extension(source: Path) -> Extension:
     return Extension(
-        f"fastprof._native.{module}",
-        [f"fastprof/_native/{module}.pyx", *sources],
+        f"fastprof._native.{source.stem}",
+        [str(source)],
         include_dirs=["csrc"],
-        depends=headers,
+        depends=[str(path) for path in (*HEADERS, *CORE)],
         define_macros=macros,
-        extra_compile_args=flags,
+        extra_compile_args=module_flags,
         extra_link_args=link,
         py_limited_api=bool(LIMITED_API),
     )
 
 
-EXTENSIONS = {
-    "xspace": (".", "columns", "formats"),
-    "hlo": (".", "columns", "formats"),
-    "hlo_buffers": (".", "columns", "formats"),
-    "hlo_text": (".", "columns", "formats"),
-    "trace_writers": (".", "columns", "formats"),
-    "xprof_events": (".", "columns", "formats"),
-    "kernels": (".", "columns", "kernels"),
-    "grouping": (".", "columns", "kernels"),
-    "op_kernels": (".", "columns", "kernels"),
-    "step_kernels": (".", "columns", "kernels"),
-    "memory_kernels": (".", "columns", "kernels"),
-    "pipeline_kernels": (".", "columns", "kernels"),
-    "communication_kernels": (".", "columns", "kernels"),
-    "lod": (".", "columns", "kernels"),
-    "visibility": (".", "columns", "kernels"),
-    "timeline_kernels": (".", "columns", "kernels"),
+core = {
+    "sources": [str(path) for path in CORE],
+    "include_dirs": ["csrc"],
+    "obj_deps": {"": [str(path) for path in HEADERS]},
+    "cflags": core_flags,
 }
-built = {name: folders for name, folders in EXTENSIONS.items() if Path("fastprof/_native", f"{name}.pyx").exists()}
-
 setup(
+    libraries=[("fastprof_core", core)],
     ext_modules=cythonize(
-        [extension(name, *folders) for name, folders in built.items()],
+        [extension(source) for source in MODULES],
         compiler_directives={"language_level": 3, "embedsignature": False},
         build_dir="build/cython",
     ),
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED_API else {},
+    cmdclass={"build_ext": BuildWithCore},
+    options={
+        "build_ext": {"parallel": os.cpu_count()},
+        **({"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED_API else {}),
+    },
 )
