@@ -191,7 +191,7 @@ static bool add_row(fp_perfetto *writer, int32_t track) {
 /* ---- events */
 
 static uint64_t nanoseconds(const fp_perfetto *writer, int64_t ps) {
-  ps = fp_ps_sum(ps, writer->shift_ps);
+  ps = fp_time_sum(ps, writer->shift_ps);
   return ps < 0 ? 0 : (uint64_t)ps / PS_IN_NS;
 }
 
@@ -383,7 +383,7 @@ static void put_annotations(fp_perfetto *writer, const fp_trace_batch *batch, si
   if (left_out) put_short(out, KEY_LEFT_OUT, ANNOTATION_INT, (uint64_t)left_out);
   bool is_whole = start % PS_IN_NS == 0 && start >= -writer->shift_ps;
   if (!is_whole || duration % PS_IN_NS || duration < 0) {
-    put_short(out, KEY_START, ANNOTATION_INT, (uint64_t)fp_ps_sum(start, writer->shift_ps));
+    put_short(out, KEY_START, ANNOTATION_INT, (uint64_t)fp_time_sum(start, writer->shift_ps));
     put_short(out, KEY_DURATION, ANNOTATION_INT, (uint64_t)duration);
   }
 }
@@ -394,7 +394,7 @@ static void put_annotations(fp_perfetto *writer, const fp_trace_batch *batch, si
 static int32_t place(fp_perfetto *writer, int32_t track, int64_t start, int64_t duration) {
   end_slices(writer, start);
   if (duration <= 0) return 0;
-  int32_t row = fp_open_slices_add(&writer->open, fp_ps_sum(start, duration));
+  int32_t row = fp_open_slices_add(&writer->open, fp_time_sum(start, duration));
   if (row >= 0 && (size_t)row == writer->rows.count && !add_row(writer, track)) return -1;
   return row;
 }

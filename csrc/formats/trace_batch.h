@@ -5,6 +5,7 @@
 
 #include "formats/growing_bytes.h"
 #include "formats/open_slices.h"
+#include "time_sums.h"
 
 /* How a stat was written; see xspace.h. */
 enum fp_stat_kind { FP_AN_INT, FP_A_UINT, FP_A_DOUBLE, FP_A_STR, FP_BYTES, FP_A_REF, FP_NOTHING };
@@ -103,11 +104,5 @@ bool fp_trace_walk_to(fp_trace_walk *walk, const fp_trace_batch *batch, size_t e
 /* The flows of that event, one by one: false: there are no more. */
 bool fp_trace_walk_flow(fp_trace_walk *walk, const fp_trace_batch *batch, size_t event, size_t *flow);
 void fp_trace_walk_free(fp_trace_walk *walk);
-
-/* Sums that stay where int64 ends. */
-static inline int64_t fp_ps_sum(int64_t a, int64_t b) {
-  int64_t sum;
-  return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
-}
 
 #endif

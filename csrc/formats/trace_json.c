@@ -167,7 +167,7 @@ static void put_flows(fp_trace_json *writer, const fp_trace_batch *batch, size_t
   size_t flow;
   while (fp_trace_walk_flow(&writer->walk, batch, event, &flow)) {
     begin_object(out, batch->flow_out[flow] ? "s" : "f", pid, tid);
-    put_time(out, ",\"ts\":", fp_ps_sum(batch->start_ps[event], writer->shift_ps));
+    put_time(out, ",\"ts\":", fp_time_sum(batch->start_ps[event], writer->shift_ps));
     fp_bytes_text(out, ",\"name\":");
     put_shared_text(out, fp_text_of(&batch->names, batch->flow_kind[flow]));
     fp_bytes_text(out, ",\"cat\":\"flow\",\"id\":");
@@ -197,15 +197,15 @@ static int64_t in_ps(int64_t ns) {
 
 /* The first start, or one soon after, that a reader counts as so many nanoseconds. */
 static int64_t reached(in_ns *counted, int64_t ns) {
-  int64_t at = fp_ps_sum(in_ps(ns), counted == rounded ? -PS_IN_NS / 2 : 0);
-  for (int64_t step = 1; at < INT64_MAX && counted(at) < ns; step *= 2) at = fp_ps_sum(at, step);
+  int64_t at = fp_time_sum(in_ps(ns), counted == rounded ? -PS_IN_NS / 2 : 0);
+  for (int64_t step = 1; at < INT64_MAX && counted(at) < ns; step *= 2) at = fp_time_sum(at, step);
   return at;
 }
 
 /* Where a slice ends for those that read picoseconds, and for those that take start and duration to nanoseconds each. */
 static fp_slice_end slice_end(int64_t start, int64_t duration) {
   static in_ns *const counted[FP_READERS - 1] = {rounded, cut};
-  int64_t exact = fp_ps_sum(start, duration);
+  int64_t exact = fp_time_sum(start, duration);
   fp_slice_end end = {exact, {exact}};
   for (int i = 1; i < FP_READERS; i++) {
     int64_t ns = counted[i - 1](start) + counted[i - 1](duration), over = reached(counted[i - 1], ns);
@@ -220,7 +220,7 @@ static int32_t place(fp_trace_json *writer, const fp_trace_track *track, int64_t
   int32_t row;
   int64_t over;
   if (duration <= 0) return 0;
-  start = fp_ps_sum(start, writer->shift_ps);
+  start = fp_time_sum(start, writer->shift_ps);
   while (fp_open_slices_end(&writer->open, start, &row, &over)) continue;
   fp_slice_end end = slice_end(start, duration);
   row = fp_open_slices_add_for_all(&writer->open, &end);
@@ -236,7 +236,7 @@ static bool put_event(fp_trace_json *writer, const fp_trace_batch *batch, size_t
   if (row < 0 || !fp_trace_walk_to(&writer->walk, batch, event) || !fp_bytes_room(out, FIXED_ROOM)) return false;
   int64_t tid = ((const int64_t *)writer->row_tids.items)[row];
   begin_object(out, duration > 0 ? "X" : "i", track->pid, tid);
-  put_time(out, ",\"ts\":", fp_ps_sum(start, writer->shift_ps));
+  put_time(out, ",\"ts\":", fp_time_sum(start, writer->shift_ps));
   if (duration > 0) put_time(out, ",\"dur\":", duration);
   else fp_bytes_text(out, ",\"s\":\"t\"");
   fp_bytes_text(out, ",\"name\":");
@@ -271,7 +271,7 @@ bool fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *t
   tell_process(writer, of->process);
   for (size_t i = 0; i < count; i++) {
     begin_object(out, "C", of->pid, -1);
-    put_time(out, ",\"ts\":", fp_ps_sum(times[i], writer->shift_ps));
+    put_time(out, ",\"ts\":", fp_time_sum(times[i], writer->shift_ps));
     fp_bytes_text(out, ",\"name\":");
     put_shared_text(out, name);
     fp_bytes_text(out, ",\"args\":{\"value\":");

@@ -2,6 +2,7 @@
 #include "columns/utf8.h"
 #include "formats/xspace_event.h"
 #include "formats/xspace_fill.h"
+#include "time_sums.h"
 
 
 /* One value for rows from..to. */
@@ -190,9 +191,9 @@ bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields 
   if (filter->keep_meta && !(meta < 0 ? filter->keep_unnamed : filter->keep_meta[meta])) return false;
   if (!filter->timed) return true;
   if (filter->from_ps >= filter->to_ps) return false; /* no time is in the interval */
-  int64_t start, end;
+  int64_t start;
   if (event->aggregated || piece->timeless || __builtin_add_overflow(piece->base_ps, event->offset_ps, &start)) return false;
-  if (__builtin_add_overflow(start, event->duration_ps, &end)) end = event->duration_ps < 0 ? INT64_MIN : INT64_MAX;
+  int64_t end = fp_time_sum(start, event->duration_ps);
   return start < filter->to_ps && (end > filter->from_ps || start >= filter->from_ps);
 }
 

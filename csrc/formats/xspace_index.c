@@ -3,6 +3,7 @@
 
 #include "columns/utf8.h"
 #include "formats/xspace_event.h"
+#include "time_sums.h"
 
 typedef struct walk {
   const fp_xspace *x;
@@ -107,12 +108,6 @@ static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool sl
   return FP_OK;
 }
 
-static int64_t end_of(int64_t start, int64_t duration) {
-  int64_t end;
-  if (!__builtin_add_overflow(start, duration, &end)) return end;
-  return duration < 0 ? INT64_MIN : INT64_MAX;
-}
-
 static void note_time(fp_segment *s, const event_fields *e) {
   int64_t start = e->aggregated ? INT64_MAX : e->offset_ps;
   int64_t duration = e->aggregated ? 0 : e->duration_ps;
@@ -121,7 +116,7 @@ static void note_time(fp_segment *s, const event_fields *e) {
   else {
     if (start < s->min_start) s->min_start = start;
     if (start > s->max_start) s->max_start = start;
-    int64_t end = end_of(start, duration);
+    int64_t end = fp_time_sum(start, duration);
     if (end > s->max_end) s->max_end = end;
   }
   if (!s->event_count) {

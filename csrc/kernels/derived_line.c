@@ -1,5 +1,7 @@
 #include "kernels/derived_line.h"
 
+#include "time_sums.h"
+
 typedef struct level {
   int64_t begin, end, name, scope;
   size_t event;
@@ -12,12 +14,6 @@ typedef struct open_levels {
   size_t depth, count;
   level at[FP_DERIVED_LEVELS];
 } open_levels;
-
-static int64_t sum_of(int64_t a, int64_t b) {
-  if (b > 0 && a > INT64_MAX - b) return INT64_MAX;
-  if (b < 0 && a < INT64_MIN - b) return INT64_MIN;
-  return a + b;
-}
 
 static int64_t length_of(const level *one) { return (int64_t)((uint64_t)one->end - (uint64_t)one->begin); }
 
@@ -54,7 +50,7 @@ static bool goes_on(const level *one, const level *next, bool over_gaps) {
   if (one->scoped && next->scoped && one->scope != next->scope) return false;
   if (over_gaps || next->group >= 0) return true;
   int64_t length = length_of(one);
-  return sum_of(sum_of(one->end, length), length) >= next->begin;
+  return fp_time_sum(fp_time_sum(one->end, length), length) >= next->begin;
 }
 
 static bool add_level(open_levels *open, size_t depth, const level *next, bool over_gaps) {
@@ -84,7 +80,7 @@ static bool add_names(open_levels *open, const fp_derived_from *from, size_t i, 
   if (count > FP_DERIVED_LEVELS) count = FP_DERIVED_LEVELS;
   bool fresh = false;
   for (size_t depth = 0; depth < count; depth++) {
-    level next = {.begin = from->start[i], .end = sum_of(from->start[i], from->duration[i]), .name = name[depth]};
+    level next = {.begin = from->start[i], .end = fp_time_sum(from->start[i], from->duration[i]), .name = name[depth]};
     next.group = from->group[i] < 0 ? -1 : from->group[i];
     next.scoped = scope != NULL;
     next.scope = scope ? scope[depth] : 0;

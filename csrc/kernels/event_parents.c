@@ -1,10 +1,6 @@
 #include "kernels/event_parents.h"
 
-static int64_t end_of(int64_t start, int64_t duration) {
-  int64_t end;
-  if (!__builtin_add_overflow(start, duration, &end)) return end;
-  return duration < 0 ? INT64_MIN : INT64_MAX;
-}
+#include "time_sums.h"
 
 /* Something that what comes next on a line may lie in. `row`: what is the parent of what does; -1: nothing. */
 typedef struct open_span {
@@ -48,12 +44,12 @@ bool fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration
   const fp_region *region = regions + first_region(regions, region_count, first), *end_of_regions = regions + region_count;
   for (int64_t row = first; ok && row < last; row++) {
     for (; ok && region < end_of_regions && region->before == row; region++) {
-      int64_t end = end_of(region->start, region->duration);
+      int64_t end = fp_time_sum(region->start, region->duration);
       ok = enter(memory, &stack, (open_span){region->start, end, enclosing(&stack, region->start, end)});
     }
     parent[row] = -1;
     if (!ok || (apart && apart[row])) continue;
-    int64_t end = end_of(start[row], duration[row]);
+    int64_t end = fp_time_sum(start[row], duration[row]);
     parent[row] = enclosing(&stack, start[row], end);
     ok = enter(memory, &stack, (open_span){start[row], end, (int32_t)row});
   }

@@ -1,5 +1,7 @@
 #include "kernels/host_ops.h"
 
+#include "time_sums.h"
+
 typedef struct activity {
   int64_t begin, end;
   int64_t inside; /* FP_OPS_NEST: children cover up to here. FP_OPS_STACK: the sum of the children's durations */
@@ -27,12 +29,6 @@ typedef struct machine {
   int64_t counted;                    /* ops of the line so far */
   bool any, any_enqueue, out_of_memory;
 } machine;
-
-static int64_t end_of(int64_t start, int64_t duration) {
-  int64_t end;
-  if (duration < 0) return start;
-  return __builtin_add_overflow(start, duration, &end) ? INT64_MAX : end;
-}
 
 static void *fresh_item(machine *at, fp_vector *vector, size_t size) {
   void *item = fp_vector_add(at->memory, vector, size);
@@ -166,7 +162,7 @@ static bool begin_stacked(machine *at, activity op) {
 
 static bool begin(machine *at, fp_ops_order order, int64_t row, int64_t op, bool eager) {
   if (op < 0 || (size_t)op >= at->input->op_count) return true;
-  const int64_t start = at->input->start[row], end = end_of(start, at->input->duration[row]);
+  const int64_t start = at->input->start[row], end = fp_end_of(start, at->input->duration[row]);
   if (!at->any) at->first_begin = start;
   if (!at->any || end > at->last_end) at->last_end = end;
   at->any = true;

@@ -1,5 +1,7 @@
 #include "kernels/lod_sums.h"
 
+#include "time_sums.h"
+
 static fp_range_sum *sum_of(fp_range_sums *sums, uint32_t name) {
   if (sums->place[name]) return (fp_range_sum *)sums->sums.items + sums->place[name] - 1;
   fp_range_sum *sum = fp_vector_add(sums->memory, &sums->sums, sizeof *sum);
@@ -9,17 +11,12 @@ static fp_range_sum *sum_of(fp_range_sums *sums, uint32_t name) {
   return sum;
 }
 
-static void raise(int64_t *sum, int64_t by) {
-  if (__builtin_add_overflow(*sum, by, sum)) *sum = INT64_MAX;
-}
-
 static bool add(fp_range_sums *sums, const fp_lod *lod, size_t at, int64_t from, int64_t last) {
   if (lod->name[at] >= sums->names) return true;
   fp_range_sum *sum = sum_of(sums, lod->name[at]);
   if (!sum) return false;
   const int64_t start = lod->start[at], duration = lod->duration[at] > 0 ? lod->duration[at] : 0;
-  int64_t end;
-  if (__builtin_add_overflow(start, duration, &end)) end = INT64_MAX;
+  const int64_t end = fp_time_sum(start, duration);
   const bool over = end > last;
   uint64_t inside = (uint64_t)(over ? last : end) - (uint64_t)(start > from ? start : from);
   if (over && duration) inside++; /* `last` itself is in the window */
@@ -30,8 +27,8 @@ static bool add(fp_range_sums *sums, const fp_lod *lod, size_t at, int64_t from,
     sum->longest = (uint32_t)at;
   }
   sum->count++;
-  raise(&sum->total, duration);
-  raise(&sum->clipped, inside > INT64_MAX ? INT64_MAX : (int64_t)inside);
+  fp_add_time(&sum->total, duration);
+  fp_add_time(&sum->clipped, inside > INT64_MAX ? INT64_MAX : (int64_t)inside);
   return true;
 }
 

@@ -1,16 +1,12 @@
 #include "kernels/nesting.h"
 
+#include "time_sums.h"
+
 typedef struct frame {
   int64_t event_id, end;
   int64_t covered; /* children so far cover up to here */
   int64_t self_time;
 } frame;
-
-static int64_t end_of(int64_t start, int64_t duration) {
-  int64_t end;
-  if (!__builtin_add_overflow(start, duration, &end)) return end;
-  return duration < 0 ? INT64_MIN : INT64_MAX;
-}
 
 /* Closes the innermost event: its self time is final. */
 static bool pop(fp_nesting *nesting, int64_t event_id, int64_t *self_time) {
@@ -29,7 +25,7 @@ bool fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *d
   fp_vector *stack = &nesting->stack;
   for (size_t row = 0; row < count; row++) {
     if (placement && placement[row] == FP_TIMELESS) continue;
-    int64_t end = end_of(start[row], duration[row]);
+    int64_t end = fp_time_sum(start[row], duration[row]);
     self_time[row] = duration[row];
     depth[row] = 0;
     parent_id[row] = -1;

@@ -3,12 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/time_order.h"
-
-static int64_t end_of(int64_t start, int64_t duration) {
-  int64_t end;
-  if (!__builtin_add_overflow(start, duration, &end)) return end;
-  return duration < 0 ? INT64_MIN : INT64_MAX;
-}
+#include "time_sums.h"
 
 /* Differences wrap: of times so far apart nothing is expected. */
 static int64_t less(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
@@ -49,7 +44,7 @@ static fp_self_result nest_line(const self_line *line, int64_t first, int64_t la
   stack->count = 0;
   for (int64_t at = first; at < last; at++) {
     int64_t row = line->order ? line->order[at - first] : at;
-    int64_t begin = line->start[row], duration = line->duration[row], end = end_of(begin, duration);
+    int64_t begin = line->start[row], duration = line->duration[row], end = fp_time_sum(begin, duration);
     self_time[row] = duration;
     if (stacked) stacked[row] = duration;
     while (stack->count && ((parent *)stack->items)[stack->count - 1].end < end) stack->count--;
@@ -144,7 +139,7 @@ static bool pop(const op_events *events, walk *line) {
 
 static bool push(const op_events *events, walk *line, int64_t row) {
   int64_t begin = events->start[row];
-  int64_t end = events->duration[row] > 0 ? end_of(begin, events->duration[row]) : begin;
+  int64_t end = fp_end_of(begin, events->duration[row]);
   while (line->stack.count && ((frame *)line->stack.items)[line->stack.count - 1].end < end)
     if (!pop(events, line)) return false;
   if (line->stack.count) {

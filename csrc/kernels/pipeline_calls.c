@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "time_sums.h"
+
 enum { KNOWN_PARTS = FP_WAITING }; /* parts that activities have; the others are what is left */
 
 typedef struct span {
@@ -26,12 +28,6 @@ typedef struct walk {
   fp_vector *records, *segments, *parts;
 } walk;
 
-static int64_t end_of(int64_t start, int64_t duration) {
-  int64_t end;
-  if (duration <= 0) return start;
-  return __builtin_add_overflow(start, duration, &end) ? INT64_MAX : end;
-}
-
 static int64_t later(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
@@ -40,17 +36,8 @@ static int64_t earlier(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-static int64_t length(int64_t from, int64_t to) {
-  int64_t result;
-  return from >= to ? 0 : __builtin_sub_overflow(to, from, &result) ? INT64_MAX : result;
-}
-
-static void add_saturating(int64_t *sum, int64_t value) {
-  if (__builtin_add_overflow(*sum, value, sum)) *sum = INT64_MAX;
-}
-
 static span interval(const fp_iterator_events *events, int32_t event) {
-  return (span){events->start[event], end_of(events->start[event], events->duration[event])};
+  return (span){events->start[event], fp_end_of(events->start[event], events->duration[event])};
 }
 
 /* The record of an iterator in a call, made where there is none. */
@@ -97,7 +84,7 @@ static bool enter_children(walk *state, const frame *above, int64_t *covered) {
   for (uint32_t at = first; at < last; at++) {
     int32_t child = state->children.child[at];
     span its = interval(events, child);
-    *covered += length(later(its.from, reached), earlier(its.to, all.to));
+    *covered += fp_time_between(later(its.from, reached), earlier(its.to, all.to));
     reached = later(reached, earlier(its.to, all.to));
     span window = {later(its.from, taken), earlier(its.to, above->window.to)};
     if (window.from < window.to) {
@@ -125,7 +112,7 @@ static int64_t time_up_to(const walk *state, int32_t event, int32_t part) {
     reached = activity->end;
     while (own < end_of_own && own->to <= from) own++;
     for (const span *one = own; one < end_of_own && one->from < reached; one++) {
-      time += length(later(one->from, from), earlier(one->to, reached));
+      time += fp_time_between(later(one->from, from), earlier(one->to, reached));
       own = one; /* the next activity may begin in this one */
     }
   }
@@ -140,10 +127,10 @@ static bool add_parts(walk *state, int32_t pipeline, int32_t event, int64_t crit
   if (state->activities_of[event] < state->activities_of[event + 1])
     for (int32_t part = 0; part < KNOWN_PARTS; part++) {
       int64_t time = time_up_to(state, event, part);
-      add_saturating(&parts->time[part], time - before);
+      fp_add_time(&parts->time[part], time - before);
       before = time;
     }
-  add_saturating(&parts->time[state->work->own_part[iterator]], critical - before);
+  fp_add_time(&parts->time[state->work->own_part[iterator]], critical - before);
   return true;
 }
 
@@ -166,10 +153,10 @@ static bool visit(walk *state, int32_t call, const frame *here) {
   fp_call_record *record = record_of(state, call, iterator, all.from);
   if (!record || !enter_children(state, here, &covered)) return false;
   const span *own = state->own.items;
-  for (size_t i = 0; i < state->own.count; i++) critical += length(own[i].from, own[i].to);
-  add_saturating(&record->total, length(all.from, all.to));
-  add_saturating(&record->self, length(all.from, all.to) - covered);
-  add_saturating(&record->critical, critical);
+  for (size_t i = 0; i < state->own.count; i++) critical += fp_time_between(own[i].from, own[i].to);
+  fp_add_time(&record->total, fp_time_between(all.from, all.to));
+  fp_add_time(&record->self, fp_time_between(all.from, all.to) - covered);
+  fp_add_time(&record->critical, critical);
   record->count++;
   record->is_blocking |= here->blocks;
   if (critical && !add_parts(state, calls->pipeline[call], here->event, critical)) return false;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "time_sums.h"
+
 /* A boundary as one number that sorts as boundaries do: time since the group's first, then ends before starts, then
  * the higher type first. */
 enum { TYPE_BITS = 5, KEY_BITS = TYPE_BITS + 1, PENDING = 16 };
@@ -20,12 +22,6 @@ typedef struct workspace {
   uint64_t *keys;    /* twice the boundaries of the largest group: the second half is room to merge into */
   size_t key_room;
 } workspace;
-
-static int64_t end_of(int64_t start, int64_t duration) {
-  int64_t end;
-  if (!__builtin_add_overflow(start, duration, &end)) return end;
-  return duration < 0 ? INT64_MIN : INT64_MAX;
-}
 
 static uint64_t rank_of(uint8_t type, bool is_start) {
   return (is_start ? START : 0) | (uint64_t)(FP_EVENT_TYPES - 1 - type);
@@ -72,7 +68,7 @@ static size_t keep_rows(const fp_typed_events *events, size_t group_count, const
       if (!takes_part(events, row, group_count)) continue;
       int32_t group = events->group[row];
       uint8_t type = events->type[row];
-      int64_t start = events->start[row], end = end_of(start, events->duration[row]);
+      int64_t start = events->start[row], end = fp_time_sum(start, events->duration[row]);
       if (events->lines && end > start && !(all_matter[group] >> type & 1) && is_covered(&longest[type], group, end)) continue;
       kept[count++] = (uint32_t)row;
       first[group + 1]++;
@@ -147,7 +143,7 @@ static size_t put_keys(const fp_typed_events *events, const uint32_t *rows, size
   sink out = {.keys = keys};
   int64_t before = INT64_MIN;
   for (size_t i = 0; i < count; i++) {
-    int64_t start = events->start[rows[i]], end = end_of(start, events->duration[rows[i]]);
+    int64_t start = events->start[rows[i]], end = fp_time_sum(start, events->duration[rows[i]]);
     uint8_t type = events->type[rows[i]];
     if (start < before) put_ends_before(&out, UINT64_MAX); /* the next line */
     before = start;
@@ -214,23 +210,14 @@ static void cross(sweep *state, uint64_t rank) {
   }
 }
 
-static void add_saturating(int64_t *sum, int64_t value) {
-  if (__builtin_add_overflow(*sum, value, sum)) *sum = INT64_MAX;
-}
-
-static int64_t length(int64_t from, int64_t to) {
-  int64_t result;
-  return from >= to ? 0 : __builtin_sub_overflow(to, from, &result) ? INT64_MAX : result;
-}
-
 /* The piece from a boundary to the next. */
 static void add_piece(sweep *state, int64_t from, int64_t to) {
   int type = state->current;
   if (type) state->seen[type] = 1;
-  add_saturating(&state->total[type], length(from, to));
+  fp_add_time(&state->total[type], fp_time_between(from, to));
   if (!state->clip) return;
   int64_t begin = from > state->clip[0] ? from : state->clip[0], end = to < state->clip[1] ? to : state->clip[1];
-  add_saturating(&state->clipped[type], length(begin, end));
+  fp_add_time(&state->clipped[type], fp_time_between(begin, end));
 }
 
 static void sweep_keys(sweep *state, const uint64_t *keys, size_t count, int64_t begin) {
@@ -255,7 +242,7 @@ static void sweep_long(sweep *state, const fp_typed_events *events, const uint32
     int64_t start = events->start[rows[i]];
     uint8_t type = events->type[rows[i]];
     all[2 * i] = (boundary){start, rank_of(type, true)};
-    all[2 * i + 1] = (boundary){end_of(start, events->duration[rows[i]]), rank_of(type, false)};
+    all[2 * i + 1] = (boundary){fp_time_sum(start, events->duration[rows[i]]), rank_of(type, false)};
   }
   qsort(all, 2 * count, sizeof *all, compare_boundaries);
   for (size_t i = 0; i + 1 < 2 * count; i++) {
@@ -270,7 +257,7 @@ static void sweep_group(const fp_typed_events *events, const workspace *work, si
   if (!count) return;
   int64_t begin = INT64_MAX, last = INT64_MIN;
   for (size_t i = 0; i < count; i++) {
-    int64_t start = events->start[rows[i]], end = end_of(start, events->duration[rows[i]]);
+    int64_t start = events->start[rows[i]], end = fp_time_sum(start, events->duration[rows[i]]);
     int64_t low = start < end ? start : end, high = start < end ? end : start;
     if (low < begin) begin = low;
     if (high > last) last = high;

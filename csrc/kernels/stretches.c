@@ -1,5 +1,7 @@
 #include "kernels/stretches.h"
 
+#include "time_sums.h"
+
 typedef struct frame {
   int64_t row, end;
   int64_t from; /* the latest child ended here: what follows is its own */
@@ -12,12 +14,6 @@ typedef struct walk {
   fp_vector stack; /* frame: events still open */
   fp_vector *work, *others;
 } walk;
-
-static int64_t end_of(int64_t start, int64_t duration) {
-  int64_t end;
-  if (duration <= 0) return start;
-  return __builtin_add_overflow(start, duration, &end) ? INT64_MAX : end;
-}
 
 static bool add(walk *line, int64_t row, int64_t begin, int64_t end) {
   uint8_t mark = line->marks[row];
@@ -41,7 +37,7 @@ static bool pop(walk *line) {
 }
 
 static bool push(walk *line, int64_t row) {
-  int64_t begin = line->start[row], end = end_of(begin, line->duration[row]);
+  int64_t begin = line->start[row], end = fp_end_of(begin, line->duration[row]);
   while (line->stack.count && ((frame *)line->stack.items)[line->stack.count - 1].end < end)
     if (!pop(line)) return false;
   if (line->stack.count) {

@@ -1,6 +1,7 @@
 #include "tests/spans.h"
 
 #include "tests/check.h"
+#include "time_sums.h"
 
 enum { UNTOUCHED = -77 };
 
@@ -77,11 +78,7 @@ void nested_compare(const nested *wanted, const nested *found, size_t count) {
   }
 }
 
-static int64_t end_of(const spans *line, size_t i) {
-  int64_t end;
-  if (!__builtin_add_overflow(line->start[i], line->duration[i], &end)) return end;
-  return line->duration[i] < 0 ? INT64_MIN : INT64_MAX;
-}
+static int64_t end_of(const spans *line, size_t i) { return fp_time_sum(line->start[i], line->duration[i]); }
 
 /* How long the children of an event last together. They come by their start. */
 static int64_t covered_by_children(const spans *line, const nested *out, size_t parent) {
