@@ -6,13 +6,15 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from random_spaces import START_UNIX_NS, random_space
 from trace_builder import event, line, plane, task_environment, xspace
 
 import fastprof
-from fastprof.schema.tables import TABLES, VERSION
+from fastprof.schema.arrow_columns import texts
+from fastprof.schema.tables import TABLES, TEXT, VERSION, Column, TableSchema
 
 
 def flat(kind: pa.DataType) -> list[pa.DataType]:
@@ -108,3 +110,26 @@ def test_many_lines_planes_and_hosts() -> None:
     assert {found[name].type.index_type for name in ("plane", "line")} == {pa.int16()}
     assert found["name"].type.index_type == found["host"].type.index_type == pa.int8()
     assert found["line"].to_pylist() == [f"l{i}" for i in range(200)]
+
+
+def test_a_table_is_built_by_its_columns_formulas() -> None:
+    schema = TableSchema(
+        "sizes",
+        "a size",
+        (
+            Column("name", TEXT, "name", of=lambda rows: [name for name, _ in rows]),
+            Column("size", pa.int64(), "size; null: below 0", True, "bytes", of=lambda rows: [size for _, size in rows],
+                   null=lambda rows: np.array([size < 0 for _, size in rows])),
+            Column("letters", TEXT, "name; null: empty", True, of=lambda rows: texts([name or None for name, _ in rows],
+                   np.arange(len(rows)))),
+        ),
+    )  # fmt: skip
+    table = schema.of([("a", 3), ("", -1)])
+    assert table.schema.equals(schema.arrow(), check_metadata=True)
+    assert table.to_pydict() == {"name": ["a", ""], "size": [3, None], "letters": ["a", None]}
+    assert schema.empty().schema == table.schema and not schema.empty().num_rows
+
+
+def test_a_column_without_a_formula_is_not_computed() -> None:
+    with pytest.raises(ValueError, match="the column size has no formula"):
+        Column("size", pa.int64(), "size").array([])

@@ -6,10 +6,13 @@ its ``VERSION`` goes up when a column is renamed, retyped or removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
+
+from fastprof.schema.arrow_columns import typed
 
 VERSION = "1"
 
@@ -19,15 +22,33 @@ KINDS = ("int64", "uint64", "double", "str", "bytes", "ref", "none")
 SEVERITIES = ("info", "notice", "data_loss", "error")
 
 
+Formula = Callable[[Any], Any]
+"""From the rows that a table is built from to one value per row: an Arrow array, a NumPy array or a list."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; ``type`` is the widest it gets: dictionary indices are as narrow as they can be."""
+    """One column, written once: name, type, meaning, and how its values follow from the rows of its table.
+
+    ``type`` is the widest it gets: dictionary indices are as narrow as they can be.
+    """
 
     name: str
     type: pa.DataType
     description: str
     nullable: bool = False
     unit: str | None = None
+    of: Formula | None = field(default=None, compare=False, kw_only=True)
+    """The values; an Arrow array brings its own nulls. None: whoever builds the table fills the column."""
+    null: Formula | None = field(default=None, compare=False, kw_only=True)
+    """Which rows are null, as booleans, where ``of`` does not say so itself."""
+
+    def array(self, rows: Any) -> pa.Array:
+        """The values for ``rows``, which is whatever the formula takes."""
+        if self.of is None:
+            raise ValueError(f"the column {self.name} has no formula")
+        values = self.of(rows)
+        return typed(values, self.type) if self.null is None else pa.array(values, self.type, mask=self.null(rows))
 
     def field(self, actual: pa.DataType | None = None) -> pa.Field:
         metadata = {"description": self.description}
@@ -54,6 +75,13 @@ class TableSchema:
 
     def arrow(self) -> pa.Schema:
         return pa.schema([column.field() for column in self.columns])
+
+    def of(self, rows: Any) -> pa.Table:
+        """The table of ``rows``, each column by its formula."""
+        return pa.Table.from_arrays([column.array(rows) for column in self.columns], schema=self.arrow())
+
+    def empty(self) -> pa.Table:
+        return self.arrow().empty_table()
 
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
