@@ -20,10 +20,11 @@ from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
 from fastprof.errors import CaptureError, UsageError
 from fastprof.hlo import program_memory_tables as tables_of
 from fastprof.hlo.memory_spaces import DEVICE, space_name, space_number, space_text
-from fastprof.hlo.program_figures import ModuleRow, module_rows, scoped_vmem, signature_table
 from fastprof.hlo.program_memory import TOO_LARGE, MemorySpace, ProgramMemory
-from fastprof.hlo.program_memory_schemas import TABLES as TABLES
+from fastprof.hlo.program_memory_tables import TABLES as TABLES
+from fastprof.hlo.program_memory_tables import ModuleRow, module_rows
 from fastprof.hlo.program_remarks import Remark, remarks
+from fastprof.hlo.unplanned_memory import scoped_vmem, signature_rows
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class Params:
     module: str | int | None = field(
         default=None,
         metadata={
-            "help": "the program to tell of, as the capture lists it, parentheses included, or its id (default: the "
-            "one that takes most)",
+            "help": "the program to show, as the capture lists it, parentheses included, or its id (default: the "
+            "largest)",
             "metavar": "NAME",
             "type": "name",
         },
@@ -51,7 +52,7 @@ class Params:
     memory_space: str | int = field(
         default="0",
         metadata={
-            "help": "the memory to tell of: a number, also as in layouts, S(5), or device, hbm, vmem, sflag, cmem, "
+            "help": "the memory space to show: a number, also as in layouts, S(5), or device, hbm, vmem, sflag, cmem, "
             "smem, host, sparsecore",
             "metavar": "SPACE",
             "type": "name",
@@ -61,35 +62,35 @@ class Params:
 
 _TRACED = "null without a trace of the heap"
 SCALARS = {
-    "module": ScalarSpec(None, "the program that is told of", "program"),
-    "host": ScalarSpec(None, "its host, the first of those that have it"),
-    "memory_space": ScalarSpec(None, "number of the memory space that is told of"),
-    "memory_space_name": ScalarSpec(None, "what it is called", "memory"),
+    "module": ScalarSpec(None, "the program shown", "program"),
+    "host": ScalarSpec(None, "its host, the first of several"),
+    "memory_space": ScalarSpec(None, "number of the memory space shown"),
+    "memory_space_name": ScalarSpec(None, "name of the memory space", "memory"),
     "peak_bytes": ScalarSpec("bytes", "most that is alive at once: what lives throughout, and the peak of the heap",
                              "peak"),
     "peak_instruction": ScalarSpec(None, f"the instruction at which the heap is fullest; {_TRACED}", "peak at"),
-    "peak_point": ScalarSpec(None, f"the event of the heap that makes it so, from 0; {_TRACED}"),
+    "peak_point": ScalarSpec(None, f"the event of the heap that makes the peak, from 0; {_TRACED}"),
     "unpadded_peak_bytes": ScalarSpec("bytes", "the peak without padding", "peak without padding"),
     "padding_bytes": ScalarSpec("bytes", "peak_bytes less unpadded_peak_bytes", "padding at the peak"),
     "padding_share": ScalarSpec("share", "padding_bytes / peak_bytes", "padding share"),
-    "allocated_bytes": ScalarSpec("bytes", "what the program takes when it runs: all allocations but those of threads",
-                                  "allocated"),
+    "allocated_bytes": ScalarSpec("bytes", "what the program takes when it runs: all allocations except those of "
+                                  "threads", "allocated"),
     "fragmentation_bytes": ScalarSpec("bytes", "allocated_bytes less peak_bytes", "fragmentation"),
     "fragmentation_share": ScalarSpec("share", "fragmentation_bytes / temporary_bytes", "fragmentation share"),
     "whole_run_bytes": ScalarSpec("bytes", "parameters, outputs and constants, which live throughout",
                                   "alive throughout"),
     "parameter_bytes": ScalarSpec("bytes", "allocations of parameters", "parameters"),
-    "aliased_bytes": ScalarSpec("bytes", "of these, parameters that outputs are written to (donated)",
+    "aliased_bytes": ScalarSpec("bytes", "parameters among them that outputs are written to (donated)",
                                 "donated parameters"),
-    "output_bytes": ScalarSpec("bytes", "allocations of outputs that are no parameters", "outputs"),
+    "output_bytes": ScalarSpec("bytes", "allocations of outputs that are not parameters", "outputs"),
     "constant_bytes": ScalarSpec("bytes", "allocations of constants", "constants"),
-    "temporary_bytes": ScalarSpec("bytes", "allocations of what lives shorter, reused on the way", "temporaries"),
+    "temporary_bytes": ScalarSpec("bytes", "allocations of temporaries, which live shorter", "temporaries"),
     "thread_local_bytes": ScalarSpec("bytes", "allocations of computations on threads, not in allocated_bytes",
                                      "on threads"),
     "program_points": ScalarSpec(None, "allocations, frees and shares that heaps are traced by", "program points"),
     "scoped_vmem_bytes": ScalarSpec("bytes", "most scoped VMEM that one instruction takes for itself while it runs "
-                                    "(its backend_config); of VMEM alone", "scoped VMEM"),
-    "scoped_vmem_instruction": ScalarSpec(None, "that instruction", "taken by"),
+                                    "(its backend_config); VMEM only", "scoped VMEM"),
+    "scoped_vmem_instruction": ScalarSpec(None, "the instruction that takes it", "taken by"),
 }  # fmt: skip
 _SHOWN = ("peak_bytes", "peak_instruction", "unpadded_peak_bytes", "padding_bytes", "allocated_bytes",
           "fragmentation_bytes", "whole_run_bytes", "parameter_bytes", "aliased_bytes", "output_bytes",
@@ -97,7 +98,8 @@ _SHOWN = ("peak_bytes", "peak_instruction", "unpadded_peak_bytes", "padding_byte
 
 
 def _several(space: str) -> Callable[[Report], bool]:
-    """For tables of several programs with this column for the memory space: without a capture spaces have no names."""
+    """For tables of several programs that name the memory space by this column: without a capture spaces have no
+    names."""
 
     def applies(report: Report) -> bool:
         table = report.tables["modules"]
@@ -108,7 +110,7 @@ def _several(space: str) -> Callable[[Report], bool]:
 
 
 def _has_memory(space: str) -> Callable[[Report], bool]:
-    """For figures of a memory space in which the program has anything, told by this one."""
+    """For figures of a memory space in which the program has anything, when this figure names the space."""
 
     def applies(report: Report) -> bool:
         return _has_figures(report) and (report.scalars["memory_space_name"].value is not None) == (
@@ -151,7 +153,7 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``data``: the bytes of its HloProto, None where it was not asked for. ``rows``: what the table modules tells."""
+    """``data``: the bytes of its HloProto, None where it was not requested. ``rows``: its rows of the table modules."""
 
     title: str
     program_id: int
@@ -188,8 +190,8 @@ def _space(params: Params) -> str:
 
 
 def _hardware(events: HostEvents) -> str:
-    """What computes, by the planes of the capture, of which only those of programs are read; "": they do not tell, as
-    in files of one program."""
+    """The hardware that the planes of the capture show, of which only those of programs are read; "": unknown, as for
+    files of one program."""
     kinds = {device_of(name)[0] for name in events.plane_names}
     return GPU if GPU in kinds else TPU if TPU in kinds else CPU_ONLY if "CPU" in kinds else ""
 
@@ -211,11 +213,11 @@ Listed = tuple[int, str]
 """Id and title of a program."""
 
 
-def _matching(listed: Sequence[Listed], asked: str) -> list[Listed]:
+def _matching(listed: Sequence[Listed], requested: str) -> list[Listed]:
     """Programs of this title; else of this id, or of this name, as jit_f for jit_f(12)."""
-    exact = [one for one in listed if one[1] == asked]
-    by_id = [one for one in listed if asked in (str(one[0]), str(one[0] % (1 << 64)))]
-    return exact or by_id or [one for one in listed if one[1].rpartition("(")[0] == asked]
+    exact = [one for one in listed if one[1] == requested]
+    by_id = [one for one in listed if requested in (str(one[0]), str(one[0] % (1 << 64)))]
+    return exact or by_id or [one for one in listed if one[1].rpartition("(")[0] == requested]
 
 
 # ---- the report
@@ -223,7 +225,7 @@ def _matching(listed: Sequence[Listed], asked: str) -> list[Listed]:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The program that is told of, and the memory space. ``hosts``: that have this very program."""
+    """The program shown, and the memory space. ``hosts``: those that have exactly this program."""
 
     program: Program
     hosts: tuple[str, ...]
@@ -238,7 +240,9 @@ def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, Report
         found = _named(found, kept, str(params.module))
     ordered = sorted(found, key=lambda one: _taken_by(one, _space(params)), reverse=True)
     shown = _shown(ordered[0], _space(params)) if ordered else None
-    tables = {name: tables_of.empty(name) for name in TABLES} | {"modules": _modules_table(ordered, _space(params))}
+    tables = {name: schema.empty() for name, schema in TABLES.items()} | {
+        "modules": _modules_table(ordered, _space(params))
+    }
     if shown is not None:
         tables |= _tables(shown)
     values = _figures(shown, kept)
@@ -247,7 +251,7 @@ def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, Report
 
 
 Found = tuple[Program, tuple[str, ...], str]
-"""A program, the hosts that have it, and what computes there."""
+"""A program, the hosts that have it, and their hardware."""
 
 
 def _is_open(program: Program) -> bool:
@@ -267,34 +271,35 @@ def _distinct(kept: Sequence[HostPrograms]) -> list[Found]:
     return [(program, tuple(hosts[key]), hardware) for key, (program, hardware) in first.items()]
 
 
-def _named(found: Sequence[Found], kept: Sequence[HostPrograms], asked: str) -> list[Found]:
-    """Those that are meant by a name on all hosts: of one id, and none where it does not decode, which notices tell.
-    Raises UsageError where no program is called so, or several are."""
+def _named(found: Sequence[Found], kept: Sequence[HostPrograms], requested: str) -> list[Found]:
+    """The programs of a name on all hosts, all of one id; none where it does not decode, which notices report.
+    UsageError: no program has the name, or several."""
     listed = list(dict.fromkeys((program.program_id, program.title) for one in kept for program in one.programs))
-    meant_by = _matching(listed, asked)
+    meant_by = _matching(listed, requested)
     titles = [title for _, title in listed]
     if not titles:
-        raise UsageError(f"no program {asked!r}: {_NO_PROGRAMS}")
+        raise UsageError(f"no program {requested!r}: {_NO_PROGRAMS}")
     if not meant_by:
-        raise UsageError(f"no program {asked!r}; there are: {_some(titles)}{meant(asked, titles)}")
+        raise UsageError(f"no program {requested!r}; there are: {_some(titles)}{meant(requested, titles)}")
     if len({number for number, _ in meant_by}) > 1:
-        raise UsageError(f"several programs are called {asked!r}: {_some([title for _, title in meant_by])}; name one")
+        several = _some([title for _, title in meant_by])
+        raise UsageError(f"several programs are called {requested!r}: {several}; name one")
     return [one for one in found if (one[0].program_id, one[0].title) in meant_by]
 
 
 def _some(titles: Sequence[str]) -> str:
-    several = list(dict.fromkeys(titles))
-    return ", ".join(several[:8]) + (f" and {len(several) - 8:,} more" if len(several) > 8 else "")
+    names = list(dict.fromkeys(titles))
+    return ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
 
 
 def _taken(row: ModuleRow) -> int:
-    """What programs are ordered by: the peak, or where it is not known all that is allocated, and scoped VMEM."""
+    """What programs are ordered by: the peak, or where it is unknown the allocated bytes, and scoped VMEM."""
     taken: int = row["peak_bytes"] if row["peak_bytes"] is not None else row["allocated_bytes"] or 0
     return taken + (row["scoped_vmem_bytes"] or 0)
 
 
 def _taken_by(one: Found, space: str) -> tuple[int, int]:
-    """What a program is ordered by: what it takes of the memory space, then of all."""
+    """Sort key of a program: what it takes of the memory space, then of all."""
     program, _, hardware = one
     number = space_number(space, hardware)
     of_space = max((_taken(row) for row in program.rows if row["memory_space"] in (number, None)), default=-1)
@@ -331,8 +336,9 @@ def _first(rows: Sequence[ModuleRow], number: int) -> list[ModuleRow]:
 
 
 def _tables(shown: Shown) -> dict[str, pa.Table]:
-    if shown.memory.untold:
-        return {"allocations": signature_table(shown.memory, shown.space.number)}
+    if shown.memory.unknown:
+        rows = signature_rows(shown.memory, shown.space.number)
+        return {"allocations": pa.Table.from_pylist(rows, TABLES["allocations"].arrow())}
     return {
         "buffers_at_peak": tables_of.peak_table(shown.space),
         "peak_by_op": tables_of.peak_by_op_table(shown.space),
@@ -346,7 +352,7 @@ def _tables(shown: Shown) -> dict[str, pa.Table]:
 _NO_PROGRAMS = "the capture carries no compiled programs (plane /host:metadata, stat Hlo Proto)"
 
 
-_NO_HARDWARE = "what computes is not known, which names memory spaces: files of programs alone do not tell"
+_NO_HARDWARE = "the hardware, which names memory spaces, is unknown: files of programs alone do not record it"
 _CONTRADICTION = "the plan contradicts itself: more is in use at the peak than is allocated"
 
 
@@ -354,7 +360,7 @@ def _figures(shown: Shown | None, kept: Sequence[HostPrograms]) -> dict[str, Val
     if shown is None:
         why = "no program of the capture decodes" if any(one.programs for one in kept) else _NO_PROGRAMS
         return dict.fromkeys(SCALARS, (None, why))
-    values: dict[str, Value | tuple[None, str]] = dict.fromkeys(SCALARS, (None, shown.memory.untold))
+    values: dict[str, Value | tuple[None, str]] = dict.fromkeys(SCALARS, (None, shown.memory.unknown))
     values |= {
         "module": shown.program.title,
         "host": shown.hosts[0],
@@ -362,7 +368,7 @@ def _figures(shown: Shown | None, kept: Sequence[HostPrograms]) -> dict[str, Val
         "memory_space_name": space_name(shown.space.number, shown.hardware)
         or (None, "it has no public name on this hardware" if shown.hardware else _NO_HARDWARE),
     }
-    if not shown.memory.untold:
+    if not shown.memory.unknown:
         values |= _space_figures(shown.space)
         values |= scoped_vmem(shown.memory, shown.space.number)
     return values
@@ -414,7 +420,7 @@ def _notices(
         yield Notice("warning", f"No programs: {_NO_PROGRAMS if kept else 'no host is selected'}.")
     for program, _, _ in ordered[1:]:
         if any(row["reason"] == TOO_LARGE for row in program.rows):
-            yield Notice("warning", f"The memory of the program {program.title} is not told: {TOO_LARGE}.")
+            yield Notice("warning", f"The memory of the program {program.title} is unknown: {TOO_LARGE}.")
     if shown is None:
         return
     yield from (Notice(*one) for one in _which(ordered, shown, params))
@@ -422,23 +428,23 @@ def _notices(
 
 
 def _which(ordered: Sequence[Found], shown: Shown, params: Params) -> Iterator[Remark]:
-    """Which of several programs is told of, and that it has nothing in the memory that was asked for."""
-    nothing = not len(shown.space.allocations) and not shown.memory.untold
-    asked = space_text(shown.space.number, shown.hardware)
+    """Which of several programs is shown, and whether it has nothing in the requested memory."""
+    nothing = not len(shown.space.allocations) and not shown.memory.unknown
+    requested = space_text(shown.space.number, shown.hardware)
     if nothing and params.module is None and _taken_by(ordered[0], _space(params))[0] <= 0:
         numbers = {row["memory_space"] for program, _, _ in ordered for row in program.rows} - {None}
-        yield "warning", f"No program has anything in {asked}; there are: {_spaces(numbers, shown.hardware)}."
+        yield "warning", f"No program has anything in {requested}; there are: {_spaces(numbers, shown.hardware)}."
         return
     if params.module is None and len(ordered) > 1:
-        text = f"Told of is {shown.program.title}, of {len(ordered):,} programs the one that takes most; --module NAME "
-        yield "info", text + "tells of another."
+        text = f"Showing {shown.program.title}, the largest of {len(ordered):,} programs; "
+        yield "info", text + "choose another with --module NAME."
     elif len(ordered) > 1:
         hosts = ", ".join(one[1][0] for one in ordered[:4])
-        text = f"{len(ordered):,} programs are called {shown.program.title} (hosts {hosts}); told of is the one that "
-        yield "info", text + f"takes most, of {shown.hosts[0]}. --host NAME chooses."
+        text = f"Showing the largest of {len(ordered):,} programs called {shown.program.title} (hosts {hosts}), that "
+        yield "info", text + f"of {shown.hosts[0]}; choose another with --host NAME."
     if nothing:
         numbers = {number for number in shown.memory.spaces if number != shown.space.number}
-        text = f"The program has nothing in {asked}; its memory spaces are: {_spaces(numbers, shown.hardware)}."
+        text = f"The program has nothing in {requested}; its memory spaces are: {_spaces(numbers, shown.hardware)}."
         yield "warning", text
 
 

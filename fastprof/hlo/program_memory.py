@@ -9,13 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.buffers import (
-    CATEGORIES,
-    OUTPUT,
-    TEMPORARY,
-    THREAD_LOCAL,
-    BufferAssignment,
-)
+from fastprof.hlo.buffers import CATEGORIES, OUTPUT, TEMPORARY, BufferAssignment
 from fastprof.hlo.heap import Heap, heap_of
 from fastprof.hlo.layout import array_of
 from fastprof.hlo.module import HloModule
@@ -44,21 +38,20 @@ class ProgramMemory:
         return _opened, (bytes(self.module.data),)
 
     @cached_property
-    def untold(self) -> str:
-        """Why there are no figures of its memory, in words; "": there are, and no sum of its sizes is more than an
-        int64 holds."""
+    def unknown(self) -> str:
+        """Why there are no figures of its memory, in words; "": there are, and each sum of its sizes fits an int64."""
         if not self.buffers.is_there:
             return NO_PLAN
         return TOO_LARGE if self._most() > _MOST else ""
 
     def _most(self) -> int:
-        """What no sum of sizes is more than: all allocations, and of each heap all buffers. Exact."""
+        """A bound of every sum of sizes: all allocations, and all buffers of each heap. Exact."""
         plan = self.buffers
         names = np.concatenate([plan.events["buffer"], plan.events["canonical"]]).astype(np.int64)
         named = np.flatnonzero(names >= 0)
         allocated = _exact_sum(plan.allocations["size"])
         most = allocated + _exact_sum(plan.buffers["size"][names[named]])
-        if most <= _MOST:  # though buffers count each time that they are named
+        if most <= _MOST:  # although buffers count each time that they are named
             return most
         traces = np.tile(plan.events["trace"].astype(np.int64), 2)
         each = np.unique(np.stack([traces[named], names[named]]), axis=1)
@@ -66,8 +59,7 @@ class ProgramMemory:
 
     @cached_property
     def instruction(self) -> Int32s:
-        """The row of the instruction that makes each buffer, by its id, in older programs by its name; -1: there is
-        none."""
+        """The row of the instruction that makes each buffer, by its id, in older programs by its name; -1: none."""
         buffers, ids = self.buffers.buffers, self.module.instructions["id"]
         if not len(ids) or not len(buffers):
             return np.full(len(buffers), -1, np.int32)
@@ -84,8 +76,8 @@ class ProgramMemory:
 
     @cached_property
     def shape_kinds(self) -> tuple[list[Shape], Int64s]:
-        """The distinct shapes, and by buffer the number of its own among them: of its instruction, or of the element
-        that its shape index tells."""
+        """The distinct shapes, and by buffer the number of its own among them: the shape of its instruction, or of the
+        element that the buffer's shape index selects."""
         place: dict[tuple[int, int], int] = {}
         kinds: list[Shape] = []
 
@@ -97,10 +89,10 @@ class ProgramMemory:
 
         rows = np.append(self.module.instructions["shape"], np.int32(-1))[self.instruction]
         distinct, at = np.unique(rows, return_inverse=True)
-        whole = [self.module.shape(row) for row in distinct.tolist()]
-        numbers = np.array([number(shape) for shape in whole], np.int64)[at]
+        shapes = [self.module.shape(row) for row in distinct.tolist()]
+        numbers = np.array([number(shape) for shape in shapes], np.int64)[at]
         for buffer in np.flatnonzero(self.buffers.buffers["index_count"]).tolist():
-            numbers[buffer] = number(_element(whole[at[buffer]], self.index(buffer)))
+            numbers[buffer] = number(_element(shapes[at[buffer]], self.index(buffer)))
         return kinds, numbers
 
     def shape(self, buffer: int) -> Shape:
@@ -112,8 +104,7 @@ class ProgramMemory:
 
     @cached_property
     def unpadded(self) -> Int64s:
-        """Bytes of the elements of each buffer, without tiles' padding; UNKNOWN, also where that were more than it
-        takes."""
+        """Bytes of the elements of each buffer, without tiles' padding; UNKNOWN, also where they exceed its size."""
         kinds, numbers = self.shape_kinds
         known = [self._unpadded(shape) for shape in kinds]
         sizes = np.array([UNKNOWN if size is None else size for size in known], np.int64)[numbers]
@@ -134,13 +125,13 @@ class ProgramMemory:
 
     @cached_property
     def at_least(self) -> Int64s:
-        """``unpadded``, and where that is not known all that the buffer takes."""
+        """``unpadded``, or the size of the buffer where that is not known."""
         return np.where(self.unpadded == UNKNOWN, self.buffers.buffers["size"], self.unpadded).astype(np.int64)
 
     # ---- texts
 
     def name(self, buffer: int) -> str:
-        """The instruction, and which element of what it makes: ``copy-start{0}``."""
+        """The instruction, and which element of its result: ``copy-start{0}``."""
         index = self.index(buffer)
         return self.instruction_name(buffer) + ("{" + ",".join(map(str, index)) + "}" if index else "")
 
@@ -151,7 +142,7 @@ class ProgramMemory:
         return self.buffers.text(self.buffers.buffers["instruction_name"][buffer])
 
     def shape_text(self, shape: Shape) -> str:
-        """With its layout; "" for one that a damaged program does not give."""
+        """With its layout; "" where a damaged program has none."""
         offset, length = shape.proto
         return "" if shape is NO_SHAPE else self._shape_texts.text(self.module.data[offset : offset + length])
 
@@ -164,8 +155,8 @@ class ProgramMemory:
 
     @cached_property
     def trace_of(self) -> dict[int, int]:
-        """By row of an allocation, the trace of its heap: a trace is about the allocation of its first event's buffer;
-        of several about one the last counts. (What traces say of their allocations themselves is outdated.)"""
+        """By row of an allocation, the trace of its heap: a trace belongs to the allocation of its first event's
+        buffer; the last of several counts. (The allocations that traces name themselves are outdated.)"""
         found: dict[int, int] = {}
         of = np.append(self.buffers.allocation_of, np.int32(-1))
         for trace, (first, count) in enumerate(self.buffers.traces[["first_event", "event_count"]].tolist()):
@@ -204,8 +195,8 @@ def _element(shape: Shape, index: tuple[int, ...]) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most that is in use at once. Bytes are None where that is not known, ``reason`` says why. ``known_by``: how
-    it is known without a trace."""
+    """The most that is in use at once; None where that is not known, for ``reason``. ``known_by``: how it is known
+    without a trace."""
 
     bytes: int | None
     unpadded: int | None
@@ -239,8 +230,18 @@ class MemorySpace:
 
     @property
     def allocated_bytes(self) -> int:
-        """What the program takes of it when it runs: all allocations but those of threads."""
+        """What the program takes of it when it runs: all allocations except those of threads."""
         return self._sum(self.allocations[self.program.buffers.allocations["thread_local"][self.allocations] == 0])
+
+    @property
+    def aliased_bytes(self) -> int:
+        """Of parameters that results are written to."""
+        return self._sum(self.allocations[self.program.buffers.aliased[self.allocations]])
+
+    @property
+    def assigned_count(self) -> int:
+        """Buffers in all allocations."""
+        return int(self.program.buffers.allocations["assigned_count"][self.allocations].sum())
 
     @cached_property
     def whole_run(self) -> Int64s:
@@ -254,27 +255,26 @@ class MemorySpace:
 
     @cached_property
     def temporaries(self) -> Int64s:
-        """Rows of allocations for what lives shorter."""
-        rows = self.allocations
-        temporary: Int64s = rows[self.program.buffers.category[rows] == TEMPORARY]
-        return temporary
+        """Rows of allocations that live shorter."""
+        rows: Int64s = self.allocations[self.program.buffers.category[self.allocations] == TEMPORARY]
+        return rows
 
     @cached_property
     def traced(self) -> list[tuple[int, Heap]]:
-        """Temporaries of which the program tells when each buffer is allocated and freed: their rows, and heaps."""
+        """Temporaries with a trace of when each buffer is allocated and freed: their rows, and heaps."""
         traces = self.program.trace_of
         return [(row, self.program.heap(traces[row])) for row in self.temporaries.tolist() if row in traces]
 
     @cached_property
     def untraced(self) -> Int64s:
-        """Rows of temporaries of which it does not, and which take anything."""
+        """Rows of temporaries without a trace, which are not empty."""
         sizes = self.program.buffers.allocations["size"]
         rows = [row for row in self.temporaries.tolist() if row not in self.program.trace_of and sizes[row] > 0]
         return np.array(rows, np.int64)
 
     def representative(self, allocation: int) -> int:
-        """The row of the largest buffer in an allocation; of equal ones the first, in outputs the last: what is given
-        back, not what was there before. -1: there is none that takes anything."""
+        """The row of the largest buffer in an allocation; of equal ones the first, in outputs the last: the result, not
+        what was there before. -1: no buffer, or only empty ones."""
         first, count = self.program.buffers.allocations[["first_assigned", "assigned_count"]][allocation].item()
         rows = self.program.buffers.assigned["buffer"][first : first + count]
         rows = rows[rows >= 0]
@@ -289,7 +289,7 @@ class MemorySpace:
         """Buffers that lie outside the allocation that they are in, or reach beyond it."""
         plan = self.program.buffers
         inside = plan.assigned[np.isin(plan.assigned["allocation"], self.allocations)]
-        size = np.append(plan.buffers["size"], 0)[inside["buffer"]]  # of -1, which is not told of, 0
+        size = np.append(plan.buffers["size"], 0)[inside["buffer"]]  # 0 for -1, an unknown buffer
         room = plan.allocations["size"][inside["allocation"]]
         return int(np.count_nonzero((inside["offset"] < 0) | (inside["offset"] > room - size)))
 
@@ -297,9 +297,8 @@ class MemorySpace:
     def peak(self) -> Peak:
         """Allocations that live throughout, and the peak of the heap where there is one. Without a trace it is known
         only where temporaries are one allocation that a single buffer fills."""
-        whole = self.whole_run.tolist()
         size = self.whole_run_bytes
-        unpadded = sum(self._least(row) for row in whole)
+        unpadded = sum(self._least(row) for row in self.whole_run.tolist())
         untraced = self.untraced.tolist()
         if len(self.traced) == 1 and not untraced:
             heap = self.traced[0][1]
@@ -312,7 +311,7 @@ class MemorySpace:
         return Peak(None, None, self._why_unknown(len(self.traced), len(untraced)))
 
     def _least(self, allocation: int) -> int:
-        """Bytes without padding of the largest buffer in an allocation; all of it, where there is no buffer."""
+        """Bytes without padding of the largest buffer in an allocation; its size, where it has no buffer."""
         buffer = self.representative(allocation)
         if buffer < 0:
             return int(self.program.buffers.allocations["size"][allocation])
@@ -324,23 +323,19 @@ class MemorySpace:
         return buffer >= 0 and bool(sizes[0][buffer] == sizes[1][allocation])
 
     def _why_unknown(self, traced: int, untraced: int) -> str:
-        most = f"it is {self.whole_run_bytes:,} bytes at the least and {self.allocated_bytes:,} at the most"
+        most = f"it is at least {self.whole_run_bytes:,} and at most {self.allocated_bytes:,} bytes"
         if not traced:
-            return f"the program does not tell when temporaries are allocated and freed: {most}"
+            return f"the program does not record when temporaries are allocated and freed: {most}"
         if untraced:
-            return f"of some temporaries the program does not tell when they are allocated and freed: {most}"
-        return f"temporaries lie in {traced:,} heaps, of which the program does not tell how they meet: {most}"
+            return f"the program does not record when some temporaries are allocated and freed: {most}"
+        return f"temporaries lie in {traced:,} heaps, and the program does not record how these overlap: {most}"
 
     def by_category(self) -> list[tuple[str, int, int, int]]:
-        """(category, allocations, buffers in them, bytes) of all that there are."""
-        every = self.program.buffers.allocations
-        found = []
+        """(category, allocations, buffers in them, bytes) of each category that it has."""
+        counts = self.program.buffers.allocations["assigned_count"]
+        uses = []
         for number, name in enumerate(CATEGORIES):
             rows = self.allocations[self.program.buffers.category[self.allocations] == number]
             if len(rows):
-                found.append((name, len(rows), int(every["assigned_count"][rows].sum()), self._sum(rows)))
-        return found
-
-    @property
-    def thread_local_bytes(self) -> int:
-        return self.sized(THREAD_LOCAL)
+                uses.append((name, len(rows), int(counts[rows].sum()), self._sum(rows)))
+        return uses

@@ -1,244 +1,146 @@
-"""The tables about the memory of a compiled program, from its buffers and heaps."""
+"""The tables about the memory of compiled programs: each column, and how it follows from the program's buffers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.errors import CaptureError
-from fastprof.hlo.buffers import CATEGORIES, KINDS
+from fastprof.hlo.buffers import CATEGORIES, CONSTANT, KINDS, OUTPUT, PARAMETER, TEMPORARY, THREAD_LOCAL
 from fastprof.hlo.heap import Heap
-from fastprof.hlo.layout import array_of
-from fastprof.hlo.program_memory import UNKNOWN, MemorySpace, ProgramMemory
-from fastprof.hlo.program_memory_schemas import TABLES
-from fastprof.hlo.shapes import Shape
-from fastprof.hlo.stack_frames import Source
+from fastprof.hlo.memory_spaces import VMEM
+from fastprof.hlo.program_buffers import Alive, Buffers, alive_at_peak, numbered_texts
+from fastprof.hlo.program_memory import MemorySpace, ProgramMemory
+from fastprof.hlo.unplanned_memory import most_scoped
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
-
-Columns = dict[str, Any]
+from fastprof.schema.column_kinds import Bytes, Count, Flag, Share, Text
+from fastprof.schema.tables import Formula, TableSchema
 
 _NUMBER: Final = re.compile(r"\d+")
 
 
-def table(name: str, columns: Columns) -> pa.Table:
-    return pa.table(columns, schema=TABLES[name].arrow())
-
-
-def empty(name: str) -> pa.Table:
-    return TABLES[name].arrow().empty_table()
-
-
-def share_of(part: Int64s, whole: int) -> pa.Array:
-    """Null where the whole is 0."""
+def share_of(part: Int64s) -> pa.Array:
+    """Of the sum of all parts; null where that is 0."""
+    whole = sum(part.tolist())
     return pa.nulls(len(part), pa.float64()) if whole <= 0 else pa.array(part / whole)
 
 
-def _unknown(values: Int64s, absent: npt.NDArray[np.bool_]) -> pa.Array:
-    return pa.array(values.astype(np.int64), mask=absent)
+# ---- memory spaces of programs: one value per space
 
 
-# ---- what buffers are
+def _each(of: Callable[[Any], Any]) -> Formula:
+    return lambda rows: [of(row) for row in rows]
 
 
-class Buffers:
-    """Columns about some buffers of a program, rows of its assignment; -1: none. Texts are null where there is none."""
-
-    def __init__(self, program: ProgramMemory, rows: npt.NDArray[np.integer[Any]]) -> None:
-        self.program = program
-        self.rows = rows.astype(np.int64)
-        self.absent = rows < 0
-        self.instruction = np.append(program.instruction, np.int32(-1))[self.rows]
-
-    def _number(self, column: npt.NDArray[Any]) -> Int64s:
-        return np.append(column, 0)[self.rows].astype(np.int64)
-
-    def ids(self) -> pa.Array:
-        return _unknown(self._number(self.program.buffers.buffers["id"]), self.absent)
-
-    def sizes(self) -> Int64s:
-        return self._number(self.program.buffers.buffers["size"])
-
-    def unpadded(self) -> Int64s:
-        """UNKNOWN where it is not known."""
-        return np.where(self.absent, UNKNOWN, self._number(self.program.unpadded))
-
-    def offsets(self) -> Int64s:
-        return self._number(self.program.buffers.offset_of)
-
-    # ---- texts: looked up once for each distinct one
-
-    def names(self) -> pa.Array:
-        """With which element of what the instruction makes."""
-        found = self.instruction_names()
-        parts = np.flatnonzero(self._number(self.program.buffers.buffers["index_count"]))
-        if not len(parts):
-            return found
-        names = found.to_pylist()
-        for place, row in zip(parts.tolist(), self.rows[parts].tolist(), strict=True):
-            names[place] = self.program.name(row)
-        return pa.array(names, pa.string()).dictionary_encode()
-
-    def instruction_names(self) -> pa.Array:
-        known = self._of_instruction("name")
-        lost = (self.instruction < 0) & ~self.absent
-        if not lost.any():
-            return known
-        names = known.to_pylist()
-        for place in np.flatnonzero(lost).tolist():
-            names[place] = self.program.instruction_name(int(self.rows[place])) or None
-        return pa.array(names, pa.string()).dictionary_encode()
-
-    def opcodes(self) -> pa.Array:
-        return self._of_instruction("opcode")
-
-    def _of_instruction(self, column: str) -> pa.Array:
-        module = self.program.module
-        return numbered_texts(module.texts, np.append(module.instructions[column], 0)[self.instruction])
-
-    def op_names(self) -> pa.Array:
-        return self._of_instruction("op_name")
-
-    def shapes(self) -> pa.Array:
-        return self._by_shape(self.program.shape_text)
-
-    def padded_shapes(self) -> pa.Array:
-        return self._by_shape(lambda shape: _padded(shape, self.program.module.data))
-
-    def _by_shape(self, text: Callable[[Shape], str]) -> pa.Array:
-        kinds, at = self.program.shape_kinds
-        there, place = np.unique(np.append(at, -1)[self.rows], return_inverse=True)
-        return texts([None if kind < 0 else text(kinds[kind]) or None for kind in there.tolist()], place)
-
-    def where(self) -> Columns:
-        """What the instructions are and where they come from."""
-        return {
-            "shape": self.shapes(),
-            "padded_shape": self.padded_shapes(),
-            "opcode": self.opcodes(),
-            "op_name": self.op_names(),
-            "source": self.sources(),
-        }
-
-    def sources(self) -> pa.Array:
-        return self._by_source(_place)
-
-    def stacks(self) -> pa.Array:
-        return self._by_source(lambda source: source.stack.rstrip("\n"))
-
-    def _by_source(self, text: Callable[[Source], str]) -> pa.Array:
-        module = self.program.module
-        places = module.instructions[["source_file", "source_line", "stack_frame_id"]]
-        known = self.instruction >= 0
-        _, example, at = np.unique(places[self.instruction[known]], return_index=True, return_inverse=True)
-        rows = self.instruction[known][example].tolist()
-        number = np.full(len(self.rows), len(rows))
-        number[known] = at
-        return texts([*(text(module.source_of(row)) or None for row in rows), None], number)
+def _sized(category: int) -> Formula:
+    return _each(lambda space: space.sized(category))
 
 
-def numbered_texts(pool: pa.Array, numbers: npt.NDArray[np.integer[Any]]) -> pa.Array:
-    """Texts of a pool by their numbers, of which 0 is the empty one; null where that is."""
-    there, at = np.unique(numbers, return_inverse=True)
-    return pa.DictionaryArray.from_arrays(pa.array(at.astype(np.int32), mask=numbers <= 0), pool.take(pa.array(there)))
+def _fragmentation(space: MemorySpace) -> int | None:
+    """Null also where the plan contradicts itself: more in use than allocated."""
+    peak, allocated = space.peak.bytes, space.allocated_bytes
+    return None if peak is None or peak > allocated else allocated - peak
 
 
-def _place(source: Source) -> str:
-    return f"{source.file}:{source.line}" if source.file and source.line > 0 else source.file
+_OF_SPACE = (
+    Bytes("allocated_bytes", "what it takes when it runs: all allocations except those of threads; null: no plan",
+          _each(lambda space: space.allocated_bytes)),
+    Bytes("peak_bytes", "most that is alive at once: what lives throughout, and the peak of the heap; null: not "
+          "known, see reason", _each(lambda space: space.peak.bytes)),
+    Bytes("unpadded_peak_bytes", "peak_bytes without padding; buffers of unknown types count in full; null: as "
+          "peak_bytes", _each(lambda space: space.peak.unpadded)),
+    Bytes("fragmentation_bytes", "allocated_bytes less peak_bytes; null: as peak_bytes", _each(_fragmentation)),
+    Bytes("parameter_bytes", "allocations of parameters; null: no plan", _sized(PARAMETER)),
+    Bytes("output_bytes", "allocations of outputs that are not parameters; null: no plan", _sized(OUTPUT)),
+    Bytes("aliased_bytes", "allocations of parameters that outputs are written to (donated); null: no plan",
+          _each(lambda space: space.aliased_bytes)),
+    Bytes("constant_bytes", "allocations of constants; null: no plan", _sized(CONSTANT)),
+    Bytes("temporary_bytes", "allocations of temporaries, which live shorter; null: no plan", _sized(TEMPORARY)),
+    Bytes("thread_local_bytes", "allocations of computations that run on threads, not in allocated_bytes; null: no "
+          "plan", _sized(THREAD_LOCAL)),
+    Count("allocation_count", "allocations; null: no plan", _each(lambda space: len(space.allocations))),
+    Count("buffer_count", "buffers in them; null: no plan", _each(lambda space: space.assigned_count)),
+    Count("program_points", "events of its heaps' traces; null: no plan",
+          _each(lambda space: sum(len(heap.events) for _, heap in space.traced))),
+    Bytes("scoped_vmem_bytes", "most VMEM that one instruction takes for itself while it runs; null: the space is not "
+          "VMEM", _each(lambda space: most_scoped(space.program.module)[0] if space.number == VMEM else None)),
+    Count("instruction_count", "instructions of the program, all computations",
+          _each(lambda space: len(space.program.module))),
+    Text("reason", "why the peak is not known; null: it is", _each(lambda space: space.peak.reason)),
+)  # fmt: skip
+_SPACE = Count("memory_space", "number of the memory space; null: the program has no plan of its memory (buffer "
+               "assignment)", _each(lambda space: space.number))  # fmt: skip
+_MODULES = (
+    Text("host", "host, the first of those that have the program"),
+    Count("host_count", "hosts that have it"),
+    Text("module", "program, as the capture lists it"),
+    Count("program_id", "its id, uint64 as two's complement"),
+    _SPACE,
+    Text("memory_space_name", "name of the memory space; null: unknown, or no plan"),
+    *_OF_SPACE,
+)
+
+ModuleRow = dict[str, Any]
+"""A row of the table modules, except the columns that name the host, the program and the memory space."""
 
 
-def _padded(shape: Shape, data: memoryview) -> str:
-    """The dimensions that an array has with the padding of its tiles; "" where they are its own."""
-    if shape.is_tuple or not shape.dimensions:
-        return ""
-    try:
-        padded = array_of(shape, data).padded_dimensions
-    except CaptureError:  # a damaged layout
-        return ""
-    if padded is None or padded == shape.dimensions:
-        return ""
-    return f"{shape.type_name.lower()}[{','.join(map(str, padded))}]"
+def module_rows(memory: ProgramMemory, only: int | None = None) -> list[ModuleRow]:
+    """One row per memory space, or of ``only`` one. A program without a plan has one row, of nulls; one without
+    allocations has the row of the device's memory."""
+    columns = (_SPACE, *_OF_SPACE)
+    if memory.unknown:
+        nulls: ModuleRow = dict.fromkeys(column.name for column in columns)
+        return [nulls | {"instruction_count": len(memory.module), "reason": memory.unknown}]
+    numbers = [only] if only is not None else memory.spaces or [0]
+    spaces = [memory.space(number) for number in numbers]
+    values = [column.of(spaces) for column in columns if column.of is not None]
+    return [dict(zip([column.name for column in columns], row, strict=True)) for row in zip(*values, strict=True)]
 
 
-# ---- what is alive at the peak
+# ---- buffers and allocations of a memory space
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Alive:
-    """In the order of the program: allocations that live throughout, then what the heaps hold. ``buffer``: what is in
-    it, -1: not told; ``bytes``: what it takes; ``heap``: number of its heap among those that are traced, -1: it is in
-    none."""
+class _Rows:
+    """Rows about buffers of a memory space, and the allocations that they lie in. ``heap``: number of the heap among
+    the traced ones, -1: none; ``start``, ``end``: events of that heap, -1: it lives throughout, or that is unknown."""
 
+    space: MemorySpace
     allocation: Int64s
-    buffer: Int64s
+    buffers: Buffers
     bytes: Int64s
+    unpadded: Int64s
+    start: Int64s
+    end: Int64s
     heap: Int64s
+    timeline: Int64s | None = None
+    shares: Int64s | None = None
+    at_peak: Any = None
 
+    @property
+    def every(self) -> Any:
+        """By row, the record of its allocation."""
+        return self.space.program.buffers.allocations[self.allocation]
 
-def alive_at_peak(space: MemorySpace) -> Alive:
-    """What adds up to the peak. Where that is not known: each heap at its own peak, and temporaries without a trace as
-    they are allocated."""
-    every, sizes = space.program.buffers.allocations["size"], space.program.buffers.buffers["size"]
-    throughout = np.concatenate([space.whole_run, space.untraced])
-    parts = [
-        (throughout, np.array([space.representative(row) for row in throughout.tolist()], np.int64), every[throughout])
-    ]
-    heap = [np.full(len(throughout), -1)]
-    for number, (row, one) in enumerate(space.traced):
-        parts.append((np.full(len(one.owners), row), one.shown.astype(np.int64), sizes[one.owners]))
-        heap.append(np.full(len(one.owners), number))
-    allocation, buffer, taken = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
-    return Alive(allocation, buffer, taken, np.concatenate(heap).astype(np.int64))
+    def category(self) -> pa.Array:
+        return texts(CATEGORIES, self.space.program.buffers.category[self.allocation])
 
-
-def peak_table(space: MemorySpace) -> pa.Table:
-    alive = alive_at_peak(space)
-    buffers = Buffers(space.program, alive.buffer)
-    every = space.program.buffers.allocations[alive.allocation]
-    unpadded, start, end = np.minimum(buffers.unpadded(), alive.bytes), *_lives(space, alive)
-    unknown = unpadded < 0
-    columns = {
-        "position": np.arange(len(alive.bytes)),
-        "buffer_id": buffers.ids(),
-        "buffer": buffers.names(),
-        "category": _categories(space, alive.allocation),
-        "bytes": alive.bytes,
-        "unpadded_bytes": _unknown(unpadded, unknown),
-        "padding_bytes": _unknown(alive.bytes - unpadded, unknown),
-        "share": share_of(alive.bytes, sum(alive.bytes.tolist())),
-        **buffers.where(),
-        "stack": buffers.stacks(),
-        "allocation": every["index"],
-        "offset_bytes": buffers.offsets(),
-        "parameter_number": _unknown(every["parameter_number"], every["entry_parameter"] == 0),
-        **_life_columns(space, start, end, alive.heap),
-    }
-    found = table("buffers_at_peak", columns)
-    return found.take(np.argsort(-alive.bytes, kind="stable"))
-
-
-def _categories(space: MemorySpace, allocations: Int64s) -> pa.Array:
-    return texts(CATEGORIES, space.program.buffers.category[allocations])
-
-
-def _lives(space: MemorySpace, alive: Alive) -> tuple[Int64s, Int64s]:
-    """The first and the last event of what the heaps hold; -1: what lives throughout."""
-    start, end = np.full(len(alive.bytes), -1, np.int64), np.full(len(alive.bytes), -1, np.int64)
-    for number, places in _by_heap(alive.heap):
-        heap = space.traced[number][1]
-        at = heap.places(alive.buffer[places])
-        start[places], end[places] = heap.start[at], heap.end[at]
-    return start, end
+    def instruction_at(self, event: Int64s) -> pa.Array:
+        """The instruction of an event of each row's heap."""
+        names = np.zeros(len(event), np.int64)
+        for number, places in _by_heap(np.where(event >= 0, self.heap, -1)):
+            instructions = np.append(self.space.traced[number][1].events["instruction_name"], 0)
+            names[places] = instructions[event[places]]
+        return numbered_texts(self.space.program.buffers.texts, names)
 
 
 def _by_heap(heap: Int64s) -> Iterator[tuple[int, Int64s]]:
-    """Each number of a heap, with the places that have it; not -1. There may be as many heaps as buffers."""
+    """Each number of a heap except -1, with the places that have it. There may be as many heaps as buffers."""
     order = np.argsort(heap, kind="stable")
     numbers, first = np.unique(heap[order], return_index=True)
     for number, places in zip(numbers.tolist(), np.split(order, first[1:]), strict=True) if len(heap) else ():
@@ -246,180 +148,322 @@ def _by_heap(heap: Int64s) -> Iterator[tuple[int, Int64s]]:
             yield number, places
 
 
-def _life_columns(space: MemorySpace, start: Int64s, end: Int64s, heap: Int64s) -> Columns:
-    names = [np.zeros(len(start), np.int64) for _ in range(2)]
-    for number, places in _by_heap(np.where(start >= 0, heap, -1)):
-        instructions = np.append(space.traced[number][1].events["instruction_name"], 0)
-        names[0][places], names[1][places] = instructions[start[places]], instructions[end[places]]
-    return {
-        "start": _unknown(start, start < 0),
-        "end": _unknown(end, start < 0),
-        "start_instruction": numbered_texts(space.program.buffers.texts, names[0]),
-        "end_instruction": numbered_texts(space.program.buffers.texts, names[1]),
-    }
+def _lives_throughout(rows: _Rows) -> Any:
+    return rows.start < 0
+
+
+_POINT: Final = "number of an event of the heap's trace, in the order of the program"
+_NAME = Text("buffer", "instruction that makes it, and which element of its result; null: unknown",
+             lambda rows: rows.buffers.names())  # fmt: skip
+_BUFFER_ID = Count("buffer_id", "id of the buffer; null: the allocation has none", lambda rows: rows.buffers.ids(),
+                   lambda rows: rows.buffers.absent)  # fmt: skip
+_CATEGORY = Text("category", "what the allocation is for: " + ", ".join(CATEGORIES), lambda rows: rows.category())
+_WHERE = (
+    Text("shape", "shape and layout; null: unknown", lambda rows: rows.buffers.shapes()),
+    Text("padded_shape", "dimensions with the padding of the layout's tiles; null: no padding",
+         lambda rows: rows.buffers.padded_shapes()),
+    Text("opcode", "opcode of the instruction; null: unknown", lambda rows: rows.buffers.of_instruction("opcode")),
+    Text("op_name", "framework op that the instruction comes from, for parameters often the argument; null: unknown",
+         lambda rows: rows.buffers.of_instruction("op_name")),
+    Text("source", "file:line in the program; null: unknown", lambda rows: rows.buffers.sources()),
+)  # fmt: skip
+_ALLOCATION = Count("allocation", "index of the allocation", lambda rows: rows.every["index"])
+_OFFSET = Bytes("offset_bytes", "where in its allocation it begins", lambda rows: rows.buffers.offsets())
+_PARAMETER = Count("parameter_number", "number of the parameter; null: not a parameter",
+                   lambda rows: rows.every["parameter_number"],
+                   lambda rows: rows.every["entry_parameter"] == 0)  # fmt: skip
+_SIZES = (
+    Bytes("unpadded_bytes", "bytes of its elements alone; null: unknown type, or one that would take more than the "
+          "buffer", lambda rows: rows.unpadded, lambda rows: rows.unpadded < 0),
+    Bytes("padding_bytes", "bytes less unpadded_bytes; null: as unpadded_bytes",
+          lambda rows: rows.bytes - rows.unpadded, lambda rows: rows.unpadded < 0),
+)  # fmt: skip
+_LIFE = (
+    Count("start", f"{_POINT}, that begins its life; null: it lives throughout, or unknown", lambda rows: rows.start,
+          _lives_throughout),
+    Count("end", "event that ends it, the number of events where none does; null: as start", lambda rows: rows.end,
+          _lives_throughout),
+    Text("start_instruction", "instruction at which its life begins; null: as start",
+         lambda rows: rows.instruction_at(rows.start)),
+    Text("end_instruction", "instruction at which it ends; null: as start, or it does not end",
+         lambda rows: rows.instruction_at(rows.end)),
+)  # fmt: skip
+
+
+# ---- what is alive at the peak
+
+
+_PEAK = (
+    Count("position", "place in the order of the program: what lives throughout, then by allocation",
+          lambda rows: np.arange(len(rows.bytes))),
+    _BUFFER_ID,
+    _NAME,
+    _CATEGORY,
+    Bytes("bytes", "bytes that it takes; they add up to the peak", lambda rows: rows.bytes),
+    *_SIZES,
+    Share("share", "bytes / peak; null: that is 0", lambda rows: share_of(rows.bytes)),
+    *_WHERE,
+    Text("stack", "stack of calls that made the op, innermost first, one per line; null: unknown",
+         lambda rows: rows.buffers.stacks()),
+    _ALLOCATION,
+    _OFFSET,
+    _PARAMETER,
+    *_LIFE,
+)  # fmt: skip
+
+
+def peak_table(space: MemorySpace) -> pa.Table:
+    alive = alive_at_peak(space)
+    start, end = np.full(len(alive.bytes), -1, np.int64), np.full(len(alive.bytes), -1, np.int64)
+    for number, places in _by_heap(alive.heap):
+        heap = space.traced[number][1]
+        at = heap.places(alive.buffer[places])
+        start[places], end[places] = heap.start[at], heap.end[at]
+    buffers = Buffers(space.program, alive.buffer)
+    unpadded = np.minimum(buffers.unpadded(), alive.bytes)
+    rows = _Rows(space, alive.allocation, buffers, alive.bytes, unpadded, start, end, alive.heap)
+    return TABLES["buffers_at_peak"].of(rows).take(np.argsort(-alive.bytes, kind="stable"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Groups:
+    """What is alive at the peak, by category and name. ``group``: of each row; ``example``: its largest row."""
+
+    keys: Sequence[tuple[int, str | None]]
+    group: Int64s
+    example: Int64s
+    alive: Alive
+    buffers: Buffers
+
+    def sums(self, values: Int64s) -> Int64s:
+        sums = np.zeros(len(self.keys), np.int64)
+        np.add.at(sums, self.group, values)
+        return sums
+
+    def padding(self) -> Int64s:
+        unpadded = np.minimum(self.buffers.unpadded(), self.alive.bytes)
+        return np.where(unpadded < 0, 0, self.alive.bytes - unpadded)
+
+
+_PEAK_BY_OP = (
+    Text("category", _CATEGORY.description,
+         lambda rows: texts(CATEGORIES, np.array([number for number, _ in rows.keys], np.int64))),
+    Text("op", "op_name, or else the instruction, with * for each number, so that layers of a model are one row; "
+         "null: both are unknown", lambda rows: [name for _, name in rows.keys]),
+    Count("buffer_count", "buffers", lambda rows: np.bincount(rows.group, minlength=len(rows.keys))),
+    Bytes("bytes", "bytes that they take; they add up to the peak", lambda rows: rows.sums(rows.alive.bytes)),
+    Bytes("padding_bytes", "padding among them; unknown types count as unpadded",
+          lambda rows: rows.sums(rows.padding())),
+    Share("share", "bytes / peak; null: that is 0", lambda rows: share_of(rows.sums(rows.alive.bytes))),
+    Text("shape", "shape of the largest; null: unknown", lambda rows: rows.buffers.shapes().take(rows.example)),
+    Text("source", "file:line of the largest; null: unknown", lambda rows: rows.buffers.sources().take(rows.example)),
+)  # fmt: skip
 
 
 def peak_by_op_table(space: MemorySpace) -> pa.Table:
     alive = alive_at_peak(space)
     buffers = Buffers(space.program, alive.buffer)
-    told = zip(buffers.op_names().to_pylist(), buffers.instruction_names().to_pylist(), strict=True)
-    names = [_alike(op or name) for op, name in told]
+    named = zip(buffers.of_instruction("op_name").to_pylist(), buffers.instruction_names().to_pylist(), strict=True)
+    names = [None if op is None and name is None else _NUMBER.sub("*", op or name) for op, name in named]
+    category = space.program.buffers.category[alive.allocation].tolist()
     place: dict[tuple[int, str | None], int] = {}
-    category = space.program.buffers.category[alive.allocation]
-    keys = zip(category.tolist(), names, strict=True)
-    group = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
-    unpadded = np.minimum(buffers.unpadded(), alive.bytes)
-    padding = np.where(unpadded < 0, 0, alive.bytes - unpadded)
+    group = np.array([place.setdefault(key, len(place)) for key in zip(category, names, strict=True)], np.int64)
     largest_first = np.argsort(-alive.bytes, kind="stable")
     _, largest = np.unique(group[largest_first], return_index=True)
-    example = largest_first[largest]
-    total = _sums(alive.bytes, group, len(place))
-    columns = {
-        "category": texts(CATEGORIES, np.array([number for number, _ in place], np.int64)),
-        "op": [name for _, name in place],
-        "buffer_count": np.bincount(group, minlength=len(place)),
-        "bytes": total,
-        "padding_bytes": _sums(padding, group, len(place)),
-        "share": share_of(total, sum(total.tolist())),
-        "shape": buffers.shapes().take(example),
-        "source": buffers.sources().take(example),
-    }
-    return table("peak_by_op", columns).take(np.argsort(-total, kind="stable"))
-
-
-def _alike(name: str | None) -> str | None:
-    return None if name is None else _NUMBER.sub("*", name)
-
-
-def _sums(values: Int64s, group: Int64s, count: int) -> Int64s:
-    found = np.zeros(count, np.int64)
-    np.add.at(found, group, values)
-    return found
+    rows = _Groups(list(place), group, largest_first[largest], alive, buffers)
+    return TABLES["peak_by_op"].of(rows).take(np.argsort(-rows.sums(alive.bytes), kind="stable"))
 
 
 # ---- heaps, allocations, lifetimes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _HeapRows:
+    """Events of the heap in an allocation."""
+
+    space: MemorySpace
+    allocation: int
+    heap: Heap
+    buffers: Buffers
+
+    @property
+    def every(self) -> Any:
+        """The record of the allocation."""
+        return self.space.program.buffers.allocations[self.allocation]
+
+    def texts(self, column: str) -> pa.Array:
+        return numbered_texts(self.space.program.buffers.texts, self.heap.events[column])
+
+    def kinds(self) -> pa.Array:
+        kind = self.heap.events["kind"]
+        return texts((*KINDS, "unknown"), np.where((kind >= 0) & (kind < len(KINDS)), kind, len(KINDS)))
+
+
+_HEAP = (
+    Count("allocation", "index of the allocation that the heap lies in",
+          lambda rows: np.full(len(rows.heap.events), rows.every["index"])),
+    Count("point", "number of the event, in the order of the program", lambda rows: np.arange(len(rows.heap.events))),
+    Text("event", "alloc, free, share: the buffer uses part of the memory of another, or unknown",
+         lambda rows: rows.kinds()),
+    Text("instruction", "instruction at which it happens; null: unknown", lambda rows: rows.texts("instruction_name")),
+    Text("computation", "its computation; null: unknown", lambda rows: rows.texts("computation_name")),
+    _BUFFER_ID,
+    _NAME,
+    Bytes("buffer_bytes", "size of the buffer; null: no such buffer", lambda rows: rows.buffers.sizes(),
+          lambda rows: rows.buffers.absent),
+    Bytes("heap_bytes", "bytes of this heap in use after the event", lambda rows: rows.heap.bytes[1:]),
+    Bytes("unpadded_heap_bytes", "heap_bytes without padding", lambda rows: rows.heap.unpadded[1:]),
+    Bytes("total_bytes", "heap_bytes plus what lives throughout",
+          lambda rows: rows.heap.bytes[1:] + rows.space.whole_run_bytes),
+)  # fmt: skip
+
+
 def heap_table(space: MemorySpace) -> pa.Table:
-    return pa.concat_tables([empty("heap"), *(_heap_rows(space, *one) for one in space.traced)]).unify_dictionaries()
+    schema = TABLES["heap"]
+    heaps = [
+        schema.of(_HeapRows(space, row, heap, Buffers(space.program, heap.events["buffer"])))
+        for row, heap in space.traced
+    ]
+    return pa.concat_tables([schema.empty(), *heaps]).unify_dictionaries()
 
 
-def _heap_rows(space: MemorySpace, allocation: int, heap: Heap) -> pa.Table:
-    program, events = space.program, heap.events
-    buffers = Buffers(program, events["buffer"])
-    columns = {
-        "allocation": np.full(len(events), program.buffers.allocations["index"][allocation]),
-        "point": np.arange(len(events)),
-        "event": texts((*KINDS, "unknown"), np.where((events["kind"] >= 0) & (events["kind"] < len(KINDS)),
-                                                     events["kind"], len(KINDS))),
-        "instruction": numbered_texts(program.buffers.texts, events["instruction_name"]),
-        "computation": numbered_texts(program.buffers.texts, events["computation_name"]),
-        "buffer_id": buffers.ids(),
-        "buffer": buffers.names(),
-        "buffer_bytes": _unknown(buffers.sizes(), buffers.absent),
-        "heap_bytes": heap.bytes[1:],
-        "unpadded_heap_bytes": heap.unpadded[1:],
-        "total_bytes": heap.bytes[1:] + space.whole_run_bytes,
-    }  # fmt: skip
-    return table("heap", columns)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Allocations:
+    """Allocations of a memory space, each with its largest buffer, and its heap where it has a trace."""
+
+    space: MemorySpace
+    every: Any
+    buffers: Buffers
+    heaps: Sequence[Heap | None]
+
+    def category(self) -> pa.Array:
+        return texts(CATEGORIES, self.space.program.buffers.category[self.space.allocations])
+
+    def unused(self) -> list[int | None]:
+        sizes = zip(self.every["size"].tolist(), self.heaps, strict=True)
+        return [None if heap is None or heap.peak_bytes > size else size - heap.peak_bytes for size, heap in sizes]
+
+    def index(self) -> list[str | None]:
+        indices = [self.space.program.buffers.index(row) for row in self.every]
+        return ["{" + ",".join(map(str, index)) + "}" if index else None for index in indices]
+
+
+def _of_heap(of: Callable[[Heap], int]) -> Formula:
+    return lambda rows: [None if heap is None else of(heap) for heap in rows.heaps]
+
+
+_ALLOCATIONS = (
+    Count("allocation", "index of the allocation; null: derived from the program's signature, without a plan",
+          _ALLOCATION.of),
+    _CATEGORY,
+    Bytes("bytes", "size of the allocation; null: more than 64 bits can count", lambda rows: rows.every["size"]),
+    Count("buffer_count", "buffers in it; null: as allocation", lambda rows: rows.every["assigned_count"]),
+    Bytes("peak_bytes", "most of a heap that is in use at once; null: no trace of a heap",
+          _of_heap(lambda heap: heap.peak_bytes)),
+    Bytes("fragmentation_bytes", "bytes less peak_bytes; null: as peak_bytes", lambda rows: rows.unused()),
+    Count("peak_point", "event after which peak_bytes are in use; null: as peak_bytes",
+          _of_heap(lambda heap: heap.peak_event)),
+    Count("program_points", "events of its trace; null: as peak_bytes", _of_heap(lambda heap: len(heap.events))),
+    _BUFFER_ID,
+    Text("buffer", "its largest buffer; null: it has none", _NAME.of),
+    *_WHERE,
+    _PARAMETER,
+    Text("parameter_index", "which element of the parameter: {0,1}; null: all of it, or not a parameter",
+         lambda rows: rows.index()),
+    Flag("is_output", "may hold what the program returns", lambda rows: rows.every["live_out"] != 0),
+    Flag("is_aliased", "a parameter that an output is written to",
+         lambda rows: rows.space.program.buffers.aliased[rows.space.allocations]),
+    Flag("is_tuple", "has a table of pointers to the elements of a tuple", lambda rows: rows.every["tuple"] != 0),
+    Flag("is_reusable", "neither of threads nor with such a table",
+         lambda rows: (rows.every["tuple"] == 0) & (rows.every["thread_local"] == 0)),
+)  # fmt: skip
 
 
 def allocations_table(space: MemorySpace) -> pa.Table:
-    rows = space.allocations
-    program, every = space.program, space.program.buffers.allocations[rows]
-    buffers = Buffers(program, np.array([space.representative(row) for row in rows.tolist()], np.int64))
+    rows = space.allocations.tolist()
     heaps = dict(space.traced)
-    of = [heaps.get(row) for row in rows.tolist()]
-    peaks = [None if heap is None else heap.peak_bytes for heap in of]
-    columns = {
-        "allocation": every["index"],
-        "category": _categories(space, rows),
-        "bytes": every["size"],
-        "buffer_count": every["assigned_count"],
-        "peak_bytes": peaks,
-        "fragmentation_bytes": [
-            None if peak is None or peak > size else size - peak
-            for size, peak in zip(every["size"].tolist(), peaks, strict=True)
-        ],
-        "peak_point": [None if heap is None else heap.peak_event for heap in of],
-        "program_points": [None if heap is None else len(heap.events) for heap in of],
-        "buffer_id": buffers.ids(),
-        "buffer": buffers.names(),
-        **buffers.where(),
-        "parameter_number": _unknown(every["parameter_number"], every["entry_parameter"] == 0),
-        "parameter_index": [_index(program, row) for row in every],
-        "is_output": every["live_out"] != 0,
-        "is_aliased": program.buffers.aliased[rows],
-        "is_tuple": every["tuple"] != 0,
-        "is_reusable": (every["tuple"] == 0) & (every["thread_local"] == 0),
-    }
-    return table("allocations", columns)
+    buffers = Buffers(space.program, np.array([space.representative(row) for row in rows], np.int64))
+    every = space.program.buffers.allocations[space.allocations]
+    return TABLES["allocations"].of(_Allocations(space, every, buffers, [heaps.get(row) for row in rows]))
 
 
-def aliased_bytes(space: MemorySpace) -> int:
-    """Of parameters that results are written to."""
-    buffers, rows = space.program.buffers, space.allocations
-    return sum(buffers.allocations["size"][rows[buffers.aliased[rows]]].tolist())
-
-
-def _index(program: ProgramMemory, allocation: Any) -> str | None:
-    index = program.buffers.index(allocation)
-    return "{" + ",".join(map(str, index)) + "}" if index else None
-
-
-def stacked(space: MemorySpace) -> dict[int, int]:
-    """Where each allocation with a trace begins in the drawing: one upon the other, by index."""
-    found: dict[int, int] = {}
-    upto = 0
-    for row, _ in space.traced:
-        found[row] = upto
-        upto += int(space.program.buffers.allocations["size"][row])
-    return found
+_LIFETIMES = (
+    Count("buffer_id", "id of the buffer", _BUFFER_ID.of),
+    _NAME,
+    _CATEGORY,
+    _ALLOCATION,
+    _OFFSET,
+    Bytes("timeline_bytes", "where it begins in the drawing, which stacks temporaries with a trace; null: not drawn",
+          lambda rows: rows.timeline, lambda rows: rows.timeline < 0),
+    Bytes("bytes", "size of the buffer", lambda rows: rows.bytes),
+    *_SIZES,
+    *_LIFE,
+    Count("shares_with", "id of the buffer whose memory it shares; null: it has its own",
+          lambda rows: rows.space.program.buffers.buffers["id"][rows.shares], lambda rows: rows.shares < 0),
+    Flag("is_at_peak", "holds memory at the peak", lambda rows: rows.at_peak),
+    *_WHERE,
+)  # fmt: skip
 
 
 def lifetimes_table(space: MemorySpace) -> pa.Table:
     program = space.program
     of = program.buffers.allocation_of
     rows = np.flatnonzero(np.isin(of, space.allocations))
-    start, end, root = (np.full(len(of), -1, np.int64) for _ in range(3))
-    heap_of, base = np.full(len(of), -1, np.int64), np.full(len(of), -1, np.int64)
-    at_peak = np.zeros(len(of) + 1, bool)
-    below = stacked(space)
+    start, end, root, heap_of, base = (np.full(len(of), -1, np.int64) for _ in range(5))
+    stacked = 0
     for number, (allocation, heap) in enumerate(space.traced):
         mine = heap.start >= 0
         named = heap.rows[mine]
-        start[named], end[named], heap_of[named] = heap.start[mine], heap.end[mine], number
-        base[named] = below[allocation]
+        start[named], end[named], heap_of[named], base[named] = heap.start[mine], heap.end[mine], number, stacked
         shares = mine & (heap.root != np.arange(len(heap.root)))
         root[heap.rows[shares]] = heap.rows[heap.root[shares]]
+        stacked += int(program.buffers.allocations["size"][allocation])
+    at_peak = np.zeros(len(of) + 1, bool)
     at_peak[alive_at_peak(space).buffer] = True
     buffers = Buffers(program, rows)
-    sizes, unpadded, offsets = buffers.sizes(), buffers.unpadded(), buffers.offsets()
-    undrawn = (base[rows] < 0) | (offsets > np.iinfo(np.int64).max - np.maximum(base[rows], 0))
-    columns = {
-        "buffer_id": buffers.ids(),
-        "buffer": buffers.names(),
-        "category": _categories(space, of[rows].astype(np.int64)),
-        "allocation": program.buffers.allocations["index"][of[rows]],
-        "offset_bytes": offsets,
-        "timeline_bytes": _unknown(np.where(undrawn, 0, base[rows]) + np.where(undrawn, 0, offsets), undrawn),
-        "bytes": sizes,
-        "unpadded_bytes": _unknown(unpadded, unpadded < 0),
-        "padding_bytes": _unknown(sizes - unpadded, unpadded < 0),
-        **_life_columns(space, start[rows], end[rows], heap_of[rows]),
-        "shares_with": _unknown(program.buffers.buffers["id"][root[rows]], root[rows] < 0),
-        "is_at_peak": at_peak[rows],
-        **buffers.where(),
-    }
-    return table("lifetimes", columns)
+    base, offsets = base[rows], buffers.offsets()
+    drawn = (base >= 0) & (offsets <= np.iinfo(np.int64).max - np.maximum(base, 0))
+    timeline = np.where(drawn, np.where(drawn, base, 0) + np.where(drawn, offsets, 0), -1)
+    return TABLES["lifetimes"].of(
+        _Rows(space, of[rows].astype(np.int64), buffers, buffers.sizes(), buffers.unpadded(), start[rows], end[rows],
+              heap_of[rows], timeline, root[rows], at_peak[rows])
+    )  # fmt: skip
+
+
+# ---- uses of memory
+
+
+_BY_TYPE = (
+    Count("memory_space", "number of the memory space"),
+    Text("memory_space_name", "name of the memory space; null: unknown"),
+    _CATEGORY,
+    Count("allocation_count", "allocations"),
+    Count("buffer_count", "buffers in them"),
+    Bytes("bytes", "bytes that the allocations take"),
+    Share("share", "bytes / those of all categories of the memory space; null: that is 0"),
+)
 
 
 def by_type_table(program: ProgramMemory, names: Callable[[int], str | None]) -> pa.Table:
     """``names``: of memory spaces."""
+    schema = TABLES["by_allocation_type"]
     rows = []
-    for number in program.spaces:
-        space = program.space(number)
-        every = space.sized()
-        rows += [(number, names(number), *one, one[-1] / every if every > 0 else None) for one in space.by_category()]
-    columns = zip(*rows, strict=True) if rows else [[]] * len(TABLES["by_allocation_type"].columns)
-    return table("by_allocation_type", dict(zip(TABLES["by_allocation_type"].names(), map(list, columns), strict=True)))
+    for space in map(program.space, program.spaces):
+        whole = space.sized()
+        of_space = [(*use, use[-1] / whole if whole > 0 else None) for use in space.by_category()]
+        rows += [dict(zip(schema.names(), (space.number, names(space.number), *use), strict=True)) for use in of_space]
+    return pa.Table.from_pylist(rows, schema.arrow())
+
+
+TABLES: Final = {
+    table.name: table
+    for table in (
+        TableSchema("modules", "a memory space of a program", _MODULES, derived=True),
+        TableSchema("buffers_at_peak", "what is alive at the peak, largest first", _PEAK, derived=True),
+        TableSchema("peak_by_op", "what is alive at the peak, ops of like names together", _PEAK_BY_OP, derived=True),
+        TableSchema("by_allocation_type", "a use of memory in a memory space", _BY_TYPE, derived=True),
+        TableSchema("heap", "an event of a heap", _HEAP, derived=True),
+        TableSchema("allocations", "an allocation of the memory space", _ALLOCATIONS, derived=True),
+        TableSchema("lifetimes", "a buffer of the memory space", _LIFETIMES, derived=True),
+    )
+}

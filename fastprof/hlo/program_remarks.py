@@ -1,4 +1,4 @@
-"""What to know about the memory of a program, and what would make it less, in sentences."""
+"""Remarks about the memory of a program, and advice that would reduce it, in sentences."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Final
 import numpy as np
 
 from fastprof.hlo.buffers import OUTPUT, PARAMETER
+from fastprof.hlo.program_buffers import Alive, Buffers, alive_at_peak
 from fastprof.hlo.program_memory import MemorySpace
-from fastprof.hlo.program_memory_tables import Alive, Buffers, alive_at_peak
+from fastprof.schema.array_types import Int64s
 from fastprof.wording.sizes import size_text
 
 WORTH_SAYING: Final = 0.05
-"""Share of the peak, or of temporaries, from which on a sentence tells of it."""
+"""Share of the peak, or of temporaries, from which a remark is made."""
 LEAST_BYTES: Final = 1 << 20
-"""Less than that is never told of."""
+"""No remark is made about less."""
 
 Remark = tuple[str, str]
 """Severity and text."""
@@ -24,9 +25,10 @@ Remark = tuple[str, str]
 
 def remarks(space: MemorySpace, *, main: bool) -> Iterator[Remark]:
     """``main``: whether the space is the device's main memory, in which parameters and outputs lie."""
-    untold = space.program.untold
-    if untold:
-        yield "warning", f"{_first_up(untold)}: told of are its parameters and outputs, as large as their layouts say."
+    unknown = space.program.unknown
+    if unknown:
+        reason = unknown[:1].upper() + unknown[1:]
+        yield "warning", f"{reason}: only its parameters and outputs are shown, with the sizes of their layouts."
         return
     yield from _contradictions(space)
     if space.peak.reason is not None:
@@ -41,22 +43,15 @@ def _contradictions(space: MemorySpace) -> Iterator[Remark]:
     plan = space.program.buffers
     below = int(plan.odd_buffers.sum() + plan.odd_allocations.sum())
     if below:
-        what = "1 size in the plan of memory is" if below == 1 else f"{below:,} sizes in the plan of memory are"
-        yield "warning", f"{what} below 0 and count{'s' if below == 1 else ''} as 0."
+        sizes = "1 size in the plan of memory is" if below == 1 else f"{below:,} sizes in the plan of memory are"
+        yield "warning", f"{sizes} below 0 and count{'s' if below == 1 else ''} as 0."
     if space.misfits:
         one = "1 buffer does not fit into its allocation"
-        what = one if space.misfits == 1 else f"{space.misfits:,} buffers do not fit into their allocations"
-        yield "warning", f"{what}: the plan contradicts itself."
+        misfits = one if space.misfits == 1 else f"{space.misfits:,} buffers do not fit into their allocations"
+        yield "warning", f"{misfits}: the plan contradicts itself."
     odd = sum(heap.passed_over for _, heap in space.traced)
     if odd:
-        yield (
-            "warning",
-            f"{odd:,} events of the heap's trace make no sense, as frees of what is free; they are passed over.",
-        )
-
-
-def _first_up(text: str) -> str:
-    return text[:1].upper() + text[1:]
+        yield "warning", f"{odd:,} events of the heap's trace make no sense, such as a second free; they are ignored."
 
 
 def _padding(space: MemorySpace) -> Iterator[Remark]:
@@ -70,16 +65,16 @@ def _padding(space: MemorySpace) -> Iterator[Remark]:
     worst = _most_padded(space, alive)
     text = f"{size_text(padding)} of the peak, {100 * padding / peak.bytes:.0f} %, is padding"
     if worst is not None:
-        text += f", most of it of {worst}"
+        text += f", most of it for {worst}"
     yield (
         "recommendation",
-        f"{text}. Tiles pad the last dimensions of an array: sizes that are multiples of the tile's, or another order "
-        "of dimensions, take less.",
+        f"{text}. Tiles pad the last dimensions of an array: use sizes that are multiples of the tile's, or another "
+        "order of dimensions.",
     )
 
 
 def _most_padded(space: MemorySpace, alive: Alive) -> str | None:
-    """The shape that has the most padding at the peak, with its size in whole tiles."""
+    """The shape with the most padding at the peak, with its size in full tiles."""
     buffers = Buffers(space.program, alive.buffer)
     unpadded = buffers.unpadded()
     padding = np.where(unpadded < 0, 0, alive.bytes - unpadded)
@@ -102,8 +97,8 @@ def _fragmentation(space: MemorySpace) -> Iterator[Remark]:
         if lost >= max(LEAST_BYTES, WORTH_SAYING * size):
             yield (
                 "info",
-                f"The temporaries take {size_text(size)}, {size_text(lost)} more than is ever in use of them: buffers "
-                "do not fit between each other without gaps.",
+                f"The temporaries take {size_text(size)}, {size_text(lost)} more than is ever in use: there are gaps "
+                "between buffers.",
             )
 
 
@@ -122,22 +117,22 @@ def _not_donated(space: MemorySpace) -> Iterator[Remark]:
             size += int(space.program.buffers.allocations["size"][row])
     if size < max(LEAST_BYTES, WORTH_SAYING * space.allocated_bytes):
         return
-    what = "1 output has the shape of a parameter" if count == 1 else f"{count:,} outputs have the shape of parameters"
+    outputs = "1 output has the shape of a parameter" if count == 1 else f"{count:,} outputs have shapes of parameters"
     yield (
         "recommendation",
-        f"{what} and memory of {'its' if count == 1 else 'their'} own, {size_text(size)}. Parameters that are not "
+        f"{outputs} and memory of {'its' if count == 1 else 'their'} own, {size_text(size)}. Parameters that are not "
         "needed after the call can be donated (donate_argnums in JAX): their memory is then used for the outputs.",
     )
 
 
-def _shapes(space: MemorySpace, allocations: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str | None]:
+def _shapes(space: MemorySpace, allocations: Int64s) -> list[str | None]:
     """The shape of the last buffer that is as large as its allocation: outputs may hold other values before."""
     buffers = space.program.buffers
     rows = []
     for row in allocations.tolist():
         first, count, size = buffers.allocations[["first_assigned", "assigned_count", "size"]][row].item()
         inside = buffers.assigned["buffer"][first : first + count]
-        full = inside[(inside >= 0)]
+        full = inside[inside >= 0]
         full = full[buffers.buffers["size"][full] == size]
         rows.append(int(full[-1]) if len(full) else -1)
     shapes: list[str | None] = Buffers(space.program, np.array(rows, np.int64)).shapes().to_pylist()

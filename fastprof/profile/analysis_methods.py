@@ -103,10 +103,9 @@ class AnalysisMethods:
     def memory_viewer(self, *, module: str | int | None = None, memory_space: str | int = "0") -> Report:
         """Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
 
-        module: the program to tell of, as the capture lists it, parentheses included, or its id (default: the one
-        that takes most)
-        memory_space: the memory to tell of: a number, also as in layouts, S(5), or device, hbm, vmem, sflag, cmem,
-        smem, host, sparsecore
+        module: the program to show, as the capture lists it, parentheses included, or its id (default: the largest)
+        memory_space: the memory space to show: a number, also as in layouts, S(5), or device, hbm, vmem, sflag,
+        cmem, smem, host, sparsecore
 
         Tables: modules, buffers_at_peak, peak_by_op, by_allocation_type, heap, allocations, lifetimes.
         Figures: module, host, memory_space, memory_space_name, peak_bytes, peak_instruction, peak_point,

@@ -129,7 +129,7 @@ def test_each_memory_space_is_told_of() -> None:
 def test_a_space_that_the_program_does_not_use_is_told_so() -> None:
     report = viewed(capture(training_step()), memory_space="7")
     assert "No program has anything in memory space 7; there are: HBM (0), VMEM (1)." in texts(report)
-    assert "takes most" not in texts(report)
+    assert "largest of" not in texts(report)
     named = viewed(capture(training_step()), module=1, memory_space=7)
     assert "nothing in memory space 7; its memory spaces are: HBM (0), VMEM (1)" in texts(named)
     for each in (report, named):
@@ -161,9 +161,9 @@ def test_a_space_that_no_program_has_puts_the_largest_program_first() -> None:
 
 def test_padding_fragmentation_and_parameters_that_could_be_donated_are_told() -> None:
     said = texts(viewed(capture(training_step())))
-    assert "recommendation: 8 MiB of the peak, 67 %, is padding, most of it of f32[8,3]{1,0:T(8,128)}" in said
+    assert "recommendation: 8 MiB of the peak, 67 %, is padding, most of it for f32[8,3]{1,0:T(8,128)}" in said
     assert "f32[8,128]" in said
-    assert "info: The temporaries take 9 MiB, 1 MiB more than is ever in use of them" in said
+    assert "info: The temporaries take 9 MiB, 1 MiB more than is ever in use: there are gaps between buffers." in said
     assert "recommendation: 1 output has the shape of a parameter and memory of its own, 2 MiB" in said
 
 
@@ -220,7 +220,7 @@ def test_else_the_peak_is_not_known_but_its_bounds_are(sizes: list[tuple[int, in
     report = viewed(capture(untraced(*sizes)))
     assert value(report, "peak_bytes") is None
     most = 100 + 64 * len(sizes)
-    assert f"it is 100 bytes at the least and {most} at the most" in str(report.scalars["peak_bytes"].reason)
+    assert f"it is at least 100 and at most {most} bytes" in str(report.scalars["peak_bytes"].reason)
     assert "The peak is not known" in texts(report)
     assert sum(size for (size,) in rows(report, "buffers_at_peak", "bytes")) == most
 
@@ -288,7 +288,7 @@ def test_the_program_that_takes_most_is_told_of_unless_one_is_named() -> None:
         ("a(3)", 3, 20),
         ("a(1)", 1, 10),
     ]
-    assert "of 3 programs the one that takes most" in texts(report)
+    assert "the largest of 3 programs; choose another with --module NAME." in texts(report)
     for asked, found in (
         ("a(1)", "a(1)"),
         ("3", "a(3)"),
@@ -330,7 +330,7 @@ def test_a_program_of_several_hosts_is_one_where_it_is_the_same(tmp_path: Path) 
         (folder / f"{host}.xplane.pb").write_bytes(capture(other(size)))
     report = viewed(tmp_path, module="jit_f(1)")
     assert rows(report, "modules", "host", "host_count", "peak_bytes") == [("c", 1, 30), ("a", 2, 10)]
-    assert "2 programs are called jit_f(1) (hosts c, a); told of is the one that takes most, of c." in texts(report)
+    assert "Showing the largest of 2 programs called jit_f(1) (hosts c, a), that of c;" in texts(report)
 
 
 def test_what_a_cpu_or_a_gpu_computes_in_has_its_own_name() -> None:
@@ -346,7 +346,7 @@ def test_the_memory_of_a_program_without_a_capture_has_a_number_alone(tmp_path: 
     report = viewed(path)
     assert value(report, "module") == "jit_other(5)" and value(report, "peak_bytes") == 4
     assert value(report, "memory_space") == 0 and value(report, "memory_space_name") is None
-    assert "files of programs alone do not tell" in str(report.scalars["memory_space_name"].reason)
+    assert "files of programs alone do not record it" in str(report.scalars["memory_space_name"].reason)
     assert "memory space          0\n" in text_of(report)
 
 

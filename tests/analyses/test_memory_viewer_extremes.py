@@ -71,7 +71,7 @@ def test_a_program_of_more_than_64_bits_is_refused_and_the_others_are_told(proto
         ("jit_f(2)", 48, 72, 24, None),
         ("jit_f(1)", None, None, None, TOO_LARGE),
     ]
-    assert f"The memory of the program jit_f(1) is not told: {TOO_LARGE}." in texts(report)
+    assert f"The memory of the program jit_f(1) is unknown: {TOO_LARGE}." in texts(report)
     forms(capture(proto, a_heap(64, 40)))
 
 

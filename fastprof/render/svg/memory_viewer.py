@@ -52,7 +52,7 @@ def draw(report: Report) -> str:
     y = _figures(drawing, report, 58)
     rows = report.tables["buffers_at_peak"].to_pylist()
     colours = _colours(rows)
-    traced = [] if shown.memory.untold else shown.space.traced
+    traced = [] if shown.memory.unknown else shown.space.traced
     for number, (allocation, heap) in enumerate(traced[:MOST_HEAPS]):
         if len(heap.events):
             y = _heap(drawing, shown, allocation, heap, colours, y, alone=len(traced) == 1)

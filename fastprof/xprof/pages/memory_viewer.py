@@ -17,10 +17,10 @@ from fastprof._native.kernels import rank_order
 from fastprof.hlo.buffers import CATEGORIES
 from fastprof.hlo.heap import Heap, heap_of
 from fastprof.hlo.memory_spaces import DEVICE
-from fastprof.hlo.program_figures import scoped_vmem
+from fastprof.hlo.program_buffers import Buffers
 from fastprof.hlo.program_memory import TOO_LARGE
-from fastprof.hlo.program_memory_tables import Buffers
 from fastprof.hlo.shapes import BITS, NO_SHAPE, POINTER_BYTES, Shape
+from fastprof.hlo.unplanned_memory import scoped_vmem
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.memory_viewer_palette import PALETTE
 
@@ -41,7 +41,7 @@ _CANVAS = 4096
 def answer(report: Report) -> Any:
     """Without a program an empty page: XProf answers nothing at all. So is that of sizes that 64 bits cannot count."""
     shown = report.detail
-    return {} if shown is None or shown.memory.untold == TOO_LARGE else _bare(_Page(shown.space).all())
+    return {} if shown is None or shown.memory.unknown == TOO_LARGE else _bare(_Page(shown.space).all())
 
 
 def _bare(value: Any) -> Any:
@@ -205,8 +205,8 @@ class _Page:
         columns = {
             "instruction": every.instruction_names(),
             "name": every.names(),
-            "opcode": every.opcodes(),
-            "op_name": every.op_names(),
+            "opcode": every.of_instruction("opcode"),
+            "op_name": every.of_instruction("op_name"),
         }
         return {name: [text or "" for text in column.to_pylist()] for name, column in columns.items()}
 
