@@ -14,6 +14,7 @@ from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.derive.steps import time_types
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import Cores, StepDatabase, empty_database
 
 MS = 1_000_000_000
@@ -60,7 +61,6 @@ def generic_db(
         begin_ps=np.zeros((count, width), np.int64),
         duration_ps=type_ps.sum(axis=2),
         type_ps=type_ps,
-        type_key=type_ps > 0,
         category_ps=np.zeros((count, width, 0), np.int64),
         infeed_ps=np.zeros((count, width), np.int64),
         sparse_busy_ps=np.zeros((count, width), np.int64),
@@ -101,7 +101,6 @@ def tpu_db(
         begin_ps=np.zeros((count, width), np.int64),
         duration_ps=duration,
         type_ps=np.zeros((count, width, len(time_types.TYPES)), np.int64),
-        type_key=np.zeros((count, width, len(time_types.TYPES)), bool),
         categories=categories,
         category_ps=category_ps,
         infeed_ps=np.zeros((count, width), np.int64),
@@ -151,4 +150,4 @@ def steps_report(db: StepDatabase, *notices: Notice) -> Report:
         for at, (name, spec) in enumerate(steps.SCALARS.items())
     }
     tables = {"stragglers": steps.TABLES["stragglers"].arrow().empty_table()}
-    return Report("steps", tables, figures, notices, {}, db)
+    return Report("steps", tables, figures, notices, {}, SessionSteps((), db))

@@ -8,8 +8,10 @@ from typing import Any
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.time_types import TYPES
+from fastprof.xprof.steps import shown_steps
 
 US = 1_000_000
 """A microsecond in picoseconds."""
@@ -82,12 +84,21 @@ def sparse_core(ordinal: int, ops: Sequence[tuple[str, str, float, float]], step
     return plane(f"/device:TPU:0 SparseCore {ordinal}", lines, id=20 + ordinal, event_metadata=metadata)
 
 
-def found(*captures: bytes, **params: Any) -> StepDatabase:
+def of_session(*captures: bytes, **params: Any) -> SessionSteps:
     """The steps of a session of these captures."""
     session = fastprof.load(captures[0]) if len(captures) == 1 else fastprof.load(list(captures))
     detail = session.report("steps", **params).answer.detail
-    assert isinstance(detail, StepDatabase)
+    assert isinstance(detail, SessionSteps)
     return detail
+
+
+def found(*captures: bytes, **params: Any) -> StepDatabase:
+    return of_session(*captures, **params).database
+
+
+def shown(*captures: bytes) -> StepDatabase:
+    """The same as XProf sees them."""
+    return shown_steps(of_session(*captures))
 
 
 Row = tuple[int, int, float, float, dict[str, float]]

@@ -17,6 +17,7 @@ from fastprof.derive.steps.verdicts import (
     YES,
     GenericBottleneck,
 )
+from fastprof.xprof.steps import step_warnings
 
 
 def generic(**times: float) -> GenericBottleneck:
@@ -176,8 +177,6 @@ def test_at_most_three_expensive_functions_are_named_the_most_expensive_first() 
 
 
 def test_missing_steps_have_a_reason() -> None:
-    assert verdicts.step_warnings(3, empty_intersection=False) == []
-    assert verdicts.step_warnings(0, empty_intersection=False)[0].startswith("No step marker observed")
-    assert (
-        "intersection of the steps over all hosts is empty" in (verdicts.step_warnings(0, empty_intersection=True)[0])
-    )
+    assert step_warnings(3, empty_intersection=False) == []
+    assert step_warnings(0, empty_intersection=False)[0].startswith("No step marker observed")
+    assert "intersection of the steps over all hosts is empty" in (step_warnings(0, empty_intersection=True)[0])

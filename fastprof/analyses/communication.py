@@ -30,6 +30,7 @@ from fastprof.derive.steps_from import MARKERS, STEPS_FROM, steps_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from fastprof.derive.steps.across_hosts import SessionSteps
     from fastprof.derive.steps.database import StepDatabase
     from fastprof.derive.steps.grouping import Groups
 
@@ -118,7 +119,8 @@ def _groups(host: Host, params: Params) -> Groups:
 
 
 def run(kept: Sequence[KeptHost], _params: Params, after: Mapping[str, Report]) -> Report:
-    database: StepDatabase = after["steps"].detail
+    steps: SessionSteps = after["steps"].detail
+    database = steps.database
     hosts = [one.communication for one in kept]
     numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]
     found = meetings(hosts, numbers)

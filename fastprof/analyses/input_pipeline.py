@@ -31,6 +31,7 @@ from fastprof.derive.ops.tables import Ops
 from fastprof.derive.pipelines import input_ops
 from fastprof.derive.pipelines.input_ops import InputOps, InputTime
 from fastprof.derive.steps import verdicts
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
@@ -208,7 +209,8 @@ def _time(ops: InputOps, share: float) -> InputTime:
 
 
 def run(kept: Sequence[Any], params: Params, after: Mapping[str, Report]) -> Report:  # noqa: ARG001
-    db: StepDatabase = after["steps"].detail
+    steps: SessionSteps = after["steps"].detail
+    db = steps.database
     host_ops: Ops = after["op_stats"].detail.host
     counted = examine(db.complete_steps(), host_ops)
     every = counted if counted.db is db else examine(db, host_ops)

@@ -25,7 +25,8 @@ from fastprof.derive.ops.duty_cycle import DutyCycle
 from fastprof.derive.ops.framework import untold, untold_names
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
-from fastprof.derive.steps import alignment, verdicts
+from fastprof.derive.steps import verdicts
+from fastprof.derive.steps.remarks import on_pairs
 from fastprof.derive.steps.verdicts import Finding, share
 from fastprof.schema.arrow_columns import typed
 from fastprof.schema.tables import TEXT, Column, TableSchema
@@ -483,7 +484,7 @@ def _notices(
 def _on_hosts(report: Report) -> list[Notice]:
     """Which host is slow, and how steps of several hosts were aligned."""
     slow = [notice for notice in report.notices if notice.severity == "recommendation"]
-    return [*slow, *(Notice("info", text) for text in alignment.remarks(report.detail))]
+    return [*slow, *(Notice("info", text) for text in on_pairs(report.detail.database))]
 
 
 def errors_of(environment: RunEnvironment) -> list[str]:

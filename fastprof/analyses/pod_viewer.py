@@ -18,9 +18,10 @@ from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.devices import device_name
 from fastprof.derive.devices.run_environment import CPU, HostEnvironment, RunEnvironment
 from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps.alignment import remarks
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.core_breakdown import core_breakdown
 from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.remarks import on_pairs
 from fastprof.derive.steps.step_figures import COLLECTIVES
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.schema.arrow_columns import texts
@@ -99,7 +100,7 @@ SECTIONS = (
 class PodViewer:
     """What renderers draw from."""
 
-    database: StepDatabase
+    steps: SessionSteps
     environment: RunEnvironment
 
 
@@ -118,7 +119,8 @@ def of_host(host: Host, _params: Params) -> HostEnvironment:
 
 def run(kept: Sequence[HostEnvironment], _params: Params, after: Mapping[str, Report]) -> Report:
     steps = after["steps"]
-    database: StepDatabase = steps.detail
+    session: SessionSteps = steps.detail
+    database = session.database
     environment = run_environment.combined(kept)
     tables = {"cores": _cores(database), "collectives": _collectives(database)}
     slowest = int(database.duration_ps.max(initial=0))
@@ -131,8 +133,8 @@ def run(kept: Sequence[HostEnvironment], _params: Params, after: Mapping[str, Re
         "slowest_core_step_ps": slowest if database.present.any() else (None, none),
         "collective_wait_ps": _wait(database, tables["collectives"]) if len(database) else (None, none),
     }
-    notices = steps.notices if not len(database) else tuple(Notice("info", text) for text in remarks(database))
-    return Report(NAME, tables, scalars(SCALARS, values), notices, after, PodViewer(database, environment))
+    notices = steps.notices if not len(database) else tuple(Notice("info", text) for text in on_pairs(database))
+    return Report(NAME, tables, scalars(SCALARS, values), notices, after, PodViewer(session, environment))
 
 
 def _cores(database: StepDatabase) -> pa.Table:

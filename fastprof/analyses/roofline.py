@@ -49,7 +49,7 @@ from fastprof.derive.ops.tables import (
 )
 from fastprof.derive.ops.transfers import once, waits
 from fastprof.derive.ops.untold_work import MOST_UNTOLD, TOO_MUCH, untold_shares
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
@@ -119,7 +119,7 @@ class Roofline:
     """What the report is made of. ``kept``: of each host; ``ops``: in the order of the table, beneath ``beneath``."""
 
     devices: SessionOps
-    steps: StepDatabase
+    steps: SessionSteps
     kept: tuple[RooflineHost, ...]
     ops: Ranked
     beneath: tuple[Ceiling, ...]
@@ -132,13 +132,7 @@ class Roofline:
 
     def of_steps(self, *, with_feeds: bool) -> Totals:
         counts = [_ran(host.devices) for host in self.kept]
-        return rows_of.of_steps(self.steps, [host.steps for host in self.kept], counts, with_feeds=with_feeds)
-
-    def xprof_steps(self, *, with_feeds: bool) -> Totals:
-        """As XProf numbers and aligns them."""
-        counts = [len(host.devices.by_device) for host in self.kept]
-        kept = [host.xprof_steps for host in self.kept]
-        return rows_of.of_steps(self.steps.as_in_xprof(), kept, counts, with_feeds=with_feeds, as_in_xprof=True)
+        return rows_of.of_steps(self.steps.database, [host.steps for host in self.kept], counts, with_feeds=with_feeds)
 
 
 def _ran(host: HostDeviceOps) -> int:

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
 from fastprof.derive.host import Host
-from fastprof.derive.steps import alignment, no_steps
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import combined
+from fastprof.derive.steps.across_hosts import SessionSteps, combined
 from fastprof.derive.steps.core_breakdown import core_breakdown
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.host_times import HostTime, host_times, verdict
 from fastprof.derive.steps.of_host import HostSteps
+from fastprof.derive.steps.remarks import on_pairs, why_no_steps
 from fastprof.derive.steps.stragglers import Stragglers, stragglers
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
 from fastprof.derive.steps.time_types import CATEGORIES, HOST_TO_HOST, TYPES
@@ -189,13 +189,13 @@ def run(kept: Sequence[HostSteps], params: Params, _after: Mapping[str, Report])
         "hosts": _hosts(of_hosts, kept),
         "stragglers": _stragglers(found, kept),
     }
-    reason = no_steps.reason(kept, database, params.steps_from == MODULES)
+    reason = why_no_steps(kept, database, params.steps_from == MODULES)
     figures = scalars(SCALARS, _values(kept, database, reason))
     notices = [Notice("warning", reason)] if reason else list(_notices(kept, database))
     if worst := verdict(database, of_hosts):
         notices.insert(0, Notice("recommendation", worst))
-    notices += [Notice("info", text) for text in alignment.remarks(database)]
-    return Report(NAME, tables, figures, tuple(notices), {}, database)
+    notices += [Notice("info", text) for text in on_pairs(database)]
+    return Report(NAME, tables, figures, tuple(notices), {}, SessionSteps(kept, database))
 
 
 # ---- rows

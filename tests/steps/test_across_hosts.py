@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from step_captures import US, found, host, ran, rows, spaces, step, tpu
+from step_captures import US, found, host, of_session, ran, rows, shown, spaces, step, tpu
 from trace_builder import event, line, plane
 
 from fastprof.derive.steps.across_hosts import combined
-from fastprof.derive.steps.alignment import remarks
+from fastprof.derive.steps.remarks import on_pairs
+from fastprof.xprof.steps import complete_steps, shown_steps
 
 
 def on_host(starts: Sequence[float], duration: float = 8, name: str = "vm", first: int = 0) -> bytes:
@@ -20,7 +21,7 @@ def on_host(starts: Sequence[float], duration: float = 8, name: str = "vm", firs
 
 def pairs(*captures: bytes) -> list[list[int]]:
     """Of each step of the session, which step it is on each host, by when they ran."""
-    return found(*captures).as_in_xprof().group.tolist()
+    return shown(*captures).group.tolist()
 
 
 def every(count: int, first: float = 0) -> list[float]:
@@ -32,7 +33,7 @@ def test_steps_of_the_same_name_are_the_same() -> None:
     database = found(on_host(every(5), name="a"), on_host(every(3, 21), name="b", first=1))
     assert database.group.tolist() == [[1, 0], [2, 1], [3, 2]] and database.step.tolist() == [1, 2, 3]
     assert database.label == ["train 1", "train 2", "train 3"]
-    assert remarks(database) == [
+    assert on_pairs(database) == [
         "Steps of hosts are paired by their names. XProf pairs them by when they ran, with b shifted by 1.",
         "Hosts number their steps differently: numbers here are those of a.",
     ]
@@ -40,7 +41,7 @@ def test_steps_of_the_same_name_are_the_same() -> None:
 
 def test_hosts_that_agree_in_all_need_no_remark() -> None:
     database = found(on_host(every(3), name="a"), on_host(every(3, 1), name="b"))
-    assert database.step.tolist() == [0, 1, 2] and remarks(database) == []
+    assert database.step.tolist() == [0, 1, 2] and on_pairs(database) == []
 
 
 def unnumbered(starts: Sequence[float], name: str) -> bytes:
@@ -50,10 +51,11 @@ def unnumbered(starts: Sequence[float], name: str) -> bytes:
 
 
 def test_steps_whose_names_do_not_tell_are_aligned_by_time() -> None:
-    database = found(unnumbered(every(5), "a"), unnumbered(every(3, 21), "b"))
+    captures = unnumbered(every(5), "a"), unnumbered(every(3, 21), "b")
+    database = found(*captures)
     assert database.group.tolist() == [[2, 0], [3, 1], [4, 2]] and database.step.tolist() == [2, 3, 4]
-    assert database.as_in_xprof().step.tolist() == [0, 1, 2]
-    assert remarks(database) == [
+    assert shown(*captures).step.tolist() == [0, 1, 2]
+    assert on_pairs(database) == [
         "The names of steps do not tell which step of one host is which of another: they are aligned by when they ran, "
         "with b shifted by 2.",
         "Hosts number their steps differently: numbers here are those of a.",
@@ -71,9 +73,10 @@ def test_tpus_name_their_steps_in_their_line_of_steps() -> None:
         marks = [ran(str(first + k), 100 * k + late, 90) for k in range(3)]
         return spaces(tpu(0, marks, [("f", "fusion", 100 * k + late + 1, 80) for k in range(3)]), hostnames=[name])
 
-    database = found(pod("a", 4, 0), pod("b", 5, 10))
+    captures = pod("a", 4, 0), pod("b", 5, 10)
+    database = found(*captures)
     assert database.group.tolist() == [[1, 0], [2, 1]] and database.label == ["5", "6"]
-    assert database.as_in_xprof().group.tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert shown(*captures).group.tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
 def test_steps_at_the_same_time_are_the_same() -> None:
@@ -110,17 +113,18 @@ def test_steps_that_leave_nothing_in_common_are_told_from_none() -> None:
     chief, early, late = on_host([100, 110, 120, 130]), on_host([0, 100, 110]), on_host([120, 130, 1000])
     assert pairs(chief, early) == [[0, 1], [1, 2]]
     assert pairs(chief, late) == [[2, 0], [3, 1]]
-    database = found(chief, early, late).as_in_xprof()
+    database = shown(chief, early, late)
     assert len(database) == 0
     assert not database.empty_intersect  # the stretches meet, at step 2
-    farther = found(on_host([100, 110, 120, 130, 140]), early, on_host([130, 140, 1000])).as_in_xprof()
+    farther = shown(on_host([100, 110, 120, 130, 140]), early, on_host([130, 140, 1000]))
     assert farther.empty_intersect and farther.group.shape == (0, 3)
 
 
 def test_incomplete_steps_go_before_hosts_are_aligned() -> None:
-    database = found(on_host(every(8)), on_host(every(4))).as_in_xprof()
+    session = of_session(on_host(every(8)), on_host(every(4)))
+    database = shown_steps(session)
     assert database.complete.tolist() == [False, True, True, True]
-    complete = database.complete_steps()
+    complete = complete_steps(session)
     assert complete.group.tolist() == [[1, 1], [2, 2], [3, 3]]
     assert complete.step.tolist() == [0, 1, 2]
 
@@ -179,4 +183,4 @@ def test_steps_keep_the_numbers_of_their_groups(count: int) -> None:
     events = [ran("op", 15, 1), step(0, 0, 8), step(1, 10, 8)]  # the first step has no op
     captures = [spaces(host(events), hostnames=[f"vm{number}"]) for number in range(count)]
     assert found(*captures).step.tolist() == [1]
-    assert found(*captures).as_in_xprof().step.tolist() == ([1] if count == 1 else [0])
+    assert shown(*captures).step.tolist() == ([1] if count == 1 else [0])

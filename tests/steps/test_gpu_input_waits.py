@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from step_captures import HOST, found, in_order, ran, rows, spaces, step
+from step_captures import HOST, found, in_order, of_session, ran, rows, shown, spaces, step
 from test_gpu_steps import gpu
 from trace_builder import Event, line, plane
 
 import fastprof
+from fastprof.xprof.steps import shown_steps
 
 
 def capture(*waits: Event, kernels: tuple[Event, ...] = ()) -> bytes:
@@ -31,7 +32,7 @@ def test_it_counts_as_input_what_the_gpu_stands_still_meanwhile() -> None:
 
 
 def test_xprof_does_not_look_at_the_host() -> None:
-    database = found(capture(wait(300, 400))).as_in_xprof()
+    database = shown(capture(wait(300, 400)))
     assert rows(database) == [(0, 1, 20.0, 880.0, {"device_compute_32": 500.0, "unknown_time": 380.0})]
 
 
@@ -59,9 +60,10 @@ def test_what_hands_on_the_input_does_not_wait_for_it() -> None:
 
 
 def test_a_gpu_that_is_kept_busy_waits_for_nothing() -> None:
-    database = found(capture(wait(30, 100)))
+    session = of_session(capture(wait(30, 100)))
+    database = session.database
     assert rows(database) == [(0, 1, 20.0, 880.0, {"device_compute_32": 500.0, "unknown_time": 380.0})]
-    assert database.as_in_xprof() is database
+    assert shown_steps(session) is database
 
 
 def test_reports_say_it_and_xprofs_pages_do_not() -> None:

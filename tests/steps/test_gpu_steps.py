@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from step_captures import HOST, US, found, in_order, ran, rows, spaces, step
+from step_captures import HOST, US, found, in_order, ran, rows, shown, spaces, step
 from trace_builder import Event, Plane, event, line, plane
 
-from fastprof.derive.steps.gpu_step_events import num_bytes, type_of_name, xprof_type_of_name
+from fastprof.derive.steps.gpu_step_events import num_bytes, type_of_name
 from fastprof.derive.steps.time_types import (
     DEVICE_COLLECTIVES,
     DEVICE_COMPUTE_16,
@@ -60,7 +60,7 @@ def test_memory_transfers_and_collectives_are_told_by_step() -> None:
     database = found(two_gpus())
     assert database.transfer_count.tolist() == [[2, 0, 0]] * 7
     assert database.transfer_ps.tolist() == [[120 * US, 0, 0]] * 7
-    assert database.as_in_xprof().transfer_ps.tolist() == [[20 * US, 0, 0]] * 7
+    assert shown(two_gpus()).transfer_ps.tolist() == [[20 * US, 0, 0]] * 7
     assert database.transfer_bytes.tolist() == [[4096, 0, 0]] * 7
     every = database.collectives
     assert every.step.tolist() == list(range(7)) and set(every.core_id.tolist()) == {0}
@@ -144,15 +144,17 @@ def test_what_a_kernel_counts_for_follows_from_its_name(name: str, type_: int) -
     ],
 )
 def test_to_xprof_some_copies_and_collectives_are_kernels(name: str, type_: int) -> None:
-    assert xprof_type_of_name(name) == type_
+    main = plane(HOST, [line("main", [step(0, 0, 100), ran("launch", 5, 10, correlation_id=1)])])
+    database = shown(spaces(main, gpu(0, [ran(name, 20, 30, correlation_id=1), ran("f", 60, 5, correlation_id=1)])))
+    assert database.type_ps[0, 0, type_] == 30 * US + (5 * US if type_ == DEVICE_COMPUTE_32 else 0)
 
 
 def test_steps_in_which_only_copies_ran_are_steps_to_xprof_alone() -> None:
     copy = ran("MemcpyD2H", 20, 30, correlation_id=1, memcpy_details="size:64 dest:0")
     main = plane(HOST, [line("main", [step(0, 0, 100), ran("launch", 5, 10, correlation_id=1)])])
-    database = found(spaces(main, gpu(0, [copy])))
-    assert rows(database) == []
-    assert rows(database.as_in_xprof()) == [(0, 1, 20.0, 30.0, {"device_compute_32": 30.0})]
+    capture = spaces(main, gpu(0, [copy]))
+    assert rows(found(capture)) == []
+    assert rows(shown(capture)) == [(0, 1, 20.0, 30.0, {"device_compute_32": 30.0})]
 
 
 @pytest.mark.parametrize(

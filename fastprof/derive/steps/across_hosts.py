@@ -1,9 +1,9 @@
 """Steps of several hosts: which step of one is which step of another.
 
-Where every host tells what its steps are called, each by a name of its own, steps of the same name are the same.
-Otherwise, and always for XProf, they are aligned by when they ran: the host whose steps span the least time is the
-chief, and every other host's sequence of steps is shifted against the chief's by the number of steps at which pairs of
-steps overlap most. The steps of the session are what all hosts then have in common.
+Where every host records a name of its own for each step, steps of the same name are the same. Otherwise they are
+aligned by when they ran: the host whose steps span the least time is the chief, and every other sequence of steps
+is shifted against its own by the number of steps at which pairs of steps overlap most. The steps of the session are
+those that all hosts then have in common.
 """
 
 from __future__ import annotations
@@ -30,31 +30,45 @@ from fastprof.schema.array_types import Bools, Int64s
 _HARDWARE = ("CPU_ONLY", "GPU", "TPU")
 
 
-def combined(hosts: Sequence[HostSteps]) -> StepDatabase:
-    """The step database of a session: of one host as it is, of several what they have in common.
+@dataclass(frozen=True, slots=True)
+class SessionSteps:
+    """The steps of a session, and those of each of its hosts by themselves."""
 
-    Hosts without devices only coordinate where others have some, and take no part in steps.
-    """
-    if not hosts:
-        return empty_database("CPU_ONLY", [])
-    if len(hosts) == 1:
-        own, in_xprof = hosts[0].database, hosts[0].xprof_database
-        return own if in_xprof is own else replace(own, _xprof=in_xprof)
-    accelerated = any(host.accelerated for host in hosts)
-    workers = [place for place, host in enumerate(hosts) if host.accelerated or not accelerated]
+    hosts: Sequence[HostSteps]
+    database: StepDatabase
+
+
+def combined(hosts: Sequence[HostSteps]) -> StepDatabase:
+    """The step database of a session: of one host as it is, of several what they have in common."""
+    if len(hosts) < 2:
+        return hosts[0].database if hosts else empty_database("CPU_ONLY", [])
+    workers = workers_of(hosts)
     databases = [hosts[place].database for place in workers]
-    shown = [hosts[place].xprof_database for place in workers]
-    xprof = _aligned(hosts, workers, shown)
-    complete = _aligned(hosts, workers, [_complete(database) for database in shown])
-    xprof = replace(xprof, _complete=complete)
     rows = rows_of_names(databases)
     if rows is None:
-        same = all(own is other for own, other in zip(databases, shown, strict=True))
-        every = xprof if same else _aligned(hosts, workers, databases)
+        every = aligned_by_time(hosts, databases)
     else:
-        every = _joined(hosts, workers, databases, rows, empty=False)
-    shifts = every.shifts if rows is None else None
-    return replace(every, step=every.group[:, workers[0]], shifts=shifts, _complete=None, _xprof=xprof)
+        every = replace(
+            _joined(hosts, workers, databases, rows), shifts_by_time=_shifts_by_time(databases, rows, workers)
+        )
+    return replace(every, step=every.group[:, workers[0]])
+
+
+def workers_of(hosts: Sequence[HostSteps]) -> list[int]:
+    """The places of the hosts that take part in steps: where some have devices, the others only coordinate."""
+    accelerated = any(host.accelerated for host in hosts)
+    return [place for place, host in enumerate(hosts) if host.accelerated or not accelerated]
+
+
+def aligned_by_time(hosts: Sequence[HostSteps], databases: Sequence[StepDatabase]) -> StepDatabase:
+    """The steps, numbered from 0, that these databases, one for each host that takes part, have in common by when they
+    ran."""
+    workers = workers_of(hosts)
+    spans = [_spans(database) for database in databases]
+    shifts, begin, end = _overlap(spans)
+    rows = [np.arange(max(0, end - begin)) + begin - k for k in shifts]
+    every = _joined(hosts, workers, databases, rows)
+    return replace(every, shifts=dict(zip(workers, shifts, strict=True)), empty_intersect=begin > end)
 
 
 def rows_of_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
@@ -73,10 +87,6 @@ def rows_of_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
 def numbers_agree(database: StepDatabase) -> bool:
     """Whether all hosts that have steps number them in the same way."""
     return bool(((database.group == database.step[:, None]) | (database.group < 0)).all())
-
-
-def _complete(database: StepDatabase) -> StepDatabase:
-    return database.chosen(database.complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +138,9 @@ def _overlaps(host: _Spans, chief: _Spans) -> dict[int, int]:
     return overlap
 
 
-def _aligned(hosts: Sequence[HostSteps], workers: list[int], databases: list[StepDatabase]) -> StepDatabase:
-    """The steps that these databases, one of each worker, have in common."""
-    spans = [_spans(database) for database in databases]
+def _overlap(spans: Sequence[_Spans]) -> tuple[list[int], int, int]:
+    """By how many steps each host is shifted against the chief, and the chief's first step that all have, and the one
+    after the last."""
     chief = min(range(len(spans)), key=lambda place: spans[place].whole())
     shifts = [0 if place == chief else shift(span, spans[chief]) for place, span in enumerate(spans)]
     begin = max(max(0, k) for k in shifts)
@@ -138,15 +148,27 @@ def _aligned(hosts: Sequence[HostSteps], workers: list[int], databases: list[Ste
         max(0, k) + min(len(span) - max(0, -k), len(spans[chief]) - max(0, k))
         for k, span in zip(shifts, spans, strict=True)
     )
-    empty = begin > end
-    count = max(0, end - begin)
-    rows = [np.arange(count) + begin - k for k in shifts]
-    found = _joined(hosts, workers, databases, rows, empty)
-    return replace(found, shifts=dict(zip(workers, shifts, strict=True)))
+    return shifts, begin, end
+
+
+def _shifts_by_time(
+    databases: Sequence[StepDatabase], rows: Sequence[Int64s], workers: Sequence[int]
+) -> dict[int, int] | None:
+    """By number of host, by how many groups its step would be another if steps were paired by when they ran; None: the
+    pairs would be the same. ``rows``: the pairs by name."""
+    shifts, begin, end = _overlap([_spans(database) for database in databases])
+    paired = {row[0]: row for row in zip(*(part.tolist() for part in rows), strict=True)}
+    for number in range(begin, end):
+        other = tuple(number - k for k in shifts)
+        own = paired.get(other[0], other)
+        if own != other:
+            groups = [(db.step[a], db.step[b]) for db, a, b in zip(databases, own, other, strict=True)]
+            return {place: int(a - b) for place, (a, b) in zip(workers, groups, strict=True)}
+    return None
 
 
 def _joined(
-    hosts: Sequence[HostSteps], workers: list[int], databases: list[StepDatabase], rows: list[Int64s], empty: bool
+    hosts: Sequence[HostSteps], workers: list[int], databases: Sequence[StepDatabase], rows: list[Int64s]
 ) -> StepDatabase:
     """Row ``rows[h][i]`` of each host's database as step i."""
     n = len(rows[0])
@@ -187,7 +209,6 @@ def _joined(
         begin_ps=beside("begin_ps"),
         duration_ps=beside("duration_ps"),
         type_ps=beside("type_ps"),
-        type_key=beside("type_key").astype(np.bool_),
         categories=categories,
         category_ps=_category_ps(databases, rows, categories),
         infeed_ps=beside("infeed_ps"),
@@ -198,16 +219,15 @@ def _joined(
         collectives=_collectives(databases, numbers, rows),
         compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),
         compute_32bit_ps=sum(database.compute_32bit_ps for database in databases),
-        empty_intersect=empty,
     )
 
 
-def _categories(databases: list[StepDatabase]) -> list[str]:
+def _categories(databases: Sequence[StepDatabase]) -> list[str]:
     names = dict.fromkeys(name for database in databases for name in database.categories)
     return [IDLE, *(name for name in names if name != IDLE)] if names else []
 
 
-def _category_ps(databases: list[StepDatabase], rows: list[Int64s], categories: list[str]) -> Int64s:
+def _category_ps(databases: Sequence[StepDatabase], rows: list[Int64s], categories: list[str]) -> Int64s:
     place = {name: number for number, name in enumerate(categories)}
     parts = []
     for database, row in zip(databases, rows, strict=True):
@@ -217,7 +237,7 @@ def _category_ps(databases: list[StepDatabase], rows: list[Int64s], categories: 
     return np.concatenate(parts, axis=1) if parts else np.zeros((0, 0, 0), np.int64)
 
 
-def _cores(databases: list[StepDatabase], numbers: list[int], workers: list[int]) -> Cores:
+def _cores(databases: Sequence[StepDatabase], numbers: list[int], workers: list[int]) -> Cores:
     return Cores(
         np.concatenate([db.cores.id + number * CORES_PER_HOST for db, number in zip(databases, numbers, strict=True)]),
         np.concatenate([database.cores.local_id for database in databases]),
@@ -229,7 +249,7 @@ def _cores(databases: list[StepDatabase], numbers: list[int], workers: list[int]
     )
 
 
-def _collectives(databases: list[StepDatabase], numbers: list[int], rows: list[Int64s]) -> Collectives:
+def _collectives(databases: Sequence[StepDatabase], numbers: list[int], rows: list[Int64s]) -> Collectives:
     parts = []
     for database, number, row in zip(databases, numbers, rows, strict=True):
         every = database.collectives

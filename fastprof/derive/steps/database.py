@@ -6,9 +6,9 @@ int64 picoseconds of the core's own host.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from itertools import compress
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ class Cores:
     host: list[str]  # host name as recorded in the capture; "localhost" where none is
     name: list[str]  # "host:ordinal" of a core with details, else "host"
     sparse: Bools  # a SparseCore
-    has_details: Bools  # the capture describes the core; XProf leaves out cores that it does not describe
+    has_details: Bools  # the capture describes the core
 
     def __len__(self) -> int:
         return len(self.id)
@@ -81,9 +81,9 @@ class StepDatabase:
     hardware: str  # "GPU", "TPU", "CPU_ONLY": of the session
     hosts: list[str]  # name of each capture, by number; all of them, those without steps too
     step: Int64s  # [n]
-    name: list[str]  # [n] as XProf has it: "train 7"; empty where devices tell the steps
-    label: list[str]  # [n] what the step's group is called, also on devices
-    told: Bools  # [n] the capture tells the number in that name; False: it only counts the groups of the host
+    name: list[str]  # [n] of steps of host threads: "train 7"; empty where devices mark the steps
+    label: list[str]  # [n] name of the step's group, also on devices
+    told: Bools  # [n] the capture records the number in that name; False: it only counts the groups of the host
     complete: Bools  # [n] False: the first and the last of more than five steps, except on TPUs
     cores: Cores  # [c]
     group: Int64s  # [n, hosts] the step's group id on each host; -1: no such step there
@@ -91,10 +91,9 @@ class StepDatabase:
     begin_ps: Int64s  # [n, c]
     duration_ps: Int64s  # [n, c]
     type_ps: Int64s  # [n, c, 18] time by event type, where hardware is not TPU
-    type_key: Bools  # [n, c, 18] the type occurs, if only for no time
     categories: list[str]  # [k] op categories on TPUs, IDLE first; empty otherwise
     category_ps: Int64s  # [n, c, k] self time by category; of SparseCores that do not mark their steps, nothing
-    infeed_ps: Int64s  # [n, c] idle time that the host's input explains: XProf moves it from IDLE to infeed
+    infeed_ps: Int64s  # [n, c] idle time that the host's input explains
     sparse_busy_ps: Int64s  # [n, c] time in which a SparseCore ran an op; 0 for other cores
     transfer_count: Int64s  # [n, 3] memory transfers of all GPUs: host to device, device to host, device to device
     transfer_ps: Int64s  # [n, 3]
@@ -104,8 +103,7 @@ class StepDatabase:
     compute_32bit_ps: int
     empty_intersect: bool = False  # hosts have steps, but none in common
     shifts: dict[int, int] | None = None  # by number of host, if hosts are aligned by time: steps it is shifted by
-    _complete: StepDatabase | None = field(default=None, repr=False)
-    _xprof: StepDatabase | None = field(default=None, repr=False)
+    shifts_by_time: dict[int, int] | None = None  # the same, if alignment by time would differ from that by name
 
     def __len__(self) -> int:
         return len(self.step)
@@ -120,57 +118,22 @@ class StepDatabase:
         tells: Bools = np.asarray(self.category_ps.any(axis=2))
         return tells
 
-    def as_in_xprof(self) -> StepDatabase:
-        """The steps as XProf aligns those of several hosts: by when they ran, and numbered from 0."""
-        return self if self._xprof is None else self._xprof
-
     def complete_steps(self) -> StepDatabase:
-        """Only the complete steps. As in XProf: each host's incomplete ones go before alignment."""
-        return self._complete if self._complete is not None else self.chosen(self.complete)
+        """Only the complete steps."""
+        return self.chosen(self.complete)
 
     def chosen(self, steps: Bools) -> StepDatabase:
-        """The same with some of its steps: a mask over them."""
+        """Only the steps in a mask."""
         if steps.all():
             return self
-        number = np.cumsum(steps) - 1
-        at = steps[self.collectives.step] if len(self.collectives) else np.zeros(0, np.bool_)
         every = self.collectives
-        return StepDatabase(
-            self.hardware,
-            self.hosts,
-            self.step[steps],
-            list(compress(self.name, steps.tolist())),
-            list(compress(self.label, steps.tolist())),
-            self.told[steps],
-            self.complete[steps],
-            self.cores,
-            self.group[steps],
-            self.present[steps],
-            self.begin_ps[steps],
-            self.duration_ps[steps],
-            self.type_ps[steps],
-            self.type_key[steps],
-            self.categories,
-            self.category_ps[steps],
-            self.infeed_ps[steps],
-            self.sparse_busy_ps[steps],
-            self.transfer_count[steps],
-            self.transfer_ps[steps],
-            self.transfer_bytes[steps],
-            Collectives(
-                number[every.step[at]],
-                every.core_id[at],
-                every.unique_id[at],
-                every.all_reduce_id[at],
-                every.begin_ps[at],
-                every.end_ps[at],
-                every.bytes[at],
-            ),
-            self.compute_16bit_ps,
-            self.compute_32bit_ps,
-            self.empty_intersect,
-            self.shifts,
-        )
+        at = steps[every.step]
+        rows = {one.name: getattr(every, one.name)[at] for one in fields(every)}
+        rows["step"] = (np.cumsum(steps) - 1)[rows["step"]]
+        parts: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        parts = {name: value[steps] for name, value in parts.items() if isinstance(value, np.ndarray)}
+        parts |= {name: list(compress(getattr(self, name), steps.tolist())) for name in ("name", "label")}
+        return replace(self, collectives=Collectives(**rows), **parts)
 
     def category(self, *names: str, fixed: bool = True) -> Int64s:
         """[n, c] self time in all of some op categories; `fixed`: waiting on the host counts as infeed, not as idle."""
@@ -231,7 +194,6 @@ def blank_database(
         begin_ps=np.zeros((n, c), np.int64),
         duration_ps=np.zeros((n, c), np.int64),
         type_ps=np.zeros((n, c, len(TYPES)), np.int64),
-        type_key=np.zeros((n, c, len(TYPES)), np.bool_),
         categories=categories,
         category_ps=np.zeros((n, c, len(categories)), np.int64),
         infeed_ps=np.zeros((n, c), np.int64),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,7 +25,10 @@ from fastprof.derive.steps.time_types import (
     HOST_COMPUTE,
     TYPES,
 )
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
+
+StepNames = Callable[[Int32s], tuple[list[str], Bools]]
+"""For groups, the names of their steps, and which of these the capture numbers."""
 
 MOST_WITHOUT_ENDS: Final = 5
 """Of more steps than this, the first and the last count as incomplete."""
@@ -36,7 +40,6 @@ class _Found:
 
     spans: Markers
     within_ps: Int64s
-    seen: Bools
     total_ps: Int64s
     unfit: int  # groups with a marker that are no steps
 
@@ -51,25 +54,36 @@ def one_core(hostname: str) -> Cores:
 def of_threads(host: str, hostname: str, events: HostStepEvents, groups: Groups) -> tuple[StepDatabase, int]:
     """The steps of a host without devices, and how many markers are of none."""
     steps = _found(events.markers, events.events, groups.count, (HOST_COMPUTE,))
-    database = _database("CPU_ONLY", host, hostname, steps, groups)
+    database = _database("CPU_ONLY", host, hostname, steps, groups.step_names)
     named = events.named[steps.spans.group].tolist()
     names = [label if has_name else "" for label, has_name in zip(database.label, named, strict=True)]
     return replace(database, name=names), steps.unfit
 
 
-def of_gpus(host: str, hostname: str, events: GpuStepEvents, groups: Groups) -> tuple[StepDatabase, int]:
-    """The steps of the GPUs of a host, and how many markers are of none."""
-    steps = _found(events.markers, events.events, groups.count, (DEVICE_COMPUTE_16, DEVICE_COMPUTE_32))
-    database = _database("GPU", host, hostname, steps, groups)
-    slot = np.full(groups.count + 1, -1, np.int64)
+def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNames) -> tuple[StepDatabase, int]:
+    """The steps of the GPUs of a host, and the number of markers that make no step."""
+    events, moves = kernels.events, kernels.moves
+    steps = _found(kernels.markers, events, kernels.group_count, (DEVICE_COMPUTE_16, DEVICE_COMPUTE_32))
+    database = _database("GPU", host, hostname, steps, step_names)
+    slot = np.full(kernels.group_count + 1, -1, np.int64)
     slot[steps.spans.group] = np.arange(len(database))
-    step = slot[events.events.group]
+    step, type_ = slot[events.group[moves.row]], events.type[moves.row]
+
+    def transfers(values: Int64s) -> Int64s:
+        """[n, 3]: sums of values of memory transfers, by step and kind."""
+        total = np.zeros((len(database), len(TRANSFERS)), np.int64)
+        for column, transfer in enumerate(TRANSFERS):
+            chosen = (type_ == transfer) & (step >= 0)
+            np.add.at(total[:, column], step[chosen], values[chosen])
+        return total
+
+    collective = (type_ == DEVICE_COLLECTIVES) & (step >= 0)
     database = replace(
         database,
-        transfer_count=_transfers(events, step, np.ones(len(step), np.int64), len(database)),
-        transfer_ps=_transfers(events, step, events.events.duration_ps, len(database)),
-        transfer_bytes=_transfers(events, step, events.bytes, len(database)),
-        collectives=_collectives(events, step),
+        transfer_count=transfers(np.ones(len(step), np.int64)),
+        transfer_ps=transfers(events.duration_ps[moves.row]),
+        transfer_bytes=transfers(moves.bytes),
+        collectives=_collectives(kernels, moves.row[collective], step[collective]),
         compute_16bit_ps=int(steps.total_ps[DEVICE_COMPUTE_16]),
         compute_32bit_ps=int(steps.total_ps[DEVICE_COMPUTE_32]),
     )
@@ -84,12 +98,12 @@ def _found(markers: Markers, events: TypedEvents, count: int, needs: tuple[int, 
     time = time_by_type(replace(events, group=slot[events.group]), spans.start_ps, spans.duration_ps)
     fit: Bools = np.asarray(time.seen[:, list(needs)].any(axis=1))
     total = time.total_ps.sum(axis=0)
-    return _Found(spans.where(fit), time.within_ps[fit], time.seen[fit], total, int((~fit).sum()))
+    return _Found(spans.where(fit), time.within_ps[fit], total, int((~fit).sum()))
 
 
-def _database(hardware: str, host: str, hostname: str, found: _Found, groups: Groups) -> StepDatabase:
+def _database(hardware: str, host: str, hostname: str, found: _Found, step_names: StepNames) -> StepDatabase:
     n, group = len(found.spans), found.spans.group
-    labels, told = groups.step_names(group)
+    labels, told = step_names(group)
     complete = np.ones(n, np.bool_)
     if n > MOST_WITHOUT_ENDS:
         complete[[0, -1]] = False
@@ -101,22 +115,13 @@ def _database(hardware: str, host: str, hostname: str, found: _Found, groups: Gr
         begin_ps=found.spans.start_ps.reshape(n, 1),
         duration_ps=found.spans.duration_ps.reshape(n, 1),
         type_ps=found.within_ps.reshape(n, 1, len(TYPES)),
-        type_key=found.seen.reshape(n, 1, len(TYPES)),
     )
 
 
-def _transfers(events: GpuStepEvents, step: Int64s, value: Int64s, n: int) -> Int64s:
-    """[n, 3]: a value of memory transfers, added up by step and kind."""
-    total = np.zeros((n, len(TRANSFERS)), np.int64)
-    for kind, type_ in enumerate(TRANSFERS):
-        chosen = (events.events.type == type_) & (step >= 0)
-        np.add.at(total[:, kind], step[chosen], value[chosen])
-    return total
-
-
-def _collectives(found: GpuStepEvents, step: Int64s) -> Collectives:
-    events = found.events
-    at = np.flatnonzero((events.type == DEVICE_COLLECTIVES) & (step >= 0))
-    none = np.zeros(len(at), np.int64)
-    begin = events.start_ps[at]
-    return Collectives(step[at], found.plane_id[at], none, none, begin, begin + events.duration_ps[at], none)
+def _collectives(kernels: GpuStepEvents, row: Int64s, step: Int64s) -> Collectives:
+    events = kernels.events
+    assert events.lines is not None
+    plane = kernels.line_plane[np.searchsorted(events.lines, row, side="right") - 1]
+    none = np.zeros(len(row), np.int64)
+    begin = events.start_ps[row]
+    return Collectives(step, plane, none, none, begin, begin + events.duration_ps[row], none)

@@ -2,7 +2,7 @@
 
 What GPUs record tells that they stood still, not why. Host threads that wait for the input of the same step tell: they
 are what host_step_events takes for waiting, less the ops that hand on what came (``IteratorGetNext/_3:_Send``), as the
-rest of the step may run inside these. XProf leaves such time unexplained.
+rest of the step may run inside these.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import host_step_events
 from fastprof.derive.steps.step_time import TypedEvents, time_by_type
 from fastprof.derive.steps.time_types import DEVICE_COMPUTE_32, HOST_WAIT_INPUT, NO_TYPE, UNKNOWN_TIME
+from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 _STAGE: Final = "_ipl_stage_name"
 _WAITS: Final = "iteratorgetnext"
 
 
-def with_input_waits(
-    database: StepDatabase, kernels: GpuStepEvents, events: HostEvents, groups: Groups
-) -> StepDatabase:
-    """The steps of a host's GPUs, where what is unknown of them counts as waiting for input as far as it was that;
-    ``database`` itself where it was not. ``kernels``: what the GPUs did."""
+def input_waits(database: StepDatabase, kernels: GpuStepEvents, events: HostEvents, groups: Groups) -> Int64s | None:
+    """[n]: the unknown time of each step in which the host waited for input; None: it never did. ``kernels``: what the
+    GPUs did."""
     waits = _waits(events, groups) if len(database) else None
     if waits is None:
-        return database
+        return None
     slot = np.full(groups.count + 1, -1, np.int32)
     slot[database.step] = np.arange(len(database), dtype=np.int32)
     busy = kernels.events
     both = _one_after_another(replace(busy, type=np.where(busy.type == NO_TYPE, NO_TYPE, DEVICE_COMPUTE_32)), waits)
     typed = replace(both, group=slot[both.group], type=both.type.astype(np.uint8))
     waited = time_by_type(typed, database.begin_ps[:, 0], database.duration_ps[:, 0]).within_ps[:, HOST_WAIT_INPUT]
-    if not waited.any():
+    return np.minimum(waited, database.type_ps[:, 0, UNKNOWN_TIME]) if waited.any() else None
+
+
+def with_input_waits(database: StepDatabase, waited: Int64s | None) -> StepDatabase:
+    """The steps of a host's GPUs, with this part of their unknown time as waiting for input."""
+    if waited is None:
         return database
-    type_ps, type_key = database.type_ps.copy(), database.type_key.copy()
-    waited = np.minimum(waited, type_ps[:, 0, UNKNOWN_TIME])
+    type_ps = database.type_ps.copy()
     type_ps[:, 0, HOST_WAIT_INPUT] += waited
     type_ps[:, 0, UNKNOWN_TIME] -= waited
-    type_key[:, 0, HOST_WAIT_INPUT] |= waited > 0
-    type_key[:, 0, UNKNOWN_TIME] &= type_ps[:, 0, UNKNOWN_TIME] > 0
-    return replace(database, type_ps=type_ps, type_key=type_key)
+    return replace(database, type_ps=type_ps)
 
 
 def _waits(events: HostEvents, groups: Groups) -> TypedEvents | None:

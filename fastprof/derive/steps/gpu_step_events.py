@@ -1,20 +1,16 @@
 """Steps as GPUs show them: markers, what each kernel or copy counts for, collectives and memory transfers.
 
-Drivers name copies in several ways: ``MEMCPYHtoD``, ``MemcpyH2D``, ``CopyHostToDevice``. All of them are copies here;
-to XProf only the first is one, and of collectives only those of nccl.
+Drivers name copies in several ways: ``MEMCPYHtoD``, ``MemcpyH2D``, ``CopyHostToDevice``. All of them are copies.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from fastprof._native import records
-from fastprof.derive.devices import op_names
-from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.step_time import (
@@ -33,16 +29,11 @@ from fastprof.derive.steps.time_types import (
     HOST_TO_HOST,
     NO_TYPE,
 )
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 STATS = ("correlation_id", "shape", "memcpy_details")
 
-_COPIES = {
-    Framework.MEMCPY_H2D: HOST_TO_DEVICE,
-    Framework.MEMCPY_D2H: DEVICE_TO_HOST,
-    Framework.MEMCPY_D2D: DEVICE_TO_DEVICE,
-}
 _SPELLINGS = (
     (("memcpyhtod", "memcpyh2d", "copyhosttodevice"), HOST_TO_DEVICE),
     (("memcpydtoh", "memcpyd2h", "copydevicetohost"), DEVICE_TO_HOST),
@@ -59,41 +50,41 @@ _BYTES = re.compile(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASC
 
 
 @dataclass(frozen=True, slots=True)
-class GpuStepEvents:
-    """``plane_id``: beside each event, the id of its plane as recorded. ``bytes``: what a transfer moved.
-    ``xprof_type``: the types that events have to XProf."""
+class NamedMoves:
+    """The copies and collectives among step events. ``row``: place of the event; ``name``: place of its name in
+    ``names``; ``kernel_type``: the type the event would have as a kernel; ``bytes``: moved, 0 where not recorded."""
 
+    row: Int64s
+    name: Int32s
+    names: list[str]
+    kernel_type: Types
+    bytes: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStepEvents:
+    """``group_count``: groups of the host. ``line_plane``: by line of ``events``, the recorded id of its plane."""
+
+    group_count: int
     markers: Markers
     events: TypedEvents
-    plane_id: Int64s
-    bytes: Int64s
-    xprof_type: Types
-
-    def as_in_xprof(self) -> GpuStepEvents:
-        """The same with XProf's types; itself where they are no others."""
-        if np.array_equal(self.events.type, self.xprof_type):
-            return self
-        return replace(self, events=replace(self.events, type=self.xprof_type))
+    line_plane: Int64s
+    moves: NamedMoves
 
 
 def type_of_name(name: str) -> int:
-    """The event type that a name stands for where nothing is known of its shape."""
+    """The event type that a name stands for where its operands' shape is not recorded."""
+    move = _move_of_name(name)
+    return _kernel_of_name(name) if move == NO_TYPE else move
+
+
+def _move_of_name(name: str) -> int:
+    """The type of a copy or collective; NO_TYPE for any other name."""
     lowered = name[:24].lower()
-    for beginnings, type_ in _SPELLINGS:
-        if lowered.startswith(beginnings):
-            return type_
-    return xprof_type_of_name(name)
+    return next((type_ for beginnings, type_ in _SPELLINGS if lowered.startswith(beginnings)), NO_TYPE)
 
 
-def xprof_type_of_name(name: str) -> int:
-    """The same by XProf's rules."""
-    lowered = name[:6].lower()
-    if lowered == "memcpy":
-        copy = _COPIES.get(op_names.parse(name).framework)
-        if copy is not None:
-            return copy
-    if lowered.startswith("nccl"):
-        return DEVICE_COLLECTIVES
+def _kernel_of_name(name: str) -> int:
     return DEVICE_COMPUTE_16 if "half" in name or "fp16" in name else DEVICE_COMPUTE_32
 
 
@@ -104,18 +95,18 @@ def gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents:
     launched = (stat.kind == records.INT64) & (stat.value >= 0) | (stat.kind == records.UINT64)
     launched_rows = stat.rows[launched]
     launched_rows = launched_rows[groups.group_id[launched_rows] >= 0]
-    markers, parts, sizes, ids = [], [launched_rows[:0]], [0], [np.zeros(0, np.int64)]
+    markers, parts, sizes, ids = [], [launched_rows[:0]], [0], []
     for plane in events.planes_of("GPU"):
         if plane.number in groups.device_steps:
             shown, by_line = _of_plane(plane, groups, launched_rows)
             markers.append(shown)
             parts += by_line
             sizes += [len(one) for one in by_line]
-            ids.append(np.full(sum(len(one) for one in by_line), plane.xplane_id, np.int64))
+            ids += [plane.xplane_id] * len(by_line)
     rows, lines = np.concatenate(parts), np.cumsum(sizes).astype(np.int64)
-    type_, xprof_type = (_types(events, rows, rule) for rule in (type_of_name, xprof_type_of_name))
+    type_, moves = _types(events, rows)
     typed = TypedEvents(groups.group_id[rows], type_, events.start_ps[rows], events.duration_ps[rows], lines)
-    return GpuStepEvents(joined(markers), typed, np.concatenate(ids), _bytes_moved(events, rows, type_), xprof_type)
+    return GpuStepEvents(groups.count, joined(markers), typed, np.array(ids, np.int64), moves)
 
 
 def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, list[Int32s]]:
@@ -133,40 +124,42 @@ def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, 
     return markers.where(seen[steps.group_id]), rows
 
 
-def _types(events: HostEvents, rows: Int32s, rule: Callable[[str], int]) -> Types:
-    """By name; where the shape of a kernel's operands is recorded, it tells whether they are of 16 bits."""
+def _types(events: HostEvents, rows: Int32s) -> tuple[Types, NamedMoves]:
+    """By name; the recorded shape of a kernel's operands, where there is one, decides whether it is 16-bit."""
     meta = events.meta[rows]
-    by_meta = np.full(len(events.names), NO_TYPE, np.uint8)
-    for number in np.unique(meta).tolist():
-        by_meta[number] = rule(events.names[number])
-    type_ = by_meta[meta]
+    distinct, place = np.unique(meta, return_inverse=True)
+    names = [events.names[number] for number in distinct.tolist()]
+    move = np.array([_move_of_name(name) for name in names], np.uint8)[place]
+    type_ = np.array([_kernel_of_name(name) for name in names], np.uint8)[place]
     shape = events.stat("shape").of_kinds((records.STR, records.REF))
-    shaped, at, beside = np.intersect1d(rows, shape.rows, assume_unique=True, return_indices=True)
+    _, shaped, beside = np.intersect1d(rows, shape.rows, assume_unique=True, return_indices=True)
     if len(shaped):
-        distinct, place = np.unique(shape.value[beside], return_inverse=True)
-        texts = events.all_texts(distinct)
-        said = np.array([bool(text) for text in texts], np.bool_)[place]
-        half = np.array(["half" in text for text in texts], np.bool_)[place]
-        computes: Bools = (type_[at] == DEVICE_COMPUTE_16) | (type_[at] == DEVICE_COMPUTE_32)
-        change = said & computes
-        type_[at[change]] = np.where(half[change], DEVICE_COMPUTE_16, DEVICE_COMPUTE_32)
-    return type_
+        values, of_value = np.unique(shape.value[beside], return_inverse=True)
+        texts = events.all_texts(values)
+        known = np.array([bool(text) for text in texts], np.bool_)[of_value]
+        half = np.array(["half" in text for text in texts], np.bool_)[of_value]
+        type_[shaped[known]] = np.where(half[known], DEVICE_COMPUTE_16, DEVICE_COMPUTE_32)
+    moves = np.flatnonzero(move != NO_TYPE)
+    kernel_type = type_[moves]
+    type_[moves] = move[moves]
+    used, name = np.unique(place[moves], return_inverse=True)
+    moved = _bytes_moved(events, rows[moves])
+    named = [names[one] for one in used.tolist()]
+    return type_, NamedMoves(moves, name.astype(np.int32), named, kernel_type, moved)
 
 
-def _bytes_moved(events: HostEvents, rows: Int32s, type_: Types) -> Int64s:
-    """Bytes of each memory transfer, by its details."""
+def _bytes_moved(events: HostEvents, rows: Int32s) -> Int64s:
+    """Bytes of each copy, from its details; 0 where these record none."""
     moved = np.zeros(len(rows), np.int64)
     details = events.stat("memcpy_details").of_kinds((records.STR, records.REF))
-    copies = np.flatnonzero(np.isin(type_, TRANSFERS))
-    _, at, beside = np.intersect1d(rows[copies], details.rows, assume_unique=True, return_indices=True)
+    _, at, beside = np.intersect1d(rows, details.rows, assume_unique=True, return_indices=True)
     if len(at):
         distinct, place = np.unique(details.value[beside], return_inverse=True)
-        sizes = np.array([num_bytes(text) for text in events.all_texts(distinct)], np.int64)
-        moved[copies[at]] = sizes[place]
+        moved[at] = np.array([num_bytes(text) for text in events.all_texts(distinct)], np.int64)[place]
     return moved
 
 
 def num_bytes(details: str) -> int:
-    """The bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0: not told."""
-    found = _BYTES.search(details)
-    return int(found.group(1)) if found else 0
+    """The bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0: not recorded."""
+    match = _BYTES.search(details)
+    return int(match.group(1)) if match else 0

@@ -9,10 +9,12 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.steps import gpu_step_events, host_step_events, module_steps, tpu_step_events
 from fastprof.derive.steps.database import StepDatabase, empty_database
 from fastprof.derive.steps.generic_steps import of_gpus, of_threads, one_core
-from fastprof.derive.steps.gpu_input_waits import with_input_waits
+from fastprof.derive.steps.gpu_input_waits import input_waits, with_input_waits
+from fastprof.derive.steps.gpu_step_events import GpuStepEvents
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.tpu_steps import of_tpus
+from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents
 
 STATS: Final = (
@@ -27,11 +29,12 @@ METADATA_STATS: Final = tpu_step_events.METADATA_STATS
 
 @dataclass(frozen=True, slots=True)
 class HostSteps:
-    """What is kept of one host. ``groups``: how many groups of events it has; ``unfit``: markers of steps that are left
-    out, as nothing was computed in them; ``module_executions``: how many runs of compiled programs it has;
-    ``vetoed``: whether grouping was given up; ``xprof_database``: what XProf makes of copies and of waiting for input,
-    else ``database`` itself; ``outside``: of a host without devices, runs of compiled programs during no step;
-    ``missed``: that it does not have the steps that were asked for, in words."""
+    """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no step,
+    since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether grouping
+    was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``kernels``: what
+    the steps of GPUs were made from, where copies or collectives are among it; ``input_wait_ps``: by step, idle time of
+    GPUs that ``database`` counts as waiting for input, None: none; ``missed``: a sentence, where the host lacks the
+    requested steps."""
 
     host: str
     hostname: str
@@ -42,19 +45,39 @@ class HostSteps:
     unfit: int
     module_executions: int
     vetoed: bool
-    xprof_database: StepDatabase
     outside: int
+    kernels: GpuStepEvents | None = None
+    input_wait_ps: Int64s | None = None
     missed: str | None = None
 
 
 def steps_of_host(
     events: HostEvents, groups: Groups, hardware: str, workers: Workers | None = None, from_modules: bool = False
 ) -> HostSteps:
-    """The steps of a host. ``from_modules``: ``groups`` are executions of compiled programs: each is a step."""
-    executions = module_steps.count(events)
+    """The steps of a host, TPUs before GPUs. ``from_modules``: ``groups`` are executions of compiled programs, each a
+    step."""
     hostname = events.hostnames[0] if events.hostnames else "localhost"
-    database, unfit, xprof_database = _database(events, groups, hardware, hostname, workers or Workers(1), from_modules)
-    accelerated = bool(events.planes_of("TPU") or events.planes_of("GPU"))
+    unfit, kernels, waited = 0, None, None
+
+    def on_host() -> HostStepEvents | None:
+        if from_modules:
+            return module_steps.on_threads(events, groups)
+        return host_step_events.host_step_events(events, groups)
+
+    tpus, gpus = bool(events.planes_of("TPU")), bool(events.planes_of("GPU"))
+    if tpus:
+        cores = tpu_step_events.tpu_step_events(events, groups, workers or Workers(1))
+        database, unfit = of_tpus(events.host, hostname, cores, groups, on_host)
+    elif gpus:
+        kernels = gpu_step_events.gpu_step_events(events, groups)
+        database, unfit = of_gpus(events.host, hostname, kernels, groups.step_names)
+        waited = input_waits(database, kernels, events, groups)
+        database = with_input_waits(database, waited)
+    elif (threads := on_host()) is None:
+        database = empty_database(hardware, [events.host], one_core(hostname))
+    else:
+        database, unfit = of_threads(events.host, hostname, threads, groups)
+    accelerated = tpus or gpus
     return HostSteps(
         host=events.host,
         hostname=hostname,
@@ -63,34 +86,9 @@ def steps_of_host(
         database=database,
         groups=groups.count,
         unfit=unfit,
-        module_executions=executions,
+        module_executions=module_steps.count(events),
         vetoed=groups.vetoed,
-        xprof_database=xprof_database,
+        kernels=kernels if kernels is not None and len(kernels.moves.row) else None,
+        input_wait_ps=waited,
         outside=0 if accelerated else module_steps.count_outside(events, database.begin_ps, database.duration_ps),
     )
-
-
-def _database(
-    events: HostEvents, groups: Groups, hardware: str, hostname: str, workers: Workers, from_modules: bool
-) -> tuple[StepDatabase, int, StepDatabase]:
-    """The steps, how many markers are of none, and the steps as in XProf. TPUs go before GPUs."""
-
-    def on_host() -> HostStepEvents | None:
-        if from_modules:
-            return module_steps.on_threads(events, groups)
-        return host_step_events.host_step_events(events, groups)
-
-    if events.planes_of("TPU"):
-        found = tpu_step_events.tpu_step_events(events, groups, workers)
-        database, unfit = of_tpus(events.host, hostname, found, groups, on_host)
-    elif events.planes_of("GPU"):
-        kernels = gpu_step_events.gpu_step_events(events, groups)
-        database, unfit = of_gpus(events.host, hostname, kernels, groups)
-        in_xprof = kernels.as_in_xprof()
-        shown = database if in_xprof is kernels else of_gpus(events.host, hostname, in_xprof, groups)[0]
-        return with_input_waits(database, kernels, events, groups), unfit, shown
-    elif (threads := on_host()) is None:
-        database, unfit = empty_database(hardware, [events.host], one_core(hostname)), 0
-    else:
-        database, unfit = of_threads(events.host, hostname, threads, groups)
-    return database, unfit, database

@@ -312,25 +312,8 @@ def of_tf_functions(expensive: list[tuple[str, float]]) -> Finding:
 
 # ---- steps that are not there ---------------------------------------------------------------------------
 
-_NO_MARKER = (
-    "No step marker observed and hence the step time is unknown. This may happen if (1) training steps are not "
-    "instrumented (e.g., if you are not using Keras) or (2) the profiling duration is shorter than the step time. For "
-    "(1), you need to add step instrumentation; for (2), you may try to profile longer."
-)
-_EMPTY_INTERSECTION = (
-    "Although there are steps observed on some host(s), the intersection of the steps over all hosts is empty (because "
-    "the differences among individual host's step sequences are too big). Consequently, the overall step time is "
-    "unknown."
-)
 NO_DEVICE_TRACE = (
     "No TensorCore device trace was collected. This might happen if your job hadn't been run on the device when "
     "sampling was turned on. You could try the sampling again later."
 )
 """Said where a device is known by name and shows no core."""
-
-
-def step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
-    """What is to be said where no step was found, on a host or on all of them."""
-    if steps:
-        return []
-    return [_EMPTY_INTERSECTION if empty_intersection else _NO_MARKER]

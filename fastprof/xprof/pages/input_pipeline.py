@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from fastprof.analyses.input_pipeline import InputPipeline, examine
 from fastprof.derive.pipelines.input_ops import ENQUEUE, InputTime
-from fastprof.derive.steps import verdicts
-from fastprof.derive.steps.database import GENERIC_CORE, StepDatabase
+from fastprof.derive.steps.database import GENERIC_CORE
 from fastprof.derive.steps.step_figures import longest_wait_cores, tpu_verdict
 from fastprof.derive.steps.tpu_step_values import TpuStepValues
 from fastprof.derive.steps.verdicts import TpuBottleneck
 from fastprof.xprof.pages import step_tables
 from fastprof.xprof.pages.data_table import anchor, data_table, number, text, three_digits
+from fastprof.xprof.steps import complete_steps
+from fastprof.xprof.steps import step_warnings as warnings_on_steps
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
@@ -52,8 +53,7 @@ def answer(report: Report) -> list[object]:
 
 def as_shown(report: Report) -> InputPipeline:
     """The input pipeline as XProf sees it: off TPUs, the steps of the first host; on hosts, the ops that it counts."""
-    steps_of_all: StepDatabase = report.after["steps"].detail
-    complete = steps_of_all.as_in_xprof().complete_steps()
+    complete = complete_steps(report.after["steps"].detail)
     shown = examine(complete, report.after["op_stats"].detail.xprof_host, GENERIC_CORE)
     steps = shown.steps
     if not isinstance(steps, TpuStepValues):
@@ -74,7 +74,7 @@ def steps_table(pipeline: InputPipeline) -> dict[str, object]:
 
 
 def step_warnings(pipeline: InputPipeline) -> list[str]:
-    return verdicts.step_warnings(len(pipeline.db), empty_intersection=pipeline.db.empty_intersect)
+    return warnings_on_steps(len(pipeline.db), empty_intersection=pipeline.db.empty_intersect)
 
 
 def diagnostics(warnings: list[str], errors: list[str] | None = None) -> dict[str, object]:

@@ -17,8 +17,8 @@ from fastprof.derive.steps.core_breakdown import DEVICE_COMPUTE, INPUT, core_bre
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.derive.steps.tpu_step_values import SCV0_INFEED, SCV0_TRANSFORM, SCV0_WAIT
-from fastprof.derive.steps.verdicts import step_warnings
 from fastprof.schema.array_types import Int64s
+from fastprof.xprof.steps import shown_steps, step_warnings
 
 UNNAMED_TPU = "TPU"
 """What a TPU is called here that does not tell its model; XProf calls it nothing."""
@@ -29,7 +29,7 @@ _BY_LABEL = sorted(range(len(_LABELS)), key=_LABELS.__getitem__, reverse=True)
 
 def answer(report: Report) -> object:
     pod: PodViewer = report.detail
-    database = pod.database.as_in_xprof()
+    database = shown_steps(pod.steps)
     warnings = step_warnings(len(database), empty_intersection=database.empty_intersect)
     return {
         "deviceType": "" if pod.environment.device_type == UNNAMED_TPU else pod.environment.device_type,

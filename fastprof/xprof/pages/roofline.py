@@ -16,10 +16,10 @@ from fastprof.derive.ops.ranking import ranked
 from fastprof.derive.ops.roofline import GIBI, Rates, rates
 from fastprof.derive.ops.step_ops import WHOLE, is_feed, told_memory
 from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.derive.steps.verdicts import step_warnings
 from fastprof.xprof.pages.data_table import Cell, boolean, data_table, number, text
 from fastprof.xprof.pages.hlo_stats import source_info
 from fastprof.xprof.pages.pod_viewer import UNNAMED_TPU
+from fastprof.xprof.steps import shown_steps, step_warnings
 
 MOST_OPS: Final = 1000
 """Of the most expensive; idle time is one of them, and those that are then left out."""
@@ -90,7 +90,7 @@ def answer(report: Report) -> object:
 
 
 def _diagnostics(found: Roofline) -> dict[str, object]:
-    steps = found.steps.as_in_xprof()
+    steps = shown_steps(found.steps)
     warnings = step_warnings(len(steps), empty_intersection=steps.empty_intersect)
     return data_table(
         [text("severity", "Severity"), text("message", "Message")], [["WARNING", warning] for warning in warnings]
@@ -106,13 +106,19 @@ def _rows(found: Roofline, peaks: Peaks) -> Iterator[Row]:
         total = rows_of.of_session(ops, with_feeds=with_feeds, as_in_xprof=True)
         yield from _whole(total, ["Total"], peaks, cores)
         yield from _op_rows(ops, int(total.table.time_ps[0]), peaks, cores, with_feeds=with_feeds)
-        of_steps = found.xprof_steps(with_feeds=with_feeds)
+        of_steps = _of_steps(found, with_feeds=with_feeds)
         if peaks.hardware == TPU:
             yield _average(rows_of.average(of_steps), peaks, cores)
         else:  # steps of GPUs are there, without any ops or time
             of_steps = replace(of_steps, table=OpTable.of(of_steps.table.name))
         labels = [str(number) for number in of_steps.step.tolist()]
         yield from _whole(of_steps, labels, peaks, cores)
+
+
+def _of_steps(found: Roofline, *, with_feeds: bool) -> rows_of.Totals:
+    counts = [len(host.devices.by_device) for host in found.kept]
+    kept = [host.xprof_steps for host in found.kept]
+    return rows_of.of_steps(shown_steps(found.steps), kept, counts, with_feeds=with_feeds, as_in_xprof=True)
 
 
 def _whole(totals: rows_of.Totals, steps: list[str], peaks: Peaks, cores: int) -> Iterator[Row]:

@@ -1,15 +1,16 @@
-"""Why a capture has no steps, in words, and what could be done about it."""
+"""Sentences about the steps of a session: why there are none, and how those of several hosts were paired."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fastprof.derive.steps.across_hosts import numbers_agree
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 
 
-def reason(hosts: Sequence[HostSteps], database: StepDatabase, from_modules: bool) -> str | None:
-    """None: there are steps."""
+def why_no_steps(hosts: Sequence[HostSteps], database: StepDatabase, from_modules: bool) -> str | None:
+    """Why a session has no steps, and what could be done about it; None: it has steps."""
     if len(database):
         return None
     if not hosts:
@@ -42,3 +43,31 @@ def _why(hosts: Sequence[HostSteps], from_modules: bool) -> str:
     if any(host.groups for host in hosts) and any(host.accelerated for host in hosts):
         return "no step markers on the devices of this capture"
     return "no step markers in this capture"
+
+
+def on_pairs(database: StepDatabase) -> list[str]:
+    """How steps of several hosts were paired; empty where names, times and numbers agree."""
+    if not len(database) or len(database.hosts) == 1:
+        return []
+    found = []
+    if database.shifts is not None:
+        found.append(
+            "The names of steps do not tell which step of one host is which of another: they are aligned by when they "
+            f"ran, with {_shifted(database, database.shifts)}."
+        )
+    elif database.shifts_by_time is not None:
+        found.append(
+            "Steps of hosts are paired by their names. XProf pairs them by when they ran, with "
+            f"{_shifted(database, database.shifts_by_time)}."
+        )
+    if not numbers_agree(database):
+        first = next(place for place, group in enumerate(database.group[0].tolist()) if group >= 0)
+        found.append(f"Hosts number their steps differently: numbers here are those of {database.hosts[first]}.")
+    return found
+
+
+def _shifted(database: StepDatabase, shifts: dict[int, int]) -> str:
+    """Against the first of the hosts that have steps."""
+    first = next(iter(shifts.values()), 0)
+    moved = [f"{database.hosts[place]} shifted by {by - first}" for place, by in shifts.items() if by != first]
+    return ", ".join(moved) or "none shifted"

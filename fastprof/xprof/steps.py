@@ -1,0 +1,83 @@
+"""The steps of a session as XProf sees them.
+
+XProf pairs steps of hosts by when they ran, numbers them from 0, and drops each host's incomplete steps before that. On
+GPUs it knows fewer names of copies and collectives, takes the others for kernels, and leaves unexplained the time in
+which GPUs stand still while the host waits for input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fastprof.derive.devices import op_names
+from fastprof.derive.devices.op_names import Framework
+from fastprof.derive.steps.across_hosts import SessionSteps, aligned_by_time, workers_of
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.generic_steps import of_gpus
+from fastprof.derive.steps.gpu_input_waits import with_input_waits
+from fastprof.derive.steps.of_host import HostSteps
+from fastprof.schema.array_types import Bools, Int32s
+
+_NO_MARKER = (
+    "No step marker observed and hence the step time is unknown. This may happen if (1) training steps are not "
+    "instrumented (e.g., if you are not using Keras) or (2) the profiling duration is shorter than the step time. For "
+    "(1), you need to add step instrumentation; for (2), you may try to profile longer."
+)
+_EMPTY_INTERSECTION = (
+    "Although there are steps observed on some host(s), the intersection of the steps over all hosts is empty (because "
+    "the differences among individual host's step sequences are too big). Consequently, the overall step time is "
+    "unknown."
+)
+_COPIES = (Framework.MEMCPY_H2D, Framework.MEMCPY_D2H, Framework.MEMCPY_D2D)
+
+
+def shown_steps(session: SessionSteps) -> StepDatabase:
+    """All steps."""
+    return _shown(session, complete=False)
+
+
+def complete_steps(session: SessionSteps) -> StepDatabase:
+    """The complete steps."""
+    return _shown(session, complete=True)
+
+
+def step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
+    """A sentence where a session has no steps, on a host or on all of them."""
+    if steps:
+        return []
+    return [_EMPTY_INTERSECTION if empty_intersection else _NO_MARKER]
+
+
+def knows_name(name: str) -> bool:
+    """Whether the name of a GPU's event says to XProf that it is a copy or a collective."""
+    return name[:4].lower() == "nccl" or op_names.parse(name).framework in _COPIES
+
+
+def _shown(session: SessionSteps, *, complete: bool) -> StepDatabase:
+    hosts = session.hosts
+    if not hosts:
+        return session.database.complete_steps() if complete else session.database
+    databases = [_of_host(hosts[place]) for place in workers_of(hosts)]
+    if complete:
+        databases = [database.complete_steps() for database in databases]
+    return databases[0] if len(hosts) == 1 else aligned_by_time(hosts, databases)
+
+
+def _of_host(host: HostSteps) -> StepDatabase:
+    kernels = host.kernels
+    if kernels is not None:
+        moves = kernels.moves
+        unknown = ~np.array([knows_name(name) for name in moves.names], np.bool_)[moves.name]
+        if unknown.any():
+            type_ = kernels.events.type.copy()
+            type_[moves.row[unknown]] = moves.kernel_type[unknown]
+            kernels = replace(kernels, events=replace(kernels.events, type=type_))
+            return of_gpus(host.host, host.hostname, kernels, _unnamed)[0]
+    return host.database if host.input_wait_ps is None else with_input_waits(host.database, -host.input_wait_ps)
+
+
+def _unnamed(groups: Int32s) -> tuple[list[str], Bools]:
+    """Pages show only the numbers of a GPU's steps."""
+    return [""] * len(groups), np.zeros(len(groups), np.bool_)
