@@ -7,6 +7,7 @@ several paths lead to counts several times. It goes no deeper than 100 levels.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,13 @@ from fastprof._native import records
 from fastprof._native.kernels import rank_order
 from fastprof._native.pipeline_kernels import pipeline_paths
 from fastprof.derive.pipelines.call_walk import calls_of, pipelines_of, records_of
-from fastprof.derive.pipelines.iterator_events import IteratorEvents, Origins
+from fastprof.derive.pipelines.iterator_events import (
+    ContextEnds,
+    IteratorEvents,
+    Origins,
+    ThreadLinks,
+    is_integer,
+)
 from fastprof.derive.pipelines.iterator_kinds import ASYNCHRONOUS, short_name
 from fastprof.derive.pipelines.iterators import KeptPipelines
 from fastprof.derive.pipelines.reading import (
@@ -28,12 +35,16 @@ from fastprof.derive.pipelines.reading import (
     SelfParts,
     Tree,
 )
-from fastprof.derive.pipelines.xprof_links import XprofLinks, as_xprof_reads
-from fastprof.derive.steps.links import first_of, numbered
+from fastprof.derive.steps.links import CROWD, first_of, numbered
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 MOST_VISITS = 50_000_000
+
+_BUFFERS = ("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "ParseExample", "ParallelBatch")
+"""The buffers whose events XProf knows, in the order in which it goes through them."""
+
+Kinds = npt.NDArray[np.uint8]
 
 
 def as_in_xprof(kept: KeptPipelines, most_visits: int = MOST_VISITS) -> Reading:
@@ -70,7 +81,7 @@ def _nothing() -> tuple[Tree, Segments, SelfParts]:
 def _iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
     """The iterators, the number of that of each origin, -1: it has no id, and which of them devices call."""
     ids, parents = (
-        as_xprof_reads(kind, value)
+        _as_read(kind, value)
         for kind, value in ((origins.id_kind, origins.iterator_id), (origins.parent_kind, origins.parent_id))
     )
     known = np.flatnonzero(origins.id_kind != records.NONE)
@@ -103,23 +114,109 @@ def _ranked(duration_ps: Int64s, pipeline: Int32s, count: int) -> Int64s:
 Places = npt.NDArray[np.uint32]
 
 
-def _links(kept: XprofLinks, events: IteratorEvents, is_named: Bools) -> tuple[Places, Places, Int32s, Int32s]:
+def _as_read(kind: Kinds, value: Int64s) -> Int64s:
+    return np.where(kind == records.INT64, value, 0)
+
+
+def _links(links: ThreadLinks, events: IteratorEvents, is_named: Bools) -> tuple[Places, Places, Int32s, Int32s]:
     """Where each event leads beyond its line, as csrc/kernels/pipeline_paths.h has it: contexts before elements."""
+    makes, takes, context_count = _contexts(links)
+    product, produced = _products(links, makes, takes, context_count, len(events))
+    consumer, consumed = _consumers(links, makes, takes, context_count, len(events))
     origins = events.origins
-    asked = origins.parent_id[events.origin[kept.product]]
-    asked = as_xprof_reads(origins.parent_kind[events.origin[kept.product]], asked)
-    has_id = origins.id_kind[events.origin[kept.consumer]] != records.NONE
-    consumer, consumed = kept.consumer[has_id], kept.consumed[has_id]
-    asking = origins.iterator_id[events.origin[consumer]]
-    asking = as_xprof_reads(origins.id_kind[events.origin[consumer]], asking)
-    keys = ((asked, asking), (kept.produced, consumed))
+    parent_kind = origins.parent_kind[events.origin[product]]
+    known = parent_kind != records.NONE
+    product, produced = product[known], produced[known]
+    asked = _as_read(parent_kind[known], origins.parent_id[events.origin[product]])
+    id_kind = origins.id_kind[events.origin[consumer]]
+    known = id_kind != records.NONE
+    consumer, consumed = consumer[known], consumed[known]
+    asking = _as_read(id_kind[known], origins.iterator_id[events.origin[consumer]])
+    keys = ((asked, asking), (produced, consumed))
     key, count = numbered([np.concatenate(pair) for pair in keys])
-    made, taken = key[: len(asked)] + kept.context_count, key[len(asked) :] + kept.context_count
-    asks, link = _by_number(np.concatenate([kept.maker, consumer]), np.concatenate([kept.made, taken]), len(events))
-    given = np.concatenate([kept.taken, made]), np.concatenate([kept.taker, kept.product])
+    made, taken = key[: len(asked)] + context_count, key[len(asked) :] + context_count
+    making, taking = (ends.of_iterators(len(events)) for ends in (makes, takes))
+    number = np.concatenate([making.node, consumer]), np.concatenate([making.context, taken])
+    asks, link = _by_number(number[0], number[1], len(events))
+    given = np.concatenate([taking.context, made]), np.concatenate([taking.node, product])
     keep = is_named[given[1]]
-    gives, rows = _by_number(given[0][keep], given[1][keep], kept.context_count + count)
+    gives, rows = _by_number(given[0][keep], given[1][keep], context_count + count)
     return asks, gives, link, rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ends:
+    """Nodes of ThreadLinks that make contexts, or run in them, and the number of the context of each."""
+
+    node: Int32s
+    context: Int32s
+
+    def of_iterators(self, count: int) -> _Ends:
+        keep = (self.node >= 0) & (self.node < count)
+        return _Ends(self.node[keep], self.context[keep])
+
+    def of_buffers(self, links: ThreadLinks, count: int) -> Int32s:
+        """The context of each buffer event, -1: none."""
+        found = np.full(len(links.name), -1, np.int32)
+        buffers = self.node >= count
+        found[self.node[buffers] - count] = self.context[buffers]
+        return found
+
+    def first_nodes(self, context_count: int, count: int) -> Int32s:
+        """By context, its first node where that is an iterator event, else -1; one more for context -1."""
+        found = np.full(context_count + 1, -1, np.int32)
+        found[self.context[::-1]] = np.where(self.node < count, self.node, -1)[::-1]  # the last assignment stays
+        found[-1] = -1
+        return found
+
+
+def _contexts(links: ThreadLinks) -> tuple[_Ends, _Ends, int]:
+    """The ends of contexts that some event makes and some event takes, but for crowds on both sides, and the number of
+    these contexts."""
+    count = len(links.makes.node)
+    keys = [np.concatenate(pair) for pair in zip(_key(links.makes), _key(links.takes), strict=True)]
+    link, contexts = numbered(keys)
+    made, taken = link[:count], link[count:]
+    makes, takes = np.bincount(made, minlength=contexts), np.bincount(taken, minlength=contexts)
+    wanted = (makes > 0) & (takes > 0) & ((makes < CROWD) | (takes < CROWD))
+    place = (np.cumsum(wanted) - 1).astype(np.int32)
+    making, taking = (
+        _Ends(ends.node[wanted[own]], place[own[wanted[own]]])
+        for ends, own in ((links.makes, made), (links.takes, taken))
+    )
+    return making, taking, int(wanted.sum())
+
+
+def _key(ends: ContextEnds) -> tuple[Int64s, Int64s]:
+    types = np.where(ends.type_kind == records.INT64, ends.type_value & 0xFFFFFFFF, 0)
+    return types, np.where(is_integer(ends.id_kind), ends.id_value, 0)
+
+
+def _products(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
+    """The first iterator event that each element put into a buffer leads to, and the element's id."""
+    rows = _known_buffers(links, produce=True)
+    taker = takes.of_iterators(count).first_nodes(contexts, count)[makes.of_buffers(links, count)[rows]]
+    first = np.where(links.inside[rows] < 0, taker, links.inside[rows])
+    keep = (links.kind[rows] != records.NONE) & (first >= 0)
+    return first[keep], _as_read(links.kind[rows], links.element[rows])[keep]
+
+
+def _consumers(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
+    """The iterator event around each event that takes an element, or that made its context, and the element's id."""
+    rows = _known_buffers(links, produce=False)
+    maker = makes.first_nodes(contexts, count)[takes.of_buffers(links, count)[rows]]
+    by = np.where(links.around[rows] == -1, maker, links.around[rows])
+    keep = (links.kind[rows] != records.NONE) & (by >= 0)
+    return by[keep], _as_read(links.kind[rows], links.element[rows])[keep]
+
+
+def _known_buffers(links: ThreadLinks, *, produce: bool) -> Int32s:
+    """Buffer events whose names XProf knows, in the order in which it goes through them: buffer by buffer."""
+    buffers = [name.removesuffix("Produce").removesuffix("Consume") for name in links.names]
+    places = [_BUFFERS.index(buffer) if buffer in _BUFFERS else -1 for buffer in buffers]
+    place = np.array(places, np.int64)[links.name]
+    known = np.flatnonzero((place >= 0) & (links.is_produce == produce))
+    return known[np.argsort(place[known], kind="stable")].astype(np.int32)
 
 
 def _by_number(number: Int32s, value: Int32s, count: int) -> tuple[Places, Int32s]:

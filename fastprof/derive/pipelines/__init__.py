@@ -2,5 +2,5 @@
 
 __all__ = [
     "call_walk", "input_ops", "iterator_events", "iterator_kinds", "iterators", "pipeline_schemas",
-    "pipeline_tables", "pipeline_verdicts", "reading", "step_waits", "what_if", "xprof_links",
+    "pipeline_tables", "pipeline_verdicts", "reading", "step_waits", "what_if",
 ]  # fmt: skip

@@ -19,7 +19,13 @@ from fastprof.derive.pipelines.activities import Functions, Owners, activities, 
 from fastprof.derive.pipelines.call_walk import Walked, calls_of, pipelines_of, walk
 from fastprof.derive.pipelines.element_links import askers
 from fastprof.derive.pipelines.host_lines import HostLines
-from fastprof.derive.pipelines.iterator_events import IteratorEvents, is_integer, iterator_events
+from fastprof.derive.pipelines.iterator_events import (
+    IteratorEvents,
+    ThreadLinks,
+    is_integer,
+    iterator_events,
+    thread_links,
+)
 from fastprof.derive.pipelines.iterator_kinds import ATTRIBUTES, is_asynchronous, own_parts, short_name, told
 from fastprof.derive.pipelines.iterator_tree import number_of, parents_by_id, tree_of
 from fastprof.derive.pipelines.reading import (
@@ -28,7 +34,6 @@ from fastprof.derive.pipelines.reading import (
     Iterators,
     Reading,
 )
-from fastprof.derive.pipelines.xprof_links import XprofLinks, xprof_links
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
@@ -44,15 +49,14 @@ class KeptPipelines:
     """What is kept of a host. ``recorded_host``: what the capture itself calls it; ``unidentified``: iterator events
     that do not say which iterator they are of. ``roots``: those of ``events`` whose name is that of what programs
     call, in the order of the capture, ``root_rows``: of the HostEvents, ``root_groups``: the group of each, -1: none,
-    or not told yet; ``called``: which of them each call of ``exact`` is. XProf's reading is made of these, ``events``
-    and ``links``."""
+    or not known yet; ``called``: which of them each call of ``exact`` is."""
 
     host: str
     recorded_host: str | None
     exact: Reading
     unidentified: int
     events: IteratorEvents
-    links: XprofLinks
+    links: ThreadLinks
     roots: Int64s
     root_rows: Int32s
     root_groups: Int32s
@@ -92,7 +96,7 @@ def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = 
     exact, order = _reading(walked, iterators, activities(lines, owners, ran), roots[known])
     names = events.hostnames
     return KeptPipelines(
-        events.host, names[0] if names else None, exact, int((~identified).sum()), found, xprof_links(lines, found),
+        events.host, names[0] if names else None, exact, int((~identified).sum()), found, thread_links(lines),
         roots, root_rows, np.full(len(roots), -1, np.int32), known[order].astype(np.int32),
     )  # fmt: skip
 
