@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 __all__ = [
-    "buffers", "capture_tables", "category", "cost", "counting", "heap", "memory_spaces", "module", "modules",
-    "operand_layouts", "program_buffers", "program_memory", "program_memory_tables", "program_remarks", "programs",
-    "proto_fields", "shape_reader", "shapes", "stack_frames", "text", "unplanned_memory",
+    "buffers", "capture_tables", "category", "cost", "counting", "heap", "memory_spaces", "message", "module",
+    "modules", "operand_layouts", "program_buffers", "program_memory", "program_memory_tables", "program_remarks",
+    "programs", "shape_reader", "shapes", "stack_frames", "text", "unplanned_memory",
 ]  # fmt: skip
 
 METADATA_STATS = ("Hlo Proto", "HLO Proto", "program_id")

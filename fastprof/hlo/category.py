@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.module import Instruction
-from fastprof.hlo.proto_fields import integer, message, messages
 
 FUSIONS = {
     "kLoop": "loop fusion",
@@ -23,7 +22,7 @@ _ELEMENTWISE = (
 ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 """Opcodes that work on each element by itself."""
 
-WINDOW, DIMENSIONS, WINDOW_DILATION, BASE_DILATION = 15, 1, 5, 6
+_WINDOW, _WINDOW_DILATION, _BASE_DILATION = 15, 5, 6
 
 
 def category(instruction: Instruction) -> str:
@@ -40,9 +39,9 @@ def category(instruction: Instruction) -> str:
 
 def _dilations(instruction: Instruction) -> str:
     try:
-        dimensions = messages(message(instruction.proto, WINDOW), DIMENSIONS)
-        base = any(integer(one, BASE_DILATION) not in (0, 1) for one in dimensions)
-        window = any(integer(one, WINDOW_DILATION) not in (0, 1) for one in dimensions)
+        dimensions = instruction.fields().message(_WINDOW).messages(1)
     except CaptureError:  # a damaged window is none
         return ""
+    base = any(one.integer(_BASE_DILATION) not in (0, 1) for one in dimensions)
+    window = any(one.integer(_WINDOW_DILATION) not in (0, 1) for one in dimensions)
     return " base-dilated" * base + " window-dilated" * window

@@ -9,7 +9,6 @@ from math import gcd
 import numpy as np
 
 from fastprof.hlo.module import Instruction
-from fastprof.hlo.proto_fields import integer, integers, message, messages
 from fastprof.hlo.shapes import Shape, product
 
 _WINDOW, _NUMBERS, _FEATURE_GROUPS, _BATCH_GROUPS = 15, 16, 50, 58
@@ -74,9 +73,9 @@ def convolution_flops(
 ) -> int:
     """2 x input features x output features x batch x valid positions of each spatial dimension, by groups. LookupError:
     the module is damaged; CaptureError: it does not decode."""
-    proto = instruction.proto
-    numbers, window = message(proto, _NUMBERS), messages(message(proto, _WINDOW), 1)
-    kernel_spatial, input_spatial, output_spatial = (integers(numbers, field) for field in (6, 11, 12))
+    fields = instruction.fields()
+    numbers, window = fields.message(_NUMBERS), fields.message(_WINDOW).messages(1)
+    kernel_spatial, input_spatial, output_spatial = (numbers.integers(field) for field in (6, 11, 12))
     positions = [1]
     for place, one in enumerate(window):
         positions.append(
@@ -85,17 +84,17 @@ def convolution_flops(
                     kernel=_size(kernel, kernel_spatial[place]),
                     output=_size(output, output_spatial[place]),
                     input=_size(data, input_spatial[place]),
-                    stride=integer(one, 2) or 1,
-                    padding_low=integer(one, 3),
-                    padding_high=integer(one, 4),
-                    window_dilation=integer(one, 5) or 1,
-                    base_dilation=integer(one, 6) or 1,
+                    stride=one.integer(2) or 1,
+                    padding_low=one.integer(3),
+                    padding_high=one.integer(4),
+                    window_dilation=one.integer(5) or 1,
+                    base_dilation=one.integer(6) or 1,
                 )
             )
         )
-    features = _size(data, integer(numbers, 8)) // (integer(proto, _FEATURE_GROUPS) or 1)
-    batch = _size(data, integer(numbers, 7)) // (integer(proto, _BATCH_GROUPS) or 1)
-    return 2 * features * _size(output, integer(numbers, 10)) * batch * product(positions)
+    features = _size(data, numbers.integer(8)) // (fields.integer(_FEATURE_GROUPS) or 1)
+    batch = _size(data, numbers.integer(7)) // (fields.integer(_BATCH_GROUPS) or 1)
+    return 2 * features * _size(output, numbers.integer(10)) * batch * product(positions)
 
 
 def _size(shape: Shape, dimension: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from fastprof.hlo.proto_fields import fields, integers, signed
+from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import BITS, TYPE_NAMES, Shape, product
 
 Tile = tuple[int, ...]
@@ -31,7 +31,6 @@ MOST = 1 << 62
 BITS_OF = {TYPE_NAMES[number].lower(): bits for number, bits in BITS.items()}
 """Bits of an element, by the name of its type as XLA writes it."""
 
-_NO_LAYOUT: Layout = ((), (), 0, 0, 1)
 _MINOR_TO_MAJOR, _TILES, _ELEMENT_BITS, _SPACE, _ALIGNMENT = 1, 6, 7, 8, 16
 
 
@@ -140,18 +139,11 @@ def _tiled(sizes: Sequence[int], tile: Tile) -> list[int]:
 
 
 def layout_of_proto(data: memoryview) -> Layout:
-    """What a LayoutProto says. CaptureError: it does not decode."""
-    if not data:
-        return _NO_LAYOUT
-    tiles: list[Tile] = []
-    numbers = {_ELEMENT_BITS: 0, _SPACE: 0, _ALIGNMENT: 1}
-    for field, value in fields(data):
-        if field == _TILES and isinstance(value, memoryview):
-            tiles.append(tuple(integers(value, 1)))
-        elif field in numbers and isinstance(value, int):
-            numbers[field] = signed(value)
-    order = tuple(integers(data, _MINOR_TO_MAJOR))
-    return order, tuple(tiles), numbers[_ELEMENT_BITS], numbers[_SPACE], max(numbers[_ALIGNMENT], 1)
+    """The layout of a LayoutProto. CaptureError: it does not decode."""
+    layout = Message(data)
+    tiles = tuple(tuple(tile.integers(1)) for tile in layout.messages(_TILES))
+    bits, space, alignment = layout.integer(_ELEMENT_BITS), layout.integer(_SPACE), layout.integer(_ALIGNMENT, 1)
+    return tuple(layout.integers(_MINOR_TO_MAJOR)), tiles, bits, space, max(alignment, 1)
 
 
 @lru_cache(4096)

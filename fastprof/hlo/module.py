@@ -13,6 +13,7 @@ import pyarrow as pa
 from fastprof._native.hlo import read_hlo
 from fastprof.decode.text_pools import texts_of
 from fastprof.hlo.columns import COMPUTATION, FRAME, INSTRUCTION, SHAPE, TILE
+from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import NO_SHAPE, Shape
 from fastprof.hlo.stack_frames import NO_SOURCE, Source, StackFrames
 from fastprof.schema.array_types import Int32s, Int64s, Records
@@ -44,6 +45,10 @@ class Instruction:
     custom_call_target: str
     proto: memoryview
     """The HloInstructionProto."""
+
+    def fields(self) -> Message:
+        """Of ``proto``. CaptureError: it does not decode."""
+        return Message(self.proto)
 
 
 class HloModule:

@@ -10,8 +10,8 @@ from typing import Protocol
 from fastprof.hlo.category import ELEMENTWISE
 from fastprof.hlo.convolution import WindowDimension, convolution_flops
 from fastprof.hlo.counting import Counting
+from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule, Instruction
-from fastprof.hlo.proto_fields import integer, integers, message, messages
 from fastprof.hlo.shapes import Shape, product
 from fastprof.hlo.work import UNKNOWN, ZERO, Effort, Float, Work, largest
 
@@ -97,7 +97,7 @@ def _keeps_order(costs: Costs, one: Instruction, before: Shape) -> bool:
     if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
         return False
     costs.effort.spend(len(before.minor_to_major))  # many may transpose one operand
-    permutation = integers(one.proto, _DIMENSIONS)
+    permutation = one.fields().integers(_DIMENSIONS)
     return [permutation[d] for d in after.minor_to_major] == list(before.minor_to_major)
 
 
@@ -144,7 +144,7 @@ def _scatter(m: Measuring) -> None:
 
 
 def _concatenate(m: Measuring) -> None:
-    dimension = integer(m.one.proto, _DIMENSIONS)
+    dimension = (m.one.fields().integers(_DIMENSIONS) or [0])[-1]
     even, uneven = m.costs.counting.concatenated
     is_uneven = even != uneven and dimension > 0 and m.inputs[0].dimensions[dimension] & 31
     m.work.flops = Float((uneven if is_uneven else even) * m.shape.leaf_count)
@@ -180,7 +180,7 @@ def dot_flops(left: Shape, contracting: Sequence[int], output: Shape) -> int:
 
 
 def _dot(m: Measuring) -> None:
-    contracting = integers(message(m.one.proto, _DOT), 1)
+    contracting = m.one.fields().message(_DOT).integers(1)
     m.work.flops = Float(dot_flops(m.inputs[0], contracting, m.shape))
 
 
@@ -189,7 +189,7 @@ def _convolution(m: Measuring) -> None:
 
 
 def _fft(m: Measuring) -> None:
-    factor = product([max(length.bit_length() - 1, 0) for length in integers(m.one.proto, _FFT_LENGTH)])
+    factor = product([max(length.bit_length() - 1, 0) for length in m.one.fields().integers(_FFT_LENGTH)])
     m.work.flops = Float(8 * factor * m.inputs[0].count)
 
 
@@ -227,8 +227,8 @@ def _reduce(m: Measuring) -> None:
 
 
 def _reduce_window(m: Measuring) -> None:
-    window = messages(message(m.one.proto, _WINDOW), 1)
-    sizes = [integer(dimension, 1) for dimension in window]
+    window = m.one.fields().message(_WINDOW).messages(1)
+    sizes = [dimension.integer(1) for dimension in window]
     output = _first(m.shape).count
     count = (product(sizes) - 1) * output
     cumulative = None if m.shape.is_tuple else _cumulative_size(m.shape, window, sizes)
@@ -237,9 +237,9 @@ def _reduce_window(m: Measuring) -> None:
     m.work.flops = m.called(0).flops * Float(count)
 
 
-def _cumulative_size(shape: Shape, window: Sequence[memoryview], sizes: Sequence[int]) -> int | None:
+def _cumulative_size(shape: Shape, window: Sequence[Message], sizes: Sequence[int]) -> int | None:
     """The size of the dimension that a window runs along, where it makes a cumulative sum."""
-    padded = [(integer(dimension, 3), integer(dimension, 4)) for dimension in window]
+    padded = [(dimension.integer(3), dimension.integer(4)) for dimension in window]
     if sum(size != 1 for size in sizes) != 1 or sum(low != 0 or high != 0 for low, high in padded) != 1:
         return None
     for place, (size, (low, high)) in enumerate(zip(sizes, padded, strict=True)):
@@ -249,7 +249,7 @@ def _cumulative_size(shape: Shape, window: Sequence[memoryview], sizes: Sequence
 
 
 def _select_and_scatter(m: Measuring) -> None:
-    sizes = [integer(dimension, 1) for dimension in messages(message(m.one.proto, _WINDOW), 1)]
+    sizes = [dimension.integer(1) for dimension in m.one.fields().message(_WINDOW).messages(1)]
     source = m.inputs[1].count
     select = m.called(0).flops * Float(source * (product(sizes) - 1))
     m.work.flops = Float(select + m.called(1).flops * Float(source))
@@ -273,8 +273,8 @@ def _all_reduce(m: Measuring) -> None:
 
 def _by_ranks(m: Measuring) -> None:
     """All-gather and reduce-scatter: each rank's part is written once by every other rank and read once by all."""
-    groups = messages(m.one.proto, _REPLICA_GROUPS)
-    ranks = max([len(integers(group, 1)) for group in groups], default=1) or 1
+    groups = m.one.fields().messages(_REPLICA_GROUPS)
+    ranks = max([len(group.integers(1)) for group in groups], default=1) or 1
     if m.one.opcode == "reduce-scatter":
         part = m.shape.leaf_bytes
         m.work.flops = Float(_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
@@ -332,7 +332,7 @@ def _custom_call(m: Measuring) -> None:
 def gemm_contracting(one: Instruction) -> list[int]:
     """From the backend's configuration. ValueError, LookupError: it is damaged."""
     try:
-        config = json.loads(bytes(message(one.proto, _BACKEND_CONFIG)))
+        config = json.loads(bytes(one.fields().data(_BACKEND_CONFIG)))
     except RecursionError as error:
         raise ValueError("the configuration of a matrix product is nested too deep") from error
     if not isinstance(config, dict):

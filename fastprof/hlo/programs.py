@@ -18,7 +18,7 @@ from fastprof._native import records
 from fastprof.decode.span_stats import SpanStats
 from fastprof.decode.xspace_capture import Capture, explained
 from fastprof.errors import CaptureError, FastprofError, UnreadableError
-from fastprof.hlo.proto_fields import varint
+from fastprof.hlo.message import varint
 from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
 from fastprof.inputs.paths import shown
 from fastprof.inputs.source import Source, open_source

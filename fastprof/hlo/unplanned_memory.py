@@ -13,9 +13,9 @@ from fastprof.hlo.buffers import CATEGORIES, OUTPUT, PARAMETER
 from fastprof.hlo.columns import HAS_BACKEND_CONFIG
 from fastprof.hlo.layout import array_of
 from fastprof.hlo.memory_spaces import VMEM
+from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.program_memory import ProgramMemory
-from fastprof.hlo.proto_fields import integer, integers, message, messages
 from fastprof.hlo.shapes import Shape
 
 _ALIASES = 8
@@ -104,8 +104,8 @@ def signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, Any]]:
 def _donated(module: HloModule) -> dict[tuple[int, ...], int]:
     """By element of the result, the parameter that it is written to. Empty where that does not decode."""
     try:
-        aliases = messages(message(module.proto, _ALIASES), 1)
-        return {tuple(integers(one, 1)): integer(one, 2) for one in aliases}
+        aliases = Message(module.proto).message(_ALIASES).messages(1)
+        return {tuple(one.integers(1)): one.integer(2) for one in aliases}
     except CaptureError:
         return {}
 

@@ -11,8 +11,8 @@ from hlo_builder import Op, Program, shape
 
 import fastprof
 from fastprof.hlo.layout import COMBINE, MOST, UNBOUNDED, ArrayLayout, array_of
+from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.proto_fields import integer, integers, message, messages
 from fastprof.hlo.shapes import OPAQUE, TOKEN
 
 
@@ -156,14 +156,14 @@ def test_buffers_of_real_programs_are_as_large_as_their_padded_arrays(capture: P
     for proto in filter(None, protos):
         module = HloModule(proto)
         row_of = {int(number): row for row, number in enumerate(module.instructions["id"])}
-        for buffer in messages(message(module.data, 3), 1):
-            defined = message(buffer, 3)
-            found = module.instruction(row_of[integer(defined, 4)]).shape
-            for k in integers(defined, 3):
+        for buffer in Message(module.data).message(3).messages(1):
+            defined = buffer.message(3)
+            found = module.instruction(row_of[defined.integer(4)]).shape
+            for k in defined.integers(3):
                 found = found.elements[k]
             if found.is_tuple or found.element_type in (TOKEN, OPAQUE):
                 continue
             compared += 1
-            assert array_of(found, module.data).padded_bytes == integer(buffer, 2), found
+            assert array_of(found, module.data).padded_bytes == buffer.integer(2), found
     if not compared:
         pytest.skip("the capture carries no programs with buffers")

@@ -11,9 +11,9 @@ from hlo_builder import packed, shape, tuple_of
 from trace_builder import int_field, len_field, varint
 
 from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
 from fastprof.hlo.text.float_text import float_texts, small_float_texts
 from fastprof.hlo.text.literal_text import literal_text, packed_integers
-from fastprof.hlo.text.message import Message
 
 
 def text(shape_proto: bytes, values: bytes) -> str:

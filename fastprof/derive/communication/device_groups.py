@@ -13,8 +13,8 @@ from typing import Final
 from fastprof.derive.communication.payload import MOST_DEVICES, Payload, groups_of
 from fastprof.derive.steps.core_details import core_details
 from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.proto_fields import integer, integers, message, messages
 from fastprof.tables.host_events import Plane
 
 _ASSIGNMENT: Final = 15
@@ -50,12 +50,12 @@ def teams(module: HloModule, told: Payload, ids: Sequence[int | None], *, all_he
 def _numbers(module: HloModule, told: Payload) -> Numbers | None:
     """The number of each device in the groups, by its id. Numbers count the partitions of a replica, then of the next,
     where ids are global; else replicas. None: there is no assignment, or groups are of replicas within partitions."""
-    assignment = message(module.proto, _ASSIGNMENT)
-    replicas, partitions = integer(assignment, _REPLICA_COUNT), integer(assignment, _PARTITION_COUNT)
+    assignment = Message(module.proto).message(_ASSIGNMENT)
+    replicas, partitions = assignment.integer(_REPLICA_COUNT), assignment.integer(_PARTITION_COUNT)
     if not 0 < replicas * partitions <= MOST_DEVICES or not (told.is_global or partitions == 1):
         return None
     found: dict[int, int] = {}
-    for partition, devices in enumerate(messages(assignment, _PARTITION)):
-        for replica, device in enumerate(integers(devices, _DEVICE_IDS)):
+    for partition, devices in enumerate(assignment.messages(_PARTITION)):
+        for replica, device in enumerate(devices.integers(_DEVICE_IDS)):
             found[device] = replica * partitions + partition
     return found if len(found) == replicas * partitions else None

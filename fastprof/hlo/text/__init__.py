@@ -7,10 +7,10 @@ shape_text(module, shape_row)               ``f32[8,128]{1,0:T(8,128)S(1)}``
 
 from __future__ import annotations
 
+from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.forms import EXPRESSION, LONG, SHORT, Form
 from fastprof.hlo.text.instruction_text import InstructionText
-from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.module_text import module_text
 from fastprof.hlo.text.program import program_of
 from fastprof.hlo.text.sharding_text import replica_groups_text as _replica_groups

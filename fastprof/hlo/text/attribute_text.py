@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import escaped, one_line
 from fastprof.hlo.text.literal_text import literal_text
-from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.shape_text import ShapeTexts
 from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
 

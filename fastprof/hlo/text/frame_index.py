@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import escaped
-from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.program import Program
 
 _METADATA, _FRAME, _FRAMES = 7, 15, 17

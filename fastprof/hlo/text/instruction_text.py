@@ -8,13 +8,12 @@ from functools import cached_property
 from itertools import chain
 
 from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
 from fastprof.hlo.text.attribute_text import RULES, Attributes, joined
 from fastprof.hlo.text.escapes import one_line, quoted_or_json
-from fastprof.hlo.text.field_index import FieldIndex
 from fastprof.hlo.text.forms import Form
 from fastprof.hlo.text.frame_index import FrameIndex
 from fastprof.hlo.text.literal_text import literal_text
-from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.metadata_text import is_told, metadata_text
 from fastprof.hlo.text.program import Program
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, index_mark
@@ -59,7 +58,7 @@ class InstructionText:
         self.form = form
         self._percent = "%" if form.percent else ""
         self._shapes = ShapeTexts()
-        self._ahead: tuple[range, FieldIndex] | None = None
+        self._ahead: tuple[range, Callable[[int], Message]] | None = None
 
     @cached_property
     def frames(self) -> FrameIndex:
@@ -67,11 +66,11 @@ class InstructionText:
 
     def read_ahead(self, rows: range) -> None:
         """Finds the fields of these instructions in one go, which is quicker where most of them are to be written."""
-        self._ahead = rows, self.program.field_index(rows, _left_out(self.form))
+        self._ahead = rows, self.program.messages_of(rows, _left_out(self.form))
 
     def _fields(self, row: int) -> Message:
         if self._ahead is not None and row in self._ahead[0]:
-            return self._ahead[1].message(row - self._ahead[0].start)
+            return self._ahead[1](row - self._ahead[0].start)
         return Message(self.program.proto_of(row))
 
     def line(self, row: int) -> str:

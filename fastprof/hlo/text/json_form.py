@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.stack_frames import Source
 from fastprof.hlo.text.attribute_text import Attributes
 from fastprof.hlo.text.literal_text import literal_text
-from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.orders import computation_order, instruction_order
 from fastprof.hlo.text.program import Program, program_of
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
@@ -41,10 +41,10 @@ def module_json(module: HloModule, title: str, program_id: int) -> Iterator[str]
     for k, computation in enumerate(computation_order(program)):
         yield (",\n" if k else "\n") + _written(_computation(program, computation))[:-1] + ', "instructions": ['
         rows = program.rows_of(computation)
-        fields = program.field_index(rows)
+        fields = program.messages_of(rows)
         for n, row in enumerate(instruction_order(program, computation)):
             yield ",\n  " if n else "\n  "
-            yield from _pieces(writer.of(row, fields.message(row - rows.start)))
+            yield from _pieces(writer.of(row, fields(row - rows.start)))
         yield "]}"
     yield "]}\n"
 

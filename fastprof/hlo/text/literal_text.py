@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import TOKEN, TUPLE, TYPE_NAMES, product
 from fastprof.hlo.text.float_text import SMALL, float_texts, small_float_texts
-from fastprof.hlo.text.message import Message
 
 Numbers = npt.NDArray[np.generic]
 

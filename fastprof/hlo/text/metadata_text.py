@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import escaped
-from fastprof.hlo.text.message import Message
 
 _OP_TYPE, _OP_NAME, _FILE, _LINE, _PROFILES, _DEDUPLICATED, _FRAME, _SCHEDULING = 1, 2, 3, 4, 5, 12, 15, 16
 _END_LINE, _COLUMN, _END_COLUMN = 17, 18, 19

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.escapes import one_line
 from fastprof.hlo.text.forms import Form
 from fastprof.hlo.text.instruction_text import InstructionText, frontend_text
-from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.neighbourhood import Neighbourhood
 from fastprof.hlo.text.orders import computation_order, instruction_order
 from fastprof.hlo.text.printed_names import printed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastprof.hlo.text.message import Message
+from fastprof.hlo.message import Message
 from fastprof.hlo.text.program import Program
 
 _CHANNEL = 26

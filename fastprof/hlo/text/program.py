@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
+from fastprof.hlo.message import Message, messages_at
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import PRED, TUPLE
-from fastprof.hlo.text.field_index import FieldIndex
-from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.printed_names import printed
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
 from fastprof.schema.array_types import Records
@@ -134,11 +133,11 @@ class Program:
         at, length = self._places[row]
         return self.data[at : at + length]
 
-    def field_index(self, rows: range, left_out: Iterable[int] = ()) -> FieldIndex:
-        """The fields of instructions, less those of which there are columns and those ``left_out``. CaptureError: one
-        does not decode."""
+    def messages_of(self, rows: range, left_out: Iterable[int] = ()) -> Callable[[int], Message]:
+        """Gives the fields of each of these instructions, by place, except those with columns and ``left_out`` ones.
+        CaptureError: one does not decode."""
         places = self._instructions[rows.start : rows.stop]
-        return FieldIndex(self.data, places["offset"], places["length"], (*_IN_COLUMNS, *left_out))
+        return messages_at(self.data, places["offset"], places["length"], (*_IN_COLUMNS, *left_out))
 
     def operands(self, row: int) -> list[int]:
         """Rows of instructions, -1 where there is none."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import OPAQUE, TOKEN, TUPLE, TYPE_NAMES
-from fastprof.hlo.text.message import Message
 
 UNKNOWN = "?"
 """What stands where a damaged module says nothing."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import one_line
-from fastprof.hlo.text.message import Message
 from fastprof.hlo.text.shape_text import index_mark
 
 _TYPE, _TILES, _DEVICES, _TUPLE, _LAST_REPLICATED, _METADATA, _LAST_DIMS = 1, 3, 4, 5, 6, 7, 8

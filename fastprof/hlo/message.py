@@ -1,0 +1,178 @@
+"""Protobuf messages of HLO, each read once and then asked by field number: where C has made no columns of them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from fastprof.errors import CaptureError
+from fastprof.schema.array_types import UInt64s
+
+Value = int | memoryview
+"""Of a varint or fixed-size field, or the bytes of a length-delimited one."""
+_NUMBER, _BYTES = 0, 2
+_FIXED = {1: 8, 5: 4}
+_GROUPS = (3, 4)
+"""Kinds of fields, as tags have them; the content of a group is read as if it stood outside."""
+_OFTEN_EMPTY = (68, 82)
+"""Fields of instructions that compilers write without content: frontend attributes and statistics."""
+
+
+class Message:
+    """The fields of a message. CaptureError: it does not decode."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, data: memoryview) -> None:
+        self._values: dict[int, list[Value]] = {}
+        at, end = 0, len(data)
+        try:
+            while at < end:
+                at = self._read_field(data, at)
+        except IndexError:
+            raise CaptureError("a number has no end, reading HLO") from None
+
+    @classmethod
+    def of(cls, values: dict[int, list[Value]]) -> Message:
+        """A message whose fields have been read already."""
+        message = cls.__new__(cls)
+        message._values = values
+        return message
+
+    def _read_field(self, data: memoryview, at: int) -> int:
+        """Reads the field at a byte, and returns where the next one is. Numbers of one byte are read here."""
+        tag = data[at]
+        at += 1
+        if tag >= 0x80:
+            tag, at = varint(data, at - 1)
+        kind = tag & 7
+        if kind in (_NUMBER, _BYTES):
+            size = data[at]
+            at += 1
+            if size >= 0x80:
+                size, at = varint(data, at - 1)
+        elif kind in _FIXED:
+            size = _FIXED[kind]
+        elif kind in _GROUPS:
+            return at
+        else:
+            raise CaptureError("a tag is broken, reading HLO")
+        value: Value = size
+        if kind != _NUMBER:
+            payload = data[at : at + size]
+            if len(payload) < size:
+                raise CaptureError("a length runs past the end of its message, reading HLO")
+            value = payload if kind == _BYTES else int.from_bytes(payload, "little")
+            at += size
+        number = tag >> 3
+        if number in self._values:
+            self._values[number].append(value)
+        else:
+            self._values[number] = [value]
+        return at
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._values
+
+    def has_any(self, numbers: frozenset[int]) -> bool:
+        return not numbers.isdisjoint(self._values)
+
+    def integer(self, number: int, default: int = 0) -> int:
+        """The last value of an int64 field."""
+        values = self._values.get(number)
+        return _signed(values[-1]) if values and isinstance(values[-1], int) else default
+
+    def integers(self, number: int) -> list[int]:
+        """All values of a repeated int64 field, packed or not."""
+        values: list[int] = []
+        for value in self._values.get(number, ()):
+            values += [_signed(value)] if isinstance(value, int) else _unpacked(value)
+        return values
+
+    def flag(self, number: int) -> bool:
+        return self.integer(number) != 0
+
+    def data(self, number: int) -> memoryview:
+        """The last value of a message, string or bytes field; empty where there is none."""
+        values = self._values.get(number)
+        return values[-1] if values and isinstance(values[-1], memoryview) else memoryview(b"")
+
+    def text(self, number: int) -> str:
+        """``data`` as text, with replacements for what is not UTF-8."""
+        return bytes(self.data(number)).decode("utf-8", "replace")
+
+    def parts(self, number: int) -> list[memoryview]:
+        """All values of a repeated message, string or bytes field."""
+        return [value for value in self._values.get(number, ()) if isinstance(value, memoryview)]
+
+    def message(self, number: int) -> Message:
+        """The last value of a message field; an empty message where there is none."""
+        return Message(self.data(number))
+
+    def messages(self, number: int) -> list[Message]:
+        return [Message(part) for part in self.parts(number)]
+
+    def double(self, number: int) -> float:
+        """Of a double field; 0.0 where there is none."""
+        return float(struct.unpack("<d", struct.pack("<Q", self.integer(number) & (1 << 64) - 1))[0])
+
+    def single(self, number: int) -> float:
+        """Of a float field; 0.0 where there is none."""
+        return float(struct.unpack("<f", struct.pack("<I", self.integer(number) & (1 << 32) - 1))[0])
+
+
+def messages_at(
+    data: memoryview, offsets: UInt64s, lengths: UInt64s, left_out: Iterable[int]
+) -> Callable[[int], Message]:
+    """Finds the fields of many messages in one pass, and returns what gives the message of a place among ``offsets``.
+    Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
+    from fastprof._native.hlo_text import read_message_fields
+
+    spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
+    raw = read_message_fields(data, spans, left_out)
+    first, numbers, sizes = (np.frombuffer(raw[place], np.int64).tolist() for place in (0, 1, 3))
+    values: list[int] = np.frombuffer(raw[2], np.uint64).tolist()
+
+    def message(place: int) -> Message:
+        fields: dict[int, list[Value]] = {}
+        for at in range(first[place], first[place + 1]):
+            value, size, number = values[at], sizes[at], numbers[at]
+            if size or number not in _OFTEN_EMPTY:
+                fields.setdefault(number, []).append(value if size < 0 else data[value : value + size])
+        return Message.of(fields)
+
+    return message
+
+
+def varint(data: memoryview, at: int) -> tuple[int, int]:
+    """The number at a byte, and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            break
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, at
+    raise CaptureError("a number has no end, reading HLO")
+
+
+def _signed(value: int) -> int:
+    """An int64 from the bits of a varint."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _unpacked(data: memoryview) -> list[int]:
+    """The int64 values of a packed field."""
+    raw = bytes(data)
+    if raw.isascii():  # one byte each
+        return list(raw)
+    values: list[int] = []
+    at = 0
+    while at < len(data):
+        value, at = varint(data, at)
+        values.append(_signed(value))
+    return values
