@@ -1,26 +1,31 @@
+/* One hash table of addresses per allocator, with the open allocation of each. Addresses that were freed stay in it,
+ * to tell a free whose allocation is missing from one whose allocation came before the trace. */
 #include "kernels/allocations.h"
 
-/* The last that was seen of an address. */
+/* The last event at an address. */
 typedef struct slot {
   int64_t address;
-  int32_t open; /* the allocation that is not freed yet, or one of the two below */
+  int32_t open; /* the allocation that is not freed yet, or one of the two values below */
 } slot;
 enum { FREE_ADDRESS = -1, NO_ADDRESS = -2 };
 
 typedef struct table {
   slot *slots;
-  size_t size, used; /* size is a power of two, at least twice as many as are used */
+  size_t size, used; /* `size` is a power of two and at least twice `used` */
   uint64_t seed;
 } table;
 
 enum { FIRST_SIZE = 256 };
 
+/* The slot where the search for an address begins. The seed keeps a file from being made so that its addresses
+ * collide. */
 static size_t home_of(const table *addresses, int64_t address) {
   uint64_t hash = ((uint64_t)address ^ addresses->seed) * UINT64_C(0x9E3779B97F4A7C15);
   hash = (hash ^ (hash >> 29)) * (addresses->seed | 1);
   return (size_t)(hash ^ (hash >> 32)) & (addresses->size - 1);
 }
 
+/* The slot of an address, or the free one where it belongs. */
 static slot *find(const table *addresses, int64_t address) {
   size_t at = home_of(addresses, address);
   while (addresses->slots[at].open != NO_ADDRESS && addresses->slots[at].address != address)
@@ -34,6 +39,7 @@ static slot *new_slots(fp_memory *memory, size_t size) {
   return slots;
 }
 
+/* Doubles the slots. Fails only when memory runs out; the table is unchanged then. */
 static bool grow(fp_memory *memory, table *addresses) {
   table larger = *addresses;
   larger.size *= 2;
@@ -46,7 +52,7 @@ static bool grow(fp_memory *memory, table *addresses) {
   return true;
 }
 
-/* The slot of an address, which is new where `open` is NO_ADDRESS; NULL for want of memory. */
+/* The slot of an address, added if it is new: then `open` is NO_ADDRESS. NULL when memory runs out. */
 static slot *slot_of(fp_memory *memory, table *addresses, int64_t address) {
   slot *found = find(addresses, address);
   if (found->open != NO_ADDRESS) return found;
@@ -59,6 +65,7 @@ static slot *slot_of(fp_memory *memory, table *addresses, int64_t address) {
   return found;
 }
 
+/* Both write the fate of the events that they complete. */
 static void allocate(slot *at, int32_t row, bool keep_first, uint8_t *fate) {
   if (at->open >= 0) fate[keep_first ? row : at->open] = FP_REPLACED;
   if (at->open < 0 || !keep_first) at->open = row;
@@ -75,6 +82,7 @@ static void release(slot *at, int32_t row, int32_t *partner, uint8_t *fate) {
   at->open = FREE_ADDRESS;
 }
 
+/* The events of one allocator. Fails only when memory runs out. */
 static bool match_one(fp_memory *memory, table *addresses, const fp_allocation_events *events, size_t first,
                       size_t last, bool keep_first, int32_t *partner, uint8_t *fate) {
   for (size_t row = first; row < last; row++) {

@@ -1,7 +1,11 @@
+/* The open events of all levels form a stack, `at[0]` outermost. Each source event is compared with the stack from
+ * the outside in: as far as names agree levels continue, and the first that differs ends itself and everything
+ * deeper. */
 #include "kernels/derived_line.h"
 
 #include "time_sums.h"
 
+/* The open derived event of one level. `event`: its number; `scoped`: whether `scope` is known. */
 typedef struct level {
   int64_t begin, end, name, scope;
   size_t event;
@@ -17,6 +21,7 @@ typedef struct open_levels {
 
 static int64_t length_of(const level *one) { return (int64_t)((uint64_t)one->end - (uint64_t)one->begin); }
 
+/* Writes an event to the output columns, if there are any. */
 static void write_event(const open_levels *open, const level *one) {
   if (!open->line->start) return;
   open->line->start[one->event] = one->begin;
@@ -25,8 +30,8 @@ static void write_event(const open_levels *open, const level *one) {
   open->line->group[one->event] = one->group;
 }
 
-/* Each of the levels from `first` that ends with the one above it ends a nanosecond before, as long as the deepest one has
- * more than a nanosecond left. */
+/* From level `first` inwards: an event with the same times as the one above it ends a nanosecond before that one. The
+ * total is limited so that the deepest event keeps at least a nanosecond. */
 static void shorten(open_levels *open, size_t first) {
   if (open->depth <= first + 1) return;
   int64_t most = length_of(&open->at[open->depth - 1]) / 1000 - 1, by = 0, begin = 0, end = 0;
@@ -39,12 +44,14 @@ static void shorten(open_levels *open, size_t first) {
   }
 }
 
+/* Ends the levels from `first` on. */
 static void end_levels(open_levels *open, size_t first) {
   shorten(open, first);
   for (size_t i = first; i < open->depth; i++) write_event(open, &open->at[i]);
   if (open->depth > first) open->depth = first;
 }
 
+/* Whether a derived event continues with the next source event. */
 static bool goes_on(const level *one, const level *next, bool over_gaps) {
   if (one->name != next->name || one->group != next->group) return false;
   if (one->scoped && next->scoped && one->scope != next->scope) return false;
@@ -53,6 +60,7 @@ static bool goes_on(const level *one, const level *next, bool over_gaps) {
   return fp_time_sum(fp_time_sum(one->end, length), length) >= next->begin;
 }
 
+/* Continues the event of a level, or ends it and starts another. Returns whether it is another. */
 static bool add_level(open_levels *open, size_t depth, const level *next, bool over_gaps) {
   level *one = &open->at[depth];
   if (depth < open->depth && goes_on(one, next, over_gaps)) {
@@ -67,7 +75,7 @@ static bool add_level(open_levels *open, size_t depth, const level *next, bool o
   return true;
 }
 
-/* Adds the names of event i; whether the outermost one is new. */
+/* Adds the levels of source event i. Returns whether its outermost level is a new event. */
 static bool add_names(open_levels *open, const fp_derived_from *from, size_t i, bool over_gaps) {
   size_t list = (size_t)from->names[i];
   const int64_t *name = from->name_lists.value + from->name_lists.offset[list];

@@ -2,7 +2,13 @@
 
 #include <string.h>
 
-/* Where each link's rows begin, and the rows, from members in any order; rows of a link keep their order. */
+/* Counting sort: (row, link) pairs, sorted by row, become lists of rows by link. Counts are kept two places further
+ * on, sums one place further on, so that filling the lists leaves begins[l] where list l begins:
+ *
+ *    members (row, link)   (0,1) (2,0) (2,1) (5,1)
+ *    counts at [l + 2]     0 0 1 3
+ *    begins                0 1 4             rows  2 | 0 2 5
+ */
 static bool by_link(fp_graph *graph, const fp_member *members, size_t count, int64_t **begins, int32_t **rows) {
   int64_t *at = fp_alloc_zeroed(graph->memory, graph->link_count + 2, sizeof *at);
   int32_t *found = fp_alloc(graph->memory, count * sizeof *found);
@@ -15,6 +21,7 @@ static bool by_link(fp_graph *graph, const fp_member *members, size_t count, int
   return true;
 }
 
+/* Lists of children from parents. Rows are visited backwards, so each list comes out in ascending order. */
 static void nest_children(fp_graph *graph) {
   memset(graph->first_child, 0xff, graph->count * sizeof(int32_t));
   for (size_t i = graph->count; i-- > 0;) {

@@ -1,3 +1,9 @@
+/* Searches from single events, breadth first. `graph->queue` is both the queue and the list of all events that the
+ * search has visited: it is read from the front while new events are appended. `seen` holds the number of the last
+ * search that visited a row, so that no array has to be cleared between searches.
+ *
+ * A search upwards from one event is quick where chains are short, which is the rule. Where they are long, n searches
+ * cost n times the length of a chain; then the functions of event_reach.h answer for all events at once. */
 #include "kernels/event_groups.h"
 
 #include <string.h>
@@ -6,7 +12,8 @@
 
 /* ---- walks --------------------------------------------------------------------------------------- */
 
-/* A new walk: nothing has been seen on it. */
+/* Starts a search: increments the stamp, so that everything counts as not visited. The arrays are cleared only when
+ * the stamps run out. */
 static void begin_walk(fp_graph *graph) {
   if (graph->stamp == INT32_MAX) {
     memset(graph->seen, 0, graph->count * sizeof(int32_t));
@@ -17,6 +24,7 @@ static void begin_walk(fp_graph *graph) {
   graph->queue.count = 0;
 }
 
+/* Queues a row, unless this search has visited it. Fails only when memory runs out. */
 static bool visit(fp_graph *graph, int32_t row) {
   if (graph->seen[row] == graph->stamp) return true;
   graph->effort++;
@@ -27,7 +35,8 @@ static bool visit(fp_graph *graph, int32_t row) {
   return true;
 }
 
-/* Queues the rows at the other end of the row's links. Each link is followed once on a walk. */
+/* Queues the rows at the other end of the row's links. A search follows each link once: a second producer of a link
+ * leads to the same consumers as the first. */
 static bool visit_linked(fp_graph *graph, int32_t row, const fp_member *members, size_t count, const int64_t *begins,
                          const int32_t *rows) {
   for (size_t i = fp_first_member(members, count, row); i < count && members[i].row == row; i++) {
@@ -40,12 +49,14 @@ static bool visit_linked(fp_graph *graph, int32_t row, const fp_member *members,
   return true;
 }
 
+/* Queues the parents of a row: the enclosing event, then the producers of the links that it consumes from. */
 static bool visit_above(fp_graph *graph, int32_t row) {
   if (graph->parent[row] >= 0 && !visit(graph, graph->parent[row])) return false;
   return !(graph->linked[row] & 2) || visit_linked(graph, row, graph->consumers, graph->consumer_count,
                                                    graph->producers_of, graph->from_link);
 }
 
+/* Queues the children of a row: enclosed events, then the consumers of the links that it produces for. */
 static bool visit_below(fp_graph *graph, int32_t row) {
   for (int32_t child = graph->first_child[row]; child >= 0; child = graph->next_sibling[child])
     if (!visit(graph, child)) return false;
@@ -53,7 +64,8 @@ static bool visit_below(fp_graph *graph, int32_t row) {
                                                    graph->consumers_of, graph->to_link);
 }
 
-/* *found: the nearest marked row from `row` upwards, or -1. */
+/* Writes the nearest marked row at or above `row` to *found; -1 if there is none. The test of the row itself comes
+ * first because it spares a search in most cases. */
 static bool nearest(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t row, int32_t *found) {
   *found = marks[row] & bits ? row : -1;
   if (*found >= 0) return true;
@@ -70,8 +82,8 @@ static bool nearest(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t
   return true;
 }
 
-/* Walks up from single events are quick where chains are short. Past so much effort, one walk down from all marks at
- * once is the shorter way. */
+/* Whether single searches have become too expensive: they have visited twice as many events as one search over the
+ * entire graph would, and a constant for small graphs. */
 static bool is_long(const fp_graph *graph, uint64_t from) {
   return graph->effort - from > 2 * (uint64_t)graph->count + 4096;
 }
@@ -93,7 +105,7 @@ bool fp_nearest_above(fp_graph *graph, const uint8_t *marks, uint8_t bits, const
 
 /* ---- groups -------------------------------------------------------------------------------------- */
 
-/* *covered: a root of the same level is above it. */
+/* Writes to *covered whether another root of the row's level is above it. */
 static bool has_root_above(fp_graph *graph, int32_t row, const int32_t *level, bool *covered) {
   *covered = false;
   begin_walk(graph);
@@ -110,6 +122,7 @@ static bool has_root_above(fp_graph *graph, int32_t row, const int32_t *level, b
   return true;
 }
 
+/* Appends a pair of groups. Events that lie together mostly repeat the last pair, which is left out. */
 static bool relate(fp_graph *graph, fp_vector *relations, int32_t parent, int32_t child) {
   fp_relation *last = relations->count ? (fp_relation *)relations->items + relations->count - 1 : NULL;
   if (last && last->parent == parent && last->child == child) return true;
@@ -118,7 +131,8 @@ static bool relate(fp_graph *graph, fp_vector *relations, int32_t parent, int32_
   return fresh != NULL;
 }
 
-/* All below the root that has no group gets this one; what has another is not gone into. */
+/* Gives group `number` to the root and to everything below it that has no group. The search stops at events of other
+ * groups: below those, everything has a group already. */
 static bool spread(fp_graph *graph, int32_t root, int32_t number, int32_t *group, fp_vector *relations) {
   begin_walk(graph);
   if (!visit(graph, root)) return false;
@@ -134,14 +148,16 @@ static bool spread(fp_graph *graph, int32_t root, int32_t number, int32_t *group
   return true;
 }
 
-/* Searches upwards for roots of the same level, and downwards once those get long. */
+/* The state of all searches for roots above roots: from single events as long as those are cheap, then through a
+ * cover. */
 typedef struct search {
   fp_cover cover;
-  uint64_t before; /* effort when it began */
-  uint64_t most;   /* of the cover's effort */
-  int32_t known;   /* level that the cover is about; 0: it is not open */
+  uint64_t before; /* graph->effort when it began, spreading left out */
+  uint64_t most;   /* limit of the cover's effort; past it roots count as not covered */
+  int32_t known;   /* the level that the cover answers for; 0: it is not open */
 } search;
 
+/* Writes to *covered whether another root of its level is above the root. */
 static bool is_covered(search *s, int32_t root, bool *covered) {
   const int32_t *level = s->cover.level;
   if (!is_long(s->cover.graph, s->before)) return has_root_above(s->cover.graph, root, level, covered);
@@ -171,7 +187,7 @@ bool fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, c
     ok = root && spread(graph, roots[i], number, group, relations);
     if (ok) *root = roots[i];
     number++;
-    s.before += graph->effort - searched; /* spreading is no search */
+    s.before += graph->effort - searched; /* only searches upwards count as effort here */
   }
   fp_cover_close(&s.cover);
   return ok;

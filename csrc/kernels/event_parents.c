@@ -1,14 +1,25 @@
+/* Parents of events by a stack of those that may still enclose one. Rows come by start, so an event can only lie in
+ * one that is on the stack, and what ends before the present event ends can never enclose a later one.
+ *
+ *    row 0   |--------------------|           stack after row 0:  0
+ *    row 1     |------|                                row 1:  0 1      parent 0
+ *    row 2       |--|                                  row 2:  0 1 2    parent 1
+ *    row 3            |---------|                      row 3:  0 3      parent 0 (1 and 2 do not reach its end)
+ *    row 4                  |-------|                  row 4:  4        parent -1 (it crosses the end of 0)
+ *
+ * A region is pushed like an event but has no row of its own: what lies in it inherits the parent that the region
+ * has, and an event that lies only partly in it has been removed from the stack by it. */
 #include "kernels/event_parents.h"
 
 #include "time_sums.h"
 
-/* Something that what comes next on a line may lie in. `row`: what is the parent of what does; -1: nothing. */
+/* An event or a region on the stack. `row`: the parent that an event inside it gets; -1: none. */
 typedef struct open_span {
   int64_t start, end;
   int32_t row;
 } open_span;
 
-/* Closes what does not include the span; returns the parent of what lies in what is left. */
+/* Removes from the stack what does not include the span, and returns the parent that the rest gives it. */
 static int32_t enclosing(fp_vector *stack, int64_t start, int64_t end) {
   const open_span *open = stack->items;
   while (stack->count) {
@@ -25,6 +36,7 @@ static bool enter(fp_memory *memory, fp_vector *stack, open_span span) {
   return fresh != NULL;
 }
 
+/* The first region that applies from row `before` or later. */
 static size_t first_region(const fp_region *regions, size_t count, int64_t before) {
   size_t low = 0;
   while (low < count) {

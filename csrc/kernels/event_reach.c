@@ -1,27 +1,50 @@
-/* Walks down the graph from many events at once: each event and link is met a bounded number of times, however they are
- * linked. */
+/* Both searches go down the graph from many events at once, so that each event and each link is visited a bounded
+ * number of times, however they are connected.
+ *
+ * Nearest marks. A breadth-first search from all marked events gives each event its distance from the nearest mark:
+ *
+ *    M (0)                   M: marked, distance 0
+ *    |-- a (1)               a: child of M
+ *    |-- link --> b (1)      b: consumer of a link that M produces for
+ *             `-- c (2)      c: child of b
+ *
+ * Events are then visited by ascending distance. Each takes the answer of the first of its parents that is one step
+ * nearer, in the order in which a search upwards from it would meet them: the enclosing event, then its links. So the
+ * answer is the one that nearest() in event_groups.c gives.
+ *
+ * Covered roots. Every root of a level sends its number down to all events below it. An event keeps the first two
+ * different numbers that arrive and passes on only those:
+ *
+ *    r1 --> x --> r2 --> y       x keeps r1; r2 keeps r1 (and so is covered); y keeps r1 and r2
+ *    r3 ----------^              r2 also receives r3; a third number would be dropped
+ *
+ * Two numbers are enough: the question is only whether a number other than the root's own has arrived. So an event is
+ * visited at most twice for each of its parents, even on circles of links. */
 #include "kernels/event_reach.h"
 
 #include <string.h>
 
 /* ---- the nearest mark above every event ----------------------------------------------------------- */
 
-/* Distances from the marks, and the events in order of them. */
+/* Distances from the marks, and the events in order of distance. */
 typedef struct layers {
   fp_graph *graph;
-  int32_t *distance;      /* by row; -1: no mark is above */
+  int32_t *distance;      /* by row; -1: not reached from any mark */
   int32_t *link_distance; /* of its nearest producer */
-  int32_t *link_nearest;  /* what the first of its nearest producers found; -1: not looked for yet */
-  int32_t *order;
+  int32_t *link_nearest;  /* the answer of the first of its nearest producers; -1: not looked up yet */
+  int32_t *order;         /* rows by distance: also the queue of the search */
   size_t count;
 } layers;
 
+/* Gives a row its distance, unless it has a smaller one. */
 static void reach(layers *l, int32_t row, int32_t distance) {
   if (l->distance[row] >= 0) return;
   l->distance[row] = distance;
   l->order[l->count++] = row;
 }
 
+/* Visits what is one step below a row. The first producer of a link that is reached is the nearest, so later ones are
+ * ignored. */
 static void reach_below(layers *l, int32_t row) {
   fp_graph *graph = l->graph;
   int32_t next = l->distance[row] + 1;
@@ -36,6 +59,8 @@ static void reach_below(layers *l, int32_t row) {
   }
 }
 
+/* The answer of the first of a link's nearest producers. It is the same for all consumers, and so it is looked up
+ * once. */
 static int32_t through_link(layers *l, int32_t link, const int32_t *nearest) {
   fp_graph *graph = l->graph;
   if (l->link_nearest[link] < 0) {
@@ -46,7 +71,7 @@ static int32_t through_link(layers *l, int32_t link, const int32_t *nearest) {
   return l->link_nearest[link];
 }
 
-/* What the first of the nearest parents found: the enclosing event before links, links in their order. */
+/* The answer of the first of a row's nearest parents. */
 static int32_t from_above(layers *l, int32_t row, const int32_t *nearest) {
   fp_graph *graph = l->graph;
   int32_t above = graph->parent[row], wanted = l->distance[row] - 1;
@@ -85,11 +110,12 @@ bool fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, i
 
 /* ---- roots below roots ---------------------------------------------------------------------------- */
 
+/* A root's number on its way down: it still has to be passed to what is below `row`. */
 typedef struct message {
   int32_t row, root;
 } message;
 
-/* The rows of each level, one level after the other. */
+/* Counting sort of the roots by level, with counts two places further on as in event_graph.c. */
 static bool sort_by_level(fp_cover *cover) {
   const fp_graph *graph = cover->graph;
   int32_t last = 0;
@@ -128,7 +154,8 @@ void fp_cover_close(fp_cover *cover) {
   fp_vector_free(memory, &cover->noted_links);
 }
 
-/* Whether the root is news to an event or a link; the first time, the event or link is put on the list of noted ones. */
+/* Keeps a root's number at an event or a link (`of`). *news: it was not there and had room. The first number of an
+ * event or link puts it on the list `noted`, which is what forget() has to clear. */
 static bool note(fp_cover *cover, fp_two_roots *all, int32_t of, int32_t root, fp_vector *noted, bool *news) {
   fp_two_roots *known = &all[of];
   *news = known->first != root && known->second < 0;
@@ -144,7 +171,8 @@ static bool note(fp_cover *cover, fp_two_roots *all, int32_t of, int32_t root, f
   return true;
 }
 
-static bool tell(fp_cover *cover, int32_t row, int32_t root) {
+/* Passes a root's number to an event, which will pass it on if it is news. Events with a group are not entered. */
+static bool pass_to(fp_cover *cover, int32_t row, int32_t root) {
   bool news;
   cover->effort++;
   if (cover->group[row] >= 0) return true;
@@ -155,10 +183,11 @@ static bool tell(fp_cover *cover, int32_t row, int32_t root) {
   return fresh != NULL;
 }
 
+/* Passes a root's number to everything one step below a row. */
 static bool hand_down(fp_cover *cover, message from) {
   const fp_graph *graph = cover->graph;
   for (int32_t child = graph->first_child[from.row]; child >= 0; child = graph->next_sibling[child])
-    if (!tell(cover, child, from.root)) return false;
+    if (!pass_to(cover, child, from.root)) return false;
   if (!(graph->linked[from.row] & 1)) return true;
   size_t i = fp_first_member(graph->producers, graph->producer_count, from.row);
   for (; i < graph->producer_count && graph->producers[i].row == from.row; i++) {
@@ -167,11 +196,13 @@ static bool hand_down(fp_cover *cover, message from) {
     if (!note(cover, cover->link_above, link, from.root, &cover->noted_links, &news)) return false;
     if (!news) continue;
     for (int64_t j = graph->consumers_of[link]; j < graph->consumers_of[link + 1]; j++)
-      if (!tell(cover, graph->to_link[j], from.root)) return false;
+      if (!pass_to(cover, graph->to_link[j], from.root)) return false;
   }
   return true;
 }
 
+/* Clears what the search of one level has left. Only what was noted is visited, so a level costs no more than what it
+ * reaches. */
 static void forget(fp_two_roots *all, fp_vector *noted) {
   for (size_t i = 0; i < noted->count; i++) all[((int32_t *)noted->items)[i]] = (fp_two_roots){-1, -1};
   noted->count = 0;

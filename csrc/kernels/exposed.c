@@ -1,20 +1,25 @@
+/* A sweep over all times at which anything changes: work begins or ends, a transfer begins or ends, or a row of sums
+ * is due. Between two such times nothing changes, so pass() adds the length of that piece to the sums that apply.
+ * Transfers that have begun are in a heap by rank. Those that are over stay in it until they reach the top: removing
+ * them earlier would need a search. */
 #include "kernels/exposed.h"
 
 #include <string.h>
 
 typedef struct sweep {
   const fp_overlap *of;
-  fp_vector heap; /* int64_t: places of transfers that have begun, least rank first; some may be over */
-  size_t working, begun, ended, timed;
+  fp_vector heap; /* int64_t: places of transfers that have begun, lowest rank first; some may be over */
+  size_t working, begun, ended, timed; /* how far work, transfers, by_end and times have been handled */
   bool at_work;
   int64_t now;
-  uint64_t active; /* bits of the kinds under way */
-  uint64_t under_way[FP_MOST_KINDS];
+  uint64_t active; /* a bit for each kind that is under way */
+  uint64_t under_way[FP_MOST_KINDS]; /* transfers, by kind */
   uint64_t sums[FP_SUM_KINDS + 3 * FP_MOST_KINDS];
 } sweep;
 
 /* ---- the transfer to blame */
 
+/* The order of the heap: by rank, then by begin. */
 static bool before(const sweep *s, int64_t a, int64_t b) {
   int32_t left = s->of->transfers[a].rank, right = s->of->transfers[b].rank;
   return left != right ? left < right : a < b;
@@ -40,6 +45,7 @@ static void pop(sweep *s) {
   heap[at] = last;
 }
 
+/* The transfer that is blamed now; NULL if none is under way. Drops those that are over from the top of the heap. */
 static fp_transfer *to_blame(sweep *s) {
   while (s->heap.count) {
     fp_transfer *first = s->of->transfers + *(int64_t *)s->heap.items;
@@ -51,8 +57,10 @@ static fp_transfer *to_blame(sweep *s) {
 
 /* ---- the sweep */
 
+/* The three sums of a kind: under way, under way beside work, blamed. */
 static uint64_t *of_kind(sweep *s, int kind) { return s->sums + FP_SUM_KINDS + 3 * kind; }
 
+/* Adds the piece of time from `now` to `until`, in which nothing changes. */
 static void pass(sweep *s, int64_t until) {
   uint64_t time = (uint64_t)until - (uint64_t)s->now;
   if (s->at_work) s->sums[FP_SUM_WORK] += time;
@@ -73,7 +81,8 @@ static void pass(sweep *s, int64_t until) {
   s->now = until;
 }
 
-/* The next time at which anything changes; false: nothing does any more. */
+/* The next time at which anything changes. False: no row of sums and no end of a transfer is left, so nothing more
+ * has to be added. */
 static bool next_change(const sweep *s, int64_t *time) {
   const fp_overlap *of = s->of;
   *time = INT64_MAX;
@@ -88,6 +97,8 @@ static bool next_change(const sweep *s, int64_t *time) {
   return s->timed < of->time_count || s->ended < of->transfer_count;
 }
 
+/* Ends the transfers that end by now. `hidden` is the difference of two readings of the same clock, the work so far:
+ * begin_transfers subtracts it, this adds it. */
 static void end_transfers(sweep *s) {
   const fp_overlap *of = s->of;
   for (; s->ended < s->begun && of->transfers[of->by_end[s->ended]].end <= s->now; s->ended++) {
@@ -110,6 +121,7 @@ static bool begin_transfers(fp_memory *memory, sweep *s) {
   return true;
 }
 
+/* Begins and ends work up to now. */
 static void turn_work(sweep *s) {
   const fp_overlap *of = s->of;
   for (; s->working < of->work_count; s->at_work = !s->at_work) {

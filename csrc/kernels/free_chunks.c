@@ -1,3 +1,17 @@
+/* Address space is a sequence of ranges, each entirely free or entirely in use, with unknown gaps between them. All
+ * addresses at which anything begins or ends are numbered beforehand (`places`), so that ranges can lie in arrays and
+ * neighbours are found in a set of numbers (number_set.h).
+ *
+ *    places    0      1    2      3                begins = { 0, 2 }
+ *              |  free     | used |                ranges[0] = { end 2, FREE }, ranges[2] = { end 3, IN_USE }
+ *
+ * Painting a range in a state cuts away what it overlaps, joins it with free neighbours, and updates whether ranges
+ * beside it are closed.
+ *
+ * Sums are not updated per event. Each free range remembers since when it has been what it is; when that ends,
+ * count_until adds its bytes at its first event and subtracts them at its last (`add`), and sum_up turns these
+ * differences into sums. As `request` never grows, a range of some size fits from one event on, which a search finds.
+ */
 #include "kernels/free_chunks.h"
 
 #include <stdlib.h>
@@ -7,27 +21,27 @@
 
 enum state { FREE = 1, IN_USE };
 
-/* Memory from one place to another, all free or all in use. */
+/* Memory from one place to another. It begins at its index in `ranges`. */
 typedef struct range {
   int32_t end;   /* place */
-  int32_t since; /* event from which on it is free, of this length, and as closed as it is */
+  int32_t since; /* the event from which on it is free, has this length, and is closed or not */
   uint8_t state;
   uint8_t closed; /* free, with memory in use on either side */
 } range;
 
-/* Places are the addresses at which anything begins or ends, numbered in order. */
+/* The state of one allocator. */
 typedef struct replay {
   const fp_chunk_events *events;
   const fp_chunk_sums *out;
   size_t first, last;  /* events of the allocator */
-  int32_t *number;     /* of the address and size of each of them, -1: passed over */
-  int32_t *begin, *end; /* places, by that number */
+  int32_t *number;     /* by event: the number of its (address, size); -1: skipped */
+  int32_t *begin, *end; /* by that number: the places where it begins and ends */
   uint64_t *address;   /* of each place */
   size_t place_count;
   struct {
     int64_t request;
-    size_t row;        /* from which on it is so much */
-  } *requests;         /* each time that it changes */
+    size_t row;        /* the first event with this request */
+  } *requests;         /* the changes of `request` */
   size_t request_count;
   range *ranges;       /* by the place where they begin */
   fp_number_set begins;
@@ -38,6 +52,7 @@ static int by_address(const void *a, const void *b) {
   return (first > second) - (first < second);
 }
 
+/* The place of an address, which is in the list. */
 static int32_t place_of(const replay *work, uint64_t address) {
   size_t low = 0, high = work->place_count;
   while (low < high) {
@@ -48,6 +63,7 @@ static int32_t place_of(const replay *work, uint64_t address) {
   return (int32_t)low;
 }
 
+/* Sorts the addresses and removes repeats. */
 static void sort_places(replay *work) {
   qsort(work->address, work->place_count, sizeof *work->address, by_address);
   size_t kept = 0;
@@ -56,12 +72,14 @@ static void sort_places(replay *work) {
   work->place_count = kept;
 }
 
+/* Whether an event has a size and stays within the address space. */
 static bool is_usable(const fp_chunk_events *events, size_t row) {
   uint64_t address = (uint64_t)events->address[row], size = (uint64_t)events->size[row], end;
   return events->size[row] > 0 && !__builtin_add_overflow(address, size, &end);
 }
 
-/* Numbers the distinct pairs of address and size, and the places where they begin and end. */
+/* Numbers the distinct pairs of address and size, and the places where these begin and end. There are few of them
+ * compared with events, since programs allocate the same ranges again and again. Fails only when memory runs out. */
 static bool find_places(fp_memory *memory, replay *work) {
   const fp_chunk_events *events = work->events;
   size_t count = work->last - work->first;
@@ -96,12 +114,14 @@ static bool find_places(fp_memory *memory, replay *work) {
   return true;
 }
 
+/* Adds a value to the events from..upto of a column, as a difference. */
 static void add(const replay *work, int64_t *column, size_t from, size_t upto, uint64_t value) {
   if (from >= upto) return;
   column[from] = (int64_t)((uint64_t)column[from] + value);
   if (upto < work->last) column[upto] = (int64_t)((uint64_t)column[upto] - value);
 }
 
+/* Lists where `request` changes. Fails only when memory runs out. */
 static bool find_requests(fp_memory *memory, replay *work) {
   const int64_t *request = work->events->request;
   size_t changes = 1;
@@ -116,7 +136,7 @@ static bool find_requests(fp_memory *memory, replay *work) {
   return true;
 }
 
-/* The first event of the allocator from which on a chunk of this size holds what is requested. */
+/* The first event from which on a chunk of this size can hold the request; `last` if there is none. */
 static size_t fits_from(const replay *work, uint64_t size) {
   size_t low = 0, high = work->request_count;
   while (low < high) {
@@ -128,7 +148,7 @@ static size_t fits_from(const replay *work, uint64_t size) {
   return low < work->request_count ? work->requests[low].row : work->last;
 }
 
-/* Counts a free range for as long as it was what it is, which ends before event `now`. */
+/* Counts a free range for the events since it last changed, up to `now`, and marks it as counted. */
 static void count_until(const replay *work, int64_t begin, size_t now) {
   range *chunk = &work->ranges[begin];
   if (chunk->state != FREE) return;
@@ -145,24 +165,30 @@ static void count_until(const replay *work, int64_t begin, size_t now) {
 
 static bool is_in_use(const replay *work, int64_t begin) { return begin >= 0 && work->ranges[begin].state == IN_USE; }
 
-/* The range that ends where this place is, or -1. */
+/* The range that ends at this place; -1: none is known. */
 static int64_t left_of(const replay *work, int64_t place) {
   int64_t begin = place ? fp_number_set_upto(&work->begins, (size_t)place - 1) : -1;
   return begin >= 0 && work->ranges[begin].end == place ? begin : -1;
 }
 
+/* The range that begins at this place; -1: none is known. */
 static int64_t right_of(const replay *work, int64_t place) {
   return fp_number_set_has(&work->begins, (size_t)place) ? place : -1;
 }
 
+/* Whether memory in use lies on both sides of a free range. */
 static void see_whether_closed(const replay *work, int64_t begin) {
   if (begin < 0 || work->ranges[begin].state != FREE) return;
   range *chunk = &work->ranges[begin];
   chunk->closed = is_in_use(work, left_of(work, begin)) && is_in_use(work, right_of(work, chunk->end));
 }
 
-/* Takes out all that lies between two places, of what reaches in from either side only the part that does. What is free
- * there or next to it is counted. */
+/* Cuts away everything between two places. A range that reaches in from either side keeps its rest. Free ranges that
+ * are cut, or that end here, are counted first.
+ *
+ *    before   |  A  |  B  |   C    |         clear from the middle of A to the middle of C:
+ *    after    | A|           | C   |         B is gone; the rest of C becomes a range of its own (`tail`)
+ */
 static void clear(replay *work, int64_t begin, int64_t end, size_t now) {
   int64_t before = begin ? fp_number_set_upto(&work->begins, (size_t)begin - 1) : -1;
   range tail = {0};
@@ -184,6 +210,7 @@ static void clear(replay *work, int64_t begin, int64_t end, size_t now) {
   }
 }
 
+/* Sets the state of everything between two places. Free ranges on either side are joined with it. */
 static void paint(replay *work, int64_t begin, int64_t end, enum state state, size_t now) {
   clear(work, begin, end, now);
   int64_t left = left_of(work, begin), right = right_of(work, end);
@@ -200,6 +227,7 @@ static void paint(replay *work, int64_t begin, int64_t end, enum state state, si
   see_whether_closed(work, right);
 }
 
+/* First what was in use before the trace, then the events, then the counts of what is still free. */
 static void run_through(replay *work) {
   const fp_chunk_events *events = work->events;
   for (size_t row = work->first; row < work->last; row++) {
@@ -219,11 +247,13 @@ static void run_through(replay *work) {
   }
 }
 
+/* Turns the differences of a column into sums. */
 static void sum_up(const replay *work, int64_t *column) {
   for (size_t row = work->first + 1; row < work->last; row++)
     column[row] = (int64_t)((uint64_t)column[row] + (uint64_t)column[row - 1]);
 }
 
+/* One allocator. Fails only when memory runs out. */
 static bool replay_one(fp_memory *memory, const fp_chunk_events *events, const fp_chunk_sums *out, size_t allocator) {
   size_t first = (size_t)events->bounds[allocator], last = (size_t)events->bounds[allocator + 1];
   replay work = {.events = events, .out = out, .first = first, .last = last};

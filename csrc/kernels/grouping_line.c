@@ -1,14 +1,22 @@
+/* Two pointers: events come in order of time, so the first event of the grouping line that is not over yet only moves
+ * forward.
+ *
+ *    steps        |--- 1 ---|  |--- 2 ---|
+ *    events         |-| |-----|    |-|
+ *    including       1    -1        2         the second event crosses the end of step 1
+ *    overlapping     1     1        2
+ */
 #include "kernels/grouping_line.h"
 
 #include <stdbool.h>
 
-/* The first of the line of which upto is above the time, or where `equal` as large, if it is no earlier than `from`. */
+/* The first event of the line from `from` on that ends after `time`; with `equal`, at it or after. */
 static size_t first_upto(const fp_grouping_line *line, size_t from, int64_t time, bool equal) {
   while (from < line->count && (equal ? line->upto[from] < time : line->upto[from] <= time)) from++;
   return from;
 }
 
-/* The same of any: events that go back in time would have all of the line walked again. */
+/* The same by bisection over the entire line: for events that go back in time, which would restart the walk. */
 static size_t search_upto(const fp_grouping_line *line, int64_t time, bool equal) {
   size_t low = 0, high = line->count;
   while (low < high) {

@@ -1,31 +1,37 @@
+/* Shares form chains (C shares B, B shares A) that are resolved to the owner and shortened on the way, as in a
+ * union-find. Each time that an owner's memory is taken gets a number, a `taking`. When it is given back, `until`
+ * notes the event. Takings up to the peak whose `until` lies behind the peak are what is alive there, so the peak
+ * needs no copy of the heap. */
 #include "kernels/heap_trace.h"
 
 #include <string.h>
 
 enum { NEVER = INT32_MAX };
 
-/* One walk over the events. What takes memory is numbered in that order. */
+/* The state while the events are followed. */
 typedef struct walk {
   const fp_heap_events *events;
   const fp_heap_sizes *sizes;
   const fp_heap *out;
-  int32_t *shared; /* by buffer: whose memory it shares, -1: none */
-  int32_t *users;  /* by owner: it and those that share with it, less those that were freed */
-  int32_t *taking; /* by owner: how it took its memory last */
-  int32_t *until;  /* by taking: the event that gave it back */
+  int32_t *shared; /* by buffer: whose memory it shares; -1: it owns its memory */
+  int32_t *users;  /* by owner: how many buffers use its memory now, itself included */
+  int32_t *taking; /* by owner: the number of its last taking */
+  int32_t *until;  /* by taking: the event that gave it back, or NEVER */
   uint64_t heap, unpadded;
   int32_t takings;
 } walk;
 
+/* The buffer that owns a buffer's memory. */
 static int32_t owner(const walk *w, int32_t buffer) {
   while (w->shared[buffer] >= 0) {
     int32_t above = w->shared[w->shared[buffer]];
-    if (above >= 0) w->shared[buffer] = above; /* the way gets shorter each time it is taken */
+    if (above >= 0) w->shared[buffer] = above; /* each walk shortens the chain for the next */
     buffer = w->shared[buffer];
   }
   return buffer;
 }
 
+/* An owner's memory is taken; `shown` is the buffer that is in it. */
 static void take(walk *w, int32_t own, int32_t shown, int32_t event) {
   w->heap += (uint64_t)w->sizes->size[own];
   w->unpadded += (uint64_t)w->sizes->unpadded[own];
@@ -36,6 +42,7 @@ static void take(walk *w, int32_t own, int32_t shown, int32_t event) {
   if (w->out->held[shown] < 0) w->out->held[shown] = event;
 }
 
+/* The last user of an owner's memory has been freed. */
 static void give_back(walk *w, int32_t own, int32_t event) {
   w->heap -= (uint64_t)w->sizes->size[own];
   w->unpadded -= (uint64_t)w->sizes->unpadded[own];
@@ -43,6 +50,7 @@ static void give_back(walk *w, int32_t own, int32_t event) {
   if (w->out->held[own] >= 0 && w->out->freed[own] < 0) w->out->freed[own] = event;
 }
 
+/* These three return false for an event that contradicts the state. */
 static bool allocate(walk *w, int32_t buffer, int32_t event) {
   if (w->shared[buffer] >= 0 || w->users[buffer] > 0) return false;
   w->users[buffer] = 1;
@@ -68,6 +76,7 @@ static bool share(walk *w, int32_t buffer, int32_t canonical, int32_t event) {
   return true;
 }
 
+/* Handles one event and the life of its buffer; false: it is skipped. */
 static bool step(walk *w, int32_t event) {
   int32_t buffer = w->events->buffer[event];
   bool lives = false;
@@ -83,6 +92,7 @@ static bool step(walk *w, int32_t event) {
   return lives;
 }
 
+/* Nothing has happened to any buffer. */
 static void begin(walk *w) {
   size_t bytes = w->sizes->count * sizeof(int32_t);
   int32_t *none[] = {w->shared, w->out->start, w->out->end, w->out->held, w->out->freed};
@@ -90,7 +100,7 @@ static void begin(walk *w) {
   if (bytes) memset(w->users, 0, bytes);
 }
 
-/* All events; the peak is the first of the highest points. Returns how many had taken memory there. */
+/* Handles all events. The peak is the first of the highest points. Returns the number of takings up to it. */
 static int32_t follow(walk *w, fp_heap_peak *peak) {
   int32_t takings = 0;
   size_t count = w->events->count;
@@ -109,7 +119,7 @@ static int32_t follow(walk *w, fp_heap_peak *peak) {
   return takings;
 }
 
-/* Of what had taken memory up to the peak, what holds it there. */
+/* Keeps those takings up to the peak that were not given back by then. */
 static void keep_alive(const walk *w, int32_t takings, fp_heap_peak *peak) {
   for (int32_t i = 0; i < takings; i++) {
     if (w->until[i] <= peak->event) continue;
@@ -118,6 +128,7 @@ static void keep_alive(const walk *w, int32_t takings, fp_heap_peak *peak) {
   }
 }
 
+/* Memory that is never freed is in use up to the last event. */
 static void finish(const walk *w) {
   for (size_t i = 0; i < w->sizes->count; i++) {
     if (w->out->held[i] >= 0 && w->out->freed[i] < 0) w->out->freed[i] = (int32_t)w->events->count - 1;

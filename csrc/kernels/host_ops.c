@@ -1,16 +1,25 @@
+/* A machine that is fed the events of a line by start. FP_OPS_NEST is the stack of nesting.c. FP_OPS_STACK has to
+ * take ends in order of time as well. Most ends come innermost first and are kept on a stack of their own (`nested`);
+ * an op that crosses another has its end in a heap (`crossed`). The next end is the earlier of the two tops:
+ *
+ *    A |--------------|        nested: A, B      crossed: C     next end: B, then A, then C
+ *    B    |----|
+ *    C       |-------------|
+ */
 #include "kernels/host_ops.h"
 
 #include "time_sums.h"
 
+/* An op that has begun. */
 typedef struct activity {
   int64_t begin, end;
-  int64_t inside; /* FP_OPS_NEST: children cover up to here. FP_OPS_STACK: the sum of the children's durations */
+  int64_t inside; /* FP_OPS_NEST: its children reach up to here. FP_OPS_STACK: the sum of their durations */
   int64_t number; /* counts up along the line */
   int32_t op;
   bool eager;
 } activity;
 
-/* When an activity ends, and which it is. */
+/* When an activity ends, and its number. */
 typedef struct ending {
   int64_t end, number;
 } ending;
@@ -20,9 +29,9 @@ typedef struct machine {
   const fp_host_ops *input;
   fp_op_line *line;
   fp_op_sum *sums;
-  fp_vector open;    /* activity: those that have begun, outermost first */
-  fp_vector nested;  /* ending: each earlier than the one below it */
-  fp_vector crossed; /* ending: the others, a heap with the earliest first */
+  fp_vector open;    /* activity: those that have begun and not ended, outermost first */
+  fp_vector nested;  /* ending: a stack, the earliest on top */
+  fp_vector crossed; /* ending: a heap, the earliest first */
   int64_t number;    /* of the next activity */
   int64_t first_begin, last_end;
   int64_t enqueue_begin, enqueue_end; /* of the last infeed enqueue */
@@ -30,19 +39,23 @@ typedef struct machine {
   bool any, any_enqueue, out_of_memory;
 } machine;
 
+/* fp_vector_add that remembers a failure, so that it can be told from an overflow. */
 static void *fresh_item(machine *at, fp_vector *vector, size_t size) {
   void *item = fp_vector_add(at->memory, vector, size);
   if (!item) at->out_of_memory = true;
   return item;
 }
 
+/* Both return false if the result does not fit 64 bits. */
 static bool add(int64_t *sum, int64_t value) { return !__builtin_add_overflow(*sum, value, sum); }
 
 static bool between(int64_t begin, int64_t end, int64_t *length) { return !__builtin_sub_overflow(end, begin, length); }
 
+/* Ends in order of time; at equal times the op that began earlier ends first. */
 static bool before(const ending *a, const ending *b) { return a->end < b->end || (a->end == b->end && a->number < b->number); }
 
-/* Times between infeed enqueues: each counts when the next one comes. */
+/* Adds the last infeed enqueue and the time from its start to this one's. The last of a line is never added: nothing
+ * follows it. */
 static bool count_enqueue(machine *at, const activity *op) {
   if (at->any_enqueue) {
     int64_t duration, gap;
@@ -55,7 +68,8 @@ static bool count_enqueue(machine *at, const activity *op) {
   return true;
 }
 
-/* One more occurrence, `duration` long, `own` of it its own. */
+/* Counts one occurrence of an op, `duration` long, with self time `own`. The ranks in `met` ascend over lines: a row
+ * has two ops at most, so 2 * first leaves room for those of all rows before it. */
 static bool count_op(machine *at, const activity *op, int64_t duration, int64_t own) {
   fp_op_sum *sum = &at->sums[op->op];
   if (!sum->occurrences || duration < sum->shortest) sum->shortest = duration;
@@ -67,6 +81,8 @@ static bool count_op(machine *at, const activity *op, int64_t duration, int64_t 
   return !at->input->enqueues[op->op] || count_enqueue(at, op);
 }
 
+/* FP_OPS_NEST: takes what this op covers off the self time of the one that encloses it. The op counts at once; later
+ * children take time off its sum. */
 static bool begin_nested(machine *at, activity op) {
   fp_vector *open = &at->open;
   activity *top = NULL;
@@ -91,7 +107,7 @@ static bool begin_nested(machine *at, activity op) {
   return fresh != NULL;
 }
 
-/* The end of activity `number`: pops it, and loses what lies above. */
+/* FP_OPS_STACK: the end of activity `number`. Pops up to it, and counts what lies above it as lost. */
 static bool end_stacked(machine *at, int64_t number) {
   fp_vector *open = &at->open;
   while (open->count) {
@@ -116,6 +132,7 @@ static void sift_up(ending *heap, size_t hole, ending item) {
   heap[hole] = item;
 }
 
+/* Removes the first item of the heap, and moves the last into the hole. */
 static void remove_first(fp_vector *crossed) {
   ending *heap = crossed->items;
   const size_t count = --crossed->count;
@@ -130,7 +147,7 @@ static void remove_first(fp_vector *crossed) {
   heap[hole] = item;
 }
 
-/* The ends up to `time`, in their order. */
+/* Handles all ends up to `time`, in their order. */
 static bool end_until(machine *at, int64_t time) {
   for (;;) {
     const ending *inner = at->nested.count ? (ending *)at->nested.items + at->nested.count - 1 : NULL;
@@ -145,6 +162,7 @@ static bool end_until(machine *at, int64_t time) {
   }
 }
 
+/* FP_OPS_STACK: handles earlier ends, then pushes the op and queues its end. */
 static bool begin_stacked(machine *at, activity op) {
   if (!end_until(at, op.begin)) return false;
   activity *fresh = fresh_item(at, &at->open, sizeof *fresh);
@@ -160,6 +178,7 @@ static bool begin_stacked(machine *at, activity op) {
   return true;
 }
 
+/* Begins an op of a row. An `op` outside the table is none. */
 static bool begin(machine *at, fp_ops_order order, int64_t row, int64_t op, bool eager) {
   if (op < 0 || (size_t)op >= at->input->op_count) return true;
   const int64_t start = at->input->start[row], end = fp_end_of(start, at->input->duration[row]);
@@ -172,7 +191,7 @@ static bool begin(machine *at, fp_ops_order order, int64_t row, int64_t op, bool
   return done;
 }
 
-/* The first of the pairs at or after a row. */
+/* The index of the first pair whose row is not less than `row`. */
 static size_t pair_from(const fp_row_op *pairs, size_t count, int64_t row) {
   size_t low = 0;
   while (low < count) {
@@ -183,6 +202,8 @@ static size_t pair_from(const fp_row_op *pairs, size_t count, int64_t row) {
   return low;
 }
 
+/* Feeds the rows of a line to the machine, each with the op of its name or the one that replaces it, then its second
+ * op. */
 static bool sum_line(machine *at, fp_ops_order order) {
   const fp_host_ops *input = at->input;
   size_t instead = pair_from(input->instead, input->instead_count, at->line->first);

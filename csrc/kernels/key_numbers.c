@@ -1,5 +1,9 @@
+/* A hash table whose slots hold rows, not keys: the columns are the keys. It starts small, because most columns hold
+ * few distinct keys and a small table stays in the cache; once half of it is full it is replaced by one that has room
+ * for all rows. */
 #include "kernels/key_numbers.h"
 
+/* Multiplies and shifts in turn; the seed keeps a file from being made so that its keys collide. */
 static uint64_t hash_of(const int64_t *const *columns, size_t width, size_t row, uint64_t seed) {
   uint64_t hash = seed | 1;
   for (size_t j = 0; j < width; j++) {
@@ -17,14 +21,16 @@ static bool equal(const int64_t *const *columns, size_t width, size_t a, size_t 
   return true;
 }
 
-/* Open addressing: in each slot the row of the first of some equal keys, plus 1; 0: free. */
+/* Open addressing: a slot holds 1 + the row of the first of several equal keys; 0: free. */
 typedef struct first_rows {
   int32_t *row;
   size_t slots; /* a power of two */
 } first_rows;
 
+/* The most slots that the first table gets. */
 enum { SMALL = 1 << 16 };
 
+/* The slot of a row's key, or the free one where it belongs. */
 static int32_t *slot_of(const first_rows *table, const int64_t *const *columns, size_t width, size_t row,
                         uint64_t seed) {
   size_t last = table->slots - 1, slot = hash_of(columns, width, row, seed) & last;
@@ -32,7 +38,7 @@ static int32_t *slot_of(const first_rows *table, const int64_t *const *columns, 
   return &table->row[slot];
 }
 
-/* Room for all keys to be distinct. Most often few are, and the small table stays in the cache. */
+/* Replaces the table by one with room for as many distinct keys as there are rows. */
 static bool enlarge(fp_memory *memory, first_rows *table, const int64_t *const *columns, size_t width, size_t count) {
   first_rows larger = {NULL, table->slots};
   while (larger.slots < 2 * count) larger.slots *= 2;

@@ -1,11 +1,15 @@
-/* Equal keys get equal numbers: what joins are made of. */
+/* Equal keys get equal numbers. Joins and groupings by several columns are made from this. */
 #ifndef FASTPROF_KEY_NUMBERS_H
 #define FASTPROF_KEY_NUMBERS_H
 
 #include "memory.h"
 
-/* Numbers the distinct keys from 0 in the order in which they are first met. A key is `width` (1 to 4) integers;
- * columns[j][i] is the j-th of key i. Returns how many distinct keys there are, or -1 for want of memory. */
+/* Numbers the distinct keys from 0, in the order in which they first occur. A key is `width` (1 to 4) integers;
+ * columns[j][i] is the j-th integer of key i. Returns how many distinct keys there are; -1 when memory runs out.
+ *
+ *    columns   7 7 3 7         numbers   0 0 1 0        returns 2
+ *              1 1 1 1
+ */
 int64_t fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t width, size_t count, int32_t *numbers);
 
 #endif

@@ -1,19 +1,31 @@
+/* Two structures. As long as open events nest, as they do on most lines, the lanes are a stack of ends, and an event
+ * is placed in constant time. When an event crosses another, two trees over the lanes take over, until all lanes are
+ * free again; then the stack returns.
+ *
+ * The trees hold for each node the largest and the smallest end of the lanes below it (INT64_MIN: free). `largest`
+ * finds the lowest lane whose event reaches beyond an end, that is, the innermost encloser; `least` finds the first
+ * lane from there on that is free at a start. Both searches take one step per level.
+ *
+ *    largest       20                      ends of lanes 0..3: 20 12 9 free
+ *               20     9                   an event 10..12: the lowest lane with an end >= 12 is lane 1,
+ *             20  12  9  -                 so it goes below lane 1: lane 2, whose 9 <= 10 is free
+ */
 #include "kernels/lanes.h"
 
 #include <string.h>
 
-/* Where each lane is taken up to. While the lanes in use nest, as a stack, the innermost is `depth - 1` and all below are
- * free; when an event crosses another, trees over the lanes take over until all lanes are free again. */
+/* The ends of the lanes: the stack's are in an array of fp_lanes. */
 typedef struct lane_ends {
   fp_memory *memory;
   int64_t *largest, *least; /* trees: node i has children 2i and 2i + 1, leaves begin at `leaves`; INT64_MIN: free */
   uint32_t leaves;
-  uint32_t depth; /* of the stack */
-  uint32_t used;  /* lanes below were used since the trees were last clear */
-  bool crossed;
-  int64_t last; /* the latest end so far */
+  uint32_t depth; /* how many lanes of the stack are taken */
+  uint32_t used;  /* lanes below this one may have an end in the trees */
+  bool crossed;   /* the trees hold the ends, not the stack */
+  int64_t last;   /* the latest end so far: when all lanes are free */
 } lane_ends;
 
+/* Doubles the leaves of both trees. Both are in one block, which `largest` owns. */
 static bool grow(lane_ends *ends) {
   uint32_t leaves = ends->leaves ? ends->leaves * 2 : 8;
   int64_t *trees = fp_alloc(ends->memory, (size_t)leaves * 4 * sizeof *trees);
@@ -32,6 +44,7 @@ static bool grow(lane_ends *ends) {
   return true;
 }
 
+/* Sets the end of a lane, in both trees up to the root. */
 static void set(lane_ends *ends, uint32_t lane, int64_t end) {
   int64_t *largest = ends->largest, *least = ends->least;
   uint32_t node = ends->leaves + lane;
@@ -42,7 +55,7 @@ static void set(lane_ends *ends, uint32_t lane, int64_t end) {
   }
 }
 
-/* The first lane below the lowest that is taken up to `end` or later; 0 where none is. */
+/* The lane below the lowest one whose event reaches to `end` or further; 0 if there is none. */
 static uint32_t below_encloser(const lane_ends *ends, int64_t end) {
   uint32_t node = 1;
   if (ends->largest[1] < end) return 0;
@@ -50,12 +63,12 @@ static uint32_t below_encloser(const lane_ends *ends, int64_t end) {
   return node - ends->leaves + 1;
 }
 
-/* The first lane from `from` on that is free at a time; `leaves` where none is. */
+/* The first lane from `from` on that is free at `start`; `leaves` if none is. */
 static uint32_t free_lane(const lane_ends *ends, uint32_t from, int64_t start) {
   if (from >= ends->leaves) return ends->leaves;
   uint32_t node = ends->leaves + from;
   while (ends->least[node] > start) {
-    while (node & 1) node /= 2; /* a right child: on from its parent */
+    while (node & 1) node /= 2; /* a right child: its subtree is done, go on behind its parent */
     if (!node) return ends->leaves;
     node++;
   }
@@ -63,20 +76,21 @@ static uint32_t free_lane(const lane_ends *ends, uint32_t from, int64_t start) {
   return node - ends->leaves;
 }
 
-/* The trees are made to agree with the stack, of which they were left behind. */
+/* Copies the stack into the trees, which take over. */
 static void cross(lane_ends *ends, const int64_t *stack) {
   for (uint32_t i = 0; i < ends->depth; i++) set(ends, i, stack[i]);
   ends->used = ends->depth;
   ends->crossed = true;
 }
 
+/* Clears the trees; the stack, now empty, takes over. */
 static void uncross(lane_ends *ends) {
   for (uint32_t i = 0; i < ends->used; i++) set(ends, i, INT64_MIN);
   ends->used = ends->depth = 0;
   ends->crossed = false;
 }
 
-/* Where an event goes while lanes are a stack; -1: it crosses another. */
+/* The lane of an event while the lanes are a stack; -1 if it crosses the innermost open event, or the stack is full. */
 static int32_t place_on_stack(lane_ends *ends, int64_t *stack, int64_t start, int64_t end) {
   uint32_t depth = ends->depth;
   while (depth && stack[depth - 1] <= start) depth--;
@@ -87,6 +101,8 @@ static int32_t place_on_stack(lane_ends *ends, int64_t *stack, int64_t start, in
   return (int32_t)depth;
 }
 
+/* The lane of an event while the trees hold the ends; -1 when memory runs out. On the last lane of all, ends only
+ * grow. */
 static int32_t place_among(lane_ends *ends, int64_t start, int64_t end) {
   uint32_t lane = free_lane(ends, below_encloser(ends, end), start);
   if (lane >= ends->leaves && ends->leaves < FP_MOST_LANES) {
@@ -103,6 +119,7 @@ static int32_t place_among(lane_ends *ends, int64_t start, int64_t end) {
   return (int32_t)lane;
 }
 
+/* Whether event i is not before its predecessor in the order of start, longer first. */
 static bool sorted(const int64_t *start, const int64_t *duration, size_t i) {
   return start[i] > start[i - 1] || (start[i] == start[i - 1] && duration[i] <= duration[i - 1]);
 }
@@ -140,6 +157,8 @@ int32_t fp_lanes(fp_memory *memory, const int64_t *start, const int64_t *duratio
   return lanes;
 }
 
+/* Counting sort. Filling moves each lane's begin to its end, which is where the next lane begins; the last loop moves
+ * them back. */
 void fp_lane_order(const uint16_t *lane, size_t count, size_t lanes, uint32_t *order, uint32_t *first) {
   memset(first, 0, (lanes + 1) * sizeof *first);
   for (size_t i = 0; i < count; i++) first[lane[i] + 1]++;

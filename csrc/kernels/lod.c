@@ -2,12 +2,15 @@
 
 #include <string.h>
 
+/* Room for the lanes and the order of a track's events. */
 static bool room(fp_lod_group *group, size_t events) {
   group->lane.count = group->order.count = 0;
   return fp_vector_reserve(group->memory, &group->lane, sizeof(uint16_t), events) &&
          fp_vector_reserve(group->memory, &group->order, sizeof(uint32_t), events);
 }
 
+/* Copies a track's events in the order of their lanes; `order` NULL: as they are. False if a name is not below
+ * `names`. */
 static bool gather(const fp_track_rows *rows, const uint32_t *order, uint32_t names, const fp_lod_columns *to, size_t at) {
   bool known = true;
   for (size_t i = 0; i < rows->count; i++) {

@@ -8,13 +8,15 @@ uint64_t fp_lane_hits(const fp_lod *lod, const fp_lane *lane, const uint8_t *wan
   return hits;
 }
 
-/* Whether the lane comes before the place among lanes: -1, 0 or 1. */
+/* Whether a lane comes before (-1), at (0) or behind (1) the lane of a place. */
 static int side(const fp_lane *lane, fp_place place) {
   if (lane->track != place.track) return lane->track < place.track ? -1 : 1;
   return lane->lane == place.lane ? 0 : lane->lane < place.lane ? -1 : 1;
 }
 
-/* How many events of the lane are before the place, and how many are not past it: of one start, all are the place's. */
+/* How many events of the lane are before the place, and how many are not behind it. The order is start first, then
+ * lane: of events with the place's own start, those of earlier lanes are before it, and those of its own lane are at
+ * it. */
 static void around(const fp_lod *lod, const fp_lane *lane, fp_place place, size_t *before, size_t *upto) {
   size_t earlier = place.start == INT64_MIN ? 0 : fp_lod_begun(lod, lane, place.start - 1);
   size_t begun = fp_lod_begun(lod, lane, place.start);
@@ -31,6 +33,8 @@ uint64_t fp_hits_before(const fp_lod *lod, const fp_lane *lane, const uint8_t *w
   return hits;
 }
 
+/* The better of `best` and the lane's first wanted event behind the place. Lanes are searched in their order, so of
+ * equal starts the first lane wins. */
 static uint32_t next_of_lane(const fp_lod *lod, const fp_lane *lane, const uint8_t *wanted, fp_place place, uint32_t best) {
   size_t before, upto;
   around(lod, lane, place, &before, &upto);
@@ -42,6 +46,7 @@ static uint32_t next_of_lane(const fp_lod *lod, const fp_lane *lane, const uint8
   return best;
 }
 
+/* The better of `best` and the lane's last wanted event before the place. */
 static uint32_t previous_of_lane(const fp_lod *lod, const fp_lane *lane, const uint8_t *wanted, fp_place place, uint32_t best) {
   size_t before, upto;
   around(lod, lane, place, &before, &upto);
@@ -76,11 +81,14 @@ size_t fp_lod_lane_of(const fp_lod *lod, uint32_t at) {
   return low;
 }
 
+/* Whether one event includes another, as drawn. */
 static bool encloses(const fp_lod *lod, uint32_t outer, uint32_t inner) {
   int64_t end = fp_counted_end(lod->start[inner], lod->duration[inner]);
   return lod->start[outer] <= lod->start[inner] && fp_counted_end(lod->start[outer], lod->duration[outer]) >= end;
 }
 
+/* The encloser is on a lane above (see lanes.h), and on each such lane only the last event begun by then can enclose:
+ * events of a lane do not overlap. */
 uint32_t fp_lod_parent(const fp_lod *lod, size_t lane_number, uint32_t at) {
   const fp_lane *lane = lod->lanes + lane_number;
   for (uint32_t up = 1; up <= lane->lane && up <= lane_number; up++) {
@@ -93,6 +101,8 @@ uint32_t fp_lod_parent(const fp_lod *lod, size_t lane_number, uint32_t at) {
   return FP_NO_EVENT;
 }
 
+/* Children are on lanes below, among events that begin within `at`. The parent of each candidate is looked up:
+ * another event may lie between. */
 int64_t fp_lod_children(const fp_lod *lod, uint32_t at, uint32_t *children, size_t most, size_t effort) {
   const size_t own = fp_lod_lane_of(lod, at);
   const fp_lane *lane = lod->lanes + own;

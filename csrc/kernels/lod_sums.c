@@ -2,6 +2,7 @@
 
 #include "time_sums.h"
 
+/* The sums of a name, added if it is new; NULL when memory runs out. */
 static fp_range_sum *sum_of(fp_range_sums *sums, uint32_t name) {
   if (sums->place[name]) return (fp_range_sum *)sums->sums.items + sums->place[name] - 1;
   fp_range_sum *sum = fp_vector_add(sums->memory, &sums->sums, sizeof *sum);
@@ -11,6 +12,7 @@ static fp_range_sum *sum_of(fp_range_sums *sums, uint32_t name) {
   return sum;
 }
 
+/* Adds one event, clipped to the window from `from` to `last`. Names outside the table are damage and left out. */
 static bool add(fp_range_sums *sums, const fp_lod *lod, size_t at, int64_t from, int64_t last) {
   if (lod->name[at] >= sums->names) return true;
   fp_range_sum *sum = sum_of(sums, lod->name[at]);
@@ -19,7 +21,7 @@ static bool add(fp_range_sums *sums, const fp_lod *lod, size_t at, int64_t from,
   const int64_t end = fp_time_sum(start, duration);
   const bool over = end > last;
   uint64_t inside = (uint64_t)(over ? last : end) - (uint64_t)(start > from ? start : from);
-  if (over && duration) inside++; /* `last` itself is in the window */
+  if (over && duration) inside++; /* `last` is the window's last picosecond, not its end */
   if (!duration) inside = 0;
   if (!sum->count || duration < sum->least) sum->least = duration;
   if (!sum->count || duration > sum->most) {
@@ -32,6 +34,7 @@ static bool add(fp_range_sums *sums, const fp_lod *lod, size_t at, int64_t from,
   return true;
 }
 
+/* Allocates `place` on first use, when the number of names is known. */
 static bool ready(fp_range_sums *sums, const fp_lod *lod) {
   if (sums->place) return true;
   sums->place = fp_alloc_zeroed(sums->memory, lod->names + 1, sizeof *sums->place);
@@ -39,6 +42,8 @@ static bool ready(fp_range_sums *sums, const fp_lod *lod) {
   return sums->place != NULL;
 }
 
+/* Events of a lane do not overlap, so only the last one begun by `from` can reach into the window. The last lane of
+ * all is the exception: there any earlier event may, and all are examined. */
 bool fp_sum_lane(fp_range_sums *sums, const fp_lod *lod, const fp_lane *lane, int64_t from, int64_t last) {
   if (!ready(sums, lod)) return false;
   const size_t until = fp_lod_begun(lod, lane, last);

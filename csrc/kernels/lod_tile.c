@@ -1,3 +1,10 @@
+/* A level that is not kept is made from the next finer kept one, or from events, by the rule by which levels were
+ * made (fp_joined_from). So a tile is the same whichever levels are kept.
+ *
+ *    kept level 6      |==| |=| |==|  |==|
+ *    wanted level 8    |===========|  |==|       neighbours with fp_joined_from <= 8 become one slice
+ *    window                 [............]       drawing begins at the slice that reaches into it, left edge included
+ */
 #include "kernels/lod_tile.h"
 
 #include <string.h>
@@ -5,17 +12,19 @@
 enum { HEADER = 8 * 4, PER_ROW = 3 * 4, PER_SLICE = 2 * 8 + 4 * 4 };
 static const uint32_t MAGIC = 0x31545046, VERSION = 1;
 
+/* A slice as it is written: `share` is the part of it in which there are events, `at` the number of its first event. */
 typedef struct drawn {
   double start, duration;
   float share;
   uint32_t count, name, at;
 } drawn;
 
+/* A row of the tile: its slices end at number `end`, and begin where the row before ends. */
 typedef struct row {
   uint32_t track, lane, end;
 } row;
 
-/* Slices of a level that is kept, or events. */
+/* What slices are made from: the slices of a kept level, or events. */
 typedef struct source {
   const fp_slice *slices; /* NULL: events */
   const int64_t *start, *duration;
@@ -27,6 +36,7 @@ typedef struct span {
   int64_t start, end;
 } span;
 
+/* The coarsest kept level of a lane that is not coarser than `level`; events if there is none. */
 static source source_of(const fp_lod *lod, const fp_lane *lane, int level) {
   source from = {NULL, lod->start + lane->first, lod->duration + lane->first, lod->name + lane->first, lane->count, lane->count};
   const fp_level *levels = lod->levels + lane->first_level;
@@ -37,6 +47,7 @@ static source source_of(const fp_lod *lod, const fp_lane *lane, int level) {
   return from;
 }
 
+/* The times of item i. */
 static span span_of(const source *of, size_t i) {
   if (of->slices) return (span){of->slices[i].start, of->slices[i].end};
   return (span){of->start[i], fp_lane_end(of->start, of->duration, i, of->events)};
@@ -44,7 +55,7 @@ static span span_of(const source *of, size_t i) {
 
 static bool joined(span one, span next, int level) { return fp_joined_from(one.start, one.end, next.start, next.end) <= level; }
 
-/* The first that begins later. */
+/* How many items begin at or before `time`. */
 static size_t begun(const source *of, int64_t time) {
   size_t low = 0, high = of->count;
   while (low < high) {
@@ -57,14 +68,15 @@ static size_t begun(const source *of, int64_t time) {
   return low;
 }
 
-/* The number of the first event of a slice, on its lane. */
+/* The number of the first event of item i, on its lane. A file may be damaged, so it is limited. */
 static size_t first_event(const source *of, size_t i) {
   if (i >= of->count) return of->events;
   size_t first = of->slices ? of->slices[i].first : i;
   return first < of->events ? first : of->events;
 }
 
-/* The name and time of events `from` to `to`; where they are one slice that is kept, they are known. */
+/* The busy time and the name of items first..next. For a single kept slice both are stored; else they are summed over
+ * its events. */
 static void sum_up(fp_tile *tile, const fp_lod *lod, const source *of, size_t first, size_t next, int64_t *busy, uint32_t *name) {
   if (next == first + 1 && of->slices) {
     *busy = of->slices[first].busy;
@@ -82,11 +94,12 @@ static void sum_up(fp_tile *tile, const fp_lod *lod, const source *of, size_t fi
   *name = fp_name_times_take(&tile->times, NULL);
 }
 
-/* Signed, though the difference may take more than 64 bits. */
+/* `time` - `from`; the difference may need more than 64 bits. */
 static double apart(int64_t time, int64_t from) {
   return time >= from ? (double)((uint64_t)time - (uint64_t)from) : -(double)((uint64_t)from - (uint64_t)time);
 }
 
+/* Appends the slice that items first..next form. */
 static bool draw(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const source *of, const fp_window *window, size_t first,
                  size_t next) {
   drawn *slice = fp_vector_add(tile->memory, &tile->drawn, sizeof *slice);
@@ -106,6 +119,8 @@ static bool draw(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const so
   return true;
 }
 
+/* The first slice to draw may begin before the window: the search steps back to the item that reaches into it, and
+ * then to the first item of its slice. */
 bool fp_tile_lane(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const fp_window *window, uint32_t track) {
   if (!fp_name_times_reserve(&tile->times, lod->names)) return false;
   const source of = source_of(lod, lane, window->level);
@@ -133,6 +148,7 @@ static size_t rows_size(const fp_tile *tile) { return (tile->rows.count * PER_RO
 
 size_t fp_tile_size(const fp_tile *tile) { return HEADER + rows_size(tile) + tile->drawn.count * PER_SLICE; }
 
+/* Writes one field of each item as a column, and advances `out`. The bytes need not be aligned, hence memcpy. */
 #define WRITE_COLUMN(type, items, item_type, field, count, out)   \
   for (size_t i = 0; i < (count); i++) {                          \
     const type value = ((const item_type *)(items))[i].field;     \

@@ -1,15 +1,20 @@
+/* The first kept level of a lane is made from its events, each further one from the level before. A slice's name
+ * needs the time of every name in it. Those sums are kept for the present level only (`sums`, `bounds`), and a
+ * coarser level overwrites them in place: it has fewer slices and reads each before it writes there. */
 #include "kernels/mipmap.h"
 
 #include <string.h>
 
 enum { NEVER = 255, FEW_EVENTS = 512 };
 
+/* A slice of the present level: the index of its sums, and the level from which on the next slice is joined to it. */
 typedef struct bound {
   size_t sums;
   uint8_t joined_from;
 } bound;
 
-/* How many slices a lane has at each level, and from which level on each event is joined with the next. */
+/* For each event the level from which on it is joined with the next, and the number of slices at each level. Every
+ * pair that is joined from level k on means one slice less at all levels from k on. */
 static void count_slices(const int64_t *start, const int64_t *duration, size_t count, uint8_t *joined_from, size_t *slices) {
   size_t apart[65] = {0}; /* neighbours that are joined from this level on */
   int64_t end = fp_lane_end(start, duration, 0, count);
@@ -25,13 +30,15 @@ static void count_slices(const int64_t *start, const int64_t *duration, size_t c
   for (int level = 0; level <= FP_COARSEST; level++) slices[level] = left -= apart[level];
 }
 
-/* At least eight events a slice, and half as many slices as the finer level; with 64 events a slice and more, levels are kept
- * that are hardly coarser, since the sums of what they join would take many events to find. */
+/* A kept level has at least eight events per slice, and half as many slices as the finer one. Where slices have 64
+ * events and more, levels that are only slightly coarser are kept as well: joining their slices when they are drawn
+ * would touch too many events. */
 static bool worth_keeping(size_t slices, size_t finer, size_t events) {
   if (slices > events / 8) return false;
   return slices <= finer / 2 || (slices <= events / 64 && slices <= finer - (finer + 15) / 16);
 }
 
+/* Appends a slice and its bound, and reserves room for its sums. NULL when memory runs out. */
 static fp_slice *add_slice(fp_mipmap *mipmap, bound **edge) {
   fp_vector *slices = &mipmap->slices;
   if (!fp_vector_reserve(mipmap->memory, &mipmap->sums, sizeof(fp_name_time), mipmap->times.met)) return NULL;
@@ -39,7 +46,7 @@ static fp_slice *add_slice(fp_mipmap *mipmap, bound **edge) {
   return *edge ? fp_vector_add(mipmap->memory, slices, sizeof(fp_slice)) : NULL;
 }
 
-/* The first level that is kept, of events. */
+/* Makes the first kept level, from events. */
 static bool of_events(fp_mipmap *mipmap, const int64_t *start, const int64_t *duration, const uint32_t *name, size_t count,
                       const uint8_t *joined_from, int level) {
   mipmap->sums.count = mipmap->bounds.count = 0;
@@ -64,8 +71,8 @@ static bool of_events(fp_mipmap *mipmap, const int64_t *start, const int64_t *du
   return true;
 }
 
-/* The next one, of the `count` slices from number `from` on. Sums and bounds are overwritten by those of the new slices, which
- * are fewer: they are read before. */
+/* Makes the next kept level from `count` slices, those from number `from` on. A slice that stays as it is keeps its
+ * sums, which are only moved. */
 static bool of_slices(fp_mipmap *mipmap, size_t from, size_t count, int level) {
   bound *bounds = mipmap->bounds.items;
   fp_name_time *sums = mipmap->sums.items;
@@ -96,6 +103,7 @@ static bool of_slices(fp_mipmap *mipmap, size_t from, size_t count, int level) {
   return true;
 }
 
+/* Makes the levels that are worth keeping, from the finest to the coarsest. */
 static bool add_levels(fp_mipmap *mipmap, const int64_t *start, const int64_t *duration, const uint32_t *name,
                        uint8_t *joined_from, fp_lane *lane) {
   size_t slices[FP_COARSEST + 1], finer = lane->count, from = 0;

@@ -1,4 +1,4 @@
-/* Time by name: adds up the time of each name of a run of events, and tells the name that has most of it. */
+/* Time by name: sums for each name of a run of events, and the name with the most time. */
 #ifndef FASTPROF_NAME_TIMES_H
 #define FASTPROF_NAME_TIMES_H
 
@@ -9,18 +9,20 @@ typedef struct fp_name_time {
   uint32_t name;
 } fp_name_time;
 
-/* Zeroed memory with `memory` set is an empty one; used again and again, by one thread at a time. */
+/* Zeroed memory with `memory` set is empty. It is used for run after run without being cleared, by one thread at a
+ * time. */
 typedef struct fp_name_times {
   fp_memory *memory;
-  uint64_t *time;  /* by name, one more than the sum, 0 for names not met; all 0 between runs */
-  uint32_t *names; /* those met */
+  uint64_t *time;  /* by name: 1 + the sum; 0: not in this run. All 0 between runs */
+  uint32_t *names; /* the names of this run, `met` of them */
   size_t met, room;
 } fp_name_times;
 
-/* Room for names 0 to `names` - 1; false for want of memory. */
+/* Room for names 0 to `names` - 1. Fails only when memory runs out. */
 bool fp_name_times_reserve(fp_name_times *times, size_t names);
 void fp_name_times_free(fp_name_times *times);
 
+/* Adds the time of one event. 1 + the sum tells a name with no time from one that has not occurred. */
 static inline void fp_name_times_add(fp_name_times *times, uint32_t name, int64_t time) {
   if (!times->time[name]) {
     times->time[name] = 1;
@@ -29,8 +31,8 @@ static inline void fp_name_times_add(fp_name_times *times, uint32_t name, int64_
   times->time[name] += (uint64_t)time;
 }
 
-/* The name with the most time, the smaller number of equal ones, and forgets all. `each` (NULL: not wanted) has room for
- * what was met and gets their sums. */
+/* Ends a run: returns the name with the most time (of equal ones the smaller number) and resets all sums. `each`
+ * (NULL: not wanted) has room for `met` items and receives the sums. */
 static inline uint32_t fp_name_times_take(fp_name_times *times, fp_name_time *each) {
   uint64_t most = 0;
   uint32_t leading = 0;

@@ -2,13 +2,16 @@
 
 #include "time_sums.h"
 
+/* An open event. `covered` makes the union of the children a running sum: children come by start, so only the part of
+ * a child behind `covered` is new. */
 typedef struct frame {
   int64_t event_id, end;
-  int64_t covered; /* children so far cover up to here */
+  int64_t covered; /* its children so far reach up to here */
   int64_t self_time;
 } frame;
 
-/* Closes the innermost event: its self time is final. */
+/* Closes the innermost event: its self time is final. It goes to the output, or to `late` if the event belongs to an
+ * earlier stretch. */
 static bool pop(fp_nesting *nesting, int64_t event_id, int64_t *self_time) {
   frame *top = (frame *)nesting->stack.items + --nesting->stack.count;
   if (top->event_id >= event_id) {

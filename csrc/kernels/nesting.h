@@ -4,38 +4,48 @@
 
 #include "memory.h"
 
+/* Whether an event takes part in nesting: it does; it is apart (asynchronous); it has no time. */
 enum fp_placement { FP_NESTS = 0, FP_APART = 1, FP_TIMELESS = 2 };
 
+/* The self time of an event of an earlier stretch, known now that the event has closed. */
 typedef struct fp_late_self {
   int64_t event_id, self_time;
 } fp_late_self;
 
-/* A line on the way. Zeroed memory with `memory` set begins one; fp_nesting_free ends it. */
+/* The state of a line between its stretches. Zeroed memory with `memory` set is the start of a line; fp_nesting_free
+ * releases it. */
 typedef struct fp_nesting {
   fp_memory *memory;
-  fp_vector stack; /* events still open */
-  fp_vector late;  /* fp_late_self: events that closed in a later stretch than they began in */
+  fp_vector stack; /* events that may still enclose later ones, outermost first */
+  fp_vector late;  /* fp_late_self; the caller takes them and sets count to 0 */
 } fp_nesting;
 
-/* The next stretch of a line's events, sorted by start, longer first; their ids count up from event_id.
+/* Computes depth, parent and self time for the next stretch of a line's events, which are sorted by start, longer
+ * first; their ids count up from event_id.
  *
- * An event's parent is the innermost event before it that includes it, ends included: of equal spans the second
- * lies under the first, and an event that crosses the end of another one is not inside it. Self time is the
- * duration less the union of the children. `placement` (NULL: all nest): FP_APART events (asynchronous ones)
- * neither enclose nor lie in another; FP_TIMELESS ones are left out, their outputs stay as they are.
+ * The parent of an event is the innermost earlier event that includes it, equal ends included: of two equal spans the
+ * second lies in the first, and an event that crosses the end of another does not lie in it. Self time is the
+ * duration less the union of the children.
  *
- * parent_id is -1 where there is none. self_time of events still open at the end of the stretch is not final: it
- * comes in `late`, unless this is the `last` stretch. False for want of memory. */
+ *    A |------------------------|     depth 0   self = A - (B u C)
+ *    B    |-------|                   depth 1   child of A
+ *    C         |-----------|          depth 1   child of A: it crosses the end of B
+ *    D             |---|              depth 2   child of C
+ *
+ * `placement` (NULL: all nest): FP_APART events neither enclose others nor lie in one; FP_TIMELESS events are skipped
+ * and their outputs stay as they are. parent_id is -1 where there is no parent. The self time of events that are
+ * still open when the stretch ends is not final: it is reported through `late`, unless this is the `last` stretch.
+ * Fails only when memory runs out. */
 bool fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *duration, const uint8_t *placement,
                      size_t count, int64_t event_id, bool last, int32_t *depth, int64_t *parent_id, int64_t *self_time);
 void fp_nesting_free(fp_nesting *nesting);
 
-/* A whole line: rows first..last, ids from event_id on. */
+/* A complete line: rows first..last of a table; its events' ids count up from event_id. */
 typedef struct fp_line_rows {
   int64_t first, last, event_id;
 } fp_line_rows;
 
-/* Whole lines of one table. */
+/* The same for complete lines of one table; outputs are columns of that table. Fails only when memory runs out. */
 bool fp_nesting_lines(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
                       const fp_line_rows *lines, size_t line_count, int32_t *depth, int64_t *parent_id, int64_t *self_time);
 

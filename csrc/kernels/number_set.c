@@ -22,6 +22,7 @@ void fp_number_set_close(fp_memory *memory, fp_number_set *set) {
   *set = (fp_number_set){0};
 }
 
+/* Sets the number's bit, and the bits above it until one was set already. */
 void fp_number_set_add(fp_number_set *set, size_t number) {
   for (int level = 0; level < set->level_count; level++, number >>= BITS) {
     uint64_t *word = &set->levels[level][number >> BITS];
@@ -31,6 +32,7 @@ void fp_number_set_add(fp_number_set *set, size_t number) {
   }
 }
 
+/* Clears the number's bit, and the bits above it as long as words become empty. */
 void fp_number_set_remove(fp_number_set *set, size_t number) {
   for (int level = 0; level < set->level_count; level++, number >>= BITS) {
     uint64_t *word = &set->levels[level][number >> BITS];
@@ -43,8 +45,9 @@ bool fp_number_set_has(const fp_number_set *set, size_t number) {
   return set->level_count && (set->levels[0][number >> BITS] >> (number & MASK) & 1);
 }
 
+/* Upwards until a word has a bit left of the path, then down along the highest bits. */
 int64_t fp_number_set_upto(const fp_number_set *set, size_t number) {
-  uint64_t below = ~UINT64_C(0) >> (MASK - (number & MASK)); /* bits that are not above */
+  uint64_t below = ~UINT64_C(0) >> (MASK - (number & MASK)); /* bits of numbers up to this one */
   for (int level = 0; level < set->level_count; level++) {
     uint64_t bits = set->levels[level][number >> BITS] & below;
     number >>= BITS;
@@ -58,8 +61,10 @@ int64_t fp_number_set_upto(const fp_number_set *set, size_t number) {
   return -1;
 }
 
+/* Upwards until a word has a bit right of the path, then down along the lowest bits. The shift by one comes
+ * separately: the total may be 64, which C does not define. */
 int64_t fp_number_set_from(const fp_number_set *set, size_t number) {
-  uint64_t above = ~UINT64_C(0) << (number & MASK); /* bits that are not below */
+  uint64_t above = ~UINT64_C(0) << (number & MASK); /* bits of numbers from this one on */
   for (int level = 0; level < set->level_count; level++) {
     uint64_t bits = set->levels[level][number >> BITS] & above;
     number >>= BITS;

@@ -2,11 +2,13 @@
 
 enum { NOBODY = -1 };
 
-/* The starts of each key that wait, as chains of places. */
+/* The open starts of one key: a chain of places through `next`, first in, first out. */
 typedef struct queue {
   int64_t first, last;
 } queue;
 
+/* Chooses the row of a transfer and marks it as taken until `end`. The `<=` makes the last of several equally early
+ * rows win, as in XProf. */
 static int32_t row_for(int64_t *free_from, int32_t *rows, int64_t begin, int64_t end) {
   int32_t row = -1;
   int64_t least = begin;

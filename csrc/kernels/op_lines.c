@@ -1,3 +1,14 @@
+/* Self times come from a stack per line, as in nesting.c, without ids and depths.
+ *
+ * The time in which chosen events are innermost is a union over lines. Each line yields its stretches in order of
+ * their begin (as stretches.c does), a batch at a time, and a heap of lines merges them:
+ *
+ *    line 0   |====|      |==|          heap by next begin: line 0, line 1
+ *    line 1      |======|               union:  |=========||==|
+ *                                               ^ upto moves on; only what lies behind it counts
+ *
+ * A line whose events cross may yield a stretch out of order. The merge notices, and starts again with all stretches
+ * of each line sorted first: slower, and needed only for damaged captures. */
 #include "kernels/op_lines.h"
 
 #include <stdlib.h>
@@ -5,23 +16,23 @@
 #include "kernels/time_order.h"
 #include "time_sums.h"
 
-/* Differences wrap: of times so far apart nothing is expected. */
+/* Differences wrap: times so far apart are damage, and no result is meaningful for them. */
 static int64_t less(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
 
-/* fp_vector_add, without the call where there is room; the item is not zeroed. */
+/* fp_vector_add without a call where there is room; the item is not zeroed. It is called for every event. */
 static inline void *append(fp_memory *memory, fp_vector *vector, size_t item_size) {
   if (vector->count == vector->capacity) return fp_vector_add(memory, vector, item_size);
   return (char *)vector->items + item_size * vector->count++;
 }
 
-/* ---- own times */
+/* ---- self times ---- */
 
 typedef struct parent {
   int64_t row, end;
-  int64_t covered; /* children so far cover up to here */
+  int64_t covered; /* its children so far reach up to here */
 } parent;
 
-/* What is asked of a line's rows; `order`: they in the order of time, NULL where they come in it. */
+/* The rows of a line and where their results go. `order`: the rows sorted by time; NULL if they are sorted already. */
 typedef struct self_line {
   fp_memory *memory;
   fp_vector *stack;
@@ -29,6 +40,7 @@ typedef struct self_line {
   int64_t *self_time, *stacked; /* less the union of what is nested; less its sum, or NULL */
 } self_line;
 
+/* Whether rows are sorted by start, longer first. */
 static bool in_order(const self_line *line, int64_t first, int64_t last) {
   for (int64_t row = first + 1; row < last; row++) {
     int64_t before = line->start[row - 1], begin = line->start[row];
@@ -37,6 +49,7 @@ static bool in_order(const self_line *line, int64_t first, int64_t last) {
   return true;
 }
 
+/* Self times of one line whose rows come in order of time. */
 static fp_self_result nest_line(const self_line *line, int64_t first, int64_t last) {
   fp_vector *stack = line->stack;
   int64_t *self_time = line->self_time, *stacked = line->stacked;
@@ -65,6 +78,7 @@ static fp_self_result nest_line(const self_line *line, int64_t first, int64_t la
   return crossed ? FP_SELF_CROSSED : FP_SELF_DONE;
 }
 
+/* Self times of one line, whose rows are sorted first if they need it. */
 static fp_self_result nest_any(self_line *line, int64_t first, int64_t last) {
   line->order = NULL;
   if (in_order(line, first, last)) return nest_line(line, first, last);
@@ -91,9 +105,9 @@ fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int6
   return result;
 }
 
-/* ---- time in which chosen events are innermost */
+/* ---- time in which chosen events are innermost ---- */
 
-enum { BATCH = 256 }; /* stretches made ready at a time */
+enum { BATCH = 256 }; /* stretches of a line that are computed at a time: they stay in the cache */
 
 typedef struct stretch {
   int64_t begin, end;
@@ -101,7 +115,7 @@ typedef struct stretch {
 
 typedef struct frame {
   int64_t end;
-  int64_t from; /* the latest child ended here: what follows is its own */
+  int64_t from; /* its latest child ended here; the time from here on is its own */
   bool chosen;
 } frame;
 
@@ -112,16 +126,17 @@ typedef struct op_events {
   uint8_t bits;
 } op_events;
 
-/* A line on the way: the stretches of its chosen events come out by begin, unless events cross. */
+/* A line while it is merged. */
 typedef struct walk {
   int64_t row, last;
-  fp_vector stack; /* frame: events still open */
-  fp_vector ready; /* stretch: from `taken` on, not yet taken */
+  fp_vector stack; /* frame: open events, outermost first */
+  fp_vector ready; /* stretch: those from `taken` on are not merged yet */
   size_t taken;
-  int64_t latest; /* begin of the latest stretch */
-  bool crossed;   /* one came before an earlier one */
+  int64_t latest; /* begin of the last stretch that was added */
+  bool crossed;   /* a stretch was added that begins before an earlier one */
 } walk;
 
+/* Appends a stretch to what is ready, and notices if it is out of order. */
 static bool add(const op_events *events, walk *line, int64_t begin, int64_t end) {
   if (end <= begin) return true;
   stretch *fresh = append(events->memory, &line->ready, sizeof *fresh);
@@ -132,11 +147,13 @@ static bool add(const op_events *events, walk *line, int64_t begin, int64_t end)
   return true;
 }
 
+/* Closes the innermost event: the time since its latest child is its own. */
 static bool pop(const op_events *events, walk *line) {
   const frame *top = (frame *)line->stack.items + --line->stack.count;
   return !top->chosen || add(events, line, top->from, top->end);
 }
 
+/* Closes what ends before this event does, ends the stretch of what is left, and opens the event. */
 static bool push(const op_events *events, walk *line, int64_t row) {
   int64_t begin = events->start[row];
   int64_t end = fp_end_of(begin, events->duration[row]);
@@ -152,7 +169,7 @@ static bool push(const op_events *events, walk *line, int64_t row) {
   return fresh != NULL;
 }
 
-/* Makes `least` stretches ready where the line has so many more. */
+/* Replaces the merged stretches by the next `least` or more, as far as the line has them. */
 static bool advance(const op_events *events, walk *line, size_t least) {
   line->ready.count = line->taken = 0;
   while (line->ready.count < least && (line->row < line->last || line->stack.count))
@@ -167,7 +184,7 @@ static int by_begin(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* Restores the heap by next begin, of which only heap[at] may be too late. */
+/* Restores the heap by next begin; only heap[at] may be out of place, and only too early in the array. */
 static void sift(walk **heap, size_t count, size_t at) {
   walk *moved = heap[at];
   for (size_t child; (child = 2 * at + 1) < count; at = child) {
@@ -178,7 +195,7 @@ static void sift(walk **heap, size_t count, size_t at) {
   heap[at] = moved;
 }
 
-/* A line at its beginning, with its first stretches ready; `sorted`: with all of them, in order. */
+/* Puts a line at its first event and computes its first stretches; with `sorted` all of them, sorted. */
 static bool begin_walk(const op_events *events, walk *line, const fp_line_rows *rows, bool sorted) {
   line->row = rows->first;
   line->last = rows->last;
@@ -190,7 +207,7 @@ static bool begin_walk(const op_events *events, walk *line, const fp_line_rows *
   return true;
 }
 
-/* Adds up what the stretches of all lines cover. Stops where one came before an earlier one of its line. */
+/* Adds up what the stretches of all lines cover. Stops with *crossed where a line yields a stretch out of order. */
 static bool cover(const op_events *events, walk **heap, size_t count, uint64_t *time, bool *crossed) {
   int64_t upto = INT64_MIN;
   for (size_t i = count / 2; i-- > 0;) sift(heap, count, i);
@@ -211,6 +228,7 @@ static bool cover(const op_events *events, walk **heap, size_t count, uint64_t *
   return true;
 }
 
+/* One attempt: with `sorted`, lines sort their stretches and cannot be out of order. */
 static bool time_of(const op_events *events, walk *walks, walk **heap, const fp_line_rows *lines, size_t line_count,
                     bool sorted, uint64_t *time, bool *crossed) {
   size_t count = 0;

@@ -1,13 +1,19 @@
 #include "kernels/range_peaks.h"
 
-/* The better of two places, or -1s for none: the larger value, of equal ones the first. */
+/* The better of two places: the one with the larger value, of equal values the first; -1 stands for no place. */
 static int32_t better(const int64_t *values, int32_t a, int32_t b) {
   if (a < 0 || b < 0) return a < 0 ? b : a;
   if (values[a] != values[b]) return values[a] > values[b] ? a : b;
   return a < b ? a : b;
 }
 
-/* A heap of places: node i is the better of nodes 2i and 2i + 1, nodes from `count` on are the places themselves. */
+/* The best place in first..last. `nodes` is a segment tree: nodes from `count` on are the places themselves, and node
+ * i is the better of 2i and 2i + 1. The loop takes the nodes that cover the range exactly, from both ends upwards.
+ *
+ *             1                  range [1, 4) of 4 places: leaves 5, 6, 7
+ *         2       3              takes leaf 5 (it is a right child), then node 3 (which is leaves 6 and 7)
+ *       4   5   6   7
+ */
 static int32_t peak_of(const int32_t *nodes, const int64_t *values, size_t count, size_t first, size_t last) {
   int32_t best = -1;
   for (first += count, last += count; first < last; first /= 2, last /= 2) {
@@ -29,6 +35,7 @@ bool fp_range_peaks(fp_memory *memory, const int64_t *values, size_t count, cons
   return true;
 }
 
+/* From the end of each stretch backwards. The `>=` lets the first of equal values win. */
 void fp_following_peaks(const int64_t *values, const int64_t *bounds, size_t stretch_count, int32_t *peak) {
   for (size_t stretch = 0; stretch < stretch_count; stretch++) {
     int32_t best = -1;

@@ -1,10 +1,13 @@
+/* The sort that std::sort of libstdc++ is: quicksort down to ranges of 16, with the median of three as pivot and
+ * heapsort for ranges that have been split too often, then one insertion sort over everything. The order of equal
+ * items follows from the exact sequence of moves, so steps must not be reordered or simplified. */
 #include "kernels/rank_order.h"
 
 #include <stdbool.h>
 
 enum {
-  FEW = 16,        /* ranges of no more are left to the insertion at the end */
-  MOST_RANGES = 128 /* twice the bits of a count, which is how deep ranges are split at most */
+  FEW = 16,        /* smaller ranges are left to the insertion sort at the end */
+  MOST_RANGES = 128 /* ranges that may wait: one for each split, and those are limited to twice the bits of a count */
 };
 
 typedef struct {
@@ -14,9 +17,10 @@ typedef struct {
 
 typedef struct {
   size_t first, last;
-  int splits; /* how often it may be split before it is taken for an attack and sorted as a heap */
+  int splits; /* how often it may still be split; at 0 it is sorted as a heap, so that no input takes n^2 time */
 } range;
 
+/* The order: longest first. */
 static bool before(const ranks *r, int32_t a, int32_t b) { return r->length[a] > r->length[b]; }
 
 static bool goes_before(const ranks *r, size_t i, size_t j) { return before(r, r->order[i], r->order[j]); }
@@ -27,8 +31,8 @@ static void swap(const ranks *r, size_t i, size_t j) {
   r->order[j] = held;
 }
 
-/* Puts `value` where it belongs below `hole`, in the heap of `count` that begins at `first`: down to a leaf along the
- * children that come last, then up again. */
+/* Puts `value` in its place below `hole` in the heap of `count` items that begins at `first`: the hole moves down to
+ * a leaf along the children that come last, and the value moves up from there. */
 static void sift(const ranks *r, size_t first, size_t hole, size_t count, int32_t value) {
   int32_t *heap = r->order + first;
   size_t top = hole, child = hole;
@@ -50,6 +54,7 @@ static void sift(const ranks *r, size_t first, size_t hole, size_t count, int32_
   heap[hole] = value;
 }
 
+/* Heapsort of a range. */
 static void heap_order(const ranks *r, size_t first, size_t last) {
   size_t count = last - first;
   for (size_t node = count / 2; node-- > 0;) sift(r, first, node, count, r->order[first + node]);
@@ -61,7 +66,7 @@ static void heap_order(const ranks *r, size_t first, size_t last) {
   }
 }
 
-/* Brings the median of the second, the middle and the last of the range to its front. */
+/* Swaps the median of the second, the middle and the last item to the front of the range. */
 static void choose_pivot(const ranks *r, size_t first, size_t last) {
   size_t a = first + 1, b = first + (last - first) / 2, c = last - 1, median;
   if (goes_before(r, a, b))
@@ -71,7 +76,7 @@ static void choose_pivot(const ranks *r, size_t first, size_t last) {
   swap(r, first, median);
 }
 
-/* Splits the range by its front: what belongs before it, then what belongs behind. Returns where the latter begins. */
+/* Splits the range by its front item. Returns where the part behind it begins. */
 static size_t split(const ranks *r, size_t first, size_t last) {
   choose_pivot(r, first, last);
   size_t left = first + 1, right = last;
@@ -85,6 +90,7 @@ static size_t split(const ranks *r, size_t first, size_t last) {
   }
 }
 
+/* Splits until all ranges are small. The part behind waits, the part before is next, as in the library's recursion. */
 static void split_all(const ranks *r, size_t count) {
   range pending[MOST_RANGES];
   int bits = 0;
@@ -106,7 +112,8 @@ static void split_all(const ranks *r, size_t count) {
   }
 }
 
-/* Moves the number at `place` left to where it belongs; there is one left of it that goes before it, or is its equal. */
+/* Moves the number at `place` left to its place. Some number left of it does not come after it, so the loop needs no
+ * bound. */
 static void insert(const ranks *r, size_t place) {
   int32_t value = r->order[place];
   while (before(r, value, r->order[place - 1])) {
@@ -116,7 +123,7 @@ static void insert(const ranks *r, size_t place) {
   r->order[place] = value;
 }
 
-/* The same at the front, where the number may go before all. */
+/* The same for the first numbers, where the number may come before all others. */
 static void insert_in_front(const ranks *r, size_t place) {
   int32_t value = r->order[place];
   if (!before(r, value, r->order[0])) {

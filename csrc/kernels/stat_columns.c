@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+/* A value as the column holds it: integers become doubles in a column of doubles. */
 static int64_t in_column(const fp_stat_column *column, uint8_t kind, int64_t value) {
   double number;
   if (kind == column->integer) number = (double)value;
@@ -11,8 +12,8 @@ static int64_t in_column(const fp_stat_column *column, uint8_t kind, int64_t val
   return value;
 }
 
-/* The first place from `at` on whose row is not below `row`. Steps double, so that few rows among many take few looks,
- * and as many take one look each. */
+/* The first place from `at` on whose row is not less than `row`. Steps double, so a few rows among many cost a few
+ * looks each, and dense rows cost one look each. */
 static size_t seek(const fp_stat *stat, size_t at, int32_t row) {
   size_t step = 1, low = at;
   while (at < stat->count && stat->row[at] < row) {

@@ -1,3 +1,19 @@
+/* One sweep over the boundaries of each group's events. Three things keep it fast on lines of millions of events:
+ *
+ * 1. A boundary is one 64-bit number that sorts as boundaries must: the time since the group's first boundary, one
+ * bit for start or end, and the type, inverted so that higher types come first.
+ *
+ *    63                                    6     5     4        0
+ *    | time since the group's first boundary | start? | 17 - type |
+ *
+ * 2. Events that change nothing are dropped before sorting: within a line, an event that lies in an earlier one of
+ * its own type and group cannot open or close that type (see find_backward for the exception).
+ *
+ * 3. Boundaries of a line come out nearly sorted: starts ascend, and an end waits in a small buffer until a later
+ * start has passed it. So a group is a few long sorted runs, one or so per line, and merging runs is cheaper than
+ * sorting.
+ *
+ * Groups that last longer than 2^58 ps (80 hours) do not fit such keys; they take the slow path of sweep_long. */
 #include "kernels/step_time.h"
 
 #include <stdlib.h>
@@ -5,48 +21,50 @@
 
 #include "time_sums.h"
 
-/* A boundary as one number that sorts as boundaries do: time since the group's first, then ends before starts, then
- * the higher type first. */
+/* TYPE_BITS holds FP_EVENT_TYPES; PENDING ends may wait for a later start. */
 enum { TYPE_BITS = 5, KEY_BITS = TYPE_BITS + 1, PENDING = 16 };
 static const uint64_t START = 1 << TYPE_BITS, LONGEST = UINT64_C(1) << (64 - KEY_BITS);
 
-/* Boundaries of groups that last longer than keys have bits for. */
+/* A boundary of a group that lasts too long for keys. */
 typedef struct boundary {
   int64_t time;
   uint64_t rank; /* the low bits of a key */
 } boundary;
 
 typedef struct workspace {
-  uint32_t *rows;    /* rows that are kept, by group, in order */
-  size_t *first;     /* of each group in `rows`, and the end of the last */
-  uint64_t *keys;    /* twice the boundaries of the largest group: the second half is room to merge into */
+  uint32_t *rows;    /* the rows that matter, by group, in their order */
+  size_t *first;     /* where each group begins in `rows`; one more than there are groups */
+  uint64_t *keys;    /* room for the boundaries of the largest group, and as much again to merge into */
   size_t key_room;
 } workspace;
 
+/* The low bits of a key: they order boundaries of equal time. */
 static uint64_t rank_of(uint8_t type, bool is_start) {
   return (is_start ? START : 0) | (uint64_t)(FP_EVENT_TYPES - 1 - type);
 }
 
-/* The event of each type that lasts longest, of those of a line so far. */
+/* The event of a type that reaches furthest on a line so far. */
 typedef struct cover {
   int32_t group;
   int64_t end;
 } cover;
 
+/* Whether the event lies in the one that reaches furthest; if not, it now is that one. */
 static bool is_covered(cover *longest, int32_t group, int64_t end) {
   if (longest->group == group && end <= longest->end) return true;
   *longest = (cover){group, end};
   return false;
 }
 
+/* Whether the event has a group and a type. */
 static bool takes_part(const fp_typed_events *events, size_t row, size_t group_count) {
   return events->group[row] >= 0 && (size_t)events->group[row] < group_count && events->type[row] < FP_EVENT_TYPES;
 }
 
-/* Events inside an event of their own type and group change nothing, as that type is open already, unless the group has an
- * event of the type whose end does not come after its start: such a one closes the type before it opens it, and then it
- * counts how many are open. It takes a negative length to matter where below the type there is no other. `all_matter`
- * has a bit for each type. */
+/* An event inside an event of its own type and group changes nothing, since the type is open already. The exception:
+ * an event that ends no later than it starts closes its type before opening it, so the number of open events matters,
+ * and no event of that type and group may be dropped. For the lowest types (0 and 1) this shows only if the duration
+ * is negative. Sets bit `type` of all_matter[group] for each such group and type. */
 static void find_backward(const fp_typed_events *events, size_t group_count, uint32_t *all_matter) {
   for (size_t row = 0; row < events->count; row++) {
     if (events->duration[row] > 0 && events->start[row] < INT64_MAX) continue;
@@ -55,7 +73,8 @@ static void find_backward(const fp_typed_events *events, size_t group_count, uin
   }
 }
 
-/* Lists the rows that matter in `kept`, and counts them by group one place further on in `first`. */
+/* Lists the rows that matter in `kept`, and counts them by group, one place further on, in `first`. Returns how many
+ * there are. */
 static size_t keep_rows(const fp_typed_events *events, size_t group_count, const uint32_t *all_matter, uint32_t *kept,
                         size_t *first) {
   const int64_t whole[] = {0, (int64_t)events->count};
@@ -83,7 +102,8 @@ static void free_workspace(fp_memory *memory, workspace *work) {
   fp_release(memory, work->keys);
 }
 
-/* Counting sort of the rows by group. */
+/* Counting sort of the rows that matter by group. Fails only when memory runs out; the caller frees the workspace in
+ * either case. */
 static bool sort_by_group(fp_memory *memory, const fp_typed_events *events, size_t group_count, workspace *work) {
   uint32_t *kept = fp_alloc(memory, events->count * sizeof *kept);
   uint32_t *all_matter = fp_alloc_zeroed(memory, group_count, sizeof *all_matter);
@@ -112,7 +132,12 @@ static bool sort_by_group(fp_memory *memory, const fp_typed_events *events, size
   return ok;
 }
 
-/* Keys on their way out: ends wait until a later start has passed them, so that lines give long sorted runs. */
+/* Keys on their way out, with the ends that wait for a later start.
+ *
+ *    events     |---------|      |---|        keys out: S1 S2 E2 E1 S3 E3
+ *                  |---|
+ *    waiting    E1    E1 E2  E1
+ */
 typedef struct sink {
   uint64_t *keys;
   size_t count;
@@ -120,10 +145,13 @@ typedef struct sink {
   size_t waiting;
 } sink;
 
+/* Puts out the waiting ends that come before a key, the earliest first. */
 static void put_ends_before(sink *out, uint64_t key) {
   while (out->waiting && out->ends[out->waiting - 1] < key) out->keys[out->count++] = out->ends[--out->waiting];
 }
 
+/* Puts out an event's start and queues its end. If too many ends wait, all are put out: the run is broken, which
+ * costs a merge but no correctness. An event without length has its end before its start. */
 static void put_event(sink *out, uint64_t start, uint64_t end) {
   if (out->waiting == PENDING) put_ends_before(out, UINT64_MAX);
   put_ends_before(out, start);
@@ -138,7 +166,8 @@ static void put_event(sink *out, uint64_t start, uint64_t end) {
   out->ends[at] = end;
 }
 
-/* Puts the boundaries of a group into `keys`; their number. */
+/* Writes the boundaries of a group to `keys` and returns their number. Rows come line by line; a start that goes back
+ * marks the next line. */
 static size_t put_keys(const fp_typed_events *events, const uint32_t *rows, size_t count, int64_t begin, uint64_t *keys) {
   sink out = {.keys = keys};
   int64_t before = INT64_MIN;
@@ -154,12 +183,14 @@ static size_t put_keys(const fp_typed_events *events, const uint32_t *rows, size
   return out.count;
 }
 
+/* The end of the sorted run that begins at `from`. */
 static size_t run_end(const uint64_t *keys, size_t from, size_t count) {
   size_t end = from + 1;
   while (end < count && keys[end - 1] <= keys[end]) end++;
   return end < count ? end : count;
 }
 
+/* Merges two sorted runs that adjoin. The loop has no branch that depends on the data. */
 static void merge(const uint64_t *left, const uint64_t *middle, const uint64_t *end, uint64_t *out) {
   const uint64_t *right = middle;
   while (left < middle && right < end) {
@@ -173,7 +204,7 @@ static void merge(const uint64_t *left, const uint64_t *middle, const uint64_t *
   if (right < end) memcpy(out + rest, right, (size_t)(end - right) * sizeof *out);
 }
 
-/* Sorts by merging the runs that are there, two by two; the sorted keys are in `keys` or in `room`. */
+/* Merges runs in pairs until one is left. Returns the sorted keys, which are in `keys` or in `room`. */
 static uint64_t *sort_keys(uint64_t *keys, uint64_t *room, size_t count) {
   while (run_end(keys, 0, count) < count) {
     for (size_t from = 0; from < count;) {
@@ -189,15 +220,16 @@ static uint64_t *sort_keys(uint64_t *keys, uint64_t *room, size_t count) {
   return keys;
 }
 
-/* What is open while the boundaries of a group go by. */
+/* The state of a sweep over one group's boundaries. */
 typedef struct sweep {
-  int64_t open[FP_EVENT_TYPES];
-  int current;
+  int64_t open[FP_EVENT_TYPES]; /* open events by type; negative where an end came before its start */
+  int current;                   /* the highest type that is open; 0: none */
   const int64_t *clip;
   int64_t *total, *clipped;
   uint8_t *seen;
 } sweep;
 
+/* Opens or closes the type of a boundary, and keeps `current` the highest type that is open. */
 static void cross(sweep *state, uint64_t rank) {
   int type = FP_EVENT_TYPES - 1 - (int)(rank & (START - 1));
   if (rank & START) {
@@ -210,7 +242,7 @@ static void cross(sweep *state, uint64_t rank) {
   }
 }
 
-/* The piece from a boundary to the next. */
+/* Counts the time from one boundary to the next for the type that is open. */
 static void add_piece(sweep *state, int64_t from, int64_t to) {
   int type = state->current;
   if (type) state->seen[type] = 1;
@@ -236,7 +268,7 @@ static int compare_boundaries(const void *a, const void *b) {
   return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
-/* A group that lasts for days. */
+/* A group too long for keys: boundaries as structs, sorted by qsort. */
 static void sweep_long(sweep *state, const fp_typed_events *events, const uint32_t *rows, size_t count, boundary *all) {
   for (size_t i = 0; i < count; i++) {
     int64_t start = events->start[rows[i]];
@@ -251,6 +283,7 @@ static void sweep_long(sweep *state, const fp_typed_events *events, const uint32
   }
 }
 
+/* Finds the extent of a group, and sweeps its boundaries in the form that this extent allows. */
 static void sweep_group(const fp_typed_events *events, const workspace *work, size_t group, sweep *state) {
   const uint32_t *rows = work->rows + work->first[group];
   size_t count = work->first[group + 1] - work->first[group];

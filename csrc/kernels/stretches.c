@@ -1,10 +1,12 @@
+/* A stack of open events, as in nesting.h. The innermost event owns the time from `from`, where its latest child
+ * ended, to the next start or to its own end, whichever comes first. */
 #include "kernels/stretches.h"
 
 #include "time_sums.h"
 
 typedef struct frame {
   int64_t row, end;
-  int64_t from; /* the latest child ended here: what follows is its own */
+  int64_t from; /* its latest child ended here; the time from here on is its own */
 } frame;
 
 typedef struct walk {
@@ -15,6 +17,7 @@ typedef struct walk {
   fp_vector *work, *others;
 } walk;
 
+/* Appends a stretch of a row, or extends the last one if both are work and adjoin. */
 static bool add(walk *line, int64_t row, int64_t begin, int64_t end) {
   uint8_t mark = line->marks[row];
   if (end <= begin || mark == FP_UNMARKED) return true;
@@ -31,11 +34,13 @@ static bool add(walk *line, int64_t row, int64_t begin, int64_t end) {
   return fresh != NULL;
 }
 
+/* Closes the innermost event: the time since its latest child is its own. */
 static bool pop(walk *line) {
   const frame *top = (frame *)line->stack.items + --line->stack.count;
   return add(line, top->row, top->from, top->end);
 }
 
+/* Closes what ends before this event does, ends the stretch of what is left, and opens the event. */
 static bool push(walk *line, int64_t row) {
   int64_t begin = line->start[row], end = fp_end_of(begin, line->duration[row]);
   while (line->stack.count && ((frame *)line->stack.items)[line->stack.count - 1].end < end)

@@ -1,23 +1,26 @@
+/* Insertion sort with a budget of moves; a merge sort takes over when the budget is spent. Insertion needs no memory,
+ * and on nearly sorted rows it is one comparison a row. */
 #include "kernels/time_order.h"
 
 #include <string.h>
 
 enum {
-  MOVES = 8, /* a row, that insertion may take before merging is worth its memory */
-  RUN = 32   /* rows that insertion orders before they are merged */
+  MOVES = 8, /* moves per row that insertion may make before merging is worth its memory */
+  RUN = 32   /* rows that insertion sorts before they are merged */
 };
 
 typedef struct times {
   const int64_t *start, *duration;
 } times;
 
-/* Whether row b must stand before row a, which comes before it. */
+/* Whether row b, which comes later in the order so far, must come before row a. */
 static inline bool after(const times *of, int64_t a, int64_t b) {
   if (of->start[a] != of->start[b]) return of->start[a] > of->start[b];
   return of->duration[a] < of->duration[b];
 }
 
-/* Most rows stand behind the one before them: that one is kept at hand. */
+/* Insertion sort of rows first..first + count. False: it would need more than `moves` moves. The last sorted row's
+ * times are kept in registers, since most rows follow it directly. */
 static bool inserted(const times *of, int64_t *order, int64_t first, int64_t count, int64_t moves) {
   const int64_t *start = of->start, *duration = of->duration;
   int64_t last_start = INT64_MIN, last_duration = INT64_MAX;
@@ -36,6 +39,7 @@ static bool inserted(const times *of, int64_t *order, int64_t first, int64_t cou
   return true;
 }
 
+/* Merges two sorted ranges of `from` into `to`; one copy if they follow each other already. */
 static void merge(const times *of, const int64_t *from, int64_t *to, int64_t low, int64_t middle, int64_t high) {
   if (middle == high || !after(of, from[middle - 1], from[middle])) {
     memcpy(to + low, from + low, (size_t)(high - low) * sizeof *to);
@@ -46,6 +50,8 @@ static void merge(const times *of, const int64_t *from, int64_t *to, int64_t low
     to[at] = b == high || (a < middle && !after(of, from[a], from[b])) ? from[a++] : from[b++];
 }
 
+/* Bottom-up merge sort: runs of RUN rows, sorted by insertion, are merged in pairs, back and forth between two
+ * arrays. */
 static void merged(const times *of, int64_t *order, int64_t *other, int64_t first, int64_t count) {
   for (int64_t low = 0; low < count; low += RUN) {
     int64_t length = count - low < RUN ? count - low : RUN;
@@ -72,7 +78,7 @@ bool fp_time_order(fp_memory *memory, const int64_t *start, const int64_t *durat
   if (inserted(&of, order, first, count, MOVES * count)) return true;
   int64_t *other = fp_alloc(memory, (size_t)count * sizeof *other);
   if (!other) return false;
-  merged(&of, order, other, first, count); /* equal rows stay as they came */
+  merged(&of, order, other, first, count); /* stable, as insertion is */
   fp_release(memory, other);
   return true;
 }

@@ -1,12 +1,27 @@
+/* XProf decides event by event, in order of time, whether an event is visible: it is if it is at least one unit of
+ * resolution long, or begins at least one unit behind the end of the last visible event *at its depth*. A row
+ * therefore remembers the ends of visible events as a staircase by depth:
+ *
+ *    depth 0   |==================|                        ends[0] = 20
+ *    depth 1      |=====|                                  ends[1] = 10
+ *    an event that begins at 12 lies below depth 0 (20 > 12) and not below depth 1 (10 <= 12):
+ *    its depth is 1, and the gap that decides is 12 - 10
+ *
+ * Beside each end is the least end down to that depth. It descends, so depth_at() can search it; the ends themselves
+ * need not, where events cross.
+ *
+ * Flows (arrows between events) are decided by their first event: if it is visible, all events of the flow are. A
+ * layer of the cache is the same decision at the layer's resolution: an event goes to the first layer that would show
+ * it, and all finer layers count it as shown. */
 #include "kernels/visibility.h"
 
-enum { FILTERED = FP_LAYERS - 1 }; /* layers that leave something out */
+enum { FILTERED = FP_LAYERS - 1 }; /* layers that may leave events out: all but the last */
 static const uint64_t RESOLUTIONS[FP_LAYERS] = {
     UINT64_C(1000000000000), UINT64_C(100000000000), UINT64_C(10000000000), 1000000000, 100000000, 10000000, 1000000,
     100000, 10000, 1000, 100, 10, 1,
 };
 
-/* ---- one order of all tracks: a heap of them, by the next event of each */
+/* ---- one order of all tracks: a heap of tracks, by the next event of each ---- */
 
 typedef struct fp_merge {
   const fp_traced *traced;
@@ -15,6 +30,7 @@ typedef struct fp_merge {
   size_t count;
 } fp_merge;
 
+/* Whether the next event of one track comes before that of another. */
 static bool comes_before(const fp_merge *merge, int32_t one, int32_t other) {
   const fp_traced *traced = merge->traced;
   int64_t a = merge->next[one], b = merge->next[other];
@@ -23,6 +39,7 @@ static bool comes_before(const fp_merge *merge, int32_t one, int32_t other) {
   return one < other;
 }
 
+/* Moves the track at `hole` down to its place in the heap. */
 static void sift_down(fp_merge *merge, size_t hole) {
   int32_t moved = merge->heap[hole];
   for (size_t child; (child = 2 * hole + 1) < merge->count; hole = child) {
@@ -33,6 +50,7 @@ static void sift_down(fp_merge *merge, size_t hole) {
   merge->heap[hole] = moved;
 }
 
+/* Takes the earliest next event until all tracks are used up. */
 static void run_merge(fp_merge *merge, int32_t *order) {
   const int64_t *tracks = merge->traced->tracks;
   for (size_t at = merge->count; at-- > 0;) sift_down(merge, at);
@@ -69,16 +87,17 @@ void fp_traced_serials(const fp_traced *traced, const int32_t *order, uint32_t *
   }
 }
 
-/* ---- a row: the ends of what was last seen at each depth */
+/* ---- a row: the ends of what is visible, by depth ---- */
 
+/* What is visible in a row so far. A track has one row, or one per layer. */
 typedef struct fp_seen {
-  uint64_t *ends;   /* two by depth: the end, and the least of the ends down to it */
+  uint64_t *ends;   /* two for each depth: the end, and the least end from depth 0 down to it */
   size_t depth, room;
   uint64_t last_flow, last_point;
   bool has_flow, has_point;
 } fp_seen;
 
-/* How deep what begins then would lie: below all that ends later, up to the first that does not. */
+/* The depth of an event that begins at `begin`: below all events that end later, down to the first that does not. */
 static size_t depth_at(const fp_seen *row, uint64_t begin) {
   size_t low = 0, high = row->depth;
   while (low < high) {
@@ -89,6 +108,7 @@ static size_t depth_at(const fp_seen *row, uint64_t begin) {
   return low;
 }
 
+/* Makes an event the last one at its depth; what was deeper is forgotten. Fails only when memory runs out. */
 static bool put(fp_memory *memory, fp_seen *row, size_t depth, uint64_t end) {
   if (depth == row->room) {
     size_t room = row->room ? 2 * row->room : 4;
@@ -103,18 +123,19 @@ static bool put(fp_memory *memory, fp_seen *row, size_t depth, uint64_t end) {
   return true;
 }
 
-/* ---- what is known of a flow: nothing, or whether it is shown */
+/* ---- decisions about flows: none yet, or whether the flow is visible ---- */
 
 enum { UNKNOWN, UNSEEN, SEEN };
 
-/* One level of looking: rows are the caller's. */
+/* One resolution at which events are decided. The caller owns the rows. */
 typedef struct fp_look {
   fp_memory *memory;
   const fp_traced *traced;
   uint64_t resolution;
-  uint8_t *flows; /* by flow; NULL where none is looked at */
+  uint8_t *flows; /* by flow: UNKNOWN, UNSEEN or SEEN; NULL: flows do not count here */
 } fp_look;
 
+/* A point is visible one unit of resolution behind the last visible one. */
 static bool shows_point(const fp_look *look, fp_seen *row, uint64_t start) {
   bool shown = !row->has_point || start - row->last_point >= look->resolution;
   if (shown) {
@@ -124,14 +145,15 @@ static bool shows_point(const fp_look *look, fp_seen *row, uint64_t start) {
   return shown;
 }
 
-/* The first event of a flow decides for all of it, others may be seen by themselves. */
+/* An event of a flow: the first decides for the flow, and others may also be visible by themselves (`shown`). The
+ * last event of a flow resets it, as its number may be used again. */
 static bool shows_flow(const fp_look *look, fp_seen *row, int32_t event, uint64_t end, bool shown) {
   const fp_traced *traced = look->traced;
   uint8_t *flow = look->flows + traced->flow[event];
   bool first = *flow == UNKNOWN;
   if (first) {
-    bool told = shown || !row->has_flow || end - row->last_flow >= look->resolution;
-    *flow = told ? SEEN : UNSEEN;
+    bool visible = shown || !row->has_flow || end - row->last_flow >= look->resolution;
+    *flow = visible ? SEEN : UNSEEN;
   }
   shown = shown || *flow == SEEN;
   if (traced->flow_end[event]) *flow = UNKNOWN;
@@ -142,7 +164,7 @@ static bool shows_flow(const fp_look *look, fp_seen *row, int32_t event, uint64_
   return shown;
 }
 
-/* Whether the event is told apart from what was seen before it; it counts as seen then. -1 for want of memory. */
+/* Decides whether an event is visible and remembers it if so. Returns 0, 1, or -1 when memory runs out. */
 static int shows(const fp_look *look, fp_seen *row, bool points, int32_t event) {
   const fp_traced *traced = look->traced;
   uint64_t start = traced->start[event], duration = traced->duration[event], end = start + duration;
@@ -154,7 +176,7 @@ static int shows(const fp_look *look, fp_seen *row, bool points, int32_t event) 
   return shown;
 }
 
-/* The event is seen, whatever was before. */
+/* Remembers an event as visible, whatever the rule says: a coarser layer shows it. */
 static bool sees(const fp_look *look, fp_seen *row, bool points, int32_t event) {
   const fp_traced *traced = look->traced;
   uint64_t start = traced->start[event], end = start + traced->duration[event];
@@ -178,13 +200,14 @@ static void release_rows(fp_memory *memory, fp_seen *rows, size_t count) {
   fp_release(memory, rows);
 }
 
-/* ---- layers */
+/* ---- layers ---- */
 
+/* The resolution of a layer, with that layer's part of `flows`. */
 static fp_look look_of(fp_memory *memory, const fp_traced *traced, int layer, uint8_t *flows) {
   return (fp_look){memory, traced, RESOLUTIONS[layer], flows ? flows + (size_t)layer * traced->flow_count : NULL};
 }
 
-/* The first layer from `from` on that shows the event; what is finer sees it too. -1 for want of memory. */
+/* The first layer that shows the event; all finer ones remember it too. Returns -1 when memory runs out. */
 static int first_layer(fp_look *looks, fp_seen *rows, bool points, int32_t event) {
   int layer = 0, shown = 0;
   for (; layer < FILTERED; layer++)
@@ -195,7 +218,8 @@ static int first_layer(fp_look *looks, fp_seen *rows, bool points, int32_t event
   return layer;
 }
 
-/* By track, the number of its rows, of those that have events of flows; -1: none. */
+/* Numbers the tracks that have events of flows, and counts them; -1: the track has none. Only these need a row per
+ * layer in the walk over all tracks. */
 static int32_t *rows_of_flows(fp_memory *memory, const fp_traced *traced, size_t *count) {
   int32_t *row = fp_alloc(memory, traced->track_count * sizeof *row);
   for (size_t track = 0; row && track < traced->track_count; track++) {
@@ -206,6 +230,7 @@ static int32_t *rows_of_flows(fp_memory *memory, const fp_traced *traced, size_t
   return row;
 }
 
+/* The track of an event, by bisection; empty tracks are passed over. */
 static size_t track_of(const fp_traced *traced, int32_t event) {
   size_t low = 0, high = traced->track_count;
   while (high - low > 1) {
@@ -217,7 +242,7 @@ static size_t track_of(const fp_traced *traced, int32_t event) {
   return low;
 }
 
-/* Looks at the events of flows alone, of all tracks in one order: by flow, the layer that shows its first event. */
+/* First walk, over the events of flows of all tracks in one order: a flow gets the layer that shows its first event. */
 static bool layers_of_flows(fp_memory *memory, const fp_traced *traced, const int32_t *order, const int32_t *row_of,
                             fp_seen *rows, uint8_t *flows, uint8_t *layer_of) {
   fp_look looks[FILTERED];
@@ -233,13 +258,15 @@ static bool layers_of_flows(fp_memory *memory, const fp_traced *traced, const in
   return true;
 }
 
-/* A part of a flow lies in the first layer that shows the flow, or where it is long enough. */
+/* An event of a flow goes to the first layer that shows the flow, or to an earlier one at whose resolution it is long
+ * enough. */
 static int layer_in_flow(const fp_traced *traced, int32_t event, uint8_t of_flow) {
   int layer = 0;
   while (layer < FILTERED && layer < of_flow && traced->duration[event] < RESOLUTIONS[layer]) layer++;
   return layer;
 }
 
+/* Second walk, track by track: events of flows have their layers by now; others are decided beside them. */
 static bool layers_of_track(fp_memory *memory, const fp_traced *traced, size_t track, const uint8_t *of_flows,
                             fp_seen *rows, uint8_t *layer_of) {
   fp_look looks[FILTERED];
@@ -285,7 +312,7 @@ bool fp_traced_layers(fp_memory *memory, const fp_traced *traced, const int32_t 
   return done;
 }
 
-/* ---- a view */
+/* ---- a view ---- */
 
 int fp_layers_read(uint64_t resolution) {
   int layer = 0;
@@ -293,7 +320,8 @@ int fp_layers_read(uint64_t resolution) {
   return layer + 1;
 }
 
-/* Whether a view reads the event: of a layer, what begins at most one unit of the layer above before it, to its end. */
+/* Whether a view reads an event from the cache. A layer is read from one unit of the next coarser layer before
+ * `begin`, up to `end`: nothing longer is in it, except in layer 0, which is read entirely. */
 static bool is_read(const fp_traced *traced, const uint8_t *layer, int layers, const fp_view *view, int32_t event) {
   if (traced->start[event] > view->end) return false;
   if (!layer) return true;
@@ -304,11 +332,13 @@ static bool is_read(const fp_traced *traced, const uint8_t *layer, int layers, c
   return view->begin <= before || traced->start[event] >= view->begin - before;
 }
 
+/* Whether the event has any time in common with the view. */
 static bool overlaps(const fp_traced *traced, const fp_view *view, int32_t event) {
   uint64_t end = traced->start[event] + traced->duration[event];
   return view->begin <= end && traced->start[event] <= view->end;
 }
 
+/* A view of no length shows all that it reads; so does a resolution of 0. */
 bool fp_traced_visible(fp_memory *memory, const fp_traced *traced, const int32_t *order, const uint8_t *layer,
                        const uint8_t *hidden, const fp_view *view, uint8_t *visible) {
   fp_seen *rows = fp_alloc_zeroed(memory, traced->track_count ? traced->track_count : 1, sizeof *rows);
