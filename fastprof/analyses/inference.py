@@ -213,8 +213,9 @@ class HostKept(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """What XProf's page is made of. ``session``: None where no host serves anything."""
+    """What the report is made of. ``hosts``: those that serve; ``session``: all of them, None where there are none."""
 
+    hosts: Sequence[HostServing]
     session: Session | None
     params: Params
 
@@ -246,7 +247,7 @@ def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) 
         name: (None, reason) if value is None else value for name, value in values.items()
     }
     notices = () if values["request_count"] else (Notice("info", f"No requests: {reason}."),)
-    return Report(NAME, tables, scalars(SCALARS, known), notices, detail=Inference(session, params))
+    return Report(NAME, tables, scalars(SCALARS, known), notices, detail=Inference(serving, session, params))
 
 
 def _no_figures() -> dict[str, Any]:

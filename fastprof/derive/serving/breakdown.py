@@ -78,9 +78,18 @@ class Spans:
         return Spans(self.owner[rows], self.type[rows], self.begin[rows], self.end[rows])
 
 
+STAGES = {
+    "schedule": SCHEDULE, "concat": PADDING, "execute": EXECUTES, "launch": LAUNCHES, "callback": CALLBACKS,
+}  # fmt: skip
+"""Events that mark how far a request is, in the order of the fields of Stamps."""
+
+StageMarks = dict[str, tuple[Int64s, Int64s]]
+"""By stage, the group of each event that marks it, and its start."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamps:
-    """When something happened in each group; NONE: it did not."""
+    """When a stage was reached in each group; NONE: it was not."""
 
     schedule: Int64s
     concat: Int64s
@@ -158,26 +167,17 @@ def _last_of_each(rows: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
     return rows[::-1][last], distinct
 
 
-def stamps(rows: HostRows, count: int, *, as_xprof: bool = False) -> Stamps:
-    """The earliest of each in a group, of callbacks the latest. XProf takes the last one it comes by, but for launches
-    of programs."""
+def stage_marks(rows: HostRows) -> StageMarks:
+    """The events that mark a stage, of those in a group: name by name, then in the order of the capture."""
+    found = {stage: rows.grouped(*names) for stage, names in STAGES.items()}
+    return {stage: (rows.group[at].astype(np.int64), rows.start(at)) for stage, at in found.items()}
 
-    def earliest(names: tuple[str, ...]) -> Int64s:
-        found = rows.grouped(*names)
-        return least(rows.start(found), rows.group[found], count)
 
-    def last(names: tuple[str, ...]) -> Int64s:
-        found = rows.grouped(*names)
-        when = np.full(count, NONE, np.int64)
-        when[rows.group[found]] = rows.start(found)
-        return when
-
-    launch = earliest(LAUNCHES)
-    if as_xprof:
-        return Stamps(last(SCHEDULE), last(PADDING), last(EXECUTES), launch, last(CALLBACKS))
-    found = rows.grouped(*CALLBACKS)
-    callback = greatest(rows.start(found), rows.group[found], count)
-    return Stamps(earliest(SCHEDULE), earliest(PADDING), earliest(EXECUTES), launch, callback)
+def stamps(marks: StageMarks, count: int) -> Stamps:
+    """The earliest of each in a group, of callbacks the latest."""
+    return Stamps(
+        *((greatest if stage == "callback" else least)(start, group, count) for stage, (group, start) in marks.items())
+    )
 
 
 def timed(requests: Requests, batches: Batches, device: Spans, when: Stamps, links: GroupLinks) -> Timed:
@@ -185,31 +185,26 @@ def timed(requests: Requests, batches: Batches, device: Spans, when: Stamps, lin
     place, batch = requests.batches.of_each(np.arange(len(requests)))
     first = least(batches.begin[batch], place, len(requests))
     last = greatest(batches.end[batch], place, len(requests))
-    return _timed(requests, first, last, device, when, links, as_xprof=False)
+    requests, delay = in_batches(requests, first, last)
+    spans = parts(requests, device, when, links)
+    return Timed(requests, delay, part_times(spans.take(spans.end > spans.begin), len(requests)))
 
 
-def timed_as_xprof(requests: Requests, batches: Batches, device: Spans, when: Stamps, links: GroupLinks) -> Timed:
-    """As XProf has it: the batch of the least group is the first and the last one, and a part of no length takes the
-    time up to the next. It gives only spans of TPUs."""
-    batch = requests.batches.first(np.arange(len(requests)))
-    first = np.append(batches.begin, NONE)[batch]
-    last = np.append(batches.end, NONE)[batch]
-    return _timed(requests, first, last, device, when, links, as_xprof=True)
+def in_batches(requests: Requests, begin: Int64s, end: Int64s) -> tuple[Requests, Int64s]:
+    """The requests, which last at least until their batches end, and how long each waits for them to begin. ``begin``,
+    ``end``: of the batches of each request, NONE where it has none."""
+    delay = np.where(begin != NONE, begin - requests.begin, 0)
+    return replace(requests, end=np.maximum(requests.end, end)), delay
 
 
-def _timed(
-    requests: Requests, first: Int64s, last: Int64s, device: Spans, when: Stamps, links: GroupLinks, *, as_xprof: bool
-) -> Timed:
-    delay = np.where(first != NONE, first - requests.begin, 0)
-    requests = replace(requests, end=np.maximum(requests.end, last))
-    spans = _parts(requests, device, when, links)
-    if not as_xprof:
-        spans = spans.take(spans.end > spans.begin)
-    totals = flattened(spans, len(requests))
-    return Timed(requests, delay, totals[:, list(PARTS)])
+def part_times(spans: Spans, count: int) -> Int64s:
+    """int64[requests, 8] in ps, in the order of PARTS."""
+    times: Int64s = flattened(spans, count)[:, list(PARTS)]
+    return times
 
 
-def _parts(requests: Requests, device: Spans, when: Stamps, links: GroupLinks) -> Spans:
+def parts(requests: Requests, device: Spans, when: Stamps, links: GroupLinks) -> Spans:
+    """The pieces of time that requests are made of, owned by the requests; some have no length."""
     sources, request = _sources(requests, links)
     owners = Links.of(sources, request, links.count)
     place, owner = owners.of_each(device.owner)

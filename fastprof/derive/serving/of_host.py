@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fastprof.derive.serving import breakdown, parameters, requests, tensors
-from fastprof.derive.serving.breakdown import Spans, Timed
+from fastprof.derive.serving.breakdown import Spans, StageMarks, Timed
 from fastprof.derive.serving.host_rows import (
     NONE,
     HostRows,
@@ -39,11 +39,15 @@ class BatchTimes:
 
 @dataclass(frozen=True, slots=True)
 class HostServing:
-    """``as_xprof``: the requests as XProf times them, the same object where it agrees."""
+    """``requests``: as recorded; ``timed``: until their last batch ends. ``tpu``, ``marks`` and ``links``: what their
+    parts were found from, by group: time on TPUs, stages that were reached, and groups that led to others."""
 
     host: str
+    requests: Requests
     timed: Timed
-    as_xprof: Timed
+    tpu: Spans
+    marks: StageMarks
+    links: GroupLinks
     batches: Batches
     batch_times: BatchTimes
     moves: TensorMoves
@@ -60,25 +64,18 @@ def serving_of_host(host: str, events: HostEvents, groups: Groups) -> HostServin
             raise CaptureError(f"{what} span more than 64 bits of picoseconds can count")
     tpu = breakdown.tpu_spans(rows)
     device = Spans.joined(tpu, breakdown.gpu_spans(rows))
-    timed = breakdown.timed(found, batches, device, breakdown.stamps(rows, links.count), links)
-    quirks = breakdown.stamps(rows, links.count, as_xprof=True)
-    as_xprof = breakdown.timed_as_xprof(found, batches, tpu, quirks, links)
+    marks = breakdown.stage_marks(rows)
     return HostServing(
         host,
-        timed,
-        timed if _same(timed, as_xprof) else as_xprof,
+        found,
+        breakdown.timed(found, batches, device, breakdown.stamps(marks, links.count), links),
+        tpu,
+        marks,
+        links,
         batches,
         _batch_times(rows, found, batches, (device, tpu), links),
         tensors.find(rows, found, batches, links.count),
         parameters.find(events, found.models),
-    )
-
-
-def _same(one: Timed, other: Timed) -> bool:
-    return (
-        np.array_equal(one.parts, other.parts)
-        and np.array_equal(one.delay, other.delay)
-        and np.array_equal(one.requests.end, other.requests.end)
     )
 
 

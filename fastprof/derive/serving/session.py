@@ -72,49 +72,48 @@ class MoveColumns:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``as_xprof``: the requests as XProf times them. ``first_models``: by number of host, the first model that it
-    tells of, where XProf counts what it cannot tell the model of."""
-
     hosts: list[str]
     models: list[str]
     requests: RequestColumns
-    as_xprof: RequestColumns
     batches: BatchColumns
     moves: MoveColumns
     patterns: list[Pattern]
     parameters: dict[str, BatchingParameters]
-    first_models: Int64s
 
 
 def combined(kept: Sequence[HostServing]) -> Session:
     """All hosts together. What two hosts publish of the batching of one model is that of the first."""
-    models: dict[str, int] = {}
-    places = []
-    for host in kept:
-        numbers = [models.setdefault(model, len(models)) for model in host.timed.requests.models]
-        places.append(np.array([*numbers, NOT_TOLD, NO_MODEL], np.int64))
+    models, places = numbered_models(kept)
     patterns: dict[Pattern, int] = {}
     parameters: dict[str, BatchingParameters] = {}
     for host in kept:
         for pattern in host.moves.patterns:
             patterns.setdefault(pattern, len(patterns))
         parameters = host.parameters | parameters
-    requests = _requests([host.timed for host in kept], kept, places)
-    same = all(host.as_xprof is host.timed for host in kept)
     return Session(
         [host.host for host in kept],
-        list(models),
-        requests,
-        requests if same else _requests([host.as_xprof for host in kept], kept, places),
+        models,
+        request_columns([host.timed for host in kept], kept, places),
         _batches(kept, places),
         _moves(kept, places, patterns),
         list(patterns),
         parameters,
-        np.array([place[0] if len(place) > 2 else NO_MODEL for place in places], np.int64),
     )
 
 
-def _requests(timed: Sequence[Timed], kept: Sequence[HostServing], places: Sequence[Int64s]) -> RequestColumns:
+def numbered_models(kept: Sequence[HostServing]) -> tuple[list[str], list[Int64s]]:
+    """The models of a session, and by host the place of each of its own among them; the last two are for NOT_TOLD and
+    NO_MODEL."""
+    models: dict[str, int] = {}
+    places = []
+    for host in kept:
+        numbers = [models.setdefault(model, len(models)) for model in host.requests.models]
+        places.append(np.array([*numbers, NOT_TOLD, NO_MODEL], np.int64))
+    return list(models), places
+
+
+def request_columns(timed: Sequence[Timed], kept: Sequence[HostServing], places: Sequence[Int64s]) -> RequestColumns:
+    """The requests of all hosts. ``timed``: their times, by host; ``places``: of their models."""
     parts = [one.parts for one in timed]
     counts, ids = [], []
     for one, of_host in zip(timed, kept, strict=True):

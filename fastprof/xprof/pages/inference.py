@@ -20,6 +20,7 @@ from fastprof.derive.serving.requests import NOT_TOLD
 from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, combined, per_second
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Cell, Col, data_table, number, one_digit, text, three_digits
+from fastprof.xprof.serving import first_models, shown_requests
 
 ALL_MODELS = "ALL"
 NOT_AVAILABLE = "N/A"
@@ -82,12 +83,13 @@ class OfModel:
 def answer(report: Report) -> object:
     inference: Inference = report.detail
     session = inference.session or combined([])
-    models = _models(session)
+    shown = shown_requests(inference.hosts)
+    models = _models(inference, session, shown)
     has_batching = any(len(model.batches) for model in models)
     p = {"hasBatching": "true" if has_batching else "false", "hasTensorPattern": "false"}
     tables = [data_table((text("model_name", "Model Name"),), [[model.name] for model in models], p)]
     for model in models:
-        tables.append(_requests_table(session, model, has_batching, inference.params.request_order))
+        tables.append(_requests_table(session, shown, model, has_batching, inference.params.request_order))
         if has_batching:
             tables.append(_batches_table(session, model, inference.params.batch_order))
         if session.patterns:
@@ -95,24 +97,28 @@ def answer(report: Report) -> object:
     return tables
 
 
-def _models(session: Session) -> list[OfModel]:
-    """By name; one of all requests where none names a model. What tells of no model is left out where others do, but
-    for requests that led to nothing: they count for the first model of their host."""
-    requests, batches, moves = session.as_xprof, session.batches, session.moves
+def _models(inference: Inference, session: Session, requests: RequestColumns) -> list[OfModel]:
+    """By name; one of all requests where none names a model. Where some do, requests without a model are left out,
+    except those that led to nothing: they count for the first model of their host."""
+    batches, moves = session.batches, session.moves
     if not session.models:
         rows = (np.arange(len(column)) for column in (requests.id, batches.id, moves.model))
-        return [_of_model(session, ALL_MODELS, *rows)]
-    told = np.where(requests.model == NOT_TOLD, session.first_models[requests.host], requests.model)
+        return [_of_model(session, requests, ALL_MODELS, *rows)]
+    by_host = first_models(inference.hosts)
+    counted = np.where(requests.model == NOT_TOLD, by_host[requests.host], requests.model)
+    models = (counted, batches.model, moves.model)
     return [
-        _of_model(session, name, *(np.flatnonzero(column == place) for column in (told, batches.model, moves.model)))
+        _of_model(session, requests, name, *(np.flatnonzero(one == place) for one in models))
         for name, place in sorted((name, place) for place, name in enumerate(session.models))
     ]
 
 
-def _of_model(session: Session, name: str, requests: Int64s, batches: Int64s, moves: Int64s) -> OfModel:
+def _of_model(
+    session: Session, columns: RequestColumns, name: str, requests: Int64s, batches: Int64s, moves: Int64s
+) -> OfModel:
     """Batches of equal id on several hosts are one to XProf: the longest of them."""
     row_of_batch = dict(zip(session.batches.id[batches].tolist(), batches.tolist(), strict=True))
-    bounds, ids = session.as_xprof.batch_bounds, session.as_xprof.batch_ids
+    bounds, ids = columns.batch_bounds, columns.batch_ids
     request = np.repeat(requests, np.diff(bounds)[requests])
     mine = np.concatenate([np.zeros(0, np.int64), *(ids[bounds[row] : bounds[row + 1]] for row in requests.tolist())])
     batch = np.array([row_of_batch.get(one, -1) for one in mine.tolist()], np.int64)
@@ -122,8 +128,9 @@ def _of_model(session: Session, name: str, requests: Int64s, batches: Int64s, mo
 # ---- requests
 
 
-def _requests_table(session: Session, model: OfModel, has_batching: bool, order: str) -> dict[str, object]:
-    columns = session.as_xprof
+def _requests_table(
+    session: Session, columns: RequestColumns, model: OfModel, has_batching: bool, order: str
+) -> dict[str, object]:
     sampled = sample(_in_order(_request_key(columns, model.requests, order), model.requests))
     rows = [
         _request_row(columns, np.array([row]), f"{percentile:.3f}", str(columns.id[row]), has_batching, NOT_AVAILABLE)
@@ -297,11 +304,12 @@ def _place(percent: float, count: int) -> int:
 
 def latency_rows(report: Report) -> list[list[Cell]]:
     """The rows of the overview's table of latencies: percentile, and host, device, communication and total in ms."""
-    session: Session | None = report.detail.session
-    if session is None:
+    inference: Inference = report.detail
+    if inference.session is None:
         return []
-    columns = session.as_xprof
-    shown = np.concatenate([np.zeros(0, np.int64), *(model.requests for model in _models(session))])
+    columns = shown_requests(inference.hosts)
+    models = _models(inference, inference.session, columns)
+    shown = np.concatenate([np.zeros(0, np.int64), *(model.requests for model in models)])
     if not len(shown):
         return []
     shown = np.sort(shown)
