@@ -4,9 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PAGE := tests/page
+PAGE_STAMP := $(PAGE)/node_modules/.installed
 SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(wildcard fastprof/_native/*.p*)
 
-.PHONY: help build demo test check unit bench fuzz asan docs clean
+.PHONY: help build demo test check format unit page bench fuzz asan docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -22,20 +24,33 @@ $(STAMP): pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
 	touch $@
 
+$(PAGE_STAMP): $(PAGE)/package-lock.json | $(STAMP)
+	cd $(PAGE) && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --no-audit --no-fund
+	touch $@
+
 build: $(STAMP) ## make .venv and build the package in place
 
 demo: build ## run the main job and analyses on captures that ship with the project
 	$(BIN)/python -m demo
 
-test: check asan fuzz unit ## everything that CI runs
+test: check asan fuzz page unit ## everything that CI runs
 
 unit: build
 	$(BIN)/python -m pytest
 
-check: build ## lint, types, layers
+page: build ## unit tests of the page's modules, in the Node of .venv
+	$(BIN)/node --test "$(PAGE)/*.test.js"
+
+format: build $(PAGE_STAMP) ## rewrite Python and JavaScript in the one style
+	$(BIN)/ruff format .
+	$(BIN)/node $(PAGE)/format.js
+
+check: build $(PAGE_STAMP) ## lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/node $(PAGE)/format.js --check
+	$(BIN)/oxlint --config $(PAGE)/oxlint.json --deny-warnings fastprof/viewer/static $(PAGE)
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -52,4 +67,4 @@ docs: build ## rewrite what follows from the schema and from the registry of ana
 	$(BIN)/python docs/write_analyses.py
 
 clean: ## remove what was built
-	rm -rf build demo-out $(VENV) fastprof/_native/*.so *.egg-info
+	rm -rf build demo-out $(VENV) $(PAGE)/node_modules fastprof/_native/*.so *.egg-info

@@ -1,9 +1,9 @@
 // The page as a whole: which page is shown, and what it is given.
 
 import { clear, h } from "./dom.js";
-import { PAGES, generic } from "./pages.js";
+import { generic, PAGES } from "./pages.js";
 import { changed, read, written } from "./route.js";
-import { Shell, newestOf } from "./shell.js";
+import { newestOf, Shell } from "./shell.js";
 import { apply, onTheme, theme } from "./theme.js";
 
 const PATIENCE_MS = 150;
@@ -22,7 +22,7 @@ export async function start(sourceOf) {
     app.listen();
     setTimeout(() => app.learn().catch(() => {}), LEARNT_MS); // a page that needs it says what is wrong
   } catch (error) {
-    document.body.replaceChildren(h("div", { class: "failed", role: "alert" }, h("p", { text: sentenceOf(error) })));
+    document.body.replaceChildren(h("div.failed", { role: "alert" }, h("p", sentenceOf(error))));
   }
 }
 
@@ -33,12 +33,10 @@ class App {
     this.sources = new Map();
     this.route = null;
     this.shown = null;
-    this.shell = new Shell(session, {
-      href: (page, params) => this.href(page, params),
-      hosts: () => this.hosts(),
-      run: (run) => this.navigated({ run: run === newestOf(session.runs) ? null : run, host: null, params: new URLSearchParams() }),
-      host: (host) => this.navigated({ host }),
-    });
+    this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(),
+      run: (run) =>
+        this.navigated({ run: run === newestOf(session.runs) ? null : run, host: null, params: new URLSearchParams() }),
+      host: (host) => this.navigated({ host }) });
   }
 
   /** The page that is shown first: what a file has of the timeline is less than a server has. */
@@ -49,16 +47,14 @@ class App {
 
   /** Asks once which analyses there are. The timeline does not wait for that, as the server has to import them. */
   learn() {
-    this.learnt ??= this.sourceOf(null).analyses().then(
-      ({ analyses, pages }) => {
-        Object.assign(this.session, { analyses, pages: pages ?? [...BEYOND_ANALYSES, ...analyses.map((one) => one.name)] });
-        if (this.route) this.shell.tell(this.route);
-      },
-      (error) => {
-        this.learnt = null;
-        throw error;
-      },
-    );
+    this.learnt ??= this.sourceOf(null).analyses().then(({ analyses, pages }) => {
+      Object.assign(this.session, { analyses,
+        pages: pages ?? [...BEYOND_ANALYSES, ...analyses.map((one) => one.name)] });
+      if (this.route) this.shell.tell(this.route);
+    }, (error) => {
+      this.learnt = null;
+      throw error;
+    });
     return this.learnt;
   }
 
@@ -87,7 +83,7 @@ class App {
     clear(shell.root).setAttribute("aria-busy", "true");
     const waiting = setTimeout(() => this.wait(control), PATIENCE_MS);
     try {
-      const page = h("div", { class: "page-root" });
+      const page = h("div.page-root");
       if (!BEYOND_ANALYSES.includes(route.page)) await this.learn();
       if (control.signal.aborted) return;
       const known = this.session.pages.includes(route.page);
@@ -154,31 +150,18 @@ class App {
     const end = [];
     control.signal.addEventListener("abort", () => end.forEach((act) => act()));
     const app = this;
-    return {
-      source: this.source(),
-      run: route.run,
-      host: route.host,
-      hosts: this.hosts(),
-      runs: session.runs,
+    return { source: this.source(), run: route.run, host: route.host, hosts: this.hosts(), runs: session.runs,
       get analyses() {
         return session.analyses;
-      },
-      analysis: session.analyses.find((one) => one.name === route.page) ?? null,
-      saved: session.saved,
-      signal: control.signal,
-      actions: shell.actions,
-      get params() {
-        return new URLSearchParams(app.route.params);
-      },
-      get theme() {
-        return theme();
-      },
-      on_theme: (listener) => end.push(onTheme(listener)),
-      replace: (changes) => this.replaced(changes, control),
+      }, analysis: session.analyses.find((one) => one.name === route.page) ?? null, saved: session.saved,
+      signal: control.signal, actions: shell.actions, get params() {
+      return new URLSearchParams(app.route.params);
+    }, get theme() {
+      return theme();
+    }, on_theme: (listener) => end.push(onTheme(listener)), replace: (changes) => this.replaced(changes, control),
       push: (changes) => this.pushed(changes, control),
       navigate: (page, params = {}) => this.open(this.href(page, params)),
-      href: (page, params = {}) => this.href(page, params),
-    };
+      href: (page, params = {}) => this.href(page, params) };
   }
 
   /** Address of a page for the same run and host, where there are such; `params` may name another host. */

@@ -4,21 +4,23 @@ import { h } from "./dom.js";
 import { exact, label, text } from "./units.js";
 
 const FLAG = /--steps-from modules/;
-const SEVERITY = { recommendation: "Do", info: "Note", warning: "Warning", error: "Error" };
+const SEVERITY = {
+  recommendation: "Do",
+  info: "Note",
+  warning: "Warning",
+  error: "Error",
+};
 
 /** A card of one figure. What it is by definition, or why it is not known, is told when asked for. */
 export function figure({ name, value, unit, definition, reason, label: given }) {
   const told = text(value, unit);
   const known = value !== null && value !== undefined;
   const long = typeof value === "string" && value.length > 24;
-  return h("div", { class: `card${known ? "" : " card-unknown"}${long ? " card-long" : ""}`, tabindex: "0", dataset: { figure: name } },
-    h("div", { class: "card-title", text: capital(given || label(name)) }),
-    h("div", { class: "card-value", text: told }),
-    known ? null : h("div", { class: "card-reason", text: reason ?? "not known" }),
-    h("div", { class: "card-about", role: "note" },
-      definition ? h("div", { text: capital(definition) }) : null,
-      typeof value === "number" && unit ? h("div", { class: "card-exact", text: exact(value, unit) }) : null),
-  );
+  return h("div", { class: `card${known ? "" : " card-unknown"}${long ? " card-long" : ""}`, tabindex: "0",
+    dataset: { figure: name } }, h("div.card-title", capital(given || label(name))), h("div.card-value", told),
+    known ? null : h("div.card-reason", reason ?? "not known"),
+    h("div.card-about", { role: "note" }, definition ? h("div", capital(definition)) : null,
+      typeof value === "number" && unit ? h("div.card-exact", exact(value, unit)) : null));
 }
 
 /** Cards of the figures of a report; all of them where no names are given. Figures that are not there are left out. */
@@ -27,7 +29,7 @@ export function figures(element, report, names = Object.keys(report.scalars)) {
   if (!found.length) return null;
   const known = found.filter((one) => one.value !== null);
   const unknown = found.filter((one) => one.value === null);
-  const box = h("div", { class: "cards" }, ...known.map(figure));
+  const box = h("div.cards", ...known.map(figure));
   element.append(box);
   if (unknown.length) element.append(untold(unknown));
   return box;
@@ -38,16 +40,15 @@ export function notices(element, report, context = null) {
   if (!report.notices.length) return;
   const order = Object.keys(SEVERITY);
   const sorted = [...report.notices].sort((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));
-  element.append(h("ul", { class: "notices" }, ...sorted.map((one) => notice(one, report.analysis, context))));
+  element.append(h("ul.notices", ...sorted.map((one) => notice(one, report.analysis, context))));
 }
 
 /** A part of the page with a heading; gives the element for what is in it. `actions`: nodes at its right. */
 export function section(root, title, { note = null, id = null, actions = [] } = {}) {
-  const body = h("div", { class: "section-body" });
+  const body = h("div.section-body");
   root.append(
-    h("section", { class: "section", id, "aria-label": title },
-      h("div", { class: "section-head" }, h("h2", { text: title }), h("span", { class: "spring" }), ...actions),
-      note ? h("p", { class: "section-note", text: note }) : null,
+    h("section.section", { id, "aria-label": title },
+      h("div.section-head", h("h2", title), h("span.spring"), ...actions), note ? h("p.section-note", note) : null,
       body),
   );
   return body;
@@ -55,28 +56,28 @@ export function section(root, title, { note = null, id = null, actions = [] } = 
 
 /** Things side by side, below each other where there is no room. */
 export function columns(root, ...nodes) {
-  const box = h("div", { class: "columns" }, ...nodes);
+  const box = h("div.columns", ...nodes);
   root.append(box);
   return box;
 }
 
 /** A box with a small heading in a section, for a chart. */
 export function panel(title, note = null) {
-  const body = h("div", { class: "panel-body" });
-  const node = h("div", { class: "panel" }, h("h3", { text: title }), note ? h("p", { class: "section-note", text: note }) : null, body);
+  const body = h("div.panel-body");
+  const node = h("div.panel", h("h3", title), note ? h("p.section-note", note) : null, body);
   node.body = body;
   return node;
 }
 
 /** A sentence where there is nothing to show. */
 export function sentence(element, told) {
-  element.append(h("p", { class: "sentence", text: told }));
+  element.append(h("p.sentence", told));
 }
 
 function notice({ severity, text: told }, analysis, context) {
-  return h("li", { class: `notice notice-${severity}` },
-    h("span", { class: "notice-kind", text: SEVERITY[severity] ?? severity }),
-    h("span", null, told.replace(FLAG, "“Steps from modules”"), FLAG.test(told) ? stepsFromModules(analysis, context) : null));
+  return h("li", { class: `notice notice-${severity}` }, h("span.notice-kind", SEVERITY[severity] ?? severity),
+    h("span", told.replace(FLAG, "“Steps from modules”"),
+      FLAG.test(told) ? stepsFromModules(analysis, context) : null));
 }
 
 /** What a flag of the command does, as a button; null where the page does not take it. */
@@ -84,19 +85,16 @@ function stepsFromModules(analysis, context) {
   const listed = context?.analyses.find((one) => one.name === analysis);
   if (!context || context.saved || !listed?.params.some(({ name }) => name === "steps_from")) return null;
   const onclick = () => context.push({ steps_from: "modules" });
-  return h("button", { class: "button small notice-button", type: "button", text: "Take steps from modules", onclick });
+  return h("button.button.small.notice-button", { onclick }, "Take steps from modules");
 }
 
 /** Figures that are not known, with why, as a line that opens. */
 function untold(unknown) {
   const count = unknown.length === 1 ? "1 figure is not known" : `${unknown.length} figures are not known`;
-  return h("details", { class: "untold" },
-    h("summary", { text: count }),
-    h("dl", null, ...unknown.map((one) => [
-      h("dt", { text: capital(one.label || label(one.name)) }),
-      h("dd", { text: one.reason ?? "not known" }),
-    ])),
-  );
+  return h("details.untold", h("summary", count), h("dl", ...unknown.map((one) => [
+    h("dt", capital(one.label || label(one.name))),
+    h("dd", one.reason ?? "not known"),
+  ])));
 }
 
 function capital(words) {

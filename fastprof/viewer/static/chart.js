@@ -115,31 +115,15 @@ class Chart {
 function base(element) {
   const style = getComputedStyle(element);
   const colour = (name) => style.getPropertyValue(name).trim();
-  const axis = {
-    gridcolor: colour("--line"),
-    linecolor: colour("--line-strong"),
-    zerolinecolor: colour("--line-strong"),
-    tickcolor: colour("--line-strong"),
-    automargin: true,
-    title: { standoff: 8 },
-  };
-  return {
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: style.fontFamily, size: FONT, color: colour("--text") },
-    margin: { l: 56, r: 16, t: 12, b: 40 },
-    xaxis: { ...axis },
-    yaxis: { ...axis },
-    legend: { orientation: "v", itemsizing: "constant", font: { size: FONT } },
-    hoverlabel: {
-      bgcolor: colour("--raised"),
-      bordercolor: colour("--line-strong"),
-      font: { family: style.fontFamily, size: FONT, color: colour("--text") },
-      align: "left",
-      namelength: -1,
-    },
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--faint"), activecolor: colour("--accent") },
-  };
+  const axis = { gridcolor: colour("--line"), linecolor: colour("--line-strong"),
+    zerolinecolor: colour("--line-strong"), tickcolor: colour("--line-strong"), automargin: true,
+    title: { standoff: 8 } };
+  return { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: style.fontFamily, size: FONT, color: colour("--text") }, margin: { l: 56, r: 16, t: 12, b: 40 },
+    xaxis: { ...axis }, yaxis: { ...axis }, legend: { orientation: "v", itemsizing: "constant", font: { size: FONT } },
+    hoverlabel: { bgcolor: colour("--raised"), bordercolor: colour("--line-strong"),
+      font: { family: style.fontFamily, size: FONT, color: colour("--text") }, align: "left", namelength: -1 },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--faint"), activecolor: colour("--accent") } };
 }
 
 function merged(one, other) {
@@ -148,7 +132,7 @@ function merged(one, other) {
     const both = isPlain(value) && isPlain(found[name]);
     found[name] = both ? merged(found[name], value) : isPlain(value) ? merged({}, value) : value;
   }
-  if (found.xaxis) for (const name of Object.keys(other)) withBase(found, name, one);
+  if (found.xaxis) { for (const name of Object.keys(other)) withBase(found, name, one); }
   return found;
 }
 

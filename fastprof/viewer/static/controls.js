@@ -10,7 +10,7 @@ export function picker({ label, options, value = null, onchange, title = null })
   const select = h("select", { id, title });
   const node = labelled("picker", label, id, select);
   const told = options.map((option) => (typeof option === "object" ? option : { value: option, text: option }));
-  for (const option of told) select.append(h("option", { value: option.value, text: option.text }));
+  for (const option of told) select.append(h("option", { value: option.value }, option.text));
   select.value = value ?? told[0]?.value ?? "";
   select.addEventListener("change", () => onchange?.(select.value));
   return valued(node, select);
@@ -20,21 +20,19 @@ export function picker({ label, options, value = null, onchange, title = null })
 export function toggle({ label, value = false, onchange, title = null }) {
   const box = h("input", { type: "checkbox", checked: value, role: "switch" });
   box.addEventListener("change", () => onchange?.(box.checked));
-  const node = h("label", { class: "control toggle", title }, box, h("span", { text: label }));
-  Object.defineProperty(node, "value", {
-    get: () => box.checked,
-    set: (to) => {
-      box.checked = to;
-    },
-  });
+  const node = h("label.control.toggle", { title }, box, h("span", label));
+  Object.defineProperty(node, "value", { get: () => box.checked, set: (to) => {
+    box.checked = to;
+  } });
   return node;
 }
 
 /** A whole number between two; `text(value)` is what is shown of it. */
 export function slider({ label, min, max, value, text = String, onchange }) {
   const id = `control-${(controls += 1)}`;
-  const told = h("output", { for: id, text: text(value) });
-  const range = h("input", { id, type: "range", min, max, step: 1, value: String(value), "aria-valuetext": text(value) });
+  const told = h("output", { for: id }, text(value));
+  const range = h("input", { id, type: "range", min, max, step: 1, value: String(value),
+    "aria-valuetext": text(value) });
   range.addEventListener("input", () => {
     told.textContent = text(Number(range.value));
     range.setAttribute("aria-valuetext", told.textContent);
@@ -42,20 +40,18 @@ export function slider({ label, min, max, value, text = String, onchange }) {
   });
   const node = labelled("slider", label, id, range);
   node.append(told);
-  Object.defineProperty(node, "value", {
-    get: () => Number(range.value),
-    set: (to) => {
-      range.value = to;
-      told.textContent = text(Number(range.value));
-    },
-  });
+  Object.defineProperty(node, "value", { get: () => Number(range.value), set: (to) => {
+    range.value = to;
+    told.textContent = text(Number(range.value));
+  } });
   return node;
 }
 
 /** A box to write in; `onchange` when it is left or Enter is pressed. */
 export function field({ label, value = "", placeholder = "", onchange, title = null, size = 12 }) {
   const id = `control-${(controls += 1)}`;
-  const box = h("input", { id, type: "text", value, placeholder, title, size, spellcheck: "false", autocomplete: "off" });
+  const box = h("input", { id, type: "text", value, placeholder, title, size, spellcheck: "false",
+    autocomplete: "off" });
   box.addEventListener("change", () => onchange?.(box.value));
   return valued(labelled("field", label, id, box), box);
 }
@@ -65,24 +61,21 @@ export function tabs({ label, options, value = null, onchange }) {
   const name = `control-${(controls += 1)}`;
   const told = options.map((option) => (typeof option === "object" ? option : { value: option, text: option }));
   const chosen = value ?? told[0]?.value;
-  const node = h("div", { class: "control tabs", role: "radiogroup", "aria-label": label });
+  const node = h("div.control.tabs", { role: "radiogroup", "aria-label": label });
   for (const option of told) {
     const box = h("input", { type: "radio", name, value: option.value, checked: option.value === chosen });
     box.addEventListener("change", () => onchange?.(option.value));
-    node.append(h("label", { class: "tab", title: option.title }, box, h("span", { text: option.text })));
+    node.append(h("label.tab", { title: option.title }, box, h("span", option.text)));
   }
-  Object.defineProperty(node, "value", {
-    get: () => node.querySelector("input:checked")?.value ?? null,
-    set: (to) => {
-      for (const box of node.querySelectorAll("input")) box.checked = box.value === to;
-    },
-  });
+  Object.defineProperty(node, "value", { get: () => node.querySelector("input:checked")?.value ?? null, set: (to) => {
+    for (const box of node.querySelectorAll("input")) box.checked = box.value === to;
+  } });
   return node;
 }
 
 /** A button that opens a box below it; Escape and clicks elsewhere close it. */
 export function dropdown(title, body) {
-  const menu = h("details", { class: "menu" }, h("summary", { class: "button", text: title }), body);
+  const menu = h("details.menu", h("summary.button", title), body);
   const elsewhere = (event) => {
     if (!menu.contains(event.target)) menu.open = false;
   };
@@ -99,19 +92,16 @@ export function dropdown(title, body) {
 }
 
 export function button(text, onclick, { title = null, kind = "" } = {}) {
-  return h("button", { type: "button", class: `button ${kind}`, title, text, onclick });
+  return h("button", { class: `button ${kind}`, title, onclick }, text);
 }
 
 function labelled(kind, label, id, input) {
-  return h("div", { class: `control ${kind}` }, h("label", { for: id, text: label }), input);
+  return h("div", { class: `control ${kind}` }, h("label", { for: id }, label), input);
 }
 
 function valued(node, input) {
-  Object.defineProperty(node, "value", {
-    get: () => input.value,
-    set: (to) => {
-      input.value = to;
-    },
-  });
+  Object.defineProperty(node, "value", { get: () => input.value, set: (to) => {
+    input.value = to;
+  } });
   return node;
 }

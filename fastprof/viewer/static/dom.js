@@ -4,16 +4,18 @@ const SVG = "http://www.w3.org/2000/svg";
 const SAFE_LINK = /^(#|\/|\.\/|blob:|data:|https?:)/i;
 
 /**
- * An element. Of `properties`, `class` and `text` are what they say, `dataset` and `style` are objects, names that begin
- * with "on" are listeners, and all others are attributes; null and false leave one out. Strings among `children` are text.
+ * An element: `h("p.note.wide", { title }, "text", child)`. The tag may carry classes; properties may be left out. Of these
+ * `class` adds classes, `text` is the content, `dataset` and `style` are objects, names that begin with "on" are listeners,
+ * all others are attributes; null, undefined and false leave one out. Strings among `children` are text, arrays are
+ * flattened. Buttons submit nothing.
  */
-export function h(tag, properties, ...children) {
-  return filled(document.createElement(tag), properties, children);
+export function h(tag, ...rest) {
+  return made((name) => document.createElement(name), tag, rest);
 }
 
 /** An element of a drawing, otherwise as h. */
-export function svg(tag, properties, ...children) {
-  return filled(document.createElementNS(SVG, tag), properties, children);
+export function svg(tag, ...rest) {
+  return made((name) => document.createElementNS(SVG, name), tag, rest);
 }
 
 export function clear(element) {
@@ -74,16 +76,25 @@ function ends(text, letters) {
   return text.slice(0, letters) + text.slice(-letters);
 }
 
-function filled(element, properties, children) {
-  for (const [name, value] of Object.entries(properties ?? {})) {
-    if (value !== null && value !== undefined && value !== false) given(element, name, value);
+function made(create, tag, [first, ...children]) {
+  const [name, ...classes] = tag.split(".");
+  const element = create(name);
+  if (name === "button") element.setAttribute("type", "button");
+  if (classes.length) element.classList.add(...classes);
+  const hasProperties = isProperties(first);
+  for (const [property, value] of Object.entries(hasProperties ? first : {})) {
+    if (value !== null && value !== undefined && value !== false) give(element, property, value);
   }
-  append(element, children);
+  append(element, hasProperties ? children : [first, ...children]);
   return element;
 }
 
-function given(element, name, value) {
-  if (name === "class") element.setAttribute("class", value);
+function isProperties(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Node);
+}
+
+function give(element, name, value) {
+  if (name === "class") element.classList.add(...value.split(/\s+/).filter(Boolean));
   else if (name === "text") element.textContent = value;
   else if (name === "dataset") Object.assign(element.dataset, value);
   else if (name === "style") styled(element, value);

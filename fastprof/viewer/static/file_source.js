@@ -2,7 +2,7 @@
 // events, search, sums, flows.
 
 import { bytes, has, text } from "./embedded.js";
-import { Report, readJson } from "./report.js";
+import { readJson, Report } from "./report.js";
 import { cut } from "./tile_cut.js";
 import { columnsOf } from "./timeline/tile.js";
 
@@ -29,7 +29,8 @@ export class FileSource {
   async tile(key, level, index, tracks) {
     const { levels } = await this.json("levels");
     const finer = levels.filter((one) => one <= level);
-    const whole = await this.once(`tiles-${finer.length ? Math.max(...finer) : Math.min(...levels)}`, async (name) => columnsOf(await bytes(name)));
+    const whole = await this.once(`tiles-${finer.length ? Math.max(...finer) : Math.min(...levels)}`,
+      async (name) => columnsOf(await bytes(name)));
     return cut(whole, level, index, numbers(tracks));
   }
 

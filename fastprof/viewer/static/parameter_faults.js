@@ -3,7 +3,10 @@
 import { parsed } from "./units.js";
 
 const FORMS = "write A:B, A:, :B or A; B is left out, so 3:5 is 3 and 4";
-const UNITS = { time: ["ps", "a time, as 1.5ms"], bytes: ["bytes", "a size, as 2GiB"] };
+const UNITS = {
+  time: ["ps", "a time, as 1.5ms"],
+  bytes: ["bytes", "a size, as 2GiB"],
+};
 
 /** A sentence on what is wrong with a value of a parameter of an analysis; null: nothing that can be told here. */
 export function fault({ name, type, choices, min }, value) {
@@ -27,11 +30,15 @@ function ofSteps(value) {
   const span = /^\s*(\d{1,9})\s*-\s*(\d{1,9})\s*$/.exec(value);
   if (span && Number(span[1]) <= Number(span[2])) {
     const [, low, high] = span;
-    return `${quoted} is no range of steps: write A:B, where B is left out: ${low}:${Number(high) + 1} for ${low} to ${high}.`;
+    return `${quoted} is no range of steps: write A:B, where B is left out: ${low}:${
+      Number(high) + 1
+    } for ${low} to ${high}.`;
   }
-  if (/^[\s\d:]*\d{10}[\s\d:]*$/.test(value)) return `${quoted} is no range of steps: their numbers have nine digits at most.`;
+  if (/^[\s\d:]*\d{10}[\s\d:]*$/.test(value))
+    return `${quoted} is no range of steps: their numbers have nine digits at most.`;
   const found = /^\s*(\d{1,9})?\s*(:?)\s*(\d{1,9})?\s*$/.exec(value);
-  if (!found || !(found[1] || found[3]) || (!found[2] && found[1] && found[3])) return `${quoted} is no range of steps: ${FORMS}.`;
+  if (!found || !(found[1] || found[3]) || (!found[2] && found[1] && found[3]))
+    return `${quoted} is no range of steps: ${FORMS}.`;
   const empty = found[2] && found[1] && found[3] && Number(found[3]) <= Number(found[1]);
   return empty ? `${quoted} holds no step: the second number is left out, as in 3:5.` : null;
 }

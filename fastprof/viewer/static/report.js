@@ -6,9 +6,8 @@ const NUMBERS = /^(u?int\d+|double|float|halffloat|decimal)/;
 /** Reads JSON. Integers that a double cannot hold exactly become texts of their digits. */
 export function readJson(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
-  const whole = text.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.])-?\d{16,}(?![\d.eE])/g, (piece) =>
-    piece[0] === '"' || Number.isSafeInteger(Number(piece)) ? piece : `"${piece}"`,
-  );
+  const whole = text.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.])-?\d{16,}(?![\d.eE])/g,
+    (piece) => piece[0] === '"' || Number.isSafeInteger(Number(piece)) ? piece : `"${piece}"`);
   return JSON.parse(whole);
 }
 
@@ -128,11 +127,10 @@ export class Table {
 export function tableOf(name, columns) {
   const length = columns[0]?.values.length ?? 0;
   const kind = (values) => (typeof values.find((value) => value !== null) === "number" ? "double" : "string");
-  return new Table({
-    table: name,
-    length,
-    columns: columns.map((column) => ({ unit: null, description: null, ...column, type: column.type ?? kind(column.values) })),
-  });
+  return new Table({ table: name, length,
+    columns: columns.map((column) => ({ unit: null, description: null, ...column,
+      type: column.type ?? kind(column.values) })
+    ) });
 }
 
 function values(column, found) {

@@ -23,29 +23,26 @@ export function reportPage(draw, { params = null, analysis = null, quiet = false
   return async (root, context) => {
     const kept = [];
     const pending = [];
-    const own = Object.assign(Object.create(context), {
-      keep(handle) {
-        pending.push(Promise.resolve(handle).then((found) => (kept.left ? found?.leave?.() : kept.push(found))));
-        return handle;
-      },
-    });
+    const own = Object.assign(Object.create(context), { keep(handle) {
+      pending.push(Promise.resolve(handle).then((found) => (kept.left ? found?.leave?.() : kept.push(found))));
+      return handle;
+    } });
     const name = analysis ?? context.analysis.name;
     const listed = context.analyses.find((one) => one.name === name);
     const bar = parameters(listed, own, params);
     if (bar) root.append(bar);
-    const report = await reported(root, listed, own, () => context.source.report(name, asked(listed, context), context.signal));
+    const report = await reported(root, listed, own,
+      () => context.source.report(name, asked(listed, context), context.signal));
     if (context.signal.aborted || !report) return { leave() {} };
     if (!quiet) notices(root, report, own);
-    const body = h("div", { class: "page-body" });
+    const body = h("div.page-body");
     root.append(body);
     await draw(body, report, own);
     await Promise.all(pending);
-    return {
-      leave() {
-        kept.left = true;
-        for (const handle of kept) handle.leave?.();
-      },
-    };
+    return { leave() {
+      kept.left = true;
+      for (const handle of kept) handle.leave?.();
+    } };
   };
 }
 
@@ -66,9 +63,8 @@ export async function reported(root, analysis, context, ask) {
   }
   const without = () => context.push(Object.fromEntries(given.map(({ name }) => [name, null])));
   root.append(
-    h("div", { class: "failed", role: "alert" },
-      h("p", { text: told }),
-      h("button", { class: "button", type: "button", text: "Show the page without it", onclick: without })),
+    h("div.failed", { role: "alert" }, h("p", told),
+      h("button.button", { onclick: without }, "Show the page without it")),
   );
   return null;
 }
@@ -88,7 +84,7 @@ export function parameters(analysis, context, names = null) {
   if (context.saved) return null;
   const there = [...analysis.params, STEPS].filter(({ name }) => names === null || names.includes(name));
   if (!there.length) return null;
-  return h("div", { class: "parameters" }, ...there.map((param) => control(param, context)));
+  return h("div.parameters", ...there.map((param) => control(param, context)));
 }
 
 function control(param, context) {
@@ -97,7 +93,9 @@ function control(param, context) {
   const onchange = (to) => context.push({ [param.name]: to === usual ? null : to });
   const shared = { label: label(param.name), title: param.help, onchange };
   if (param.choices) return picker({ ...shared, options: param.choices, value });
-  if (param.type === "bool") return toggle({ ...shared, value: value === "true", onchange: (to) => onchange(String(to)) });
+  if (param.type === "bool")
+    return toggle({ ...shared, value: value === "true", onchange: (to) => onchange(String(to)) });
   const placeholder = { steps: "all", time: "1.5s", bytes: "2GiB" }[param.type] ?? "";
-  return field({ ...shared, label: param.name.endsWith("_us") ? `${label(param.name)}, µs` : label(param.name), value, placeholder });
+  return field({ ...shared, label: param.name.endsWith("_us") ? `${label(param.name)}, µs` : label(param.name), value,
+    placeholder });
 }

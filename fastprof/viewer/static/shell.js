@@ -22,16 +22,16 @@ export class Shell {
   constructor(session, go) {
     this.session = session;
     this.go = go;
-    this.nav = h("nav", { class: "nav", "aria-label": "Pages" });
-    this.pickers = h("div", { class: "pickers" });
+    this.nav = h("nav.nav", { "aria-label": "Pages" });
+    this.pickers = h("div.pickers");
     this.title = h("h1", { id: "page-title" });
-    this.summary = h("p", { class: "page-summary" });
-    this.actions = h("div", { class: "page-actions" });
-    this.root = h("div", { class: "page", id: "page", tabindex: "-1" });
-    this.head = h("header", { class: "page-head" }, h("div", null, this.title, this.summary), h("span", { class: "spring" }), this.actions);
-    this.main = h("main", { class: "main", "aria-labelledby": "page-title" }, this.head, this.root);
+    this.summary = h("p.page-summary");
+    this.actions = h("div.page-actions");
+    this.root = h("div.page", { id: "page", tabindex: "-1" });
+    this.head = h("header.page-head", h("div", this.title, this.summary), h("span.spring"), this.actions);
+    this.main = h("main.main", { "aria-labelledby": "page-title" }, this.head, this.root);
     document.body.replaceChildren(
-      h("a", { class: "skip", href: "#page", text: "Skip to the page", onclick: (event) => this.skip(event) }),
+      h("a.skip", { href: "#page", onclick: (event) => this.skip(event) }, "Skip to the page"),
       this.side(),
       this.main,
     );
@@ -49,18 +49,14 @@ export class Shell {
   }
 
   side() {
-    const narrow = h("button", { class: "icon", type: "button", text: "☰", title: "Hide or show the list of pages", "aria-label": "Hide or show the list of pages", onclick: () => this.fold() });
-    const theme = h("button", { class: "icon", type: "button", text: "◐", title: "Light or dark", "aria-label": "Light or dark", onclick: toggleTheme });
+    const narrow = h("button.icon", { title: "Hide or show the list of pages",
+      "aria-label": "Hide or show the list of pages", onclick: () => this.fold() }, "☰");
+    const theme = h("button.icon", { title: "Light or dark", "aria-label": "Light or dark", onclick: toggleTheme },
+      "◐");
     const { title, version, note } = this.session;
-    return h("aside", { class: "side" },
-      h("div", { class: "side-head" }, narrow, h("span", { class: "logo", text: "fastprof" }), h("span", { class: "spring" }), theme),
-      h("div", { class: "side-body" },
-        h("div", { class: "session", text: title ?? "", title: title ?? "" }),
-        this.pickers,
-        this.nav,
-        note ? h("div", { class: "version", text: note }) : null,
-        h("div", { class: "version", text: version ? `fastprof ${version}` : "" })),
-    );
+    return h("aside.side", h("div.side-head", narrow, h("span.logo", "fastprof"), h("span.spring"), theme),
+      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, this.nav,
+        note ? h("div.version", note) : null, h("div.version", version ? `fastprof ${version}` : "")));
   }
 
   fold() {
@@ -100,15 +96,15 @@ export class Shell {
     for (const [title, pages] of [...GROUPS, ["More", rest]]) {
       const there = pages.filter((page) => names.includes(page));
       if (!there.length) continue;
-      if (title) this.nav.append(h("div", { class: "nav-title", text: title }));
-      this.nav.append(h("ul", null, ...there.map((page) => this.link(page, route))));
+      if (title) this.nav.append(h("div.nav-title", title));
+      this.nav.append(h("ul", ...there.map((page) => this.link(page, route))));
     }
   }
 
   link(page, route) {
     const current = page === route.page;
     const href = this.go.href(page, {});
-    return h("li", null, h("a", { href, text: this.about(page).title, "aria-current": current ? "page" : null }));
+    return h("li", h("a", { href, "aria-current": current ? "page" : null }, this.about(page).title));
   }
 
   drawPickers(route) {
@@ -123,12 +119,15 @@ export class Shell {
     const hosts = this.go.hosts();
     if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
       const options = [{ value: ALL_HOSTS, text: `All ${hosts.length} hosts` }, ...hosts];
-      this.pickers.append(picker({ label: "Host", options, value: route.host ?? ALL_HOSTS, onchange: (host) => this.go.host(host || null) }));
+      this.pickers.append(
+        picker({ label: "Host", options, value: route.host ?? ALL_HOSTS, onchange: (host) =>
+          this.go.host(host || null) }),
+      );
     }
   }
 
   waiting(text) {
-    const box = h("div", { class: "waiting", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), h("span", { text }));
+    const box = h("div.waiting", { role: "status" }, h("span.spinner", { "aria-hidden": "true" }), h("span", text));
     this.root.append(box);
     return box;
   }
@@ -137,9 +136,7 @@ export class Shell {
   failed(message, again) {
     clear(this.root);
     this.root.append(
-      h("div", { class: "failed", role: "alert" },
-        h("p", { text: message }),
-        h("button", { class: "button", type: "button", text: "Try again", onclick: again })),
+      h("div.failed", { role: "alert" }, h("p", message), h("button.button", { onclick: again }, "Try again")),
     );
   }
 

@@ -1,6 +1,6 @@
 // Where the page has its data from: a server of fastprof. file_source.js is its twin in a saved report.
 
-import { Report, readJson } from "./report.js";
+import { readJson, Report } from "./report.js";
 
 const KEPT_REPORTS = 24;
 
@@ -27,13 +27,10 @@ export class ServerSource {
 
   /** The analyses, with titles, parameters and sections; asked for once. */
   analyses(signal) {
-    this.listed ??= this.json("analyses", {}, signal).then(
-      (analyses) => ({ analyses }),
-      (error) => {
-        this.listed = null;
-        throw error;
-      },
-    );
+    this.listed ??= this.json("analyses", {}, signal).then((analyses) => ({ analyses }), (error) => {
+      this.listed = null;
+      throw error;
+    });
     return this.listed;
   }
 

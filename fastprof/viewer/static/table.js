@@ -3,8 +3,8 @@
 
 import { dropdown } from "./controls.js";
 import { clear, h } from "./dom.js";
-import { download, written } from "./table_csv.js";
 import { shownColumns } from "./table_columns.js";
+import { download, written } from "./table_csv.js";
 import { FilterBar } from "./table_filter.js";
 import { Rows } from "./table_rows.js";
 
@@ -29,12 +29,12 @@ class TableView {
     this.id = `table-${(tables += 1)}`;
     this.sort = options.sort ?? null;
     this.bar = new FilterBar(() => this.rearrange(), this.options);
-    this.count = h("span", { class: "table-count", role: "status" });
-    this.menu = h("div", { class: "menu-body" });
-    this.head = h("div", { class: "table-head", role: "row" });
-    this.scroll = h("div", { class: "table-scroll", role: "grid", tabindex: "0", "aria-label": options.caption ?? "Table" });
+    this.count = h("span.table-count", { role: "status" });
+    this.menu = h("div.menu-body");
+    this.head = h("div.table-head", { role: "row" });
+    this.scroll = h("div.table-scroll", { role: "grid", tabindex: "0", "aria-label": options.caption ?? "Table" });
     this.rows = new Rows(this.scroll, this.head, this.id, (row) => this.chosen(row));
-    this.root = h("div", { class: "table" }, this.toolbar(), this.scroll);
+    this.root = h("div.table", this.toolbar(), this.scroll);
     element.append(this.root);
     this.update(data);
     if (options.selected !== undefined) this.select(options.selected);
@@ -66,17 +66,18 @@ class TableView {
 
   toolbar() {
     const menu = dropdown("Columns", this.menu);
-    return h("div", { class: "table-bar" }, this.bar.root, h("span", { class: "spring" }), this.count, menu, this.saving());
+    return h("div.table-bar", this.bar.root, h("span.spring"), this.count, menu, this.saving());
   }
 
   /** What of the table is saved as a file: what is shown or, where there is an address for it, all. */
   saving() {
-    const shown = { type: "button", title: "The rows and columns shown, as filtered and sorted", onclick: () => this.save() };
-    if (!this.options.csv) return h("button", { ...shown, class: "button", text: "CSV" });
+    const shown = { type: "button", title: "The rows and columns shown, as filtered and sorted",
+      onclick: () => this.save() };
+    if (!this.options.csv) return h("button.button", { ...shown }, "CSV");
     const all = { href: this.options.csv, download: "", title: "The whole table, all columns" };
-    return dropdown("CSV", h("div", { class: "menu-body menu-small" },
-      h("button", { ...shown, class: "menu-item", text: "What is shown" }),
-      h("a", { ...all, class: "menu-item", text: "All rows and columns" })));
+    return dropdown("CSV",
+      h("div.menu-body.menu-small", h("button.menu-item", { ...shown }, "What is shown"),
+        h("a.menu-item", { ...all }, "All rows and columns")));
   }
 
   save() {
@@ -97,7 +98,9 @@ class TableView {
     const some = order.length.toLocaleString("en-US");
     const cut = this.data.of > this.data.length ? ` (the first of ${this.data.of.toLocaleString("en-US")})` : "";
     this.bar.root.hidden = this.data.length < FILTERED_ROWS && !this.bar.active;
-    this.count.textContent = order.length === this.data.length ? `${all} ${this.data.length === 1 ? "row" : "rows"}${cut}` : `${some} of ${all} rows${cut}`;
+    this.count.textContent = order.length === this.data.length
+      ? `${all} ${this.data.length === 1 ? "row" : "rows"}${cut}`
+      : `${some} of ${all} rows${cut}`;
     this.drawHead();
     this.rows.show(this.data, this.columns.filter((column) => !column.hidden), order, this.options);
   }
@@ -118,18 +121,12 @@ class TableView {
   headCell(column) {
     const by = this.sort?.by === column.name ? this.sort : null;
     const title = [column.title, column.unit && `in ${column.unit}`, column.description].filter(Boolean).join(" · ");
-    const button = h("button", { type: "button", title, onclick: () => this.sortBy(column) },
-      h("span", { class: "head-title", text: column.title }),
-      column.unit && h("span", { class: "head-unit", text: column.unit }),
-      h("span", { class: "head-arrow", "aria-hidden": "true", text: by ? (by.down ? "▼" : "▲") : "" }),
-    );
-    const grip = h("span", { class: "head-grip", "aria-hidden": "true", onpointerdown: (event) => this.resize(event, column) });
-    return h("div", {
-      class: `head${column.number ? " number" : ""}`,
-      role: "columnheader",
-      style: { flex: column.flex },
-      "aria-sort": by ? (by.down ? "descending" : "ascending") : "none",
-    }, button, grip);
+    const button = h("button", { title, onclick: () => this.sortBy(column) }, h("span.head-title", column.title),
+      column.unit && h("span.head-unit", column.unit),
+      h("span.head-arrow", { "aria-hidden": "true" }, by ? (by.down ? "▼" : "▲") : ""));
+    const grip = h("span.head-grip", { "aria-hidden": "true", onpointerdown: (event) => this.resize(event, column) });
+    return h("div", { class: `head${column.number ? " number" : ""}`, role: "columnheader",
+      style: { flex: column.flex }, "aria-sort": by ? (by.down ? "descending" : "ascending") : "none" }, button, grip);
   }
 
   /** Numbers begin with the largest; the third time the order is that of the data again. */
@@ -161,15 +158,11 @@ class TableView {
   drawMenu() {
     clear(this.menu);
     for (const column of this.columns) {
-      const box = h("input", {
-        type: "checkbox",
-        checked: !column.hidden,
-        onchange: (event) => {
-          column.hidden = !event.target.checked;
-          this.arrange();
-        },
-      });
-      this.menu.append(h("label", { class: "menu-item", title: column.description ?? "" }, box, column.title));
+      const box = h("input", { type: "checkbox", checked: !column.hidden, onchange: (event) => {
+        column.hidden = !event.target.checked;
+        this.arrange();
+      } });
+      this.menu.append(h("label.menu-item", { title: column.description ?? "" }, box, column.title));
     }
   }
 }

@@ -1,7 +1,7 @@
 // How the columns of a table look: titles, units, texts of values, widths.
 
 import { shortened } from "./dom.js";
-import { UNKNOWN, columnScale, exact, label, number, text } from "./units.js";
+import { columnScale, exact, label, number, text, UNKNOWN } from "./units.js";
 
 const FONT = "13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', 'Noto Sans', Roboto, sans-serif";
 const AROUND = 22;
@@ -15,9 +15,9 @@ const LEADS = ["name", "op_name", "expression", "long_name"];
 
 /** The columns of a table, those to show first; `before`: as they were, whose choices stay. */
 export function shownColumns(data, options, before = null) {
-  const asked = (options.columns ?? data.columns.map((column) => column.name))
-    .map((column) => (typeof column === "string" ? { name: column } : column))
-    .filter((column) => data.has(column.name));
+  const asked = (options.columns ?? data.columns.map((column) => column.name)).map((
+    column,
+  ) => (typeof column === "string" ? { name: column } : column)).filter((column) => data.has(column.name));
   const names = new Set(asked.map((column) => column.name));
   const rest = data.columns.filter((column) => !names.has(column.name)).map(({ name }) => ({ name, hidden: true }));
   const columns = [...asked, ...rest].map((column) => described(data, column, options));
@@ -37,23 +37,17 @@ function described(data, column, options) {
   const { unit, description } = data.about(column.name);
   const isNumber = data.isNumber(column.name);
   const one = isNumber && unit ? columnScale(data.column(column.name), unit) : null;
-  return {
-    ...column,
-    description,
-    number: isNumber,
-    title: column.title ?? label(column.name),
-    unit: one ? one.unit : null,
-    text: column.text ?? cellText(unit, isNumber, one),
-    cut: !isNumber && !column.text && !column.node,
-    full: (value) => fullText(value, unit, isNumber),
-    share: options.bar === column.name,
-  };
+  return { ...column, description, number: isNumber, title: column.title ?? label(column.name),
+    unit: one ? one.unit : null, text: column.text ?? cellText(unit, isNumber, one),
+    cut: !isNumber && !column.text && !column.node, full: (value) => fullText(value, unit, isNumber),
+    share: options.bar === column.name };
 }
 
 /** How a value is written in its cell. */
 function cellText(unit, isNumber, one) {
   if (one) return (value) => (value === null ? UNKNOWN : fixed(value / one.divide, one.digits));
-  if (!isNumber) return (value) => (value === null ? UNKNOWN : typeof value === "string" ? shortened(value, MEASURED) : text(value));
+  if (!isNumber)
+    return (value) => (value === null ? UNKNOWN : typeof value === "string" ? shortened(value, MEASURED) : text(value));
   return (value) => text(value, unit);
 }
 
@@ -102,5 +96,6 @@ function textWidth(told) {
 
 /** Which column takes the room that is left: names first, then any text. */
 function growing(columns) {
-  return LEADS.map((name) => columns.find((column) => column.name === name)).find(Boolean) ?? columns.find((column) => !column.number);
+  return LEADS.map((name) => columns.find((column) => column.name === name)).find(Boolean)
+    ?? columns.find((column) => !column.number);
 }

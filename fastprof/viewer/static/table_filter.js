@@ -12,21 +12,15 @@ export class FilterBar {
     this.boxes = new Map();
     this.options = options;
     this.changed = paused(changed);
-    this.all = h("input", {
-      type: "search",
-      class: "filter filter-all",
-      placeholder: "Filter rows",
-      value: options.filter ?? "",
+    this.all = h("input.filter.filter-all", { type: "search", placeholder: "Filter rows", value: options.filter ?? "",
       "aria-label": `Filter rows${options.caption ? ` of ${options.caption}` : ""}`,
-      title: "Rows that hold all of these words, in any column shown",
-      oninput: () => {
+      title: "Rows that hold all of these words, in any column shown", oninput: () => {
         options.onfilter?.(this.all.value);
         this.changed();
-      },
-    });
-    this.more = h("select", { class: "filter-more", "aria-label": "Filter by a column", onchange: () => this.added() });
-    this.own = h("span", { class: "filter-own" });
-    this.root = h("span", { class: "filters" }, this.all, this.own, this.more);
+      } });
+    this.more = h("select.filter-more", { "aria-label": "Filter by a column", onchange: () => this.added() });
+    this.own = h("span.filter-own");
+    this.root = h("span.filters", this.all, this.own, this.more);
   }
 
   /** Whether anything is filtered by. */
@@ -39,9 +33,9 @@ export class FilterBar {
     this.columns = columns;
     for (const name of this.options.filters ?? []) if (!this.boxes.has(name) && data.has(name)) this.add(name);
     for (const [name, box] of this.boxes) this.refresh(name, box);
-    this.more.replaceChildren(h("option", { value: "", text: "+ filter" }));
+    this.more.replaceChildren(h("option", { value: "" }, "+ filter"));
     for (const column of columns) {
-      if (!this.boxes.has(column.name)) this.more.append(h("option", { value: column.name, text: column.title }));
+      if (!this.boxes.has(column.name)) this.more.append(h("option", { value: column.name }, column.title));
     }
   }
 
@@ -57,15 +51,11 @@ export class FilterBar {
     const choices = this.choices(name);
     const isNumber = this.data.isNumber(name);
     const box = choices
-      ? h("select", { class: "filter", "aria-label": `Filter by ${title}`, onchange: () => this.changed() })
-      : h("input", {
-          type: "search",
-          class: "filter",
-          placeholder: isNumber ? `${title} > …` : title,
-          "aria-label": `Filter by ${title}`,
-          title: isNumber ? `${title}: a number, or one after <, <=, > or >=, with a unit where it has one` : `${title}: rows that hold this`,
-          oninput: () => this.changed(),
-        });
+      ? h("select.filter", { "aria-label": `Filter by ${title}`, onchange: () => this.changed() })
+      : h("input.filter", { type: "search", placeholder: isNumber ? `${title} > …` : title,
+        "aria-label": `Filter by ${title}`, title: isNumber
+          ? `${title}: a number, or one after <, <=, > or >=, with a unit where it has one`
+          : `${title}: rows that hold this`, oninput: () => this.changed() });
     this.boxes.set(name, box);
     this.own.append(box);
     return box;
@@ -82,8 +72,9 @@ export class FilterBar {
     if (box.tagName !== "SELECT" || !this.data.has(name)) return;
     const chosen = box.value;
     const title = this.columns.find((column) => column.name === name)?.title ?? label(name);
-    box.replaceChildren(h("option", { value: "", text: `${title}: all` }));
-    for (const text of [...this.data.coded(name).texts].sort()) box.append(h("option", { value: text, text: text.slice(0, 60) }));
+    box.replaceChildren(h("option", { value: "" }, `${title}: all`));
+    for (const text of [...this.data.coded(name).texts].sort())
+      box.append(h("option", { value: text }, text.slice(0, 60)));
     box.value = chosen;
     if (box.selectedIndex < 0) box.value = "";
   }
@@ -100,7 +91,8 @@ export class FilterBar {
   ownTests(data) {
     const tests = [];
     for (const [name, box] of this.boxes) {
-      if (box.value && data.has(name)) tests.push(box.tagName === "SELECT" ? same(data, name, box.value) : matching(data, name, box.value));
+      if (box.value && data.has(name))
+        tests.push(box.tagName === "SELECT" ? same(data, name, box.value) : matching(data, name, box.value));
     }
     return tests;
   }
@@ -108,7 +100,9 @@ export class FilterBar {
   /** For each word a test whether a column shown holds it. */
   words(data) {
     const words = this.all.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const columns = this.columns.filter((column) => !column.hidden && (!column.number || !data.about(column.name).unit));
+    const columns = this.columns.filter((column) =>
+      !column.hidden && (!column.number || !data.about(column.name).unit)
+    );
     return words.map((word) => {
       const tests = columns.map(({ name }) => holding(data, name, word));
       return (row) => tests.some((test) => test(row));
@@ -138,13 +132,8 @@ function matching(data, name, written) {
   const least = parsed(amount, data.about(name).unit);
   if (Number.isNaN(least)) return () => true;
   const values = data.column(name).map((value) => (value === null ? NaN : Number(value)));
-  const tests = {
-    "<": (row) => values[row] < least,
-    "<=": (row) => values[row] <= least,
-    ">": (row) => values[row] > least,
-    ">=": (row) => values[row] >= least,
-    "=": (row) => values[row] === least,
-  };
+  const tests = { "<": (row) => values[row] < least, "<=": (row) => values[row] <= least,
+    ">": (row) => values[row] > least, ">=": (row) => values[row] >= least, "=": (row) => values[row] === least };
   return tests[sign];
 }
 

@@ -11,8 +11,8 @@ const AROUND = 20;
 export class Rows {
   constructor(scroll, head, id, onrow) {
     Object.assign(this, { scroll, head, id, onrow, order: [], pool: [], active: -1, selected: null, columns: [] });
-    this.body = h("div", { class: "table-body", role: "rowgroup" });
-    this.none = h("div", { class: "table-none" });
+    this.body = h("div.table-body", { role: "rowgroup" });
+    this.none = h("div.table-none");
     scroll.append(head, this.body, this.none);
     scroll.addEventListener("scroll", () => this.draw(), { passive: true });
     scroll.addEventListener("keydown", (event) => this.key(event));
@@ -33,7 +33,11 @@ export class Rows {
     const rows = Math.max(1, Math.min(order.length, options.rows));
     this.scroll.style.height = `${HEAD + rows * ROW + 14}px`;
     this.scroll.setAttribute("aria-rowcount", order.length + 1);
-    this.none.textContent = order.length ? "" : data.length ? "No row matches the filter." : (options.empty ?? "There is nothing to show.");
+    this.none.textContent = order.length
+      ? ""
+      : data.length
+      ? "No row matches the filter."
+      : (options.empty ?? "There is nothing to show.");
     clear(this.body);
     this.pool = [];
     this.refit();
@@ -76,9 +80,11 @@ export class Rows {
   }
 
   element() {
-    const row = h("div", { class: "row", role: "row" });
+    const row = h("div.row", { role: "row" });
     for (const column of this.columns) {
-      row.append(h("div", { class: column.number ? "cell number" : "cell", role: "gridcell", style: { flex: column.flex } }));
+      row.append(
+        h("div", { class: column.number ? "cell number" : "cell", role: "gridcell", style: { flex: column.flex } }),
+      );
     }
     this.body.append(row);
     return row;
@@ -136,14 +142,9 @@ export class Rows {
     if (event.target !== this.scroll || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor((this.scroll.clientHeight - HEAD) / ROW) - 1);
     const last = this.order.length - 1;
-    const to = {
-      ArrowDown: this.active + 1,
-      ArrowUp: this.active - 1,
-      PageDown: this.active + page,
-      PageUp: this.active - page,
-      Home: 0,
-      End: last,
-    }[event.key];
+    const to =
+      { ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page, PageUp: this.active - page,
+        Home: 0, End: last }[event.key];
     if (to !== undefined && last >= 0) {
       event.preventDefault();
       this.move(Math.max(0, Math.min(last, to)));

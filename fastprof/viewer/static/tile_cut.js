@@ -1,6 +1,6 @@
 // Cuts tiles of the form "FPT1" (docs/viewer.md) out of one that covers the whole session.
 
-import { HEADER_BYTES, MAGIC, SLICE_BYTES, VERSION, bodyAt, columnsOf, tileSpan } from "./timeline/tile.js";
+import { bodyAt, columnsOf, HEADER_BYTES, MAGIC, SLICE_BYTES, tileSpan, VERSION } from "./timeline/tile.js";
 
 /** The tile of a level and index with these tracks, a Set of ids or null for all, out of one of the whole session. */
 export function cut(whole, level, index, tracks) {
@@ -34,13 +34,23 @@ function firstThat(holds, low, high) {
 function written(whole, kept, level, index) {
   const slices = kept.reduce((sum, [, first, last]) => sum + last - first, 0);
   const buffer = new ArrayBuffer(bodyAt(kept.length) + SLICE_BYTES * slices);
-  new Uint32Array(buffer, 0, HEADER_BYTES / 4).set([MAGIC, VERSION, kept.length, slices, level, 0, index % 2 ** 32, Math.floor(index / 2 ** 32)]);
+  new Uint32Array(buffer, 0, HEADER_BYTES / 4).set([
+    MAGIC,
+    VERSION,
+    kept.length,
+    slices,
+    level,
+    0,
+    index % 2 ** 32,
+    Math.floor(index / 2 ** 32),
+  ]);
   const to = columnsOf(buffer);
   let place = 0;
   for (const [number, [row, first, last]] of kept.entries()) {
     to.track[number] = whole.track[row];
     to.lane[number] = whole.lane[row];
-    for (const name of ["start", "duration", "busy", "count", "name", "at"]) to[name].set(whole[name].subarray(first, last), place);
+    for (const name of ["start", "duration", "busy", "count", "name", "at"])
+      to[name].set(whole[name].subarray(first, last), place);
     place += last - first;
     to.end[number] = place;
   }

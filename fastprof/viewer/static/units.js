@@ -86,7 +86,9 @@ export function columnScale(values, unit) {
 export function label(name) {
   if (name === "tf_data") return "tf.data";
   const words = name.replace(RATE, (_, of) => `/${of}`).replace(ENDINGS, "").split("_").filter(Boolean);
-  const told = words.map((word, at) => WORDS.get(word) ?? percentile(word) ?? (at ? word : word[0].toUpperCase() + word.slice(1)));
+  const told = words.map((word, at) =>
+    WORDS.get(word) ?? percentile(word) ?? (at ? word : word[0].toUpperCase() + word.slice(1))
+  );
   return told.join(" ") || name;
 }
 
@@ -97,7 +99,8 @@ export function parsed(written, unit) {
   const value = Number(found[1].replaceAll(",", ""));
   const sign = found[2].toLowerCase();
   if (!sign) return value;
-  if (unit in IN_PICOSECONDS) return sign in IN_PICOSECONDS ? (value * IN_PICOSECONDS[sign]) / IN_PICOSECONDS[unit] : NaN;
+  if (unit in IN_PICOSECONDS)
+    return sign in IN_PICOSECONDS ? (value * IN_PICOSECONDS[sign]) / IN_PICOSECONDS[unit] : NaN;
   if (unit === "bytes") return value * (SIZES.find(([name]) => name.toLowerCase()[0] === sign[0])?.[1] ?? NaN);
   if (unit === "share") return sign === "%" ? value / 100 : NaN;
   if (unit === "%") return sign === "%" ? value : NaN;

@@ -15,12 +15,12 @@ export class BufferBars {
     this.values = data.column(by === "padding" ? "padding_bytes" : "bytes").map((value) => value ?? 0);
     const position = data.column("position");
     const key = by === "program" ? (row) => -position[row] : (row) => this.values[row];
-    this.rows = Array.from(this.values.keys()).filter((row) => by !== "padding" || this.values[row] > 0).sort(
-      (one, other) => key(other) - key(one) || one - other,
+    this.rows = Array.from(this.values.keys()).filter((row) => by !== "padding" || this.values[row] > 0).sort((one,
+      other) => key(other) - key(one) || one - other
     );
     this.most = this.rows.reduce((most, row) => Math.max(most, this.values[row]), 1);
-    this.told = h("div", { class: "flame-head", text: this.rows.length ? "" : "No buffer is padded." });
-    this.canvas = h("canvas", { class: "buffer-bars", role: "img", tabindex: "0", "aria-label": "Buffers at the peak" });
+    this.told = h("div.flame-head", this.rows.length ? "" : "No buffer is padded.");
+    this.canvas = h("canvas.buffer-bars", { role: "img", tabindex: "0", "aria-label": "Buffers at the peak" });
     if (this.rows.length) element.append(this.canvas);
     element.append(this.told);
     this.canvas.addEventListener("mousemove", (event) => this.tell(this.find(event)));

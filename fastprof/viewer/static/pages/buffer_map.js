@@ -19,8 +19,8 @@ export class BufferMap {
     this.points = Math.max(points, this.end.reduce((most, value) => Math.max(most, value), 1));
     this.top = this.low.reduce((most, low, row) => Math.max(most, low + this.size[row]), 1);
     this.shades = data.column("buffer").map((name) => colour(name));
-    this.canvas = h("canvas", { class: "buffer-map", role: "img", "aria-label": "Where buffers lie, and how long they live" });
-    this.told = h("div", { class: "flame-head" });
+    this.canvas = h("canvas.buffer-map", { role: "img", "aria-label": "Where buffers lie, and how long they live" });
+    this.told = h("div.flame-head");
     element.append(this.canvas, this.told);
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
     this.canvas.addEventListener("mouseleave", () => this.tell(-1));
@@ -95,15 +95,12 @@ export class BufferMap {
       const y = this.y(this.low[row] + this.size[row]);
       pen.lineWidth = width;
       pen.strokeStyle = strong;
-      pen.strokeRect(
-        this.x(this.start[row]),
-        y,
-        Math.max(1, this.x(this.end[row]) - this.x(this.start[row])),
-        Math.max(1, this.y(this.low[row]) - y),
-      );
+      pen.strokeRect(this.x(this.start[row]), y, Math.max(1, this.x(this.end[row]) - this.x(this.start[row])),
+        Math.max(1, this.y(this.low[row]) - y));
     };
     const alive = this.data.column("is_at_peak");
-    if (this.start.length < 2_000) for (let row = 0; row < alive.length; row += 1) if (alive[row]) outline(row, 0.8);
+    if (this.start.length < 2_000) { for (let row = 0; row < alive.length; row += 1) if (alive[row]) outline(row,
+            0.8); }
     if (this.marked !== null) outline(this.marked, 2.2);
     for (const [point, shade] of [[this.peak, "#d9534f"], [this.at, style.getPropertyValue("--accent")]]) {
       if (point === null || point === undefined) continue;
@@ -144,7 +141,9 @@ export class BufferMap {
     const { data } = this;
     this.told.textContent = row < 0
       ? ""
-      : `${data.value(row, "buffer") ?? "?"} · ${text(this.size[row], "bytes")} · points ${number(this.start[row])} to ${number(this.end[row])}${data.value(row, "op_name") ? ` · ${data.value(row, "op_name")}` : ""}`;
+      : `${data.value(row, "buffer") ?? "?"} · ${text(this.size[row], "bytes")} · points ${
+        number(this.start[row])
+      } to ${number(this.end[row])}${data.value(row, "op_name") ? ` · ${data.value(row, "op_name")}` : ""}`;
   }
 
   leave() {

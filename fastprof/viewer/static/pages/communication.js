@@ -1,25 +1,39 @@
 // Communication: how much of collectives, copies and feeds compute hides, what the rest costs, and who is late.
 
-import { address } from "./generic.js";
 import { columns, figures, panel, section, sentence } from "../cards.js";
-import { CATEGORY, FAINT, colourOf } from "../colours.js";
+import { CATEGORY, colourOf, FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
 import { scatter, stacked } from "../figures.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
 import { code, columnPairs, detailsPanel, isTold, meter, opLinks, pairList } from "./details.js";
+import { address } from "./generic.js";
 import { partPage } from "./part_page.js";
 
 const FIGURES = [
-  "device_count", "recorded_ps", "compute_share", "exposed_share", "idle_share", "exposed_ps", "hidden_ps", "costliest_kind", "costliest_operation",
-  "step_time_mean_ps", "step_exposed_mean_ps", "step_if_hidden_mean_ps", "step_gain_share", "meeting_wait_ps", "last_device",
+  "device_count",
+  "recorded_ps",
+  "compute_share",
+  "exposed_share",
+  "idle_share",
+  "exposed_ps",
+  "hidden_ps",
+  "costliest_kind",
+  "costliest_operation",
+  "step_time_mean_ps",
+  "step_exposed_mean_ps",
+  "step_if_hidden_mean_ps",
+  "step_gain_share",
+  "meeting_wait_ps",
+  "last_device",
 ];
 const PARTS = [
   ["compute_ps", "Computes", CATEGORY.device_compute],
   ["exposed_between_devices_ps", "Exposed: between devices", "#d9534f"],
   ["exposed_with_host_ps", "Exposed: with the host", "#f0882e"],
-  ["exposed_within_device_ps", "Exposed: within the device", "#e3b341"], ["idle_ps", "Idle", FAINT],
+  ["exposed_within_device_ps", "Exposed: within the device", "#e3b341"],
+  ["idle_ps", "Idle", FAINT],
 ];
 const OF_OPERATION = [
   "kind",
@@ -46,15 +60,14 @@ const MOST_BARS = 300;
 const SIZES = Array.from({ length: 26 }, (_, at) => 4 ** at);
 const RATES = Array.from({ length: 18 }, (_, at) => 10 ** at);
 
-export const show = partPage(draw, {
-  analysis: "communication",
-  params: ["steps", "steps_from"],
-  tables: ["steps", "devices", "kinds", "operations", "meetings", "stragglers"],
-});
+export const show = partPage(draw, { analysis: "communication", params: ["steps", "steps_from"],
+  tables: ["steps", "devices", "kinds", "operations", "meetings", "stragglers"] });
 
 async function draw(body, report, context) {
   const exposed = report.scalars.exposed_share;
-  figures(body, { scalars: { ...report.scalars, ...(exposed && { exposed_share: { ...exposed, label: "exposed part" } }) } }, FIGURES);
+  figures(body, {
+    scalars: { ...report.scalars, ...(exposed && { exposed_share: { ...exposed, label: "exposed part" } }) },
+  }, FIGURES);
   if (!report.tables.devices.length) return sentence(body, "No device recorded anything to show.");
   divided(body, report, context);
   kinds(body, report, context);
@@ -71,14 +84,11 @@ function divided(body, report, context) {
   const asked = context.params.get("device");
   const device = names.includes(asked) ? asked : ALL;
   const hasSteps = steps.column("step").some((step) => step !== null);
-  const choose = picker({
-    label: "Steps of",
-    options: [{ value: ALL, text: "All devices, a bar each" }, ...names],
-    value: device,
-    onchange: (to) => context.push({ device: to }),
-  });
+  const choose = picker({ label: "Steps of", options: [{ value: ALL, text: "All devices, a bar each" }, ...names],
+    value: device, onchange: (to) => context.push({ device: to }) });
   const part = section(body, device ? `Steps of ${device}` : "Devices", {
-    note: "Time divided without rest: the device computes, or it does not and something is on the way that it waits for, or it is idle.",
+    note:
+      "Time divided without rest: the device computes, or it does not and something is on the way that it waits for, or it is idle.",
     actions: hasSteps ? [choose] : [],
   });
   const data = device ? steps.where((row) => steps.value(row, "core_name") === device) : devices;
@@ -86,33 +96,36 @@ function divided(body, report, context) {
   if (kept !== data) sentence(part, `The first ${MOST_BARS} of ${number(data.length)}.`);
   const box = h("div");
   part.append(box);
-  context.keep(stacked(box, {
-    x: device ? kept.column("step").map((step, row) => (
-      step === null ? (kept.value(row, "name") ?? "all") : String(step)
-    )) : kept.column("core_name"),
-    series: PARTS.filter(([name]) => kept.column(name).some((value) => value > 0)).map(([name, title, shade]) => (
-      { name: title, values: kept.column(name), colour: shade }
-    )),
-    unit: "ps",
-    xTitle: device ? "Step" : "Device",
-    label: "Compute, exposed communication and idle time",
-    height: 320,
-    onclick: device ? undefined : (place) => hasSteps && context.push({ device: kept.value(place, "core_name") }),
-  }));
+  context.keep(
+    stacked(box, { x: device
+      ? kept.column("step").map((step, row) => (step === null ? (kept.value(row, "name") ?? "all") : String(step)))
+      : kept.column("core_name"), series: PARTS.filter(([name]) =>
+        kept.column(name).some((value) =>
+          value > 0
+        )
+      ).map(([name, title, shade]) => ({ name: title, values: kept.column(name), colour: shade })), unit: "ps",
+      xTitle: device ? "Step" : "Device", label: "Compute, exposed communication and idle time", height: 320,
+      onclick: device ? undefined : (place) =>
+        hasSteps && context.push({ device: kept.value(place, "core_name") }) }),
+  );
   const shown = [
-    "step", "core_name", "duration_ps", "compute_ps", "communication_ps", "hidden_ps", "exposed_ps", "exposed_share",
-    "hidden_share", "idle_ps", "if_hidden_ps", "step_count",
+    "step",
+    "core_name",
+    "duration_ps",
+    "compute_ps",
+    "communication_ps",
+    "hidden_ps",
+    "exposed_ps",
+    "exposed_share",
+    "hidden_share",
+    "idle_ps",
+    "if_hidden_ps",
+    "step_count",
   ];
-  context.keep(table(
-    part,
-    data,
-    {
-      columns: shown.filter((name) => data.has(name) && isTold(data, name)),
-      bar: "exposed_share",
-      rows: 8,
-      csv: address(report, device ? "steps" : "devices", context),
-    },
-  ));
+  context.keep(
+    table(part, data, { columns: shown.filter((name) => data.has(name) && isTold(data, name)), bar: "exposed_share",
+      rows: 8, csv: address(report, device ? "steps" : "devices", context) }),
+  );
 }
 
 // ---- kinds
@@ -126,26 +139,17 @@ function kinds(body, report, context) {
   const boxes = [panel("Hidden and exposed"), panel("Kinds")];
   columns(part, ...boxes);
   const rows = Array.from({ length: data.length }, (_, row) => row);
-  context.keep(stacked(boxes[0].body, {
-    x: data.column("kind"),
-    series: [
-      { name: "Exposed", values: data.column("exposed_ps"), colour: "#d9534f" },
-      { name: "Hidden by compute", values: rows.map((row) => data.value(row, "hidden_ps")), colour: CATEGORY.device_compute },
-    ],
-    unit: "ps",
-    label: "Hidden and exposed communication by kind",
-    height: 300,
+  context.keep(stacked(boxes[0].body, { x: data.column("kind"), series: [
+    { name: "Exposed", values: data.column("exposed_ps"), colour: "#d9534f" },
+    { name: "Hidden by compute", values: rows.map((row) => data.value(row, "hidden_ps")),
+      colour: CATEGORY.device_compute },
+  ], unit: "ps", label: "Hidden and exposed communication by kind", height: 300 }));
+  context.keep(table(boxes[1].body, data, {
+    columns: ["kind", "exposed_ps", "exposed_share", "hidden_ps", "occurrences", "moved_bytes"],
+    bar: "exposed_share",
+    rows: 9,
+    csv: address(report, "kinds", context),
   }));
-  context.keep(table(
-    boxes[1].body,
-    data,
-    {
-      columns: ["kind", "exposed_ps", "exposed_share", "hidden_ps", "occurrences", "moved_bytes"],
-      bar: "exposed_share",
-      rows: 9,
-      csv: address(report, "kinds", context),
-    },
-  ));
 }
 
 // ---- operations
@@ -156,29 +160,24 @@ function operations(body, report, context) {
   const details = detailsPanel("Choose an operation to see how fast its bytes move, and among whom.");
   const left = h("div");
   const part = section(body, "Operations", { note: "The most exposed first." });
-  part.append(h("div", { class: "with-details" }, left, details));
+  part.append(h("div.with-details", left, details));
   const describe = (row) => operation(details, data, row, context);
-  const shown = table(left, data, {
-    columns: [
-      { name: "name", width: 200 },
-      "kind",
-      "exposed_ps",
-      "exposed_share",
-      "hidden_ps",
-      "total_ps",
-      "mean_ps",
-      "occurrences",
-      "payload_bytes",
-      "bus_bytes_per_s",
-      "group_size",
-      "framework_op",
-    ].filter((column) => isTold(data, column.name ?? column)),
-    filters: ["kind"].filter((name) => data.coded(name).texts.length > 1),
-    bar: "exposed_share",
-    rows: 12,
-    csv: address(report, "operations", context),
-    onrow: describe,
-  });
+  const shown = table(left, data, { columns: [
+    { name: "name", width: 200 },
+    "kind",
+    "exposed_ps",
+    "exposed_share",
+    "hidden_ps",
+    "total_ps",
+    "mean_ps",
+    "occurrences",
+    "payload_bytes",
+    "bus_bytes_per_s",
+    "group_size",
+    "framework_op",
+  ].filter((column) => isTold(data, column.name ?? column)),
+    filters: ["kind"].filter((name) => data.coded(name).texts.length > 1), bar: "exposed_share", rows: 12,
+    csv: address(report, "operations", context), onrow: describe });
   context.keep(shown);
   bandwidth(left, data, context, (row) => {
     shown.select(row);
@@ -189,36 +188,30 @@ function operations(body, report, context) {
 function operation(details, data, row, context) {
   const known = data.row(row);
   details.show(known.name,
-    meter(
-      "Hidden by compute",
-      known.hidden_ps + known.exposed_ps ? (100 * known.hidden_ps) / (known.hidden_ps + known.exposed_ps) : null,
-    ),
+    meter("Hidden by compute",
+      known.hidden_ps + known.exposed_ps ? (100 * known.hidden_ps) / (known.hidden_ps + known.exposed_ps) : null),
     opLinks(context, { programId: known.program_id, name: known.name }),
-    pairList(columnPairs(data, known, OF_OPERATION)),
-    code("Framework op", known.framework_op),
+    pairList(columnPairs(data, known, OF_OPERATION)), code("Framework op", known.framework_op),
     code("HLO", known.text));
 }
 
 /** How fast bytes move by how many they are: small messages are slow, and large ones below the others have a reason. */
 function bandwidth(element, data, context, onclick) {
-  const rows = Array.from({ length: data.length }, (_, row) => row).filter(
-    (row) => data.value(row, "payload_bytes") > 0 && data.value(row, "bus_bytes_per_s") > 0,
+  const rows = Array.from({ length: data.length }, (_, row) => row).filter((row) =>
+    data.value(row, "payload_bytes") > 0 && data.value(row, "bus_bytes_per_s") > 0
   );
   if (rows.length < 2) return;
   const box = h("div");
-  element.append(h("h3", { class: "subtitle", text: "Bus bandwidth by size of the message" }), box);
+  element.append(h("h3.subtitle", "Bus bandwidth by size of the message"), box);
   const most = Math.max(...rows.map((row) => data.value(row, "total_ps")));
   context.keep(scatter(box, {
-    points: rows.slice(0, 1_000).map((row) => ({
-      x: data.value(row, "payload_bytes"),
-      y: data.value(row, "bus_bytes_per_s"),
-      group: data.value(row, "kind"),
-      colour: colourOf(data.value(row, "kind")),
-      size: 6 + 18 * Math.sqrt(data.value(row, "total_ps") / most),
-      name: data.value(row, "name"),
-      title: `${data.value(row, "name")}\n${text(data.value(row, "payload_bytes"), "bytes")}, ${text(data.value(row, "bus_bytes_per_s"), "bytes/s")}\n${number(data.value(row, "occurrences"))} times, ${text(data.value(row, "mean_ps"), "ps")} each`,
-      key: row,
-    })),
+    points: rows.slice(0, 1_000).map((row) => ({ x: data.value(row, "payload_bytes"),
+      y: data.value(row, "bus_bytes_per_s"), group: data.value(row, "kind"), colour: colourOf(data.value(row, "kind")),
+      size: 6 + 18 * Math.sqrt(data.value(row, "total_ps") / most), name: data.value(row, "name"),
+      title: `${data.value(row, "name")}\n${text(data.value(row, "payload_bytes"), "bytes")}, ${
+        text(data.value(row, "bus_bytes_per_s"), "bytes/s")
+      }\n${number(data.value(row, "occurrences"))} times, ${text(data.value(row, "mean_ps"), "ps")} each`, key: row })
+    ),
     log: true,
     label: "Bus bandwidth by size",
     layout: { xaxis: decades("Bytes of one", "bytes", SIZES), yaxis: decades("Bus bandwidth", "bytes/s", RATES) },
@@ -238,40 +231,32 @@ function meetings(body, report, context) {
   const { meetings: data, stragglers } = report.tables;
   if (!data.length) return;
   const part = section(body, "Who is late", {
-    note: "Occurrences of a collective on several devices belong together; what a device takes beyond the shortest it waits for the last.",
+    note:
+      "Occurrences of a collective on several devices belong together; what a device takes beyond the shortest it waits for the last.",
   });
   const box = h("div");
   part.append(box);
   if (stragglers.length > 1 && stragglers.length <= MOST_BARS) {
-    context.keep(stacked(box, {
-      x: stragglers.column("core_name"),
-      series: [
-        { name: "Others waited for it", values: stragglers.column("caused_ps"), colour: "#d9534f" },
-        { name: "It waited for others", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
-      ],
-      unit: "ps",
-      label: "Waiting in collectives by device",
-      height: 260,
-    }));
+    context.keep(stacked(box, { x: stragglers.column("core_name"), series: [
+      { name: "Others waited for it", values: stragglers.column("caused_ps"), colour: "#d9534f" },
+      { name: "It waited for others", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
+    ], unit: "ps", label: "Waiting in collectives by device", height: 260 }));
   }
   context.keep(table(part, stragglers, { rows: 10, csv: address(report, "stragglers", context) }));
   const part2 = section(body, "Collectives that devices had together");
-  context.keep(table(part2, data, {
-    columns: [
-      "step",
-      { name: "name", width: 200 },
-      "kind",
-      "number",
-      "device_count",
-      "wait_ps",
-      "skew_ps",
-      "shortest_ps",
-      "longest_ps",
-      "first_device",
-      "last_device",
-    ].filter((column) => isTold(data, column.name ?? column)),
-    filters: ["kind", "last_device"].filter((name) => data.coded(name).texts.length > 1),
-    rows: 10,
-    csv: address(report, "meetings", context),
-  }));
+  context.keep(table(part2, data, { columns: [
+    "step",
+    { name: "name", width: 200 },
+    "kind",
+    "number",
+    "device_count",
+    "wait_ps",
+    "skew_ps",
+    "shortest_ps",
+    "longest_ps",
+    "first_device",
+    "last_device",
+  ].filter((column) => isTold(data, column.name ?? column)),
+    filters: ["kind", "last_device"].filter((name) => data.coded(name).texts.length > 1), rows: 10,
+    csv: address(report, "meetings", context) }));
 }

@@ -34,12 +34,10 @@ export class CoreMap {
     this.least = this.values.reduce((least, one) => (one < least ? one : least), Infinity);
     this.most = this.values.reduce((most, one) => (one > most ? one : most), 0);
     if (metric !== "duration_ps") this.least = 0;
-    this.canvas = h("canvas", { class: "core-map", role: "img", "aria-label": "Steps by core" });
-    this.told = h("div", { class: "flame-head" });
-    this.scale = h("div", { class: "scale" },
-      h("span", { text: text(this.least, "ps") }),
-      h("span", { class: "scale-bar", style: { background: shades(metric) } }),
-      h("span", { text: text(this.most, "ps") }));
+    this.canvas = h("canvas.core-map", { role: "img", "aria-label": "Steps by core" });
+    this.told = h("div.flame-head");
+    this.scale = h("div.scale", h("span", text(this.least, "ps")),
+      h("span.scale-bar", { style: { background: shades(metric) } }), h("span", text(this.most, "ps")));
     element.append(this.canvas, this.scale, this.told);
     this.canvas.addEventListener("mousemove", (event) => this.tell(this.find(event)));
     this.canvas.addEventListener("mouseleave", () => this.tell(null));
@@ -69,7 +67,8 @@ export class CoreMap {
     const each = Math.ceil(13 / this.tall);
     this.cores.forEach((core, row) => {
       pen.fillStyle = style.getPropertyValue("--faint");
-      if (row % each === 0) pen.fillText(core.length > 16 ? `…${core.slice(-15)}` : core, LEFT - 6, (row + 0.5) * this.tall);
+      if (row % each === 0)
+        pen.fillText(core.length > 16 ? `…${core.slice(-15)}` : core, LEFT - 6, (row + 0.5) * this.tall);
       for (let step = 0; step < this.steps.length; step += 1) this.cell(pen, row, step);
     });
     this.numbers(pen, style.getPropertyValue("--faint"));
@@ -83,7 +82,8 @@ export class CoreMap {
     pen.fillStyle = colour;
     pen.fillText("Step", LEFT - 6, down);
     pen.textAlign = "center";
-    for (let at = 0; at < this.steps.length; at += each) pen.fillText(String(this.steps[at]), LEFT + (at + 0.5) * this.wide, down);
+    for (let at = 0; at < this.steps.length; at += each)
+      pen.fillText(String(this.steps[at]), LEFT + (at + 0.5) * this.wide, down);
   }
 
   cell(pen, core, step) {
@@ -107,7 +107,9 @@ export class CoreMap {
       return;
     }
     const value = this.values[found.core * this.steps.length + found.step];
-    this.told.textContent = `${this.cores[found.core]}, step ${this.steps[found.step]}: ${Number.isNaN(value) ? "took no part" : text(value, "ps")}`;
+    this.told.textContent = `${this.cores[found.core]}, step ${this.steps[found.step]}: ${
+      Number.isNaN(value) ? "took no part" : text(value, "ps")
+    }`;
   }
 
   leave() {

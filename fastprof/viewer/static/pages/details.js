@@ -7,16 +7,16 @@ const MOST_CODE = 200_000;
 
 /** A panel that says what to choose until something is: `.show(title, ...nodes)`, `.empty()`. */
 export function detailsPanel(invitation) {
-  const title = h("h3", { class: "details-title" });
-  const body = h("div", { class: "details-body", "aria-live": "polite" });
-  const panel = h("aside", { class: "details", "aria-label": "Details" }, title, body);
+  const title = h("h3.details-title");
+  const body = h("div.details-body", { "aria-live": "polite" });
+  const panel = h("aside.details", { "aria-label": "Details" }, title, body);
   panel.show = (name, ...nodes) => {
     title.textContent = name;
     title.title = name;
     body.replaceChildren(...nodes.flat().filter(Boolean));
     body.scrollTop = 0;
   };
-  panel.empty = () => panel.show("", h("p", { class: "sentence", text: invitation }));
+  panel.empty = () => panel.show("", h("p.sentence", invitation));
   panel.empty();
   return panel;
 }
@@ -24,8 +24,8 @@ export function detailsPanel(invitation) {
 /** Names and values, one below the other. `pairs`: [name, text or Node, title]; those of null are left out. */
 export function pairList(pairs) {
   const rows = pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "");
-  return h("dl", { class: "pairs" }, rows.flatMap(([name, value, title]) => [
-    h("dt", { text: name }),
+  return h("dl.pairs", rows.flatMap(([name, value, title]) => [
+    h("dt", name),
     h("dd", { title: title ?? null }, value),
   ]));
 }
@@ -51,42 +51,35 @@ export function isTold(table, name) {
 export function meter(name, percent, told = null, shade = null) {
   if (percent === null || percent === undefined) return null;
   const width = Math.max(0, Math.min(100, percent));
-  return h("div", { class: "meter" },
-    h("div", { class: "meter-name" }, h("span", { text: name }), h("span", { text: told ?? text(percent, "%") })),
-    h(
-      "div",
-      { class: "meter-track" },
-      h("div", { class: "meter-bar", style: { width: `${width}%`, background: shade ?? heat(percent / 100) } }),
-    ));
+  return h("div.meter", h("div.meter-name", h("span", name), h("span", told ?? text(percent, "%"))),
+    h("div.meter-track",
+      h("div.meter-bar", { style: { width: `${width}%`, background: shade ?? heat(percent / 100) } })));
 }
 
 /** Text as it is, in a box that scrolls. */
 export function code(name, value) {
   if (!value) return null;
   const cut = value.length > MOST_CODE;
-  return h("div", { class: "code" },
-    h("div", { class: "code-name" }, h("span", { text: name }), copyButton(value)),
-    h("pre", { tabindex: "0" }, h("code", { text: cut ? `${value.slice(0, MOST_CODE)}…` : value })));
+  return h("div.code", h("div.code-name", h("span", name), copyButton(value)),
+    h("pre", { tabindex: "0" }, h("code", cut ? `${value.slice(0, MOST_CODE)}…` : value)));
 }
 
 export function linkRow(...links) {
   const there = links.filter(Boolean);
-  return there.length ? h("div", { class: "link-row" }, there) : null;
+  return there.length ? h("div.link-row", there) : null;
 }
 
 export function link(words, href, title = null) {
-  return h("a", { class: "button", href, title, text: words });
+  return h("a.button", { href, title }, words);
 }
 
 /** Where to go on from an op of a program: its text, its row in other pages, its events. */
 export function opLinks(context, { program, programId, name, except = "" }) {
   const module = program ?? (programId && programId !== 0 && programId !== "0" ? String(programId) : null);
   return linkRow(
-    module && name && link(
-      "HLO text",
-      context.href("hlo", { module, instruction: name }),
-      "The instruction in its program, and what is around it",
-    ),
+    module && name
+      && link("HLO text", context.href("hlo", { module, instruction: name }),
+        "The instruction in its program, and what is around it"),
     name && link("Timeline", context.href("timeline", { q: name }), "Its events"),
     name && except !== "hlo_stats" && link("HLO stats", context.href("hlo_stats", { op: name })),
     name && except !== "roofline" && link("Roofline", context.href("roofline", { op: name })),
@@ -105,7 +98,7 @@ export function lossColour(share) {
 }
 
 function copyButton(value) {
-  const button = h("button", { class: "button small", type: "button", text: "Copy" });
+  const button = h("button.button.small", "Copy");
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(value);

@@ -16,10 +16,10 @@ export class FlameGraph {
     Object.assign(this, options);
     this.element = element;
     this.root = 0;
-    this.canvas = h("canvas", { class: "flame", role: "img", tabindex: "0", "aria-label": "Flame graph of device time" });
-    this.back = h("button", { class: "button small", type: "button", text: "Whole", hidden: true, onclick: () => this.zoom(0) });
-    this.told = h("span", { class: "flame-told", role: "status" });
-    this.head = h("div", { class: "flame-head" }, this.back, this.told);
+    this.canvas = h("canvas.flame", { role: "img", tabindex: "0", "aria-label": "Flame graph of device time" });
+    this.back = h("button.button.small", { hidden: true, onclick: () => this.zoom(0) }, "Whole");
+    this.told = h("span.flame-told", { role: "status" });
+    this.head = h("div.flame-head", this.back, this.told);
     element.append(this.head, this.canvas);
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
     this.canvas.addEventListener("mouseleave", () => this.tell(null));
@@ -93,7 +93,8 @@ export class FlameGraph {
 
   children(node) {
     const found = [];
-    for (let child = node + 1; child < this.ends[node]; child = this.ends[child]) if (this.values[child] > 0) found.push(child);
+    for (let child = node + 1; child < this.ends[node]; child = this.ends[child])
+      if (this.values[child] > 0) found.push(child);
     return found.sort((one, other) => this.values[other] - this.values[one]);
   }
 
@@ -103,7 +104,8 @@ export class FlameGraph {
 
   at(event) {
     const row = Math.floor(event.offsetY / ROW);
-    return this.boxes?.find((box) => box.row === row && event.offsetX >= box.x && event.offsetX < box.x + box.wide)?.node ?? null;
+    return this.boxes?.find((box) => box.row === row && event.offsetX >= box.x && event.offsetX < box.x + box.wide)
+      ?.node ?? null;
   }
 
   hover(event) {

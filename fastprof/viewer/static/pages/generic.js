@@ -2,7 +2,7 @@
 
 import { figures, section, sentence } from "../cards.js";
 import { picker } from "../controls.js";
-import { reportPage, asked } from "../report_page.js";
+import { asked, reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { label } from "../units.js";
 
@@ -30,7 +30,9 @@ export function sections(body, report, context, titles = null) {
 export function allTables(body, report, context, title = "All tables") {
   const names = Object.keys(report.tables);
   if (!names.length) return;
-  const choices = names.map((name) => ({ value: name, text: `${label(name)} (${report.tables[name].length.toLocaleString("en-US")} rows)` }));
+  const choices = names.map((name) => ({ value: name,
+    text: `${label(name)} (${report.tables[name].length.toLocaleString("en-US")} rows)` })
+  );
   let shown = null;
   const choose = (name) => {
     shown?.leave();
@@ -46,12 +48,8 @@ export function allTables(body, report, context, title = "All tables") {
 }
 
 function options(report, { table: name, columns, bar, rows }, context) {
-  return {
-    columns: columns.length ? columns : undefined,
-    bar,
-    rows: Math.max(rows, 10),
-    csv: address(report, name, context),
-  };
+  return { columns: columns.length ? columns : undefined, bar, rows: Math.max(rows, 10),
+    csv: address(report, name, context) };
 }
 
 /** The address of a table of the report shown as a file. */

@@ -3,8 +3,8 @@
 import { section, sentence } from "../cards.js";
 import { field, picker, slider, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
-import { table } from "../table.js";
 import { tableOf } from "../report.js";
+import { table } from "../table.js";
 import { number } from "../units.js";
 import { code, detailsPanel, link, linkRow, pairList } from "./details.js";
 import { HloGraph } from "./hlo_graph.js";
@@ -17,7 +17,7 @@ const FORMS = [
 const WIDEST = 8;
 
 export async function show(root, context) {
-  const body = h("div", { class: "page-body hlo" });
+  const body = h("div.page-body.hlo");
   root.append(body);
   if (typeof context.source.hlo !== "function") {
     sentence(body, "The text of programs needs a server: fastprof serve has it.");
@@ -25,7 +25,8 @@ export async function show(root, context) {
   }
   const { modules } = await context.source.hlo({ host: context.host }, context.signal);
   if (!modules.length) {
-    sentence(body, "The capture has no compiled programs: they are there where HLO was recorded, or in files beside it.");
+    sentence(body,
+      "The capture has no compiled programs: they are there where HLO was recorded, or in files beside it.");
     return { leave() {} };
   }
   const page = new HloPage(body, modules, context);
@@ -36,7 +37,7 @@ export async function show(root, context) {
 class HloPage {
   constructor(body, modules, context) {
     Object.assign(this, { body, modules, context, shown: {} });
-    this.bar = h("div", { class: "parameters" });
+    this.bar = h("div.parameters");
     this.textBody = h("div");
     this.graphBody = h("div");
     body.append(this.bar, this.textBody, this.graphBody);
@@ -47,13 +48,9 @@ class HloPage {
   async follow(params) {
     const asked = params.get("module");
     const module = asked ?? this.modules[0].module;
-    const next = {
-      module,
-      form: params.get("form") === "long-txt" ? "long-txt" : "short-txt",
-      metadata: params.get("metadata") === "yes",
-      instruction: params.get("instruction"),
-      width: Math.min(WIDEST, Math.max(1, Number(params.get("width") ?? 2) || 2)),
-    };
+    const next = { module, form: params.get("form") === "long-txt" ? "long-txt" : "short-txt",
+      metadata: params.get("metadata") === "yes", instruction: params.get("instruction"),
+      width: Math.min(WIDEST, Math.max(1, Number(params.get("width") ?? 2) || 2)) };
     const before = this.shown;
     this.shown = next;
     this.controls();
@@ -71,35 +68,27 @@ class HloPage {
     if (!names.includes(module)) names.unshift(module);
     const push = (changes) => this.context.push(changes);
     this.bar.replaceChildren(
-      picker({ label: "Program", options: names, value: module, onchange: (to) => push({ module: to, instruction: null }) }),
-      tabs({ label: "Form", options: FORMS, value: form, onchange: (to) => push({ form: to === "short-txt" ? null : to }) }),
-      toggle({
-        label: "Metadata",
-        value: metadata,
-        title: "Where each instruction comes from",
-        onchange: (to) => push({ metadata: to ? "yes" : null }),
-      }),
-      field({
-        label: "Instruction or computation",
-        value: instruction ?? "",
-        placeholder: "fusion.3",
-        size: 26,
-        onchange: (to) => push({ instruction: to.trim() || null }),
-      }),
-      ...(
-        instruction ? [
+      picker({ label: "Program", options: names, value: module, onchange: (to) =>
+        push({ module: to, instruction: null }) }),
+      tabs({ label: "Form", options: FORMS, value: form, onchange: (to) =>
+        push({ form: to === "short-txt" ? null : to }) }),
+      toggle({ label: "Metadata", value: metadata, title: "Where each instruction comes from", onchange: (to) =>
+        push({ metadata: to ? "yes" : null }) }),
+      field({ label: "Instruction or computation", value: instruction ?? "", placeholder: "fusion.3", size: 26,
+        onchange: (to) => push({ instruction: to.trim() || null }) }),
+      ...(instruction
+        ? [
           link("HLO stats", this.context.href("hlo_stats", { op: instruction })),
           link("Timeline", this.context.href("timeline", { q: instruction })),
-        ] : []
-      ));
+        ]
+        : []),
+    );
   }
 
   ask(options) {
     const { module, form, metadata } = this.shown;
-    return this.context.source.hlo(
-      { host: this.context.host, module, form, metadata: metadata ? 1 : 0, ...options },
-      this.context.signal,
-    );
+    return this.context.source.hlo({ host: this.context.host, module, form, metadata: metadata ? 1 : 0, ...options },
+      this.context.signal);
   }
 
   /** Brings the line of an instruction into sight; false where the program has none of that name. */
@@ -115,16 +104,15 @@ class HloPage {
     const { instruction } = this.shown;
     this.lines?.leave();
     this.lines = null;
-    this.textBody.replaceChildren(h("p", { class: "sentence", text: "Writing the program …" }));
+    this.textBody.replaceChildren(h("p.sentence", "Writing the program …"));
     const first = await this.ask(instruction ? { instruction } : {});
     this.textBody.replaceChildren();
     if (first.others.length) {
-      sentence(this.textBody, `The program of ${first.host}; another of ${first.others.slice(0, 8).join(", ")} has its id.`);
+      sentence(this.textBody,
+        `The program of ${first.host}; another of ${first.others.slice(0, 8).join(", ")} has its id.`);
     }
-    this.lines = new HloLines(this.textBody, first, {
-      more: (from, count) => this.ask({ first: from, lines: count }),
-      onname: (name) => this.context.push({ instruction: name }),
-    });
+    this.lines = new HloLines(this.textBody, first, { more: (from, count) => this.ask({ first: from, lines: count }),
+      onname: (name) => this.context.push({ instruction: name }) });
     if (instruction) this.lines.mark(instruction);
     if (first.at !== null) this.lines.go(first.at);
   }
@@ -133,19 +121,19 @@ class HloPage {
     const { module, instruction, width } = this.shown;
     this.graphBody.replaceChildren();
     if (!instruction) return;
-    const found = await this.context.source.hlo(
-      { host: this.context.host, module, instruction, width, around: 1 },
-      this.context.signal,
-    );
+    const found = await this.context.source.hlo({ host: this.context.host, module, instruction, width, around: 1 },
+      this.context.signal);
     if (this.shown.instruction !== instruction || this.shown.width !== width) return;
     this.graphBody.replaceChildren();
     const part = section(this.graphBody, `Around ${found.instruction}`, {
-      note: `In ${found.computation}: operands above, users below. A click goes to an instruction${found.more ? `; ${number(found.more)} more are farther away` : ""}.`,
+      note: `In ${found.computation}: operands above, users below. A click goes to an instruction${
+        found.more ? `; ${number(found.more)} more are farther away` : ""
+      }.`,
       actions: [slider({ label: "Uses away", min: 1, max: WIDEST, value: width, onchange: (to) => this.widen(to) })],
     });
     const details = detailsPanel("Choose an instruction.");
-    const holder = h("div", { class: "graph-holder" });
-    part.append(h("div", { class: "with-details" }, holder, details));
+    const holder = h("div.graph-holder");
+    part.append(h("div.with-details", holder, details));
     const graph = new HloGraph(holder, found, { onselect: (node) => this.describe(details, node) });
     graph.reveal();
     this.describe(details, found.nodes.find((node) => node.distance === 0) ?? found.nodes[0]);
@@ -161,19 +149,17 @@ class HloPage {
     const here = node.name === this.shown.instruction;
     details.show(node.name,
       linkRow(
-        here ? null : link(
-          "Go there",
-          this.context.href("hlo", { ...Object.fromEntries(this.context.params), instruction: node.name }),
-        ),
+        here
+          ? null
+          : link("Go there",
+            this.context.href("hlo", { ...Object.fromEntries(this.context.params), instruction: node.name })),
         link("HLO stats", this.context.href("hlo_stats", { op: node.name })),
         link("Timeline", this.context.href("timeline", { q: node.name })),
-      ),
-      pairList([
+      ), pairList([
         ["Opcode", node.opcode],
         ["Shape", node.shape],
         ["Relation", here ? "itself" : `${node.relation}, ${number(node.distance)} away`],
-      ]),
-      code("HLO", node.instruction));
+      ]), code("HLO", node.instruction));
   }
 
   list() {
@@ -188,18 +174,14 @@ class HloPage {
       { name: "size_bytes", values: of("size_bytes"), unit: "bytes", type: "int64" },
       { name: "problem", values: of("problem"), type: "string" },
     ]);
-    this.table = table(part, data, {
-      columns: [
-        { name: "module", width: 320 },
-        "instruction_count",
-        "computation_count",
-        "size_bytes",
-        "host",
-        ...(of("problem").some(Boolean) ? ["problem"] : []),
-      ],
-      rows: 8,
-      onrow: (row) => this.context.push({ module: data.value(row, "module"), instruction: null }),
-    });
+    this.table = table(part, data, { columns: [
+      { name: "module", width: 320 },
+      "instruction_count",
+      "computation_count",
+      "size_bytes",
+      "host",
+      ...(of("problem").some(Boolean) ? ["problem"] : []),
+    ], rows: 8, onrow: (row) => this.context.push({ module: data.value(row, "module"), instruction: null }) });
   }
 
   leave() {

@@ -25,14 +25,8 @@ export class HloGraph {
       this.nodes[to].above.push(this.nodes[from]);
     }
     const size = layout(this.nodes);
-    const drawing = svg("svg", {
-      class: "graph",
-      width: size.width,
-      height: size.height,
-      viewBox: `0 0 ${size.width} ${size.height}`,
-      role: "group",
-      "aria-label": "Instructions around",
-    });
+    const drawing = svg("svg.graph", { width: size.width, height: size.height,
+      viewBox: `0 0 ${size.width} ${size.height}`, role: "group", "aria-label": "Instructions around" });
     for (const node of this.nodes) for (const user of node.below) drawing.append(edge(node, user));
     for (const node of this.nodes) drawing.append(this.box(node, onselect));
     element.append(drawing);
@@ -45,20 +39,16 @@ export class HloGraph {
       group.classList.add("chosen");
       onselect(node);
     };
-    const group = svg("g", {
-      class: `graph-node${node.distance === 0 ? " centre" : ""}`,
-      transform: `translate(${node.x} ${node.y})`,
-      tabindex: "0",
-      role: "button",
-      "aria-label": `${node.name}, ${node.opcode}, ${node.relation}`,
-      onclick: choose,
-      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && choose(),
-    },
-    svg("title", null, `${node.name}\n${node.opcode} ${shortened(node.shape, 200)}`),
-    svg("rect", { class: "graph-box", width: WIDE, height: TALL, rx: 6 }),
-    svg("rect", { width: 6, height: TALL, rx: 3, fill: shade }),
-    svg("text", { x: 13, y: 18, class: "graph-name" }, shortened(node.name, 23)),
-    svg("text", { x: 13, y: 35, class: "graph-told" }, shortened(`${node.opcode} ${node.shape.replace(/\{[^}]*\}/g, "")}`, 30)));
+    const group = svg("g", { class: `graph-node${node.distance === 0 ? " centre" : ""}`,
+      transform: `translate(${node.x} ${node.y})`, tabindex: "0", role: "button",
+      "aria-label": `${node.name}, ${node.opcode}, ${node.relation}`, onclick: choose,
+      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && choose() },
+      svg("title", `${node.name}\n${node.opcode} ${shortened(node.shape, 200)}`),
+      svg("rect.graph-box", { width: WIDE, height: TALL, rx: 6 }),
+      svg("rect", { width: 6, height: TALL, rx: 3, fill: shade }),
+      svg("text.graph-name", { x: 13, y: 18 }, shortened(node.name, 23)),
+      svg("text.graph-told", { x: 13, y: 35 },
+        shortened(`${node.opcode} ${node.shape.replace(/\{[^}]*\}/g, "")}`, 30)));
     return group;
   }
 
@@ -73,20 +63,27 @@ export class HloGraph {
 
 /** Layers by the longest way from an instruction without operands, then each at the mean place of its neighbours. */
 function layout(nodes) {
-  for (const node of nodes) node.layer = Math.max(0, ...node.above.filter((one) => one.at < node.at).map((one) => one.layer + 1));
+  for (const node of nodes)
+    node.layer = Math.max(0, ...node.above.filter((one) => one.at < node.at).map((one) => one.layer + 1));
   for (const node of [...nodes].reverse()) {
-    if (node.below.length && !node.above.length) node.layer = Math.max(0, Math.min(...node.below.map((one) => one.layer)) - 1);
+    if (node.below.length && !node.above.length)
+      node.layer = Math.max(0, Math.min(...node.below.map((one) => one.layer)) - 1);
   }
   const layers = [];
   for (const node of nodes) (layers[node.layer] ??= []).push(node);
   const filled = layers.filter(Boolean);
-  for (const layer of filled) layer.forEach((node, place) => { node.place = place; });
+  for (const layer of filled)
+    layer.forEach((node, place) => {
+      node.place = place;
+    });
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     for (const layer of sweep % 2 ? [...filled].reverse() : filled) {
       const key = (node) => mean(sweep % 2 ? node.below : node.above) ?? node.place;
       const keys = new Map(layer.map((node) => [node, key(node)]));
       layer.sort((one, other) => keys.get(one) - keys.get(other));
-      layer.forEach((node, place) => { node.place = place; });
+      layer.forEach((node, place) => {
+        node.place = place;
+      });
     }
   }
   const widest = Math.max(...filled.map((layer) => layer.length));
@@ -109,8 +106,6 @@ function edge(from, to) {
   const end = { x: to.x + WIDE / 2, y: to.y };
   const middle = (start.y + end.y) / 2;
   const near = from.distance === 0 || to.distance === 0;
-  return svg("path", {
-    class: `graph-edge${near ? " near" : ""}`,
-    d: `M${start.x} ${start.y}C${start.x} ${middle} ${end.x} ${middle} ${end.x} ${end.y}`,
-  });
+  return svg("path", { class: `graph-edge${near ? " near" : ""}`,
+    d: `M${start.x} ${start.y}C${start.x} ${middle} ${end.x} ${middle} ${end.x} ${end.y}` });
 }

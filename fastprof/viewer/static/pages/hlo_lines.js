@@ -9,10 +9,11 @@ const KEPT = 24;
 const AHEAD = 20;
 const MOST_LETTERS = 3_000;
 const TALLEST = 16_000_000;
-const TOKEN = /"(?:[^"\\]|\\.)*"|[%A-Za-z_][\w.\-%]*|[^"%A-Za-z_]+/g;
-const INSTRUCTION = /^(\s*(?:ROOT )?%?[\w.\-]+ = .*? )([a-z][\w\-]*)(?=\()/;
+const TOKEN = /"(?:[^"\\]|\\.)*"|[%A-Za-z_][\w.%-]*|[^"%A-Za-z_]+/g;
+const INSTRUCTION = /^(\s*(?:ROOT )?%?[\w.-]+ = .*? )([a-z][\w-]*)(?=\()/;
 const VALUES = new Set(["parameter", "constant", "iota"]);
-const CALLED = /^(calls|to_apply|body|condition|branch_computations|called_computations|true_computation|false_computation|select|scatter|control-predecessors)$/;
+const CALLED =
+  /^(calls|to_apply|body|condition|branch_computations|called_computations|true_computation|false_computation|select|scatter|control-predecessors)$/;
 
 /**
  * `first`: a page of the text as the server gives it; `more(from, count)` gives another; `onname(name)`: an instruction or
@@ -22,9 +23,10 @@ export class HloLines {
   constructor(element, first, { more, onname }) {
     Object.assign(this, { more, onname, count: first.lines, marked: null, pages: new Map(), asked: new Set() });
     this.put(first.first, first.text);
-    this.space = h("div", { class: "hlo-space" });
-    this.scroll = h("div", { class: "hlo-text", tabindex: "0", role: "document", "aria-label": "Text of the program" }, this.space);
-    this.told = h("div", { class: "faint", text: `${number(this.count)} lines` });
+    this.space = h("div.hlo-space");
+    this.scroll = h("div.hlo-text", { tabindex: "0", role: "document", "aria-label": "Text of the program" },
+      this.space);
+    this.told = h("div.faint", `${number(this.count)} lines`);
     element.append(this.told, this.scroll);
     this.space.style.height = `${Math.min(this.count * ROW, TALLEST)}px`;
     this.scale = Math.max(1, (this.count * ROW) / TALLEST);
@@ -87,11 +89,8 @@ export class HloLines {
   }
 
   row(at, text, offset) {
-    const line = h(
-      "div",
-      { class: "hlo-line", style: { transform: `translateY(${at * ROW + offset}px)` } },
-      h("span", { class: "hlo-number", text: String(at + 1) }),
-    );
+    const line = h("div.hlo-line", { style: { transform: `translateY(${at * ROW + offset}px)` } },
+      h("span.hlo-number", String(at + 1)));
     if (text === null) line.append("…");
     else line.append(...tokens(text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}…` : text));
     if (text !== null && this.marked && defined(text) === this.marked) line.classList.add("marked");
@@ -115,7 +114,7 @@ export class HloLines {
 
 /** What a line defines: an instruction or a computation; null: neither. */
 function defined(text) {
-  const found = /^\s*(?:ROOT |ENTRY )?%?([\w.\-]+) (?:=|\{|\()/.exec(text);
+  const found = /^\s*(?:ROOT |ENTRY )?%?([\w.-]+) (?:=|\{|\()/.exec(text);
   return found ? found[1] : null;
 }
 
@@ -130,7 +129,7 @@ function tokens(text) {
   const operands = text.slice(begin, end);
   return [
     ...words(lead, name),
-    h("span", { class: "hlo-opcode", text: opcode }),
+    h("span.hlo-opcode", opcode),
     ...(VALUES.has(opcode) ? [operands] : named(operands)),
     ...attributes(text.slice(end)),
   ];
@@ -149,8 +148,8 @@ function closing(text, begin) {
 /** What stands before an opcode, or a line that is no instruction. */
 function words(text, name) {
   return pieces(text, (word) => {
-    if (word === "ROOT" || word === "ENTRY" || word === "HloModule") return h("span", { class: "hlo-word", text: word });
-    return word.replace(/^%/, "") === name ? h("span", { class: "hlo-name", dataset: { name }, text: word }) : word;
+    if (word === "ROOT" || word === "ENTRY" || word === "HloModule") return h("span.hlo-word", word);
+    return word.replace(/^%/, "") === name ? h("span.hlo-name", { dataset: { name } }, word) : word;
   });
 }
 
@@ -174,16 +173,14 @@ function pieces(text, made) {
   const found = [];
   for (const match of text.matchAll(TOKEN)) {
     const [piece] = match;
-    if (piece[0] === '"') found.push(h("span", { class: "hlo-quoted", text: piece }));
-    else if (/^[%A-Za-z_]/.test(piece)) found.push(made(
-      piece,
-      text.slice(match.index + piece.length, match.index + piece.length + 2),
-    ));
+    if (piece[0] === '"') found.push(h("span.hlo-quoted", piece));
+    else if (/^[%A-Za-z_]/.test(piece))
+      found.push(made(piece, text.slice(match.index + piece.length, match.index + piece.length + 2)));
     else found.push(piece);
   }
   return found;
 }
 
 function clickable(piece) {
-  return h("span", { class: "hlo-link", dataset: { name: piece.replace(/^%/, "") }, text: piece });
+  return h("span.hlo-link", { dataset: { name: piece.replace(/^%/, "") } }, piece);
 }

@@ -1,6 +1,5 @@
 // HLO stats: compiled instructions, their time by category, what is spent on saving memory, padding, and all of them.
 
-import { address } from "./generic.js";
 import { columns, figures, panel, section, sentence } from "../cards.js";
 import { FAINT } from "../colours.js";
 import { picker, toggle } from "../controls.js";
@@ -9,25 +8,74 @@ import { bars, pie } from "../figures.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { code, columnPairs, detailsPanel, heat, isTold, meter, opLinks, pairList } from "./details.js";
+import { address } from "./generic.js";
 import { part, partPage, wholeRow } from "./part_page.js";
 
 /** Columns of ops but for texts that are read when an op is chosen. */
 const COLUMNS = [
-  "rank", "program_id", "program", "category", "name", "core_type", "occurrences", "executions", "total_ps", "mean_ps", "min_ps",
-  "self_ps", "self_share", "cumulative_self_share", "busy_share", "dma_stall_share", "flops", "model_flops", "accessed_bytes",
-  "flops_per_s", "bytes_per_s", "flops_per_byte", "hbm_bytes", "hbm_bytes_per_s", "bound_by", "framework_op", "source",
-  "is_rematerialized", "is_outside_compilation", "array_bytes", "padded_bytes", "padding_share", "cores", "unattributed",
+  "rank",
+  "program_id",
+  "program",
+  "category",
+  "name",
+  "core_type",
+  "occurrences",
+  "executions",
+  "total_ps",
+  "mean_ps",
+  "min_ps",
+  "self_ps",
+  "self_share",
+  "cumulative_self_share",
+  "busy_share",
+  "dma_stall_share",
+  "flops",
+  "model_flops",
+  "accessed_bytes",
+  "flops_per_s",
+  "bytes_per_s",
+  "flops_per_byte",
+  "hbm_bytes",
+  "hbm_bytes_per_s",
+  "bound_by",
+  "framework_op",
+  "source",
+  "is_rematerialized",
+  "is_outside_compilation",
+  "array_bytes",
+  "padded_bytes",
+  "padding_share",
+  "cores",
+  "unattributed",
 ];
 const SHOWN = [
-  "rank", {
-    name: "name",
-    width: 220,
-  }, "category", "occurrences", "self_ps", "self_share", "total_ps", "mean_ps", "bound_by", "flops_per_s", "hbm_bytes_per_s",
-  "padding_share", "framework_op", "source", "program", "core_type",
+  "rank",
+  { name: "name", width: 220 },
+  "category",
+  "occurrences",
+  "self_ps",
+  "self_share",
+  "total_ps",
+  "mean_ps",
+  "bound_by",
+  "flops_per_s",
+  "hbm_bytes_per_s",
+  "padding_share",
+  "framework_op",
+  "source",
+  "program",
+  "core_type",
 ];
 const FIGURES = [
-  "device_op_ps", "device_idle_ps", "op_count", "program_count", "untold_share", "unattributed_share", "rematerialized_share",
-  "outside_compilation_share", "padding_share",
+  "device_op_ps",
+  "device_idle_ps",
+  "op_count",
+  "program_count",
+  "untold_share",
+  "unattributed_share",
+  "rematerialized_share",
+  "outside_compilation_share",
+  "padding_share",
 ];
 const OF_OP = [
   ["program", "Program"],
@@ -45,7 +93,14 @@ const OF_OP = [
   ["normalized_ps", "At nominal clock"],
   "bound_by",
   "is_rematerialized",
-  "is_outside_compilation", "is_eager", "replica_groups", ["cores", "Devices"], ["energy_joules", "Energy"], "deduplicated_name", "attribution", ["unattributed", "Not attributed"],
+  "is_outside_compilation",
+  "is_eager",
+  "replica_groups",
+  ["cores", "Devices"],
+  ["energy_joules", "Energy"],
+  "deduplicated_name",
+  "attribution",
+  ["unattributed", "Not attributed"],
 ];
 const WORK = [
   ["flops", "Operations"],
@@ -62,15 +117,17 @@ const WORK = [
 ];
 const MOST_BARS = 40;
 
-export const show = partPage(draw, {
-  analysis: "hlo_stats",
-  params: ["steps"],
-  tables: [
-    "ops", "categories", "programs", "rematerialization", "outside_compilation", "replica_groups", "attribution", "padding",
-    "sparse_core_ops",
-  ],
-  columns: { ops: COLUMNS },
-});
+export const show = partPage(draw, { analysis: "hlo_stats", params: ["steps"], tables: [
+  "ops",
+  "categories",
+  "programs",
+  "rematerialization",
+  "outside_compilation",
+  "replica_groups",
+  "attribution",
+  "padding",
+  "sparse_core_ops",
+], columns: { ops: COLUMNS } });
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
@@ -92,55 +149,59 @@ function charts(body, report, context) {
     fill(idle);
   };
   const part = section(body, "Where time goes", {
-    actions: [toggle(
-      { label: "Idle time", value: idle, onchange: (to) => { idle = to; context.replace({ idle: to ? "yes" : null }); redraw(); } },
-    )],
+    actions: [toggle({ label: "Idle time", value: idle, onchange: (to) => {
+      idle = to;
+      context.replace({ idle: to ? "yes" : null });
+      redraw();
+    } })],
   });
-  const { categories, ops: data, rematerialization, outside_compilation: outside, replica_groups: groups } = report.tables;
+  const { categories, ops: data, rematerialization, outside_compilation: outside, replica_groups: groups } =
+    report.tables;
   const boxes = { category: panel("By category"), op: panel("By instruction") };
   const nodes = [boxes.category, boxes.op];
   const remat = report.value("rematerialized_share") > 0;
   if (remat) {
-    nodes.push((boxes.remat = panel("Computed again to save memory")), (boxes.rematBy = panel("Computed again, by category")));
+    nodes.push(boxes.remat = panel("Computed again to save memory"),
+      boxes.rematBy = panel("Computed again, by category"));
   }
   if (report.value("outside_compilation_share") > 0) {
-    nodes.push((boxes.outside = panel("Outside compilation", "Ops that serve what runs on the host, as XLA did not compile it.")));
+    nodes.push(
+      boxes.outside = panel("Outside compilation", "Ops that serve what runs on the host, as XLA did not compile it."),
+    );
   }
-  if (groups.length > groups.groupBy("category").size) nodes.push((boxes.groups = panel("Collectives by replica groups")));
+  if (groups.length > groups.groupBy("category").size)
+    nodes.push(boxes.groups = panel("Collectives by replica groups"));
   columns(part, ...nodes);
-  boxes.rate = panel(
-    "Arithmetic of the longest instructions",
-    "Operations a second; those of which they are not known are left out.",
-  );
+  boxes.rate = panel("Arithmetic of the longest instructions",
+    "Operations a second; those of which they are not known are left out.");
   part.append(boxes.rate);
   const idlePs = report.value("device_idle_ps") ?? 0;
   const fill = (withIdle) => {
     const rest = withIdle && idlePs > 0 ? [{ name: "Idle", value: idlePs, colour: FAINT }] : [];
-    drawn.push(pie(
-      boxes.category.body,
-      [...slices(categories, "category"), ...rest],
-      { label: "Time by category", onclick: (slice) => filtered("category", slice) },
-    ));
+    drawn.push(
+      pie(boxes.category.body, [...slices(categories, "category"), ...rest], { label: "Time by category",
+        onclick: (slice) => filtered("category", slice) }),
+    );
     drawn.push(pie(boxes.op.body, [...slices(data, "name"), ...rest], { label: "Time by instruction" }));
   };
-  const filtered = (column, slice) => { if (!slice.others && slice.name !== "Idle") context.push({ category: slice.name }); };
+  const filtered = (column, slice) => {
+    if (!slice.others && slice.name !== "Idle") context.push({ category: slice.name });
+  };
   fill(idle);
   context.keep({ leave: () => drawn.forEach((one) => Promise.resolve(one).then((chart) => chart?.leave?.())) });
   if (remat) {
-    context.keep(pie(
-      boxes.remat.body,
-      truths(rematerialization, "is_rematerialized", "Computed again", "All else"),
-      { label: "Time computed again" },
-    ));
-    const again = categories.column("category").map((name, row) => ({ name, value: categories.value(row, "rematerialized_ps") }));
+    context.keep(pie(boxes.remat.body, truths(rematerialization, "is_rematerialized", "Computed again", "All else"), {
+      label: "Time computed again",
+    }));
+    const again = categories.column("category").map((name, row) => ({ name,
+      value: categories.value(row, "rematerialized_ps") })
+    );
     context.keep(pie(boxes.rematBy.body, again, { label: "Time computed again by category" }));
   }
   if (boxes.outside) {
-    context.keep(pie(
-      boxes.outside.body,
-      truths(outside, "is_outside_compilation", "Outside compilation", "Compiled"),
-      { label: "Time outside compilation" },
-    ));
+    context.keep(pie(boxes.outside.body, truths(outside, "is_outside_compilation", "Outside compilation", "Compiled"), {
+      label: "Time outside compilation",
+    }));
   }
   if (boxes.groups) replicaGroups(boxes.groups, groups, context);
   rates(boxes.rate, data, context);
@@ -152,9 +213,9 @@ function slices(data, by) {
 }
 
 function truths(data, column, yes, no) {
-  return data.column(column).map((is, row) => (
-    { name: is ? yes : no, value: data.value(row, "self_ps"), colour: is ? "#d9534f" : FAINT }
-  ));
+  return data.column(column).map((is, row) => ({ name: is ? yes : no, value: data.value(row, "self_ps"),
+    colour: is ? "#d9534f" : FAINT })
+  );
 }
 
 function replicaGroups(box, data, context) {
@@ -163,13 +224,9 @@ function replicaGroups(box, data, context) {
   const chosen = (kind) => {
     chart?.then((one) => one.leave());
     const rows = data.groupBy("category").get(kind) ?? [];
-    const of = rows.map((row) => (
-      {
-        name: data.value(row, "replica_groups") || "all devices",
-        value: data.value(row, "self_ps"),
-        title: `${text(data.value(row, "group_size"))} devices a group`,
-      }
-    ));
+    const of = rows.map((row) => ({ name: data.value(row, "replica_groups") || "all devices",
+      value: data.value(row, "self_ps"), title: `${text(data.value(row, "group_size"))} devices a group` })
+    );
     chart = pie(box.body, of, { label: `Time of ${kind} by replica groups` });
   };
   if (kinds.length > 1) {
@@ -181,21 +238,15 @@ function replicaGroups(box, data, context) {
 
 function rates(box, data, context) {
   const rows = [];
-  for (let row = 0; row < data.length && rows.length < MOST_BARS; row += 1) if (data.value(row, "flops_per_s") > 0) rows.push(row);
+  for (let row = 0; row < data.length && rows.length < MOST_BARS; row += 1)
+    if (data.value(row, "flops_per_s") > 0) rows.push(row);
   if (!rows.length) return sentence(box.body, "Of no instruction it is known how much it computes.");
   const of = (column) => rows.map((row) => data.value(row, column));
   const titles = rows.map((row) => `${data.value(row, "name")} (${text(data.value(row, "self_ps"), "ps")})`);
-  return context.keep(bars(
-    box.body,
-    {
-      names: of("name"),
-      values: of("flops_per_s"),
-      unit: "flop/s",
-      titles,
-      label: "Arithmetic of the longest instructions",
-      height: 340,
-    },
-  ));
+  return context.keep(
+    bars(box.body, { names: of("name"), values: of("flops_per_s"), unit: "flop/s", titles,
+      label: "Arithmetic of the longest instructions", height: 340 }),
+  );
 }
 
 // ---- the table of instructions
@@ -204,26 +255,24 @@ function ops(body, report, context) {
   const data = report.tables.ops;
   const category = context.params.get("category");
   const name = context.params.get("op");
-  const details = detailsPanel("Choose an instruction to see its HLO, where it comes from, and how its arrays lie in memory.");
+  const details = detailsPanel(
+    "Choose an instruction to see its HLO, where it comes from, and how its arrays lie in memory.",
+  );
   const body2 = h("div");
   const part = section(body, category ? `Instructions: ${category}` : "Instructions", {
-    actions: category ? [h(
-      "button",
-      { class: "button", type: "button", text: "All categories", onclick: () => context.push({ category: null }) },
-    )] : [],
+    actions: category
+      ? [h("button.button", { onclick: () => context.push({ category: null }) }, "All categories")]
+      : [],
   });
-  part.append(h("div", { class: "with-details" }, body2, details));
+  part.append(h("div.with-details", body2, details));
   const there = category && data.column("category").includes(category)
     ? data.where((row) => data.value(row, "category") === category)
     : data;
-  const shown = context.keep(table(body2, there, {
-    columns: SHOWN.filter((column) => isTold(there, column.name ?? column)),
-    filters: ["category", "program"].filter((column) => there.coded(column).texts.length > 1),
-    bar: "self_share",
-    rows: 20,
-    csv: address(report, "ops", context),
-    onrow: (row) => describe(details, report, there, row, context),
-  }));
+  const shown = context.keep(
+    table(body2, there, { columns: SHOWN.filter((column) => isTold(there, column.name ?? column)),
+      filters: ["category", "program"].filter((column) => there.coded(column).texts.length > 1), bar: "self_share",
+      rows: 20, csv: address(report, "ops", context), onrow: (row) => describe(details, report, there, row, context) }),
+  );
   const first = name ? there.column("name").indexOf(name) : -1;
   if (first >= 0) {
     shown.select(first);
@@ -235,28 +284,20 @@ async function describe(details, report, data, row, context) {
   const rank = data.value(row, "rank");
   const name = data.value(row, "name");
   context.replace({ op: name });
-  details.show(name, h("p", { class: "sentence", text: "Reading …" }));
+  details.show(name, h("p.sentence", "Reading …"));
   const whole = await wholeRow(context, "ops", rank - 1);
   const arrays = await layoutsOf(context, rank);
   const known = whole ?? data.row(row);
-  const about = {
-    has: (column) => column in known,
-    about: (column) => data.about(column) ?? { unit: unitOf(column), description: null },
-  };
+  const about = { has: (column) => column in known,
+    about: (column) => data.about(column) ?? { unit: unitOf(column), description: null } };
   details.show(name,
-    meter(
-      "Time waiting for memory transfers",
-      known.dma_stall_share === undefined || known.dma_stall_share === null ? null : known.dma_stall_share * 100,
-      null,
-      heat(1 - (known.dma_stall_share ?? 0)),
-    ),
+    meter("Time waiting for memory transfers",
+      known.dma_stall_share === undefined || known.dma_stall_share === null ? null : known.dma_stall_share * 100, null,
+      heat(1 - (known.dma_stall_share ?? 0))),
     opLinks(context, { program: known.program, programId: known.program_id, name, except: "hlo_stats" }),
-    code("HLO", known.expression),
-    code("Framework op", known.framework_op),
-    code("Source", known.source_stack ?? known.source),
-    pairList(columnPairs(about, known, OF_OP)),
-    pairList(columnPairs(about, known, WORK)),
-    arrays);
+    code("HLO", known.expression), code("Framework op", known.framework_op),
+    code("Source", known.source_stack ?? known.source), pairList(columnPairs(about, known, OF_OP)),
+    pairList(columnPairs(about, known, WORK)), arrays);
 }
 
 /** The arrays that an op reads and writes, as they lie in memory. */
@@ -266,15 +307,16 @@ async function layoutsOf(context, rank) {
   const rows = [];
   for (let row = 0; row < ranks.length; row += 1) if (ranks[row] === rank) rows.push(row);
   if (!rows.length) return null;
-  const found = (await part(context, { tables: ["layouts"], first: rows[0], rows: rows.at(-1) - rows[0] + 1 })).tables.layouts;
+  const found =
+    (await part(context, { tables: ["layouts"], first: rows[0], rows: rows.at(-1) - rows[0] + 1 })).tables.layouts;
   const listed = Array.from({ length: found.length }, (_, row) => found.row(row)).filter((row) => row.rank === rank);
-  return h("table", { class: "plain-table" },
-    h("thead", null, h("tr", null, ["Array", "Shape", "Bytes", "Padding"].map((name) => h("th", { text: name })))),
-    h("tbody", null, listed.map((one) => h("tr", { title: `${one.layout}${one.tile ? `, tiles ${one.tile}` : ""}` },
-      h("td", { text: one.operand }), h("td", { text: one.shape }), h("td", { text: text(one.padded_bytes, "bytes") }), h(
-        "td",
-        { text: text(one.padding_share, "share") },
-      )))));
+  return h("table.plain-table",
+    h("thead", h("tr", ["Array", "Shape", "Bytes", "Padding"].map((name) => h("th", name)))),
+    h("tbody",
+      listed.map((one) =>
+        h("tr", { title: `${one.layout}${one.tile ? `, tiles ${one.tile}` : ""}` }, h("td", one.operand),
+          h("td", one.shape), h("td", text(one.padded_bytes, "bytes")), h("td", text(one.padding_share, "share")))
+      )));
 }
 
 function unitOf(column) {
@@ -296,12 +338,19 @@ function others(body, report, context) {
     context.keep(table(part, data, { rows: 10, csv: address(report, name, context), ...options }));
   };
   if (padding.length) {
-    shown("Padding that is moved", "padding", padding, {
-      columns: [
-        "rank", "name", "category", "padding_bytes", "padding_share", "worst_operand", "worst_shape", "worst_share", "self_ps",
-        "occurrences", "program",
-      ],
-    });
+    shown("Padding that is moved", "padding", padding, { columns: [
+      "rank",
+      "name",
+      "category",
+      "padding_bytes",
+      "padding_share",
+      "worst_operand",
+      "worst_shape",
+      "worst_share",
+      "self_ps",
+      "occurrences",
+      "program",
+    ] });
   }
   if (groups.length) shown("Collectives by replica groups", "replica_groups", groups, { bar: "self_share" });
   if (sparse.length) shown("What SparseCores ran for ops", "sparse_core_ops", sparse);

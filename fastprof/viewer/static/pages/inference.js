@@ -11,7 +11,10 @@ import { address } from "./generic.js";
 
 export const show = reportPage(draw, { params: ["steps"] });
 
-const PERCENTILES = [["mean_ps", "Mean"], ["p50_ps", "50 %"], ["p75_ps", "75 %"], ["p90_ps", "90 %"], ["p99_ps", "99 %"], ["p999_ps", "99.9 %"]];
+const PERCENTILES = [["mean_ps", "Mean"], ["p50_ps", "50 %"], ["p75_ps", "75 %"], ["p90_ps", "90 %"], [
+  "p99_ps",
+  "99 %",
+], ["p999_ps", "99.9 %"]];
 const PARTS = ["#4c78c8", "#7fa6e8", "#8d6fc4", "#f0882e", "#3fa66b", "#f7b56d", "#4aa8b8", "#a3adbb", "#6d7a8d"];
 const ALL = "";
 const MOST_DOTS = 5_000;
@@ -24,7 +27,10 @@ function draw(body, report, context) {
     return;
   }
   context.keep(table(section(body, "Models"), models, { csv: address(report, "models", context), rows: 8 }));
-  const choices = [{ value: ALL, text: "All models" }, ...models.column("model").map((model) => ({ value: model ?? "", text: model ?? "unknown" }))];
+  const choices = [
+    { value: ALL, text: "All models" },
+    ...models.column("model").map((model) => ({ value: model ?? "", text: model ?? "unknown" })),
+  ];
   const box = h("div");
   let shown = [];
   const choose = (model) => {
@@ -35,12 +41,13 @@ function draw(body, report, context) {
     new ModelPage(box, report, model, { ...pick(context), keep: (handle) => shown.push(context.keep(handle)) }).draw();
   };
   const value = context.params.get("model") ?? (models.length === 1 ? models.value(0, "model") : ALL);
-  body.append(h("div", { class: "parameters" }, picker({ label: "Model", options: choices, value, onchange: choose })), box);
+  body.append(h("div.parameters", picker({ label: "Model", options: choices, value, onchange: choose })), box);
   choose(value);
 }
 
 function pick(context) {
-  return { source: context.source, host: context.host, params: context.params, analyses: context.analyses, analysis: context.analysis };
+  return { source: context.source, host: context.host, params: context.params, analyses: context.analyses,
+    analysis: context.analysis };
 }
 
 class ModelPage {
@@ -63,17 +70,25 @@ class ModelPage {
   latency() {
     const breakdown = this.of("breakdown");
     if (!breakdown.length) return;
-    const box = panel("What latency is made of, by percentile", "Each part by its own percentile: the parts of one percentile need not be of one request.");
+    const box = panel("What latency is made of, by percentile",
+      "Each part by its own percentile: the parts of one percentile need not be of one request.");
     section(this.body, "Latency by part").append(box);
     const parts = [...breakdown.groupBy("part")];
-    const series = parts.map(([part, rows], at) => ({ name: label(part), colour: PARTS[at % PARTS.length], values: PERCENTILES.map(([column]) => mean(rows.map((row) => breakdown.value(row, column)))) }));
+    const series = parts.map(([part, rows], at) => ({ name: label(part), colour: PARTS[at % PARTS.length],
+      values: PERCENTILES.map(([column]) => mean(rows.map((row) => breakdown.value(row, column)))) })
+    );
     const shown = series.filter((one) => one.values.some((value) => value > 0));
-    this.context.keep(stacked(box.body, { x: PERCENTILES.map(([, words]) => words), series: shown, unit: "ps", label: "Latency by part and percentile" }));
+    this.context.keep(
+      stacked(box.body, { x: PERCENTILES.map(([, words]) => words), series: shown, unit: "ps",
+        label: "Latency by part and percentile" }),
+    );
   }
 
   requests() {
     const data = this.of("requests");
-    const part = section(this.body, "Requests", { note: "Percentiles count requests by latency: 99 means that 99 % are shorter." });
+    const part = section(this.body, "Requests", {
+      note: "Percentiles count requests by latency: 99 means that 99 % are shorter.",
+    });
     if (!data.length) {
       sentence(part, "No requests.");
       return;
@@ -81,11 +96,23 @@ class ModelPage {
     const box = panel("Latency over time");
     part.append(box);
     this.dots(box.body, data, "latency_ps", "Request");
-    this.context.keep(table(part, data, {
-      columns: ["model", "request_id", "shorter_percent", "start_ps", "latency_ps", "host_preprocess_ps", "host_batch_formation_ps", "host_runtime_ps", "write_to_device_ps", "device_compute_ps", "read_from_device_ps", "host_postprocess_ps", "idle_ps", "other_ps", "size"],
-      sort: { by: "latency_ps", down: true },
-      csv: address(this.report, "requests", this.context),
-    }));
+    this.context.keep(table(part, data, { columns: [
+      "model",
+      "request_id",
+      "shorter_percent",
+      "start_ps",
+      "latency_ps",
+      "host_preprocess_ps",
+      "host_batch_formation_ps",
+      "host_runtime_ps",
+      "write_to_device_ps",
+      "device_compute_ps",
+      "read_from_device_ps",
+      "host_postprocess_ps",
+      "idle_ps",
+      "other_ps",
+      "size",
+    ], sort: { by: "latency_ps", down: true }, csv: address(this.report, "requests", this.context) }));
   }
 
   batches() {
@@ -97,7 +124,10 @@ class ModelPage {
     columns(part, over, sizes);
     this.dots(over.body, data, "duration_ps", "Batch");
     this.sizes(sizes.body);
-    this.context.keep(table(part, data, { sort: { by: "duration_ps", down: true }, csv: address(this.report, "batches", this.context) }));
+    this.context.keep(
+      table(part, data, { sort: { by: "duration_ps", down: true },
+        csv: address(this.report, "batches", this.context) }),
+    );
   }
 
   /** The parameters of batching, where the server told them. */
@@ -111,7 +141,9 @@ class ModelPage {
         [row.max_enqueued_batches, "batches enqueued at most"],
         [row.allowed_batch_sizes, "allowed sizes"],
       ].filter(([value]) => value !== null);
-      part.append(h("p", { class: "section-note", text: `${row.model}: ${words.map(([value, name]) => `${text(value)} ${name}`).join(", ")}` }));
+      part.append(
+        h("p.section-note", `${row.model}: ${words.map(([value, name]) => `${text(value)} ${name}`).join(", ")}`),
+      );
     }
   }
 
@@ -123,7 +155,9 @@ class ModelPage {
     const choose = async (column) => {
       (await chart)?.leave();
       chart = bars(box, {
-        names: sizes.rows().map((row) => (this.model === ALL ? `${row.model} · ${row.padded_size}` : String(row.padded_size))),
+        names: sizes.rows().map((
+          row,
+        ) => (this.model === ALL ? `${row.model} · ${row.padded_size}` : String(row.padded_size))),
         values: sizes.column(column),
         unit: "ps",
         height: 240,
@@ -131,7 +165,10 @@ class ModelPage {
       });
       this.context.keep(chart);
     };
-    element.append(tabs({ label: "What", options: columnsOf.map(([value, words]) => ({ value, text: words })), onchange: choose }), box);
+    element.append(
+      tabs({ label: "What", options: columnsOf.map(([value, words]) => ({ value, text: words })), onchange: choose }),
+      box,
+    );
     choose(columnsOf[0][0]);
   }
 
@@ -145,17 +182,21 @@ class ModelPage {
   /** A dot for each row, the longest where they are many. */
   dots(element, data, column, kind) {
     const rows = Array.from({ length: data.length }, (_, row) => row);
-    const kept = rows.length <= MOST_DOTS ? rows : rows.sort((one, other) => data.value(other, column) - data.value(one, column)).slice(0, MOST_DOTS);
+    const kept = rows.length <= MOST_DOTS
+      ? rows
+      : rows.sort((one, other) => data.value(other, column) - data.value(one, column)).slice(0, MOST_DOTS);
     const [x, y] = [scale(data.column("start_ps"), "ps"), scale(data.column(column), "ps")];
     const id = data.has("request_id") ? "request_id" : "batch_id";
-    const points = kept.map((row) => ({
-      x: data.value(row, "start_ps") / x.divide,
-      y: data.value(row, column) / y.divide,
-      group: data.value(row, "model") ?? "unknown",
-      title: `${kind} ${data.value(row, id)}\n${text(data.value(row, column), "ps")} at ${text(data.value(row, "start_ps"), "ps")}`,
-      size: 6,
-    }));
-    this.context.keep(scatter(element, { points, xTitle: `Start, ${x.unit}`, yTitle: y.unit, height: 260, label: `${kind}s over time` }));
+    const points = kept.map((row) => ({ x: data.value(row, "start_ps") / x.divide,
+      y: data.value(row, column) / y.divide, group: data.value(row, "model") ?? "unknown",
+      title: `${kind} ${data.value(row, id)}\n${text(data.value(row, column), "ps")} at ${
+        text(data.value(row, "start_ps"), "ps")
+      }`, size: 6 })
+    );
+    this.context.keep(
+      scatter(element, { points, xTitle: `Start, ${x.unit}`, yTitle: y.unit, height: 260,
+        label: `${kind}s over time` }),
+    );
   }
 }
 

@@ -12,7 +12,18 @@ import { address } from "./generic.js";
 export const show = reportPage(draw);
 
 const SUMMARY = ["input_verdict", "input_percent", "output_percent", "compute_percent", "idle_percent", "uses_tf_data"];
-const STEPS = ["step_time_mean_ps", "step_time_stdev_ps", "step_time_min_ps", "step_time_p50_ps", "step_time_p90_ps", "step_time_p99_ps", "step_time_max_ps", "step_count", "incomplete_step_count", "step_time_shared_out_ps"];
+const STEPS = [
+  "step_time_mean_ps",
+  "step_time_stdev_ps",
+  "step_time_min_ps",
+  "step_time_p50_ps",
+  "step_time_p90_ps",
+  "step_time_p99_ps",
+  "step_time_max_ps",
+  "step_count",
+  "incomplete_step_count",
+  "step_time_shared_out_ps",
+];
 const CAUSES = ["#4c78c8", "#d9534f", "#f0882e", "#8d6fc4", "#6d7a8d"];
 
 function draw(body, report, context) {
@@ -29,7 +40,11 @@ function device(body, report, context) {
     return;
   }
   figures(part, report, STEPS);
-  const [time, shares, waits] = [panel("Step time by category"), panel("Where a mean step goes"), panel("Waiting for input, in percent of step time", "Over the cores of each step.")];
+  const [time, shares, waits] = [
+    panel("Step time by category"),
+    panel("Where a mean step goes"),
+    panel("Waiting for input, in percent of step time", "Over the cores of each step."),
+  ];
   columns(part, time, shares).classList.add("columns-steps");
   context.keep(stepTime(time.body, breakdown));
   context.keep(stepShares(shares.body, means));
@@ -49,12 +64,23 @@ function host(body, report, context) {
     return;
   }
   figures(part, report, ["input_op_self_ps", "enqueue_share"]);
-  const [chart, advice] = [panel("What input processing spends time on"), panel("What to do about it, where tf.data is used")];
+  const [chart, advice] = [
+    panel("What input processing spends time on"),
+    panel("What to do about it, where tf.data is used"),
+  ];
   columns(part, chart, advice);
   const values = causes.column("time_ps");
-  context.keep(bars(chart.body, { names: causes.column("kind"), values, unit: "ps", colours: CAUSES, horizontal: true, height: 240, label: "Time for input by kind" }));
+  context.keep(
+    bars(chart.body, { names: causes.column("kind"), values, unit: "ps", colours: CAUSES, horizontal: true, height: 240,
+      label: "Time for input by kind" }),
+  );
   const worst = causes.rows().filter((row) => row.time_ps > 0).sort((one, other) => other.time_ps - one.time_ps);
-  advice.body.append(h("ul", null, ...worst.map((row) => h("li", null, h("b", { text: row.kind }), ` (${text(row.share, "share")}): ${row.advice}`))));
+  advice.body.append(
+    h("ul", ...worst.map((row) => h("li", h("b", row.kind), ` (${text(row.share, "share")}): ${row.advice}`))),
+  );
   const below = section(body, "Input ops");
-  context.keep(table(below, ops, { bar: "self_share", filters: ["category"], csv: address(report, "input_ops", context), empty: "No input ops." }));
+  context.keep(
+    table(below, ops, { bar: "self_share", filters: ["category"], csv: address(report, "input_ops", context),
+      empty: "No input ops." }),
+  );
 }

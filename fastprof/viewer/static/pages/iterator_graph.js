@@ -16,14 +16,8 @@ export class IteratorGraph {
     this.onselect = onselect;
     this.nodes = kept(nodes);
     const placed = layout(this.nodes);
-    this.drawing = svg("svg", {
-      class: "graph",
-      width: placed.width,
-      height: placed.height,
-      viewBox: `0 0 ${placed.width} ${placed.height}`,
-      role: "group",
-      "aria-label": "Iterators of the pipeline",
-    });
+    this.drawing = svg("svg.graph", { width: placed.width, height: placed.height,
+      viewBox: `0 0 ${placed.width} ${placed.height}`, role: "group", "aria-label": "Iterators of the pipeline" });
     for (const node of this.nodes) if (node.up) this.drawing.append(edge(node));
     this.boxes = new Map();
     for (const node of this.nodes) {
@@ -33,43 +27,25 @@ export class IteratorGraph {
     }
     element.append(this.drawing);
     if (this.nodes.length < nodes.length) {
-      element.append(h(
-        "p",
-        { class: "sentence", text: `The ${MOST} iterators that calls wait for most, of ${number(nodes.length)}.` },
-      ));
+      element.append(h("p.sentence", `The ${MOST} iterators that calls wait for most, of ${number(nodes.length)}.`));
     }
   }
 
   box(node) {
     const shade = node.part > 0 ? heat(1 - Math.min(1, node.part * 1.4)) : "var(--line-strong)";
     const told = `${text(node.part, "share")} · ${text(node.critical_ps, "ps")}`;
-    return svg("g", {
-      class: `graph-node${node.is_bottleneck ? " worst" : ""}${node.took_part ? "" : " absent"}`,
-      transform: `translate(${node.x} ${node.y})`,
-      tabindex: "0",
-      role: "button",
-      "aria-label": `${node.name}, ${told}`,
+    return svg("g", { class: `graph-node${node.is_bottleneck ? " worst" : ""}${node.took_part ? "" : " absent"}`,
+      transform: `translate(${node.x} ${node.y})`, tabindex: "0", role: "button", "aria-label": `${node.name}, ${told}`,
       onclick: () => this.select(node),
-      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && this.select(node),
-    },
-    svg("title", null, node.long_name ?? node.name),
-    svg("rect", { class: "graph-box", width: WIDE, height: TALL, rx: 7 }),
-    svg("rect", { x: 8, y: TALL - 13, width: WIDE - 16, height: 6, rx: 3, class: "graph-track" }),
-    svg("rect", {
-      x: 8,
-      y: TALL - 13,
-      width: Math.max(node.part > 0 ? 1 : 0, (WIDE - 16) * Math.min(1, node.part)),
-      height: 6,
-      rx: 3,
-      fill: shade,
-    }),
-    svg(
-      "text",
-      { x: 10, y: 19, class: "graph-name" },
-      shortened(node.count > 1 ? `${node.name} × ${number(node.count)}` : node.name, 20),
-    ),
-    node.is_async ? svg("text", { x: WIDE - 10, y: 18, class: "graph-mark" }, "ahead") : null,
-    svg("text", { x: 10, y: 36, class: "graph-told" }, told));
+      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && this.select(node) },
+      svg("title", node.long_name ?? node.name), svg("rect.graph-box", { width: WIDE, height: TALL, rx: 7 }),
+      svg("rect.graph-track", { x: 8, y: TALL - 13, width: WIDE - 16, height: 6, rx: 3 }),
+      svg("rect", { x: 8, y: TALL - 13, width: Math.max(node.part > 0 ? 1 : 0, (WIDE - 16) * Math.min(1, node.part)),
+        height: 6, rx: 3, fill: shade }),
+      svg("text.graph-name", { x: 10, y: 19 },
+        shortened(node.count > 1 ? `${node.name} × ${number(node.count)}` : node.name, 20)),
+      node.is_async ? svg("text.graph-mark", { x: WIDE - 10, y: 18 }, "ahead") : null,
+      svg("text.graph-told", { x: 10, y: 36 }, told));
   }
 
   select(node) {
@@ -85,7 +61,9 @@ export class IteratorGraph {
 
 function kept(nodes) {
   const whole = nodes.length <= MOST ? nodes : [...nodes].sort((one, other) => other.part - one.part).slice(0, MOST);
-  return nodes.filter((node) => nodes.length <= MOST || whole.includes(node)).map((node) => ({ ...node, below: [], up: null }));
+  return nodes.filter((node) => nodes.length <= MOST || whole.includes(node)).map((node) => ({ ...node, below: [],
+    up: null })
+  );
 }
 
 /** Places of nodes: leaves side by side, each other one above the middle of its own. */
@@ -119,8 +97,6 @@ function edge(node) {
   const from = { x: node.x + WIDE / 2, y: node.y };
   const to = { x: node.up.x + WIDE / 2, y: node.up.y + TALL };
   const middle = (from.y + to.y) / 2;
-  return svg("path", {
-    class: `graph-edge${node.is_blocking ? " blocking" : ""}`,
-    d: `M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}`,
-  });
+  return svg("path", { class: `graph-edge${node.is_blocking ? " blocking" : ""}`,
+    d: `M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}` });
 }

@@ -11,8 +11,21 @@ import { address } from "./generic.js";
 export const show = reportPage(draw);
 
 const COLUMNS = [
-  "name", "op_name", "occurrences", "total_ps", "total_share", "mean_ps", "min_ps", "max_ps", "uses_tensor_cores", "could_use_tensor_cores",
-  "occupancy_percent", "registers_per_thread", "shared_bytes", "grid_dim", "block_dim",
+  "name",
+  "op_name",
+  "occurrences",
+  "total_ps",
+  "total_share",
+  "mean_ps",
+  "min_ps",
+  "max_ps",
+  "uses_tensor_cores",
+  "could_use_tensor_cores",
+  "occupancy_percent",
+  "registers_per_thread",
+  "shared_bytes",
+  "grid_dim",
+  "block_dim",
 ];
 
 function draw(body, report, context) {
@@ -26,7 +39,10 @@ function draw(body, report, context) {
   const note = "Kernels of one name, op and launch size are one row; times are summed over all devices and streams.";
   const part = section(body, "Kernels", { note });
   const csv = address(report, "kernels", context);
-  context.keep(table(part, kernels, { columns: shown(kernels, context), bar: "total_share", filters: ["name", "op_name"], csv, rows: 20 }));
+  context.keep(
+    table(part, kernels, { columns: shown(kernels, context), bar: "total_share", filters: ["name", "op_name"], csv,
+      rows: 20 }),
+  );
   if (ops.length) {
     const below = section(body, "Ops by the time of their kernels");
     context.keep(table(below, ops, { bar: "total_share", csv: address(report, "ops", context) }));
@@ -34,10 +50,18 @@ function draw(body, report, context) {
 }
 
 function rings(body, kernels, ops, context) {
-  const told = [["By kernel", sums(kernels, "name", kernelName)], ["By op", sums(ops, "op_name")], ["By use of Tensor Cores", cores(kernels)]];
-  const draws = told.filter(([, slices], at) => at === 0 || slices.length > 1).map(([title, slices]) => [panel(title), slices]);
+  const told = [["By kernel", sums(kernels, "name", kernelName)], ["By op", sums(ops, "op_name")], [
+    "By use of Tensor Cores",
+    cores(kernels),
+  ]];
+  const draws = told.filter(([, slices], at) => at === 0 || slices.length > 1).map((
+    [title, slices],
+  ) => [panel(title), slices]);
   columns(body, ...draws.map(([box]) => box)).classList.add("columns-rings");
-  for (const [box, slices] of draws) context.keep(pie(box.body, slices, { unit: "ps", most: 9, height: 240, label: box.querySelector("h3").textContent }));
+  for (const [box, slices] of draws)
+    context.keep(
+      pie(box.body, slices, { unit: "ps", most: 9, height: 240, label: box.querySelector("h3").textContent }),
+    );
 }
 
 /** Time by what the values of a column are called; several that are called alike are one. */
@@ -47,27 +71,36 @@ function sums(data, by, short = (name) => shortened(name, 200)) {
     const told = short(name ?? "unknown");
     found.set(told, [...(found.get(told) ?? []), { name, value: data.sum("total_ps", rows) }]);
   }
-  return [...found].map(([name, of]) => ({
-    name,
-    title: of.length > 1 ? `${of.length} of this name` : of[0].name && of[0].name !== name ? shortened(of[0].name, 300) : null,
-    value: of.reduce((sum, { value }) => sum + value, 0),
-  }));
+  return [...found].map(([name, of]) => ({ name,
+    title: of.length > 1
+      ? `${of.length} of this name`
+      : of[0].name && of[0].name !== name
+      ? shortened(of[0].name, 300)
+      : null, value: of.reduce((sum, { value }) => sum + value, 0) })
+  );
 }
 
 /** Kernel time by whether it ran on Tensor Cores, or could have. */
 function cores(kernels) {
   const totals = new Map();
   for (const { uses_tensor_cores: uses, could_use_tensor_cores: could, total_ps: time } of kernels.rows()) {
-    const kind = uses ? "uses them" : uses === null && could === null ? "not known" : could ? "could, but does not" : "does not";
+    const kind = uses
+      ? "uses them"
+      : uses === null && could === null
+      ? "not known"
+      : could
+      ? "could, but does not"
+      : "does not";
     totals.set(kind, (totals.get(kind) ?? 0) + time);
   }
-  const shade = { "uses them": "#3fa66b", "could, but does not": "#f0882e", "does not": "#6d7a8d", "not known": "#a3adbb" };
+  const shade = { "uses them": "#3fa66b", "could, but does not": "#f0882e", "does not": "#6d7a8d",
+    "not known": "#a3adbb" };
   return [...totals].map(([name, value]) => ({ name, value, colour: shade[name] }));
 }
 
 function shown(kernels, context) {
   const several = context.host === null && kernels.groupBy("host").size > 1;
-  const named = { name: "name", node: (name) => h("span", { text: kernelName(name), title: name }) };
+  const named = { name: "name", node: (name) => h("span", { title: name }, kernelName(name)) };
   const columns = COLUMNS.map((column) => (column === "name" ? named : column));
   return several ? ["host", ...columns] : columns;
 }

@@ -1,18 +1,29 @@
 // Memory profile: an allocator's memory over time, what is alive at its peak, leaks, fragmentation.
 
-import { address } from "./generic.js";
 import { figure, section, sentence } from "../cards.js";
 import { button, field, picker } from "../controls.js";
 import { h } from "../dom.js";
-import { lines, bars } from "../figures.js";
+import { bars, lines } from "../figures.js";
 import { table } from "../table.js";
 import { label, text } from "../units.js";
 import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
+import { address } from "./generic.js";
 import { MemoryTimeline } from "./memory_timeline.js";
 import { needsServer, part, partPage } from "./part_page.js";
 import { timelineButton } from "./timeline_link.js";
 
-const TABLES = ["allocators", "active_groups", "active", "at", "steps", "ops", "growth", "fragmentation", "request", "timeline"];
+const TABLES = [
+  "allocators",
+  "active_groups",
+  "active",
+  "at",
+  "steps",
+  "ops",
+  "growth",
+  "fragmentation",
+  "request",
+  "timeline",
+];
 const BREAKDOWN = [
   { name: "op_name", grow: true },
   "allocation_bytes",
@@ -39,24 +50,23 @@ const GROUPS = [
 ];
 const MOST_BARS = 14;
 
-export const show = partPage(draw, {
-  analysis: "memory_profile",
-  params: ["steps", "steps_from", "short_lived_us"],
-  tables: TABLES,
-});
+export const show = partPage(draw, { analysis: "memory_profile", params: ["steps", "steps_from", "short_lived_us"],
+  tables: TABLES });
 
 async function draw(body, report, context) {
   const { allocators } = report.tables;
   if (!allocators.length) return sentence(body, "There is no memory to show.");
   const names = allocators.rows().map((row) => ({ host: row.host, allocator: row.allocator, row }));
-  const asked = names.findIndex(
-    (one) => one.allocator === context.params.get("allocator") && [null, one.host].includes(context.params.get("of")),
+  const asked = names.findIndex((one) =>
+    one.allocator === context.params.get("allocator") && [null, one.host].includes(context.params.get("of"))
   );
   const chosen = names[Math.max(0, asked)];
   if (names.length > 1) body.append(pickers(names, chosen, context));
   const of = (name) => {
     const data = report.tables[name];
-    return data.where((row) => data.value(row, "host") === chosen.host && data.value(row, "allocator") === chosen.allocator);
+    return data.where((row) =>
+      data.value(row, "host") === chosen.host && data.value(row, "allocator") === chosen.allocator
+    );
   };
   cards(body, chosen.row, allocators);
   timeline(body, report, of, chosen, context);
@@ -68,28 +78,20 @@ async function draw(body, report, context) {
 
 function pickers(names, chosen, context) {
   const hosts = [...new Set(names.map((one) => one.host))];
-  const bar = h("div", { class: "parameters" });
+  const bar = h("div.parameters");
   if (hosts.length > 1) {
-    bar.append(picker(
-      {
-        label: "Memory of host",
-        options: hosts,
-        value: chosen.host,
-        onchange: (of) => context.push({ of, allocator: names.find((one) => one.host === of).allocator }),
-      },
-    ));
+    bar.append(
+      picker({ label: "Memory of host", options: hosts, value: chosen.host, onchange: (of) =>
+        context.push({ of, allocator: names.find((one) => one.host === of).allocator }) }),
+    );
   }
-  const options = names.filter((one) => one.host === chosen.host).map(({ allocator, row }) => (
-    { value: allocator, text: `${allocator} (peak ${text(row.peak_bytes, "bytes")})` }
-  ));
-  bar.append(picker(
-    {
-      label: "Allocator",
-      options,
-      value: chosen.allocator,
-      onchange: (allocator) => context.push({ allocator, of: hosts.length > 1 ? chosen.host : null }),
-    },
-  ));
+  const options = names.filter((one) => one.host === chosen.host).map(({ allocator, row }) => ({ value: allocator,
+    text: `${allocator} (peak ${text(row.peak_bytes, "bytes")})` })
+  );
+  bar.append(
+    picker({ label: "Allocator", options, value: chosen.allocator, onchange: (allocator) =>
+      context.push({ allocator, of: hosts.length > 1 ? chosen.host : null }) }),
+  );
   return bar;
 }
 
@@ -111,41 +113,34 @@ const CARDS = [
 
 function cards(body, row, data) {
   const known = CARDS.filter(([name]) => row[name] !== null);
-  body.append(h("div", { class: "cards" }, known.map(([name, words]) => {
+  body.append(h("div.cards", known.map(([name, words]) => {
     const { unit, description } = data.about(name);
-    return figure({
-      name,
-      label: words,
-      value: row[name],
-      unit: name.startsWith("fragmentation") ? "share" : unit,
-      definition: description,
-    });
+    return figure({ name, label: words, value: row[name], unit: name.startsWith("fragmentation") ? "share" : unit,
+      definition: description });
   })));
   if (row.peak_bytes !== null && row.capacity_bytes) {
     const share = row.peak_bytes / row.capacity_bytes;
-    body.append(h("div", { class: "capacity", title: `${text(share, "share")} of the capacity in use at the peak` },
-      h("div", { class: "capacity-track" },
-        h("div", { class: "capacity-stack", style: { width: `${(100 * (row.stack_at_peak_bytes ?? 0)) / row.capacity_bytes}%` } }),
-        h("div", { class: "capacity-heap", style: { width: `${(100 * (row.heap_at_peak_bytes ?? 0)) / row.capacity_bytes}%` } })),
-      h("span", { text: `${text(share, "share")} of ${text(row.capacity_bytes, "bytes")} at the peak` })));
+    body.append(
+      h("div.capacity", { title: `${text(share, "share")} of the capacity in use at the peak` },
+        h("div.capacity-track", h("div.capacity-stack", {
+          style: { width: `${(100 * (row.stack_at_peak_bytes ?? 0)) / row.capacity_bytes}%` },
+        }), h("div.capacity-heap", {
+          style: { width: `${(100 * (row.heap_at_peak_bytes ?? 0)) / row.capacity_bytes}%` },
+        })), h("span", `${text(share, "share")} of ${text(row.capacity_bytes, "bytes")} at the peak`)),
+    );
   }
 }
 
 function timeline(body, report, of, chosen, context) {
   const box = section(body, "Memory over time", {
-    note: "A click tells what happened then, and offers what was alive. Drag to look closer, double-click for the whole.",
+    note:
+      "A click tells what happened then, and offers what was alive. Drag to look closer, double-click for the whole.",
   });
   const details = detailsPanel("Choose a moment to see the allocation or free, and what the allocator said of itself.");
   const holder = h("div");
-  box.append(ask(context), h("div", { class: "with-details" }, holder, details));
-  const drawn = new MemoryTimeline(holder, {
-    timeline: of("timeline"),
-    steps: of("steps"),
-    request: of("request"),
-    peak: chosen.row,
-    context,
-    describe: (row) => describe(details, row, context),
-  });
+  box.append(ask(context), h("div.with-details", holder, details));
+  const drawn = new MemoryTimeline(holder, { timeline: of("timeline"), steps: of("steps"), request: of("request"),
+    peak: chosen.row, context, describe: (row) => describe(details, row, context) });
   context.keep(drawn);
 }
 
@@ -157,22 +152,16 @@ function ask(context) {
     return told;
   }
   const params = context.params;
-  return h("div", { class: "parameters" },
-    field({
-      label: "Alive at",
-      value: params.get("at") ?? "",
-      placeholder: "20ms",
+  return h("div.parameters",
+    field({ label: "Alive at", value: params.get("at") ?? "", placeholder: "20ms",
       title: "Also tell what is alive at this time, from the start of the host's capture, as 1.5s or 20ms",
-      onchange: (at) => context.push({ at }),
-    }),
-    field({
-      label: "Would have fitted",
-      value: params.get("request") ?? "",
-      placeholder: "2GiB",
+      onchange: (at) => context.push({ at }) }),
+    field({ label: "Would have fitted", value: params.get("request") ?? "", placeholder: "2GiB",
       title: "Also tell when a request of this size would have fitted",
-      onchange: (request) => context.push({ request }),
-    }),
-    params.has("at") || params.has("request") ? button("Clear", () => context.push({ at: null, request: null })) : null);
+      onchange: (request) => context.push({ request }) }),
+    params.has("at") || params.has("request")
+      ? button("Clear", () => context.push({ at: null, request: null }))
+      : null);
 }
 
 function describe(details, row, context) {
@@ -180,9 +169,11 @@ function describe(details, row, context) {
   const at = `${row.start_ps}ps`;
   details.show(`${row.activity === "free" ? "Free" : "Allocation"} at ${text(row.start_ps, "ps")}`,
     linkRow(
-      context.saved ? null : button("What is alive then", () => context.push({ at: timeText(row.start_ps) }), { title: at }),
-      timelineButton(context, () => ({ host: row.host, start: row.start_ps, end: row.start_ps + 1e6 }))),
-    pairList([
+      context.saved
+        ? null
+        : button("What is alive then", () => context.push({ at: timeText(row.start_ps) }), { title: at }),
+      timelineButton(context, () => ({ host: row.host, start: row.start_ps, end: row.start_ps + 1e6 })),
+    ), pairList([
       ["Op", row.op_name],
       ["Size", row.allocation_bytes === null ? null : text(row.allocation_bytes, "bytes")],
       ["Asked for", row.requested_bytes === null ? null : text(row.requested_bytes, "bytes")],
@@ -195,14 +186,23 @@ function describe(details, row, context) {
       ["Heap", text(row.heap_bytes, "bytes")],
       ["Free", text(row.free_bytes, "bytes")],
       ["Fragmentation", row.fragmentation === null ? null : text(row.fragmentation, "share")],
-      ["Largest free chunk", row.largest_free_bytes === null ? null : `at most ${text(row.largest_free_bytes, "bytes")}`],
+      [
+        "Largest free chunk",
+        row.largest_free_bytes === null ? null : `at most ${text(row.largest_free_bytes, "bytes")}`,
+      ],
       ["Address", row.address === null ? null : `0x${BigInt.asUintN(64, BigInt(row.address)).toString(16)}`],
     ]));
   return undefined;
 }
 
 function timeText(ps) {
-  return ps % 1e9 === 0 ? `${ps / 1e9}ms` : ps % 1e6 === 0 ? `${ps / 1e6}us` : ps % 1e3 === 0 ? `${ps / 1e3}ns` : `${ps}ps`;
+  return ps % 1e9 === 0
+    ? `${ps / 1e9}ms`
+    : ps % 1e6 === 0
+    ? `${ps / 1e6}us`
+    : ps % 1e3 === 0
+    ? `${ps / 1e3}ns`
+    : `${ps}ps`;
 }
 
 // ---- what is alive
@@ -212,48 +212,37 @@ function breakdown(body, report, of, context) {
   if (at.length) alive(section(body, `Alive at ${context.params.get("at")}`), report, "at", at, context);
   if (!groups.length && !active.length) return;
   const part = section(body, "What is alive at the peak", {
-    note: "Rows add up to what is in use then. What was never asked for is the rest of chunks that are larger than their requests.",
+    note:
+      "Rows add up to what is in use then. What was never asked for is the rest of chunks that are larger than their requests.",
   });
-  const rows = Array.from(groups.column("total_bytes").keys()).filter(
-    (row) => groups.value(row, "total_bytes") > 0,
-  ).slice(0, MOST_BARS);
+  const rows = Array.from(groups.column("total_bytes").keys()).filter((row) => groups.value(row, "total_bytes") > 0)
+    .slice(0, MOST_BARS);
   if (rows.length > 1) {
     const box = h("div");
     part.append(box);
-    context.keep(bars(box, {
-      names: rows.map((row) => groups.value(row, "op_names") ?? groups.value(row, "source")),
-      values: rows.map((row) => groups.value(row, "total_bytes")),
-      titles: rows.map(
-        (row) => `${groups.value(row, "op_names") ?? groups.value(row, "source")} (${text(groups.value(row, "share"), "share")})`,
-      ),
-      unit: "bytes",
-      horizontal: true,
-      label: "Memory at the peak by op",
-    }));
+    context.keep(
+      bars(box, { names: rows.map((row) => groups.value(row, "op_names") ?? groups.value(row, "source")),
+        values: rows.map((row) => groups.value(row, "total_bytes")), titles: rows.map((row) =>
+          `${groups.value(row, "op_names") ?? groups.value(row, "source")} (${
+            text(groups.value(row, "share"), "share")
+          })`
+        ), unit: "bytes", horizontal: true, label: "Memory at the peak by op" }),
+    );
   }
-  context.keep(table(
-    part,
-    groups,
-    {
-      caption: "Ops of like names together",
-      columns: GROUPS,
-      bar: "share",
-      rows: 8,
-      csv: address(report, "active_groups", context),
-    },
-  ));
+  context.keep(
+    table(part, groups, { caption: "Ops of like names together", columns: GROUPS, bar: "share", rows: 8,
+      csv: address(report, "active_groups", context) }),
+  );
   alive(part, report, "active", active, context);
 }
 
 function alive(part, report, name, data, context) {
-  context.keep(table(part, data, {
-    caption: name === "at" ? "Allocations" : "Each kind of allocation",
-    columns: BREAKDOWN.filter((column) => isTold(data, column.name ?? column)),
-    filters: ["region_type", "data_type"].filter((column) => data.coded(column).texts.length > 1),
-    bar: "share",
-    rows: 14,
-    csv: address(report, name, context),
-  }));
+  context.keep(
+    table(part, data, { caption: name === "at" ? "Allocations" : "Each kind of allocation",
+      columns: BREAKDOWN.filter((column) => isTold(data, column.name ?? column)),
+      filters: ["region_type", "data_type"].filter((column) => data.coded(column).texts.length > 1), bar: "share",
+      rows: 14, csv: address(report, name, context) }),
+  );
 }
 
 // ---- steps, growth, ops, fragmentation
@@ -265,25 +254,26 @@ function steps(body, report, of, context) {
   const box = h("div");
   part.append(box);
   if (data.length > 1) {
-    context.keep(lines(box, {
-      x: data.column("step"),
-      series: [
-        ["peak_bytes", "Peak"], ["begin_bytes", "At its begin"], ["end_bytes", "At its end"],
-      ].map(([name, words]) => ({ name: words, values: data.column(name) })),
-      unit: "bytes",
-      xTitle: "Step",
-      label: "Memory by step",
-      height: 240,
-    }));
+    context.keep(lines(box, { x: data.column("step"), series: [
+      ["peak_bytes", "Peak"],
+      ["begin_bytes", "At its begin"],
+      ["end_bytes", "At its end"],
+    ].map(([name, words]) => ({ name: words, values: data.column(name) })), unit: "bytes", xTitle: "Step",
+      label: "Memory by step", height: 240 }));
   }
-  context.keep(table(part, data, {
-    columns: [
-      "step", "peak_bytes", "begin_bytes", "end_bytes", "growth_bytes", "allocation_count", "free_count", "allocated_bytes",
-      "freed_bytes", "short_lived_bytes", "duration_ps",
-    ],
-    rows: 8,
-    csv: address(report, "steps", context),
-  }));
+  context.keep(table(part, data, { columns: [
+    "step",
+    "peak_bytes",
+    "begin_bytes",
+    "end_bytes",
+    "growth_bytes",
+    "allocation_count",
+    "free_count",
+    "allocated_bytes",
+    "freed_bytes",
+    "short_lived_bytes",
+    "duration_ps",
+  ], rows: 8, csv: address(report, "steps", context) }));
 }
 
 const MORE = [
@@ -306,7 +296,15 @@ const MORE = [
     "request",
     "When the request would have fitted",
     null,
-    ["fits", "start_ps", "duration_ps", "most_free_bytes", "largest_free_least_bytes", "largest_free_most_bytes", "snapshot_count"],
+    [
+      "fits",
+      "start_ps",
+      "duration_ps",
+      "most_free_bytes",
+      "largest_free_least_bytes",
+      "largest_free_most_bytes",
+      "snapshot_count",
+    ],
   ],
   [
     "fragmentation",
@@ -348,11 +346,10 @@ function more(body, report, of, context) {
     const data = of(name);
     if (!data.length) continue;
     const part = section(body, title, { note });
-    context.keep(table(
-      part,
-      data,
-      { columns: columns.filter((column) => isTold(data, column.name ?? column)), rows: 10, csv: address(report, name, context) },
-    ));
+    context.keep(
+      table(part, data, { columns: columns.filter((column) => isTold(data, column.name ?? column)), rows: 10,
+        csv: address(report, name, context) }),
+    );
   }
   allocations(body, report, context);
 }
@@ -367,15 +364,20 @@ function allocations(body, report, context) {
     const found = await part(context, { tables: ["allocations"], rows: 20_000 });
     const data = found.tables.allocations;
     load.remove();
-    context.keep(table(part_, data, {
-      columns: [
-        "op_name", "allocation_bytes", "requested_bytes", "allocated_ps", "lifetime_ps", "fate", "allocated_step", "freed_step",
-        "region_type", "shape", "allocator",
-      ].filter((column) => isTold(data, column)),
-      filters: ["allocator", "fate"],
-      rows: 14,
-      csv: address(report, "allocations", context),
-    }));
+    context.keep(table(part_, data, { columns: [
+      "op_name",
+      "allocation_bytes",
+      "requested_bytes",
+      "allocated_ps",
+      "lifetime_ps",
+      "fate",
+      "allocated_step",
+      "freed_step",
+      "region_type",
+      "shape",
+      "allocator",
+    ].filter((column) => isTold(data, column)), filters: ["allocator", "fate"], rows: 14,
+      csv: address(report, "allocations", context) }));
   }, { title: label("allocations") });
   part_.append(load);
 }

@@ -1,6 +1,5 @@
 // Memory viewer: what memory a compiled program takes, when, and what fills it at the peak.
 
-import { address } from "./generic.js";
 import { columns, figures, panel, section, sentence } from "../cards.js";
 import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
@@ -11,6 +10,7 @@ import { text } from "../units.js";
 import { BufferBars } from "./buffer_bars.js";
 import { BufferMap } from "./buffer_map.js";
 import { code, detailsPanel, isTold, link, linkRow, pairList } from "./details.js";
+import { address } from "./generic.js";
 import { HeapChart } from "./heap_chart.js";
 import { needsServer, part, partPage } from "./part_page.js";
 
@@ -22,21 +22,40 @@ const CATEGORIES = {
   "Thread-local": "#6d7a8d",
 };
 const FIGURES = [
-  "peak_bytes", "allocated_bytes", "fragmentation_bytes", "padding_bytes", "peak_instruction", "parameter_bytes", "output_bytes",
-  "aliased_bytes", "constant_bytes", "temporary_bytes", "thread_local_bytes", "scoped_vmem_bytes", "scoped_vmem_instruction",
+  "peak_bytes",
+  "allocated_bytes",
+  "fragmentation_bytes",
+  "padding_bytes",
+  "peak_instruction",
+  "parameter_bytes",
+  "output_bytes",
+  "aliased_bytes",
+  "constant_bytes",
+  "temporary_bytes",
+  "thread_local_bytes",
+  "scoped_vmem_bytes",
+  "scoped_vmem_instruction",
   "program_points",
 ];
 const HEAP = ["allocation", "point", "event", "instruction", "heap_bytes", "unpadded_heap_bytes", "total_bytes"];
 const LIVES = [
-  "buffer_id", "buffer", "category", "allocation", "timeline_bytes", "offset_bytes", "bytes", "start", "end", "is_at_peak",
-  "op_name", "shape",
+  "buffer_id",
+  "buffer",
+  "category",
+  "allocation",
+  "timeline_bytes",
+  "offset_bytes",
+  "bytes",
+  "start",
+  "end",
+  "is_at_peak",
+  "op_name",
+  "shape",
 ];
 
-export const show = partPage(draw, {
-  analysis: "memory_viewer",
+export const show = partPage(draw, { analysis: "memory_viewer",
   tables: ["modules", "buffers_at_peak", "peak_by_op", "by_allocation_type", "heap", "allocations"],
-  columns: { heap: HEAP },
-});
+  columns: { heap: HEAP } });
 
 async function draw(body, report, context) {
   const { modules } = report.tables;
@@ -60,9 +79,11 @@ class MemoryViewer {
     body.append(this.pickers());
     if (this.context.saved) needsServer(this.context, body, "Other programs and memories need");
     figures(body, report, FIGURES.filter((name) => report.value(name) !== null || name === "peak_bytes"));
-    this.details = detailsPanel("Choose a buffer in a chart or table to see what it is, where it comes from, and when it lives.");
+    this.details = detailsPanel(
+      "Choose a buffer in a chart or table to see what it is, where it comes from, and when it lives.",
+    );
     this.left = h("div");
-    body.append(h("div", { class: "with-details" }, this.left, this.details));
+    body.append(h("div.with-details", this.left, this.details));
     this.drawHeap();
     await this.drawMap();
     this.drawBuffers();
@@ -75,32 +96,25 @@ class MemoryViewer {
     const listed = new Map();
     for (const row of rows) if (!listed.has(row.module)) listed.set(row.module, row);
     const spaces = rows.filter((row) => row.module === this.module && row.memory_space !== null);
-    const bar = h("div", { class: "parameters" });
+    const bar = h("div.parameters");
     if (this.context.saved) return bar;
-    const told = ({ module, peak_bytes: peak, memory_space_name: space }) => ({
-      value: module,
-      text: `${peak === null ? "" : `${text(peak, "bytes")}${space ? ` of ${space}` : ""} — `}${shortened(module, 28)}`,
-    });
-    bar.append(picker(
-      {
-        label: "Program",
-        options: [...listed.values()].map(told),
-        value: this.module,
-        title: this.module,
-        onchange: (module) => this.context.push({ module, memory_space: null }),
-      },
-    ));
-    bar.append(picker({
-      label: "Memory",
-      options: spaces.map((row) => (
-        {
-          value: String(row.memory_space),
-          text: `${row.memory_space_name ?? row.memory_space}${row.peak_bytes === null ? "" : ` — ${text(row.peak_bytes, "bytes")}`}`,
-        }
-      )),
-      value: String(this.space),
-      onchange: (space) => this.context.push({ memory_space: space === "0" ? null : space }),
-    }));
+    const told = ({ module, peak_bytes: peak, memory_space_name: space }) => ({ value: module,
+      text: `${peak === null ? "" : `${text(peak, "bytes")}${space ? ` of ${space}` : ""} — `}${
+        shortened(module, 28)
+      }` });
+    bar.append(
+      picker({ label: "Program", options: [...listed.values()].map(told), value: this.module, title: this.module,
+        onchange: (module) => this.context.push({ module, memory_space: null }) }),
+    );
+    bar.append(
+      picker({ label: "Memory",
+        options: spaces.map((row) => ({ value: String(row.memory_space),
+          text: `${row.memory_space_name ?? row.memory_space}${
+            row.peak_bytes === null ? "" : ` — ${text(row.peak_bytes, "bytes")}`
+          }` })
+        ), value: String(this.space), onchange: (space) =>
+          this.context.push({ memory_space: space === "0" ? null : space }) }),
+    );
     return bar;
   }
 
@@ -121,16 +135,11 @@ class MemoryViewer {
       this.heap = new HeapChart(holder, heap.taken(of.get(allocation)), { onpoint: (row) => this.atPoint(row) });
     };
     if (allocations.length > 1) {
-      part_.append(h(
-        "div",
-        { class: "parameters" },
-        picker({
-          label: "Heap of allocation",
-          options: allocations.map(String),
-          value: String(largest),
-          onchange: (to) => choose(Number(to)),
-        }),
-      ));
+      part_.append(
+        h("div.parameters",
+          picker({ label: "Heap of allocation", options: allocations.map(String), value: String(largest),
+            onchange: (to) => choose(Number(to)) })),
+      );
     }
     part_.append(holder);
     return choose(largest);
@@ -140,12 +149,11 @@ class MemoryViewer {
   atPoint(row) {
     this.map?.point(row.point);
     this.details.show(`Point ${row.point}: ${row.event} at ${row.instruction ?? "?"}`,
-      row.instruction ? linkRow(link(
-        "HLO text",
-        this.context.href("hlo", { module: this.module, instruction: row.instruction }),
-      )) : null,
-      pairList([
-        ["In use", text(row.total_bytes, "bytes")], ["Of this heap", text(row.heap_bytes, "bytes")],
+      row.instruction
+        ? linkRow(link("HLO text", this.context.href("hlo", { module: this.module, instruction: row.instruction })))
+        : null, pairList([
+        ["In use", text(row.total_bytes, "bytes")],
+        ["Of this heap", text(row.heap_bytes, "bytes")],
         ["Without padding", text(row.unpadded_heap_bytes, "bytes")],
       ]));
   }
@@ -153,19 +161,17 @@ class MemoryViewer {
   async drawMap() {
     const { lifetimes } = (await part(this.context, { tables: ["lifetimes"], columns: { lifetimes: LIVES } })).tables;
     this.lives = lifetimes;
-    const rows = Array.from({ length: lifetimes.length }, (_, row) => row).filter(
-      (row) => lifetimes.value(row, "start") !== null && lifetimes.value(row, "timeline_bytes") !== null,
+    const rows = Array.from({ length: lifetimes.length }, (_, row) => row).filter((row) =>
+      lifetimes.value(row, "start") !== null && lifetimes.value(row, "timeline_bytes") !== null
     );
     if (!rows.length) return;
     const part_ = section(this.left, "Where buffers lie, and how long", {
-      note: "From left to right the program, from bottom to top the addresses of temporaries. Outlined is what is alive at the peak.",
+      note:
+        "From left to right the program, from bottom to top the addresses of temporaries. Outlined is what is alive at the peak.",
     });
-    this.map = new BufferMap(part_, lifetimes.taken(rows), {
-      points: this.report.value("program_points") ?? 0,
-      peak: this.report.value("peak_point"),
-      colour: (name) => colourOf(family(name)),
-      onselect: (row) => this.choose(row.buffer_id, row),
-    });
+    this.map = new BufferMap(part_, lifetimes.taken(rows), { points: this.report.value("program_points") ?? 0,
+      peak: this.report.value("peak_point"), colour: (name) => colourOf(family(name)),
+      onselect: (row) => this.choose(row.buffer_id, row) });
   }
 
   drawBuffers() {
@@ -173,15 +179,18 @@ class MemoryViewer {
     if (!data.length) return;
     const part_ = section(this.left, "What is alive at the peak", { actions: [legend(data)] });
     const padded = data.column("padding_bytes").some((value) => value > 0);
-    for (const [by, title] of [["size", "By size"], ["program", "In the order of the program"], ["padding", "By padding"]]) {
+    for (const [by, title] of [["size", "By size"], ["program", "In the order of the program"], [
+      "padding",
+      "By padding",
+    ]]) {
       if (by === "padding" && !padded) continue;
       const holder = panel(title);
       part_.append(holder);
-      this.bars.push(new BufferBars(holder.body, data, {
-        by,
-        colour: (row) => CATEGORIES[data.value(row, "category")] ?? colourOf(data.value(row, "category")),
-        onselect: (row) => this.choose(data.value(row, "buffer_id"), data.row(row), row),
-      }));
+      this.bars.push(
+        new BufferBars(holder.body, data, { by, colour: (row) =>
+          CATEGORIES[data.value(row, "category")] ?? colourOf(data.value(row, "category")), onselect: (row) =>
+            this.choose(data.value(row, "buffer_id"), data.row(row), row) }),
+      );
     }
   }
 
@@ -190,69 +199,61 @@ class MemoryViewer {
     const { peak_by_op: byOp, by_allocation_type: types, allocations, modules } = report.tables;
     if (data.length) {
       const part_ = section(body, "Buffers at the peak", { note: "They add up to the peak." });
-      this.table = table(part_, data, {
-        columns: [
-          { name: "buffer", width: 220 },
-          "category",
-          "bytes",
-          "share",
-          "padding_bytes",
-          "shape",
-          "op_name",
-          "source",
-          "start",
-          "end",
-          "opcode",
-        ].filter((column) => isTold(data, column.name ?? column)),
-        filters: ["category"],
-        bar: "share",
-        rows: 12,
-        csv: address(report, "buffers_at_peak", context),
-        onrow: (row) => this.choose(data.value(row, "buffer_id"), data.row(row), row),
-      });
+      this.table = table(part_, data, { columns: [
+        { name: "buffer", width: 220 },
+        "category",
+        "bytes",
+        "share",
+        "padding_bytes",
+        "shape",
+        "op_name",
+        "source",
+        "start",
+        "end",
+        "opcode",
+      ].filter((column) => isTold(data, column.name ?? column)), filters: ["category"], bar: "share", rows: 12,
+        csv: address(report, "buffers_at_peak", context), onrow: (row) =>
+          this.choose(data.value(row, "buffer_id"), data.row(row), row) });
       this.kept.push(this.table);
     }
     this.types(body, byOp, types);
-    this.plain(
-      "Ops at the peak, of like names together",
-      "peak_by_op",
-      byOp,
-      {
-        bar: "share",
-        columns: [{ name: "op", grow: true }, "category", "buffer_count", "bytes", "share", "padding_bytes", "shape", "source"],
-      },
-    );
-    this.plain("Allocations", "allocations", allocations, {
-      columns: [
-        "allocation",
-        "category",
-        "bytes",
-        { name: "buffer", width: 220 },
-        "op_name",
-        "buffer_count",
-        "peak_bytes",
-        "fragmentation_bytes",
-        "shape",
-        "is_output",
-        "is_aliased",
-      ],
-    });
-    this.plain("Programs", "modules", modules, {
-      columns: [
-        { name: "module", width: 300 },
-        "memory_space_name",
-        "peak_bytes",
-        "allocated_bytes",
-        "parameter_bytes",
-        "output_bytes",
-        "temporary_bytes",
-        "fragmentation_bytes",
-        "buffer_count",
-        "reason",
-        "host",
-        "host_count",
-      ],
-    });
+    this.plain("Ops at the peak, of like names together", "peak_by_op", byOp, { bar: "share", columns: [
+      { name: "op", grow: true },
+      "category",
+      "buffer_count",
+      "bytes",
+      "share",
+      "padding_bytes",
+      "shape",
+      "source",
+    ] });
+    this.plain("Allocations", "allocations", allocations, { columns: [
+      "allocation",
+      "category",
+      "bytes",
+      { name: "buffer", width: 220 },
+      "op_name",
+      "buffer_count",
+      "peak_bytes",
+      "fragmentation_bytes",
+      "shape",
+      "is_output",
+      "is_aliased",
+    ] });
+    this.plain("Programs", "modules", modules, { columns: [
+      { name: "module", width: 300 },
+      "memory_space_name",
+      "peak_bytes",
+      "allocated_bytes",
+      "parameter_bytes",
+      "output_bytes",
+      "temporary_bytes",
+      "fragmentation_bytes",
+      "buffer_count",
+      "reason",
+      "host",
+      "host_count",
+    ] });
   }
 
   types(body, byOp, types) {
@@ -261,28 +262,26 @@ class MemoryViewer {
     const part_ = section(body, "What memory is for");
     const boxes = [panel("Allocations by use"), panel("The peak by op")];
     columns(part_, ...boxes);
-    this.kept.push(pie(
-      boxes[0].body,
-      rows.map((row) => ({ name: row.category, value: row.bytes, colour: CATEGORIES[row.category] })),
-      { unit: "bytes", label: "Allocations by use" },
-    ));
-    const names = byOp.rows().map((row) => ({ name: row.op ?? row.category, value: row.bytes, title: row.shape ?? "" }));
+    this.kept.push(
+      pie(boxes[0].body,
+        rows.map((row) => ({ name: row.category, value: row.bytes, colour: CATEGORIES[row.category] })), {
+        unit: "bytes",
+        label: "Allocations by use",
+      }),
+    );
+    const names = byOp.rows().map((row) => ({ name: row.op ?? row.category, value: row.bytes,
+      title: row.shape ?? "" })
+    );
     this.kept.push(pie(boxes[1].body, names, { unit: "bytes", label: "The peak by op", most: 10 }));
   }
 
   plain(title, name, data, options) {
     if (!data.length) return;
     const part_ = section(this.body, title);
-    this.kept.push(table(
-      part_,
-      data,
-      {
-        rows: 10,
-        csv: address(this.report, name, this.context),
-        ...options,
-        columns: options.columns.filter((column) => isTold(data, column.name ?? column)),
-      },
-    ));
+    this.kept.push(
+      table(part_, data, { rows: 10, csv: address(this.report, name, this.context), ...options,
+        columns: options.columns.filter((column) => isTold(data, column.name ?? column)) }),
+    );
   }
 
   /** Marks a buffer in all charts, and tells of it. `row`: its number in buffers_at_peak, if it is known. */
@@ -295,30 +294,38 @@ class MemoryViewer {
     const known = { ...buffer, ...(at >= 0 ? this.data.row(at) : {}) };
     const name = instructionOf(known.buffer);
     this.details.show(known.buffer ?? known.category,
-      name ? linkRow(
-        link("HLO text", this.context.href("hlo", { module: this.module, instruction: name })),
-        link("HLO stats", this.context.href("hlo_stats", { op: name })),
-      ) : null,
-      pairList([
-        ["Size", text(known.bytes, "bytes")], ["Of the peak", known.share === undefined ? null : text(known.share, "share")],
+      name
+        ? linkRow(link("HLO text", this.context.href("hlo", { module: this.module, instruction: name })),
+          link("HLO stats", this.context.href("hlo_stats", { op: name })))
+        : null, pairList([
+        ["Size", text(known.bytes, "bytes")],
+        ["Of the peak", known.share === undefined ? null : text(known.share, "share")],
         [
           "Without padding",
-          known.unpadded_bytes === undefined || known.unpadded_bytes === null ? null : text(known.unpadded_bytes, "bytes"),
+          known.unpadded_bytes === undefined || known.unpadded_bytes === null
+            ? null
+            : text(known.unpadded_bytes, "bytes"),
         ],
         ["Padding", known.padding_bytes ? text(known.padding_bytes, "bytes") : null],
-        ["For", known.category], ["Shape", known.shape], ["Padded", known.padded_shape], ["Opcode", known.opcode],
-        ["Allocation", String(known.allocation)], ["Offset", text(known.offset_bytes, "bytes")],
+        ["For", known.category],
+        ["Shape", known.shape],
+        ["Padded", known.padded_shape],
+        ["Opcode", known.opcode],
+        ["Allocation", String(known.allocation)],
+        ["Offset", text(known.offset_bytes, "bytes")],
         [
           "Parameter",
-          known.parameter_number === null || known.parameter_number === undefined ? null : String(known.parameter_number),
+          known.parameter_number === null || known.parameter_number === undefined
+            ? null
+            : String(known.parameter_number),
         ],
         ["Lives", life(known)],
-      ]),
-      code("Framework op", known.op_name), code("Source", known.stack ?? known.source));
+      ]), code("Framework op", known.op_name), code("Source", known.stack ?? known.source));
   }
 
   leave() {
-    for (const one of [this.heap, this.map, ...this.bars, ...this.kept]) Promise.resolve(one).then((found) => found?.leave?.());
+    for (const one of [this.heap, this.map, ...this.bars, ...this.kept])
+      Promise.resolve(one).then((found) => found?.leave?.());
   }
 }
 
@@ -328,16 +335,10 @@ function peakOf(heap, rows) {
 
 function legend(data) {
   const names = [...new Set(data.column("category"))];
-  return h(
-    "span",
-    { class: "legend" },
-    names.map((name) => h(
-      "span",
-      { class: "legend-entry" },
-      h("span", { class: "dot", style: { background: CATEGORIES[name] ?? colourOf(name) } }),
-      name,
-    )),
-  );
+  return h("span.legend",
+    names.map((name) =>
+      h("span.legend-entry", h("span.dot", { style: { background: CATEGORIES[name] ?? colourOf(name) } }), name)
+    ));
 }
 
 function life({ start, end, start_instruction: from, end_instruction: to }) {

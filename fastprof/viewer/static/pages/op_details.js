@@ -6,32 +6,59 @@ import { code, columnPairs, meter, opLinks, pairList } from "./details.js";
 import { part, wholeRow } from "./part_page.js";
 
 const OF_NODE = [
-  "kind", "category", "program", ["self_ps", "Self time"], ["total_ps", "Total time"], ["mean_ps", "Mean time"],
-  ["share", "Of all time"], ["busy_share", "Of busy time"], ["own_ps", "Ops named so"], ["forward_ps", "Forward"],
-  ["backward_ps", "Backward"], ["recompute_ps", "Recompute"], ["other_ps", "Other"], ["lost_ps", "Lost"], "ops", "occurrences",
-  "executions", "instances", ["cost_share", "Of the fusion"], ["work_known_share", "Work known"], "attribution",
+  "kind",
+  "category",
+  "program",
+  ["self_ps", "Self time"],
+  ["total_ps", "Total time"],
+  ["mean_ps", "Mean time"],
+  ["share", "Of all time"],
+  ["busy_share", "Of busy time"],
+  ["own_ps", "Ops named so"],
+  ["forward_ps", "Forward"],
+  ["backward_ps", "Backward"],
+  ["recompute_ps", "Recompute"],
+  ["other_ps", "Other"],
+  ["lost_ps", "Lost"],
+  "ops",
+  "occurrences",
+  "executions",
+  "instances",
+  ["cost_share", "Of the fusion"],
+  ["work_known_share", "Work known"],
+  "attribution",
   ["unattributed", "Not attributed"],
 ];
 const WORK = [
-  ["flops", "Operations"], ["model_flops", "Of the model"], ["flops_per_s", "Operations/s"], ["flops_source", "Told by"],
-  ["accessed_bytes", "Bytes"], ["hbm_bytes", "Of HBM"], ["hbm_bytes_per_s", "HBM bandwidth"], ["bytes_source", "Told by"],
+  ["flops", "Operations"],
+  ["model_flops", "Of the model"],
+  ["flops_per_s", "Operations/s"],
+  ["flops_source", "Told by"],
+  ["accessed_bytes", "Bytes"],
+  ["hbm_bytes", "Of HBM"],
+  ["hbm_bytes_per_s", "HBM bandwidth"],
+  ["bytes_source", "Told by"],
 ];
 
 /** Nodes of the page about a row of one of the trees. */
 export async function nodeDetails(context, view, node, data) {
-  const [row, spaces] = await Promise.all([wholeRow(context, view, node), view === "tree" ? memoryOf(context, node) : []]);
-  if (row === null) return [h("p", { class: "sentence", text: "The saved report does not hold this row: fastprof serve has it." })];
+  const [row, spaces] = await Promise.all([
+    wholeRow(context, view, node),
+    view === "tree" ? memoryOf(context, node) : [],
+  ]);
+  if (row === null) return [h("p.sentence", "The saved report does not hold this row: fastprof serve has it.")];
   const op = row.kind === "op" || row.kind === "instruction";
-  const described = { has: (name) => name in row, about: (name) => data.about(name) ?? context.about?.(name) ?? unitOf(name) };
+  const described = { has: (name) => name in row,
+    about: (name) => data.about(name) ?? context.about?.(name) ?? unitOf(name) };
   return [
-    meter("Arithmetic of the peak", row.compute_peak_percent, rate(row.compute_peak_percent, row.flops_per_s, "flop/s")),
-    meter("HBM bandwidth of the peak", row.hbm_peak_percent, rate(row.hbm_peak_percent, row.hbm_bytes_per_s, "bytes/s")),
+    meter("Arithmetic of the peak", row.compute_peak_percent,
+      rate(row.compute_peak_percent, row.flops_per_s, "flop/s")),
+    meter("HBM bandwidth of the peak", row.hbm_peak_percent,
+      rate(row.hbm_peak_percent, row.hbm_bytes_per_s, "bytes/s")),
     ...spaces,
-    row.lost_ps !== null && row.self_ps ? meter(
-      "Time at the peak",
-      100 * (1 - row.lost_ps / row.self_ps),
-      `${text(row.lost_ps, "ps")} lost`,
-    ) : null,
+    row.lost_ps !== null && row.self_ps
+      ? meter("Time at the peak", 100 * (1 - row.lost_ps / row.self_ps), `${text(row.lost_ps, "ps")} lost`)
+      : null,
     op ? opLinks(context, { program: row.program, programId: row.program_id, name: row.name }) : null,
     code("HLO", row.expression),
     code("Scope", row.path),
@@ -49,10 +76,10 @@ async function memoryOf(context, node) {
   if (!rows) return [];
   const { memory } = (await part(context, { tables: ["memory"], first: rows[0], rows: rows.length })).tables;
   const found = memory.length === rows.length ? memory.rows() : rows.map((row) => memory.row(row));
-  return found
-    .filter((row) => row.memory !== "HBM")
-    .map((row) => meter(row.memory, row.peak_percent, rate(row.peak_percent, row.bytes_per_s, "bytes/s")) ??
-      pairList([[row.memory, text(row.accessed_bytes, "bytes"), "The bandwidth of this memory is not known"]]));
+  return found.filter((row) => row.memory !== "HBM").map((row) =>
+    meter(row.memory, row.peak_percent, rate(row.peak_percent, row.bytes_per_s, "bytes/s"))
+      ?? pairList([[row.memory, text(row.accessed_bytes, "bytes"), "The bandwidth of this memory is not known"]])
+  );
 }
 
 /** Rows of the table memory by node; they follow each other. */

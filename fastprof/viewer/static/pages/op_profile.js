@@ -1,22 +1,34 @@
 // Op profile: device time as a tree of programs, categories or scopes, ops, and what fusions are made of.
 
 import { figures, section, sentence } from "../cards.js";
-import { button, field, tabs, toggle } from "../controls.js";
 import { FAINT } from "../colours.js";
+import { button, field, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
-import { detailsPanel, lossColour, heat } from "./details.js";
+import { detailsPanel, heat, lossColour } from "./details.js";
 import { FlameGraph } from "./flame_graph.js";
 import { nodeDetails } from "./op_details.js";
 import { palette } from "./palette.js";
-import { needsServer, partPage, part } from "./part_page.js";
+import { needsServer, part, partPage } from "./part_page.js";
 import { TreeView } from "./tree_view.js";
 
 const ANALYSIS = "op_profile";
 const SHARED = [
-  "node", "parent", "depth", "name", "ops", "occurrences", "executions", "self_ps", "busy_share", "compute_peak_percent",
-  "hbm_peak_percent", "lost_ps", "work_known_share", "category",
+  "node",
+  "parent",
+  "depth",
+  "name",
+  "ops",
+  "occurrences",
+  "executions",
+  "self_ps",
+  "busy_share",
+  "compute_peak_percent",
+  "hbm_peak_percent",
+  "lost_ps",
+  "work_known_share",
+  "category",
 ];
 const COLUMNS = {
   tree: [...SHARED, "kind", "share", "cost_share", "program", "program_id"],
@@ -24,8 +36,15 @@ const COLUMNS = {
   layers: [...SHARED, "own_ps", "forward_ps", "backward_ps", "recompute_ps", "other_ps", "instances"],
 };
 const FIGURES = [
-  "device_busy_ps", "device_idle_ps", "lost_ps", "compute_peak_percent", "hbm_peak_percent", "work_known_share",
-  "unattributed_share", "program_count", "op_count",
+  "device_busy_ps",
+  "device_idle_ps",
+  "lost_ps",
+  "compute_peak_percent",
+  "hbm_peak_percent",
+  "work_known_share",
+  "unattributed_share",
+  "program_count",
+  "op_count",
 ];
 const GROUPS = [
   { value: "program", text: "Program" },
@@ -60,19 +79,19 @@ class OpProfile {
     this.group = context.params.get("group_by") ?? "program";
     this.idle = context.params.get("idle") !== "no";
     this.byLost = context.params.get("order") === "lost";
-    this.details = detailsPanel(
-      "Choose a row to see what it is.",
-    );
-    this.holder = h("div", { class: "tree-holder" });
+    this.details = detailsPanel("Choose a row to see what it is.");
+    this.holder = h("div.tree-holder");
     const part = section(body, "Where device time goes", {
-      note: "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak. A row that is chosen tells what it reads and writes.",
+      note:
+        "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak. A row that is chosen tells what it reads and writes.",
     });
     part.append(this.controls());
     if (context.saved) needsServer(context, part, "Other groupings of the tree need");
-    this.beside = h("div", { class: "with-details tree-only" }, this.holder, this.details);
+    this.beside = h("div.with-details.tree-only", this.holder, this.details);
     part.append(this.beside);
     this.flameBody = section(body, "As a flame graph", {
-      note: "Wide is long. A click makes a box as wide as the page; the line in a box is the part of its time that it would take at the peak of the device.",
+      note:
+        "Wide is long. A click makes a box as wide as the page; the line in a box is the part of its time that it would take at the peak of the device.",
     });
   }
 
@@ -97,15 +116,13 @@ class OpProfile {
       placeholder: "name",
       onchange: (value) => this.search(value),
     });
-    this.found = h("span", { class: "faint", role: "status" });
-    return h("div", { class: "parameters" }, this.views, by, named("Order by", order),
-      toggle({
-        label: "Idle time",
-        value: this.idle,
-        title: "Whether shares count the time in which no op ran",
-        onchange: (idle) => this.setIdle(idle),
-      }),
-      this.find, button("Next", () => this.step(1)), this.found, h("span", { class: "spring" }),
+    this.found = h("span.faint", { role: "status" });
+    return h("div.parameters", this.views, by, named("Order by", order), toggle({
+      label: "Idle time",
+      value: this.idle,
+      title: "Whether shares count the time in which no op ran",
+      onchange: (idle) => this.setIdle(idle),
+    }), this.find, button("Next", () => this.step(1)), this.found, h("span.spring"),
       button("Open all", () => this.tree.unfold(12)), button("Close all", () => this.tree.unfold(1)));
   }
 
@@ -150,19 +167,23 @@ class OpProfile {
     const value = (name) => data.column(name);
     const shares = this.idle && this.view === "tree" ? value("share") : value("busy_share");
     const [self, lost, compute, hbm, runs] = [
-      "self_ps", "lost_ps", "compute_peak_percent", "hbm_peak_percent", "occurrences",
+      "self_ps",
+      "lost_ps",
+      "compute_peak_percent",
+      "hbm_peak_percent",
+      "occurrences",
     ].map(value);
-    const passes = this.view === "tree" ? [] : ["forward_ps", "backward_ps", "recompute_ps"]
-      .filter((name) => value(name).some((one) => one > 0))
-      .map((name) => (
-        {
-          title: title(name),
-          about: data.about(name).description,
-          width: 84,
-          number: true,
-          cell: (node) => timed(value(name)[node]),
-        }
-      ));
+    const passes = this.view === "tree"
+      ? []
+      : ["forward_ps", "backward_ps", "recompute_ps"].filter((name) => value(name).some((one) => one > 0)).map((
+        name,
+      ) => ({
+        title: title(name),
+        about: data.about(name).description,
+        width: 84,
+        number: true,
+        cell: (node) => timed(value(name)[node]),
+      }));
     const told = (name) => value(name).some((one) => one !== null);
     return [
       {
@@ -171,7 +192,8 @@ class OpProfile {
         cell: (node) => this.nameCell(node),
       },
       { title: "Time", about: "Share of the time", width: 100, number: true, cell: (node) => bar(shares[node], FAINT) },
-      { title: "Self", about: data.about("self_ps").description, width: 80, number: true, cell: (node) => timed(self[node]) },
+      { title: "Self", about: data.about("self_ps").description, width: 80, number: true,
+        cell: (node) => timed(self[node]) },
       {
         title: "Lost",
         of: "lost_ps",
@@ -213,16 +235,13 @@ class OpProfile {
     const category = data.value(node, "category");
     const instances = data.has("instances") ? data.value(node, "instances") : 1;
     const name = data.value(node, "name");
-    return h("span", { class: "tree-name" },
-      h("span", { class: "dot", style: { background: this.shade(category) }, title: category ?? kind }),
-      h("span", { class: "tree-text", text: name, title: name }),
-      instances > 1 ? h("span", { class: "tag", text: `× ${number(instances)}` }) : null,
-      kind === "instruction" ? h("span", {
-        class: "tag",
-        text: costTold(data.value(node, "cost_share")),
-        title: "Part of the fusion's work, by XLA's cost model",
-      }) : null,
-      kind === "sparse core op" || kind === "duplicates" ? h("span", { class: "tag", text: kind }) : null);
+    return h("span.tree-name", h("span.dot", { style: { background: this.shade(category) }, title: category ?? kind }),
+      h("span.tree-text", { title: name }, name), instances > 1 ? h("span.tag", `× ${number(instances)}`) : null,
+      kind === "instruction"
+        ? h("span.tag", {
+          title: "Part of the fusion's work, by XLA's cost model",
+        }, costTold(data.value(node, "cost_share")))
+        : null, kind === "sparse core op" || kind === "duplicates" ? h("span.tag", kind) : null);
   }
 
   async describe(node) {
@@ -231,7 +250,7 @@ class OpProfile {
     const { view } = this;
     const name = this.data.value(node, "name");
     this.beside.classList.remove("tree-only");
-    this.details.show(name, h("p", { class: "sentence", text: "Reading …" }));
+    this.details.show(name, h("p.sentence", "Reading …"));
     const nodes = await nodeDetails(this.context, view, node, this.data);
     if (this.tree.chosen === node && this.view === view) this.details.show(name, nodes);
     return undefined;
@@ -302,7 +321,8 @@ class OpProfile {
 function shades(data) {
   const kinds = data.has("kind") ? data.column("kind") : null;
   const self = data.column("self_ps");
-  return palette(data.column("category"), self.map((time, node) => (kinds === null || kinds[node] === "op" ? time : 0)));
+  return palette(data.column("category"),
+    self.map((time, node) => (kinds === null || kinds[node] === "op" ? time : 0)));
 }
 
 function devices(body, report, context) {
@@ -317,7 +337,7 @@ function atPeak(lost, self) {
 }
 
 function named(name, control) {
-  return h("div", { class: "named" }, h("span", { class: "faint", text: name }), control);
+  return h("div.named", h("span.faint", name), control);
 }
 
 function title(name) {
@@ -334,9 +354,8 @@ function costTold(share) {
 
 function bar(share, shade) {
   if (share === null) return "";
-  return h("span", { class: "share" },
-    h("span", { class: "share-bar", style: { width: `${Math.min(100, share * 100)}%`, background: shade } }),
-    h("span", { class: "share-text", text: text(share, "share") }));
+  return h("span.share", h("span.share-bar", { style: { width: `${Math.min(100, share * 100)}%`, background: shade } }),
+    h("span.share-text", text(share, "share")));
 }
 
 function lossCell(lost, self, whole) {
@@ -344,16 +363,10 @@ function lossCell(lost, self, whole) {
   return h("span", {
     style: { color: lost > whole * 0.005 ? lossColour(lost / (self || 1)) : "inherit" },
     title: `${text(self ? lost / self : 0, "share")} of its time`,
-    text: text(lost, "ps"),
-  });
+  }, text(lost, "ps"));
 }
 
 function peakCell(percent) {
   if (percent === null) return "";
-  return h(
-    "span",
-    { class: "peak" },
-    h("span", { class: "peak-dot", style: { background: heat(percent / 100) } }),
-    text(percent, "%"),
-  );
+  return h("span.peak", h("span.peak-dot", { style: { background: heat(percent / 100) } }), text(percent, "%"));
 }

@@ -20,11 +20,37 @@ const LEAST_SHARE = 0.2;
 const OP_COLUMNS = ["rank", "host_or_device", "type", "name", "self_ps"];
 const MORE_COLUMNS = ["occurrences", "mean_ps", "total_ps"];
 const WORK_COLUMNS = ["flops_per_s", "bytes_per_s", "flops_per_byte", "bound_by", "tensor_core_share"];
-const DEVICE_COLUMNS = ["rank", "program", "category", "name", "self_ps", "busy_share", "occurrences", "mean_ps", "total_ps", "flops_per_s", "bytes_per_s", "bound_by"];
-const HOST_COLUMNS = ["rank", "type", "name", "self_ps", "busy_share", "occurrences", "mean_ps", "total_ps", "is_eager"];
+const DEVICE_COLUMNS = [
+  "rank",
+  "program",
+  "category",
+  "name",
+  "self_ps",
+  "busy_share",
+  "occurrences",
+  "mean_ps",
+  "total_ps",
+  "flops_per_s",
+  "bytes_per_s",
+  "bound_by",
+];
+const HOST_COLUMNS = [
+  "rank",
+  "type",
+  "name",
+  "self_ps",
+  "busy_share",
+  "occurrences",
+  "mean_ps",
+  "total_ps",
+  "is_eager",
+];
 
 /** What the address calls the words that tables are filtered by. */
-const SEARCHES = { device_ops: "device_search", host_ops: "host_search" };
+const SEARCHES = {
+  device_ops: "device_search",
+  host_ops: "host_search",
+};
 
 function draw(body, report, context) {
   const page = new OpStats(body, report, context);
@@ -48,19 +74,21 @@ class OpStats {
     this.drawRings();
     this.drawRates();
     this.drawOps();
-    this.drawTable("device_ops", "Device ops", "Instructions of compiled programs, and kernels; summed over devices.", DEVICE_COLUMNS, ["program", "category"]);
+    this.drawTable("device_ops", "Device ops", "Instructions of compiled programs, and kernels; summed over devices.",
+      DEVICE_COLUMNS, ["program", "category"]);
     this.drawTable("host_ops", "Host ops", "Summed over threads.", HOST_COLUMNS, ["type"]);
-    for (const name of ["tf_functions", "sparse_core_ops", "hosts"]) this.drawTable(name, label(name), null, undefined, []);
-    context.actions.append(h("a", { class: "button", href: address(report, "ops", context) ?? "#", download: "op_stats.csv", text: "Export as CSV", hidden: !address(report, "ops", context) }));
+    for (const name of ["tf_functions", "sparse_core_ops", "hosts"])
+      this.drawTable(name, label(name), null, undefined, []);
+    context.actions.append(
+      h("a.button", { href: address(report, "ops", context) ?? "#", download: "op_stats.csv",
+        hidden: !address(report, "ops", context) }, "Export as CSV"),
+    );
   }
 
   drawRings() {
-    const choice = picker({
-      label: "Idle time",
-      options: [{ value: "0", text: "left out" }, { value: "1", text: "counted" }],
-      value: this.idle ? "1" : "0",
-      onchange: (value) => this.setIdle(value === "1"),
-    });
+    const choice = picker({ label: "Idle time",
+      options: [{ value: "0", text: "left out" }, { value: "1", text: "counted" }], value: this.idle ? "1" : "0",
+      onchange: (value) => this.setIdle(value === "1") });
     const part = section(this.body, "Self time", { actions: [choice] });
     const boxes = [];
     for (const [side, words] of SIDES) {
@@ -94,22 +122,24 @@ class OpStats {
     const top = largest.slice(0, MOST_SLICES - 1);
     const share = top.reduce((sum, { value }) => sum + value, 0) / whole;
     if (largest.length > MOST_SLICES && share < LEAST_SHARE) return this.drawLongest(ring, element, top, share);
-    context.keep(pie(element, slices, { unit: "ps", label: ring.box.querySelector("h3").textContent, height, onclick, most: MOST_SLICES }).then((chart) => (ring.chart = chart)));
+    context.keep(
+      pie(element, slices, { unit: "ps", label: ring.box.querySelector("h3").textContent, height, onclick,
+        most: MOST_SLICES }).then((chart) => (ring.chart = chart)),
+    );
     return undefined;
   }
 
   /** Where no op takes much, bars: a ring would be one slice of others. */
   drawLongest(ring, element, top, share) {
-    ring.box.body.prepend(h("p", { class: "section-note", text: `No op takes much: the ${top.length} that take longest have ${text(share, "share")} of the time.` }));
-    this.context.keep(bars(element, {
-      names: top.map(({ name }) => name),
-      values: top.map(({ value }) => value),
-      unit: "ps",
-      horizontal: true,
-      height: 240,
-      label: ring.box.querySelector("h3").textContent,
-      onclick: (at) => this.filter(ring, top[at]),
-    }).then((chart) => (ring.chart = chart)));
+    ring.box.body.prepend(
+      h("p.section-note",
+        `No op takes much: the ${top.length} that take longest have ${text(share, "share")} of the time.`),
+    );
+    this.context.keep(
+      bars(element, { names: top.map(({ name }) => name), values: top.map(({ value }) => value), unit: "ps",
+        horizontal: true, height: 240, label: ring.box.querySelector("h3").textContent, onclick: (at) =>
+          this.filter(ring, top[at]) }).then((chart) => (ring.chart = chart)),
+    );
   }
 
   /** Rates of the ops on devices that take most time, as XProf shows them. */
@@ -122,12 +152,17 @@ class OpStats {
     columns(this.body, box);
     const of = (name) => rows.map((row) => ops.value(row, name));
     const titles = rows.map((row) => shortened(ops.value(row, "name"), 200));
-    this.context.keep(bars(box.body, { names: of("name"), values: of("flops_per_s"), titles, unit: "flop/s", horizontal: true, label: "FLOP/s by op" }));
+    this.context.keep(
+      bars(box.body, { names: of("name"), values: of("flops_per_s"), titles, unit: "flop/s", horizontal: true,
+        label: "FLOP/s by op" }),
+    );
   }
 
   drawOps() {
     const { context, report } = this;
-    this.part = section(this.body, "Framework ops", { note: "Ops of the framework; device ops are summed over devices, host ops over threads." });
+    this.part = section(this.body, "Framework ops", {
+      note: "Ops of the framework; device ops are summed over devices, host ops over threads.",
+    });
     this.drawOpTable(context.params.get("search") ?? "");
     if (context.params.get("search")) this.reveal(this.part);
     this.report = report;
@@ -136,16 +171,14 @@ class OpStats {
   drawOpTable(filter) {
     const shares = this.idle ? ["self_share", "cumulative_self_share"] : ["busy_share", "cumulative_busy_share"];
     this.table?.leave();
-    this.table = table(this.part, this.ops, {
-      columns: [...OP_COLUMNS, ...shares, ...MORE_COLUMNS, ...WORK_COLUMNS.filter((name) => this.ops.has(name) && this.ops.column(name).some((value) => value !== null))],
-      bar: shares[0],
-      filters: ["host_or_device", "type", "name"],
-      filter,
-      where: (row) => this.idle || this.ops.value(row, "type") !== IDLE,
-      csv: address(this.report, "ops", this.context),
-      rows: 20,
-      caption: "Framework ops",
-    });
+    this.table = table(this.part, this.ops, { columns: [
+      ...OP_COLUMNS,
+      ...shares,
+      ...MORE_COLUMNS,
+      ...WORK_COLUMNS.filter((name) => this.ops.has(name) && this.ops.column(name).some((value) => value !== null)),
+    ], bar: shares[0], filters: ["host_or_device", "type", "name"], filter,
+      where: (row) => this.idle || this.ops.value(row, "type") !== IDLE, csv: address(this.report, "ops", this.context),
+      rows: 20, caption: "Framework ops" });
     this.context.keep(this.table);
   }
 
@@ -156,22 +189,21 @@ class OpStats {
     const part = section(this.body, title, { note });
     const filter = context.params.get(SEARCHES[name]) ?? "";
     if (filter) this.reveal(part);
-    const link = name === "device_ops" ? { name: "name", node: (value, row) => this.hloLink(data, value, row) } : "name";
-    context.keep(table(part, data, {
-      columns: shown?.map((column) => (column === "name" ? link : column)),
-      bar: "busy_share",
-      filters,
-      filter,
-      csv: address(report, name, context),
-      rows: name === "hosts" ? 8 : 15,
-    }));
+    const link = name === "device_ops"
+      ? { name: "name", node: (value, row) => this.hloLink(data, value, row) }
+      : "name";
+    context.keep(
+      table(part, data, { columns: shown?.map((column) => (column === "name" ? link : column)), bar: "busy_share",
+        filters, filter, csv: address(report, name, context), rows: name === "hosts" ? 8 : 15 }),
+    );
   }
 
   /** The name of an instruction, that leads to its text where its program is in the capture. */
   hloLink(data, name, row) {
     const program = data.value(row, "program_id");
-    if (this.context.saved || !program || program === "0" || name === IDLE) return h("span", { text: name });
-    return h("a", { href: this.context.href("hlo", { module: program, instruction: name }), text: name, title: "Show it in its program" });
+    if (this.context.saved || !program || program === "0" || name === IDLE) return h("span", name);
+    return h("a", { href: this.context.href("hlo", { module: program, instruction: name }),
+      title: "Show it in its program" }, name);
   }
 
   /** Brings the first part that the address filters into sight. */
@@ -197,8 +229,8 @@ class OpStats {
 
   rows(side, idle) {
     const { ops } = this;
-    return Array.from({ length: ops.length }, (_, row) => row).filter(
-      (row) => ops.value(row, "host_or_device") === side && (idle || ops.value(row, "type") !== IDLE),
+    return Array.from({ length: ops.length }, (_, row) => row).filter((row) =>
+      ops.value(row, "host_or_device") === side && (idle || ops.value(row, "type") !== IDLE)
     );
   }
 }

@@ -11,11 +11,34 @@ import { address } from "./generic.js";
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"] });
 
-const STEP_FIGURES = ["step_time_mean_ps", "step_time_stdev_ps", "step_time_min_ps", "step_time_p50_ps", "step_time_p90_ps", "step_time_p99_ps", "step_time_max_ps", "step_count", "incomplete_step_count"];
+const STEP_FIGURES = [
+  "step_time_mean_ps",
+  "step_time_stdev_ps",
+  "step_time_min_ps",
+  "step_time_p50_ps",
+  "step_time_p90_ps",
+  "step_time_p99_ps",
+  "step_time_max_ps",
+  "step_count",
+  "incomplete_step_count",
+];
 const USE_FIGURES = [
-  "compute_percent", "input_percent", "output_percent", "idle_percent", "duty_cycle_percent", "device_idle_percent", "host_idle_percent",
-  "mxu_utilization_percent", "hbm_utilization_percent", "flops_utilization_percent", "memory_utilization_percent",
-  "compute_16bit_percent", "compute_32bit_percent", "device_eager_percent", "host_eager_percent", "outside_compilation_percent",
+  "compute_percent",
+  "input_percent",
+  "output_percent",
+  "idle_percent",
+  "duty_cycle_percent",
+  "device_idle_percent",
+  "host_idle_percent",
+  "mxu_utilization_percent",
+  "hbm_utilization_percent",
+  "flops_utilization_percent",
+  "memory_utilization_percent",
+  "compute_16bit_percent",
+  "compute_32bit_percent",
+  "device_eager_percent",
+  "host_eager_percent",
+  "outside_compilation_percent",
 ];
 const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "is_training"];
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
@@ -39,7 +62,9 @@ function summary(body, report) {
 /** What input, output and idle time leave is compute only where no collectives are told apart from it. */
 function busy(report) {
   const found = report.scalars.compute_percent;
-  const apart = report.tables.breakdown.rows().some(({ category, mean_ps: time }) => /collectives|all_reduce|device_to_device/.test(category) && time > 0);
+  const apart = report.tables.breakdown.rows().some(({ category, mean_ps: time }) =>
+    /collectives|all_reduce|device_to_device/.test(category) && time > 0
+  );
   return found && apart ? { compute_percent: { ...found, label: "compute and collectives" } } : {};
 }
 
@@ -58,18 +83,20 @@ async function stepPanels(body, report, context) {
 /** What was looked at, and how much it matters, worst first. */
 function verdicts(body, report) {
   const order = ["high", "moderate", "unknown", "none"];
-  const found = report.tables.verdicts.rows().sort((one, other) => order.indexOf(one.verdict) - order.indexOf(other.verdict));
+  const found = report.tables.verdicts.rows().sort((one, other) =>
+    order.indexOf(one.verdict) - order.indexOf(other.verdict)
+  );
   if (!found.length) return;
   const part = section(body, "What bounds the program");
-  part.append(h("ul", { class: "verdicts panel" }, ...found.map(verdict)));
+  part.append(h("ul.verdicts.panel", ...found.map(verdict)));
 }
 
 function verdict({ aspect, verdict: level, percent, statement, look_at: side }) {
   const share = percent === null ? "" : ` · ${text(percent, "%")}`;
   const where = side ? ` · look at the ${side === "both" ? "host and the device" : side}` : "";
-  return h("li", { class: "verdict" },
-    h("span", { class: `verdict-level verdict-${level}`, text: level }),
-    h("span", null, h("b", { text: `${aspect[0].toUpperCase()}${aspect.slice(1)}` }), `${share}${where}`, statement ? h("div", { class: "section-note", text: statement }) : null));
+  return h("li.verdict", h("span", { class: `verdict-level verdict-${level}` }, level),
+    h("span", h("b", `${aspect[0].toUpperCase()}${aspect.slice(1)}`), `${share}${where}`,
+      statement ? h("div.section-note", statement) : null));
 }
 
 function topOps(body, report, context) {
@@ -77,11 +104,16 @@ function topOps(body, report, context) {
   for (const side of ["Device", "Host"]) {
     const data = ops.where((row) => ops.value(row, "host_or_device") === side);
     if (!data.length) continue;
-    const more = h("a", { class: "button", href: context.href("op_stats"), text: "All ops" });
+    const more = h("a.button", { href: context.href("op_stats") }, "All ops");
     const note = side === "Device" ? "Self time, summed over devices." : "Self time, summed over threads.";
-    const part = section(body, side === "Device" ? "Most expensive ops on devices" : "Most expensive ops on hosts", { note, actions: [more] });
+    const part = section(body, side === "Device" ? "Most expensive ops on devices" : "Most expensive ops on hosts", {
+      note,
+      actions: [more],
+    });
     const shown = side === "Device" ? OP_COLUMNS : OP_COLUMNS.filter((name) => name !== "flops_per_s");
-    context.keep(table(part, data, { columns: shown, bar: "self_share", rows: 10, csv: address(report, "top_ops", context) }));
+    context.keep(
+      table(part, data, { columns: shown, bar: "self_share", rows: 10, csv: address(report, "top_ops", context) }),
+    );
   }
 }
 
@@ -90,9 +122,16 @@ function latency(body, report, context) {
   if (!data.length) return;
   const box = panel("Latency of requests by percentile");
   section(body, "Inference").append(box);
-  const parts = [["Host", "host_ps", "#4c78c8"], ["Device", "device_ps", "#3fa66b"], ["Between host and device", "communication_ps", "#f0882e"]];
+  const parts = [["Host", "host_ps", "#4c78c8"], ["Device", "device_ps", "#3fa66b"], [
+    "Between host and device",
+    "communication_ps",
+    "#f0882e",
+  ]];
   const series = parts.map(([name, column, colour]) => ({ name, colour, values: data.column(column) }));
-  context.keep(stacked(box.body, { x: data.column("percentile"), xTitle: "Percentile", series, unit: "ps", label: "Latency of requests by percentile" }));
+  context.keep(
+    stacked(box.body, { x: data.column("percentile"), xTitle: "Percentile", series, unit: "ps",
+      label: "Latency of requests by percentile" }),
+  );
 }
 
 function stragglers(body, report, context) {
@@ -100,7 +139,10 @@ function stragglers(body, report, context) {
   if (!data.length) return;
   const part = section(body, "Stragglers", { note: "Steps of cores that took longer than those of the others." });
   const names = ["step", "host", "core_name", "duration_ps", "median_ps", "excess_ps", "excess_share", "category"];
-  context.keep(table(part, data, { columns: names, bar: "excess_share", rows: 8, sort: { by: "excess_ps", down: true }, csv: address(report, "stragglers", context) }));
+  context.keep(
+    table(part, data, { columns: names, bar: "excess_share", rows: 8, sort: { by: "excess_ps", down: true },
+      csv: address(report, "stragglers", context) }),
+  );
 }
 
 function environment(body, report, context) {

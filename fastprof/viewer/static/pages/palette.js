@@ -1,6 +1,6 @@
 // Colours of the names of one page, those of most weight first, so that these have their own on every page.
 
-import { FAINT, coloursOf } from "../colours.js";
+import { coloursOf, FAINT } from "../colours.js";
 
 /** A function from a name to its colour. `names` and `weights`: by row. */
 export function palette(names, weights) {

@@ -13,40 +13,32 @@ import { asked, parameters, reported } from "../report_page.js";
 export function partPage(draw, { analysis, params = [], tables = null, columns = {} }) {
   return async (root, context) => {
     const kept = [];
-    const own = Object.assign(Object.create(context), {
-      listed: context.analyses.find((one) => one.name === analysis),
+    const own = Object.assign(Object.create(context), { listed: context.analyses.find((one) => one.name === analysis),
       keep(handle) {
         Promise.resolve(handle).then((found) => (kept.left ? found?.leave?.() : kept.push(found)));
         return handle;
-      },
-    });
+      } });
     const bar = params.length ? parameters(own.listed, own, params) : null;
     if (bar) root.append(bar);
     const report = await reported(root, own.listed, own, () => part(own, { tables, columns }));
     if (context.signal.aborted || !report) return { leave() {} };
     notices(root, report, own);
-    const body = h("div", { class: "page-body" });
+    const body = h("div.page-body");
     root.append(body);
     const drawn = await draw(body, report, own);
-    return {
-      leave() {
-        kept.left = true;
-        drawn?.leave?.();
-        for (const handle of kept) handle?.leave?.();
-      },
-    };
+    return { leave() {
+      kept.left = true;
+      drawn?.leave?.();
+      for (const handle of kept) handle?.leave?.();
+    } };
   };
 }
 
 /** Tables of the report that the page shows; `first` and `rows`: some rows of them only. */
 export function part(context, { tables = null, columns = {}, first = null, rows = null }, more = {}) {
   const named = Object.entries(columns).flatMap(([table, names]) => names.map((name) => `${table}.${name}`));
-  const wanted = {
-    tables: tables ? tables.join(",") : null,
-    columns: named.length ? named.join(",") : null,
-    first,
-    rows,
-  };
+  const wanted = { tables: tables ? tables.join(",") : null, columns: named.length ? named.join(",") : null, first,
+    rows };
   const options = { ...asked(context.listed, context), ...more };
   for (const [name, value] of Object.entries(wanted)) if (value !== null) options[name] = value;
   return context.source.report(context.listed.name, options, context.signal);
@@ -62,5 +54,5 @@ export async function wholeRow(context, table, row) {
 
 /** Says once below a heading that something is not in a saved report. */
 export function needsServer(context, element, what) {
-  if (context.saved) element.append(h("p", { class: "sentence", text: `${what} a server: fastprof serve has it.` }));
+  if (context.saved) element.append(h("p.sentence", `${what} a server: fastprof serve has it.`));
 }

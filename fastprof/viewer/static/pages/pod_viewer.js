@@ -1,6 +1,5 @@
 // Pod viewer: each step on each core of all hosts, what it spent its time on, and who waits for whom.
 
-import { address } from "./generic.js";
 import { figures, section, sentence } from "../cards.js";
 import { CATEGORY } from "../colours.js";
 import { picker, slider } from "../controls.js";
@@ -8,8 +7,9 @@ import { h } from "../dom.js";
 import { stacked } from "../figures.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
-import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
 import { CoreMap, shade, shades } from "./core_map.js";
+import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
+import { address } from "./generic.js";
 import { partPage } from "./part_page.js";
 import { timelineButton } from "./timeline_link.js";
 
@@ -66,25 +66,21 @@ class PodViewer {
 
   drawControls() {
     const told = (place) => `${number(this.steps[place])} (${number(place + 1)} of ${number(this.steps.length)})`;
-    this.slider = slider({
-      label: "Step",
-      min: 0,
-      max: this.steps.length - 1,
-      value: this.step,
-      text: told,
-      onchange: (place) => this.chooseStep(place),
-    });
-    const options = [{ value: "duration_ps", text: "Step time" }, ...this.parts.map(([value, text]) => ({ value, text }))];
-    const metric = picker({ label: "Colour cores by", options, value: this.metric, onchange: (to) => this.chooseMetric(to) });
+    this.slider = slider({ label: "Step", min: 0, max: this.steps.length - 1, value: this.step, text: told,
+      onchange: (place) => this.chooseStep(place) });
+    const options = [
+      { value: "duration_ps", text: "Step time" },
+      ...this.parts.map(([value, text]) => ({ value, text })),
+    ];
+    const metric = picker({ label: "Colour cores by", options, value: this.metric,
+      onchange: (to) => this.chooseMetric(to) });
     this.bar = section(this.body, "A step on all cores");
-    this.bar.append(h("div", { class: "parameters" }, this.slider, metric));
+    this.bar.append(h("div.parameters", this.slider, metric));
     this.mapHolder = h("div");
     this.chartHolder = h("div");
     this.collectiveHolder = h("div");
-    this.bar.append(
-      h("div", { class: "with-details" }, h("div", null, this.mapHolder, this.chartHolder), this.details),
-      this.collectiveHolder,
-    );
+    this.bar.append(h("div.with-details", h("div", this.mapHolder, this.chartHolder), this.details),
+      this.collectiveHolder);
   }
 
   chooseStep(place) {
@@ -104,8 +100,8 @@ class PodViewer {
 
   rows() {
     const { data } = this;
-    return [...this.byStep.get(this.steps[this.step])].sort(
-      (one, other) => data.value(one, "pod_core_id") - data.value(other, "pod_core_id"),
+    return [...this.byStep.get(this.steps[this.step])].sort((one, other) =>
+      data.value(one, "pod_core_id") - data.value(other, "pod_core_id")
     );
   }
 
@@ -130,28 +126,11 @@ class PodViewer {
     const cell = (row) => this.cell(row, shade(this.metric, (all[row] - least) / Math.max(1, most - least)));
     const shown = [...hosts].slice(0, 512);
     this.mapHolder.replaceChildren(
-      h(
-        "div",
-        { class: "hosts", role: "group", "aria-label": "Cores by host" },
-        shown.map(([host, rows]) => h(
-          "div",
-          { class: "host" },
-          h("div", { class: "host-name", text: host, title: host }),
-          h("div", { class: "host-cores" }, rows.map(cell)),
-        )),
-      ),
-      h(
-        "div",
-        { class: "scale" },
-        h("span", { text: text(least, "ps") }),
-        h("span", {
-          class: "scale-bar",
-          style: {
-            background: shades(this.metric),
-          },
-        }),
-        h("span", { text: text(most, "ps") }),
-      ),
+      h("div.hosts", { role: "group", "aria-label": "Cores by host" }, shown.map(([host, rows]) =>
+        h("div.host", h("div.host-name", { title: host }, host), h("div.host-cores", rows.map(cell)))
+      )),
+      h("div.scale", h("span", text(least, "ps")), h("span.scale-bar", { style: { background: shades(this.metric) } }),
+        h("span", text(most, "ps"))),
     );
   }
 
@@ -160,14 +139,10 @@ class PodViewer {
     const known = this.data.row(row);
     const whole = this.metric === "duration_ps" ? "" : ` of ${text(known.duration_ps, "ps")}`;
     const kinds = ["core", known.sparse_core && "core-sparse", known.core_name === this.chosen && "chosen"];
-    return h("button", {
-      class: kinds.filter(Boolean).join(" "),
-      type: "button",
-      style: { background },
-      title: `${known.core_name}: core id ${known.core_id}, ${text(known[this.metric], "ps")}${whole}, most for ${known.bottleneck}`,
-      text: shortCore(known),
-      onclick: () => this.describe(known.core_name),
-    });
+    return h("button", { class: kinds.filter(Boolean).join(" "), style: { background },
+      title: `${known.core_name}: core id ${known.core_id}, ${
+        text(known[this.metric], "ps")
+      }${whole}, most for ${known.bottleneck}`, onclick: () => this.describe(known.core_name) }, shortCore(known));
   }
 
   drawBars() {
@@ -175,24 +150,20 @@ class PodViewer {
     let rows = this.rows();
     const all = rows.length;
     if (all > MOST_BARS) {
-      rows = rows.sort((one, other) => data.value(other, "duration_ps") - data.value(one, "duration_ps")).slice(0, MOST_BARS);
+      rows = rows.sort((one, other) => data.value(other, "duration_ps") - data.value(one, "duration_ps")).slice(0,
+        MOST_BARS);
     }
     this.bars?.then((one) => one.leave());
     const box = h("div");
     this.chartHolder.replaceChildren(
-      all > MOST_BARS ? h("p", { class: "sentence", text: `The ${MOST_BARS} cores of the longest steps, of ${number(all)}.` }) : "",
+      all > MOST_BARS ? h("p.sentence", `The ${MOST_BARS} cores of the longest steps, of ${number(all)}.`) : "",
       box,
     );
-    this.bars = stacked(box, {
-      x: rows.map((row) => data.value(row, "core_name")),
-      series: this.parts.map(([name, title]) => (
-        { name: title, values: rows.map((row) => data.value(row, name)), colour: CATEGORY[name.slice(0, -3)] }
-      )),
-      unit: "ps",
-      label: "What each core spent the step on",
-      height: 330,
-      onclick: (place) => this.describe(data.value(rows[place], "core_name")),
-    });
+    this.bars = stacked(box, { x: rows.map((row) => data.value(row, "core_name")),
+      series: this.parts.map(([name, title]) => ({ name: title, values: rows.map((row) => data.value(row, name)),
+        colour: CATEGORY[name.slice(0, -3)] })
+      ), unit: "ps", label: "What each core spent the step on", height: 330,
+      onclick: (place) => this.describe(data.value(rows[place], "core_name")) });
   }
 
   drawCollectives() {
@@ -201,35 +172,21 @@ class PodViewer {
     this.waits = null;
     const step = this.steps[this.step];
     const of = collectives.column("step");
-    const rows = Array.from(of.keys()).filter((row) => of[row] === step).sort(
-      (one, other) => collectives.value(other, "slowest_ps") - collectives.value(one, "slowest_ps"),
+    const rows = Array.from(of.keys()).filter((row) => of[row] === step).sort((one, other) =>
+      collectives.value(other, "slowest_ps") - collectives.value(one, "slowest_ps")
     ).slice(0, 60);
     if (!rows.length) return this.collectiveHolder.replaceChildren();
     const box = h("div");
-    this.collectiveHolder.replaceChildren(
-      h("h3", { text: "Collectives of the step", class: "subtitle" }),
-      h("p", {
-        class: "section-note",
-        text: "The shortest event of an operation is what it takes; what others take beyond it they wait for the slowest core.",
-      }),
-      box,
-    );
+    this.collectiveHolder.replaceChildren(h("h3.subtitle", "Collectives of the step"),
+      h("p.section-note",
+        "The shortest event of an operation is what it takes; what others take beyond it they wait for the slowest core."),
+      box);
     const fastest = rows.map((row) => collectives.value(row, "fastest_ps"));
-    this.waits = stacked(box, {
-      x: rows.map((row) => String(collectives.value(row, "collective_id"))),
-      series: [
-        { name: "Shortest event", values: fastest, colour: CATEGORY.device_collectives },
-        {
-          name: "Longest beyond it",
-          values: rows.map((row, at) => collectives.value(row, "slowest_ps") - fastest[at]),
-          colour: "#d9534f",
-        },
-      ],
-      unit: "ps",
-      xTitle: "Operation",
-      label: "Collectives of the step",
-      height: 260,
-    });
+    this.waits = stacked(box, { x: rows.map((row) => String(collectives.value(row, "collective_id"))), series: [
+      { name: "Shortest event", values: fastest, colour: CATEGORY.device_collectives },
+      { name: "Longest beyond it", values: rows.map((row, at) => collectives.value(row, "slowest_ps") - fastest[at]),
+        colour: "#d9534f" },
+    ], unit: "ps", xTitle: "Operation", label: "Collectives of the step", height: 260 });
     return undefined;
   }
 
@@ -237,30 +194,27 @@ class PodViewer {
     this.chosen = core;
     const { data } = this;
     const row = this.rows().find((one) => data.value(one, "core_name") === core);
-    if (row === undefined) return this.details.show(core, h("p", { class: "sentence", text: "It took no part in this step." }));
+    if (row === undefined) return this.details.show(core, h("p.sentence", "It took no part in this step."));
     const known = data.row(row);
     this.details.show(core,
-      linkRow(timelineButton(
-        this.context,
-        () => ({ host: known.host, start: known.start_ps, end: known.start_ps + known.duration_ps }),
-      )),
-      pairList([
+      linkRow(
+        timelineButton(this.context,
+          () => ({ host: known.host, start: known.start_ps, end: known.start_ps + known.duration_ps })),
+      ), pairList([
         ["Host", known.hostname],
         ["Step time", text(known.duration_ps, "ps")],
         ["Begin", text(known.start_ps, "ps")],
         ["Bottleneck", `${known.bottleneck}, ${text(known.bottleneck_share, "share")}`],
         ["Complete", known.complete ? null : "no, as far as one can tell"],
         ["XProf's id", String(known.pod_core_id)],
-      ]),
-      pairList(this.parts.map(
-        ([name, title]) => [
-          title,
-          known[name]
-            ? `${text(known[name], "ps")}, ${text(known.duration_ps ? known[name] / known.duration_ps : null, "share")}`
-            : null,
-        ],
-      )));
-    for (const node of this.mapHolder.querySelectorAll(".core")) node.classList.toggle("chosen", node.title.startsWith(`${core}:`));
+      ]), pairList(this.parts.map(([name, title]) => [
+        title,
+        known[name]
+          ? `${text(known[name], "ps")}, ${text(known.duration_ps ? known[name] / known.duration_ps : null, "share")}`
+          : null,
+      ])));
+    for (const node of this.mapHolder.querySelectorAll(".core"))
+      node.classList.toggle("chosen", node.title.startsWith(`${core}:`));
     return undefined;
   }
 
@@ -274,40 +228,40 @@ class PodViewer {
 
   drawGrid() {
     if (!this.gridBody) return;
-    this.grid = new CoreMap(this.gridBody, this.data, { steps: this.steps, metric: this.metric, onselect: (place, core) => {
-      this.slider.value = place;
-      this.chosen = core;
-      this.chooseStep(place);
-    } });
+    this.grid = new CoreMap(this.gridBody, this.data, { steps: this.steps, metric: this.metric,
+      onselect: (place, core) => {
+        this.slider.value = place;
+        this.chosen = core;
+        this.chooseStep(place);
+      } });
   }
 
   drawTable() {
     const part = section(this.body, "Steps of cores");
-    this.table = table(part, this.data, {
-      columns: [
-        "step",
-        "core_name",
-        "duration_ps",
-        "bottleneck",
-        "bottleneck_share",
-        ...this.parts.map(([name]) => name),
-        "complete",
-        "host",
-      ],
-      filters: ["bottleneck", "host"].filter((name) => this.data.coded(name).texts.length > 1),
-      rows: 14,
-      csv: address(this.report, "cores", this.context),
-    });
+    this.table = table(part, this.data, { columns: [
+      "step",
+      "core_name",
+      "duration_ps",
+      "bottleneck",
+      "bottleneck_share",
+      ...this.parts.map(([name]) => name),
+      "complete",
+      "host",
+    ], filters: ["bottleneck", "host"].filter((name) => this.data.coded(name).texts.length > 1), rows: 14,
+      csv: address(this.report, "cores", this.context) });
     const { collectives } = this.report.tables;
     if (!collectives.length) return;
     const part2 = section(this.body, "Collectives");
-    this.collectives = table(part2, collectives, {
-      columns: [
-        "step", "collective_id", "core_count", "occurrences", "fastest_ps", "slowest_ps", "wait_ps", "moved_bytes",
-      ].filter((name) => isTold(collectives, name)),
-      rows: 10,
-      csv: address(this.report, "collectives", this.context),
-    });
+    this.collectives = table(part2, collectives, { columns: [
+      "step",
+      "collective_id",
+      "core_count",
+      "occurrences",
+      "fastest_ps",
+      "slowest_ps",
+      "wait_ps",
+      "moved_bytes",
+    ].filter((name) => isTold(collectives, name)), rows: 10, csv: address(this.report, "collectives", this.context) });
   }
 
   leave() {

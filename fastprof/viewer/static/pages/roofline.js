@@ -1,28 +1,61 @@
 // Roofline: how near ops, steps and programs come to the peaks of the device.
 
-import { address } from "./generic.js";
 import { figures, section, sentence } from "../cards.js";
 import { picker, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { code, columnPairs, detailsPanel, isTold, meter, opLinks, pairList } from "./details.js";
+import { address } from "./generic.js";
 import { partPage, wholeRow } from "./part_page.js";
 import { RooflineChart } from "./roofline_chart.js";
 
 const MEMORIES = [
-  ["hbm", "HBM"], ["cmem_read", "CMEM Read"], ["cmem_write", "CMEM Write"], ["vmem_read", "VMEM Read"],
+  ["hbm", "HBM"],
+  ["cmem_read", "CMEM Read"],
+  ["cmem_write", "CMEM Write"],
+  ["vmem_read", "VMEM Read"],
   ["vmem_write", "VMEM Write"],
 ];
 const OPS = [
-  "rank", "program_id", "program", "category", "name", "core_type", "occurrences", "total_ps", "self_ps", "self_share", "is_feed", "flops",
-  "flops_per_s", "accessed_bytes", "hbm_bytes_per_s", "bound_by", "roofline_percent", "attainable_flops_per_s", "framework_op", "source",
-  "compute_peak_percent", "flops_per_byte",
+  "rank",
+  "program_id",
+  "program",
+  "category",
+  "name",
+  "core_type",
+  "occurrences",
+  "total_ps",
+  "self_ps",
+  "self_share",
+  "is_feed",
+  "flops",
+  "flops_per_s",
+  "accessed_bytes",
+  "hbm_bytes_per_s",
+  "bound_by",
+  "roofline_percent",
+  "attainable_flops_per_s",
+  "framework_op",
+  "source",
+  "compute_peak_percent",
+  "flops_per_byte",
   ...MEMORIES.flatMap(([name]) => [`flops_per_${name}_byte`, `${name}_peak_percent`]),
 ];
 const FIGURES = [
-  "device_type", "core_count", "peak_flops_per_s", "peak_hbm_bytes_per_s", "ridge_flops_per_byte", "flops_per_s", "hbm_bytes_per_s",
-  "compute_peak_percent", "hbm_peak_percent", "bound_by", "ops_roofline_percent", "lost_ps", "clock_share",
+  "device_type",
+  "core_count",
+  "peak_flops_per_s",
+  "peak_hbm_bytes_per_s",
+  "ridge_flops_per_byte",
+  "flops_per_s",
+  "hbm_bytes_per_s",
+  "compute_peak_percent",
+  "hbm_peak_percent",
+  "bound_by",
+  "ops_roofline_percent",
+  "lost_ps",
+  "clock_share",
 ];
 const OPS_SHOWN = [
   "rank",
@@ -41,21 +74,35 @@ const OPS_SHOWN = [
   "program",
 ];
 const TOTALS_SHOWN = [
-  "scope", "step", "program", "per_core_ps", "busy_share", "bound_by", "roofline_percent", "compute_peak_percent",
-  "hbm_peak_percent", "flops_per_s", "hbm_bytes_per_s", "flops_per_hbm_byte",
+  "scope",
+  "step",
+  "program",
+  "per_core_ps",
+  "busy_share",
+  "bound_by",
+  "roofline_percent",
+  "compute_peak_percent",
+  "hbm_peak_percent",
+  "flops_per_s",
+  "hbm_bytes_per_s",
+  "flops_per_hbm_byte",
 ];
 const OF_OP = [
-  ["program", "Program"], "category", ["bound_by", "Bound by"], ["self_ps", "Self time"], ["self_share", "Of all time"],
-  "occurrences", ["flops", "Operations"], ["flops_per_s", "Operations/s"], ["attainable_flops_per_s", "At the roofline"],
-  ["accessed_bytes", "Bytes"], ["flops_per_byte", "Operations a byte"],
+  ["program", "Program"],
+  "category",
+  ["bound_by", "Bound by"],
+  ["self_ps", "Self time"],
+  ["self_share", "Of all time"],
+  "occurrences",
+  ["flops", "Operations"],
+  ["flops_per_s", "Operations/s"],
+  ["attainable_flops_per_s", "At the roofline"],
+  ["accessed_bytes", "Bytes"],
+  ["flops_per_byte", "Operations a byte"],
 ];
 
-export const show = partPage(draw, {
-  analysis: "roofline",
-  params: ["steps", "steps_from"],
-  tables: ["device", "totals", "ops", "lost_time"],
-  columns: { ops: OPS },
-});
+export const show = partPage(draw, { analysis: "roofline", params: ["steps", "steps_from"],
+  tables: ["device", "totals", "ops", "lost_time"], columns: { ops: OPS } });
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
@@ -73,34 +120,33 @@ class Roofline {
     const told = device.column("resource");
     this.memories = MEMORIES.filter(([, title]) => told.includes(title));
     this.scope = ["totals", "ops"].includes(context.params.get("of")) ? context.params.get("of") : "ops";
-    this.memory = this.memories.some(([name]) => name === context.params.get("memory")) ? context.params.get("memory") : "hbm";
+    this.memory = this.memories.some(([name]) => name === context.params.get("memory"))
+      ? context.params.get("memory")
+      : "hbm";
     this.feeds = context.params.get("feeds") !== "no";
     const hasFeeds = ops.column("is_feed").some(Boolean);
     this.details = detailsPanel("Choose a dot or a row to see how near it comes to each peak.");
     this.holder = h("div");
     this.tableHolder = h("div");
     const part = section(body, "Roofline", {
-      note: "A dot beneath a line has time to win. Its area is its time; up to the ridge memory is the limit, beyond it arithmetic.",
+      note:
+        "A dot beneath a line has time to win. Its area is its time; up to the ridge memory is the limit, beyond it arithmetic.",
     });
-    part.append(h("div", { class: "parameters" },
-      tabs({
-        label: "What",
-        options: [{ value: "ops", text: "Ops" }, { value: "totals", text: "Session, steps and programs" }],
-        value: this.scope,
-        onchange: (of) => this.choose({ scope: of }, { of: of === "ops" ? null : of }),
-      }),
-      this.memories.length > 1 ? picker({
-        label: "Operations by byte of",
-        options: this.memories.map(([value, text]) => ({ value, text })),
-        value: this.memory,
-        onchange: (memory) => this.choose({ memory }, { memory: memory === "hbm" ? null : memory }),
-      }) : null,
-      hasFeeds ? toggle({
-        label: "Infeed and outfeed",
-        value: this.feeds,
-        onchange: (feeds) => this.choose({ feeds }, { feeds: feeds ? null : "no" }),
-      }) : null));
-    part.append(h("div", { class: "with-details" }, h("div", null, this.holder, this.tableHolder), this.details));
+    part.append(
+      h("div.parameters",
+        tabs({ label: "What",
+          options: [{ value: "ops", text: "Ops" }, { value: "totals", text: "Session, steps and programs" }],
+          value: this.scope, onchange: (of) => this.choose({ scope: of }, { of: of === "ops" ? null : of }) }),
+        this.memories.length > 1
+          ? picker({ label: "Operations by byte of", options: this.memories.map(([value, text]) => ({ value, text })),
+            value: this.memory, onchange: (memory) =>
+              this.choose({ memory }, { memory: memory === "hbm" ? null : memory }) })
+          : null, hasFeeds
+        ? toggle({ label: "Infeed and outfeed", value: this.feeds, onchange: (feeds) =>
+          this.choose({ feeds }, { feeds: feeds ? null : "no" }) })
+        : null),
+    );
+    part.append(h("div.with-details", h("div", this.holder, this.tableHolder), this.details));
     this.drawAll();
   }
 
@@ -113,7 +159,9 @@ class Roofline {
   data() {
     const { ops, totals } = this.report.tables;
     if (this.scope === "totals") {
-      return totals.where((row) => totals.value(row, "with_feeds") === this.feeds || !totals.column("with_feeds").includes(false));
+      return totals.where((row) =>
+        totals.value(row, "with_feeds") === this.feeds || !totals.column("with_feeds").includes(false)
+      );
     }
     return this.feeds ? ops : ops.where((row) => !ops.value(row, "is_feed"));
   }
@@ -124,20 +172,18 @@ class Roofline {
     this.holder.replaceChildren();
     const data = this.data();
     const of = this.scope === "ops";
-    this.chart = new RooflineChart(this.holder, data, {
-      device: this.report.tables.device,
-      memory: this.memory,
+    this.chart = new RooflineChart(this.holder, data, { device: this.report.tables.device, memory: this.memory,
       name: of ? (row) => data.value(row, "name") : (row) => totalName(data, row),
       group: of ? (row) => data.value(row, "category") : (row) => data.value(row, "scope"),
-      weight: data.column(of ? "self_ps" : "total_ps"),
-      onclick: (row) => {
+      weight: data.column(of ? "self_ps" : "total_ps"), onclick: (row) => {
         this.table.select(row);
         this.describe(data, row);
-      },
-    });
+      } });
     this.table = table(this.tableHolder, data, {
       columns: (of ? OPS_SHOWN : TOTALS_SHOWN).filter((column) => isTold(data, column.name ?? column)),
-      filters: (of ? ["category", "bound_by", "program"] : ["scope"]).filter((column) => data.coded(column).texts.length > 1),
+      filters: (of ? ["category", "bound_by", "program"] : ["scope"]).filter((column) =>
+        data.coded(column).texts.length > 1
+      ),
       rows: 14,
       bar: of ? "self_share" : "busy_share",
       csv: address(this.report, this.scope, this.context),
@@ -161,17 +207,15 @@ class Roofline {
     const name = of ? data.value(row, "name") : totalName(data, row);
     const known = data.row(row);
     if (of) this.context.replace({ op: name });
-    const shown = (more) => this.details.show(name,
-      meter(
-        "Of the roofline",
-        known.roofline_percent,
-        known.roofline_percent === null ? null : `${text(known.roofline_percent, "%")}, bound by ${known.bound_by ?? "?"}`,
-      ),
-      meter("Arithmetic", known.compute_peak_percent),
-      ...MEMORIES.map(([memory, title]) => meter(title, known[`${memory}_peak_percent`])),
-      of ? opLinks(this.context, { program: known.program, programId: known.program_id, name, except: "roofline" }) : null,
-      pairList(columnPairs(data, known, OF_OP)),
-      ...more);
+    const shown = (more) =>
+      this.details.show(name, meter("Of the roofline", known.roofline_percent, known.roofline_percent === null
+        ? null
+        : `${text(known.roofline_percent, "%")}, bound by ${known.bound_by ?? "?"}`),
+        meter("Arithmetic", known.compute_peak_percent), ...MEMORIES.map(([memory, title]) =>
+          meter(title, known[`${memory}_peak_percent`])
+        ), of
+        ? opLinks(this.context, { program: known.program, programId: known.program_id, name, except: "roofline" })
+        : null, pairList(columnPairs(data, known, OF_OP)), ...more);
     shown([]);
     if (!of) return;
     const whole = await wholeRow(this.context, "ops", known.rank - 1);
@@ -198,25 +242,20 @@ function lostTime(body, report, context) {
   const part = section(body, "What could be won", {
     note: "Each op's time beyond what it would take at the roofline, the most first.",
   });
-  context.keep(table(part, data, {
-    columns: [
-      "rank",
-      { name: "name", width: 200 },
-      "category",
-      "lost_ps",
-      "lost_share",
-      "cumulative_lost_share",
-      "self_ps",
-      "least_ps",
-      "roofline_percent",
-      "bound_by",
-      "framework_op",
-      "source",
-    ],
-    bar: "lost_share",
-    rows: 12,
-    csv: address(report, "lost_time", context),
-  }));
+  context.keep(table(part, data, { columns: [
+    "rank",
+    { name: "name", width: 200 },
+    "category",
+    "lost_ps",
+    "lost_share",
+    "cumulative_lost_share",
+    "self_ps",
+    "least_ps",
+    "roofline_percent",
+    "bound_by",
+    "framework_op",
+    "source",
+  ], bar: "lost_share", rows: 12, csv: address(report, "lost_time", context) }));
 }
 
 function peaks(body, report, context) {
@@ -224,8 +263,10 @@ function peaks(body, report, context) {
   if (!data.length) return;
   const part = section(body, "Peaks of the device", { note: "Of one core, or of one GPU." });
   const units = data.column("unit");
-  context.keep(table(part, data, {
-    columns: ["resource", { name: "peak", text: (value, row) => text(value, units[row]) }, "ridge_flops_per_byte", "peak_source"],
-    rows: 8,
-  }));
+  context.keep(table(part, data, { columns: [
+    "resource",
+    { name: "peak", text: (value, row) => text(value, units[row]) },
+    "ridge_flops_per_byte",
+    "peak_source",
+  ], rows: 8 }));
 }

@@ -1,6 +1,6 @@
 // The drawing of a roofline: lines of the peaks, and dots beneath them, both axes by decades.
 
-import { plain, chart } from "../chart.js";
+import { chart, plain } from "../chart.js";
 import { h } from "../dom.js";
 import { number, text } from "../units.js";
 import { palette } from "./palette.js";
@@ -24,27 +24,28 @@ export class RooflineChart {
   constructor(element, data, { device, memory, name, group, weight, onclick }) {
     Object.assign(this, { data, device, memory, name, group, weight });
     const rows = this.dots();
-    const box = h("div", { class: "roofline" });
+    const box = h("div.roofline");
     element.append(box);
     if (!rows.all) {
-      element.append(h(
-        "p",
-        {
-          class: "sentence",
-          text: "Of none of them both arithmetic and bytes of this memory are known, so that there are no dots.",
-        },
-      ));
+      element.append(
+        h("p.sentence",
+          "Of none of them both arithmetic and bytes of this memory are known, so that there are no dots."),
+      );
       return;
     }
     if (rows.kept.length < rows.all) {
-      element.append(h(
-        "p",
-        { class: "sentence", text: `Drawn are the ${number(rows.kept.length)} that take most time, of ${number(rows.all)}.` },
-      ));
+      element.append(
+        h("p.sentence", `Drawn are the ${number(rows.kept.length)} that take most time, of ${number(rows.all)}.`),
+      );
     }
     if (rows.untold) {
-      const some = rows.untold === 1 ? "1 has no dot: it starts or awaits" : `${number(rows.untold)} have no dot: they start or await`;
-      element.append(h("p", { class: "sentence", text: `${some} transfers and collectives, or do the work of ops within. Their own time is not that of the work.` }));
+      const some = rows.untold === 1
+        ? "1 has no dot: it starts or awaits"
+        : `${number(rows.untold)} have no dot: they start or await`;
+      element.append(
+        h("p.sentence",
+          `${some} transfers and collectives, or do the work of ops within. Their own time is not that of the work.`),
+      );
     }
     this.drawn = chart(box, [...this.roofs(rows.kept), ...this.traces(rows.kept)], this.layout(), {
       label: "Roofline: operations a second over operations a byte",
@@ -89,9 +90,9 @@ export class RooflineChart {
     const from = Math.log10(Math.min(...across, ...ridges)) - 0.5;
     const to = Math.log10(Math.max(...across, ...ridges)) + 0.7;
     const ordered = [...lines].sort(([one], [other]) => (one === this.memory) - (other === this.memory));
-    const found = ordered.map(([memory, resource, peak]) => roof(
-      { resource, peak, top, from, to, chosen: memory === this.memory },
-    ));
+    const found = ordered.map(([memory, resource, peak]) =>
+      roof({ resource, peak, top, from, to, chosen: memory === this.memory })
+    );
     if (!lines.length) found.push(roof({ resource: "Arithmetic", peak: Infinity, top, from, to, chosen: true }));
     return found;
   }
@@ -105,22 +106,13 @@ export class RooflineChart {
       if (groups.has(name)) groups.get(name).push(row);
       else groups.set(name, [row]);
     }
-    return [...groups].map(([name, of]) => ({
-      type: "scatter",
-      mode: "markers",
-      name: plain(name, 32),
+    return [...groups].map(([name, of]) => ({ type: "scatter", mode: "markers", name: plain(name, 32),
       x: of.map((row) => this.data.value(row, `flops_per_${this.memory}_byte`)),
-      y: of.map((row) => this.data.value(row, "flops_per_s")),
-      customdata: of,
-      text: of.map((row) => this.told(row)),
+      y: of.map((row) => this.data.value(row, "flops_per_s")), customdata: of, text: of.map((row) => this.told(row)),
       hovertemplate: "%{text}<extra></extra>",
-      marker: {
-        color: shade(name),
-        opacity: 0.72,
-        line: { width: 0.5, color: "rgba(0,0,0,.45)" },
-        size: of.map((row) => 6 + 26 * Math.sqrt(this.weight[row] / most)),
-      },
-    }));
+      marker: { color: shade(name), opacity: 0.72, line: { width: 0.5, color: "rgba(0,0,0,.45)" },
+        size: of.map((row) => 6 + 26 * Math.sqrt(this.weight[row] / most)) } })
+    );
   }
 
   told(row) {
@@ -139,18 +131,11 @@ export class RooflineChart {
 
   layout() {
     const decades = { type: "log", dtick: 1, exponentformat: "power", showexponent: "all" };
-    return {
-      hovermode: "closest",
-      margin: { t: 16, r: 12 },
+    return { hovermode: "closest", margin: { t: 16, r: 12 },
       xaxis: { ...decades, title: { text: `Operations a byte of ${RESOURCES[this.memory]}` } },
-      yaxis: {
-        type: "log",
-        title: { text: "FLOP/s" },
-        tickvals: DECADES,
-        ticktext: DECADES.map((value) => text(value, "flop/s").replace("FLOP/s", "")),
-      },
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
-    };
+      yaxis: { type: "log", title: { text: "FLOP/s" }, tickvals: DECADES,
+        ticktext: DECADES.map((value) => text(value, "flop/s").replace("FLOP/s", "")) },
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom" } };
   }
 
   leave() {
@@ -162,15 +147,10 @@ function roof({ resource, peak, top, from, to, chosen }) {
   const ridge = Number.isFinite(peak) ? Math.log10(top / peak) : from;
   const places = Array.from({ length: POINTS }, (_, at) => from + ((to - from) * at) / (POINTS - 1));
   const x = [...places, ridge].sort((one, other) => one - other).map((at) => 10 ** at);
-  const told = `${resource}: ${Number.isFinite(peak) ? `${text(peak, "bytes/s")}, ` : ""}${text(top, "flop/s")} from ${number(10 ** ridge)} operations a byte on`;
-  return {
-    type: "scatter",
-    mode: "lines",
-    name: plain(resource),
-    x,
-    y: x.map((at) => Math.min(top, at * peak)),
-    text: x.map(() => plain(told, 200)),
-    hovertemplate: "%{text}<extra></extra>",
-    line: { color: chosen ? "#d9534f" : "#98a0ab", width: chosen ? 2 : 1, dash: chosen ? "solid" : "dot" },
-  };
+  const told = `${resource}: ${Number.isFinite(peak) ? `${text(peak, "bytes/s")}, ` : ""}${text(top, "flop/s")} from ${
+    number(10 ** ridge)
+  } operations a byte on`;
+  return { type: "scatter", mode: "lines", name: plain(resource), x, y: x.map((at) => Math.min(top, at * peak)),
+    text: x.map(() => plain(told, 200)), hovertemplate: "%{text}<extra></extra>",
+    line: { color: chosen ? "#d9534f" : "#98a0ab", width: chosen ? 2 : 1, dash: chosen ? "solid" : "dot" } };
 }

@@ -1,6 +1,5 @@
 // tf.data: the iterators of an input pipeline as a graph, what its calls wait for, and what would help.
 
-import { address } from "./generic.js";
 import { figures, section, sentence } from "../cards.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
@@ -8,27 +7,44 @@ import { bars, lines } from "../figures.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
 import { detailsPanel, heat, isTold, meter, pairList } from "./details.js";
+import { address } from "./generic.js";
 import { IteratorGraph } from "./iterator_graph.js";
 import { alikeName, slowest, strip, summed, together } from "./iterator_sums.js";
 import { part, partPage } from "./part_page.js";
 import { timelineButton } from "./timeline_link.js";
 
 const FIGURES = [
-  "pipeline_count", "iterator_count", "call_count", "slow_call_count", "max_call_ps", "wait_share", "slow_pipeline", "bottleneck_name",
-  "bottleneck_share", "batch_ps", "best_change", "best_batch_ps",
+  "pipeline_count",
+  "iterator_count",
+  "call_count",
+  "slow_call_count",
+  "max_call_ps",
+  "wait_share",
+  "slow_pipeline",
+  "bottleneck_name",
+  "bottleneck_share",
+  "batch_ps",
+  "best_change",
+  "best_batch_ps",
 ];
 const OF_CALL = [
-  "pipeline", "host", "rank", "iterator_id", "start_ps", "total_ps", "self_ps", "critical_ps", "call_count", "is_blocking",
+  "pipeline",
+  "host",
+  "rank",
+  "iterator_id",
+  "start_ps",
+  "total_ps",
+  "self_ps",
+  "critical_ps",
+  "call_count",
+  "is_blocking",
   "is_bottleneck",
 ];
 const MOST_CALLS = 1_000;
 const ALL = "";
 
-export const show = partPage(draw, {
-  analysis: "tf_data",
-  params: ["steps", "parallel", "slow_call_us"],
-  tables: ["pipelines", "iterators", "critical_path", "bottlenecks", "self_time", "step_waits", "what_if", "calls"],
-});
+export const show = partPage(draw, { analysis: "tf_data", params: ["steps", "parallel", "slow_call_us"],
+  tables: ["pipelines", "iterators", "critical_path", "bottlenecks", "self_time", "step_waits", "what_if", "calls"] });
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
@@ -44,10 +60,10 @@ class Pipelines {
     this.pipelines = report.tables.pipelines.rows();
     const { params } = context;
     const worst = report.tables.bottlenecks.length ? report.tables.bottlenecks.row(0) : this.pipelines[0];
-    const asked = this.pipelines.filter(
-      (one) => (!params.has("of") || one.host === params.get("of")) && one.pipeline === params.get("pipeline"),
+    const asked = this.pipelines.find((one) =>
+      (!params.has("of") || one.host === params.get("of")) && one.pipeline === params.get("pipeline")
     );
-    const chosen = asked[0] ?? this.pipelines.find((one) => one.host === params.get("of")) ?? worst;
+    const chosen = asked ?? this.pipelines.find((one) => one.host === params.get("of")) ?? worst;
     Object.assign(this, { host: chosen.host, pipeline: chosen.pipeline });
     this.alike = params.get("alike") !== "no";
   }
@@ -64,15 +80,16 @@ class Pipelines {
     const rank = Number(this.context.params.get("rank") ?? NaN);
     this.rank = Number.isInteger(rank) && rank >= 0 && rank < this.calls.length ? rank : null;
     this.graphBody = section(body, "The pipeline", {
-      note: "The program on top, sources at the bottom. Critical time is what calls waited for in an iterator itself; red is the bottleneck, a thick line is the path that calls wait along.",
+      note:
+        "The program on top, sources at the bottom. Critical time is what calls waited for in an iterator itself; red is the bottleneck, a thick line is the path that calls wait along.",
     });
     this.graphBody.append(this.pickers());
     this.remarks();
-    this.holder = h("div", { class: "graph-holder" });
+    this.holder = h("div.graph-holder");
     this.details = detailsPanel(
       "Choose an iterator to see its settings, what its time is made of, and what would make a batch faster.",
     );
-    this.graphBody.append(h("div", { class: "with-details" }, this.holder, this.details));
+    this.graphBody.append(h("div.with-details", this.holder, this.details));
     await this.drawGraph();
     this.drawPath();
     this.drawCalls();
@@ -81,34 +98,31 @@ class Pipelines {
 
   pickers() {
     const hosts = [...new Set(this.pipelines.map((one) => one.host))];
-    const bar = h("div", { class: "parameters" });
+    const bar = h("div.parameters");
     if (hosts.length > 1) {
-      bar.append(picker(
-        { label: "Host", options: hosts, value: this.host, onchange: (of) => this.context.push({ of, pipeline: null, rank: null }) },
-      ));
+      bar.append(
+        picker({ label: "Host", options: hosts, value: this.host, onchange: (of) =>
+          this.context.push({ of, pipeline: null, rank: null }) }),
+      );
     }
-    const told = (one) => ({
-      value: one.pipeline,
-      text: `${one.pipeline} — ${text(one.mean_ps, "ps")} a call, ${number(one.slow_call_count)} of ${number(one.call_count)} slow`,
-    });
-    bar.append(picker(
-      {
-        label: "Pipeline",
-        options: this.pipelines.filter((one) => one.host === this.host).map(told),
-        value: this.pipeline,
-        onchange: (pipeline) => this.context.push({ pipeline, of: hosts.length > 1 ? this.host : null, rank: null }),
-      },
-    ));
-    this.rankPicker = picker({
-      label: "Call",
-      options: this.rankOptions(),
+    const told = (one) => ({ value: one.pipeline,
+      text: `${one.pipeline} — ${text(one.mean_ps, "ps")} a call, ${number(one.slow_call_count)} of ${
+        number(one.call_count)
+      } slow` });
+    bar.append(
+      picker({ label: "Pipeline", options: this.pipelines.filter((one) => one.host === this.host).map(told),
+        value: this.pipeline, onchange: (pipeline) =>
+          this.context.push({ pipeline, of: hosts.length > 1 ? this.host : null, rank: null }) }),
+    );
+    this.rankPicker = picker({ label: "Call", options: this.rankOptions(),
       value: this.rank === null ? ALL : String(this.rank),
-      onchange: (to) => this.chooseRank(to === ALL ? null : Number(to)),
-    });
+      onchange: (to) => this.chooseRank(to === ALL ? null : Number(to)) });
     bar.append(this.rankPicker);
     if (new Set(this.iterators.column("long_name").map(alikeName)).size < this.iterators.length) {
       const title = "Iterators that differ only in which of several inputs they are";
-      bar.append(toggle({ label: "Alike together", value: this.alike, title, onchange: (alike) => this.setAlike(alike) }));
+      bar.append(
+        toggle({ label: "Alike together", value: this.alike, title, onchange: (alike) => this.setAlike(alike) }),
+      );
     }
     return bar;
   }
@@ -128,10 +142,10 @@ class Pipelines {
 
   rankOption(row) {
     const step = this.calls.value(row, "step");
-    return {
-      value: String(row),
-      text: `rank ${row}: ${text(this.calls.value(row, "duration_ps"), "ps")}${step === null ? "" : `, step ${step}`}`,
-    };
+    return { value: String(row),
+      text: `rank ${row}: ${text(this.calls.value(row, "duration_ps"), "ps")}${
+        step === null ? "" : `, step ${step}`
+      }` };
   }
 
   chooseRank(rank) {
@@ -144,12 +158,10 @@ class Pipelines {
     const found = this.of("bottlenecks");
     if (!found.length) return;
     const { name, critical_ps: time, critical_share: share, suggestion } = found.row(0);
-    this.graphBody.append(h(
-      "p",
-      { class: "bottleneck" },
-      h("strong", { text: `Bottleneck: ${name}` }),
-      ` ${text(time, "ps")} of a call, ${text(share, "share")}. ${suggestion}`,
-    ));
+    this.graphBody.append(
+      h("p.bottleneck", h("strong", `Bottleneck: ${name}`),
+        ` ${text(time, "ps")} of a call, ${text(share, "share")}. ${suggestion}`),
+    );
   }
 
   /** The iterators, with their figures over all calls, or in the call that is chosen. */
@@ -161,20 +173,16 @@ class Pipelines {
     const inCall = this.rank === null ? null : await this.callRows();
     return rows.map((row) => {
       const own = inCall ? (inCall.get(row.iterator_id) ?? null) : row;
-      return {
-        ...row,
-        ...(own ?? { critical_ps: 0, total_ps: 0, self_ps: 0, call_count: 0, is_blocking: false, is_bottleneck: false }),
-        part: own && whole ? own.critical_ps / whole : 0,
-        took_part: own !== null,
-      };
+      return { ...row,
+        ...(own
+          ?? { critical_ps: 0, total_ps: 0, self_ps: 0, call_count: 0, is_blocking: false, is_bottleneck: false }),
+        part: own && whole ? own.critical_ps / whole : 0, took_part: own !== null };
     });
   }
 
   async callRows() {
-    const { call_iterators: data } = (await part(
-      this.context,
-      { tables: ["call_iterators"], columns: { call_iterators: OF_CALL } },
-    )).tables;
+    const { call_iterators: data } =
+      (await part(this.context, { tables: ["call_iterators"], columns: { call_iterators: OF_CALL } })).tables;
     const [hosts, pipelines, ranks] = ["host", "pipeline", "rank"].map((name) => data.column(name));
     const found = new Map();
     for (let row = 0; row < data.length; row += 1) {
@@ -201,94 +209,75 @@ class Pipelines {
     const parts = this.of("self_time").rows().filter((row) => ids.has(row.iterator_id));
     const changes = this.of("what_if").rows().filter((row) => ids.has(row.iterator_id));
     this.details.show(node.count > 1 ? `${node.name} × ${node.count}` : node.name,
-      meter(
-        this.rank === null ? "Of the time of calls" : `Of the call of rank ${this.rank}`,
-        node.part * 100,
-        null,
-        heat(1 - node.part),
-      ),
-      pairList([
+      meter(this.rank === null ? "Of the time of calls" : `Of the call of rank ${this.rank}`, node.part * 100, null,
+        heat(1 - node.part)), pairList([
         ["Critical time", text(node.critical_ps, "ps")],
         ["Self time", text(node.self_ps, "ps")],
         ["Total time", text(node.total_ps, "ps")],
         ["Its calls", number(node.call_count)],
         ["Runs ahead", node.is_async ? "yes, on threads of its own" : "no"],
-        ["Calls at a time", node.parallelism === null ? null : `${number(node.parallelism)}${node.autotune ? " (autotune)" : ""}`],
+        [
+          "Calls at a time",
+          node.parallelism === null ? null : `${number(node.parallelism)}${node.autotune ? " (autotune)" : ""}`,
+        ],
         ["Buffer", node.buffer_size === null ? null : `${number(node.buffer_size)} elements`],
         ["Batch", node.batch_size === null ? null : `${number(node.batch_size)} elements`],
         ["Cycle length", node.cycle_length === null ? null : number(node.cycle_length)],
         ["Keeps the order", node.deterministic === null ? null : node.deterministic ? "yes" : "no"],
-        ["Functions", node.function_ps ? text(node.function_ps, "ps") : null], ["Long name", node.long_name],
-      ]),
-      this.rank === null && parts.length ? [
-        h("h4", { class: "subtitle", text: "What its critical time is made of" }),
-        ...summed(parts).map(([name, time, share]) => meter(
-          name,
-          share * 100,
-          `${text(time, "ps")}, ${text(share, "share")}`,
-          "var(--accent)",
-        )),
-      ] : null,
-      changes.length ? [
-        h("h4", { class: "subtitle", text: "What if" }),
-        pairList(changes.slice(0, 8).map(
-          (row) => [
-            row.change,
-            row.then_ps === null
-              ? "does not apply"
-              : `${text(row.then_ps, "ps")} a batch${row.speedup ? `, ${number(row.speedup)} × as fast` : ""}`,
-            row.assumption,
-          ],
-        )),
-      ] : null);
+        ["Functions", node.function_ps ? text(node.function_ps, "ps") : null],
+        ["Long name", node.long_name],
+      ]), this.rank === null && parts.length
+      ? [
+        h("h4.subtitle", "What its critical time is made of"),
+        ...summed(parts).map(([name, time, share]) =>
+          meter(name, share * 100, `${text(time, "ps")}, ${text(share, "share")}`, "var(--accent)")
+        ),
+      ]
+      : null, changes.length
+      ? [
+        h("h4.subtitle", "What if"),
+        pairList(changes.slice(0, 8).map((row) => [
+          row.change,
+          row.then_ps === null
+            ? "does not apply"
+            : `${text(row.then_ps, "ps")} a batch${row.speedup ? `, ${number(row.speedup)} × as fast` : ""}`,
+          row.assumption,
+        ])),
+      ]
+      : null);
   }
 
   drawPath() {
     const data = this.of("critical_path");
     if (!data.length) return;
-    const part_ = section(this.body, "The slowest call as it ran", {
-      actions: [timelineButton(
-        this.context,
-        () => ({
-          host: this.host,
-          start: data.value(0, "start_ps"),
-          end: data.value(data.length - 1, "start_ps") + data.value(data.length - 1, "duration_ps"),
-        }),
-      )],
-    });
+    const part_ = section(this.body, "The slowest call as it ran", { actions: [
+      timelineButton(this.context,
+        () => ({ host: this.host, start: data.value(0, "start_ps"),
+          end: data.value(data.length - 1, "start_ps") + data.value(data.length - 1, "duration_ps") })),
+    ] });
     part_.append(strip(data));
   }
 
   drawCalls() {
     const data = this.calls;
     const part_ = section(this.body, "Calls", { note: "In the order of time. A click shows the graph of that call." });
-    const rows = Array.from({ length: data.length }, (_, row) => row).sort(
-      (one, other) => data.value(one, "start_ps") - data.value(other, "start_ps"),
+    const rows = Array.from({ length: data.length }, (_, row) => row).sort((one, other) =>
+      data.value(one, "start_ps") - data.value(other, "start_ps")
     );
     const kept = rows.length > MOST_CALLS ? slowest(rows, data, MOST_CALLS) : rows;
     const box = h("div");
     part_.append(box);
     if (kept.length < rows.length) {
-      sentence(part_, `Of ${number(rows.length)} calls the slowest of each of ${number(kept.length)} stretches is drawn.`);
+      sentence(part_,
+        `Of ${number(rows.length)} calls the slowest of each of ${number(kept.length)} stretches is drawn.`);
     }
-    this.kept.push(lines(box, {
-      x: kept.map((row) => data.value(row, "start_ps")),
-      series: [
-        { name: "Call", values: kept.map((row) => data.value(row, "duration_ps")), titles: kept.map((row) => `rank ${row}`) },
-        {
-          name: "Its bottleneck",
-          values: kept.map((row) => data.value(row, "bottleneck_ps")),
-          titles: kept.map((row) => data.value(row, "bottleneck_name") ?? "none"),
-          dash: "dot",
-        },
-      ],
-      unit: "ps",
-      xUnit: "ps",
-      xTitle: "Time from the start of the host's capture",
-      label: "How long calls took",
-      height: 230,
-      onclick: (place) => this.jump(kept[place]),
-    }));
+    this.kept.push(lines(box, { x: kept.map((row) => data.value(row, "start_ps")), series: [
+      { name: "Call", values: kept.map((row) => data.value(row, "duration_ps")),
+        titles: kept.map((row) => `rank ${row}`) },
+      { name: "Its bottleneck", values: kept.map((row) => data.value(row, "bottleneck_ps")),
+        titles: kept.map((row) => data.value(row, "bottleneck_name") ?? "none"), dash: "dot" },
+    ], unit: "ps", xUnit: "ps", xTitle: "Time from the start of the host's capture", label: "How long calls took",
+      height: 230, onclick: (place) => this.jump(kept[place]) }));
     this.kept.push(table(part_, data, {
       columns: ["rank", "duration_ps", "bottleneck_name", "bottleneck_ps", "step", "is_slow", "start_ps"],
       rows: 8,
@@ -309,81 +298,73 @@ class Pipelines {
     this.waits();
     const shown = (title, name, columns, data = this.report.tables[name]) => {
       if (!data.length) return;
-      this.kept.push(table(
-        section(this.body, title),
-        data,
-        {
-          columns: columns.filter((column) => isTold(data, column.name ?? column)),
-          rows: 10,
-          csv: address(this.report, name, this.context),
-        },
-      ));
+      this.kept.push(table(section(this.body, title), data, {
+        columns: columns.filter((column) => isTold(data, column.name ?? column)),
+        rows: 10,
+        csv: address(this.report, name, this.context),
+      }));
     };
-    shown(
-      "Iterators",
-      "iterators",
-      [
-        "depth",
-        { name: "name", width: 160 },
-        "critical_share",
-        "critical_ps",
-        "self_ps",
-        "total_ps",
-        "call_count",
-        "is_async",
-        "parallelism",
-        "buffer_size",
-        "batch_size",
-        "is_blocking",
-        "long_name",
-      ],
-      this.iterators,
-    );
-    shown(
-      "All pipelines",
-      "pipelines",
-      [
-        "host", "pipeline", "kind", "call_count", "slow_call_count", "mean_ps", "p50_ps", "p90_ps", "p99_ps", "max_ps",
-        "bottleneck_name", "bottleneck_share", "cpu_budget", "threadpool_size",
-      ],
-    );
+    shown("Iterators", "iterators", [
+      "depth",
+      { name: "name", width: 160 },
+      "critical_share",
+      "critical_ps",
+      "self_ps",
+      "total_ps",
+      "call_count",
+      "is_async",
+      "parallelism",
+      "buffer_size",
+      "batch_size",
+      "is_blocking",
+      "long_name",
+    ], this.iterators);
+    shown("All pipelines", "pipelines", [
+      "host",
+      "pipeline",
+      "kind",
+      "call_count",
+      "slow_call_count",
+      "mean_ps",
+      "p50_ps",
+      "p90_ps",
+      "p99_ps",
+      "max_ps",
+      "bottleneck_name",
+      "bottleneck_share",
+      "cpu_budget",
+      "threadpool_size",
+    ]);
   }
 
   whatIf() {
     const data = this.of("what_if");
-    const rows = Array.from({ length: data.length }, (_, row) => row).filter((row) => data.value(row, "saved_ps") > 0).slice(0, 12);
+    const rows = Array.from({ length: data.length }, (_, row) => row).filter((row) => data.value(row, "saved_ps") > 0)
+      .slice(0, 12);
     if (!rows.length) return;
     const part_ = section(this.body, "What if", {
-      note: `A batch takes ${text(data.value(rows[0], "now_ps"), "ps")} now. Predicted are single changes, if threads compute; where they wait for something else a batch may take less.`,
+      note: `A batch takes ${
+        text(data.value(rows[0], "now_ps"), "ps")
+      } now. Predicted are single changes, if threads compute; where they wait for something else a batch may take less.`,
     });
     const box = h("div");
     part_.append(box);
-    this.kept.push(bars(box, {
-      names: rows.map((row) => `${data.value(row, "name")}: ${data.value(row, "change")}`),
-      values: rows.map((row) => data.value(row, "then_ps")),
-      titles: rows.map((row) => `${data.value(row, "name")} ${data.value(row, "change")} (${data.value(row, "assumption")})`),
-      unit: "ps",
-      horizontal: true,
-      label: "Time of a batch after a change",
-    }));
-    this.kept.push(table(
-      part_,
-      data,
-      {
-        columns: [
-          "name",
-          "change",
-          "then_ps",
-          "least_then_ps",
-          "saved_ps",
-          "speedup",
-          "iterator_count",
-          { name: "assumption", grow: true },
-        ],
-        rows: 6,
-        csv: address(this.report, "what_if", this.context),
-      },
-    ));
+    this.kept.push(
+      bars(box, { names: rows.map((row) => `${data.value(row, "name")}: ${data.value(row, "change")}`),
+        values: rows.map((row) => data.value(row, "then_ps")), titles: rows.map((row) =>
+          `${data.value(row, "name")} ${data.value(row, "change")} (${data.value(row, "assumption")})`
+        ), unit: "ps", horizontal: true, label: "Time of a batch after a change" }),
+    );
+    this.kept.push(table(part_, data, { columns: [
+      "name",
+      "change",
+      "then_ps",
+      "least_then_ps",
+      "saved_ps",
+      "speedup",
+      "iterator_count",
+      { name: "assumption", grow: true },
+    ], rows: 6, csv: address(this.report, "what_if", this.context) }));
   }
 
   waits() {
@@ -395,17 +376,17 @@ class Pipelines {
     const rows = Array.from({ length: data.length }, (_, row) => row);
     const kept = rows.length > MOST_CALLS ? rows.slice(0, MOST_CALLS) : rows;
     if (kept.length < rows.length) sentence(part_, `The first ${number(kept.length)} of ${number(rows.length)} steps.`);
-    const series = [["wait_ps", "Waits", "#d9534f"], ["ahead_ps", "Runs ahead", "#7fa6e8"], ["step_ps", "Step", "#98a0ab"]];
-    this.kept.push(lines(box, {
-      x: kept.map((row) => data.value(row, "step")),
-      series: series.filter(([name]) => isTold(data, name)).map(([name, title, colour]) => (
-        { name: title, colour, values: kept.map((row) => data.value(row, name)) }
-      )),
-      unit: "ps",
-      xTitle: "Step",
-      label: "Waiting for input by step",
-      height: 220,
-    }));
+    const series = [["wait_ps", "Waits", "#d9534f"], ["ahead_ps", "Runs ahead", "#7fa6e8"], [
+      "step_ps",
+      "Step",
+      "#98a0ab",
+    ]];
+    this.kept.push(
+      lines(box, { x: kept.map((row) => data.value(row, "step")), series: series.filter(([name]) =>
+        isTold(data, name)
+      ).map(([name, title, colour]) => ({ name: title, colour, values: kept.map((row) => data.value(row, name)) })),
+        unit: "ps", xTitle: "Step", label: "Waiting for input by step", height: 220 }),
+    );
   }
 
   leave() {

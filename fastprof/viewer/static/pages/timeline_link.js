@@ -4,11 +4,9 @@ import { button } from "../controls.js";
 
 /** A button that goes to the timeline. `where()`: {host, start, end} in picoseconds from the start of the host's capture. */
 export function timelineButton(context, where, title = "Timeline") {
-  return button(
-    title,
-    async () => context.navigate("timeline", await place(context, where())),
-    { title: "Show this time in the timeline" },
-  );
+  return button(title, async () => context.navigate("timeline", await place(context, where())), {
+    title: "Show this time in the timeline",
+  });
 }
 
 /** Parameters of the timeline for a time of a host, with some room around it: on the common clock of all hosts. */

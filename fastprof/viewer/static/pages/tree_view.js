@@ -19,9 +19,9 @@ export class TreeView {
     this.chosen = null;
     this.children = childrenOf(parents);
     const wide = columns.reduce((sum, { width }) => sum + (width ?? LEAST_NAME), 0);
-    this.head = h("div", { class: "tree-head", role: "row", style: { "min-width": `${wide}px` } }, columns.map(heading));
-    this.space = h("div", { class: "tree-space", role: "presentation", style: { "min-width": `${wide}px` } });
-    this.scroll = h("div", { class: "tree-scroll", role: "treegrid", tabindex: "0", "aria-label": label }, this.head, this.space);
+    this.head = h("div.tree-head", { role: "row", style: { "min-width": `${wide}px` } }, columns.map(heading));
+    this.space = h("div.tree-space", { role: "presentation", style: { "min-width": `${wide}px` } });
+    this.scroll = h("div.tree-scroll", { role: "treegrid", tabindex: "0", "aria-label": label }, this.head, this.space);
     this.scroll.addEventListener("scroll", () => this.draw());
     this.scroll.addEventListener("keydown", (event) => this.key(event));
     element.append(this.scroll);
@@ -106,8 +106,7 @@ export class TreeView {
     const isOpen = this.open.has(node);
     const cells = this.columns.map((column, at) =>
       h("div", { class: `tree-cell${column.number ? " number" : ""}`, role: "gridcell", style: { flex: flex(column) } },
-        at === 0 ? this.branch(node, this.depths[line], inner, isOpen) : null,
-        column.cell(node)),
+        at === 0 ? this.branch(node, this.depths[line], inner, isOpen) : null, column.cell(node))
     );
     return h("div", {
       class: `tree-row${node === this.chosen ? " chosen" : ""}`,
@@ -123,8 +122,8 @@ export class TreeView {
 
   branch(node, depth, inner, isOpen) {
     const mark = inner ? (isOpen ? "▾" : "▸") : "";
-    return h("span", { class: "tree-branch", style: { "padding-left": `${Math.min(depth, 40) * 14}px` } },
-      h("span", { class: "tree-mark", text: mark, "aria-hidden": "true" }));
+    return h("span.tree-branch", { style: { "padding-left": `${Math.min(depth, 40) * 14}px` } },
+      h("span.tree-mark", { "aria-hidden": "true" }, mark));
   }
 
   clicked(event, node, inner) {
@@ -151,7 +150,10 @@ export class TreeView {
       ArrowDown: () => to(line + 1),
       ArrowUp: () => to(line < 0 ? 0 : line - 1),
       ArrowRight: () => (has && !this.open.has(node) ? this.toggle(node) : to(line + 1)),
-      ArrowLeft: () => (has && this.open.has(node) ? this.toggle(node) : this.parent(node) >= 0 && this.select(this.parent(node))),
+      ArrowLeft:
+        () => (has && this.open.has(node)
+          ? this.toggle(node)
+          : this.parent(node) >= 0 && this.select(this.parent(node))),
       Home: () => to(0),
       End: () => to(this.lines.length - 1),
       PageDown: () => to(line + 15),
@@ -185,8 +187,7 @@ function heading(column) {
     role: "columnheader",
     title: column.about,
     style: { flex: flex(column) },
-    text: column.title,
-  });
+  }, column.title);
 }
 
 function flex(column) {

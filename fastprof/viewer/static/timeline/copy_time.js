@@ -7,7 +7,7 @@ const LABEL = "Copy as --time";
 
 /** `flag` is what is copied, such as "--time=1.5s:2s". */
 export function timeButton(flag) {
-  const button = h("button", { type: "button", class: "tl-button", text: LABEL, title: `${flag}\nfor fastprof events, export and trace` });
+  const button = h("button.tl-button", { title: `${flag}\nfor fastprof events, export and trace` }, LABEL);
   button.addEventListener("click", async () => {
     button.textContent = (await copied(flag)) ? "Copied" : "Not allowed";
     setTimeout(() => (button.textContent = LABEL), TOLD_MS);
@@ -21,7 +21,7 @@ async function copied(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    const field = h("textarea", { class: "tl-copied", "aria-hidden": "true" });
+    const field = h("textarea.tl-copied", { "aria-hidden": "true" });
     field.value = text;
     document.body.append(field);
     field.select();

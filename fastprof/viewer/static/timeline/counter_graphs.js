@@ -1,7 +1,7 @@
 /** Counters as graphs: memory in use, rates, whatever a capture counts over time. */
 
-import { rootLevel, tileSpan } from "./tile.js";
 import { plural } from "./text.js";
+import { rootLevel, tileSpan } from "./tile.js";
 
 const WIDTH = 1024;
 const AT_ONCE = 3;
@@ -19,7 +19,9 @@ export function valueText(value, unit) {
     while (size >= 1024 && power < BYTE_UNITS.length - 1) [size, power] = [size / 1024, power + 1];
     return `${value < 0 ? "−" : ""}${Number(size.toPrecision(4))} ${BYTE_UNITS[power]}`;
   }
-  const text = Math.abs(value) >= 1e15 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toPrecision(4) : Number(value.toPrecision(6)).toLocaleString("en-US");
+  const text = Math.abs(value) >= 1e15 || (value !== 0 && Math.abs(value) < 1e-4)
+    ? value.toPrecision(4)
+    : Number(value.toPrecision(6)).toLocaleString("en-US");
   return unit ? `${text} ${unit}` : text;
 }
 
@@ -56,7 +58,8 @@ export class CounterGraphs {
     this.underWay++;
     const span = tileSpan(level);
     try {
-      const query = { host: model.hostOf(track), track: model.id[track], start_ps: index * span, end_ps: (index + 1) * span, width: WIDTH };
+      const query = { host: model.hostOf(track), track: model.id[track], start_ps: index * span,
+        end_ps: (index + 1) * span, width: WIDTH };
       part.data = readable(await this.source.counters(query), query.start_ps, Math.min(query.end_ps, model.span));
       part.key = this.key;
     } catch {
@@ -94,7 +97,8 @@ export class CounterGraphs {
         if (part.t[middle] <= time) low = middle + 1;
         else high = middle;
       }
-      if (low > 0 && (low < part.t.length || time - part.t[low - 1] < view.span)) return { value: part.last[low - 1], unit: part.unit };
+      if (low > 0 && (low < part.t.length || time - part.t[low - 1] < view.span))
+        return { value: part.last[low - 1], unit: part.unit };
     }
     return null;
   }
@@ -102,7 +106,10 @@ export class CounterGraphs {
   draw(context, model, track, view, top, tall, colours) {
     const { whole, parts } = this.seen(model, track, view);
     if (!whole || !whole.t.length) return;
-    const [low, high] = [Math.min(0, whole.low), Math.max(whole.high, whole.low === whole.high ? whole.low + 1 : whole.high)];
+    const [low, high] = [
+      Math.min(0, whole.low),
+      Math.max(whole.high, whole.low === whole.high ? whole.low + 1 : whole.high),
+    ];
     const floor = top + tall - 5;
     const y = (value) => floor - ((value - low) / (high - low || 1)) * (tall - 20);
     context.save();
@@ -122,7 +129,8 @@ export class CounterGraphs {
 /** Columns of numbers, and their ends; `begin` and `end`: the time they are of. */
 function readable(answer, begin, end) {
   const numbers = (values) => Float64Array.from(values ?? [], Number);
-  const part = { t: numbers(answer.t), min: numbers(answer.min), max: numbers(answer.max), last: numbers(answer.last), unit: answer.unit ?? "", begin, end };
+  const part = { t: numbers(answer.t), min: numbers(answer.min), max: numbers(answer.max), last: numbers(answer.last),
+    unit: answer.unit ?? "", begin, end };
   part.low = part.min.reduce((least, value) => Math.min(least, value), Infinity);
   part.high = part.max.reduce((most, value) => Math.max(most, value), -Infinity);
   part.exact = part.t.length < WIDTH / 4 && part.min.every((value, place) => value === part.max[place]);
@@ -164,7 +172,7 @@ function columnsOf({ t, min, max, last, begin, end }, view) {
       open.max = Math.max(open.max, max[place]);
       open.last = last[place];
       open.x1 = Math.max(x1, open.x0 + 1);
-    } else columns.push((open = { x0, x1: Math.max(x1, x0 + 1), min: min[place], max: max[place], last: last[place] }));
+    } else columns.push(open = { x0, x1: Math.max(x1, x0 + 1), min: min[place], max: max[place], last: last[place] });
   }
   return columns;
 }

@@ -12,18 +12,21 @@ export class Drawer {
     this.resized = resized;
     this.height = FIRST;
     this.buttons = {};
-    const bar = h("div", { class: "tl-drawer-bar", role: "tablist", "aria-label": "Details" });
+    const bar = h("div.tl-drawer-bar", { role: "tablist", "aria-label": "Details" });
     for (const [name, tab] of Object.entries(tabs)) {
-      this.buttons[name] = h("button", { type: "button", role: "tab", class: "tl-tab", text: tab.title, id: `tl-tab-${name}`, onclick: () => this.open(name) });
+      this.buttons[name] = h("button.tl-tab", { role: "tab", id: `tl-tab-${name}`, onclick: () => this.open(name) },
+        tab.title);
       tab.node.setAttribute("role", "tabpanel");
       tab.node.setAttribute("aria-labelledby", `tl-tab-${name}`);
       bar.append(this.buttons[name]);
     }
-    const close = h("button", { type: "button", class: "tl-button tl-drawer-close", text: "✕", title: "Close the panel", "aria-label": "Close the panel", onclick: () => this.close() });
-    bar.append(h("span", { class: "tl-spring" }), close);
-    const grip = h("div", { class: "tl-grip", role: "separator", "aria-orientation": "horizontal", "aria-label": "Height of the panel", tabindex: "0" });
-    this.body = h("div", { class: "tl-drawer-body" }, Object.values(tabs).map((tab) => tab.node));
-    this.root = h("section", { class: "tl-drawer", "aria-label": "Details", hidden: true }, grip, bar, this.body);
+    const close = h("button.tl-button.tl-drawer-close", { title: "Close the panel", "aria-label": "Close the panel",
+      onclick: () => this.close() }, "✕");
+    bar.append(h("span.tl-spring"), close);
+    const grip = h("div.tl-grip", { role: "separator", "aria-orientation": "horizontal",
+      "aria-label": "Height of the panel", tabindex: "0" });
+    this.body = h("div.tl-drawer-body", Object.values(tabs).map((tab) => tab.node));
+    this.root = h("section.tl-drawer", { "aria-label": "Details", hidden: true }, grip, bar, this.body);
     this.makeSizable(grip);
   }
 

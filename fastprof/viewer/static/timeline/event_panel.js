@@ -9,7 +9,8 @@ const LONG_VALUE = 4000;
 const TIMES = /(_ps|_ns)$/;
 /** What a time is of: an event of a device may have two. */
 const MEANINGS = {
-  Duration: "As the timeline has it. Where the event has the stat device_duration_ps, that is by the device's own clock, and op stats adds that up",
+  Duration:
+    "As the timeline has it. Where the event has the stat device_duration_ps, that is by the device's own clock, and op stats adds that up",
   "Self time": "Duration without the time of the events that it holds",
 };
 const CLOCKS = {
@@ -26,7 +27,7 @@ export class EventPanel {
     this.open = open;
     this.zoom = zoom;
     this.opened = opened;
-    this.node = h("div", { class: "tl-panel", "aria-live": "polite" });
+    this.node = h("div.tl-panel", { "aria-live": "polite" });
     this.details = null;
     this.nothing();
   }
@@ -34,7 +35,9 @@ export class EventPanel {
   nothing() {
     this.stamp = null;
     this.details = null;
-    clear(this.node).append(h("p", { class: "tl-hint", text: "Click an event to see its details here. Drag over the tracks to sum up a range of time." }));
+    clear(this.node).append(
+      h("p.tl-hint", "Click an event to see its details here. Drag over the tracks to sum up a range of time."),
+    );
   }
 
   /** Follows the selection. */
@@ -52,7 +55,8 @@ export class EventPanel {
   }
 
   head(name, facts, ...buttons) {
-    return h("header", { class: "tl-panel-head" }, h("h2", { class: "tl-panel-title", text: name }), h("span", { class: "tl-panel-facts", text: facts }), h("span", { class: "tl-spring" }), ...buttons);
+    return h("header.tl-panel-head", h("h2.tl-panel-title", name), h("span.tl-panel-facts", facts), h("span.tl-spring"),
+      ...buttons);
   }
 
   get clock() {
@@ -64,15 +68,20 @@ export class EventPanel {
   }
 
   zoomButton() {
-    return h("button", { type: "button", class: "tl-button", text: "Zoom to it", title: "Show it as wide as the window (f)", onclick: this.zoom });
+    return h("button.tl-button", { title: "Show it as wide as the window (f)", onclick: this.zoom }, "Zoom to it");
   }
 
   async showMany(event, stamp) {
     const facts = `${plural(event.count, "event")} too short to be drawn alone, within ${short(event.duration)}`;
-    const rows = h("div", { class: "tl-sums", text: "" });
-    clear(this.node).append(this.head(`${event.text ?? "Events"} and others`, facts, this.timeButton(event), this.zoomButton()), rows);
+    const rows = h("div.tl-sums", "");
+    clear(this.node).append(
+      this.head(`${event.text ?? "Events"} and others`, facts, this.timeButton(event), this.zoomButton()),
+      rows,
+    );
     if (typeof this.source.slice !== "function") {
-      rows.append(h("p", { class: "tl-hint", text: "A saved report holds no sums of these. Zoom in, or open the session with fastprof serve." }));
+      rows.append(
+        h("p.tl-hint", "A saved report holds no sums of these. Zoom in, or open the session with fastprof serve."),
+      );
       return;
     }
     try {
@@ -86,10 +95,18 @@ export class EventPanel {
   }
 
   async showOne(event, stamp) {
-    clear(this.node).append(this.head(event.text ?? "…", short(event.duration), this.timeButton(event), this.zoomButton()));
+    clear(this.node).append(
+      this.head(event.text ?? "…", short(event.duration), this.timeButton(event), this.zoomButton()),
+    );
     if (typeof this.source.event !== "function") {
-      this.node.append(this.facts([["Start", this.clock.exact(event.start)], ["Duration", exact(event.duration)], ["Host", visible(event.host)]]));
-      this.node.append(h("p", { class: "tl-hint", text: "A saved report holds no stats of single events. Open the session with fastprof serve to see them." }));
+      this.node.append(this.facts([["Start", this.clock.exact(event.start)], ["Duration", exact(event.duration)], [
+        "Host",
+        visible(event.host),
+      ]]));
+      this.node.append(
+        h("p.tl-hint",
+          "A saved report holds no stats of single events. Open the session with fastprof serve to see them."),
+      );
       return;
     }
     try {
@@ -105,34 +122,49 @@ export class EventPanel {
 
   fill(event, details) {
     const shown = visible(details.display_name || details.name || event.text || "(no name)", 2000);
-    const columns = h("div", { class: "tl-columns" }, this.section("Event", this.facts(ownFacts(details, shown, this.clock))));
-    if (details.stats?.length) columns.append(this.section(plural(details.stats.length, "stat"), this.stats(details.stats)));
+    const columns = h("div.tl-columns", this.section("Event", this.facts(ownFacts(details, shown, this.clock))));
+    if (details.stats?.length)
+      columns.append(this.section(plural(details.stats.length, "stat"), this.stats(details.stats)));
     columns.append(this.section("Related", this.related(details)));
-    clear(this.node).append(this.head(shown, short(details.duration_ps), ...this.opButtons(details), this.timeButton({ host: details.host, start: BigInt(details.start_ps), duration: BigInt(details.duration_ps) }), this.zoomButton()), columns);
+    clear(this.node).append(
+      this.head(shown, short(details.duration_ps), ...this.opButtons(details),
+        this.timeButton({ host: details.host, start: BigInt(details.start_ps), duration: BigInt(details.duration_ps) }),
+        this.zoomButton()),
+      columns,
+    );
   }
 
   section(title, ...content) {
-    return h("section", { class: "tl-section" }, h("h3", { text: title }), ...content);
+    return h("section.tl-section", h("h3", title), ...content);
   }
 
   facts(pairs) {
     const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-    return h("dl", { class: "tl-facts" }, rows.map(([name, value]) => [h("dt", { text: name, title: MEANINGS[name] ?? "" }), h("dd", { text: value })]));
+    return h("dl.tl-facts",
+      rows.map(([name, value]) => [h("dt", { title: MEANINGS[name] ?? "" }, name), h("dd", value)]));
   }
 
   stats(stats) {
-    return h("dl", { class: "tl-facts tl-stats" }, stats.map((stat) => [
-      h("dt", { text: visible(stat.name), title: stat.of === "metadata" ? "Of every event of this name" : "Of this event", class: stat.of === "metadata" ? "tl-of-metadata" : "" }),
-      h("dd", { text: statText(stat), title: CLOCKS[stat.name] ?? stat.kind }),
+    return h("dl.tl-facts.tl-stats", stats.map((stat) => [
+      h("dt", { title: stat.of === "metadata" ? "Of every event of this name" : "Of this event",
+        class: stat.of === "metadata" ? "tl-of-metadata" : "" }, visible(stat.name)),
+      h("dd", { title: CLOCKS[stat.name] ?? stat.kind }, statText(stat)),
     ]));
   }
 
   opButtons(details) {
     const op = details.op;
     const buttons = [];
-    const link = (text, title, page, params) => buttons.push(h("button", { type: "button", class: "tl-button", text, title, onclick: () => this.open(page, params) }));
-    if (op?.hlo) link("HLO", op.hlo.instruction ? "The text of this op in its program" : "The text of the program", "hlo", { ...given(op.hlo), host: details.host });
-    if (op?.op_stats) link("In op stats", "The rows of op stats that it counts in", "op_stats", { ...given(op.op_stats), host: details.host });
+    const link = (text, title, page, params) =>
+      buttons.push(h("button.tl-button", { title, onclick: () => this.open(page, params) }, text));
+    if (op?.hlo)
+      link("HLO", op.hlo.instruction ? "The text of this op in its program" : "The text of the program", "hlo", {
+        ...given(op.hlo),
+        host: details.host,
+      });
+    if (op?.op_stats)
+      link("In op stats", "The rows of op stats that it counts in", "op_stats", { ...given(op.op_stats),
+        host: details.host });
     return buttons;
   }
 
@@ -140,24 +172,30 @@ export class EventPanel {
     const parts = [];
     if (details.parent) parts.push(this.refs("Inside of", [details.parent]));
     const children = details.children;
-    if (children?.count) parts.push(this.refs(`Holds ${counted(children.count)}`, children.first ?? [], children.count - (children.first?.length ?? 0)));
+    if (children?.count)
+      parts.push(
+        this.refs(`Holds ${counted(children.count)}`, children.first ?? [],
+          children.count - (children.first?.length ?? 0)),
+      );
     for (const [direction, title] of [["in", "Caused by"], ["out", "Leads to"]]) {
       const flows = (details.flows ?? []).filter((flow) => flow.direction === direction);
       if (flows.length) parts.push(this.refs(title, flows.map((flow) => ({ ...flow.other, kind: flow.kind }))));
     }
-    if (!parts.length) parts.push(h("p", { class: "tl-hint", text: "Nothing encloses it, it encloses nothing, and no flow is known." }));
-    return h("div", {}, parts);
+    if (!parts.length) parts.push(h("p.tl-hint", "Nothing encloses it, it encloses nothing, and no flow is known."));
+    return h("div", parts);
   }
 
   refs(title, refs, more = 0) {
-    return h("div", { class: "tl-refs" }, h("h4", { text: title }), h("ul", {}, refs.map((ref) => this.ref(ref)), more > 0 ? h("li", { class: "tl-hint", text: `and ${counted(more)} more` }) : null));
+    return h("div.tl-refs", h("h4", title),
+      h("ul", refs.map((ref) => this.ref(ref)), more > 0 ? h("li.tl-hint", `and ${counted(more)} more`) : null));
   }
 
   ref(ref) {
     const name = visible(ref.name ?? "", 120) || "(no name)";
     const note = `${ref.kind ? `${visible(ref.kind)} · ` : ""}${short(ref.duration_ps)}`;
-    const go = h("button", { type: "button", class: "tl-link", onclick: () => this.selection.selectRef(ref) }, h("span", { class: "tl-link-name", text: name }), h("span", { class: "tl-link-note", text: note }));
-    return h("li", {}, go);
+    const go = h("button.tl-link", { onclick: () => this.selection.selectRef(ref) }, h("span.tl-link-name", name),
+      h("span.tl-link-note", note));
+    return h("li", go);
   }
 }
 
@@ -165,13 +203,21 @@ function ownFacts(details, shown, clock) {
   const name = visible(details.name ?? "", 2000);
   return [
     ["Name", name === shown ? null : name],
-    ["Metadata name", details.metadata_name && visible(details.metadata_name, 2000) !== shown ? visible(details.metadata_name, 2000) : null],
+    [
+      "Metadata name",
+      details.metadata_name && visible(details.metadata_name, 2000) !== shown
+        ? visible(details.metadata_name, 2000)
+        : null,
+    ],
     ["Start", clock.exact(details.start_ps)],
     ["Start on its host", clock.offset(details.host) ? exact(clock.ofHost(details.start_ps, details.host)) : null],
     ["Duration", exact(details.duration_ps)],
     ["Self time", exact(details.self_time_ps)],
     ["Step", details.step === null || details.step === undefined ? null : visible(details.step)],
-    ["Group", details.group === null || details.group === undefined || details.group < 0 ? null : String(details.group)],
+    [
+      "Group",
+      details.group === null || details.group === undefined || details.group < 0 ? null : String(details.group),
+    ],
     ["Process", visible(details.process ?? "")],
     ["Track", visible(details.track_name ?? details.line ?? "")],
     ["Plane", visible(details.plane ?? "")],
@@ -202,12 +248,16 @@ function statText(stat) {
 }
 
 function failure(error) {
-  return h("p", { class: "tl-failed", role: "alert", text: visible(error?.message ?? String(error), 1000) });
+  return h("p.tl-failed", { role: "alert" }, visible(error?.message ?? String(error), 1000));
 }
 
 function sumsTable(rows) {
-  const cell = (text) => h("td", { class: "tl-number", text });
-  const body = rows.slice(0, 200).map((row) => h("tr", {}, h("td", { text: visible(row.name) }), cell(counted(row.count)), cell(short(row.total_ps)), cell(short(row.max_ps))));
-  const head = ["Name", "Events", "Total", "Longest"].map((text, place) => h("th", { scope: "col", class: place ? "tl-number" : "", text }));
-  return h("table", { class: "tl-table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body));
+  const cell = (text) => h("td.tl-number", text);
+  const body = rows.slice(0, 200).map((row) =>
+    h("tr", h("td", visible(row.name)), cell(counted(row.count)), cell(short(row.total_ps)), cell(short(row.max_ps)))
+  );
+  const head = ["Name", "Events", "Total", "Longest"].map((text, place) =>
+    h("th", { scope: "col", class: place ? "tl-number" : "" }, text)
+  );
+  return h("table.tl-table", h("thead", h("tr", head)), h("tbody", body));
 }

@@ -10,9 +10,10 @@ export function faultOf(expression) {
   const bare = expression.replace(/\\\\/g, "__"); // a backslash that stands for itself escapes nothing
   if (AROUND.test(bare.replace(/\\\(/g, "__"))) return "Expressions cannot look ahead or behind.";
   const [foreign] = FOREIGN.exec(bare.replace(/\\Q[\s\S]*?(\\E|$)/g, "")) ?? [];
-  if (foreign) return /\d/.test(foreign) ? "Expressions cannot refer back to groups." : `${foreign} is no part of an expression.`;
+  if (foreign)
+    return /\d/.test(foreign) ? "Expressions cannot refer back to groups." : `${foreign} is no part of an expression.`;
   try {
-    new RegExp(asBrowsersKnow(expression));
+    RegExp(asBrowsersKnow(expression));
     return "";
   } catch (error) {
     return `Not a whole expression: ${error.message.replace(/^.*: /s, "").toLowerCase()}`;
@@ -20,8 +21,6 @@ export function faultOf(expression) {
 }
 
 function asBrowsersKnow(expression) {
-  return expression
-    .replace(/\\Q([\s\S]*?)(\\E|$)/g, (_, text) => text.replace(/[^\w\s]/g, "\\$&"))
-    .replace(FLAGS, (_, end) => (end === ":" ? "(?:" : ""))
-    .replace(/\(\?P</g, "(?<");
+  return expression.replace(/\\Q([\s\S]*?)(\\E|$)/g, (_, text) => text.replace(/[^\w\s]/g, "\\$&")).replace(FLAGS,
+    (_, end) => (end === ":" ? "(?:" : "")).replace(/\(\?P</g, "(?<");
 }

@@ -1,8 +1,8 @@
 /** From places of the screen to slices, and back. */
 
-import { firstEndingAfter, rowOf, slicesOf } from "./tile.js";
 import { HEADER } from "./row_layout.js";
 import { KINDS } from "./session_model.js";
+import { firstEndingAfter, rowOf, slicesOf } from "./tile.js";
 
 const REACH = 3; // pixels: what is narrower can still be pointed at
 const SHARED = 4; // lanes lower than this many pixels are looked through together
@@ -12,7 +12,8 @@ export function rowUnder({ layout }, y) {
   const place = y + layout.scroll;
   if (!layout.count || place >= layout.total) return null;
   const sticky = layout.sticky();
-  if (sticky && y < sticky.y + HEADER) return { row: sticky.row, track: -1, process: layout.process[sticky.row], lane: -1 };
+  if (sticky && y < sticky.y + HEADER)
+    return { row: sticky.row, track: -1, process: layout.process[sticky.row], lane: -1 };
   const row = layout.rowAt(place);
   const track = layout.track[row];
   const within = place - layout.top[row];
@@ -28,7 +29,7 @@ export function sliceUnder({ model, layout, view, cache }, x, y) {
   const pieces = cache.pieces(group, view.level(), low, high);
   const together = layout.isFolded(under.track) && layout.laneBox(under.track, 0).height < SHARED;
   const lanes = together ? [] : [under.lane];
-  if (together) for (let lane = model.lanes[under.track] - 1; lane >= 0; lane--) lanes.push(lane);
+  if (together) { for (let lane = model.lanes[under.track] - 1; lane >= 0; lane--) lanes.push(lane); }
   for (const lane of lanes) {
     const found = nearest(pieces, model.id[under.track], lane, view.time(x), low, high);
     if (found) return { ...found, track: under.track, lane, host: group.host };
@@ -57,14 +58,8 @@ function nearest(pieces, id, lane, time, low, high) {
 }
 
 export function described(tile, slice) {
-  return {
-    start: tile.start[slice],
-    duration: tile.duration[slice],
-    busy: tile.busy[slice],
-    count: tile.count[slice],
-    name: tile.name[slice],
-    at: tile.at[slice],
-  };
+  return { start: tile.start[slice], duration: tile.duration[slice], busy: tile.busy[slice], count: tile.count[slice],
+    name: tile.name[slice], at: tile.at[slice] };
 }
 
 /** Where a stretch of a lane is drawn, in pixels of the canvas; null where its track is filtered away. */
@@ -82,7 +77,7 @@ export function boxOf({ model, layout, view }, track, lane, start, duration) {
 }
 
 /** The slices of a track in the window as drawn now, in order of lane and time. */
-export function slicesDrawn({ model, layout, view, cache }, track) {
+export function slicesDrawn({ model, view, cache }, track) {
   const group = model.groups[model.groupOf[track]];
   const found = [];
   const seen = new Set();

@@ -26,7 +26,8 @@ export class Keyboard {
     this.pressed = pressed;
     this.held = new Map();
     this.last = 0;
-    this.listeners = { keydown: (event) => this.down(event), keyup: (event) => this.held.delete(event.code), blur: () => this.held.clear() };
+    this.listeners = { keydown: (event) => this.down(event), keyup: (event) => this.held.delete(event.code),
+      blur: () => this.held.clear() };
     for (const [kind, listener] of Object.entries(this.listeners)) window.addEventListener(kind, listener);
     timeline.frames.add((now) => this.advance(now));
   }
@@ -67,7 +68,8 @@ export class Keyboard {
   apply({ zoom, pan, scroll }, seconds) {
     const { timeline } = this;
     const middle = timeline.hoverTime === null ? timeline.view.width / 2 : timeline.view.x(timeline.hoverTime);
-    if (zoom) timeline.zoom(Math.exp(zoom * ZOOM_A_SECOND * seconds), Math.min(Math.max(middle, 0), timeline.view.width));
+    if (zoom)
+      timeline.zoom(Math.exp(zoom * ZOOM_A_SECOND * seconds), Math.min(Math.max(middle, 0), timeline.view.width));
     if (pan) timeline.pan(pan * PAN_A_SECOND * seconds * timeline.view.width);
     if (scroll) timeline.scrollBy(scroll * SCROLL_A_SECOND * seconds);
   }

@@ -10,10 +10,10 @@ export class LabelColumn {
   /** `toggle(row)` opens or closes what a row of the layout stands for. */
   constructor(toggle) {
     this.toggle = toggle;
-    this.rows = h("div", { class: "tl-label-rows" });
+    this.rows = h("div.tl-label-rows");
     this.sticky = this.makeRow();
     this.sticky.node.classList.add("tl-label-sticky");
-    this.root = h("div", { class: "tl-labels", role: "list", "aria-label": "Processes and tracks" }, this.rows, this.sticky.node);
+    this.root = h("div.tl-labels", { role: "list", "aria-label": "Processes and tracks" }, this.rows, this.sticky.node);
     this.used = new Map();
     this.free = [];
     this.hits = null;
@@ -28,11 +28,11 @@ export class LabelColumn {
   }
 
   makeRow() {
-    const chevron = h("span", { class: "tl-chevron", "aria-hidden": "true" });
-    const host = h("span", { class: "tl-label-host" });
-    const name = h("span", { class: "tl-label-name" });
-    const note = h("span", { class: "tl-label-note" });
-    const node = h("button", { type: "button", class: "tl-label", role: "listitem" }, chevron, host, name, note);
+    const chevron = h("span.tl-chevron", { "aria-hidden": "true" });
+    const host = h("span.tl-label-host");
+    const name = h("span.tl-label-name");
+    const note = h("span.tl-label-note");
+    const node = h("button.tl-label", { role: "listitem" }, chevron, host, name, note);
     const row = { node, chevron, host, name, note, row: -1 };
     node.addEventListener("click", () => this.toggle(row.row));
     return row;
@@ -43,11 +43,11 @@ export class LabelColumn {
     const stamp = `${model.key} ${layout.version} ${layout.scroll} ${layout.height} ${this.version}`;
     if (stamp === this.stamp) return;
     const moved = `${model.key} ${layout.version} ${this.version}`;
-    if (moved !== this.filled) for (const row of [...this.used.keys()]) this.drop(row);
+    if (moved !== this.filled) { for (const row of this.used.keys()) this.drop(row); }
     this.filled = moved;
     this.stamp = stamp;
     const [first, last] = layout.seen();
-    for (const row of [...this.used.keys()]) if (row < first || row >= last) this.drop(row);
+    for (const row of this.used.keys()) if (row < first || row >= last) this.drop(row);
     for (let row = first; row < last; row++) {
       const held = this.used.get(row) ?? this.take(model, layout, row);
       held.node.style.transform = `translateY(${layout.top[row] - layout.scroll}px)`;
@@ -110,12 +110,15 @@ export class LabelColumn {
     held.note.classList.toggle("tl-label-hits", Boolean(hits));
     held.chevron.textContent = closed ? "▸" : "▾";
     held.node.setAttribute("aria-expanded", String(!closed));
-    held.node.title = `${process.name}\n${plural(tracks, "track")}, ${plural(process.events, "event")}\n${closed ? "Open" : "Close"} the section`;
+    held.node.title = `${process.name}\n${plural(tracks, "track")}, ${plural(process.events, "event")}\n${
+      closed ? "Open" : "Close"
+    } the section`;
   }
 
   hitsWithin(model, process) {
     let sum = 0;
-    for (let track = process.first; this.hits && track < process.last; track++) sum += Number(this.hits[model.id[track]] ?? 0);
+    for (let track = process.first; this.hits && track < process.last; track++)
+      sum += Number(this.hits[model.id[track]] ?? 0);
     return sum;
   }
 
@@ -125,7 +128,9 @@ export class LabelColumn {
     const folded = layout.isFolded(track);
     const foldable = !counter && lanes > 1;
     const hits = this.hits?.[model.id[track]];
-    held.node.className = `tl-label${model.derived[track] ? " tl-label-derived" : ""}${foldable ? "" : " tl-label-plain"}`;
+    held.node.className = `tl-label${model.derived[track] ? " tl-label-derived" : ""}${
+      foldable ? "" : " tl-label-plain"
+    }`;
     held.host.textContent = "";
     held.name.textContent = model.name[track];
     held.note.textContent = hits ? plural(hits, "hit") : "";
@@ -134,7 +139,11 @@ export class LabelColumn {
     if (foldable) held.node.setAttribute("aria-expanded", String(!folded));
     else held.node.removeAttribute("aria-expanded");
     const size = counter ? pointsText(model.events[track]) : plural(model.events[track], "event");
-    const depth = foldable ? `, ${counted(lanes)} lanes${folded && layout.lanesSeen(track) < lanes ? `, ${counted(layout.lanesSeen(track))} of them shown` : ""}\n${folded ? "Unfold to a row a lane" : "Fold to one row"}` : "";
+    const depth = foldable
+      ? `, ${counted(lanes)} lanes${
+        folded && layout.lanesSeen(track) < lanes ? `, ${counted(layout.lanesSeen(track))} of them shown` : ""
+      }\n${folded ? "Unfold to a row a lane" : "Fold to one row"}`
+      : "";
     held.node.title = `${model.name[track]}\n${size}${depth}`;
   }
 }

@@ -1,7 +1,7 @@
 /** The whole session in a strip, with the window that is seen: drag the window, its edges, or a new one. */
 
-import { Palette } from "./slice_colours.js";
 import { KINDS } from "./session_model.js";
+import { Palette } from "./slice_colours.js";
 import { Strip } from "./strip.js";
 import { tileSpan } from "./tile.js";
 import { leadWidth, ticksOf } from "./time_axis.js";
@@ -121,7 +121,8 @@ export class Minimap {
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     this.strip.begin(width, this.tracks.length);
-    const map = { start: view.low, scale: width / (view.high - view.low), table: this.palette.table, label: Infinity, wide() {} };
+    const map = { start: view.low, scale: width / (view.high - view.low), table: this.palette.table, label: Infinity,
+      wide() {} };
     this.tracks.forEach((track, row) => {
       const group = model.groups[model.groupOf[track]];
       const tile = cache.tile(group, cache.root, 0);
@@ -151,7 +152,8 @@ export class Minimap {
     const shift = this.time(view, x) - this.time(view, drag.x);
     view.glide = null;
     if (drag.part === "inside") view.set(drag.start + shift, drag.end - drag.start);
-    else if (drag.part === "left") view.set(Math.min(drag.start + shift, drag.end), Math.abs(drag.end - drag.start - shift));
+    else if (drag.part === "left")
+      view.set(Math.min(drag.start + shift, drag.end), Math.abs(drag.end - drag.start - shift));
     else if (drag.part === "right") view.set(drag.start, Math.max(drag.end + shift - drag.start, 1));
     else if (drag.moved) {
       const [one, other] = [this.time(view, drag.x), this.time(view, x)];

@@ -1,6 +1,6 @@
 /** Names of events by host and number: asked for in groups, kept for good, with the colour of each. */
 
-import { DIMMED, codeOfName, codeOfNumber } from "./slice_colours.js";
+import { codeOfName, codeOfNumber, DIMMED } from "./slice_colours.js";
 import { visible } from "./text.js";
 
 const AT_ONCE = 250;
@@ -43,7 +43,7 @@ export class NameBook {
 
   host(name) {
     let host = this.hosts.get(name);
-    if (!host) this.hosts.set(name, (host = new HostNames()));
+    if (!host) this.hosts.set(name, host = new HostNames());
     return host;
   }
 
@@ -68,7 +68,7 @@ export class NameBook {
   want(host, id) {
     if (this.wanted.size === 0) queueMicrotask(() => this.askWanted());
     let ids = this.wanted.get(host);
-    if (!ids) this.wanted.set(host, (ids = new Set()));
+    if (!ids) this.wanted.set(host, ids = new Set());
     ids.add(id);
   }
 
@@ -119,4 +119,3 @@ export class NameBook {
     this.changed();
   }
 }
-

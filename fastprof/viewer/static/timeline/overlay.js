@@ -52,7 +52,8 @@ export class Overlay {
     context.strokeStyle = colour;
     context.lineWidth = thick;
     const inset = thick / 2;
-    context.strokeRect(Math.round(left) - inset, Math.round(box.y) - inset, Math.round(width) + thick, Math.round(box.height) + thick);
+    context.strokeRect(Math.round(left) - inset, Math.round(box.y) - inset, Math.round(width) + thick,
+      Math.round(box.height) + thick);
   }
 
   drawArrow(context, { x0, y0, x1, y1, strong, faint, headless }, colours) {

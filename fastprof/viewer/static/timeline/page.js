@@ -34,25 +34,27 @@ class TimelinePage {
     this.status = new StatusLine();
     this.tip = new TooltipGuide(timeline, () => this.box);
     this.help = new ShortcutHelp();
-    this.search = new SearchBar(source, {
-      found: (hits) => this.highlight(hits),
-      go: (ref) => {
-        this.pointer.quiet = true;
-        selection.selectRef(ref);
-      },
-      place: () => timeline.view.start,
-      changed: () => this.address.soon(),
-    });
+    this.search = new SearchBar(source, { found: (hits) => this.highlight(hits), go: (ref) => {
+      this.pointer.quiet = true;
+      selection.selectRef(ref);
+    }, place: () => timeline.view.start, changed: () => this.address.soon() });
     const zoom = () => this.zoomToSelection();
-    this.events = new EventPanel(selection, source, { open: (page, params) => context.navigate(page, params), zoom, opened: () => this.drawer.open("event") });
-    this.ranges = new RangePanel(selection, source, { zoom, find: (name) => this.search.set({ q: name.replace(/…$/, ""), mode: "substring", case: 1 }, true), opened: () => this.drawer.open("range") });
-    this.drawer = new Drawer({ event: { title: "Event", node: this.events.node }, range: { title: "Range", node: this.ranges.node } }, () => this.measure());
-    this.address = new AddressWriter(() => timeline.model && context.replace(written(timeline, this.search.query, this.awaited)));
+    this.events = new EventPanel(selection, source, { open: (page, params) => context.navigate(page, params), zoom,
+      opened: () => this.drawer.open("event") });
+    this.ranges = new RangePanel(selection, source, { zoom,
+      find: (name) => this.search.set({ q: name.replace(/…$/, ""), mode: "substring", case: 1 }, true),
+      opened: () => this.drawer.open("range") });
+    this.drawer = new Drawer({ event: { title: "Event", node: this.events.node },
+      range: { title: "Range", node: this.ranges.node } }, () => this.measure());
+    this.address = new AddressWriter(() =>
+      timeline.model && context.replace(written(timeline, this.search.query, this.awaited))
+    );
     this.awaited = null; // an event of the address, {at, host}, while it is asked for
     this.scrollbar = new Scrollbar(timeline);
     this.build();
     this.pointer = new Pointer(timeline, (event, hit) => this.tip.show(event, hit));
-    this.keyboard = new Keyboard(timeline, this.actions(), (event) => this.takesKeys(event), () => (this.pointer.quiet = true));
+    this.keyboard = new Keyboard(timeline, this.actions(), (event) => this.takesKeys(event),
+      () => (this.pointer.quiet = true));
     selection.listeners.add((kind) => this.selected(kind));
     timeline.drawn.add(() => this.afterFrame());
     this.begin();
@@ -60,20 +62,26 @@ class TimelinePage {
 
   build() {
     const { timeline } = this;
-    this.filter = h("input", { type: "search", class: "tl-filter", placeholder: "Filter tracks", "aria-label": "Show tracks of this name only", autocomplete: "off", spellcheck: "false", oninput: () => this.setFilter(this.filter.value) });
-    this.flowButton = h("button", { type: "button", class: "tl-button", text: "Flows", title: "Show the flows in the window (g)", "aria-pressed": "false", onclick: () => timeline.selection.toggleFlows() });
-    const button = (text, label, act) => h("button", { type: "button", class: "tl-button", text, title: label, "aria-label": label, onclick: act });
-    const tools = h("div", { class: "tl-tools", role: "toolbar", "aria-label": "Timeline" },
-      this.search.root, h("span", { class: "tl-spring" }), this.status.root, this.flowButton,
-      button("−", "Zoom out (s)", () => timeline.zoom(1.6)), button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
-      button("Fit", "The whole session (0)", () => timeline.fit()), button("?", "Keys and gestures (?)", () => this.help.toggle()));
+    this.filter = h("input.tl-filter", { type: "search", placeholder: "Filter tracks",
+      "aria-label": "Show tracks of this name only", autocomplete: "off", spellcheck: "false",
+      oninput: () => this.setFilter(this.filter.value) });
+    this.flowButton = h("button.tl-button", { title: "Show the flows in the window (g)", "aria-pressed": "false",
+      onclick: () => timeline.selection.toggleFlows() }, "Flows");
+    const button = (text, label, act) =>
+      h("button.tl-button", { title: label, "aria-label": label, onclick: act }, text);
+    const tools = h("div.tl-tools", { role: "toolbar", "aria-label": "Timeline" }, this.search.root,
+      h("span.tl-spring"), this.status.root, this.flowButton, button("−", "Zoom out (s)", () => timeline.zoom(1.6)),
+      button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
+      button("Fit", "The whole session (0)", () => timeline.fit()),
+      button("?", "Keys and gestures (?)", () => this.help.toggle()));
     this.steps = new StepPicker((key) => this.pickSteps(key));
-    this.corner = h("div", { class: "tl-corner" }, this.filter, this.steps.root);
-    this.axes = h("div", { class: "tl-axes" }, timeline.map.canvas, timeline.axis.canvas);
-    this.area = h("div", { class: "tl-area" }, timeline.tracks.canvas, timeline.over.canvas, this.scrollbar.root);
-    this.divider = h("div", { class: "tl-divider", role: "separator", "aria-orientation": "vertical", "aria-label": "Width of the names" });
-    this.box = h("div", { class: "tl-main" }, this.corner, this.axes, timeline.labels.root, this.area, this.divider, this.tip.root);
-    this.shell = h("div", { class: "tl" }, tools, this.box, this.drawer.root, this.help.root);
+    this.corner = h("div.tl-corner", this.filter, this.steps.root);
+    this.axes = h("div.tl-axes", timeline.map.canvas, timeline.axis.canvas);
+    this.area = h("div.tl-area", timeline.tracks.canvas, timeline.over.canvas, this.scrollbar.root);
+    this.divider = h("div.tl-divider", { role: "separator", "aria-orientation": "vertical",
+      "aria-label": "Width of the names" });
+    this.box = h("div.tl-main", this.corner, this.axes, timeline.labels.root, this.area, this.divider, this.tip.root);
+    this.shell = h("div.tl", tools, this.box, this.drawer.root, this.help.root);
     this.makeSizable();
     timeline.labels.root.addEventListener("wheel", (event) => {
       event.preventDefault();
@@ -103,9 +111,11 @@ class TimelinePage {
     this.observer = new ResizeObserver(() => this.measure());
     this.observer.observe(this.area);
     this.measure();
-    this.feed = new SessionFeed(this.context.source, (model, answer) => this.took(model, answer), (error) => this.status.fail(error));
+    this.feed = new SessionFeed(this.context.source, (model, answer) => this.took(model, answer),
+      (error) => this.status.fail(error));
     this.feed.follow();
-    window.fastprofTimeline = this.probe = probeOf(this.timeline, { event: this.events, range: this.ranges, search: this.search });
+    window.fastprofTimeline = this.probe = probeOf(this.timeline, { event: this.events, range: this.ranges,
+      search: this.search });
   }
 
   dress() {
@@ -152,7 +162,9 @@ class TimelinePage {
     timeline.chooseBands();
     this.showBands();
     this.readSearch(told.search);
-    if (told.range) selection.setRange({ start: told.range[0], end: told.range[1], ids: told.tracks, first: told.tracks?.[0], last: told.tracks?.at(-1) });
+    if (told.range)
+      selection.setRange({ start: told.range[0], end: told.range[1], ids: told.tracks, first: told.tracks?.[0],
+        last: told.tracks?.at(-1) });
     else if (selection.range) selection.setRange(null);
     this.readEvent(told);
     timeline.invalidate();
@@ -250,7 +262,8 @@ class TimelinePage {
       this.showBands();
     }
     if (kind === "range") this.ranges.follow();
-    if (kind === "flows") this.flowButton.setAttribute("aria-pressed", String(this.timeline.selection.allFlows !== null));
+    if (kind === "flows")
+      this.flowButton.setAttribute("aria-pressed", String(this.timeline.selection.allFlows !== null));
     this.address.soon();
   }
 
@@ -284,7 +297,8 @@ class TimelinePage {
 
   mark() {
     const { selection, view, hoverTime } = this.timeline;
-    if (selection.event) selection.toggleMark({ start: selection.event.start, end: selection.event.start + selection.event.duration });
+    if (selection.event)
+      selection.toggleMark({ start: selection.event.start, end: selection.event.start + selection.event.duration });
     else {
       const time = Math.round(hoverTime ?? view.start + view.span / 2);
       selection.toggleMark({ start: time, end: time });
@@ -318,29 +332,16 @@ class TimelinePage {
 
   actions() {
     const { timeline } = this;
-    return {
-      0: () => timeline.fit(),
-      Home: () => timeline.fit(),
-      f: () => this.zoomToSelection(),
-      m: () => this.mark(),
-      M: () => timeline.selection.clearMarks(),
-      g: () => timeline.selection.toggleFlows(),
-      "/": () => this.search.focus(),
-      n: () => this.search.step("next"),
-      N: () => this.search.step("previous"),
-      ",": () => this.neighbour(-1),
-      ".": () => this.neighbour(1),
-      p: () => this.goTo(this.events.details?.parent),
-      c: () => this.goTo(this.events.details?.children?.first?.[0]),
-      e: () => {
+    return { 0: () => timeline.fit(), Home: () => timeline.fit(), f: () => this.zoomToSelection(), m: () => this.mark(),
+      M: () => timeline.selection.clearMarks(), g: () => timeline.selection.toggleFlows(),
+      "/": () => this.search.focus(), n: () => this.search.step("next"), N: () => this.search.step("previous"),
+      ",": () => this.neighbour(-1), ".": () => this.neighbour(1), p: () => this.goTo(this.events.details?.parent),
+      c: () => this.goTo(this.events.details?.children?.first?.[0]), e: () => {
         timeline.layout.closeAll(timeline.layout.closed.size === 0);
         timeline.invalidate();
-      },
-      PageDown: () => timeline.scrollBy(timeline.layout.height * 0.9),
-      PageUp: () => timeline.scrollBy(-timeline.layout.height * 0.9),
-      Escape: () => this.letGo(),
-      "?": () => this.help.toggle(),
-    };
+      }, PageDown: () => timeline.scrollBy(timeline.layout.height * 0.9),
+      PageUp: () => timeline.scrollBy(-timeline.layout.height * 0.9), Escape: () => this.letGo(),
+      "?": () => this.help.toggle() };
   }
 
   leave() {

@@ -2,7 +2,7 @@
 
 import { HEADER } from "./row_layout.js";
 import { KINDS } from "./session_model.js";
-import { DIMMED, Palette } from "./slice_colours.js";
+import { Palette } from "./slice_colours.js";
 import { Strip } from "./strip.js";
 import { Fitter } from "./text.js";
 

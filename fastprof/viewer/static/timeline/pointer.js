@@ -59,7 +59,9 @@ export class Pointer {
         redraw();
       });
     canvas.addEventListener("dblclick", () => this.timeline.fit());
-    canvas.addEventListener("wheel", (event) => this.wheelOfAxis(event, view.x(minimap.time(view, event.offsetX))), { passive: false });
+    canvas.addEventListener("wheel", (event) => this.wheelOfAxis(event, view.x(minimap.time(view, event.offsetX))), {
+      passive: false,
+    });
   }
 
   /** The wheel scrolls; with Ctrl, Alt or the command key it zooms, with Shift or sidewards it pans. */
@@ -68,7 +70,9 @@ export class Pointer {
     this.quiet = false;
     const { timeline } = this;
     const [across, down] = wheelPixels(event);
-    if (event.ctrlKey || event.metaKey || event.altKey) timeline.zoom(Math.exp(clamped(down) * WHEEL_ZOOM * (event.ctrlKey && !Number.isInteger(event.deltaY) ? 4 : 1)), event.offsetX);
+    if (event.ctrlKey || event.metaKey || event.altKey)
+      timeline.zoom(Math.exp(clamped(down) * WHEEL_ZOOM * (event.ctrlKey && !Number.isInteger(event.deltaY) ? 4 : 1)),
+        event.offsetX);
     else if (event.shiftKey) timeline.pan(down || across);
     else {
       if (across) timeline.pan(across);
@@ -93,17 +97,14 @@ export class Pointer {
     if (event.button > 1) return;
     if (pans) event.preventDefault();
     const edge = pans ? null : this.edgeAt(event.offsetX, event.offsetY, axis);
-    this.drag = {
-      kind: pans ? "pan" : edge ? "edge" : "range",
-      axis,
-      x: event.offsetX,
-      y: event.offsetY,
-      lastX: event.offsetX,
-      lastY: event.offsetY,
-      time: edge === "start" ? timeline.selection.range.end : edge === "end" ? timeline.selection.range.start : timeline.view.time(event.offsetX),
-      row: axis ? null : rowUnder(timeline, event.offsetY)?.row ?? timeline.layout.count - 1,
-      moved: false,
-    };
+    this.drag = { kind: pans ? "pan" : edge ? "edge" : "range", axis, x: event.offsetX, y: event.offsetY,
+      lastX: event.offsetX, lastY: event.offsetY,
+      time: edge === "start"
+        ? timeline.selection.range.end
+        : edge === "end"
+        ? timeline.selection.range.start
+        : timeline.view.time(event.offsetX),
+      row: axis ? null : rowUnder(timeline, event.offsetY)?.row ?? timeline.layout.count - 1, moved: false };
   }
 
   move(event) {
@@ -185,7 +186,9 @@ export class Pointer {
   /** A click on a flag takes the mark away, elsewhere it lets go of the range. */
   clickAxis(event) {
     const { selection, view } = this.timeline;
-    const mark = selection.marks.find((one) => event.offsetX - view.x(one.start) >= -2 && event.offsetX - view.x(one.start) <= 12);
+    const mark = selection.marks.find((one) =>
+      event.offsetX - view.x(one.start) >= -2 && event.offsetX - view.x(one.start) <= 12
+    );
     if (mark && event.offsetY < 14) selection.toggleMark(mark);
     else if (selection.range) selection.setRange(null);
   }

@@ -111,7 +111,8 @@ export class Ruler {
     const text = short(range.end - range.start);
     context.font = `600 11px ${colours.font}`;
     const width = context.measureText(text).width + 10;
-    const middle = Math.min(Math.max((Math.max(x0, 0) + Math.min(x1, view.width)) / 2, width / 2), view.width - width / 2);
+    const middle = Math.min(Math.max((Math.max(x0, 0) + Math.min(x1, view.width)) / 2, width / 2),
+      view.width - width / 2);
     context.fillRect(middle - width / 2, 2, width, 16);
     context.fillStyle = colours.background;
     context.textBaseline = "middle";

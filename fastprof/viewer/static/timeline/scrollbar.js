@@ -7,8 +7,8 @@ const LEAST = 28;
 export class Scrollbar {
   constructor(timeline) {
     this.timeline = timeline;
-    this.thumb = h("div", { class: "tl-thumb" });
-    this.root = h("div", { class: "tl-scrollbar", "aria-hidden": "true" }, this.thumb);
+    this.thumb = h("div.tl-thumb");
+    this.root = h("div.tl-scrollbar", { "aria-hidden": "true" }, this.thumb);
     this.from = null;
     this.root.addEventListener("pointerdown", (event) => this.press(event));
     this.root.addEventListener("pointermove", (event) => this.from && this.move(event));

@@ -30,22 +30,28 @@ export class SearchBar {
 
   build() {
     const hint = this.there ? "Find events by name  ( / )" : "A saved report cannot be searched";
-    this.input = h("input", { type: "search", class: "tl-find", placeholder: hint, "aria-label": "Find events by name", autocomplete: "off", spellcheck: "false", disabled: !this.there });
+    this.input = h("input.tl-find", { type: "search", placeholder: hint, "aria-label": "Find events by name",
+      autocomplete: "off", spellcheck: "false", disabled: !this.there });
     this.input.addEventListener("input", () => this.soon());
     this.input.addEventListener("keydown", (event) => this.key(event));
     this.input.addEventListener("focus", () => this.showList(true));
     this.caseButton = this.option("Aa", "Tell capital letters from small ones", "case");
     this.regexButton = this.option(".*", "Read it as a regular expression", "regex");
-    this.status = h("span", { class: "tl-find-status", role: "status" });
-    this.before = h("button", { type: "button", class: "tl-button", text: "‹", title: "Previous hit (N)", "aria-label": "Previous hit", disabled: true, onclick: () => this.step("previous") });
-    this.after = h("button", { type: "button", class: "tl-button", text: "›", title: "Next hit (n)", "aria-label": "Next hit", disabled: true, onclick: () => this.step("next") });
-    this.list = h("div", { class: "tl-find-list", hidden: true });
-    this.root = h("div", { class: "tl-search", role: "search" }, h("div", { class: "tl-find-box" }, this.input, this.caseButton, this.regexButton), this.before, this.after, this.status, this.list);
+    this.status = h("span.tl-find-status", { role: "status" });
+    this.before = h("button.tl-button", { title: "Previous hit (N)", "aria-label": "Previous hit", disabled: true,
+      onclick: () => this.step("previous") }, "‹");
+    this.after = h("button.tl-button", { title: "Next hit (n)", "aria-label": "Next hit", disabled: true,
+      onclick: () => this.step("next") }, "›");
+    this.list = h("div.tl-find-list", { hidden: true });
+    this.root = h("div.tl-search", { role: "search" },
+      h("div.tl-find-box", this.input, this.caseButton, this.regexButton), this.before, this.after, this.status,
+      this.list);
     this.root.addEventListener("focusout", (event) => this.root.contains(event.relatedTarget) || this.showList(false));
   }
 
   option(text, title, name) {
-    return h("button", { type: "button", class: "tl-option", text, title, "aria-label": title, "aria-pressed": "false", disabled: !this.there, onclick: () => this.toggle(name) });
+    return h("button.tl-option", { title, "aria-label": title, "aria-pressed": "false", disabled: !this.there,
+      onclick: () => this.toggle(name) }, text);
   }
 
   toggle(name) {
@@ -160,13 +166,13 @@ export class SearchBar {
     clear(this.list);
     const rows = this.answer?.rows ?? [];
     for (const row of rows.slice(0, NAMES_LISTED)) {
-      const pick = h("button", { type: "button", class: "tl-find-row", title: visible(row.name), onclick: () => this.pick(row) },
-        h("span", { class: "tl-find-name", text: visible(row.name) || "(no name)" }),
-        h("span", { class: "tl-find-note", text: `${counted(row.count)} · ${short(row.total_ps)}` }));
+      const pick = h("button.tl-find-row", { title: visible(row.name), onclick: () => this.pick(row) },
+        h("span.tl-find-name", visible(row.name) || "(no name)"),
+        h("span.tl-find-note", `${counted(row.count)} · ${short(row.total_ps)}`));
       this.list.append(pick);
     }
     const left = (this.answer?.names ?? 0) - Math.min(rows.length, NAMES_LISTED);
-    if (left > 0) this.list.append(h("p", { class: "tl-hint", text: `and ${plural(left, "more name")}` }));
+    if (left > 0) this.list.append(h("p.tl-hint", `and ${plural(left, "more name")}`));
     if (!rows.length) this.list.hidden = true;
     else if (document.activeElement === this.input) this.list.hidden = false;
   }

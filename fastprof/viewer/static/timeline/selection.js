@@ -70,7 +70,8 @@ export class Selection {
   /** A range over tracks (places in the model), or over all where that is null. */
   rangeOf(start, end, tracks) {
     const ids = tracks?.map((track) => this.timeline.model.id[track]) ?? null;
-    return { start: Math.min(start, end), end: Math.max(start, end), ids, first: ids?.[0], last: ids?.[ids.length - 1] };
+    return { start: Math.min(start, end), end: Math.max(start, end), ids, first: ids?.[0],
+      last: ids?.[ids.length - 1] };
   }
 
   /** The range as the overlay draws it: with the rows of its tracks. */
@@ -202,7 +203,9 @@ export class Selection {
   endsOf(flows) {
     const ends = [];
     for (let place = 0; place < (flows.from_at?.length ?? 0); place++) {
-      const end = (side) => this.hitOf({ track: flows[`${side}_track`][place], lane: flows[`${side}_lane`][place], start_ps: flows[`${side}_ps`][place], duration_ps: 0 });
+      const end = (side) =>
+        this.hitOf({ track: flows[`${side}_track`][place], lane: flows[`${side}_lane`][place],
+          start_ps: flows[`${side}_ps`][place], duration_ps: 0 });
       const [from, to] = [end("from"), end("to")];
       if (from && to) ends.push([from, to]);
     }

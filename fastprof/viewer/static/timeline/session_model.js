@@ -7,7 +7,11 @@ const TRACKS_IN_GROUP = 24;
 const LANES_IN_GROUP = 96;
 /** Of a track of more lanes than the first of these only as many are asked for at a time as are near the screen. */
 export const DEPTHS = [128, 512, 1024, 2048, 4096];
-export const KINDS = { events: 0, counter: 1, steps: 2 };
+export const KINDS = {
+  events: 0,
+  counter: 1,
+  steps: 2,
+};
 
 export class SessionModel {
   /** Reads the answer of `source.timeline()`. Columns of tracks are parallel; a track is meant by its place in them. */
@@ -57,16 +61,8 @@ export class SessionModel {
       this.kind.push(KINDS[kind?.[place]] ?? 0);
       total += Number(events?.[place] ?? 0);
     }
-    this.processes.push({
-      id: process.id,
-      host: process.host,
-      name: visible(process.name) || "(no name)",
-      kind: process.kind,
-      pid: process.pid,
-      first,
-      last: this.id.length,
-      events: total,
-    });
+    this.processes.push({ id: process.id, host: process.host, name: visible(process.name) || "(no name)",
+      kind: process.kind, pid: process.pid, first, last: this.id.length, events: total });
   }
 
   hostOf(track) {
@@ -113,7 +109,7 @@ function inOrder(processes, hosts) {
 export function spelled(numbers) {
   const sorted = [...numbers].sort((one, other) => one - other);
   const parts = [];
-  for (let first = 0; first < sorted.length; ) {
+  for (let first = 0; first < sorted.length;) {
     let last = first;
     while (last + 1 < sorted.length && sorted[last + 1] === sorted[last] + 1) last++;
     parts.push(first === last ? `${sorted[first]}` : `${sorted[first]}-${sorted[last]}`);

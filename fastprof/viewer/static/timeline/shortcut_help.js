@@ -35,9 +35,13 @@ const GROUPS = [
 
 export class ShortcutHelp {
   constructor() {
-    const groups = GROUPS.map(([title, keys]) => h("section", {}, h("h3", { text: title }), h("dl", {}, keys.map(([key, text]) => [h("dt", { text: key }), h("dd", { text })]))));
-    const close = h("button", { type: "button", class: "tl-button", text: "Close", onclick: () => this.root.close() });
-    this.root = h("dialog", { class: "tl-help", "aria-label": "Keys of the timeline" }, h("header", { class: "tl-panel-head" }, h("h2", { class: "tl-panel-title", text: "Keys of the timeline" }), h("span", { class: "tl-spring" }), close), h("div", { class: "tl-help-groups" }, groups));
+    const groups = GROUPS.map(([title, keys]) =>
+      h("section", h("h3", title), h("dl", keys.map(([key, text]) => [h("dt", key), h("dd", text)])))
+    );
+    const close = h("button.tl-button", { onclick: () => this.root.close() }, "Close");
+    this.root = h("dialog.tl-help", { "aria-label": "Keys of the timeline" },
+      h("header.tl-panel-head", h("h2.tl-panel-title", "Keys of the timeline"), h("span.tl-spring"), close),
+      h("div.tl-help-groups", groups));
     this.root.addEventListener("click", (event) => event.target === this.root && this.root.close());
   }
 

@@ -87,7 +87,24 @@ export class Palette {
 export function pageColours(node) {
   const style = getComputedStyle(node);
   const colours = {};
-  for (const name of ["background", "band", "stripe", "line", "grid", "text", "faint", "accent", "select", "slice-text", "mark", "step", "step-other", "counter", "flow", "shade"])
+  for (const name of [
+    "background",
+    "band",
+    "stripe",
+    "line",
+    "grid",
+    "text",
+    "faint",
+    "accent",
+    "select",
+    "slice-text",
+    "mark",
+    "step",
+    "step-other",
+    "counter",
+    "flow",
+    "shade",
+  ])
     colours[name] = style.getPropertyValue(`--tl-${name}`).trim();
   colours.font = style.getPropertyValue("--tl-font").trim() || "sans-serif";
   return colours;

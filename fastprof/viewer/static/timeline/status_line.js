@@ -5,9 +5,9 @@ import { plural, visible } from "./text.js";
 
 export class StatusLine {
   constructor() {
-    this.text = h("span", { class: "tl-status-text" });
-    this.bar = h("progress", { class: "tl-progress", max: "1", hidden: true, "aria-label": "Reading the session" });
-    this.root = h("div", { class: "tl-status", role: "status" }, this.bar, this.text);
+    this.text = h("span.tl-status-text");
+    this.bar = h("progress.tl-progress", { max: "1", hidden: true, "aria-label": "Reading the session" });
+    this.root = h("div.tl-status", { role: "status" }, this.bar, this.text);
     this.error = "";
   }
 
@@ -20,9 +20,12 @@ export class StatusLine {
     const events = hosts.reduce((sum, host) => sum + Number(host.events ?? 0), 0);
     this.error = "";
     this.bar.hidden = !building.length;
-    if (building.length) this.bar.value = hosts.reduce((sum, host) => sum + (host.state === "ready" ? 1 : Number(host.progress ?? 0)), 0) / hosts.length;
+    if (building.length)
+      this.bar.value = hosts.reduce((sum, host) => sum + (host.state === "ready" ? 1 : Number(host.progress ?? 0)), 0)
+        / hosts.length;
     const parts = [];
-    if (building.length) parts.push(hosts.length > 1 ? `reading ${building.length} of ${plural(hosts.length, "host")}` : "reading");
+    if (building.length)
+      parts.push(hosts.length > 1 ? `reading ${building.length} of ${plural(hosts.length, "host")}` : "reading");
     else if (deriving.length) parts.push("deriving lines");
     if (events) parts.push(plural(events, "event"));
     if (failed.length) parts.push(`${plural(failed.length, "host")} failed`);

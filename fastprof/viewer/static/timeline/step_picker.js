@@ -8,17 +8,20 @@ const MOST_OFFERED = 5000;
 export class StepPicker {
   /** `pick(key)`: of the steps that are to stand there, null for those of what is selected. */
   constructor(pick) {
-    this.host = h("span", { class: "tl-steps-host" });
-    this.name = h("span", { class: "tl-steps-name" });
-    this.more = h("span", { class: "tl-steps-more", text: "▾", "aria-hidden": "true" });
-    this.select = h("select", { class: "tl-steps-pick", "aria-label": "Steps of", onchange: () => pick(this.select.value || null) });
-    this.root = h("div", { class: "tl-steps-of", hidden: true }, h("span", { class: "tl-steps-word", text: "Steps of" }), this.host, this.name, this.more, this.select);
+    this.host = h("span.tl-steps-host");
+    this.name = h("span.tl-steps-name");
+    this.more = h("span.tl-steps-more", { "aria-hidden": "true" }, "▾");
+    this.select = h("select.tl-steps-pick", { "aria-label": "Steps of",
+      onchange: () => pick(this.select.value || null) });
+    this.root = h("div.tl-steps-of", { hidden: true }, h("span.tl-steps-word", "Steps of"), this.host, this.name,
+      this.more, this.select);
   }
 
   /** Takes all sets once they are known. */
   offer(sets, model) {
-    const option = (value, text) => h("option", { value, text });
-    clear(this.select).append(option(FOLLOWED, "What is selected"), ...sets.slice(0, MOST_OFFERED).map((set) => option(set.key, whole(set.title(model)))));
+    const option = (value, text) => h("option", { value }, text);
+    clear(this.select).append(option(FOLLOWED, "What is selected"),
+      ...sets.slice(0, MOST_OFFERED).map((set) => option(set.key, whole(set.title(model)))));
     this.select.hidden = this.more.hidden = sets.length < 2;
   }
 

@@ -15,7 +15,8 @@ class StepSet {
     const process = model.processes.find((one) => one.id === this.process && one.host === this.host);
     if (!process) return { host: "", name: visible(this.host) };
     const named = process.name.startsWith(`${process.host} `);
-    return { host: named ? process.host : "", name: named ? process.name.slice(process.host.length + 1) : process.name };
+    return { host: named ? process.host : "",
+      name: named ? process.name.slice(process.host.length + 1) : process.name };
   }
 }
 
@@ -26,7 +27,7 @@ export class StepSets {
     for (const band of bands) {
       const key = keyOf(band.host, band.process);
       let set = this.sets.get(key);
-      if (!set) this.sets.set(key, (set = new StepSet(key, band.host, band.process ?? null)));
+      if (!set) this.sets.set(key, set = new StepSet(key, band.host, band.process ?? null));
       set.bands.push({ name: visible(band.name), start: Number(band.start_ps), duration: Number(band.duration_ps) });
     }
     for (const set of this.sets.values()) set.bands.sort((one, other) => one.start - other.start);

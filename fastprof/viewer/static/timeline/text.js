@@ -3,15 +3,21 @@
 const LONGEST = 300;
 // Controls, line separators, marks that turn the direction of text, halves of pairs, and what has no width.
 // eslint-disable-next-line no-control-regex
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const UNSEEN =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 const ELLIPSIS = "…";
 
-const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+const SHORT = {
+  "\n": "\\n",
+  "\r": "\\r",
+  "\t": "\\t",
+};
 
 /** As the command line writes it on a screen: an escape, which every font has. */
 function escaped(character) {
   const code = character.charCodeAt(0);
-  return SHORT[character] ?? (code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`);
+  return SHORT[character]
+    ?? (code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`);
 }
 
 /** Text with every character that would not be seen shown as an escape, and no longer than `limit`. */

@@ -33,19 +33,11 @@ export function columnsOf(buffer) {
     place += slices * Kind.BYTES_PER_ELEMENT;
     return values;
   };
-  return {
-    rows,
-    slices,
-    track: new Uint32Array(buffer, HEADER_BYTES, rows),
+  return { rows, slices, track: new Uint32Array(buffer, HEADER_BYTES, rows),
     lane: new Uint32Array(buffer, HEADER_BYTES + 4 * rows, rows),
-    end: new Uint32Array(buffer, HEADER_BYTES + 8 * rows, rows),
-    start: column(Float64Array),
-    duration: column(Float64Array),
-    busy: column(Float32Array),
-    count: column(Uint32Array),
-    name: column(Uint32Array),
-    at: column(Uint32Array),
-  };
+    end: new Uint32Array(buffer, HEADER_BYTES + 8 * rows, rows), start: column(Float64Array),
+    duration: column(Float64Array), busy: column(Float32Array), count: column(Uint32Array), name: column(Uint32Array),
+    at: column(Uint32Array) };
 }
 
 /**
@@ -56,7 +48,8 @@ export function decode(buffer) {
   if (buffer.byteLength < HEADER_BYTES) throw new Error("The server sent a tile without a header.");
   const [magic, version, rows, slices] = new Uint32Array(buffer, 0, 4);
   if (magic !== MAGIC || version !== VERSION) throw new Error("The server sent a tile this page cannot read.");
-  if (bodyAt(rows) + SLICE_BYTES * slices > buffer.byteLength) throw new Error("The server sent a tile that is cut short.");
+  if (bodyAt(rows) + SLICE_BYTES * slices > buffer.byteLength)
+    throw new Error("The server sent a tile that is cut short.");
   const tile = columnsOf(buffer);
   tile.bytes = buffer.byteLength;
   tile.rowsOf = rowsByTrack(tile);

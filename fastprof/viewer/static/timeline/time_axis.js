@@ -19,7 +19,8 @@ export function ticksOf({ start, span, width }, origin, room) {
   const step = tickStep((span * room) / width);
   const phase = Number(origin - floored(origin, BigInt(step)));
   const times = [];
-  for (let time = Math.ceil((start + phase) / step) * step - phase; time <= start + span; time += step) times.push(time);
+  for (let time = Math.ceil((start + phase) / step) * step - phase; time <= start + span; time += step)
+    times.push(time);
   return { step, times, ...textsOf(start, span, step, origin) };
 }
 

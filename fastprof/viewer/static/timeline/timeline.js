@@ -6,13 +6,13 @@ import { MINIMAP, Minimap } from "./minimap.js";
 import { NameBook } from "./name_book.js";
 import { Overlay } from "./overlay.js";
 import { Painter } from "./painter.js";
-import { Ruler, TICK_ROOM } from "./ruler.js";
 import { RowLayout } from "./row_layout.js";
+import { Ruler, TICK_ROOM } from "./ruler.js";
 import { Selection } from "./selection.js";
 import { DEPTHS } from "./session_model.js";
 import { pageColours } from "./slice_colours.js";
-import { Surface } from "./surface.js";
 import { StepSets } from "./step_sets.js";
+import { Surface } from "./surface.js";
 import { Fitter } from "./text.js";
 import { TileCache } from "./tile_cache.js";
 import { ticksOf } from "./time_axis.js";
@@ -32,7 +32,8 @@ export class Timeline {
     this.cache = new TileCache(source, this.names, changed, gone);
     this.counters = new CounterGraphs(source, changed);
     this.tracks = new Surface({ class: "tl-tracks", "aria-hidden": "true" }, true);
-    this.over = new Surface({ class: "tl-over", tabindex: "0", role: "img", "aria-label": "Timeline. Press ? for the keys." });
+    this.over = new Surface({ class: "tl-over", tabindex: "0", role: "img",
+      "aria-label": "Timeline. Press ? for the keys." });
     this.axis = new Surface({ class: "tl-axis", "aria-hidden": "true" }, true);
     this.map = new Surface({ class: "tl-map", "aria-hidden": "true" }, true);
     this.painter = new Painter(this.tracks, this.names, this.counters);
@@ -114,17 +115,15 @@ export class Timeline {
     this.wishes.clear();
     this.wish();
     const ticks = ticksOf(this.view, this.model.origin, TICK_ROOM);
-    this.painter.draw(this.model, this.layout, this.view, (group) => this.piecesOf(group), ticks.times.map((time) => this.view.x(time)));
+    this.painter.draw(this.model, this.layout, this.view, (group) => this.piecesOf(group),
+      ticks.times.map((time) => this.view.x(time)));
     const shown = { range: this.selection.range, marks: this.selection.marks, hover: this.hoverTime };
     this.ruler.draw(this.view, ticks, this.colours, shown);
     this.minimap.draw(this.model, this.view, this.cache, shown);
     this.labels.draw(this.model, this.layout);
-    this.overlay.draw(this.view, this.layout, this.colours, {
-      ...shown,
-      range: this.selection.rangeDrawn(),
+    this.overlay.draw(this.view, this.layout, this.colours, { ...shown, range: this.selection.rangeDrawn(),
       outlined: { selected: this.selection.box(), hovered: this.hovered ? this.selection.boxOf(this.hovered) : null },
-      arrows: this.selection.arrows(),
-    });
+      arrows: this.selection.arrows() });
     for (const listener of this.drawn) listener();
     if (more) this.invalidate();
   }
@@ -147,13 +146,15 @@ export class Timeline {
       if (number < 0) return;
       seen.add(number);
       const group = this.model.groups[number];
-      if (group.depth && this.layout.rowOfTrack[track] >= 0) group.depth = DEPTHS.find((depth) => depth >= this.layout.lanesSeen(track)) ?? DEPTHS.at(-1);
+      if (group.depth && this.layout.rowOfTrack[track] >= 0)
+        group.depth = DEPTHS.find((depth) => depth >= this.layout.lanesSeen(track)) ?? DEPTHS.at(-1);
     };
     for (let row = first; row < last; row++) {
       const process = this.model.processes[this.layout.process[row]];
       if (this.layout.track[row] >= 0) add(this.layout.track[row]);
-      else if (this.layout.closed.has(process.id))
+      else if (this.layout.closed.has(process.id)) {
         for (let track = process.first; track < Math.min(process.last, process.first + 24); track++) add(track);
+      }
     }
     return [...seen].map((number) => this.model.groups[number]);
   }

@@ -14,9 +14,9 @@ const LONGEST_NAME = 160;
 
 class Tooltip {
   constructor() {
-    this.name = h("div", { class: "tl-tip-name" });
-    this.facts = h("div", { class: "tl-tip-facts" });
-    this.root = h("div", { class: "tl-tip", role: "tooltip", hidden: true }, this.name, this.facts);
+    this.name = h("div.tl-tip-name");
+    this.facts = h("div.tl-tip-facts");
+    this.root = h("div.tl-tip", { role: "tooltip", hidden: true }, this.name, this.facts);
   }
 
   hide() {
@@ -58,7 +58,10 @@ export class TooltipGuide {
   ofSlice(hit) {
     const name = this.timeline.names.text(hit.host, hit.name) ?? "…";
     const { clock } = this.timeline.model;
-    return [name || "(no name)", hit.count === 1 ? `${oneFact(hit)}, from ${clock.near(hit.start, this.pixel)}` : manyFacts(hit)];
+    return [
+      name || "(no name)",
+      hit.count === 1 ? `${oneFact(hit)}, from ${clock.near(hit.start, this.pixel)}` : manyFacts(hit),
+    ];
   }
 
   ofPlace(event) {
@@ -70,16 +73,23 @@ export class TooltipGuide {
     const under = rowUnder(timeline, event.offsetY);
     if (!under || under.track < 0 || model.kind[under.track] !== KINDS.counter) return null;
     const found = timeline.counters.valueAt(model, under.track, view, time);
-    return found && [`${model.name[under.track]}: ${valueText(found.value, found.unit)}`, `at ${model.clock.near(time, this.pixel)}`];
+    return found && [
+      `${model.name[under.track]}: ${valueText(found.value, found.unit)}`,
+      `at ${model.clock.near(time, this.pixel)}`,
+    ];
   }
 
   ofAxis(time, y) {
     const band = y > RULER && this.timeline.ruler.bandAt(time);
     const { clock } = this.timeline.model;
-    if (y > RULER) return band ? [band.name, `${short(band.duration)}, from ${clock.near(band.start, this.pixel)}`] : null;
+    if (y > RULER)
+      return band ? [band.name, `${short(band.duration)}, from ${clock.near(band.start, this.pixel)}`] : null;
     const mark = this.timeline.selection.marks.find((one) => Math.abs(one.start - time) <= MARK_REACH * this.pixel);
     if (!mark) return [clock.near(time, this.pixel), "from the start of profiling"];
-    return [`Mark at ${clock.exact(mark.start)}`, mark.end > mark.start ? short(mark.end - mark.start) : "from the start of profiling"];
+    return [
+      `Mark at ${clock.exact(mark.start)}`,
+      mark.end > mark.start ? short(mark.end - mark.start) : "from the start of profiling",
+    ];
   }
 
   /** The time that a pixel stands for. */

@@ -57,7 +57,7 @@ export class View {
   /** All times grow by so much. */
   shift(by) {
     this.start += by;
-    if (this.glide) for (const end of [this.glide.from, this.glide.to]) end[0] += by;
+    if (this.glide) { for (const end of [this.glide.from, this.glide.to]) end[0] += by; }
   }
 
   pan(pixels) {

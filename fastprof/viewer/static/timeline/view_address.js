@@ -18,19 +18,17 @@ export function read(params, clock = new Clock()) {
   };
   const list = (name) => (params.get(name) ?? "").split(",").filter(Boolean);
   const [, at, host] = /^(\d+)@([\s\S]*)$/.exec(params.get("event") ?? "") ?? [];
-  const marks = list("marks").map((text) => pair(text) ?? (number(text) === null ? null : [number(text), number(text)]));
-  return {
-    window: pair(params.get("t")),
-    event: at === undefined ? null : { at: Number(at), host },
+  const marks = list("marks").map((text) =>
+    pair(text) ?? (number(text) === null ? null : [number(text), number(text)])
+  );
+  return { window: pair(params.get("t")), event: at === undefined ? null : { at: Number(at), host },
     range: pair(params.get("range")),
     tracks: params.has("tracks") ? list("tracks").map(Number).filter(Number.isInteger) : null,
     marks: marks.filter(Boolean).map(([start, end]) => ({ start, end })),
-    search: { q: params.get("q") ?? "", mode: params.get("mode") === "regex" ? "regex" : "substring", case: params.get("case") === "1" ? 1 : 0 },
-    filter: params.get("filter") ?? "",
-    closed: list("closed"),
+    search: { q: params.get("q") ?? "", mode: params.get("mode") === "regex" ? "regex" : "substring",
+      case: params.get("case") === "1" ? 1 : 0 }, filter: params.get("filter") ?? "", closed: list("closed"),
     steps: params.get("steps"),
-    scroll: params.has("y") && /^\d{1,12}$/.test(params.get("y")) ? Number(params.get("y")) : null,
-  };
+    scroll: params.has("y") && /^\d{1,12}$/.test(params.get("y")) ? Number(params.get("y")) : null };
 }
 
 /** The view as changes of an address: null takes a parameter out. `awaited`: an event {at, host} that is being asked for. */
@@ -43,20 +41,15 @@ export function written(timeline, search, awaited) {
   const span = (start, end) => `${told(start)}~${told(end)}`;
   const chosen = awaited ?? (event?.count === 1 ? event : null);
   const closed = model.processes.filter((process) => layout.closed.has(process.id)).map((process) => process.id);
-  return {
-    t: whole ? null : span(window.start, window.start + window.span),
-    event: chosen && `${chosen.at}@${chosen.host}`,
-    range: range ? span(range.start, range.end) : null,
+  return { t: whole ? null : span(window.start, window.start + window.span),
+    event: chosen && `${chosen.at}@${chosen.host}`, range: range ? span(range.start, range.end) : null,
     tracks: range?.ids && range.ids.length <= MOST_TRACKS ? range.ids.join(",") : null,
-    marks: marks.length ? marks.map((mark) => (mark.end > mark.start ? span(mark.start, mark.end) : told(mark.start))).join(",") : null,
-    q: search.q || null,
-    mode: search.q && search.mode === "regex" ? "regex" : null,
-    case: search.q && search.case ? "1" : null,
-    filter: layout.filter || null,
-    closed: closed.length && closed.length <= MOST_CLOSED ? closed.join(",") : null,
-    steps: timeline.stepsWanted,
-    y: layout.scroll || null,
-  };
+    marks: marks.length
+      ? marks.map((mark) => (mark.end > mark.start ? span(mark.start, mark.end) : told(mark.start))).join(",")
+      : null, q: search.q || null, mode: search.q && search.mode === "regex" ? "regex" : null,
+    case: search.q && search.case ? "1" : null, filter: layout.filter || null,
+    closed: closed.length && closed.length <= MOST_CLOSED ? closed.join(",") : null, steps: timeline.stepsWanted,
+    y: layout.scroll || null };
 }
 
 /** Writes the address a moment after the view stands still. */
