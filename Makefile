@@ -39,7 +39,7 @@ unit: build
 	$(BIN)/python -m pytest
 
 page: build ## unit tests of the page's modules, in the Node of .venv
-	$(BIN)/node --test "$(PAGE)/*.test.js"
+	$(BIN)/node --disable-warning=MODULE_TYPELESS_PACKAGE_JSON --test "$(PAGE)/*.test.js"
 
 format: build $(PAGE_STAMP) ## rewrite Python and JavaScript in the one style
 	$(BIN)/ruff format .

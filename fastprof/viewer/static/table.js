@@ -6,6 +6,7 @@ import { clear, h } from "./dom.js";
 import { shownColumns } from "./table_columns.js";
 import { download, written } from "./table_csv.js";
 import { FilterBar } from "./table_filter.js";
+import { sortRows } from "./table_order.js";
 import { Rows } from "./table_rows.js";
 
 const FILTERED_ROWS = 6;
@@ -93,7 +94,7 @@ class TableView {
   /** Filters and sorts, then draws. */
   arrange() {
     const order = this.bar.rows(this.data, this.options.where);
-    if (this.sort) sorted(order, this.data, this.sort);
+    if (this.sort) sortRows(order, this.data, this.sort);
     const all = this.data.length.toLocaleString("en-US");
     const some = order.length.toLocaleString("en-US");
     const cut = this.data.of > this.data.length ? ` (the first of ${this.data.of.toLocaleString("en-US")})` : "";
@@ -165,36 +166,4 @@ class TableView {
       this.menu.append(h("label.menu-item", { title: column.description ?? "" }, box, column.title));
     }
   }
-}
-
-/** Sorts row numbers in place; what is not known comes last either way. */
-function sorted(order, data, { by, down }) {
-  if (!data.has(by)) return;
-  const keys = sortKeys(data, by);
-  const sign = down ? -1 : 1;
-  order.sort((one, other) => {
-    const [first, second] = [keys[one], keys[other]];
-    if (first === second) return one - other;
-    if (Number.isNaN(first)) return Number.isNaN(second) ? one - other : 1;
-    if (Number.isNaN(second)) return -1;
-    return sign * (first - second);
-  });
-}
-
-function sortKeys(data, by) {
-  const keys = new Float64Array(data.length).fill(NaN);
-  if (data.isNumber(by)) {
-    data.column(by).forEach((value, row) => {
-      if (value !== null) keys[row] = Number(value);
-    });
-    return keys;
-  }
-  const { texts, codes } = data.coded(by);
-  const compare = new Intl.Collator("en", { numeric: true }).compare;
-  const ranks = new Float64Array(texts.length);
-  Array.from(texts.keys()).sort((one, other) => compare(texts[one], texts[other])).forEach((code, rank) => {
-    ranks[code] = rank;
-  });
-  for (let row = 0; row < keys.length; row += 1) if (codes[row] >= 0) keys[row] = ranks[codes[row]];
-  return keys;
 }

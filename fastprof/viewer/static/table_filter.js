@@ -1,11 +1,11 @@
 // What of a table is shown: one box for all columns, and boxes for single ones.
 
 import { h } from "./dom.js";
-import { label, parsed } from "./units.js";
+import { holds, is, matches } from "./table_order.js";
+import { label } from "./units.js";
 
 const MOST_CHOICES = 24;
 const PAUSE_MS = 60;
-const COMPARED = /^(<=|>=|<|>|=)\s*(.+)$/;
 
 export class FilterBar {
   constructor(changed, options) {
@@ -92,7 +92,7 @@ export class FilterBar {
     const tests = [];
     for (const [name, box] of this.boxes) {
       if (box.value && data.has(name))
-        tests.push(box.tagName === "SELECT" ? same(data, name, box.value) : matching(data, name, box.value));
+        tests.push(box.tagName === "SELECT" ? is(data, name, box.value) : matches(data, name, box.value));
     }
     return tests;
   }
@@ -104,37 +104,10 @@ export class FilterBar {
       !column.hidden && (!column.number || !data.about(column.name).unit)
     );
     return words.map((word) => {
-      const tests = columns.map(({ name }) => holding(data, name, word));
+      const tests = columns.map(({ name }) => holds(data, name, word));
       return (row) => tests.some((test) => test(row));
     });
   }
-}
-
-function same(data, name, value) {
-  const { texts, codes } = data.coded(name);
-  const code = texts.indexOf(value);
-  return (row) => codes[row] === code;
-}
-
-function holding(data, name, word) {
-  if (data.isNumber(name)) {
-    const values = data.column(name);
-    return (row) => values[row] !== null && String(values[row]).includes(word);
-  }
-  const { texts, codes } = data.coded(name);
-  const held = texts.map((text) => text.toLowerCase().includes(word));
-  return (row) => codes[row] >= 0 && held[codes[row]];
-}
-
-function matching(data, name, written) {
-  if (!data.isNumber(name)) return holding(data, name, written.toLowerCase().trim());
-  const [, sign, amount] = COMPARED.exec(written.trim()) ?? [null, ">=", written.trim().replace(/^[<>=]+$/, "")];
-  const least = parsed(amount, data.about(name).unit);
-  if (Number.isNaN(least)) return () => true;
-  const values = data.column(name).map((value) => (value === null ? NaN : Number(value)));
-  const tests = { "<": (row) => values[row] < least, "<=": (row) => values[row] <= least,
-    ">": (row) => values[row] > least, ">=": (row) => values[row] >= least, "=": (row) => values[row] === least };
-  return tests[sign];
 }
 
 /** Called once when calls have ceased for a moment. */

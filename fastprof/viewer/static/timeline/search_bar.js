@@ -209,7 +209,7 @@ export class SearchBar {
 }
 
 /** Which names were found, {has(text)}; null where it cannot be said here, and then nothing is dimmed. */
-function matcher(answer, query) {
+export function matcher(answer, query) {
   if (query.mode === "substring") {
     const part = query.case ? query.q : query.q.toLowerCase();
     return { has: (text) => (query.case ? text : text.toLowerCase()).includes(part) };

@@ -2,7 +2,6 @@
 
 const LONGEST = 300;
 // Controls, line separators, marks that turn the direction of text, halves of pairs, and what has no width.
-// eslint-disable-next-line no-control-regex
 const UNSEEN =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 const ELLIPSIS = "…";

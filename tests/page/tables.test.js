@@ -1,0 +1,64 @@
+// Tables of reports: values, filters, order, CSV.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readJson, Report } from "../../fastprof/viewer/static/report.js";
+import { written } from "../../fastprof/viewer/static/table_csv.js";
+import { holds, is, matches, sortRows } from "../../fastprof/viewer/static/table_order.js";
+import { tableOf } from "./build.js";
+
+const DATA = tableOf({
+  name: ["fusion.10", "fusion.9", null, "copy, a", "fusion.9"],
+  time_ps: [3e9, 1.5e9, null, 0, 1e6],
+}, { time_ps: "ps" });
+const rows = (test) => [0, 1, 2, 3, 4].filter(test);
+
+test("integers that a double cannot hold stay as their digits", () => {
+  assert.deepEqual(readJson('{"a":1234567890123456789,"b":1.25,"c":"1234567890123456789","d":1234567890.5}'), {
+    a: "1234567890123456789",
+    b: 1.25,
+    c: "1234567890123456789",
+    d: 1234567890.5,
+  });
+  const report = new Report({ analysis: "x", scalars: { t: { value: "9007199254740993", unit: "ps" } },
+    tables: { t: { columns: [{ name: "id", type: "uint64" }], rows: [{ id: "18446744073709551615" }] } } });
+  assert.equal(report.value("t"), 9007199254740992);
+  assert.equal(report.tables.t.value(0, "id"), "18446744073709551615");
+});
+
+test("columns with texts kept once are as others", () => {
+  const table =
+    new Report({ analysis: "x",
+      tables: { t: { length: 3, columns: [{ name: "n", type: "string", texts: ["a", "b"], codes: [1, -1, 0] }] } } })
+      .tables.t;
+  assert.deepEqual(table.column("n"), ["b", null, "a"]);
+  assert.deepEqual(table.taken([2, 0]).column("n"), ["a", "b"]);
+  assert.deepEqual([...table.groupBy("n").keys()], ["b", null, "a"]);
+});
+
+test("rows are filtered by words, values and limits with units", () => {
+  assert.deepEqual(rows(holds(DATA, "name", "fusion")), [0, 1, 4]);
+  assert.deepEqual(rows(is(DATA, "name", "fusion.9")), [1, 4]);
+  assert.deepEqual(rows(matches(DATA, "name", " FUSION.1")), [0]);
+  assert.deepEqual(rows(matches(DATA, "time_ps", ">= 1.5 ms")), [0, 1]);
+  assert.deepEqual(rows(matches(DATA, "time_ps", "<2us")), [3, 4]);
+  assert.deepEqual(rows(matches(DATA, "time_ps", "= 0")), [3]);
+  assert.deepEqual(rows(matches(DATA, "time_ps", "1us")), [0, 1, 4]);
+  assert.equal(rows(matches(DATA, "time_ps", ">")).length, 5);
+});
+
+test("unknown values come last in either order, numbers in names count as numbers", () => {
+  const order = (sort) => {
+    const all = [0, 1, 2, 3, 4];
+    sortRows(all, DATA, sort);
+    return all;
+  };
+  assert.deepEqual(order({ by: "name", down: false }), [3, 1, 4, 0, 2]);
+  assert.deepEqual(order({ by: "time_ps", down: true }), [0, 1, 4, 3, 2]);
+  assert.deepEqual(order({ by: "time_ps", down: false }), [3, 4, 1, 0, 2]);
+  assert.deepEqual(order({ by: "absent", down: true }), [0, 1, 2, 3, 4]);
+});
+
+test("CSV quotes what needs it, and leaves unknown values out", () => {
+  assert.equal(written(DATA, ["name", "time_ps"], [3, 2]), 'name,time_ps\n"copy, a",0\n,\n');
+});

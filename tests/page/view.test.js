@@ -1,0 +1,88 @@
+// The window of time on the screen, and the address that says what is shown.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changed, read as readRoute, written as writeRoute } from "../../fastprof/viewer/static/route.js";
+import { Clock } from "../../fastprof/viewer/static/timeline/clock.js";
+import { View } from "../../fastprof/viewer/static/timeline/view.js";
+import { read, written } from "../../fastprof/viewer/static/timeline/view_address.js";
+
+function viewOf(width = 1000) {
+  const view = new View();
+  view.width = width;
+  view.bound(0, 1e12);
+  return view;
+}
+
+test("zooming keeps the time under the pointer", () => {
+  const view = viewOf();
+  view.set(2e11, 1e11);
+  const before = view.time(300);
+  view.zoom(0.25, 300);
+  assert.ok(Math.abs(view.time(300) - before) <= before * 1e-12);
+  assert.equal(view.span, 2.5e10);
+});
+
+test("the window stays within the session and above the picosecond", () => {
+  const view = viewOf();
+  view.set(-5e12, 9e13);
+  assert.deepEqual([view.start, view.end], [-1e10, 1.01e12]);
+  view.set(5e11, 1e-6);
+  assert.equal(view.span, 10);
+  view.pan(1e12);
+  assert.ok(view.end <= view.high);
+});
+
+test("a bucket is about a pixel", () => {
+  for (const [span, level] of [[1000, 0], [2000, 1], [1e9, 20], [1e12, 30], [10, 0]]) {
+    const view = viewOf();
+    view.span = span;
+    assert.equal(view.level(), level);
+  }
+});
+
+test("an address says what is shown, and ill ones are ignored", () => {
+  const told = read(
+    new URLSearchParams(
+      "t=1.5~20&event=7@a@b&range=3~9&tracks=4,5&marks=1,2~3,x&q=f%2B&mode=regex&closed=3&steps=3@b&y=40",
+    ),
+  );
+  assert.deepEqual(told, {
+    window: [1.5, 20],
+    event: { at: 7, host: "a@b" },
+    range: [3, 9],
+    tracks: [4, 5],
+    marks: [{ start: 1, end: 1 }, { start: 2, end: 3 }],
+    search: { q: "f+", mode: "regex", case: 0 },
+    filter: "",
+    closed: ["3"],
+    steps: "3@b",
+    scroll: 40,
+  });
+  const ill = read(new URLSearchParams("t=1~&event=x@y&range=~&marks=~&y=e&tracks="));
+  assert.deepEqual([ill.window, ill.event, ill.range, ill.marks, ill.scroll], [null, null, null, [], null]);
+});
+
+test("what is written into the address is what is read from it", () => {
+  const view = viewOf();
+  view.set(100, 1000);
+  const clock = new Clock(5000n);
+  const timeline = { view, stepsWanted: null, layout: { closed: new Set([4]), filter: "mat", scroll: 12 },
+    selection: { event: { at: 3, host: "h", count: 1 }, range: { start: 7, end: 9, ids: [1, 2] },
+      marks: [{ start: 5, end: 5 }] }, model: { clock, processes: [{ id: 4 }, { id: 6 }] } };
+  const params = changed(new URLSearchParams(), written(timeline, { q: "a", mode: "substring", case: 1 }, null));
+  assert.equal(params.get("t"), "5100~6100");
+  const told = read(params, clock);
+  assert.deepEqual([told.window, told.event, told.range], [[100, 1100], { at: 3, host: "h" }, [7, 9]]);
+  assert.deepEqual([told.tracks, told.marks, told.closed], [[1, 2], [{ start: 5, end: 5 }], ["4"]]);
+  assert.deepEqual([told.search.case, told.filter, told.scroll], [1, "mat", 12]);
+});
+
+test("a route holds the page, the run, the host and what the page keeps", () => {
+  const route = readRoute("#/op_stats?run=r%201&host=h&idle=1", "overview");
+  assert.deepEqual([route.page, route.run, route.host, String(route.params)], ["op_stats", "r 1", "h", "idle=1"]);
+  assert.equal(writeRoute(route), "#/op_stats?run=r+1&host=h&idle=1");
+  assert.equal(readRoute("", "overview").page, "overview");
+  assert.equal(readRoute("#/%E0%A4%A", "overview").page, "%E0%A4%A");
+  assert.equal(String(changed(route.params, { idle: null, op: "a", none: "" })), "op=a");
+});
