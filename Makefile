@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PAGE := tests/page
-PAGE_STAMP := $(PAGE)/node_modules/.installed
+PAGE_TOOLS := $(VENV)/page
+PAGE_STAMP := $(PAGE_TOOLS)/.installed
 SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(wildcard fastprof/_native/*.p*)
 
 .PHONY: help build demo test check format unit page bench fuzz asan docs clean
@@ -25,7 +26,9 @@ $(STAMP): pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
 	touch $@
 
 $(PAGE_STAMP): $(PAGE)/package-lock.json | $(STAMP)
-	cd $(PAGE) && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --no-audit --no-fund
+	mkdir -p $(PAGE_TOOLS)
+	cp $(PAGE)/.npmrc $(PAGE)/package.json $(PAGE)/package-lock.json $(PAGE_TOOLS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --prefix $(PAGE_TOOLS)
 	touch $@
 
 build: $(STAMP) ## make .venv and build the package in place
@@ -67,4 +70,4 @@ docs: build ## rewrite what follows from the schema and from the registry of ana
 	$(BIN)/python docs/write_analyses.py
 
 clean: ## remove what was built
-	rm -rf build demo-out $(VENV) $(PAGE)/node_modules fastprof/_native/*.so *.egg-info
+	rm -rf build demo-out $(VENV) fastprof/_native/*.so *.egg-info

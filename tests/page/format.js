@@ -1,14 +1,14 @@
 // Formats the page's modules and these files: `node format.js` rewrites them, `node format.js --check` names those that
 // are not in the one style and exits with 1.
 
-import { createFromBuffer } from "@dprint/formatter";
-import { getPath } from "@dprint/typescript";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = join(HERE, "..", "..");
+const TOOLS = createRequire(join(ROOT, ".venv", "page", "package.json"));
 const PATHS = ["fastprof/viewer/static/**/*.js", "tests/page/*.js"];
 const STYLE = {
   quoteStyle: "preferDouble",
@@ -24,7 +24,8 @@ const STYLE = {
 };
 
 const isCheck = process.argv.includes("--check");
-const formatter = createFromBuffer(readFileSync(getPath()));
+const { createFromBuffer } = TOOLS("@dprint/formatter");
+const formatter = createFromBuffer(readFileSync(TOOLS("@dprint/typescript").getPath()));
 formatter.setConfig({ lineWidth: 120, indentWidth: 2, useTabs: false }, STYLE);
 const files = PATHS.flatMap((path) => globSync(path, { cwd: ROOT })).map((path) => join(ROOT, path));
 if (!files.length) throw new Error("no files to format");
