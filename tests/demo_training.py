@@ -9,7 +9,7 @@ from step_captures import core_details
 from trace_builder import Event, Metadata, Plane, Value, event, int_field, len_field, line, plane, u64, xspace
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text import expression
+from fastprof.hlo.text.instruction_text import expression
 
 US = 1_000_000
 """A microsecond in picoseconds."""

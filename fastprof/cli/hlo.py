@@ -179,9 +179,9 @@ def _send_text(pieces: Iterator[str], sink: output.Sink) -> None:
 
 
 def _write_around(chosen: Chosen, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
-    from fastprof.hlo.text.dot_graph import dot_graph
     from fastprof.hlo.text.instruction_text import InstructionText
     from fastprof.hlo.text.module_text import part_text
+    from fastprof.hlo.text.neighbourhood import dot_graph
     from fastprof.tables.program_choice import around, joined, text_form
 
     near = around(chosen, args.instruction, args.width or WIDTH)

@@ -12,10 +12,12 @@ from fastprof.errors import CaptureError
 from fastprof.hlo.category import category
 from fastprof.hlo.columns import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING
 from fastprof.hlo.layout import array_of
+from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import OPAQUE, TOKEN, TYPE_NAMES, Shape
 from fastprof.hlo.table_columns import ABSENT, Lists, Numbers, TableTexts, Values, ranges
-from fastprof.hlo.text import replica_groups_text, shape_text, sharding_text
+from fastprof.hlo.text.program import program_of
+from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
 from fastprof.schema.array_types import Int32s
 
 _TEXTS = (
@@ -91,7 +93,8 @@ def _shape_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
     used, place = np.unique(module.instructions["shape"], return_inverse=True)
     rows: list[int] = used.tolist()
     shapes = [module.shape(row) for row in rows]
-    written = [shape_text(module, row) if row >= 0 else None for row in rows]
+    texts_of = program_of(module)
+    written = [texts_of.shape_text(row) if row >= 0 else None for row in rows]
     types = [_type_name(shape) if row >= 0 else None for row, shape in zip(rows, shapes, strict=True)]
     is_array = np.array([_is_array(shape) for shape in shapes], bool)[place]
     sizes = np.array([len(shape.dimensions) if _is_array(shape) else 0 for shape in shapes], np.int64)[place]
@@ -152,10 +155,13 @@ def _rare_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
     def backend_config(proto: memoryview) -> str:
         return bytes(proto).decode("utf-8", "replace")
 
+    def replica_groups(proto: memoryview) -> str:
+        return replica_groups_text(Message(proto))
+
     return {
         "sharding": _column_of(module, texts, HAS_SHARDING, "sharding_", sharding_text),
         "backend_config": _column_of(module, texts, HAS_BACKEND_CONFIG, "backend_config_", backend_config),
-        "replica_groups": _column_of(module, texts, HAS_REPLICA_GROUPS, "", replica_groups_text),
+        "replica_groups": _column_of(module, texts, HAS_REPLICA_GROUPS, "", replica_groups),
     }
 
 

@@ -11,7 +11,7 @@ from fastprof.errors import UsageError
 from fastprof.hlo.capture_tables import hlo_tables
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.programs import Program
-from fastprof.hlo.text.forms import LONG, SHORT, Form
+from fastprof.hlo.text.instruction_text import LONG, SHORT, Form
 from fastprof.hlo.text.json_form import module_json
 from fastprof.hlo.text.module_text import module_text
 from fastprof.hlo.text.neighbourhood import Neighbourhood

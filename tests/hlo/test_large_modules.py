@@ -15,7 +15,8 @@ import fastprof
 from fastprof.hlo.buffers import BufferAssignment
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text import LONG, SHORT, expression, module_text
+from fastprof.hlo.text.instruction_text import LONG, SHORT, expression
+from fastprof.hlo.text.module_text import module_text
 
 SMALL, FOUR_TIMES = 500, 2000
 DEEP = 3_000

@@ -12,7 +12,7 @@ from fastprof.hlo.layout import COMBINE, MOST, UNBOUNDED, ArrayLayout, array_of
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.operand_layouts import OUTPUT, Padding, _padding_read, layout_columns, layouts_of, padding_of
 from fastprof.hlo.shape_reader import DEEPEST, read_array, read_expression
-from fastprof.hlo.text import expression
+from fastprof.hlo.text.instruction_text import expression
 
 COPY = (
     "%copy-start.1 = (f32[5,1024]{1,0:T(8,128)S(5)}, f32[5,1024]{1,0:T(8,128)}, u32[]{:S(2)}) "

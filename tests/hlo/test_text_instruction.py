@@ -9,8 +9,7 @@ from hlo_builder import TOKEN, Op, Program, f32, packed, shape, tuple_of
 from trace_builder import double_field, int_field, len_field, tag
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text import EXPRESSION, LONG, SHORT, Form, expression
-from fastprof.hlo.text.instruction_text import InstructionText
+from fastprof.hlo.text.instruction_text import EXPRESSION, LONG, SHORT, Form, InstructionText, expression
 from fastprof.hlo.text.program import program_of
 
 token = int_field(2, TOKEN)

@@ -14,8 +14,9 @@ from trace_builder import int_field, len_field
 
 import fastprof
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text import LONG, SHORT, expression, module_text
-from fastprof.hlo.text.printed_names import printed
+from fastprof.hlo.text.escapes import printed
+from fastprof.hlo.text.instruction_text import LONG, SHORT, expression
+from fastprof.hlo.text.module_text import module_text
 
 EXPECTED = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "xprof"
 x = Op("x", "parameter", f32(4))

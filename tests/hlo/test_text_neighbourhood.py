@@ -10,12 +10,10 @@ from hlo_builder import Op, Program, f32, packed, shape
 from trace_builder import int_field, len_field
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text import SHORT
-from fastprof.hlo.text.dot_graph import dot_graph
-from fastprof.hlo.text.instruction_text import InstructionText
+from fastprof.hlo.text.instruction_text import SHORT, InstructionText
 from fastprof.hlo.text.json_form import module_json
 from fastprof.hlo.text.module_text import part_text
-from fastprof.hlo.text.neighbourhood import Neighbourhood
+from fastprof.hlo.text.neighbourhood import Neighbourhood, dot_graph
 from fastprof.hlo.text.program import program_of
 
 x = Op("x", "parameter", f32(4))

@@ -1,8 +1,12 @@
-"""What HLO text says behind an instruction's operands, by its opcode: ``dimensions={0}``, ``window={size=3x3}``, …"""
+"""What HLO text has behind an instruction's operands, by opcode: ``dimensions={0}``, ``window={size=3x3}``, …
+
+Each attribute is a name, the fields of the HloInstructionProto that it shows, and how they are printed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import escaped, one_line
@@ -11,142 +15,149 @@ from fastprof.hlo.text.shape_text import ShapeTexts
 from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
 
 Words = Sequence[str]
-Rule = Callable[["Attributes"], Iterator[str]]
-
-_LITERAL, _TUPLE_INDEX, _DIMENSIONS, _WINDOW, _CONVOLUTION, _SLICES, _EXPONENT, _MANTISSA = (
-    8,
-    13,
-    14,
-    15,
-    16,
-    17,
-    18,
-    19,
-)
-_SLICE_SIZES, _PADDING, _OUTFEED_CONFIG, _DISTRIBUTION, _EPSILON, _FEATURE, _CHANNEL, _INFEED_CONFIG = range(20, 28)
-_TARGET, _OUTFEED_SHAPE, _DOT, _FFT_TYPE, _FFT_LENGTH, _GATHER, _GATHER_SIZES = range(28, 35)
-_HOST_TRANSFER, _SCATTER, _FEATURE_GROUPS, _PRECISION, _PAIRS, _ENTRY, _EXIT = 47, 48, 50, 51, 52, 54, 55
-_CONSTRAINED, _OPERAND_SHAPES, _BATCH_GROUPS, _SOLVE, _STABLE, _REPLICATION, _CHOLESKY, _DIRECTION = range(56, 64)
-_SIDE_EFFECT, _DELTA, _SORTED, _UNIQUE, _ALGORITHM, _GLOBAL_IDS, _COMPARISON = 65, 66, 67, 69, 70, 71, 72
-_ALIASING, _PADDING_TYPE, _SCHEDULE, _API_VERSION, _THREAD, _PREFETCH, _K, _LARGEST = 74, 75, 76, 77, 79, 80, 81, 85
-_RAGGED, _REVERSE, _CARRIES, _ASSOCIATIVE, _CONVOLUTION_KIND = 90, 94, 95, 96, 97
-
-_PRECISIONS = ("default", "high", "highest", "packed_nibble")
-_PRODUCTS = (
-    "any_f8_any_f8_f32 any_f8_any_f8_f32_fast_accum f16_f16_f16 f16_f16_f32 bf16_bf16_bf16 bf16_bf16_f32 "
-    "bf16_bf16_f32_x3 bf16_bf16_f32_x6 tf32_tf32_f32 tf32_tf32_f32_x3 f32_f32_f32 f64_f64_f64 bf16_bf16_f32_x9"
-)
-_ALGORITHMS = ("unset", *(f"dot_{name}" for name in _PRODUCTS.split()))
-_TRANSPOSES = ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
-_SCHEDULES = ("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
-_API_VERSIONS = ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI")
-_ORIGINAL = 1
 
 
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The fields of an instruction. ``configs``: whether configurations of infeeds and outfeeds are printed."""
+
+    fields: Message
+    shapes: ShapeTexts
+    configs: bool
 
 
-def word(words: Words, number: int) -> str:
-    """The name of an enum's value; the number itself where it has none that is known."""
-    return words[number] if 0 <= number < len(words) else str(number)
+Attribute = Callable[[Given], str]
+"""The text of an attribute; "" where the instruction does not have it."""
+
+
+def attribute_texts(opcode: str, fields: Message, shapes: ShapeTexts, configs: bool) -> list[str]:
+    """The attributes of an instruction. CaptureError: a field of them does not decode."""
+    given = Given(fields, shapes, configs)
+    return [text for attribute in ATTRIBUTES.get(opcode, ()) if (text := attribute(given))]
 
 
 def joined(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
 
 
-def listed(name: str, numbers: Sequence[int]) -> str:
+def _braced(name: str, numbers: Sequence[int]) -> str:
     return f"{name}={{{joined(numbers)}}}"
 
 
-class Attributes:
-    """One instruction's fields, and how its attributes are written. ``configs``: with those of infeeds and outfeeds."""
-
-    def __init__(self, fields: Message, opcode: str, shapes: ShapeTexts, configs: bool) -> None:
-        self.fields = fields
-        self.opcode = opcode
-        self.shapes = shapes
-        self.configs = configs
-
-    def texts(self) -> list[str]:
-        """CaptureError: a field of them does not decode."""
-        rule = RULES.get(self.opcode)
-        return list(rule(self)) if rule else []
-
-    def flag(self, number: int, text: str) -> Iterator[str]:
-        if self.fields.flag(number):
-            yield f"{text}=true"
+def _word(words: Words, number: int) -> str:
+    """The name of an enum's value; the number itself where the name is unknown."""
+    return words[number] if 0 <= number < len(words) else str(number)
 
 
-# ---- dimensions and windows
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
 
 
-def _dimensions(one: Attributes) -> Iterator[str]:
-    yield listed("dimensions", one.fields.integers(_DIMENSIONS))
+# ---- attributes of one field
 
 
-def _sort(one: Attributes) -> Iterator[str]:
-    yield from _dimensions(one)
-    yield from one.flag(_STABLE, "is_stable")
+def _integers(name: str, number: int) -> Attribute:
+    return lambda given: _braced(name, given.fields.integers(number))
 
 
-def _first_dimension(name: str) -> Rule:
-    def rule(one: Attributes) -> Iterator[str]:
-        yield from (f"{name}={dimension}" for dimension in one.fields.integers(_DIMENSIONS)[:1])
-
-    return rule
+def _first(name: str, number: int) -> Attribute:
+    return lambda given: "".join(f"{name}={value}" for value in given.fields.integers(number)[:1])
 
 
-def _slice(one: Attributes) -> Iterator[str]:
-    slices = [(part.integer(1), part.integer(2), part.integer(3)) for part in one.fields.messages(_SLICES)]
+def _integer(name: str, number: int, hidden: Callable[[int], bool] = lambda _: False) -> Attribute:
+    """``hidden``: values that are not printed."""
+
+    def text(given: Given) -> str:
+        value = given.fields.integer(number)
+        return "" if hidden(value) else f"{name}={value}"
+
+    return text
+
+
+def _flag(name: str, number: int) -> Attribute:
+    """Printed where it is set."""
+    return lambda given: f"{name}=true" if given.fields.flag(number) else ""
+
+
+def _boolean(name: str, number: int) -> Attribute:
+    return lambda given: f"{name}={_truth(given.fields.flag(number))}"
+
+
+def _enum(name: str, number: int, words: Words, usual: int | None = None, prefix: str = "") -> Attribute:
+    """``usual``: the value that is not printed."""
+
+    def text(given: Given) -> str:
+        value = given.fields.integer(number)
+        return "" if value == usual else f"{name}={prefix}{_word(words, value)}"
+
+    return text
+
+
+def _where_present(number: int, attribute: Attribute) -> Attribute:
+    return lambda given: attribute(given) if number in given.fields else ""
+
+
+def _options(number: int, names: Words) -> tuple[Attribute, ...]:
+    """The options of a solver that are set, each an attribute."""
+
+    def option(place: int, name: str) -> Attribute:
+        return lambda given: f"{name}=true" if given.fields.message(number).flag(place) else ""
+
+    return tuple(option(place, name) for place, name in enumerate(names, 1))
+
+
+def _config(name: str, number: int) -> Attribute:
+    def text(given: Given) -> str:
+        config = given.fields.data(number) if given.configs else b""
+        return f'{name}="{escaped(config)}"' if len(config) else ""
+
+    return text
+
+
+# ---- dimensions, slices and windows
+
+
+def _slices(given: Given) -> str:
+    slices = [(part.integer(1), part.integer(2), part.integer(3)) for part in given.fields.messages(17)]
     plain = all(stride == 1 for _, _, stride in slices)
     texts = (f"[{first}:{limit}]" if plain else f"[{first}:{limit}:{stride}]" for first, limit, stride in slices)
-    yield f"slice={{{', '.join(texts)}}}"
+    return f"slice={{{', '.join(texts)}}}"
 
 
-def _dynamic_slice(one: Attributes) -> Iterator[str]:
-    yield listed("dynamic_slice_sizes", one.fields.integers(_SLICE_SIZES))
-
-
-def _pad(one: Attributes) -> Iterator[str]:
-    sides = [[side.integer(k) for k in (1, 2, 3)] for side in one.fields.message(_PADDING).messages(1)]
+def _padding(given: Given) -> str:
+    sides = [[side.integer(k) for k in (1, 2, 3)] for side in given.fields.message(21).messages(1)]
     inside = any(side[2] for side in sides)
-    yield "padding=" + "x".join("_".join(map(str, side if inside else side[:2])) for side in sides)
+    return "padding=" + "x".join("_".join(map(str, side if inside else side[:2])) for side in sides)
 
 
-def _window_text(window: Message) -> str:
-    """``size=3x3 stride=2x2 pad=1_1x1_1``: what is not told is the usual."""
-    parts = window.messages(1)
-    if not parts:
-        return ""
+def _window(given: Given) -> str:
+    """``window={size=3x3 stride=2x2 pad=1_1x1_1}``: usual values are left out."""
+    parts = given.fields.message(15).messages(1)
 
-    def told(name: str, values: list[int], usual: int) -> str:
+    def unusual(name: str, values: list[int], usual: int) -> str:
         return f" {name}={'x'.join(map(str, values))}" if any(value != usual for value in values) else ""
 
     size, stride, low, high, inner, outer, turned = ([part.integer(k) for part in parts] for k in range(1, 8))
-    text = "size=" + "x".join(map(str, size)) + told("stride", stride, 1)
+    text = f"size={'x'.join(map(str, size))}" if parts else ""
+    text += unusual("stride", stride, 1)
     if any(low) or any(high):
         text += " pad=" + "x".join(f"{one}_{other}" for one, other in zip(low, high, strict=True))
-    return text + told("lhs_dilate", outer, 1) + told("rhs_dilate", inner, 1) + told("rhs_reversal", turned, 0)
+    text += unusual("lhs_dilate", outer, 1) + unusual("rhs_dilate", inner, 1) + unusual("rhs_reversal", turned, 0)
+    return f"window={{{text}}}"
 
 
-def _window(one: Attributes) -> Iterator[str]:
-    text = _window_text(one.fields.message(_WINDOW))
-    if text:
-        yield f"window={{{text}}}"
+def _window_of_any_size(given: Given) -> str:
+    text = _window(given)
+    return "" if text == "window={}" else text
 
 
-def _labels(numbers: Message) -> str:
-    """``bf01_oi01->bf01``: what each dimension of input, kernel and output is."""
+def _labels(given: Given) -> str:
+    """``dim_labels=bf01_oi01->bf01``: what each dimension of input, kernel and output is."""
+    numbers = given.fields.message(16)
     get, lists = numbers.integer, numbers.integers
-    return (
-        _label({"b": get(7), "f": get(8)}, lists(11))
-        + "_"
-        + _label({"i": get(3), "o": get(4)}, lists(6))
-        + "->"
-        + _label({"b": get(9), "f": get(10)}, lists(12))
-    )
+    data = _label({"b": get(7), "f": get(8)}, lists(11))
+    kernel = _label({"i": get(3), "o": get(4)}, lists(6))
+    return f"dim_labels={data}_{kernel}->{_label({'b': get(9), 'f': get(10)}, lists(12))}"
 
 
 def _label(letters: Mapping[str, int], spatial: list[int]) -> str:
@@ -155,318 +166,195 @@ def _label(letters: Mapping[str, int], spatial: list[int]) -> str:
     return "".join(places.get(place, "?") for place in range(max(known, default=-1) + 1))
 
 
-def _groups_of_features(one: Attributes) -> Iterator[str]:
-    for number, name in ((_FEATURE_GROUPS, "feature_group_count"), (_BATCH_GROUPS, "batch_group_count")):
-        count = one.fields.integer(number)
-        if count not in (0, 1):
-            yield f"{name}={count}"
-
-
-def _precision(one: Attributes) -> Iterator[str]:
-    config = one.fields.message(_PRECISION)
-    operands = config.integers(1)
-    if any(operands):
-        yield f"operand_precision={{{','.join(word(_PRECISIONS, operand) for operand in operands)}}}"
-    if config.integer(2):
-        yield f"algorithm={word(_ALGORITHMS, config.integer(2))}"
-
-
-def _convolution(one: Attributes) -> Iterator[str]:
-    yield from _window(one)
-    yield f"dim_labels={_labels(one.fields.message(_CONVOLUTION))}"
-    yield from _groups_of_features(one)
-    yield from _precision(one)
-
-
 # ---- products, gathers
+
+
+def _operand_precision(given: Given) -> str:
+    operands = given.fields.message(51).integers(1)
+    words = ("default", "high", "highest", "packed_nibble")
+    return f"operand_precision={{{','.join(_word(words, one) for one in operands)}}}" if any(operands) else ""
+
+
+_PRODUCTS = (
+    "any_f8_any_f8_f32 any_f8_any_f8_f32_fast_accum f16_f16_f16 f16_f16_f32 bf16_bf16_bf16 bf16_bf16_f32 "
+    "bf16_bf16_f32_x3 bf16_bf16_f32_x6 tf32_tf32_f32 tf32_tf32_f32_x3 f32_f32_f32 f64_f64_f64 bf16_bf16_f32_x9"
+)
+_ALGORITHMS = ("unset", *(f"dot_{name}" for name in _PRODUCTS.split()))
+
+
+def _algorithm(given: Given) -> str:
+    number = given.fields.message(51).integer(2)
+    return f"algorithm={_word(_ALGORITHMS, number)}" if number else ""
 
 
 def _dot_numbers(numbers: Message) -> str:
     parts = []
     for number, name in ((3, "lhs_batch"), (1, "lhs_contracting"), (4, "rhs_batch"), (2, "rhs_contracting")):
         if number < 3 or number in numbers:
-            parts.append(listed(f"{name}_dims", numbers.integers(number)))
+            parts.append(_braced(f"{name}_dims", numbers.integers(number)))
     return ", ".join(parts)
 
 
-def _dot(one: Attributes) -> Iterator[str]:
-    yield _dot_numbers(one.fields.message(_DOT))
-    yield from _precision(one)
+def _ragged_dot(given: Given) -> str:
+    numbers = given.fields.message(90)
+    text = _dot_numbers(numbers.message(1)) + ", " + _braced("lhs_ragged_dims", numbers.integers(2))
+    return text + (", " + _braced("rhs_group_dims", numbers.integers(3)) if 3 in numbers else "")
 
 
-def _ragged_dot(one: Attributes) -> Iterator[str]:
-    numbers = one.fields.message(_RAGGED)
-    text = _dot_numbers(numbers.message(1)) + ", " + listed("lhs_ragged_dims", numbers.integers(2))
-    yield text + (", " + listed("rhs_group_dims", numbers.integers(3)) if 3 in numbers else "")
-    yield from _precision(one)
+def _places(number: int, names: Words) -> Attribute:
+    """Dimension numbers of a gather or scatter: three lists, two more that may be empty, and where indices are."""
+
+    def text(given: Given) -> str:
+        numbers = given.fields.message(number)
+        parts = [_braced(names[k], numbers.integers(k + 1)) for k in range(3)]
+        parts += [_braced(names[k], numbers.integers(k + 2)) for k in (3, 4) if numbers.integers(k + 2)]
+        return ", ".join([*parts, f"index_vector_dim={numbers.integer(4)}"])
+
+    return text
 
 
-def _places(numbers: Message, names: Words) -> str:
-    """Dimension numbers of a gather or scatter: three lists, two more where there are any, and where indices are."""
-    parts = [listed(names[k], numbers.integers(k + 1)) for k in range(3)]
-    parts += [listed(names[k], numbers.integers(k + 2)) for k in (3, 4) if numbers.integers(k + 2)]
-    return ", ".join([*parts, f"index_vector_dim={numbers.integer(4)}"])
+# ---- communication
 
 
-_GATHER_NAMES = (
-    *("offset_dims", "collapsed_slice_dims", "start_index_map"),
-    *("operand_batching_dims", "start_indices_batching_dims"),
-)
-_SCATTER_NAMES = (
-    *("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"),
-    *("input_batching_dims", "scatter_indices_batching_dims"),
-)
+def _permuted_pairs(given: Given) -> str:
+    pairs = (f"{{{pair.integer(1)},{pair.integer(2)}}}" for pair in given.fields.messages(52))
+    return f"source_target_pairs={{{','.join(pairs)}}}"
 
 
-def _gather(one: Attributes) -> Iterator[str]:
-    yield _places(one.fields.message(_GATHER), _GATHER_NAMES)
-    yield listed("slice_sizes", one.fields.integers(_GATHER_SIZES))
-    yield from one.flag(_SORTED, "indices_are_sorted")
+def _domain(given: Given) -> str:
+    """The fields call entry the side of the operand; the text calls entry the side of the users."""
+    fields = given.fields
+    entry, exit_ = (sharding_text(fields.data(number)) if number in fields else "{}" for number in (55, 54))
+    return f'domain={{kind="sharding", entry={entry}, exit={exit_}}}'
 
 
-def _scatter(one: Attributes) -> Iterator[str]:
-    yield _places(one.fields.message(_SCATTER), _SCATTER_NAMES)
-    yield from one.flag(_SORTED, "indices_are_sorted")
-    yield from one.flag(_UNIQUE, "unique_indices")
+# ---- others
 
 
-# ---- talk between devices
+def _total_order(given: Given) -> str:
+    return "order=TOTAL" if given.fields.text(72) in ("TOTALORDER", "TOTAL") else ""
 
 
-def _channel(one: Attributes) -> Iterator[str]:
-    if one.fields.integer(_CHANNEL) > 0:
-        yield f"channel_id={one.fields.integer(_CHANNEL)}"
+def _transpose_a(given: Given) -> str:
+    transposed = given.fields.message(59).integer(4)
+    words = ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+    return f"transpose_a={_word(words, transposed)}" if transposed else ""
 
 
-def _collective(one: Attributes) -> Iterator[str]:
-    yield from _channel(one)
-    yield f"replica_groups={replica_groups_text(one.fields)}"
-    yield from one.flag(_CONSTRAINED, "constrain_layout")
+def _replication(given: Given) -> str:
+    leaves = given.fields.message(61).integers(1)
+    return f"parameter_replication={{{','.join(_truth(leaf != 0) for leaf in leaves)}}}"
 
 
-def _reduced(one: Attributes) -> Iterator[str]:
-    yield from _collective(one)
-    yield from one.flag(_GLOBAL_IDS, "use_global_device_ids")
-
-
-def _gathered(one: Attributes) -> Iterator[str]:
-    yield from _collective(one)
-    yield from _dimensions(one)
-    yield from one.flag(_GLOBAL_IDS, "use_global_device_ids")
-
-
-def _scattered(one: Attributes) -> Iterator[str]:
-    yield from _reduced(one)
-    yield from _dimensions(one)
-
-
-def _exchanged(one: Attributes) -> Iterator[str]:
-    yield from _collective(one)
-    if _DIMENSIONS in one.fields:
-        yield from _dimensions(one)
-
-
-def _permuted(one: Attributes) -> Iterator[str]:
-    yield from _channel(one)
-    pairs = (f"{{{pair.integer(1)},{pair.integer(2)}}}" for pair in one.fields.messages(_PAIRS))
-    yield f"source_target_pairs={{{','.join(pairs)}}}"
-    if _SLICE_SIZES in one.fields:
-        yield f"slice_sizes={{{{{joined(one.fields.integers(_SLICE_SIZES))}}}}}"
-
-
-def _sent(one: Attributes) -> Iterator[str]:
-    yield from _channel(one)
-    yield from one.flag(_HOST_TRANSFER, "is_host_transfer")
-
-
-def _infeed(one: Attributes) -> Iterator[str]:
-    if one.configs and one.fields.data(_INFEED_CONFIG):
-        yield f'infeed_config="{escaped(one.fields.data(_INFEED_CONFIG))}"'
-
-
-def _outfeed(one: Attributes) -> Iterator[str]:
-    yield f"outfeed_shape={one.shapes.text(one.fields.data(_OUTFEED_SHAPE))}"
-    if one.configs and one.fields.data(_OUTFEED_CONFIG):
-        yield f'outfeed_config="{escaped(one.fields.data(_OUTFEED_CONFIG))}"'
-
-
-# ---- all others
-
-
-def _compare(one: Attributes) -> Iterator[str]:
-    yield f"direction={one_line(one.fields.text(_DIRECTION))}"
-    order = one.fields.text(_COMPARISON)
-    if order == "TOTALORDER" or order == "TOTAL":
-        yield "order=TOTAL"
-
-
-def _number(name: str, number: int) -> Rule:
-    def rule(one: Attributes) -> Iterator[str]:
-        yield f"{name}={one.fields.integer(number)}"
-
-    return rule
-
-
-def _batch_norm(one: Attributes) -> Iterator[str]:
-    yield f"epsilon={one.fields.single(_EPSILON):.6g}"
-    yield f"feature_index={one.fields.integer(_FEATURE)}"
-
-
-def _fft(one: Attributes) -> Iterator[str]:
-    yield f"fft_type={word(('FFT', 'IFFT', 'RFFT', 'IRFFT'), one.fields.integer(_FFT_TYPE))}"
-    yield listed("fft_length", one.fields.integers(_FFT_LENGTH))
-
-
-def _rng(one: Attributes) -> Iterator[str]:
-    yield f"distribution={word(('rng_invalid', 'rng_uniform', 'rng_normal'), one.fields.integer(_DISTRIBUTION))}"
-
-
-def _random_bits(one: Attributes) -> Iterator[str]:
-    yield f"algorithm={word(('rng_default', 'rng_three_fry', 'rng_philox'), one.fields.integer(_ALGORITHM))}"
-
-
-def _reduce_precision(one: Attributes) -> Iterator[str]:
-    yield f"exponent_bits={one.fields.integer(_EXPONENT)}"
-    yield f"mantissa_bits={one.fields.integer(_MANTISSA)}"
-
-
-def _options(one: Attributes, number: int, names: Words) -> Iterator[str]:
-    """The options of a solver, those that are set."""
-    options = one.fields.message(number)
-    yield from (f"{name}=true" for k, name in enumerate(names, 1) if options.flag(k))
-
-
-def _cholesky(one: Attributes) -> Iterator[str]:
-    yield from _options(one, _CHOLESKY, ("lower",))
-
-
-def _triangular_solve(one: Attributes) -> Iterator[str]:
-    yield from _options(one, _SOLVE, ("left_side", "lower", "unit_diagonal"))
-    transposed = one.fields.message(_SOLVE).integer(4)
-    if transposed:
-        yield f"transpose_a={word(_TRANSPOSES, transposed)}"
-
-
-def _top_k(one: Attributes) -> Iterator[str]:
-    yield f"k={one.fields.integer(_K)}"
-    yield f"largest={_truth(one.fields.flag(_LARGEST))}"
-    yield f"is_stable={_truth(one.fields.flag(_STABLE))}"
-
-
-def _copy_start(one: Attributes) -> Iterator[str]:
-    if _PREFETCH in one.fields:
-        yield f"cross_program_prefetch_index={one.fields.integer(_PREFETCH)}"
-
-
-def _parameter(one: Attributes) -> Iterator[str]:
-    if _REPLICATION in one.fields:
-        leaves = one.fields.message(_REPLICATION).integers(1)
-        yield f"parameter_replication={{{','.join(_truth(leaf != 0) for leaf in leaves)}}}"
-
-
-def _aliasing(one: Attributes) -> Iterator[str]:
+def _aliasing(given: Given) -> str:
     pairs = [
         f"{{{joined(pair.integers(1))}}}: ({pair.integer(2)}, {{{joined(pair.integers(3))}}})"
-        for pair in one.fields.messages(_ALIASING)
+        for pair in given.fields.messages(74)
     ]
-    if pairs:
-        yield f"output_to_operand_aliasing={{{', '.join(pairs)}}}"
+    return f"output_to_operand_aliasing={{{', '.join(pairs)}}}" if pairs else ""
 
 
-def _fusion(one: Attributes) -> Iterator[str]:
-    yield f"kind={one_line(one.fields.text(11))}"
-    yield from _aliasing(one)
+def _associative(given: Given) -> str:
+    value = given.fields.integer(96)
+    return f"is_associative={_truth(value == 1)}" if value else ""
 
 
-def _scan(one: Attributes) -> Iterator[str]:
-    yield from _dimensions(one)
-    yield f"num_carries={one.fields.integer(_CARRIES)}"
-    yield from one.flag(_REVERSE, "is_reverse")
-    if one.fields.integer(_ASSOCIATIVE):
-        yield f"is_associative={_truth(one.fields.integer(_ASSOCIATIVE) == 1)}"
+def _layout_constraints(given: Given) -> str:
+    if not given.fields.flag(56):
+        return ""
+    return f"operand_layout_constraints={{{', '.join(map(given.shapes.text, given.fields.parts(57)))}}}"
 
 
-def _broadcast_to_all(one: Attributes) -> Iterator[str]:
-    yield from _collective(one)
-    yield "has_dynamic_root=false"
+def _literal(given: Given) -> str:
+    literal = given.fields.message(8)
+    return f"literal={given.shapes.text(literal.data(1))} {''.join(literal_text(literal))}"
 
 
-def _domain(one: Attributes) -> Iterator[str]:
-    """Its fields call entry what is on the side of the operand, its text what is on the side of the users."""
-    sides = (sharding_text(one.fields.data(k)) if k in one.fields else "{}" for k in (_EXIT, _ENTRY))
-    yield f'domain={{kind="sharding", entry={next(sides)}, exit={next(sides)}}}'
+_API_VERSIONS = ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI")
+_SCHEDULES = ("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
+_GATHER = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims",
+           "start_indices_batching_dims")  # fmt: skip
+_SCATTER = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "input_batching_dims",
+            "scatter_indices_batching_dims")  # fmt: skip
 
+# ---- what each opcode has
 
-def _custom_call(one: Attributes) -> Iterator[str]:
-    fields = one.fields
-    if _WINDOW in fields:
-        yield f"window={{{_window_text(fields.message(_WINDOW))}}}"
-    if _CONVOLUTION in fields:
-        yield f"dim_labels={_labels(fields.message(_CONVOLUTION))}"
-    yield from _groups_of_features(one)
-    yield from _precision(one)
-    if fields.integer(_PADDING_TYPE):
-        yield f"padding_type=PADDING_{word(('INVALID', 'VALID', 'SAME'), fields.integer(_PADDING_TYPE))}"
-    yield f'custom_call_target="{escaped(fields.data(_TARGET))}"'
-    if fields.flag(_CONSTRAINED):
-        shapes = ", ".join(one.shapes.text(part) for part in fields.parts(_OPERAND_SHAPES))
-        yield f"operand_layout_constraints={{{shapes}}}"
-    yield from one.flag(_SIDE_EFFECT, "custom_call_has_side_effect")
-    if _LITERAL in fields:
-        literal = fields.message(_LITERAL)
-        yield f"literal={one.shapes.text(literal.data(1))} {''.join(literal_text(literal))}"
-    yield from _aliasing(one)
-    if fields.integer(_SCHEDULE):
-        yield f"schedule={word(_SCHEDULES, fields.integer(_SCHEDULE))}"
-    if fields.integer(_API_VERSION) != _ORIGINAL:
-        yield f"api_version=API_VERSION_{word(_API_VERSIONS, fields.integer(_API_VERSION))}"
+_DIMENSIONS, _SORTED = _integers("dimensions", 14), _flag("indices_are_sorted", 67)
+_PRECISION = (_operand_precision, _algorithm)
+_FEATURES = tuple(
+    _integer(name, number, lambda count: count in (0, 1))
+    for number, name in ((50, "feature_group_count"), (58, "batch_group_count"))
+)
+_DOT = (lambda given: _dot_numbers(given.fields.message(30)), *_PRECISION)
+_CHANNEL = _integer("channel_id", 26, lambda channel: channel <= 0)
+_GROUPS = (
+    _CHANNEL,
+    lambda given: f"replica_groups={replica_groups_text(given.fields)}",
+    _flag("constrain_layout", 56),
+)
+_GLOBAL = _flag("use_global_device_ids", 71)
 
-
-def _windowed(one: Attributes) -> Iterator[str]:
-    yield from _window(one)
-
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(["broadcast", "transpose", "reverse", "concatenate", "reduce", "map"], _dimensions),
-    **dict.fromkeys(["get-dimension-size", "set-dimension-size"], _dimensions),
-    **dict.fromkeys(["reduce-window", "select-and-scatter"], _windowed),
-    **dict.fromkeys(["all-reduce", "all-reduce-start"], _reduced),
-    **dict.fromkeys(["all-gather", "all-gather-start"], _gathered),
-    **dict.fromkeys(["all-to-all", "ragged-all-to-all"], _exchanged),
-    **dict.fromkeys(["collective-permute", "collective-permute-start"], _permuted),
-    **dict.fromkeys(["send", "send-done", "recv", "recv-done"], _sent),
-    **dict.fromkeys(["batch-norm-training", "batch-norm-inference", "batch-norm-grad"], _batch_norm),
-    "sort": _sort,
-    "reshape": _first_dimension("inferred_dimension"),
-    "iota": _first_dimension("iota_dimension"),
-    "get-tuple-element": _number("index", _TUPLE_INDEX),
-    "rng-get-and-update-state": _number("delta", _DELTA),
-    "slice": _slice,
-    "dynamic-slice": _dynamic_slice,
-    "pad": _pad,
-    "convolution": _convolution,
-    "dot": _dot,
-    "ragged-dot": _ragged_dot,
-    "scaled-dot": _dot,
-    "gather": _gather,
-    "scatter": _scatter,
-    "reduce-scatter": _scattered,
-    "collective-broadcast": _broadcast_to_all,
-    "domain": _domain,
-    "infeed": _infeed,
-    "outfeed": _outfeed,
-    "compare": _compare,
-    "fft": _fft,
-    "rng": _rng,
-    "rng-bit-generator": _random_bits,
-    "reduce-precision": _reduce_precision,
-    "cholesky": _cholesky,
-    "triangular-solve": _triangular_solve,
-    "topk": _top_k,
-    "copy-start": _copy_start,
-    "parameter": _parameter,
-    "fusion": _fusion,
-    "scan": _scan,
-    "custom-call": _custom_call,
-}
-"""By opcode, in the order in which texts tell them; opcodes that are not here have no attributes of their own."""
+_BY_OPCODES: tuple[tuple[str, tuple[Attribute, ...]], ...] = (
+    ("broadcast transpose reverse concatenate reduce map get-dimension-size set-dimension-size", (_DIMENSIONS,)),
+    ("sort", (_DIMENSIONS, _flag("is_stable", 60))),
+    ("reshape", (_first("inferred_dimension", 14),)),
+    ("iota", (_first("iota_dimension", 14),)),
+    ("get-tuple-element", (_integer("index", 13),)),
+    ("rng-get-and-update-state", (_integer("delta", 66),)),
+    ("slice", (_slices,)),
+    ("dynamic-slice", (_integers("dynamic_slice_sizes", 20),)),
+    ("pad", (_padding,)),
+    ("reduce-window select-and-scatter", (_window_of_any_size,)),
+    ("convolution", (_window_of_any_size, _labels, *_FEATURES, *_PRECISION)),
+    ("dot scaled-dot", _DOT),
+    ("ragged-dot", (_ragged_dot, *_PRECISION)),
+    ("gather", (_places(33, _GATHER), _integers("slice_sizes", 34), _SORTED)),
+    ("scatter", (_places(48, _SCATTER), _SORTED, _flag("unique_indices", 69))),
+    ("all-reduce all-reduce-start", (*_GROUPS, _GLOBAL)),
+    ("all-gather all-gather-start", (*_GROUPS, _DIMENSIONS, _GLOBAL)),
+    ("reduce-scatter", (*_GROUPS, _GLOBAL, _DIMENSIONS)),
+    ("all-to-all ragged-all-to-all", (*_GROUPS, _where_present(14, _DIMENSIONS))),
+    ("collective-broadcast", (*_GROUPS, lambda _: "has_dynamic_root=false")),
+    ("collective-permute collective-permute-start", (
+        _CHANNEL,
+        _permuted_pairs,
+        _where_present(20, lambda given: f"slice_sizes={{{{{joined(given.fields.integers(20))}}}}}"),
+    )),
+    ("send send-done recv recv-done", (_CHANNEL, _flag("is_host_transfer", 47))),
+    ("infeed", (_config("infeed_config", 27),)),
+    ("outfeed", (lambda given: f"outfeed_shape={given.shapes.text(given.fields.data(29))}",
+                 _config("outfeed_config", 22))),
+    ("domain", (_domain,)),
+    ("compare", (lambda given: f"direction={one_line(given.fields.text(63))}", _total_order)),
+    ("batch-norm-training batch-norm-inference batch-norm-grad", (
+        lambda given: f"epsilon={given.fields.single(24):.6g}",
+        _integer("feature_index", 25),
+    )),
+    ("fft", (_enum("fft_type", 31, ("FFT", "IFFT", "RFFT", "IRFFT")), _integers("fft_length", 32))),
+    ("rng", (_enum("distribution", 23, ("rng_invalid", "rng_uniform", "rng_normal")),)),
+    ("rng-bit-generator", (_enum("algorithm", 70, ("rng_default", "rng_three_fry", "rng_philox")),)),
+    ("reduce-precision", (_integer("exponent_bits", 18), _integer("mantissa_bits", 19))),
+    ("cholesky", _options(62, ("lower",))),
+    ("triangular-solve", (*_options(59, ("left_side", "lower", "unit_diagonal")), _transpose_a)),
+    ("topk", (_integer("k", 81), _boolean("largest", 85), _boolean("is_stable", 60))),
+    ("copy-start", (_where_present(80, _integer("cross_program_prefetch_index", 80)),)),
+    ("parameter", (_where_present(61, _replication),)),
+    ("fusion", (lambda given: f"kind={one_line(given.fields.text(11))}", _aliasing)),
+    ("scan", (_DIMENSIONS, _integer("num_carries", 95), _flag("is_reverse", 94), _associative)),
+    ("custom-call", (
+        _where_present(15, _window),
+        _where_present(16, _labels),
+        *_FEATURES,
+        *_PRECISION,
+        _enum("padding_type", 75, ("INVALID", "VALID", "SAME"), 0, "PADDING_"),
+        lambda given: f'custom_call_target="{escaped(given.fields.data(28))}"',
+        _layout_constraints,
+        _flag("custom_call_has_side_effect", 65),
+        _where_present(8, _literal),
+        _aliasing,
+        _enum("schedule", 76, _SCHEDULES, 0),
+        _enum("api_version", 77, _API_VERSIONS, 1, "API_VERSION_"),
+    )),
+)  # fmt: skip
+ATTRIBUTES = {opcode: attributes for opcodes, attributes in _BY_OPCODES for opcode in opcodes.split()}
+"""By opcode, in the order of the text; other opcodes have no attributes of their own."""

@@ -1,9 +1,10 @@
-"""Text inside HLO text: escaped as in C, and left as it is where it reads as JSON."""
+"""Names and text inside HLO text: names changed to fit its grammar, text escaped as in C, JSON left as it is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+
+from fastprof.hlo.shapes import TYPE_NAMES
 
 _SHORT = {ord(char): "\\" + letter for char, letter in (("\n", "n"), ("\r", "r"), ("\t", "t"))}
 _SHORT |= {ord(char): "\\" + char for char in "\"'\\"}
@@ -12,10 +13,14 @@ _PLAIN = re.compile(rb"[ !#-&(-\[\]-~]*")
 
 _TOKEN = re.compile(r'[^"{}]+|"(?:[^"\\]|\\.)*"|[{}"]')
 _COMMENT = re.compile(r"\s+|/\*.*?\*/|//[^\n\r]*", re.DOTALL)
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*|_(?!_)[A-Za-z0-9_.-]*")
+_NOT_ALLOWED = re.compile(rb"[^A-Za-z0-9_.-]")
+_TYPES = frozenset(name.lower() for name in TYPE_NAMES[1:]) - {"tuple", "buffer"}
+_OWN = "__xla_"
 
 
 def escaped(data: bytes | memoryview) -> str:
-    """Bytes as C writes them in a literal: what is not printable in octal."""
+    """Bytes as C writes them in a literal, in octal where not printable."""
     raw = bytes(data)
     if _PLAIN.fullmatch(raw):
         return raw.decode("ascii")
@@ -23,15 +28,15 @@ def escaped(data: bytes | memoryview) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text as it is, but for what does not print, in octal: a name can neither begin a line nor steer a terminal."""
+    """A text with what does not print in octal: a name can neither begin a line nor steer a terminal."""
     if text.isprintable():
         return text
     return "".join([one if one.isprintable() else escaped(one.encode("utf-8", "replace")) for one in text])
 
 
 def reads_as_json(text: str) -> bool:
-    """Whether a text is one pair of braces, with what is between them, and perhaps blanks and comments behind them.
-    Braces in quotes do not count."""
+    """Whether a text is one pair of braces with content, perhaps followed by blanks and comments. Braces in quotes do
+    not count."""
     if not text.startswith("{"):
         return False
     end = _closing_brace(text)
@@ -39,22 +44,19 @@ def reads_as_json(text: str) -> bool:
 
 
 def _closing_brace(text: str) -> int:
-    """Behind the brace that closes the first one; 0 where there is none, or a quote that has no end before it."""
+    """Behind the brace that closes the first one; 0: none, or a quote without end before it."""
     depth = 0
-    for token, end in _tokens(text):
+    for found in _TOKEN.finditer(text):
+        token = found.group()
         if token == "{":
             depth += 1
         elif token == "}":
             depth -= 1
             if depth == 0:
-                return end
+                return found.end()
         elif token == '"':
             return 0
     return 0
-
-
-def _tokens(text: str) -> Iterator[tuple[str, int]]:
-    return ((found.group(), found.end()) for found in _TOKEN.finditer(text))
 
 
 def _only_comments(text: str, at: int) -> bool:
@@ -67,6 +69,20 @@ def _only_comments(text: str, at: int) -> bool:
 
 
 def quoted_or_json(data: bytes | memoryview) -> str:
-    """A value as HLO text has it: as it is where it reads as JSON, else in quotes."""
+    """A value as HLO text has it: unchanged where it reads as JSON, else in quotes."""
     text = bytes(data).decode("utf-8", "replace")
     return text if reads_as_json(text) else f'"{escaped(data)}"'
+
+
+def printed(name: str) -> str:
+    """A name as XLA changes it when it reads a module: each byte other than letters, digits, ``_``, ``.`` and ``-``
+    becomes ``_``, and so does a first character that is not a letter. Names of types get a ``_`` behind them; the first
+    of two leading ``_`` becomes ``a``."""
+    if _PLAIN_NAME.fullmatch(name):
+        return name + "_" if name in _TYPES else name
+    changed = _NOT_ALLOWED.sub(b"_", name.encode()).decode()
+    if changed and not (changed[0].isalpha() or changed[0] == "_"):
+        changed = "_" + changed[1:]
+    if changed.startswith("__") and not changed.startswith(_OWN):
+        changed = "a" + changed[1:]
+    return changed

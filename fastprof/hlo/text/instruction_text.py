@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.hlo.text.attribute_text import RULES, Attributes, joined
+from fastprof.hlo.module import HloModule
+from fastprof.hlo.text.attribute_text import attribute_texts, joined
 from fastprof.hlo.text.escapes import one_line, quoted_or_json
-from fastprof.hlo.text.forms import Form
-from fastprof.hlo.text.frame_index import FrameIndex
 from fastprof.hlo.text.literal_text import literal_text
-from fastprof.hlo.text.metadata_text import is_told, metadata_text
-from fastprof.hlo.text.program import Program
+from fastprof.hlo.text.program import Program, program_of
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, index_mark
 from fastprof.hlo.text.sharding_text import no_metadata, sharding_text
+from fastprof.hlo.text.source_text import FrameIndex, has_metadata, metadata_text
 
 _METADATA, _LITERAL, _CONTROL, _SHARDING, _CONFIG, _FRONTEND = 7, 8, 37, 40, 43, 68
 _THREAD, _STATISTICS, _ORIGIN, _COMPOSITE, _ACCURACY = 79, 82, 88, 89, 91
@@ -30,28 +30,48 @@ _LONGEST = 1 << 20
 _SHORT_CONSTANT = 10
 """Elements of the largest constant that is always written out."""
 _REMARKS = frozenset({_SHARDING, _FRONTEND, _CONTROL, _STATISTICS, _ACCURACY})
-_APPLIED = frozenset(
-    [
-        "call",
-        "map",
-        "reduce-window",
-        "reduce",
-        "all-reduce",
-        "reduce-scatter",
-        "all-reduce-start",
-        "scatter",
-        "sort",
-        "scan",
-    ]
-)
+_APPLIED = frozenset(("call", "map", "reduce-window", "reduce", "all-reduce", "reduce-scatter", "all-reduce-start",
+                      "scatter", "sort", "scan"))  # fmt: skip
 """Opcodes whose computation is what they apply."""
 
 Part = str | Iterable[str]
-"""Of a line: a text, or pieces of one. Those of names are not put together, as names may be long and repeat."""
+"""Of a line: a text, or pieces of one. Those of names are not joined, as names may be long and repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a text shows. XLA prints ``SHORT`` and ``LONG``; ``EXPRESSION`` is what profiles call an op's expression."""
+
+    percent: bool = False
+    """Names have ``%`` before them."""
+    operand_shapes: bool = False
+    signatures: bool = False
+    """Computations have their parameters and result."""
+    index_marks: bool = False
+    """Comments count operands."""
+    large_constants: bool = False
+    """Constants of more than ten elements are written out."""
+    backend_config: bool = False
+    """Also the configurations of infeeds and outfeeds."""
+    control: bool = False
+    """What must run before, beside operands."""
+    metadata: bool = False
+    """Where instructions come from."""
+
+
+SHORT = Form(backend_config=True)
+LONG = Form(True, signatures=True, index_marks=True, large_constants=True, backend_config=True, control=True)
+EXPRESSION = Form(True, operand_shapes=True, index_marks=True, control=True)
+
+
+def expression(module: HloModule, row: int) -> str:
+    """An instruction as profiles show it: operands with their shapes, neither metadata nor backend configuration, large
+    constants as ``{...}``. What a damaged module lacks is ``?``."""
+    return InstructionText(program_of(module), EXPRESSION).line(row)
 
 
 class InstructionText:
-    """Writes instructions of a program in one form. What does not decode of one is told as ``?``."""
+    """Writes instructions of a program in one form. What does not decode is ``?``."""
 
     def __init__(self, program: Program, form: Form) -> None:
         self.program = program
@@ -65,7 +85,7 @@ class InstructionText:
         return FrameIndex(self.program)
 
     def read_ahead(self, rows: range) -> None:
-        """Finds the fields of these instructions in one go, which is quicker where most of them are to be written."""
+        """Finds the fields of these instructions in one pass, which is faster where most of them will be written."""
         self._ahead = rows, self.program.messages_of(rows, _left_out(self.form))
 
     def _fields(self, row: int) -> Message:
@@ -74,7 +94,7 @@ class InstructionText:
         return Message(self.program.proto_of(row))
 
     def line(self, row: int) -> str:
-        """All of it in one text; of a damaged program the beginning of a line that would take too much room."""
+        """The line as one text; only its beginning where a damaged program would make it too long."""
         taken: list[str] = []
         left = _LONGEST
         for piece in self.pieces(row):
@@ -100,12 +120,12 @@ class InstructionText:
         else:
             yield from self._operands(row)
         yield ")"
-        for part in self._told(lambda: self._tail(row, fields, opcode, wrapped)):
+        for part in self._decoded(lambda: self._tail(row, fields, opcode, wrapped)):
             yield ", "
             yield from [part] if isinstance(part, str) else part
 
     @staticmethod
-    def _told(write: Callable[[], list[Part]]) -> list[Part]:
+    def _decoded(write: Callable[[], list[Part]]) -> list[Part]:
         try:
             return write()
         except CaptureError:
@@ -144,7 +164,7 @@ class InstructionText:
     # ---- attributes
 
     def _tail(self, row: int, fields: Message, opcode: str, wrapped: int) -> list[Part]:
-        """All behind the operands; with what an async instruction says of the one that it wraps."""
+        """All behind the operands; for async instructions also the attributes of the one that they wrap."""
         parts: list[Part] = []
         if opcode == "async-start" and len(fields.data(_THREAD)):
             parts.append(f'async_execution_thread="{one_line(fields.text(_THREAD))}"')
@@ -153,26 +173,24 @@ class InstructionText:
         parts += self._attributes(row, fields, wrapped)
         if _ORIGIN in fields:
             parts.append(f"origin={{{self._origin(row, fields.message(_ORIGIN))}}}")
-        if self.form.metadata and is_told(fields.message(_METADATA)):
+        if self.form.metadata and has_metadata(fields.message(_METADATA)):
             parts.append(f"metadata={{{metadata_text(fields.message(_METADATA), self.frames.numbers)}}}")
         if self.form.backend_config and len(fields.data(_CONFIG)):
             parts.append(f"backend_config={quoted_or_json(_EMPTY_QUEUES.sub(b'', bytes(fields.data(_CONFIG))))}")
         return parts
 
     def _origin(self, row: int, origin: Message) -> str:
-        """An OriginalValueProto: what each array was before the compiler changed the program."""
+        """An OriginalValueProto: the name of each array before the compiler changed the program."""
         if origin.flag(2):
             return "[synthetic_call]"
-        told = ((one.integers(1), one.message(2)) for one in origin.messages(1))
-        known = {tuple(place): _array_before(array) for place, array in told if len(array.data(1))}
+        arrays = ((one.integers(1), one.message(2)) for one in origin.messages(1))
+        known = {tuple(place): _array_before(array) for place, array in arrays if len(array.data(1))}
         tree = self.program.arrays_of(self.program.shape_rows[row])
         return "".join(part if isinstance(part, str) else known.get(part, "{}") for part in tree)
 
     def _attributes(self, row: int, fields: Message, wrapped: int = -1) -> list[Part]:
         opcode = self.program.opcodes[row]
-        parts: list[Part] = []
-        if opcode in RULES:
-            parts += Attributes(fields, opcode, self._shapes, self.form.backend_config).texts()
+        parts: list[Part] = [*attribute_texts(opcode, fields, self._shapes, self.form.backend_config)]
         if self.program.calls(row):
             parts += self._calls(row, opcode, wrapped)
             if opcode == "call" and fields.flag(_COMPOSITE):
@@ -180,7 +198,7 @@ class InstructionText:
         return parts + self._remarks(row, fields) if fields.has_any(_REMARKS) else parts
 
     def _remarks(self, row: int, fields: Message) -> list[Part]:
-        """What any instruction may have."""
+        """Attributes that any instruction may have."""
         parts: list[Part] = []
         if _SHARDING in fields:
             writer = metadata_text if self.form.metadata else no_metadata
@@ -195,7 +213,7 @@ class InstructionText:
         return [*parts, *(_accuracy(fields.message(_ACCURACY)) if _ACCURACY in fields else [])]
 
     def _calls(self, row: int, opcode: str, wrapped: int) -> list[Part]:
-        """The computations that an instruction calls, as what."""
+        """The computations that an instruction calls, by role."""
         names = [self._computation(call) for call in self.program.calls(row)]
         if not names or opcode in ("async-update", "async-done"):
             return []
@@ -244,14 +262,13 @@ def _array_before(array: Message) -> str:
 def frontend_text(attributes: Message) -> str:
     """A FrontendAttributes: ``{name="value",other={"a":1}}``, by name."""
     pairs = sorted((bytes(pair.data(1)), bytes(pair.data(2))) for pair in attributes.messages(1))
-    told = [f"{one_line(name.decode('utf-8', 'replace'))}={quoted_or_json(value)}" for name, value in pairs]
-    return "{" + ",".join(told) + "}"
+    return "{" + ",".join(f"{one_line(name.decode('utf-8', 'replace'))}={quoted_or_json(v)}" for name, v in pairs) + "}"
 
 
 def _statistics(statistics: Message) -> str:
-    told = [f"visualizing_index={statistics.integer(1)}"]
-    told += [f"{one_line(one.text(1))}={one.double(2):.6g}" for one in statistics.messages(2)]
-    return "{" + ",".join(told) + "}"
+    texts = [f"visualizing_index={statistics.integer(1)}"]
+    texts += [f"{one_line(one.text(1))}={one.double(2):.6g}" for one in statistics.messages(2)]
+    return "{" + ",".join(texts) + "}"
 
 
 def _accuracy(accuracy: Message) -> list[str]:

@@ -10,7 +10,7 @@ from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.stack_frames import Source
-from fastprof.hlo.text.attribute_text import Attributes
+from fastprof.hlo.text.attribute_text import attribute_texts
 from fastprof.hlo.text.literal_text import literal_text
 from fastprof.hlo.text.orders import computation_order, instruction_order
 from fastprof.hlo.text.program import Program, program_of
@@ -115,7 +115,7 @@ class _InstructionJson:
         calls = [program.computation_names[call] if call >= 0 else UNKNOWN for call in program.calls(row)]
         return {
             "literal": literal,
-            "attributes": dict(_pair(text) for text in Attributes(fields, opcode, self._shapes, True).texts()),
+            "attributes": dict(_pair(text) for text in attribute_texts(opcode, fields, self._shapes, True)),
             "called_computations": calls,
             "control_predecessors": [self._name(one) for one in program.control_predecessors(row, fields)],
             "sharding": sharding_text(fields.data(_SHARDING)) if _SHARDING in fields else None,

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.escapes import one_line
-from fastprof.hlo.text.forms import Form
-from fastprof.hlo.text.instruction_text import InstructionText, frontend_text
+from fastprof.hlo.text.escapes import one_line, printed
+from fastprof.hlo.text.instruction_text import Form, InstructionText, frontend_text
 from fastprof.hlo.text.neighbourhood import Neighbourhood
 from fastprof.hlo.text.orders import computation_order, instruction_order
-from fastprof.hlo.text.printed_names import printed
 from fastprof.hlo.text.program import Program, program_of
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, index_mark
 
@@ -25,8 +23,8 @@ def module_text(module: HloModule, form: Form) -> Iterator[str]:
     """The text of a module, in pieces that lines may run over."""
     program = program_of(module)
     writer = InstructionText(program, form)
-    yield f"HloModule {printed(program.name)}" + _told(lambda: _header(program))
-    yield (_told(writer.frames.text) if form.metadata else "") + "\n\n"
+    yield f"HloModule {printed(program.name)}" + _decoded(lambda: _header(program))
+    yield (_decoded(writer.frames.text) if form.metadata else "") + "\n\n"
     for computation in computation_order(program):
         if computation not in program.sugared:
             writer.read_ahead(program.rows_of(computation))
@@ -34,7 +32,7 @@ def module_text(module: HloModule, form: Form) -> Iterator[str]:
             yield "\n\n"
 
 
-def _told(write: Callable[[], str]) -> str:
+def _decoded(write: Callable[[], str]) -> str:
     try:
         return write()
     except CaptureError:
@@ -94,7 +92,7 @@ def part_text(near: Neighbourhood, writer: InstructionText) -> Iterator[str]:
 def _computation(program: Program, writer: InstructionText, computation: int, rows: Iterable[int]) -> Iterator[str]:
     entry = "ENTRY " if computation == program.entry else ""
     name = ("%" if writer.form.percent else "") + program.printed_computations[computation]
-    signature = f" {_told(lambda: _signature(program, computation))}" if writer.form.signatures else ""
+    signature = f" {_decoded(lambda: _signature(program, computation))}" if writer.form.signatures else ""
     yield f"{entry}{name}{signature} {{\n"
     root = program.roots[computation]
     for row in rows:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from fastprof.hlo.message import Message, messages_at
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import PRED, TUPLE
-from fastprof.hlo.text.printed_names import printed
+from fastprof.hlo.text.escapes import printed
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
 from fastprof.schema.array_types import Records
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from fastprof.hlo.category import category
 from fastprof.hlo.cost import CostModel
-from fastprof.hlo.text.forms import EXPRESSION
-from fastprof.hlo.text.instruction_text import InstructionText
+from fastprof.hlo.text.instruction_text import EXPRESSION, InstructionText
 from fastprof.hlo.text.program import program_of
 
 if TYPE_CHECKING:

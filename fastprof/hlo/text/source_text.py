@@ -1,24 +1,57 @@
-"""The stack frames that a module's instructions come from, numbered as XLA numbers them when it prints a module.
-
-By first use, callers before what they call, and without those that no instruction is of.
-"""
+"""Where instructions come from, as HLO text has it: ``op_name="jit(f)/add" source_line=3``, and stack frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import escaped
 from fastprof.hlo.text.program import Program
 
-_METADATA, _FRAME, _FRAMES = 7, 15, 17
+_FRAMES = 17
 _PLACE_NAMES = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
 _PLACE_FIELDS = (1, 2, 3, 5, 4, 6)
+_OP_TYPE, _OP_NAME, _FILE, _LINE, _PROFILES, _DEDUPLICATED, _FRAME, _SCHEDULING = 1, 2, 3, 4, 5, 12, 15, 16
+_END_LINE, _COLUMN, _END_COLUMN = 17, 18, 19
+_SHOWN = (_OP_TYPE, _OP_NAME, _FILE, _FRAME, _SCHEDULING)
+"""Without one of these an instruction's text does not show its metadata."""
+
+
+def metadata_text(metadata: Message, frames: Mapping[int, int] | None = None) -> str:
+    """An OpMetadata. ``frames``: the printed number of each stack frame."""
+    parts = [_quoted(metadata, number, name) for number, name in ((_OP_TYPE, "op_type"), (_OP_NAME, "op_name"))]
+    parts.append(_quoted(metadata, _FILE, "source_file"))
+    numbers = ((_LINE, "source_line"), (_END_LINE, "source_end_line"), (_COLUMN, "source_column"))
+    parts += [_number(metadata, number, name) for number, name in (*numbers, (_END_COLUMN, "source_end_column"))]
+    profiles = metadata.integers(_PROFILES)
+    parts.append(f"profile_type={{{','.join(map(str, profiles))}}}" if profiles else "")
+    parts.append(_quoted(metadata, _DEDUPLICATED, "deduplicated_name"))
+    parts.append(_quoted(metadata, _SCHEDULING, "scheduling_name"))
+    frame = metadata.integer(_FRAME)
+    frame = frame if frames is None else frames.get(frame, 0)
+    parts.append(f"stack_frame_id={frame}" if frame else "")
+    return " ".join(part for part in parts if part)
+
+
+def has_metadata(metadata: Message) -> bool:
+    """Whether an instruction's text shows its metadata."""
+    return any(len(metadata.data(number)) or metadata.integer(number) for number in _SHOWN)
+
+
+def _quoted(metadata: Message, number: int, name: str) -> str:
+    text = metadata.data(number)
+    return f'{name}="{escaped(text)}"' if len(text) else ""
+
+
+def _number(metadata: Message, number: int, name: str) -> str:
+    value = metadata.integer(number)
+    return f"{name}={value}" if value else ""
 
 
 class FrameIndex:
-    """``numbers``: the printed number of each stored frame that is used."""
+    """Stack frames numbered as XLA numbers them when it prints a module: by first use, callers before what they call,
+    without unused ones. ``numbers``: the printed number of each stored frame that is used."""
 
     def __init__(self, program: Program) -> None:
         self._index = Message(Message(program.proto).data(_FRAMES))
@@ -39,7 +72,7 @@ class FrameIndex:
                     self.numbers[one] = self._number_of(one)
 
     def _chain(self, frame: int) -> list[int]:
-        """A frame and those that call it, as far as they are new."""
+        """A frame and its callers, except those that are known."""
         chain: dict[int, None] = {}
         while 0 < frame <= len(self._stored) and frame not in chain and frame not in self.numbers:
             chain[frame] = None
@@ -63,7 +96,7 @@ class FrameIndex:
         return [self._index.parts(1), self._index.parts(2)]
 
     def text(self) -> str:
-        """The tables behind the header of a module; "" where there are no frames."""
+        """The tables behind the header of a module; "": no frames."""
         if not self._used_frames:
             return ""
         places = [_braced(_PLACE_NAMES, place) for place in self._used_places]
