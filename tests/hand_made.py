@@ -126,9 +126,7 @@ class OpStats:
     """What the overview and the input pipeline read of the detail of op_stats."""
 
     host: Ops
-    xprof_host: Ops
     device: Ops
-    xprof_device: Ops
     framework: OpTable
     is_training: bool | None = None
     functions: Sequence[TfFunction] = ()
@@ -139,7 +137,7 @@ def op_stats(
     host: Ops | None = None, device: Ops | None = None, framework: OpTable | None = None, **rest: Any
 ) -> OpStats:
     host, device = host or ops(), device or ops()
-    return OpStats(host, host, device, device, framework if framework is not None else device.table, **rest)
+    return OpStats(host, device, framework if framework is not None else device.table, **rest)
 
 
 def steps_report(db: StepDatabase, *notices: Notice) -> Report:

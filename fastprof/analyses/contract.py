@@ -101,9 +101,18 @@ def has_rows(table: str) -> Callable[[Report], bool]:
 
 
 @dataclass(frozen=True, slots=True)
+class Keeper:
+    """What one form of reports needs of each host beside what analyses keep: it is computed only for that form.
+    ``of_host`` takes the host and the parameters given, and returns what can be pickled."""
+
+    reads: Needs
+    of_host: Callable[[Host, Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What an analysis answers. ``after``: the reports that it was given; ``detail``: what it computed with, for
-    analyses and renderers that come after it."""
+    analyses and renderers that come after it; ``kept``: by name of a keeper what it returned, host by host."""
 
     analysis: str
     tables: Mapping[str, pa.Table]
@@ -111,6 +120,7 @@ class Report:
     notices: tuple[Notice, ...] = ()
     after: Mapping[str, Report] = field(default_factory=dict, repr=False)
     detail: Any = field(default=None, repr=False)
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict, repr=False)
 
 
 def is_known(figure: str) -> Callable[[Report], bool]:

@@ -86,9 +86,6 @@ class OpDatabase:
     """Ops of the session. ``framework``: device ops by framework op, without idle time."""
 
     host: Ops
-    xprof_host: Ops
-    """As XProf counts: without the ops that cross another of their thread, or end together with it. Where there are
-    none it is ``host`` itself."""
     devices: SessionOps
     framework: OpTable
     functions: list[TfFunction]
@@ -98,10 +95,6 @@ class OpDatabase:
     @property
     def device(self) -> Ops:
         return self.devices.ops
-
-    @property
-    def xprof_device(self) -> Ops:
-        return self.devices.xprof
 
     @property
     def peaks(self) -> Peaks | None:
@@ -149,11 +142,8 @@ def run(kept: Sequence[HostOpStats], _params: Params, after: Mapping[str, Report
 def _session(kept: Sequence[HostOpStats]) -> OpDatabase:
     """All hosts together."""
     devices = SessionOps.of([one.device for one in kept])
-    on_hosts = combined([one.host.ops for one in kept], add_cores=False)
-    differ = any(one.host.stacked is not one.host.ops for one in kept)
     return OpDatabase(
-        on_hosts,
-        combined([one.host.stacked for one in kept], add_cores=False) if differ else on_hosts,
+        combined([one.host.ops for one in kept], add_cores=False),
         devices,
         by_framework_op(devices.ops.table),
         tf_functions.combined([function for one in kept for function in one.functions]),
@@ -197,11 +187,11 @@ def _notices(found: OpDatabase) -> Iterator[Notice]:
         yield Notice("warning", f"No ops: {_why_none(found)}.")
     for severity, text in (*attribution(found.device.table), *of_programs(found.devices)):
         yield Notice(severity, text)
-    lost = sum(one.host.lost for one in found.hosts)
-    if lost:
+    crossing = sum(one.host.crossing for one in found.hosts)
+    if crossing:
         yield Notice(
             "info",
-            f"{lost:,} occurrences of host ops cross another op of their thread, or end together with it. They are "
+            f"{crossing:,} occurrences of host ops cross another op of their thread, or end together with it. They are "
             "counted here; XProf leaves them out.",
         )
     for reason in found.peaks.reasons if found.peaks else ():

@@ -38,7 +38,6 @@ from fastprof.derive.ops.roofline_totals import Totals
 from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, step_ops
 from fastprof.derive.ops.tables import (
     CMEM,
-    FROM_HLO,
     HBM,
     HOST,
     READ,
@@ -106,12 +105,10 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class RooflineHost:
-    """What is kept of one host. ``steps``: what its ops did by step; ``xprof_steps``: the same, but for work that the
-    capture itself does not tell."""
+    """What is kept of one host. ``steps``: what its ops did by step."""
 
     devices: HostDeviceOps
     steps: StepOps
-    xprof_steps: StepOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +140,7 @@ def of_host(given: Host, params: Params) -> RooflineHost:
     devices = given.device_ops
     groups = given.groups_from(modules=params.steps_from == MODULES)
     tables = [once(ops.table) for _, ops in devices.by_device]
-    steps = step_ops(given, groups, tables)
-    as_told = all(
-        table is ops.table and _as_told(table) for table, (_, ops) in zip(tables, devices.by_device, strict=True)
-    )
-    told = steps if as_told else step_ops(given, groups)
-    return RooflineHost(devices, steps, told)
-
-
-def _as_told(table: OpTable) -> bool:
-    """Whether all work is what the capture tells, and where it tells it to be."""
-    reckoned = (table.flops_source == FROM_HLO).any() or (table.bytes_source == FROM_HLO).any()
-    return not reckoned and bool((table.memory.operation > 0).all())
+    return RooflineHost(devices, step_ops(given, groups, tables))
 
 
 def run(kept: Sequence[RooflineHost], _params: Params, after: Mapping[str, Report]) -> Report:

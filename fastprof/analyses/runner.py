@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import numpy as np
 
 from fastprof._native import records
 from fastprof.analyses import ANALYSES, step_choice
-from fastprof.analyses.contract import Analysis, Notice, Report, union
+from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, union
 from fastprof.decode.index import Structure
 from fastprof.decode.selection import Steps, steps_text
 from fastprof.derive.host import Host
@@ -132,22 +133,28 @@ def _name(field: str, value: Any) -> str | None:
 
 
 def run(
-    tables: TableSet, names: Iterable[str], params: Mapping[str, Any] | None = None, steps: Steps | None = None
+    tables: TableSet,
+    names: Iterable[str],
+    params: Mapping[str, Any] | None = None,
+    steps: Steps | None = None,
+    keepers: Mapping[str, Keeper] = MappingProxyType({}),
 ) -> dict[str, Report]:
     """The reports of the named analyses, of the hosts, planes and events that are selected.
 
     ``steps=(a, b)``: only events of the steps numbered a up to b, b left out; None leaves an end open. Numbers are
-    those of the tables: ``steps_from="modules"`` makes them count executions of programs.
+    those of the tables: ``steps_from="modules"`` makes them count executions of programs. ``keepers``: what a form of
+    the reports needs; each report has what they kept.
     """
     names = list(dict.fromkeys(names))
     with _indexing_meanwhile(tables, names):
         analyses = closure(names)
     chosen = params_of(analyses, params or {})
-    needs = [a.READS for a in analyses.values()]
+    needs = [a.READS for a in analyses.values()] + [one.reads for one in keepers.values()]
     if steps is not None:
         needs.append(Host.GROUPING)
     together = union(needs)
     kept: dict[str, list[Any]] = {name: [] for name in analyses}
+    of_form: dict[str, list[Any]] = {name: [] for name in keepers}
     hosts = _hosts(tables)
     workers = tables.session.workers
     modules = any(getattr(one, "steps_from", None) == "modules" for one in chosen.values())
@@ -162,6 +169,9 @@ def run(
         for name, analysis in analyses.items():
             with _faults_named(tables, number):
                 kept[name].append(analysis.of_host(host, chosen[name]))
+        for name, keeper in keepers.items():
+            with _faults_named(tables, number):
+                of_form[name].append(keeper.of_host(host, params or {}))
         host.raw.give_back()
         del host
         if len(hosts) > 1:
@@ -171,7 +181,8 @@ def run(
         with _faults_named(tables, hosts[0] if len(hosts) == 1 else None):
             reports[name] = analysis.run(kept.pop(name), chosen[name], {n: reports[n] for n in analysis.AFTER})
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
-    return {name: _with_note(reports[name], of_no_step if name in of_groups else 0) for name in names}
+    found = {name: _with_note(reports[name], of_no_step if name in of_groups else 0) for name in names}
+    return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()} if keepers else found
 
 
 @contextmanager

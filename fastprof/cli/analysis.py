@@ -58,7 +58,7 @@ class AnalysisVerb:
             raise UsageError(f"--table goes with the other formats; {form} is one document")
         profile = opening.chosen(opening.open_session(args), args)
         with output.opened(args, form) as sink:
-            report = profile.report(self.name, **params_given(args)).answer
+            report = profile.answers([self.name], params_given(args), form)[self.name]
             args.talk.progress.clear()
             table = args.table or (next(iter(report.tables)) if form in ("csv", "arrow") else None)
             if table is not None:

@@ -65,11 +65,11 @@ def run(args: argparse.Namespace) -> None:
     profile = opening.chosen(opening.open_session(args), args)
     wanted = names if one is None else (one[0],)
     if folder:
-        answers = _answers(profile, wanted, args)
+        answers = _answers(profile, wanted, args, form)
         _write_folder(answers, form, Path(args.output), args)
     else:
         with output.opened(args, form) as sink:
-            answers = _answers(profile, wanted, args)
+            answers = _answers(profile, wanted, args, form)
             if one is None:
                 sink.send(analysis.report_chunks(answers, form, sink.look, args.limit, several=True))
             else:
@@ -95,7 +95,7 @@ def _write_html(args: argparse.Namespace) -> None:
     whole = opening.open_session(args)
     profile = opening.chosen(whole, args)
     with output.opened(args, "html") as sink:
-        answers = _answers(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args)
+        answers = _answers(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html")
         rows = html_report.MOST_ROWS if args.limit is None else arguments.row_limit(args.limit, "html")
         sink.send(html_report.chunks(whole, answers, title=_title(args, whole), hosts=args.host, rows=rows))
     opening.tell_log(profile, args.talk)
@@ -134,10 +134,10 @@ def _one_table(asked: str | None, names: tuple[str, ...]) -> tuple[str, str] | N
     return name, table
 
 
-def _answers(profile: Profile, names: tuple[str, ...], args: argparse.Namespace) -> dict[str, Report]:
-    reports = profile.reports(*names, **analysis.params_given(args))
+def _answers(profile: Profile, names: tuple[str, ...], args: argparse.Namespace, form: str) -> dict[str, Report]:
+    reports = profile.answers(names, analysis.params_given(args), form)
     args.talk.progress.clear()
-    return {name: report.answer for name, report in reports.items()}
+    return reports
 
 
 def _check_folder(target: Path, force: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,6 +25,9 @@ from fastprof.schema.tables import TABLES
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
+
+if TYPE_CHECKING:
+    from fastprof.analyses import contract
 
 ON_ERROR = ("raise", "skip", "salvage")
 _log = logging.getLogger("fastprof")
@@ -272,8 +275,26 @@ class Profile(AnalysisMethods):
         missing = [name for name in chosen if (name, given) not in self._reports]
         if missing:
             found = runner.run(self._of_all_steps, missing, params, self._steps)
-            self._reports.update({(name, given): Report(answer) for name, answer in found.items()})
+            self._reports.update(
+                {
+                    (name, given): Report(answer, partial(self._for_xprof, name, params))
+                    for name, answer in found.items()
+                }
+            )
         return {name: self._reports[name, given] for name in chosen}
+
+    def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.Report]:
+        """The reports as renderers of a form take them: with what XProf's pages need of each host where that is
+        ``xprof``."""
+        if form != "xprof":
+            return {name: report.answer for name, report in self.reports(*names, **params).items()}
+        from fastprof.analyses import runner
+        from fastprof.xprof import report_xprof
+
+        return runner.run(self._of_all_steps, names, params, self._steps, report_xprof.keepers(names))
+
+    def _for_xprof(self, name: str, params: Mapping[str, Any]) -> contract.Report:
+        return self.answers([name], params, "xprof")[name]
 
     # ---- programs
 

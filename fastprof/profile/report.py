@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pyarrow as pa
@@ -69,8 +70,10 @@ class Report:
     ("recommendation", "info", "warning", "error") and ``text``. A notebook shows the text too, and the drawing.
     """
 
-    def __init__(self, answer: contract.Report) -> None:
+    def __init__(self, answer: contract.Report, for_xprof: Callable[[], contract.Report] | None = None) -> None:
+        """``for_xprof``: computes the report again, with what XProf's page needs of each host."""
         self._answer = answer
+        self._for_xprof = for_xprof
 
     @property
     def analysis(self) -> str:
@@ -114,9 +117,13 @@ class Report:
         return b"".join(report_json.chunks(self._answer)).decode("ascii")
 
     def to_xprof(self) -> str:
-        """The JSON text that XProf's page of this tool reads. UsageError: XProf has no such page."""
+        """The JSON text that XProf's page of this tool reads. UsageError: XProf has no such page. Where the page needs
+        more of hosts than the report, they are read again, once."""
         from fastprof.xprof import report_xprof
 
+        if self._for_xprof is not None and report_xprof.keepers([self.analysis]):
+            self._answer = replace(self._answer, kept=self._for_xprof().kept)
+            self._for_xprof = None
         return report_xprof.text(self._answer)
 
     def to_svg(self) -> str:

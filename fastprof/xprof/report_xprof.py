@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import Keeper, Report
 
 NO_PAGE = {
     "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
     "steps": "XProf shows steps only within its overview page and input pipeline analyzer",
 }
 """Analyses that XProf has no page of, and why."""
+
+
+def keepers(names: Iterable[str]) -> dict[str, Keeper]:
+    """What the pages of these analyses need of each host beside what the reports keep."""
+    found: dict[str, Keeper] = {}
+    for name in names:
+        if name not in NO_PAGE:
+            found |= getattr(_page(name), "KEEPS", {})
+    return found
 
 
 def text(report: Report) -> str:
@@ -38,8 +47,11 @@ def answer(report: Report) -> Any:
 def _answer(report: Report) -> Any:
     if report.analysis in NO_PAGE:
         raise UsageError(f"{report.analysis} has no form xprof: {NO_PAGE[report.analysis]}")
-    page = importlib.import_module(f"fastprof.xprof.pages.{report.analysis}")
-    return page.answer(report)
+    return _page(report.analysis).answer(report)
+
+
+def _page(analysis: str) -> Any:
+    return importlib.import_module(f"fastprof.xprof.pages.{analysis}")
 
 
 def _dumped(found: Any) -> str:

@@ -70,7 +70,7 @@ def host_of(*planes: Plane) -> Host:
 
 def ops_of(*planes: Plane) -> Ops:
     host = host_of(*planes)
-    (found,) = device_ops(host.events, host.groups, host.modules)
+    (found,) = device_ops(host.events, host.is_eager, host.modules)
     return found
 
 
@@ -187,7 +187,7 @@ def test_of_fusions_that_may_share_a_kernel_none_is_taken() -> None:
     held = plane("/host:metadata", event_metadata=[Metadata("jit_twins(5)", 5, stats={"Hlo Proto": made.proto()})])
     profile = fastprof.load(xspace(held, device(run("loop_negate_fusion", 0), run("loop_sine_fusion", 10))))
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
-    (found,) = device_ops(host.events, host.groups, host.modules)
+    (found,) = device_ops(host.events, host.is_eager, host.modules)
     assert told(found) == [
         (0, "loop_negate_fusion", "", False),
         (5, "loop_sine_fusion", "kernel name in module", True),
@@ -358,6 +358,6 @@ def test_launches_tell_the_same_as_kernels_that_tell_it_themselves(captures: Pat
 def test_annotations_of_an_old_tensorflow_name_ops(captures: Path) -> None:
     profile = fastprof.load(captures / "xspace" / "gpu-v100x8-tf")
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
-    ops = [one for one in device_ops(host.events, host.groups, host.modules) if len(one.table)]
+    ops = [one for one in device_ops(host.events, host.is_eager, host.modules) if len(one.table)]
     known = sum(int(one.table.occurrences[[not u for u in one.table.unattributed]].sum()) for one in ops)
     assert (known, sum(int(one.table.occurrences.sum()) for one in ops)) == (1542, 1556)

@@ -21,7 +21,7 @@ OP_TOOLS = ("op_profile", "hlo_stats", "roofline", "op_stats")
 def host(name: str, teraflops: float, hbm: float, hardware: str = "TPU", device: str = "TPU v4") -> HostDeviceOps:
     none = Ops.none()
     rates = (hbm, *[0.0] * (6 if hardware == "TPU" else 2))
-    return HostDeviceOps(name, hardware, none, none, (), Peaks(hardware, device, teraflops, rates), {})
+    return HostDeviceOps(name, hardware, none, (), Peaks(hardware, device, teraflops, rates), {})
 
 
 def told(*hosts: HostDeviceOps) -> tuple[float, float, str]:
@@ -45,9 +45,9 @@ def test_of_different_devices_no_peaks_are_known() -> None:
 
 def test_ops_of_a_cpu_are_not_held_against_the_peaks_of_another_host() -> None:
     ran = Ops(OpTable.of(["dot"]), 1, 1)
-    cpu = HostDeviceOps("c", CPU_ONLY, ran, Ops.none(), (), None, {})
+    cpu = HostDeviceOps("c", CPU_ONLY, ran, (), None, {})
     assert told(host("a", 275.0, 1200.0), cpu)[:2] == (0.0, 0.0)
-    assert told(host("a", 275.0, 1200.0), HostDeviceOps("c", CPU_ONLY, Ops.none(), Ops.none(), (), None, {}))[0] == 275
+    assert told(host("a", 275.0, 1200.0), HostDeviceOps("c", CPU_ONLY, Ops.none(), (), None, {}))[0] == 275
 
 
 def test_hosts_that_tell_different_peaks_of_one_device_are_told_of() -> None:

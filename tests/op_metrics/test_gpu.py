@@ -14,11 +14,12 @@ from trace_builder import Event, Line, Metadata, Plane, Value, event, line, plan
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.ops.gpu import EVENT_STATS, device_ops, xprof_device_ops
+from fastprof.derive.ops.gpu import EVENT_STATS, device_ops
 from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE, Ops
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
 from fastprof.tables.host_events import read_host
+from fastprof.xprof import gpu_ops
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
 
@@ -57,8 +58,9 @@ def gpu(*lines: Line, number: int = 0) -> Plane:
 def ops_of(*planes: Plane, as_xprof: bool = False) -> list[Ops]:
     profile = fastprof.load(xspace(*planes))
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
-    count = xprof_device_ops if as_xprof else device_ops
-    return count(host.events, host.groups, host.modules)
+    if as_xprof:
+        return gpu_ops.device_ops(host.events, host.groups, host.modules)
+    return device_ops(host.events, host.is_eager, host.modules)
 
 
 def one_gpu(*events: Event, as_xprof: bool = False) -> Ops:
@@ -398,8 +400,8 @@ def test_random_kernels_add_up_as_one_by_one() -> None:
 def test_ops_of_an_mi300x(captures: Path) -> None:
     profile = fastprof.load(captures / "xspace" / "gpu-mi300x-jax-conv-minimal-08")
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
-    found = device_ops(host.events, host.groups, host.modules)
+    found = device_ops(host.events, host.is_eager, host.modules)
     assert len(found) == 8 and sum(ops.total_ps for ops in found) == 832_149_873_000
     assert sum(ops.op_ps for ops in found) == 28_137_077_000
-    counted = xprof_device_ops(host.events, host.groups, host.modules)
+    counted = gpu_ops.device_ops(host.events, host.groups, host.modules)
     assert sum(ops.op_ps for ops in counted) == 27_550_676_000

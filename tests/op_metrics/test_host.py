@@ -14,7 +14,7 @@ import fastprof
 from fastprof._native.op_kernels import SIZES
 from fastprof.decode.workers import Workers
 from fastprof.derive.ops import host_ops as ops_module
-from fastprof.derive.ops.host_ops import HostOps, host_ops
+from fastprof.derive.ops.host_ops import HostOps, ThreadOps, host_ops
 from fastprof.derive.ops.tables import Ops
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HostEvents, read_host
@@ -33,6 +33,11 @@ def found(*lines: Line, threads: int = 2, eager: Sequence[int] = (), name: str =
     is_eager = np.zeros(len(events), np.uint8)
     is_eager[list(eager)] = 1
     return host_ops(events, is_eager, Workers(threads))
+
+
+def to_xprof(*lines: Line, threads: int = 2) -> Ops:
+    events = read(*lines)
+    return ThreadOps(events, np.zeros(len(events), np.uint8), Workers(threads)).stacked()[0]
 
 
 def rows(ops: Ops) -> list[Row]:
@@ -140,15 +145,17 @@ def test_infeed_enqueues_are_timed_but_for_the_last_of_a_thread() -> None:
 
 
 def test_xprof_loses_an_op_that_ends_with_the_one_around_it() -> None:
-    ops = found(thread(event("a:A", 0, 100), event("b:B", 10, 90), event("c:C", 200, 5)))
+    lines = [thread(event("a:A", 0, 100), event("b:B", 10, 90), event("c:C", 200, 5))]
+    ops = found(*lines)
     assert rows(ops.ops) == [("a", "A", 1, 100, 10), ("b", "B", 1, 90, 90), ("c", "C", 1, 5, 5)]
-    assert rows(ops.stacked) == [("a", "A", 1, 100, 100), ("c", "C", 1, 5, 5)]
-    assert ops.lost == 1
+    assert rows(to_xprof(*lines)) == [("a", "A", 1, 100, 100), ("c", "C", 1, 5, 5)]
+    assert ops.crossing == 1
 
 
 def test_where_xprof_loses_nothing_there_is_one_count() -> None:
-    ops = found(thread(event("a:A", 0, 100), event("b:B", 10, 20)))
-    assert ops.stacked is ops.ops and ops.lost == 0
+    lines = [thread(event("a:A", 0, 100), event("b:B", 10, 20))]
+    ops = found(*lines)
+    assert rows(to_xprof(*lines)) == rows(ops.ops) and ops.crossing == 0
 
 
 def test_negative_durations_count_as_none() -> None:
@@ -207,12 +214,12 @@ def test_random_threads_are_counted_as_by_the_definition(threads: int) -> None:
             thread(*sorted(events, key=lambda e: (e.offset_ps, -e.duration_ps)), number=n + 1)
             for n, events in enumerate(lines)
         ]
-        ops = found(*made, threads=threads)
+        ops, stacked = found(*made, threads=threads), to_xprof(*made, threads=threads)
         wanted = {name.partition(":")[0]: sums for name, sums in slowly(lines).items()}
-        assert {name: numbers for name, _, *numbers in rows(ops.stacked)} == wanted
+        assert {name: numbers for name, _, *numbers in rows(stacked)} == wanted
         every = sum(len(events) for events in lines)
         assert int(ops.ops.table.occurrences.sum()) == every
-        assert int(ops.stacked.table.occurrences.sum()) + ops.lost == every
+        assert int(stacked.table.occurrences.sum()) + ops.crossing == every
 
 
 def test_one_thread_or_several_give_the_same() -> None:

@@ -135,6 +135,6 @@ def test_steps_of_several_gpus_that_64_bits_do_not_hold_are_refused() -> None:
             cores=cores, present=np.array([[True]]), duration_ps=np.array([[duration]]), is_tpu=False
         )
 
-    assert roofline_totals._observed(steps(2**62 - 1), [2]).tolist() == [2**63 - 2]
+    assert roofline_totals.observed_ps(steps(2**62 - 1), [2]).tolist() == [2**63 - 2]
     with pytest.raises(CaptureError, match="do not add up in 64 bits"):
-        roofline_totals._observed(steps(2**62), [2])
+        roofline_totals.observed_ps(steps(2**62), [2])

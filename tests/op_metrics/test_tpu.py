@@ -16,6 +16,7 @@ from fastprof.derive.ops.sparse_core import with_sparse_cores
 from fastprof.derive.ops.tables import CMEM, HBM, READ, SPARSE_CORE, TENSOR_CORE, WRITE, Ops, OpTable
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.xprof import sparse_cores, tpu_ops
 
 
 def op(name: str, symbol: int = 1, program: int = 7, display: str = "", **stats: Value) -> Metadata:
@@ -48,8 +49,10 @@ def read(*planes: Any) -> HostEvents:
 
 
 def found(*planes: Any) -> tuple[Ops, Ops]:
+    """The ops of the first core, ours and as XProf counts them."""
     events = read(*planes)
-    return tpu.core_ops(events, events.planes_of("TPU")[0])
+    core = events.planes_of("TPU")[0]
+    return tpu.core_ops(events, core), tpu_ops.core_ops(events, core)
 
 
 def times(table: OpTable) -> dict[str, tuple[int, int, int]]:
@@ -235,7 +238,7 @@ def test_what_a_sparse_core_runs_for_an_op_is_its_child() -> None:
     )
     events = read(tensor, sparse)
     planes = events.planes_of("TPU")
-    own = [tpu.core_ops(events, one)[0] for one in planes]
+    own = [tpu.core_ops(events, one) for one in planes]
     (ops,) = with_sparse_cores(events, planes, own)
     assert ops.children is not None and ops.parent is not None
     # the second gather crosses the end of its module, the last is in one that serves nobody
@@ -245,7 +248,7 @@ def test_what_a_sparse_core_runs_for_an_op_is_its_child() -> None:
     assert ops.total_ps == own[0].total_ps
 
 
-def test_as_in_xprof_only_the_first_occurrence_counts_and_the_time_between_is_a_child() -> None:
+def test_to_xprof_only_the_first_occurrence_counts_and_the_time_between_is_a_child() -> None:
     moved = len_field(1, int_field(1, READ) + int_field(2, HBM) + int_field(3, 8))
     gather = op("%gather = f32[]", 5, display="gather", hlo_category="gather", memory_access_breakdown=moved)
     sparse = core(
@@ -259,8 +262,8 @@ def test_as_in_xprof_only_the_first_occurrence_counts_and_the_time_between_is_a_
     twice = [event(WHILE.name, start, 20, offloaded(4, key)) for start, key in ((10, 1), (40, 2))]
     events = read(core(ops_line(*twice)), sparse)
     planes = events.planes_of("TPU")
-    own = [tpu.core_ops(events, one)[0] for one in planes]
-    (ops,) = with_sparse_cores(events, planes, own, as_in_xprof=True)
+    own = [tpu.core_ops(events, one) for one in planes]
+    (ops,) = sparse_cores.with_sparse_cores(events, planes, own)
     assert ops.children is not None
     assert times(ops.children) == {"gather": (2, 15, 15), "IDLE": (0, 35, 35)}
     assert ops.children.moved_bytes(HBM, READ).tolist() == [16, 0]
@@ -268,7 +271,7 @@ def test_as_in_xprof_only_the_first_occurrence_counts_and_the_time_between_is_a_
     assert ours.children is not None and times(ours.children) == {"gather": (3, 35, 35)}
 
 
-def test_as_in_xprof_what_begins_as_one_module_ends_and_the_next_begins_is_in_none() -> None:
+def test_to_xprof_what_begins_as_one_module_ends_and_the_next_begins_is_in_none() -> None:
     gather = op("%gather = f32[]", 5, display="gather", hlo_category="gather")
     sparse = core(
         line("Sparse Core Modules", [event("m", 0, 50, offloaded(4, 1)), event("m", 50, 50, offloaded(4, 2))], id=1),
@@ -278,16 +281,16 @@ def test_as_in_xprof_what_begins_as_one_module_ends_and_the_next_begins_is_in_no
     )
     events = read(core(ops_line(event(WHILE.name, 0, 20, offloaded(4, 2)))), sparse)
     planes = events.planes_of("TPU")
-    own = [tpu.core_ops(events, one)[0] for one in planes]
-    for as_in_xprof, occurrences in ((True, 1), (False, 2)):
-        (ops,) = with_sparse_cores(events, planes, own, as_in_xprof=as_in_xprof)
+    own = [tpu.core_ops(events, one) for one in planes]
+    for count, occurrences in ((sparse_cores.with_sparse_cores, 1), (with_sparse_cores, 2)):
+        (ops,) = count(events, planes, own)
         assert ops.children is not None and times(ops.children)["gather"][0] == occurrences
 
 
 def test_without_sparse_cores_there_are_no_children() -> None:
     events = read(core(ops_line(event(FUSION.name, 0, 5, offloaded(1, 1)))))
     planes = events.planes_of("TPU")
-    own = [tpu.core_ops(events, one)[0] for one in planes]
+    own = [tpu.core_ops(events, one) for one in planes]
     assert with_sparse_cores(events, planes, own) == own
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from fastprof.derive.ops.tree.name_scopes import PASSES, layer_name, scoped
 from fastprof.derive.ops.tree.op_paths import MOST_SCOPES, scopes_of
+from fastprof.xprof.pages import op_profile
 
 NAMES = [
     # JAX
@@ -73,7 +74,7 @@ def test_layers_are_scopes_that_end_in_a_number(scope: str, layer: str | None) -
 
 def test_provenance_is_cut_at_its_slashes_and_before_its_type() -> None:
     assert scopes_of("/a//b/MatMul_1:MatMul") == ["a", "b", "MatMul_1"]
-    assert scopes_of("a/:") == ["a"] and scopes_of("a/:", as_in_xprof=True) == ["a", ""]
+    assert scopes_of("a/:") == ["a"] and op_profile.scopes_of("a/:") == ["a", ""]
     assert scopes_of("") == []
     deep = scopes_of("/".join(map(str, range(250))))
     assert len(deep) == MOST_SCOPES and deep[-1].startswith("99/100/") and deep[-1].endswith("/249")

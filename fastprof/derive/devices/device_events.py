@@ -28,13 +28,23 @@ class OpEvents:
     """On the device's clock where it has one; never negative."""
     self_ps: Int64s
     """Duration less the union of the events nested in it."""
-    stacked_self_ps: Int64s
-    """Duration less the sum of those directly nested in it, which is smaller where these overlap: XProf's self time."""
     meta: Int32s
     """Row of event metadata, -1 where it has none."""
+    lines: Records
+    """Which events are of one line, as decode.nesting.line_rows has them."""
+    overlaps: bool
+    """Whether any events that are nested in the same one overlap."""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def self_less_sums(self) -> Int64s:
+        """Duration less the sum of the events directly nested in it: less than ``self_ps`` where these overlap."""
+        if not self.overlaps:
+            return self.self_ps
+        own, less_sums = np.empty_like(self.self_ps), np.empty_like(self.self_ps)
+        self_times(self.start_ps, self.duration_ps, self.lines, own, less_sums)
+        return less_sums
 
 
 def device_spans(events: HostEvents, first: int, last: int) -> tuple[Int64s, Int64s]:
@@ -77,26 +87,18 @@ def _nested(events: HostEvents, plane: Plane) -> OpEvents:
     lines = [line for line in plane.lines if line.name in OP_LINES and line.last > line.first]
     if not lines:
         none = np.empty(0, np.int64)
-        return OpEvents(np.empty(0, np.int32), none, none, none, none, np.empty(0, np.int32))
+        no_lines = line_rows(none, none)
+        return OpEvents(np.empty(0, np.int32), none, none, none, np.empty(0, np.int32), no_lines, overlaps=False)
     spans = [device_spans(events, line.first, line.last) for line in lines]
     start, duration = (_joined([span[i] for span in spans]) for i in range(2))
     rows = _joined([np.arange(line.first, line.last, dtype=np.int32) for line in lines])
     counts = np.array([line.last - line.first for line in lines], np.int64)
     of_lines = line_rows(counts, np.cumsum(counts) - counts)
-    self_time, stacked = _self_times(start, duration, of_lines)
+    self_ps = np.empty_like(start)
+    overlaps = self_times(start, duration, of_lines, self_ps, None) == SELF_CROSSED
     metas = _joined([events.meta[line.first : line.last] for line in lines])
-    return OpEvents(rows, start, duration, self_time, stacked, metas)
+    return OpEvents(rows, start, duration, self_ps, metas, of_lines, overlaps)
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _self_times(start: Int64s, duration: Int64s, lines: Records) -> tuple[Int64s, Int64s]:
-    """Own times: less the union of what is nested, and less the sum, the same array where siblings never overlap."""
-    own = np.empty_like(start)
-    if self_times(start, duration, lines, own, None) != SELF_CROSSED:
-        return own, own
-    stacked = np.empty_like(own)
-    self_times(start, duration, lines, own, stacked)
-    return own, stacked

@@ -17,7 +17,7 @@ from fastprof.derive.ops.tables import (
     least_by,
     sums_by,
 )
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Int32s, Int64s
 
 _SUMMED = ("occurrences", "executions", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
 _WORK = ("flops", "model_flops", "bytes_accessed", "energy_j")
@@ -25,15 +25,15 @@ _SOURCES = ("flops_source", "bytes_source")
 _TEXTS = ("category", "provenance", "long_name", "deduplicated_name", "source_stack", "attribution", "unattributed")
 
 
-def combined(parts: Sequence[Ops], *, add_cores: bool = True, as_in_xprof: bool = False) -> Ops:
-    """The ops of all parts, one row for each (program_id, name) in the order in which they are met. ``as_in_xprof``:
-    what some parts say of where an op's bytes went is all that is known of it, and of its children those count that the
-    first part with any has."""
+def combined(parts: Sequence[Ops], *, add_cores: bool = True) -> Ops:
+    """The ops of all parts, one row for each (program_id, name) in the order in which they are met."""
     parts = [part for part in parts if part.parts]
-    if len(parts) == 1 and _distinct(parts[0].table):
+    if len(parts) == 1 and is_distinct(parts[0].table):
         return parts[0]
-    table, row = together([part.table for part in parts], add_cores=add_cores, as_in_xprof=as_in_xprof)
-    children, parent = _children(parts, row, first_only=as_in_xprof)
+    tables = [part.table for part in parts]
+    row, keys = keyed_rows(tables)
+    table = merged(tables, row, keys, add_cores=add_cores)
+    children, parent = _children(parts, row)
     return Ops(
         table,
         total_ps=exact_sum([part.total_ps for part in parts]),
@@ -48,25 +48,21 @@ def combined(parts: Sequence[Ops], *, add_cores: bool = True, as_in_xprof: bool 
     )
 
 
-def _distinct(table: OpTable) -> bool:
+def is_distinct(table: OpTable) -> bool:
+    """Whether no two ops of a table have the same program and name."""
     return len(set(zip(table.program_id.tolist(), table.name, strict=True))) == len(table)
 
 
-def together(tables: Sequence[OpTable], *, add_cores: bool = True, as_in_xprof: bool = False) -> tuple[OpTable, Int64s]:
-    """The tables as one, a row for each (program_id, name), and in which row each op of each table, in turn, went."""
+def keyed_rows(tables: Sequence[OpTable]) -> tuple[Int64s, list[tuple[int, str]]]:
+    """The row of each op of each table, in turn, where there is one for each (program_id, name); and these keys."""
     found: dict[tuple[int, str], int] = {}
     keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
     row = np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
-    return merged(tables, row, list(found), add_cores=add_cores, as_in_xprof=as_in_xprof), row
+    return row, list(found)
 
 
 def merged(
-    tables: Sequence[OpTable],
-    row: Int64s,
-    keys: Sequence[tuple[int, str]],
-    *,
-    add_cores: bool = True,
-    as_in_xprof: bool = False,
+    tables: Sequence[OpTable], row: Int64s, keys: Sequence[tuple[int, str]], *, add_cores: bool = True
 ) -> OpTable:
     """The tables' ops, one after the other, summed in the rows that ``row`` says, which have these keys."""
     count = len(keys)
@@ -93,7 +89,7 @@ def merged(
         is_eager=np.bincount(row, column("is_eager"), count) > 0,
         cores=np.minimum(cores, 2**31 - 1),
         core_type=core_type,
-        memory=_memory(tables, row, fill=not as_in_xprof),
+        memory=merged_memory(tables, row),
         **sources,
         **columns,
     )
@@ -117,15 +113,15 @@ def _first_sources(row: Int64s, tables: Sequence[OpTable], lines: npt.NDArray[An
     return {"source_file": file, "source_line": line}
 
 
-def _memory(tables: Sequence[OpTable], row: Int64s, *, fill: bool) -> MemoryAccess:
-    """The tables' memory accesses, one row for each (op, operation, space). Where only some of the ops that become one
-    say where their bytes went, the bytes of the others went to HBM, if to ``fill``."""
+def merged_memory(tables: Sequence[OpTable], row: Int64s, *, others_to_hbm: bool = True) -> MemoryAccess:
+    """The tables' memory accesses, one row for each (op, operation, space). ``others_to_hbm``: where only some of the
+    ops that become one record where their bytes went, the bytes of the others count as HBM's."""
     starts = np.cumsum([0] + [len(table) for table in tables])[:-1]
     owner = [row[table.memory.row + start] for table, start in zip(tables, starts.tolist(), strict=True)]
     if not sum(len(part) for part in owner):
         return MemoryAccess.none()
     silent = ~np.concatenate([table.has_breakdown() for table in tables])
-    silent &= np.isin(row, np.concatenate(owner)) & fill
+    silent &= np.isin(row, np.concatenate(owner)) & others_to_hbm
     moved = np.concatenate([table.bytes_accessed for table in tables])[silent]
     owner.append(row[silent])
     operation = np.concatenate([*(table.memory.operation for table in tables), np.zeros(len(moved))]).astype(np.int64)
@@ -136,28 +132,20 @@ def _memory(tables: Sequence[OpTable], row: Int64s, *, fill: bool) -> MemoryAcce
     return MemoryAccess(keys[0].astype(np.int32), keys[1].astype(np.uint8), keys[2], total)
 
 
-def _children(
-    parts: Sequence[Ops], row: Int64s, *, first_only: bool
-) -> tuple[OpTable | None, npt.NDArray[np.int32] | None]:
-    """The children of all parts, under the rows that their parents went to. ``first_only``: of each only those of the
-    first part in which it has any."""
+def _children(parts: Sequence[Ops], row: Int64s) -> tuple[OpTable | None, Int32s | None]:
+    """The children of all parts, under the rows that their parents went to."""
     starts = np.cumsum([0] + [len(part.table) for part in parts])[:-1].tolist()
     tables, parents = [], []
-    seen = np.zeros(int(row.max(initial=-1)) + 1, bool)
     for part, start in zip(parts, starts, strict=True):
         if part.children is not None and part.parent is not None:
-            parent = row[part.parent + start]
-            kept = np.flatnonzero(~seen[parent]) if first_only else np.arange(len(parent))
-            tables.append(part.children.take(kept.astype(np.int64)))
-            parents.append(parent[kept])
-            seen[parent] = True
+            tables.append(part.children)
+            parents.append(row[part.parent + start])
     if not tables:
         return None, None
-    parent = np.concatenate(parents)
     found: dict[tuple[int, int, str], int] = {}
     programs = [program for table in tables for program in table.program_id.tolist()]
     names = [name for table in tables for name in table.name]
-    keys = zip(parent.tolist(), programs, names, strict=True)
+    keys = zip(np.concatenate(parents).tolist(), programs, names, strict=True)
     place = np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
     table = merged(tables, place, [(program, name) for _, program, name in found])
     return table, np.array([at for at, _, _ in found], np.int32)

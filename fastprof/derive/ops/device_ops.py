@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from fastprof import hlo
 from fastprof.derive.devices.device_events import OP_LINES
@@ -26,8 +27,6 @@ from fastprof.tables.host_events import HOST_THREADS
 
 if TYPE_CHECKING:
     from fastprof.decode.workers import Workers
-    from fastprof.derive.steps.forest import Forest
-    from fastprof.derive.steps.grouping import Groups
     from fastprof.hlo.modules import Modules
     from fastprof.tables.host_events import HostEvents, Plane
 
@@ -48,9 +47,7 @@ class OpHost(Protocol):
     @property
     def events(self) -> HostEvents: ...
     @property
-    def groups(self) -> Groups: ...
-    @property
-    def forest(self) -> Forest: ...
+    def is_eager(self) -> npt.NDArray[np.uint8]: ...
     @property
     def modules(self) -> Modules: ...
     @property
@@ -65,8 +62,6 @@ class HostDeviceOps:
     hardware: str
     ops: Ops
     """Of all devices."""
-    xprof: Ops
-    """The same as XProf counts."""
     by_device: tuple[tuple[str, Ops], ...]
     """By the name of its plane."""
     peaks: Peaks | None
@@ -91,15 +86,14 @@ def _threads(events: HostEvents) -> list[Plane]:
 
 def host_device_ops(host: OpHost) -> HostDeviceOps:
     planes = device_planes(host.raw)
-    own, xprof = _by_device(host, planes)
+    by_device = _by_device(host, planes)
     host.modules.look_into()
     titles = {number: title for number in host.modules.program_ids if (title := host.modules.title(number))}
     return HostDeviceOps(
         host.name,
         _hardware(planes),
-        combined(own) if own else Ops.none(),
-        combined(xprof, as_in_xprof=True) if xprof else Ops.none(),
-        tuple((plane.name, ops) for plane, ops in zip(planes, own, strict=True)),
+        combined(by_device) if by_device else Ops.none(),
+        tuple((plane.name, ops) for plane, ops in zip(planes, by_device, strict=True)),
         peaks(planes) if _hardware(planes) != CPU_ONLY else None,
         titles,
         (*host.modules.problems, *_untimed(host.raw, planes), *_odd_figures(host.raw, planes)),
@@ -129,34 +123,23 @@ def _hardware(planes: Sequence[Plane]) -> str:
     return planes[0].kind or CPU_ONLY if planes and planes[0].name != HOST_THREADS else CPU_ONLY
 
 
-def _by_device(host: OpHost, planes: Sequence[Plane]) -> tuple[list[Ops], list[Ops]]:
-    """The ops of each device, and as XProf counts them."""
+def _by_device(host: OpHost, planes: Sequence[Plane]) -> list[Ops]:
+    """The ops of each device."""
     if not planes:
-        return [], []
+        return []
     if planes[0].kind == "TPU":
-        return _of_tpus(host)
-    if planes[0].name == HOST_THREADS:  # of which XProf counts none
+        cores = host.workers.run(None, [partial(tpu.core_ops, host.raw, plane) for plane in planes])
+        return [
+            replace(ops, table=placed(with_work_of_programs(ops.table, host.modules, on_tpu=True)))
+            for ops in with_sparse_cores(host.raw, planes, cores)
+        ]
+    if planes[0].name == HOST_THREADS:
         from fastprof.derive.ops import cpu  # it takes long to import, as gpu does
 
-        return [cpu.plane_ops(host.raw, host.modules, plane)[0] for plane in planes], []
+        return [cpu.plane_ops(host.raw, host.modules, plane)[0] for plane in planes]
     from fastprof.derive.ops import gpu
 
-    own = gpu.device_ops(host.events, host.groups, host.modules)
-    return own, gpu.xprof_device_ops(host.events, host.groups, host.modules)
-
-
-def _of_tpus(host: OpHost) -> tuple[list[Ops], list[Ops]]:
-    """Takes groups, which take long, only where steps may be of the host's groups."""
-    regrouped = tpu.host_leads_steps(host.raw) and not host.forest.recorded
-    group_id = host.groups.group_id if regrouped else None
-    events = host.events if regrouped else host.raw
-    planes = events.planes_of("TPU")
-    cores = host.workers.run(None, [partial(tpu.core_ops, events, plane, group_id) for plane in planes])
-    own = [
-        replace(ops, table=placed(with_work_of_programs(ops.table, host.modules, on_tpu=True)))
-        for ops in with_sparse_cores(events, planes, [ops for ops, _ in cores])
-    ]
-    return own, with_sparse_cores(events, planes, [xprof for _, xprof in cores], as_in_xprof=True)
+    return gpu.device_ops(host.events, host.is_eager, host.modules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +147,9 @@ class SessionOps:
     """The ops of all devices of a session."""
 
     ops: Ops
-    xprof: Ops
-    """The same as XProf counts."""
     peaks: Peaks | None
-    """What they are measured against; what no host tells is as its maker publishes it. Where hosts have different
+    """What they are measured against; what no host records is as its maker publishes it. Where hosts have different
     devices, no peaks are known."""
-    xprof_peaks: Peaks | None
-    """Arithmetic of the last host that tells it, bandwidths of the first host that has devices, known or not."""
     titles: Mapping[int, str]
     """By program id; of the first host that has it."""
     hosts: tuple[HostDeviceOps, ...]
@@ -180,9 +159,7 @@ class SessionOps:
         best = _own_peaks(hosts)
         return cls(
             combined([host.ops for host in hosts]),
-            combined([host.xprof for host in hosts], as_in_xprof=True),
             best and with_published(best),
-            _xprof_peaks([host.peaks for host in hosts if host.peaks is not None]),
             {number: title for host in reversed(hosts) for number, title in host.titles.items()},
             tuple(hosts),
         )
@@ -226,8 +203,3 @@ def _at_odds(told: Sequence[Peaks]) -> Iterator[str]:
         figures = {one.peak(place) for one in told} - {0.0}
         if len(figures) > 1:
             yield f"hosts tell different peaks of {what} for {told[0].name}: those of the first are taken"
-
-
-def _xprof_peaks(told: Sequence[Peaks]) -> Peaks | None:
-    computing = [one for one in told if one.teraflops_per_s > 0] or list(told)
-    return replace(computing[-1], bandwidths_gb_per_s=told[0].bandwidths_gb_per_s) if told else None

@@ -8,6 +8,7 @@ span goes from the first to the last of them. busy is the active time of all chi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -34,23 +35,19 @@ EVENT_STATS: Final = ("flops", "model_flops", "uses_ici")
 METADATA_STATS: Final = ("hlo_category", "flops", "model_flops", "uses_ici")
 """What is read for this, beside the plane stat core_details."""
 
-_WORKS, _UNTOLD, _CUT = 1, 2, 4
-_ALL: Final = _WORKS | _UNTOLD | _CUT
+_WORKS, _UNKNOWN = 1, 2
 _WORK: Final = ("flops", "model_flops", "uses_ici")
 
 
 @dataclass(frozen=True, slots=True)
 class DutyCycle:
-    """Picoseconds of all chips. The sure figures count custom calls of TensorCores that tell of no work as idle. XProf
-    does so too where the work is a double, or is 0 or less once it is cut to 32 bits."""
+    """Picoseconds of all chips. The sure figures count custom calls of TensorCores that record no work as idle."""
 
     chips: int = 0
     busy_ps: int = 0
     idle_ps: int = 0
     sure_busy_ps: int = 0
     sure_idle_ps: int = 0
-    xprof_busy_ps: int = 0
-    xprof_idle_ps: int = 0
 
     def __add__(self, other: DutyCycle) -> DutyCycle:
         return DutyCycle(
@@ -59,12 +56,17 @@ class DutyCycle:
             self.idle_ps + other.idle_ps,
             self.sure_busy_ps + other.sure_busy_ps,
             self.sure_idle_ps + other.sure_idle_ps,
-            self.xprof_busy_ps + other.xprof_busy_ps,
-            self.xprof_idle_ps + other.xprof_idle_ps,
         )
 
 
-def duty_cycle(events: HostEvents, workers: Workers) -> DutyCycle:
+def records_work(stat: Stat, name: str) -> Bools:
+    """By value of a stat: whether it says that work was done, which is flops other than 0, or use of the links between
+    chips."""
+    numbers = np.nan_to_num(stat.numbers)
+    return numbers > 0 if name == "uses_ici" else numbers != 0
+
+
+def duty_cycle(events: HostEvents, workers: Workers, is_work: Callable[[Stat, str], Bools] = records_work) -> DutyCycle:
     """The duty cycle of the chips of a host: of its TPUs, else of its GPUs; no chips where it has neither."""
     if not events.planes_of("TPU"):
         return sum((_of_gpu(events, plane) for plane in events.planes_of("GPU")), DutyCycle())
@@ -75,14 +77,14 @@ def duty_cycle(events: HostEvents, workers: Workers) -> DutyCycle:
             chips.setdefault(_chip_of(plane), []).extend(lines)
     if not chips:
         return DutyCycle()
-    marks = _marks(events)
+    marks = _marks(events, is_work)
     for line in (line for lines in chips.values() for line in lines if line.name in OP_LINES[1:]):
-        marks[line.first : line.last] = marks[line.first : line.last] > 0  # of SparseCores it is not asked
+        marks[line.first : line.last] = marks[line.first : line.last] > 0  # all ops of SparseCores work
     return sum((_of_chip(events, lines, marks, workers) for lines in chips.values()), DutyCycle())
 
 
 def _chip_of(plane: Plane) -> tuple[str, int]:
-    """What tells the chip of a core from the others of the host; a core that is not described is a chip of its own."""
+    """What identifies the chip of a core on its host; a core that is not described is a chip of its own."""
     details = core_details(plane.stats)
     return ("plane", plane.number) if details is None else ("chip", details.local_chip_id)
 
@@ -92,18 +94,11 @@ def _of_chip(events: HostEvents, lines: list[Line], marks: Marks, workers: Worke
     begin = min(int(events.start_ps[line.first]) for line in lines)
     span = span_ps(events.host, lines[0].plane.name, begin, _last_end(events, lines))
     ops = [line for line in lines if line.name in OP_LINES]
-    met = _ALL & ~sum(mark for mark in (_UNTOLD, _CUT) if not _has(marks, ops, mark))
-    sets = [met, met & ~_UNTOLD, met & ~_UNTOLD & ~_CUT]
-    kinds = list(dict.fromkeys(sets))
-    active = dict(
-        zip(kinds, workers.run(None, [partial(_active, events, ops, marks, kind) for kind in kinds]), strict=True)
-    )
-    busy, sure, xprof = (active[kind] for kind in sets)
-    return DutyCycle(1, busy, span - busy, sure, span - sure, xprof, span - xprof)
-
-
-def _has(marks: Marks, lines: list[Line], mark: int) -> bool:
-    return any(bool((marks[line.first : line.last] == mark).any()) for line in lines)
+    vague = any(bool((marks[line.first : line.last] == _UNKNOWN).any()) for line in ops)
+    kinds = [_WORKS, _WORKS | _UNKNOWN] if vague else [_WORKS]
+    active = workers.run(None, [partial(_active, events, ops, marks, kind) for kind in kinds])
+    sure, busy = active[0], active[-1]
+    return DutyCycle(1, busy, span - busy, sure, span - sure)
 
 
 def _active(events: HostEvents, lines: list[Line], marks: Marks, kinds: int) -> int:
@@ -134,7 +129,7 @@ def _durations(events: HostEvents, line: Line) -> Int64s:
 
 
 def _of_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
-    """The duty cycle of one GPU; lines that profilers compute from the others tell nothing of their own."""
+    """The duty cycle of one GPU; lines that profilers compute from the others do not count."""
     lines = [line for line in plane.lines if line.last > line.first and not is_derived(line)]
     if not lines:
         return DutyCycle()
@@ -145,7 +140,7 @@ def _of_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
     end = begin + np.concatenate([_durations(events, line) for line in lines])
     busy = covered(begin, end)
     idle = span - busy
-    return DutyCycle(1, busy, idle, busy, idle, busy, idle)
+    return DutyCycle(1, busy, idle, busy, idle)
 
 
 def covered(begin: Int64s, end: Int64s) -> int:
@@ -170,43 +165,29 @@ def _of_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:
     return found
 
 
-def _marks(events: HostEvents) -> Marks:
-    """By row of events: 0 where it only waits, _UNTOLD of a custom call that tells neither of flops nor of traffic
-    between chips, _CUT where XProf does not see that it does, else _WORKS. What an event tells counts, else what its
-    metadata does."""
+def _marks(events: HostEvents, is_work: Callable[[Stat, str], Bools]) -> Marks:
+    """By row of events: 0 where it only waits, _UNKNOWN of a custom call that records neither flops nor traffic between
+    chips, else _WORKS. What an event records counts, else what its metadata does."""
     waits, calls = _of_categories(events, frozenset(OFF_DUTY)), _of_categories(events, frozenset({"custom-call"}))
-    of_meta = {name: np.zeros(len(events.names), np.uint8) for name in _WORK}
-    for name, tells in of_meta.items():
+    of_meta = {name: np.zeros(len(events.names), bool) for name in _WORK}
+    for name, works in of_meta.items():
         stat = events.meta_stat(name)
-        tells[stat.rows] = _tells(stat, name)
-    marks = _marked(waits, calls, np.bitwise_or.reduce(list(of_meta.values())))[events.meta]
+        works[stat.rows] = is_work(stat, name)
+    marks = _marked(waits, calls, np.logical_or.reduce(list(of_meta.values())))[events.meta]
     own = {name: events.stat(name) for name in _WORK}
-    rows = np.unique(np.concatenate([stat.rows for stat in own.values()]), return_index=True)[0]
+    rows = np.unique(np.concatenate([stat.rows for stat in own.values()]))
     if len(rows):
         meta = events.meta[rows]
-        told = np.zeros(len(rows), np.uint8)
+        worked = np.zeros(len(rows), bool)
         for name, stat in own.items():
-            tells = of_meta[name][meta]
-            tells[np.searchsorted(rows, stat.rows)] = _tells(stat, name)
-            told |= tells
-        marks[rows] = _marked(waits[meta], calls[meta], told)
+            works = of_meta[name][meta]
+            works[np.searchsorted(rows, stat.rows)] = is_work(stat, name)
+            worked |= works
+        marks[rows] = _marked(waits[meta], calls[meta], worked)
     return marks
 
 
-def _marked(waits: Bools, calls: Bools, told: Marks) -> Marks:
-    """``told``: bit 0 where work is told of, bit 1 where XProf sees it."""
-    marks = np.array([_UNTOLD, _CUT, _WORKS, _WORKS], np.uint8)[told]
-    marks[~calls] = _WORKS
+def _marked(waits: Bools, calls: Bools, worked: Bools) -> Marks:
+    marks = np.where(calls & ~worked, _UNKNOWN, _WORKS).astype(np.uint8)
     marks[waits] = 0
     return marks
-
-
-def _tells(stat: Stat, name: str) -> Marks:
-    """By value of a stat: bit 0 where it tells of work, which is flops other than 0, or use of the links between chips;
-    bit 1 where XProf sees that, which takes it for an integer of 32 bits."""
-    numbers = np.nan_to_num(stat.numbers)
-    work = numbers > 0 if name == "uses_ici" else numbers != 0
-    whole = (stat.kind == records.INT64) | (stat.kind == records.UINT64)
-    seen = whole & (stat.value.astype(np.int32) > 0)
-    told: Marks = work.astype(np.uint8) | seen.astype(np.uint8) << 1
-    return told

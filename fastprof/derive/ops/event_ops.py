@@ -10,7 +10,7 @@ import numpy as np
 from fastprof.derive.devices.device_events import op_events
 from fastprof.derive.ops import cpu, tpu
 from fastprof.derive.ops.line_times import LineTimes
-from fastprof.derive.ops.tables import SPARSE_CORE, TENSOR_CORE, OpTable
+from fastprof.derive.ops.tables import OpTable
 from fastprof.schema.array_types import Int32s, Int64s
 
 if TYPE_CHECKING:
@@ -42,14 +42,13 @@ def device_event_ops(host: OpHost, plane: Plane) -> EventOps:
     if plane.kind in ("TPU", "SPARSECORE"):
         mine = host.raw.planes[plane.number]
         found = op_events(host.raw, mine)
-        core_type = SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE
-        table, op = tpu.op_table(host.raw, found, core_type)
+        table, op = tpu.plane_table(host.raw, mine)
         return EventOps(host.raw, found.rows, op, found.start_ps, found.duration_ps, found.self_ps, table)
     if plane.kind == "GPU":
         from fastprof.derive.ops import gpu  # it takes long to import
 
         events = host.events
-        ops, times, op = gpu.plane_ops(events, host.groups, host.modules, events.planes[plane.number])
+        ops, times, op = gpu.plane_ops(events, host.is_eager, host.modules, events.planes[plane.number])
         return _of_lines(events, times, op, ops.table)
     if plane.kind == "CPU":
         ops, times, op = cpu.plane_ops(host.raw, host.modules, host.raw.planes[plane.number])

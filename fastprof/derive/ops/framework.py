@@ -19,9 +19,9 @@ CUSTOM_CALL = "custom-call"
 """The category of calls of what XLA did not compile."""
 
 
-def by_framework_op(table: OpTable, *, as_in_xprof: bool = False) -> OpTable:
+def by_framework_op(table: OpTable) -> OpTable:
     """A row for each framework op, in the order in which they are met. Times, work and occurrences add up; it is eager
-    where one of its device ops is. ``as_in_xprof``: it ran as often as the most frequent of them.
+    where one of its device ops is.
 
     A device op without provenance stands for itself, its type is Unknown.
     """
@@ -34,12 +34,7 @@ def by_framework_op(table: OpTable, *, as_in_xprof: bool = False) -> OpTable:
         row[i] = found.setdefault(key, len(found))
         if row[i] == len(types):
             types.append((op.type if op else "") or UNKNOWN)
-    whole = replace(merged([table], row, list(found)), category=types)
-    if not as_in_xprof:
-        return whole
-    most = np.zeros(len(found), np.int64)
-    np.maximum.at(most, row, table.occurrences)
-    return replace(whole, occurrences=most)
+    return replace(merged([table], row, list(found)), category=types)
 
 
 def untold(table: OpTable) -> npt.NDArray[np.bool_]:
@@ -58,14 +53,6 @@ def untold_names(table: OpTable) -> set[str]:
 def framework_name(provenance: str) -> str | None:
     """The name of the framework op that a device op comes from; None: not known."""
     return parse(provenance).name if provenance else None
-
-
-def last_is_eager(table: OpTable) -> dict[str, bool]:
-    """By framework op: whether the last of its device ops is eager."""
-    found = {}
-    for name, provenance, eager in zip(table.name, table.provenance, table.is_eager.tolist(), strict=True):
-        found[parse(provenance).name if provenance else name] = eager
-    return found
 
 
 def is_training_op(name: str, kind: str) -> bool:

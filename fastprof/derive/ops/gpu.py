@@ -1,19 +1,20 @@
 """What the ops of GPUs add up to: time, work, and who says so.
 
-Which op an event belongs to is told in attribution.py; ops that XProf counts in gpu_ops.py.
+attribution.py finds the op that an event belongs to, gpu_ops.py the ops that events name themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.attribution import WAYS, attributed
 from fastprof.derive.ops.executions import executions
-from fastprof.derive.ops.gpu_ops import GpuOpEvents, Numbers, distinct, named_op_events, op_lines, stat_places
+from fastprof.derive.ops.gpu_ops import GpuOpEvents, Numbers, distinct, op_lines, stat_places
 from fastprof.derive.ops.gpu_stats import EVENT_STATS as EVENT_STATS
 from fastprof.derive.ops.line_times import LineTimes, line_times
 from fastprof.derive.ops.tables import (
@@ -26,18 +27,15 @@ from fastprof.derive.ops.tables import (
     MemoryAccess,
     Ops,
     OpTable,
-    exact_sum,
     is_work,
-    span_ps,
     sums_by,
 )
 from fastprof.hlo.cost import Cost
 from fastprof.hlo.modules import Modules
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
+from fastprof.tables.host_events import HostEvents, Plane, Stat
 
-if TYPE_CHECKING:
-    from fastprof.derive.steps.grouping import Groups
+Flags = npt.NDArray[np.uint8]
 
 PLANES: Final = (r"^/device:GPU:",)
 
@@ -53,40 +51,24 @@ def op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
 _ATTRIBUTED: Final = "attributed ops of GPUs"
 
 
-def device_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[Ops]:
-    """The ops of each GPU, in the order of the planes: every event counts somewhere."""
-    return [plane_ops(events, groups, modules, plane)[0] for plane in events.planes_of("GPU")]
+def device_ops(events: HostEvents, is_eager: Flags, modules: Modules) -> list[Ops]:
+    """The ops of each GPU, in the order of the planes: every event counts somewhere. ``is_eager``: by row."""
+    return [plane_ops(events, is_eager, modules, plane)[0] for plane in events.planes_of("GPU")]
 
 
-def plane_ops(events: HostEvents, groups: Groups, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:
+def plane_ops(events: HostEvents, is_eager: Flags, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:
     """The ops of a GPU, its events, and beside these the row of each one's op."""
     found = op_events(events, modules)
     times = line_times(events, op_lines(plane))
-    kernels = _kernels_of(events, groups, times.rows, found)
+    kernels = kernels_of(events, is_eager, times.rows, found)
     line = np.searchsorted([one.last for one in op_lines(plane)], times.rows, side="right")
-    table, op = _op_table(events, kernels, found, times.duration_ps, times.self_ps, line)
+    costs = [one.device_cost for one in found.ops]
+    table, op = op_table(events, kernels, found, costs, times.duration_ps, times.self_ps, line)
     return times.ops(table, times.span_ps), times, op
 
 
-def xprof_device_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[Ops]:
-    """The same as XProf counts them: kernels whose op their own stats name. To it kernels that follow each other on a
-    line, in one group and of instructions of one name, are of the first one's program, even where they are of others;
-    and the work that such a run's last kernel tells of is that of each of its kernels. Its total is the span, or the
-    time of all ops where that is more."""
-    found = named_op_events(events, modules)
-    ops = []
-    for plane in events.planes_of("GPU"):
-        lines = op_lines(plane)
-        kernels = _in_runs(_kernels(events, groups, lines, found), groups, lines, found)
-        times = np.maximum(events.duration_ps[kernels.rows], 0)
-        table, _ = _op_table(events, kernels, found, times, times)
-        op_ps = exact_sum(table.self_ps)
-        ops.append(Ops(table, total_ps=max(op_ps, _span_ps(events, lines)), op_ps=op_ps))
-    return ops
-
-
 @dataclass(frozen=True, slots=True)
-class _Kernels:
+class Kernels:
     """The events of a plane that belong to an op, line by line: their rows, the numbers of their ops, whether they are
     eager, and the work that they themselves tell of, 0 where they do not."""
 
@@ -97,15 +79,11 @@ class _Kernels:
     bytes: Float64s
 
 
-def _kernels(events: HostEvents, groups: Groups, lines: list[Line], found: GpuOpEvents) -> _Kernels:
-    rows = np.concatenate([np.arange(line.first, line.last) for line in lines] or [np.empty(0, np.int64)])
-    return _kernels_of(events, groups, rows[found.op[rows] >= 0], found)
-
-
-def _kernels_of(events: HostEvents, groups: Groups, rows: Numbers, found: GpuOpEvents) -> _Kernels:
+def kernels_of(events: HostEvents, is_eager: Flags, rows: Numbers, found: GpuOpEvents) -> Kernels:
+    """Those of these rows, which all have an op. ``is_eager``: by row of all events."""
     op = found.op[rows]
     flops, moved = (np.where(found.is_hlo[op], _told(events, stat, rows), 0.0) for stat in ("flops", "bytes_accessed"))
-    return _Kernels(rows.astype(np.int64), op, groups.is_eager[rows] != 0, flops, moved)
+    return Kernels(rows.astype(np.int64), op, is_eager[rows] != 0, flops, moved)
 
 
 def _told(events: HostEvents, stat: str, rows: Numbers) -> Float64s:
@@ -117,49 +95,22 @@ def _told(events: HostEvents, stat: str, rows: Numbers) -> Float64s:
     return told
 
 
-def _in_runs(kernels: _Kernels, groups: Groups, lines: list[Line], found: GpuOpEvents) -> _Kernels:
-    """The same as XProf counts them, see ``xprof_device_ops``."""
-    count = len(kernels.rows)
-    if not count:
-        return kernels
-    names: dict[str, int] = {}
-    met, place_of_op = distinct(kernels.op)
-    name_of_op = np.array([names.setdefault(found.ops[one].name, len(names)) for one in met.tolist()], np.int64)
-    name, group = name_of_op[place_of_op], groups.group_id[kernels.rows]
-    line = np.searchsorted([one.last for one in lines], kernels.rows, side="right")
-    is_hlo = found.is_hlo[kernels.op]
-    same = (name[1:] == name[:-1]) & (line[1:] == line[:-1]) & (group[1:] == group[:-1]) & (group[1:] >= 0)
-    starts = np.flatnonzero(np.append(True, ~(same & is_hlo[1:] & is_hlo[:-1])))
-    run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
-    flops, moved = (_last_told(told, starts)[run] for told in (kernels.flops, kernels.bytes))
-    op = kernels.op[starts][run]
-    _, first, place = np.unique(op, return_index=True, return_inverse=True)
-    return _Kernels(kernels.rows, op, kernels.eager[first][place], flops, moved)
-
-
-def _last_told(told: Float64s, starts: Int64s) -> Float64s:
-    """The last figure of each run that is not 0; 0 where there is none."""
-    last = np.maximum.accumulate(np.where(told != 0, np.arange(len(told)), -1))
-    last = last[np.append(starts[1:], len(told)) - 1]
-    return np.where(last >= starts, told[last], 0.0)
-
-
-def _op_table(
+def op_table(
     events: HostEvents,
-    kernels: _Kernels,
+    kernels: Kernels,
     found: GpuOpEvents,
+    cost_of: Sequence[Cost],
     durations: Int64s,
     self_times: Int64s,
     line: Numbers | None = None,
 ) -> tuple[OpTable, Int32s]:
-    """The ops of these kernels, and the row of each one's op. ``durations``, ``self_times``: beside the kernels.
-    ``line``: the line of each, to count executions, whose work it is; None: the work of ops is that of each kernel, and
-    as XLA's model tells it."""
+    """The ops of these kernels, and the row of each one's op. ``cost_of``: by op, of one execution. ``durations``,
+    ``self_times``: beside the kernels; ``line``: the line of each, to count executions, None: each kernel is one."""
     met, op = distinct(kernels.op)
     ops = [found.ops[number] for number in met.tolist()]
     count = len(ops)
     occurrences = np.bincount(op, minlength=count).astype(np.int64)
-    costs = [one.cost if line is None else one.device_cost for one in ops]
+    costs = [cost_of[number] for number in met.tolist()]
     times = occurrences if line is None else executions(line, op, events.meta[kernels.rows], count)
     told_flops, told_bytes = (np.bincount(op, told, count) for told in (kernels.flops, kernels.bytes))
     model_flops = _or_told([one.model_flops for one in costs], times, told_flops)
@@ -186,7 +137,7 @@ def _op_table(
         energy_j=_energy(events, kernels.rows, op, count),
         cores=np.ones(count, np.int32),
         is_eager=np.bincount(op, kernels.eager, count) > 0,
-        memory=_memory(costs, times, with_others=line is not None),
+        memory=_memory(costs, times),
         attribution=_ways(found.way[kernels.rows], op, count),
         unattributed=[one.reason for one in ops],
         flops_source=_source(is_known, told_flops),
@@ -213,12 +164,11 @@ def _or_told(of_one: list[int], times: Int64s, told: npt.NDArray[Any]) -> Float6
     return np.where(known > 0, known * times, told)
 
 
-def _memory(costs: list[Cost], times: Int64s, *, with_others: bool) -> MemoryAccess:
-    """Bytes to and from HBM, of ops that the cost model knows them of; and to and from other memories, if wanted."""
+def _memory(costs: list[Cost], times: Int64s) -> MemoryAccess:
+    """Bytes to and from HBM and other memories, of ops that the cost model knows them of."""
     found: list[tuple[int, int, int, float]] = []
     for i, (one, count) in enumerate(zip(costs, times.tolist(), strict=True)):
-        others = one.elsewhere if with_others else ()
-        for space, read, written in ((0, one.hbm_read_bytes, one.hbm_write_bytes), *others):
+        for space, read, written in ((0, one.hbm_read_bytes, one.hbm_write_bytes), *one.elsewhere):
             code = OTHER_SPACES + space if space else HBM
             found += [(i, way, code, float(size) * count) for way, size in ((READ, read), (WRITE, written)) if size > 0]
     rows, ways, codes, sizes = zip(*found, strict=True) if found else ((), (), (), ())
@@ -237,21 +187,3 @@ def _energy(events: HostEvents, rows: Int64s, op: Numbers, ops: int) -> Float64s
     joules[has] = np.where(is_work(told), told, 0.0)
     energy: Float64s = np.bincount(op, joules, ops).astype(np.float64)
     return energy
-
-
-def _span_ps(events: HostEvents, lines: list[Line]) -> int:
-    """From the first begin to the last end of all events, of which negative durations count as 0."""
-    if not lines:
-        return 0
-    begin = min(int(events.start_ps[line.first : line.last].min()) for line in lines)
-    end = max(_last_end(events, line) for line in lines)
-    return span_ps(events.host, lines[0].plane.name, begin, end)
-
-
-def _last_end(events: HostEvents, line: Line) -> int:
-    start = events.start_ps[line.first : line.last]
-    duration = np.maximum(events.duration_ps[line.first : line.last], 0)
-    if int(start.max()) + int(duration.max()) < 2**63:
-        return int((start + duration).max())
-    ends: list[int] = [a + b for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
-    return max(ends)

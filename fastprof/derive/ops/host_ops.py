@@ -2,14 +2,13 @@
 
 An op is an event of plane /host:CPU whose name parses as one (derive/devices/op_names.py), a stage of an input
 pipeline, or the op that a stat tf_op names; where there is no device, also the instruction of a compiled program that
-a stat hlo_op names, which XProf does not count. Time nests within a thread; a thread's total is at least the span of
+a stat hlo_op names. Time nests within a thread; a thread's total is at least the span of
 its ops, and what no op covers is idle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -70,52 +69,69 @@ class _Registry:
 
 @dataclass(frozen=True, slots=True)
 class HostOps:
-    """The ops of a host's threads."""
+    """The ops of a host's threads. ``crossing``: occurrences that cross another one of their thread, or end together
+    with it."""
 
     ops: Ops
-    stacked: Ops
-    """As XProf counts them: without instructions of compiled programs, and without ops that cross another one of their
-    thread, or end together with it."""
-    lost: int
-    """Occurrences that are missing in ``stacked``."""
+    crossing: int
+
+
+class ThreadOps:
+    """What ran on the threads of a host. ``is_eager``: by row of events."""
+
+    def __init__(self, events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -> None:
+        self._workers = workers
+        plane = events.plane_named(HOST_THREADS)
+        self.lines = [] if plane is None else [line for line in plane.lines if not is_derived(line)]
+        if plane is None or not self.lines:
+            return
+        ops = _Registry()
+        op_of_meta = _ops_of_names(events, plane, ops)
+        stages, self._named = _stages(events, plane, ops), _named_by_stats(events, plane, ops)
+        self._beside = _instructions(events, plane, ops, op_of_meta, self._named)
+        self._keys = list(ops.numbers)
+        eager = np.ascontiguousarray(is_eager, np.uint8)
+        self._given = (events.start_ps, events.duration_ps, events.meta, op_of_meta, eager, stages)
+        self._enqueues = np.array([kind.startswith(INFEED_ENQUEUE) for _, _, kind in self._keys], np.uint8)
+
+    @property
+    def has_instructions(self) -> bool:
+        """Whether instructions of compiled programs are among the ops."""
+        return self._beside is not self._named
+
+    def nested(self) -> Ops:
+        """All ops: each lies within the innermost one that includes it. CaptureError: sums overflow."""
+        return self._counted(self._beside, stacked=False)[0]
+
+    def stacked(self) -> tuple[Ops, int]:
+        """Ops but for instructions, and without those that cross another one of their thread, or end together with it;
+        and how many occurrences these are. CaptureError: times do not add up in 64 bits."""
+        return self._counted(self._named, stacked=True)
+
+    def _counted(self, beside: Records, *, stacked: bool) -> tuple[Ops, int]:
+        of_lines = np.zeros(len(self.lines), OP_LINE)
+        of_lines["first"] = [line.first for line in self.lines]
+        of_lines["last"] = [line.last for line in self.lines]
+        shares = _shares(of_lines, self._workers.threads)
+        sums = [np.zeros(len(self._keys), OP_SUM) for _ in shares]
+        kernel = partial(host_ops_sum, *self._given, beside, self._enqueues, stacked)
+        tasks = [partial(kernel, of_lines[a:b], out) for (a, b), out in zip(shares, sums, strict=True)]
+        try:
+            self._workers.run(None, tasks)
+        except OverflowError as error:
+            raise CaptureError("the durations of ops do not add up in 64 bits") from error
+        return _ops(self._keys, sums, of_lines), int(of_lines["lost"].sum())
 
 
 def host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -> HostOps:
-    """``is_eager`` by row. CaptureError: times do not add up in 64 bits."""
-    plane = events.plane_named(HOST_THREADS)
-    lines = [] if plane is None else [line for line in plane.lines if not is_derived(line)]
-    if plane is None or not lines:
-        # to XProf there is a thread where there is a line, be it one that a profiler computed
-        none = Ops.none()
-        return HostOps(none, replace(none, parts=1) if plane is not None and plane.lines else none, 0)
-    ops = _Registry()
-    op_of_meta = _ops_of_names(events, plane, ops)
-    stages, named = _stages(events, plane, ops), _named_by_stats(events, plane, ops)
-    instructions = _instructions(events, plane, ops, op_of_meta, named)
-    keys = list(ops.numbers)
-    enqueues = np.array([kind.startswith(INFEED_ENQUEUE) for _, _, kind in keys], np.uint8)
-    eager = np.ascontiguousarray(is_eager, np.uint8)
-    given = (events.start_ps, events.duration_ps, events.meta, op_of_meta, eager, stages)
-    stacked, lost = _counted(keys, lines, partial(host_ops_sum, *given, named, enqueues, True), workers)
-    if not lost and instructions is named:
-        return HostOps(stacked, stacked, 0)
-    own = _counted(keys, lines, partial(host_ops_sum, *given, instructions, enqueues, False), workers)[0]
-    return HostOps(own, stacked, lost)
-
-
-def _counted(keys: list[_Key], lines: list[Line], kernel: Callable[..., None], workers: Workers) -> tuple[Ops, int]:
-    """The ops of these lines, some lines a thread, and how many occurrences are left out."""
-    of_lines = np.zeros(len(lines), OP_LINE)
-    of_lines["first"] = [line.first for line in lines]
-    of_lines["last"] = [line.last for line in lines]
-    shares = _shares(of_lines, workers.threads)
-    sums = [np.zeros(len(keys), OP_SUM) for _ in shares]
-    tasks = [partial(kernel, of_lines[a:b], out) for (a, b), out in zip(shares, sums, strict=True)]
-    try:
-        workers.run(None, tasks)
-    except OverflowError as error:
-        raise CaptureError("the durations of ops do not add up in 64 bits") from error
-    return _ops(keys, sums, of_lines), int(of_lines["lost"].sum())
+    """``is_eager``: by row. CaptureError: times do not add up in 64 bits."""
+    threads = ThreadOps(events, is_eager, workers)
+    if not threads.lines:
+        return HostOps(Ops.none(), 0)
+    ops, crossing = threads.stacked()
+    if crossing or threads.has_instructions:
+        ops = threads.nested()
+    return HostOps(ops, crossing)
 
 
 def _ops_of_names(events: HostEvents, plane: Plane, ops: _Registry) -> npt.NDArray[np.int32]:

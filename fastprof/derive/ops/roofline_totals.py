@@ -44,12 +44,11 @@ class Totals:
         return len(self.table)
 
 
-def of_session(ops: Ops, *, with_feeds: bool, as_in_xprof: bool = False) -> Totals:
-    """All that ran. ``as_in_xprof``: feeds within others are left out twice."""
+def of_session(ops: Ops, *, with_feeds: bool) -> Totals:
+    """All that ran."""
     chosen = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
     fed_ps = exact_sum(ops.table.self_ps[~chosen])
-    observed = ops.total_ps - (exact_sum(ops.table.time_ps[~chosen]) if as_in_xprof else min(fed_ps, ops.total_ps))
-    busy = ops.busy_ps - fed_ps if as_in_xprof else max(ops.busy_ps - fed_ps, 0)
+    observed, busy = ops.total_ps - min(fed_ps, ops.total_ps), max(ops.busy_ps - fed_ps, 0)
     table = replace(whole(ops.table, chosen), time_ps=np.array([observed]), self_ps=np.array([busy]))
     return Totals(SESSION, with_feeds, table, np.array([NO_STEP]))
 
@@ -70,18 +69,12 @@ def of_programs(ops: Ops, *, with_feeds: bool) -> Totals:
 
 
 def of_steps(
-    steps: StepDatabase,
-    kept: Sequence[StepOps | None],
-    devices: Sequence[int],
-    *,
-    with_feeds: bool,
-    as_in_xprof: bool = False,
+    steps: StepDatabase, kept: Sequence[StepOps | None], devices: Sequence[int], *, with_feeds: bool
 ) -> Totals:
     """Each step on all hosts. ``kept``: of each host, in the order of those of the steps; None: what its ops did is not
-    told by step. ``devices``: how many each has. ``as_in_xprof``: as ``of_session``."""
+    known by step. ``devices``: how many each has."""
     count = len(steps)
     tables, places = [OpTable.of([""] * count)], [np.arange(count, dtype=np.int64)]
-    left_out = np.zeros(count, np.int64)
     for host, one in enumerate(kept):
         if one is None:
             continue
@@ -90,17 +83,26 @@ def of_steps(
         for part in (one.others, one.feeds) if with_feeds else (one.others,):
             tables.append(part.take(np.flatnonzero(known).astype(np.int64)))
             places.append(row[known])
-        fed_ps = one.feeds.time_ps if as_in_xprof else one.feeds.self_ps
-        np.add.at(left_out, row[known], fed_ps[known])
     table = merged(tables, np.concatenate(places), [(0, WHOLE)] * count)
-    observed = _observed(steps, devices)
+    observed = observed_ps(steps, devices)
     if not with_feeds:
-        observed = observed - left_out if as_in_xprof else np.maximum(observed - left_out, 0)
+        fed = [None if one is None else (one.group, one.feeds.self_ps) for one in kept]
+        observed = np.maximum(observed - sums_of_steps(steps, fed), 0)
     table = replace(table, time_ps=observed)
     return Totals(STEP, with_feeds, table, steps.step)
 
 
-def _observed(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
+def sums_of_steps(steps: StepDatabase, of_hosts: Sequence[tuple[Int64s, Int64s] | None]) -> Int64s:
+    """Times of each step. ``of_hosts``: groups and their times, host by host, as ``of_steps``."""
+    total = np.zeros(len(steps), np.int64)
+    for host, one in enumerate(of_hosts):
+        if one is not None:
+            row = _row_of_group(steps.group[:, host], one[0])
+            np.add.at(total, row[row >= 0], one[1][row >= 0])
+    return total
+
+
+def observed_ps(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
     """Time of each step, on all devices together. Other than TPUs a host has one core for all its devices."""
     times = np.where(steps.cores.sparse[None, :] | ~steps.present, 0, steps.duration_ps)
     if steps.is_tpu:

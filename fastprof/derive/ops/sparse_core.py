@@ -6,25 +6,17 @@ What runs within such a module belongs to the op.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from fastprof.derive.devices.device_events import OpEvents, device_spans, op_events
 from fastprof.derive.ops.combine import merged
-from fastprof.derive.ops.tables import (
-    IDLE,
-    SPARSE_CORE,
-    MemoryAccess,
-    Ops,
-    OpTable,
-    least_by,
-    sums_by,
-)
-from fastprof.derive.ops.tpu import op_table
-from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.derive.ops.tables import MemoryAccess, Ops, OpTable, least_by, sums_by
+from fastprof.derive.ops.tpu import plane_table
+from fastprof.schema.array_types import Float64s, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
 MODULE_LINE = "Sparse Core Modules"
@@ -32,7 +24,7 @@ _Key = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Offloaded:
+class Offloaded:
     """SparseCore events within modules that have a key: the row of each one's op, and the number of its key.
     ``module_ps``: by number of a key the time of its modules."""
 
@@ -44,18 +36,30 @@ class _Offloaded:
     module_ps: dict[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """``module_of``: the module that each event lies within, by begins and ends of modules; -1: none. ``self_ps``: of
+    each event. ``counted``: which occurrences of ops of a TensorCore have children, by the op of each event, -1: none.
+    ``extra``: more children, and the parent of each, by the parent of each key."""
+
+    module_of: Callable[[OpEvents, Int64s, Int64s], Int64s]
+    self_ps: Callable[[OpEvents], Int64s]
+    counted: Callable[[Int32s], Int32s]
+    extra: Callable[[Offloaded, Int64s], tuple[OpTable, Int64s]] | None = None
+
+
 def with_sparse_cores(
-    events: HostEvents, planes: Sequence[Plane], ops: Sequence[Ops], *, as_in_xprof: bool = False
+    events: HostEvents, planes: Sequence[Plane], ops: Sequence[Ops], rules: Rules | None = None
 ) -> list[Ops]:
-    """The ops of TensorCores, with those that SparseCores ran on their behalf as children. ``as_in_xprof``: what they
-    ran on behalf of the first occurrence of an op is all there is, and the time between is a child too, IDLE."""
+    """The ops of TensorCores, with those that SparseCores ran on their behalf as children."""
+    rules = rules or RULES
     numbers: dict[_Key, int] = {}
-    found = [_offloaded(events, plane, numbers, as_in_xprof) for plane in events.planes_of("SPARSECORE")]
-    found = [one for one in found if len(one.op)]
-    if not found:
+    offloaded = [_offloaded(events, plane, numbers, rules) for plane in events.planes_of("SPARSECORE")]
+    offloaded = [one for one in offloaded if len(one.op)]
+    if not offloaded:
         return list(ops)
     return [
-        _with_children(events, plane, one, found, numbers, as_in_xprof) for plane, one in zip(planes, ops, strict=True)
+        _with_children(events, plane, one, offloaded, numbers, rules) for plane, one in zip(planes, ops, strict=True)
     ]
 
 
@@ -69,10 +73,10 @@ def _keys(events: HostEvents, first: int, last: int) -> tuple[Int64s, list[_Key]
     return rows[inside].astype(np.int64), keys
 
 
-def _offloaded(events: HostEvents, plane: Plane, numbers: dict[_Key, int], as_in_xprof: bool) -> _Offloaded:
+def _offloaded(events: HostEvents, plane: Plane, numbers: dict[_Key, int], rules: Rules) -> Offloaded:
     """What a SparseCore ran within modules that have a key; new keys are numbered on."""
     found = op_events(events, plane)
-    table, op = op_table(events, found, SPARSE_CORE)
+    table, op = plane_table(events, plane)
     key = np.full(len(found), -1, np.int64)
     module_ps: dict[int, int] = {}
     for line in plane.lines:
@@ -81,76 +85,70 @@ def _offloaded(events: HostEvents, plane: Plane, numbers: dict[_Key, int], as_in
             begin, duration = device_spans(events, line.first, line.last)
             at = rows - line.first
             number = np.array([numbers.setdefault(one, len(numbers)) for one in keys], np.int64)
-            inside = _module_of(found, begin[at], begin[at] + duration[at], as_in_xprof)
+            inside = rules.module_of(found, begin[at], begin[at] + duration[at])
             key = np.where(inside >= 0, number[inside], key)
             for one, time in zip(number.tolist(), duration[at].tolist(), strict=True):
                 module_ps[one] = module_ps.get(one, 0) + time
     used = (key >= 0) & (op >= 0)
-    own = found.stacked_self_ps if as_in_xprof else found.self_ps
-    return _Offloaded(table, op[used].astype(np.int64), key[used], found.duration_ps[used], own[used], module_ps)
+    own = rules.self_ps(found)[used]
+    return Offloaded(table, op[used].astype(np.int64), key[used], found.duration_ps[used], own, module_ps)
 
 
-def _module_of(found: OpEvents, begin: Int64s, end: Int64s, as_in_xprof: bool) -> Int64s:
-    """The module that each event lies within, the last that begins no later than it; -1: none. XProf looks only at the
-    first that ends no sooner than the event begins: what begins when one ends and the next begins is in none."""
+def _last_begun(found: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
+    """The module that each event lies within, the last that begins no later than it; -1: none."""
     order = np.argsort(begin, kind="stable")
-    if as_in_xprof:
-        place = np.searchsorted(np.maximum.accumulate(end[order]), found.start_ps, side="left")
-        place[place == len(order)] = -1
-    else:
-        place = np.searchsorted(begin[order], found.start_ps, side="right") - 1
+    return lies_within(found, begin, end, order, np.searchsorted(begin[order], found.start_ps, side="right") - 1)
+
+
+def lies_within(found: OpEvents, begin: Int64s, end: Int64s, order: Int64s, place: Int64s) -> Int64s:
+    """The module at each event's place in an order of modules, -1: none; so too where the event is not all in it."""
     module = order[np.maximum(place, 0)]
-    within = (begin[module] <= found.start_ps) & (found.start_ps + found.duration_ps <= end[module])
-    return np.where((place >= 0) & within, module, -1)
+    inside = (begin[module] <= found.start_ps) & (found.start_ps + found.duration_ps <= end[module])
+    return np.where((place >= 0) & inside, module, -1)
+
+
+RULES: Final = Rules(_last_begun, lambda found: found.self_ps, lambda op: op)
 
 
 def _with_children(
     events: HostEvents,
     plane: Plane,
     ops: Ops,
-    offloaded: Sequence[_Offloaded],
+    offloaded: Sequence[Offloaded],
     numbers: dict[_Key, int],
-    first_only: bool,
+    rules: Rules,
 ) -> Ops:
     """The ops of one TensorCore; of each op the children of all its occurrences together."""
     rows, keys = _keys(events, plane.first, plane.last)
     parent_of_key = np.full(len(numbers), -1, np.int64)
-    for op, key in zip(_ops_at(events, plane, rows, first_only).tolist(), keys, strict=True):
+    for op, key in zip(_ops_at(events, plane, rows, rules).tolist(), keys, strict=True):
         if key in numbers and op >= 0:
             parent_of_key[numbers[key]] = op
     tables, parents = [], []
     for one in offloaded:
-        table, parent = _children(one, parent_of_key[one.key])
-        tables.append(table)
-        parents.append(parent)
-        if first_only:
-            table, parent = _idle(one, parent_of_key)
-            tables.append(table)
-            parents.append(parent)
+        added = [_children(one, parent_of_key[one.key])]
+        if rules.extra:
+            added.append(rules.extra(one, parent_of_key))
+        tables += [table for table, _ in added]
+        parents += [parent for _, parent in added]
     parent = np.concatenate(parents)
     if not len(parent):
         return ops
     return replace(ops, children=_stacked(tables), parent=parent.astype(np.int32))
 
 
-def _ops_at(events: HostEvents, plane: Plane, rows: Int64s, first_only: bool) -> Int64s:
-    """The op of each of these rows of a core; -1: it has none, or, where only that counts, is not its first."""
+def _ops_at(events: HostEvents, plane: Plane, rows: Int64s, rules: Rules) -> Int64s:
+    """The op of each of these rows of a core; -1: it has none."""
     found = op_events(events, plane)
-    _, op = op_table(events, found, 0)
     if not len(found):
         return np.full(len(rows), -1)
-    if first_only:
-        known = np.flatnonzero(op >= 0)
-        _, first = np.unique(op[known], return_index=True)
-        firsts = np.full(len(op), -1, op.dtype)
-        firsts[known[first]] = op[known[first]]
-        op = firsts
+    op = rules.counted(plane_table(events, plane)[1])
     order = np.argsort(found.rows, kind="stable")
     at = np.minimum(np.searchsorted(found.rows[order], rows), len(order) - 1)
     return np.where(found.rows[order][at] == rows, op[order][at], -1).astype(np.int64)
 
 
-def _children(one: _Offloaded, parent: Int64s) -> tuple[OpTable, Int64s]:
+def _children(one: Offloaded, parent: Int64s) -> tuple[OpTable, Int64s]:
     """The ops of a SparseCore by what they ran on behalf of: a row for each (parent, op), and its parent."""
     known = parent >= 0
     pairs, place = np.unique(np.stack([parent[known], one.op[known]]), axis=1, return_inverse=True)
@@ -192,19 +190,6 @@ def _shared(memory: MemoryAccess, rows: Int64s, share: Float64s) -> MemoryAccess
     at = order[np.repeat(first, counts) + within]
     moved = memory.bytes[at] * share[row]
     return MemoryAccess(row.astype(np.int32), memory.operation[at], memory.space[at], moved)
-
-
-def _idle(one: _Offloaded, parent_of_key: Int64s) -> tuple[OpTable, Int64s]:
-    """The time of modules in which none of their ops ran: a row for each parent, and its parent."""
-    ran = sums_by(one.key, one.self_ps, len(parent_of_key)).tolist()
-    idle: dict[int, int] = {}
-    for key, time in one.module_ps.items():
-        parent = int(parent_of_key[key])
-        if parent >= 0:
-            idle[parent] = idle.get(parent, 0) + time - ran[key]
-    count, times = len(idle), list(idle.values())
-    table = OpTable.of([IDLE] * count, category=[IDLE] * count, time_ps=times, self_ps=times)
-    return table, np.array(list(idle), np.int64)
 
 
 def _stacked(tables: Sequence[OpTable]) -> OpTable:

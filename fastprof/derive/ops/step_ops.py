@@ -6,7 +6,7 @@ Ops whose work is that of ops within (CONTAINERS) add nothing of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -182,14 +182,3 @@ def wholes(ops: OpTable, chosen: npt.NDArray[np.bool_], row: Int64s, count: int)
         bytes_source=source(table.bytes_source),
         memory=_memory(table, [work(size) for size in _by_access(table)]),
     )
-
-
-def told_memory(table: OpTable) -> OpTable:
-    """Without the bytes of ops that do not say where these go, in rows in which any op does: as XProf adds up."""
-    memory = table.memory
-    silent = memory.operation == SILENT
-    told = np.zeros(len(table), bool)
-    told[memory.row[~silent & (memory.bytes != 0)]] = True
-    keep = ~(silent & told[memory.row])
-    kept = MemoryAccess(memory.row[keep], memory.operation[keep], memory.space[keep], memory.bytes[keep])
-    return replace(table, memory=kept)

@@ -7,7 +7,7 @@ An op is what (program_id, symbol_id) of its event metadata say; events without 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.op_kernels import extent
-from fastprof.derive.devices.device_events import OP_LINES, OpEvents, device_spans, not_negative, op_events
+from fastprof.derive.devices.device_events import OpEvents, device_spans, not_negative, op_events
 from fastprof.derive.ops.memory_accesses import memory_accesses
 from fastprof.derive.ops.tables import (
     FROM_CAPTURE,
@@ -32,7 +32,7 @@ from fastprof.derive.ops.tables import (
     sums_by,
 )
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.tables.host_events import HostEvents, Line, Plane
 
 STEP_LINES: Final = ("Steps", "Sparse Core Steps")
 
@@ -63,10 +63,13 @@ PLANES: Final = (r"^/device:TPU:",)
 
 
 MOST_TIMES: Final = 1000.0
-"""What makes a duration longer than so many times is no ratio of clocks (Time Scale Multiplier)."""
+"""A Time Scale Multiplier above this is damage, not a clock ratio, and is ignored."""
+
+Spans = tuple[Int64s, Int64s]
+"""Starts and durations of events."""
 
 _INTEGERS = (records.INT64, records.UINT64)
-_TEXT_KINDS = (records.STR, records.REF)
+TEXT_KINDS = (records.STR, records.REF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +228,7 @@ def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[s
 
 
 def _meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
-    found = events.meta_stat(stat).of_kinds(_TEXT_KINDS)
+    found = events.meta_stat(stat).of_kinds(TEXT_KINDS)
     number = np.full(len(events.names), -1, np.int64)
     number[found.rows] = found.value
     chosen = number[metas]
@@ -260,30 +263,21 @@ def _source(text: str) -> tuple[str, int]:
     return (file, int(line)) if line.isascii() and line.isdigit() and len(line) < 10 else ("", -1)
 
 
-def core_ops(events: HostEvents, plane: Plane, group_id: Int32s | None = None) -> tuple[Ops, Ops]:
-    """The ops of one core: of its op lines, against the span of these and of its step lines. And XProf's count: to it
-    steps without a group are none, unless all are. ``group_id``: by row; None: all steps count."""
-    found = op_events(events, plane)
-    table, op = op_table(events, found, SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE)
-    ops = with_totals(table, _span_ps(events, plane, [*_op_spans(found), *_step_spans(events, plane)]))
-    shown = [*_op_spans(found), *_step_spans(events, plane, group_id), *_framework_spans(events, plane)]
-    xprof_span = _span_ps(events, plane, shown) if has_ops_or_steps(plane) else 1
-    if found.stacked_self_ps is found.self_ps:
-        return ops, with_totals(table, xprof_span)
-    self_ps = sums_by(op, found.stacked_self_ps, len(table))
-    return ops, with_totals(replace(table, self_ps=self_ps), xprof_span)
+def plane_table(events: HostEvents, plane: Plane) -> tuple[OpTable, Int32s]:
+    """The ops of a core's op lines, and the row of each event's op: once, several analyses ask for them."""
+    key = f"ops of plane {plane.number}"
+    if key not in events.kept:
+        core_type = SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE
+        events.kept[key] = op_table(events, op_events(events, plane), core_type)
+    found: tuple[OpTable, Int32s] = events.kept[key]
+    return found
 
 
-def host_leads_steps(events: HostEvents) -> bool:
-    """Whether steps of a TPU may belong to groups of the host's: something on a TPU says what it runs for."""
-    planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
-    if not any(line.name in STEP_LINES and line.last > line.first for plane in planes for line in plane.lines):
-        return False
-    for stat in ("run_id", "_c"):
-        rows = events.stat(stat).rows
-        if any(np.diff(np.searchsorted(rows, [plane.first, plane.last]))[0] for plane in planes):
-            return True
-    return False
+def core_ops(events: HostEvents, plane: Plane) -> Ops:
+    """The ops of one core: of its op lines, against the span of these and of its step lines."""
+    table, _ = plane_table(events, plane)
+    steps = [device_spans(events, line.first, line.last) for line in step_lines(plane)]
+    return with_totals(table, spanned_ps(events, plane, [*op_spans(events, plane), *steps]))
 
 
 def with_totals(table: OpTable, span: int) -> Ops:
@@ -293,44 +287,18 @@ def with_totals(table: OpTable, span: int) -> Ops:
     return Ops(table, max(op_ps, span), op_ps, exact_sum(_truncated(table.self_ps * ratio)))
 
 
-def has_ops_or_steps(plane: Plane) -> bool:
-    return any(line.name in OP_LINES + STEP_LINES and line.last > line.first for line in plane.lines)
+def step_lines(plane: Plane) -> list[Line]:
+    """The lines of steps of a core that have events."""
+    return [line for line in plane.lines if line.name in STEP_LINES and line.last > line.first]
 
 
-def _op_spans(found: OpEvents) -> list[tuple[Int64s, Int64s]]:
+def op_spans(events: HostEvents, plane: Plane) -> list[Spans]:
     """Starts and durations of the events of a core's op lines."""
+    found = op_events(events, plane)
     return [(found.start_ps, found.duration_ps)] if len(found) else []
 
 
-def _step_spans(events: HostEvents, plane: Plane, group_id: Int32s | None = None) -> list[tuple[Int64s, Int64s]]:
-    """The same of its step lines; of those with a group where any has one."""
-    spans = []
-    for line in plane.lines:
-        if line.name in STEP_LINES and line.last > line.first:
-            start, duration = device_spans(events, line.first, line.last)
-            kept = np.full(len(start), True) if group_id is None else group_id[line.first : line.last] >= 0
-            spans.append((start[kept], duration[kept]) if kept.any() else (start, duration))
-    return spans
-
-
-def _framework_spans(events: HostEvents, plane: Plane) -> list[tuple[Int64s, Int64s]]:
-    """Of the events of a core that tell their framework op, by the host's clock: XProf derives a line of framework ops
-    from them, and takes it for one of the device."""
-    if len(events.stat("group_id")):
-        return []
-    told = np.zeros(len(events.names), bool)
-    stat = events.meta_stat("tf_op").of_kinds(_TEXT_KINDS)
-    told[stat.rows] = [bool(text) for text in events.all_texts(stat.value)]
-    spans = []
-    for line in plane.lines:
-        mine = told[events.meta[line.first : line.last]]
-        start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
-        if mine.any():
-            spans.append((start, duration) if mine.all() else (start[mine], duration[mine]))
-    return spans
-
-
-def _span_ps(events: HostEvents, plane: Plane, spans: Sequence[tuple[Int64s, Int64s]]) -> int:
+def spanned_ps(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> int:
     """From the first begin to the last end of events; 0 where there is none."""
     extents = [_extent(start, duration) for start, duration in spans]
     if not extents:

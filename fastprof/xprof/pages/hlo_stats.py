@@ -16,8 +16,10 @@ from fastprof.derive.ops.op_marks import is_outside_compilation, is_rematerializ
 from fastprof.derive.ops.ranking import by_cost
 from fastprof.derive.ops.roofline import GIBI, divided, rates
 from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.xprof import device_ops
 from fastprof.xprof.pages.data_table import Cell, data_table, number, text
 
+KEEPS = device_ops.KEEPS
 _COLUMNS = (
     number("rank", "Rank"),
     text("program_id", "Program id"),
@@ -55,7 +57,7 @@ Columns = dict[str, list[Cell]]
 
 def answer(report: Report) -> object:
     found: HloStats = report.detail
-    return data_table(_COLUMNS, _rows(found.devices.xprof, found.devices.xprof_peaks))
+    return data_table(_COLUMNS, _rows(device_ops.of_session(report), device_ops.peaks_of(found.devices)))
 
 
 def _rows(ops: Ops, peaks: Peaks | None) -> Iterator[tuple[Cell, ...]]:

@@ -11,6 +11,7 @@ from fastprof.derive.steps.database import GENERIC_CORE
 from fastprof.derive.steps.step_figures import longest_wait_cores, tpu_verdict
 from fastprof.derive.steps.tpu_step_values import TpuStepValues
 from fastprof.derive.steps.verdicts import TpuBottleneck
+from fastprof.xprof import host_ops
 from fastprof.xprof.pages import step_tables
 from fastprof.xprof.pages.data_table import anchor, data_table, number, text, three_digits
 from fastprof.xprof.steps import complete_steps
@@ -18,7 +19,9 @@ from fastprof.xprof.steps import step_warnings as warnings_on_steps
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
+    from fastprof.derive.ops.tables import Ops
 
+KEEPS: Final = host_ops.KEEPS
 PS_PER_US: Final = 1e6
 
 _API: Final = "https://www.tensorflow.org/api_docs/python/tf/data/"
@@ -41,7 +44,7 @@ _ADVICE: Final = (
 
 def answer(report: Report) -> list[object]:
     """The five tables of the page."""
-    pipeline = as_shown(report)
+    pipeline = as_shown(report, host_ops.of_session(report))
     return [
         _longest_infeed(pipeline),
         steps_table(pipeline),
@@ -51,10 +54,9 @@ def answer(report: Report) -> list[object]:
     ]
 
 
-def as_shown(report: Report) -> InputPipeline:
+def as_shown(report: Report, ops: Ops) -> InputPipeline:
     """The input pipeline as XProf sees it: off TPUs, the steps of the first host; on hosts, the ops that it counts."""
-    complete = complete_steps(report.after["steps"].detail)
-    shown = examine(complete, report.after["op_stats"].detail.xprof_host, GENERIC_CORE)
+    shown = examine(complete_steps(report.after["steps"].detail), ops, GENERIC_CORE)
     steps = shown.steps
     if not isinstance(steps, TpuStepValues):
         return shown

@@ -18,14 +18,16 @@ from fastprof.derive.host import TPU
 from fastprof.derive.ops.roofline import GIBI
 from fastprof.derive.ops.tables import HBM, READ, WRITE, Ops, OpTable
 from fastprof.derive.ops.tree.fused_columns import FusedInstructions
-from fastprof.derive.ops.tree.op_paths import scopes_of
+from fastprof.derive.ops.tree.op_paths import limited
 from fastprof.derive.ops.tree.op_trees import CATEGORY, DUPLICATES, IDLE, OP, PROGRAM, ROOT, SCOPE, Growth
 from fastprof.schema.array_types import Float64s
+from fastprof.xprof import device_ops
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
     from fastprof.analyses.op_profile import OpProfile
 
+KEEPS: Final = device_ops.KEEPS
 Node = dict[str, Any]
 
 MOST_CHILDREN: Final = 100
@@ -46,14 +48,22 @@ _COLUMNS: Final = ("time", "self", "normalized", "occurrences", "flops", "model_
 
 def answer(report: Report) -> object:
     found: OpProfile = report.detail
-    ops = found.session.xprof
+    ops = device_ops.of_session(report)
     name = f"by{found.group_by.capitalize()}"
     return {
-        name: _Page(found, with_idle=True).root(),
-        f"{name}ExcludeIdle": _Page(found, with_idle=False).root(),
+        name: _Page(found, ops, with_idle=True).root(),
+        f"{name}ExcludeIdle": _Page(found, ops, with_idle=False).root(),
         "deviceType": found.session.hardware,
         "aggDvfsTimeScaleMultiplier": _number(_divided(ops.normalized_op_ps, ops.op_ps)),
     }
+
+
+def scopes_of(provenance: str) -> list[str]:
+    """The parts of ``a/b/c:Type``, without the type: the last one is a part also where nothing is before its colon."""
+    parts = [part for part in provenance.split("/") if part]
+    if parts:
+        parts[-1] = parts[-1].partition(":")[0]
+    return limited(parts)
 
 
 def _divided(a: float, b: float) -> float:
@@ -78,9 +88,10 @@ class _Figures:
 class _Page:
     """One of the two trees."""
 
-    def __init__(self, found: OpProfile, *, with_idle: bool) -> None:
+    def __init__(self, found: OpProfile, ops: Ops, *, with_idle: bool) -> None:
         self.session = found.session
-        self.ops: Ops = found.session.xprof
+        self.peaks = device_ops.peaks_of(found.session)
+        self.ops = ops
         self.group_by = found.group_by
         self.fused: FusedInstructions = found.fused if found.session.hardware == TPU else FusedInstructions()
         self.growth = Growth(f"by_{found.group_by}")
@@ -108,7 +119,7 @@ class _Page:
                 nested.append((node, row))
                 continue
             if self.group_by == "provenance" and table.provenance[row]:
-                for part in scopes_of(table.provenance[row], as_in_xprof=True):
+                for part in scopes_of(table.provenance[row]):
                     node = self.growth.child(node, SCOPE, part)
             node = self.growth.child(node, CATEGORY, table.category[row])
             node = self.growth.child(node, DUPLICATES, table.deduplicated_name[row] or name)
@@ -170,7 +181,7 @@ class _Page:
         return found
 
     def _made(self, figures: Mapping[str, Any]) -> Node:
-        peaks, time, ns = self.session.xprof_peaks, figures["time"], figures["time"] / 1000
+        peaks, time, ns = self.peaks, figures["time"], figures["time"] / 1000
         peak = peaks.teraflops_per_s * 1000 if peaks else 0.0
         bandwidths = [*(peaks.bandwidths_gb_per_s if peaks else ()), 0.0, 0.0, 0.0][:3]
         per_ns = _divided(figures["flops"], ns)

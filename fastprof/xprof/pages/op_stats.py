@@ -10,13 +10,17 @@ import numpy as np
 
 from fastprof.analyses.contract import Report
 from fastprof.analyses.op_stats import DEVICE, HOST, OpDatabase
-from fastprof.derive.ops.framework import by_framework_op, is_training, last_is_eager
+from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.ops.framework import is_training
 from fastprof.derive.ops.ranking import Ranked, ranked
 from fastprof.derive.ops.roofline import GIBI, Rates, rates
-from fastprof.derive.ops.tables import MemoryAccess
+from fastprof.derive.ops.tables import MemoryAccess, Ops
+from fastprof.xprof import device_ops, host_ops
+from fastprof.xprof.op_sums import by_framework_op, last_is_eager
 from fastprof.xprof.pages.data_table import Cell, data_table, number, text
 from fastprof.xprof.pages.kernel_stats import by_op
 
+KEEPS = device_ops.KEEPS | host_ops.KEEPS
 MOST_OPS = 500
 """Of devices, and of hosts; idle time is one of them, even where it is then left out."""
 
@@ -47,19 +51,18 @@ _TENSOR_CORES = "gpu_tensorcore_utilization"
 
 def answer(report: Report) -> object:
     found: OpDatabase = report.detail
-    sides = {DEVICE: _device_ops(found), HOST: ranked(found.xprof_host)}
+    sides = {DEVICE: _ranked(device_ops.of_session(report)), HOST: ranked(host_ops.of_session(report))}
     tensor_cores = None
-    peaks = found.devices.xprof_peaks
+    peaks = device_ops.peaks_of(found.devices)
     if peaks is not None and peaks.hardware == "GPU":
         kernels = by_op(report.after["kernel_stats"])
         tensor_cores = {name: op.tensor_core_ns / op.total_ns for name, op in kernels.items() if op.total_ns}
-    return [_table(sides, found, tensor_cores, with_idle=with_idle) for with_idle in (True, False)]
+    return [_table(sides, peaks, tensor_cores, with_idle=with_idle) for with_idle in (True, False)]
 
 
-def _device_ops(found: OpDatabase) -> Ranked:
+def _ranked(device: Ops) -> Ranked:
     """By framework op, of which the last instruction says whether it is eager. All bytes count as those of HBM."""
-    device = found.xprof_device
-    table = by_framework_op(device.table, as_in_xprof=True)
+    table = by_framework_op(device.table)
     eager = last_is_eager(device.table)
     is_eager = np.array([eager[name] for name in table.name], bool)
     table = replace(table, is_eager=is_eager, memory=MemoryAccess.none())
@@ -67,13 +70,13 @@ def _device_ops(found: OpDatabase) -> Ranked:
 
 
 def _table(
-    sides: Mapping[str, Ranked], found: OpDatabase, tensor_cores: Mapping[str, float] | None, *, with_idle: bool
+    sides: Mapping[str, Ranked], peaks: Peaks | None, tensor_cores: Mapping[str, float] | None, *, with_idle: bool
 ) -> object:
     columns = [column for column in _COLUMNS if tensor_cores is not None or column.id != _TENSOR_CORES]
     rows: list[list[Cell]] = []
     ops: list[tuple[str, str]] = []
     for side, ranking in sides.items():
-        rate = rates(ranking.table, found.devices.xprof_peaks if side == DEVICE else None)
+        rate = rates(ranking.table, peaks if side == DEVICE else None)
         for row in range(min(len(ranking), MOST_OPS)):
             if ranking.is_idle[row] and not with_idle:
                 continue

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from fastprof.analyses import overview as analysis
 from fastprof.analyses.input_pipeline import InputPipeline
 from fastprof.derive.ops import op_shares
-from fastprof.derive.ops.framework import by_framework_op, last_is_eager
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.step_figures import has_sparse_cores
 from fastprof.derive.steps.tpu_step_values import TpuStepValues
 from fastprof.derive.steps.verdicts import Finding, TpuBottleneck
+from fastprof.xprof import device_ops, duty_cycle, host_ops
+from fastprof.xprof.op_sums import by_framework_op, last_is_eager
 from fastprof.xprof.pages import inference, input_pipeline, kernel_stats
 from fastprof.xprof.pages.data_table import (
     Cell,
@@ -36,6 +37,7 @@ from fastprof.xprof.pages.step_tables import Stat
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
 
+KEEPS: Final = device_ops.KEEPS | host_ops.KEEPS | duty_cycle.KEEPS
 TOP_OPS: Final = 10
 
 _LATENCY: Final = (
@@ -54,7 +56,7 @@ _GUIDE: Final = "https://www.tensorflow.org/guide/data_performance"
 def answer(report: Report) -> list[object]:
     """The seven parts of the page; the sixth is always empty."""
     overview: analysis.Overview = report.detail
-    pipeline = input_pipeline.as_shown(report.after["input_pipeline"])
+    pipeline = input_pipeline.as_shown(report.after["input_pipeline"], host_ops.of_session(report))
     is_training = bool(report.after["op_stats"].detail.is_training)
     latency = [] if is_training else inference.latency_rows(report.after["inference"])
     warnings = [*overview.environment.warnings, *input_pipeline.step_warnings(pipeline)]
@@ -89,19 +91,14 @@ def _analysis(overview: analysis.Overview, pipeline: InputPipeline, report: Repo
     return data_table(columns, _top_ops(report, on_gpu), properties)
 
 
-def _device_ops(report: Report) -> Ops:
-    ops: Ops = report.after["op_stats"].detail.xprof_device
-    return ops
-
-
 def _framework_ops(report: Report) -> OpTable:
-    return by_framework_op(_device_ops(report).table, as_in_xprof=True)
+    return by_framework_op(device_ops.of_session(report).table)
 
 
 def _top_ops(report: Report, on_gpu: bool) -> list[list[Cell]]:
     every = op_shares.by_self_time(_framework_ops(report))
     top = every.take(np.arange(min(TOP_OPS, len(every))))
-    whole = _device_ops(report).op_ps or 1
+    whole = device_ops.of_session(report).op_ps or 1
     kernels = kernel_stats.by_op(report.after["kernel_stats"]) if on_gpu else {}
     rows: list[list[Cell]] = []
     cumulative = 0.0
@@ -118,14 +115,14 @@ def _top_ops(report: Report, on_gpu: bool) -> list[list[Cell]]:
 
 
 def _shared_properties(overview: analysis.Overview, report: Report) -> dict[str, str]:
-    host_ops: Ops = report.after["op_stats"].detail.xprof_host
-    on_host, on_device = op_shares.occurrences(host_ops.table), op_shares.occurrences(_framework_ops(report))
+    threads = host_ops.of_session(report)
+    on_host, on_device = op_shares.occurrences(threads.table), op_shares.occurrences(_framework_ops(report))
     hosts = max(len(overview.hosts), 1)
     return {
         "host_trace_level": "0",
         "host_tf_op_percent": percent(verdicts.share(on_host, on_host + on_device)),
         "device_tf_op_percent": percent(verdicts.share(on_device, on_host + on_device)),
-        "host_op_time_eager_percent": percent(op_shares.eager_percent(host_ops.table) or 0.0),
+        "host_op_time_eager_percent": percent(op_shares.eager_percent(threads.table) or 0.0),
         "device_op_time_eager_percent": percent(_device_eager(report)),
         "remark_text": "",
         "remark_color": "",
@@ -137,7 +134,7 @@ def _shared_properties(overview: analysis.Overview, report: Report) -> dict[str,
 def _device_eager(report: Report) -> float:
     """A framework op is eager for XProf where the last of its device ops is."""
     table = _framework_ops(report)
-    last = last_is_eager(_device_ops(report).table)
+    last = last_is_eager(device_ops.of_session(report).table)
     eager = np.array([last.get(name, False) for name in table.name], bool)
     return verdicts.share(int(table.self_ps[eager].sum()), int(table.self_ps.sum()))
 
@@ -170,18 +167,17 @@ def _tpu_properties(overview: analysis.Overview, pipeline: InputPipeline, report
     )
     if overview.environment.hardware != "TPU":
         return properties
-    host_ops: Ops = report.after["op_stats"].detail.xprof_host
+    threads = host_ops.of_session(report)
     duty = overview.duty
+    sure_ps, idle_ps = duty_cycle.sure_times(report)
     properties |= {
-        "device_idle_time_percent": percent(_idle(_device_ops(report))),
-        "host_idle_time_percent": percent(_idle(host_ops)),
+        "device_idle_time_percent": percent(_idle(device_ops.of_session(report))),
+        "host_idle_time_percent": percent(_idle(threads)),
         "device_duty_cycle_percent": percent(analysis.duty_percent(duty) or 0.0),
-        "device_duty_cycle_high_confidence_percent": percent(
-            verdicts.share(duty.xprof_busy_ps, duty.xprof_busy_ps + duty.xprof_idle_ps)
-        ),
+        "device_duty_cycle_high_confidence_percent": percent(verdicts.share(sure_ps, sure_ps + idle_ps)),
     }
-    if duty.xprof_idle_ps > 0:
-        properties["idle_time_high_confidence_ps"] = f"{duty.xprof_idle_ps:.6g}"
+    if idle_ps > 0:
+        properties["idle_time_high_confidence_ps"] = f"{idle_ps:.6g}"
     return properties | _active_times(pipeline)
 
 

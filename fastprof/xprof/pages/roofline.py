@@ -14,13 +14,15 @@ from fastprof.derive.devices.devices import GPU, TPU, Peaks
 from fastprof.derive.ops import roofline_totals as rows_of
 from fastprof.derive.ops.ranking import ranked
 from fastprof.derive.ops.roofline import GIBI, Rates, rates
-from fastprof.derive.ops.step_ops import WHOLE, is_feed, told_memory
+from fastprof.derive.ops.step_ops import WHOLE, is_feed
 from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.xprof import device_ops, roofline_totals
 from fastprof.xprof.pages.data_table import Cell, boolean, data_table, number, text
 from fastprof.xprof.pages.hlo_stats import source_info
 from fastprof.xprof.pages.pod_viewer import UNNAMED_TPU
 from fastprof.xprof.steps import shown_steps, step_warnings
 
+KEEPS: Final = device_ops.KEEPS | roofline_totals.KEEPS
 MOST_OPS: Final = 1000
 """Of the most expensive; idle time is one of them, and those that are then left out."""
 
@@ -76,15 +78,15 @@ Row = dict[str, Cell]
 
 def answer(report: Report) -> object:
     found: Roofline = report.detail
-    peaks = found.devices.xprof_peaks
+    peaks, ops = device_ops.peaks_of(found.devices), device_ops.of_session(report)
     on_gpu = peaks is not None and GPU in peaks.name
     columns = [
         replace(column, label=_GPU_LABELS.get(column.id, column.label)) if on_gpu else column
         for column in _COLUMNS
         if not (on_gpu and column.id in _TPU_ONLY)
     ]
-    rows = [] if peaks is None else _rows(found, peaks)
-    properties = _properties(peaks, found.devices.xprof, on_gpu=on_gpu)
+    rows = [] if peaks is None else _rows(report, ops, peaks)
+    properties = _properties(peaks, ops, on_gpu=on_gpu)
     records = data_table(columns, ([row[column.id] for column in columns] for row in rows), properties)
     return [records, _diagnostics(found)]
 
@@ -100,13 +102,13 @@ def _diagnostics(found: Roofline) -> dict[str, object]:
 # ---- rows
 
 
-def _rows(found: Roofline, peaks: Peaks) -> Iterator[Row]:
-    ops, cores = found.devices.xprof, found.devices.ops.parts
+def _rows(report: Report, ops: Ops, peaks: Peaks) -> Iterator[Row]:
+    cores = report.detail.devices.ops.parts
     for with_feeds in (True, False):
-        total = rows_of.of_session(ops, with_feeds=with_feeds, as_in_xprof=True)
+        total = roofline_totals.of_session(ops, with_feeds=with_feeds)
         yield from _whole(total, ["Total"], peaks, cores)
         yield from _op_rows(ops, int(total.table.time_ps[0]), peaks, cores, with_feeds=with_feeds)
-        of_steps = _of_steps(found, with_feeds=with_feeds)
+        of_steps = roofline_totals.of_steps(report, with_feeds=with_feeds)
         if peaks.hardware == TPU:
             yield _average(rows_of.average(of_steps), peaks, cores)
         else:  # steps of GPUs are there, without any ops or time
@@ -115,17 +117,11 @@ def _rows(found: Roofline, peaks: Peaks) -> Iterator[Row]:
         yield from _whole(of_steps, labels, peaks, cores)
 
 
-def _of_steps(found: Roofline, *, with_feeds: bool) -> rows_of.Totals:
-    counts = [len(host.devices.by_device) for host in found.kept]
-    kept = [host.xprof_steps for host in found.kept]
-    return rows_of.of_steps(shown_steps(found.steps), kept, counts, with_feeds=with_feeds, as_in_xprof=True)
-
-
 def _whole(totals: rows_of.Totals, steps: list[str], peaks: Peaks, cores: int) -> Iterator[Row]:
     """Rows that stand for all ops: to the page they are one op, without self time, that ran once."""
     count = len(totals)
     table = replace(
-        told_memory(totals.table),
+        roofline_totals.recorded_memory(totals.table),
         category=[WHOLE] * count,
         occurrences=np.ones(count, np.int64),
         self_ps=np.zeros(count, np.int64),

@@ -24,16 +24,20 @@ Title = Callable[[int], str | None]
 """How the capture lists a program."""
 
 
-def scopes_of(provenance: str, *, as_in_xprof: bool = False) -> list[str]:
-    """The parts of ``a/b/c:Type``, without the type; of more than MOST_SCOPES the last ones together. To XProf the last
-    one is a part also where nothing is before its colon."""
+def scopes_of(provenance: str) -> list[str]:
+    """The parts of ``a/b/c:Type``, without the type; of more than MOST_SCOPES the last ones together."""
     parts = [part for part in provenance.split("/") if part]
     if parts:
         parts[-1] = parts[-1].partition(":")[0]
-        parts = parts if parts[-1] or as_in_xprof else parts[:-1]
-    if len(parts) > MOST_SCOPES:
-        parts = [*parts[: MOST_SCOPES - 1], "/".join(parts[MOST_SCOPES - 1 :])]
-    return parts
+        parts = parts if parts[-1] else parts[:-1]
+    return limited(parts)
+
+
+def limited(scopes: list[str]) -> list[str]:
+    """At most MOST_SCOPES, of more the last ones as one."""
+    if len(scopes) <= MOST_SCOPES:
+        return scopes
+    return [*scopes[: MOST_SCOPES - 1], "/".join(scopes[MOST_SCOPES - 1 :])]
 
 
 class ScopePaths:

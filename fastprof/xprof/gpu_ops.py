@@ -1,0 +1,86 @@
+"""Ops of GPUs as XProf counts them: kernels whose op their own stats name, each of them an execution.
+
+To it kernels that follow each other on a line, in one group and of instructions of one name, are of the first one's
+program, even where they are of others; and the work that such a run's last kernel records is that of each of its
+kernels. Its total is the span, or the time of all ops where that is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastprof.derive.ops.gpu import Kernels, kernels_of, op_table
+from fastprof.derive.ops.gpu_ops import GpuOpEvents, distinct, named_op_events, op_lines
+from fastprof.derive.ops.tables import Ops, exact_sum, span_ps
+
+if TYPE_CHECKING:
+    from fastprof.derive.steps.grouping import Groups
+    from fastprof.hlo.modules import Modules
+    from fastprof.schema.array_types import Float64s, Int64s
+    from fastprof.tables.host_events import HostEvents, Line
+
+
+def device_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[Ops]:
+    """The ops of each GPU, in the order of the planes."""
+    found = named_op_events(events, modules)
+    costs = [replace(one.cost, elsewhere=()) for one in found.ops]
+    ops = []
+    for plane in events.planes_of("GPU"):
+        lines = op_lines(plane)
+        rows = np.concatenate([np.arange(line.first, line.last) for line in lines] or [np.empty(0, np.int64)])
+        kernels = kernels_of(events, groups.is_eager, rows[found.op[rows] >= 0], found)
+        kernels = _in_runs(kernels, groups, lines, found)
+        times = np.maximum(events.duration_ps[kernels.rows], 0)
+        table, _ = op_table(events, kernels, found, costs, times, times)
+        op_ps = exact_sum(table.self_ps)
+        ops.append(Ops(table, total_ps=max(op_ps, _span_ps(events, lines)), op_ps=op_ps))
+    return ops
+
+
+def _in_runs(kernels: Kernels, groups: Groups, lines: Sequence[Line], found: GpuOpEvents) -> Kernels:
+    """The kernels with the ops and the work of their runs."""
+    count = len(kernels.rows)
+    if not count:
+        return kernels
+    names: dict[str, int] = {}
+    met, place_of_op = distinct(kernels.op)
+    name_of_op = np.array([names.setdefault(found.ops[one].name, len(names)) for one in met.tolist()], np.int64)
+    name, group = name_of_op[place_of_op], groups.group_id[kernels.rows]
+    line = np.searchsorted([one.last for one in lines], kernels.rows, side="right")
+    is_hlo = found.is_hlo[kernels.op]
+    same = (name[1:] == name[:-1]) & (line[1:] == line[:-1]) & (group[1:] == group[:-1]) & (group[1:] >= 0)
+    starts = np.flatnonzero(np.append(True, ~(same & is_hlo[1:] & is_hlo[:-1])))
+    run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
+    flops, moved = (_last_recorded(work, starts)[run] for work in (kernels.flops, kernels.bytes))
+    op = kernels.op[starts][run]
+    _, first, place = np.unique(op, return_index=True, return_inverse=True)
+    return Kernels(kernels.rows, op, kernels.eager[first][place], flops, moved)
+
+
+def _last_recorded(work: Float64s, starts: Int64s) -> Float64s:
+    """The last figure of each run that is not 0; 0 where there is none."""
+    last = np.maximum.accumulate(np.where(work != 0, np.arange(len(work)), -1))
+    last = last[np.append(starts[1:], len(work)) - 1]
+    return np.where(last >= starts, work[last], 0.0)
+
+
+def _span_ps(events: HostEvents, lines: Sequence[Line]) -> int:
+    """From the first begin to the last end of all events, of which negative durations count as 0."""
+    if not lines:
+        return 0
+    begin = min(int(events.start_ps[line.first : line.last].min()) for line in lines)
+    end = max(_last_end(events, line) for line in lines)
+    return span_ps(events.host, lines[0].plane.name, begin, end)
+
+
+def _last_end(events: HostEvents, line: Line) -> int:
+    start = events.start_ps[line.first : line.last]
+    duration = np.maximum(events.duration_ps[line.first : line.last], 0)
+    if int(start.max()) + int(duration.max()) < 2**63:
+        return int((start + duration).max())
+    ends: list[int] = [a + b for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
+    return max(ends)
