@@ -16,7 +16,7 @@ from fastprof._native import xspace as xspace_module
 from fastprof._native.xspace import Memory
 from fastprof.errors import FastprofError, MemoryLimitError
 from fastprof.schema.tables import TABLES
-from fastprof.tables import table_set
+from fastprof.tables import open_session
 
 NOT_UTF8 = Wire(after=len_field(2, b"\xff\xfe"))
 
@@ -68,7 +68,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Memory]]:
 
     def fresh() -> Memory:
         memory = Memory()
-        monkeypatch.setattr(table_set, "Memory", lambda: memory)
+        monkeypatch.setattr(open_session, "Memory", lambda: memory)
         return memory
 
     yield fresh
