@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fastprof.derive.needs import Needs as Needs
 from fastprof.derive.needs import union as union
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fastprof.schema.tables import TableSchema
 
 Value = int | float | str | bool | None
+Detail = TypeVar("Detail")
 SEVERITIES = ("recommendation", "info", "warning", "error")
 
 
@@ -121,6 +122,12 @@ class Report:
     after: Mapping[str, Report] = field(default_factory=dict, repr=False)
     detail: Any = field(default=None, repr=False)
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict, repr=False)
+
+    def detail_as(self, kind: type[Detail]) -> Detail:
+        """``detail``, of the type that the analysis documents. Raises TypeError where it is of another."""
+        if not isinstance(self.detail, kind):
+            raise TypeError(f"the detail of {self.analysis} is {type(self.detail).__name__}, not {kind.__name__}")
+        return self.detail
 
 
 def is_known(figure: str) -> Callable[[Report], bool]:
