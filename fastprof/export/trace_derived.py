@@ -19,13 +19,12 @@ from fastprof.decode.selection import Selection, matching
 from fastprof.decode.text_pools import TextTable
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.counter_tracks import Series, counter_tracks
-from fastprof.derive.timeline.derived_lines import derived_timeline
+from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
 from fastprof.derive.timeline.derived_track import Arg, DerivedTimeline
+from fastprof.derive.timeline.event_groups import EventGroups, event_groups
 from fastprof.derive.timeline.flow_ends import KINDS
 from fastprof.derive.timeline.flows import flows
-from fastprof.derive.timeline.preprocessing import Preprocessed, preprocessed
 from fastprof.derive.timeline.step_bands import StepBand, step_bands
-from fastprof.derive.timeline.timeline_needs import NEEDS
 from fastprof.derive.timeline.track_order import STEPS, Track
 from fastprof.export.trace_batches import (
     BATCH_ROWS,
@@ -64,11 +63,11 @@ class Derived:
         self._window = self._chosen.window(host.name)
         self._pairs = flows(host)
         self._timeline = _with_steps(derived_timeline(host), step_bands(host))
-        preprocessing = preprocessed(host)
+        groups = event_groups(host)
         ids = _ids_of(whole, number, host)
-        self.added = _added(preprocessing, ids, self._pool)
-        self.step_names = preprocessing.step_names
-        self._step_ids = ids[preprocessing.step_rows]
+        self.added = _added(groups, ids, self._pool)
+        self.step_names = groups.step_names
+        self._step_ids = ids[groups.step_rows]
         self._producers, self._consumers = ids[self._pairs.producer], ids[self._pairs.consumer]
         self._rows = self._chosen_rows()
         kept = np.zeros(len(self._timeline.tracks), bool)
@@ -218,8 +217,8 @@ def _is_in(ids: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _added(found: Preprocessed, ids: Int64s, pool: TextTable) -> StatColumns:
-    """What XProf adds to events: their group, whether they are eager, the name of their step."""
+def _added(found: EventGroups, ids: Int64s, pool: TextTable) -> StatColumns:
+    """What is added to events: their group, whether they are eager, the name of their step."""
     parts = []
     for name, values in (("group_id", found.group_id), ("is_eager", found.is_eager)):
         rows = np.flatnonzero(values >= 0)

@@ -61,8 +61,7 @@ def derived_store(
 
 def _derived_timeline(tables: TableSet, number: int) -> HostTimeline:
     from fastprof.derive.host import Host
-    from fastprof.derive.timeline.derived_lines import derived_timeline
-    from fastprof.derive.timeline.timeline_needs import NEEDS
+    from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
 
     events = read_host(tables, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)
     return derived_timeline(Host(events, tables.session.workers))

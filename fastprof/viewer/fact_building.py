@@ -29,7 +29,7 @@ class LateHost:
     @cached_property
     def host(self) -> Host:
         from fastprof.derive.host import Host
-        from fastprof.derive.timeline.timeline_needs import NEEDS
+        from fastprof.derive.timeline.derived_lines import NEEDS
         from fastprof.tables.host_events import read_host
 
         events = read_host(self.tables, self.number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)

@@ -143,10 +143,9 @@ class HostFacts:
 
 
 def fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTimeline) -> dict[str, Column]:
-    """The facts of host ``number``, which was read with ``timeline_needs.NEEDS``, as columns of a file."""
+    """The facts of host ``number``, which was read with ``derived_lines.NEEDS``, as columns of a file."""
     from fastprof.derive.timeline.counter_tracks import counter_tracks
-    from fastprof.derive.timeline.group_names import name_overrides
-    from fastprof.derive.timeline.preprocessing import group_ids
+    from fastprof.derive.timeline.event_groups import group_ids, name_overrides
     from fastprof.derive.timeline.step_bands import step_bands
     from fastprof.derive.timeline.track_order import processes_of
 

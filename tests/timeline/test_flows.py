@@ -8,9 +8,9 @@ import numpy as np
 from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
+from fastprof.derive.timeline.event_groups import name_overrides
 from fastprof.derive.timeline.flow_ends import KINDS
 from fastprof.derive.timeline.flows import flows
-from fastprof.derive.timeline.group_names import group_of, name_overrides
 from fastprof.derive.timeline.step_bands import step_bands
 
 
@@ -141,7 +141,8 @@ def test_groups_and_roots_are_called_by_the_names_of_steps() -> None:
     host = host_of(
         xspace(threads([event("train", 0, 9, {"_r": 1, "step_num": 3}), event("op", 1, 2), event("x", 20, 1)]))
     )
-    assert group_of(host, np.array([1, 2, 0])) == ["train 3", None, "train 3"]
+    groups = host.groups.group_id
+    assert groups.tolist() == [0, 0, -1] and host.groups.names_of(groups[:2]) == ["train 3", "train 3"]
     rows, names = name_overrides(host)
     assert (rows.tolist(), names) == ([0], ["train 3"])
 

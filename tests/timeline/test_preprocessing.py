@@ -10,8 +10,9 @@ from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
 from fastprof.derive.host import Host
+from fastprof.derive.timeline.event_groups import group_ids
 from fastprof.derive.timeline.flow_ends import IN, KINDS, OUT
-from fastprof.derive.timeline.preprocessing import Preprocessed, group_ids, preprocessed
+from fastprof.xprof.trace.preprocessing import Preprocessed, preprocessed
 
 
 def threads(*lines: list[Event]) -> bytes:

@@ -8,7 +8,9 @@ import pytest
 from timelines import args_of, derived, host_of
 from trace_builder import Event, Metadata, Value, event, line, plane, u64, xspace
 
+from fastprof._native import records
 from fastprof.derive.timeline.derived_lines import derived_timeline
+from fastprof.xprof.trace.told_values import shown_values
 
 PLANE = "/device:TPU:0"
 
@@ -85,8 +87,9 @@ def test_transfers_to_the_host_last_from_their_start_to_their_end_each_on_a_free
     told = {"_a": 1, "long_name": "", "raw_bytes_accessed": 32, "shape_with_layout": "f32[8]{0:S(5)}"}
     assert args_of(timeline, "Host Offload Ops row 0") == [told, told]
     assert args_of(timeline, "Host Offload Ops row 1") == [{"_a": 1, "long_name": "", "raw_bytes_accessed": 16}]
-    (unsigned,) = [arg for arg in timeline.args if arg.as_xprof is not None]
-    assert unsigned.as_xprof.tolist() == [0]  # type: ignore[union-attr]
+    (unsigned,) = [arg for arg in timeline.args if arg.kinds is not None and records.UINT64 in arg.kinds]
+    assert unsigned.values.tolist() == [16]  # type: ignore[union-attr]
+    assert shown_values(unsigned).tolist() == [0]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from typing import Any
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.timeline.derived_lines import derived_timeline
+from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
 from fastprof.derive.timeline.derived_track import DerivedTimeline
 from fastprof.derive.timeline.host_timeline import HostTimeline
-from fastprof.derive.timeline.timeline_needs import NEEDS
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
 

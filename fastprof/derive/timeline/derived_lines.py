@@ -1,8 +1,13 @@
-"""Lines that XProf derives from those of a capture: steps, scopes, ops, modules and source lines of devices."""
+"""Lines that are derived from those of a capture: steps, scopes, ops, modules and source lines of devices."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from fastprof import hlo
 from fastprof.derive.host import Host
+from fastprof.derive.needs import Needs
+from fastprof.derive.steps.forest import STATS
 from fastprof.derive.timeline.derived_track import DerivedTimeline, DerivedTrack, joined
 from fastprof.derive.timeline.gpu_lines import GpuLines
 from fastprof.derive.timeline.launch_stats import launch_stats
@@ -10,9 +15,21 @@ from fastprof.derive.timeline.plane_names import PlaneNames, metas_by_plane
 from fastprof.derive.timeline.tpu_lines import TpuLines
 from fastprof.derive.timeline.track_order import is_grouped, processes_of
 
+_OF_KERNELS: Final = (
+    "kernel_details", "hlo_op", "hlo_module", "program_id", "tf_op", "cuda_graph_exec_id", "cuda_graph_id",
+    "scope_range_id", "device_id",
+)  # fmt: skip
+_OF_TPU_OPS: Final = ("tf_op", "source", "_a", "raw_bytes_accessed", "shape_with_layout")
+
+NEEDS: Final = Needs(
+    stats=tuple(dict.fromkeys((*STATS, *_OF_KERNELS, "source", "flow"))),
+    metadata_stats=tuple(dict.fromkeys((*hlo.METADATA_STATS, *_OF_TPU_OPS))),
+)
+"""What derived lines, flows, steps and counters of a timeline read. Raw timelines need none of it."""
+
 
 def derived_timeline(host: Host) -> DerivedTimeline:
-    """The tracks that XProf adds to those of the capture; none where whoever wrote it has grouped it."""
+    """The tracks to show beside those of the capture; none where whoever wrote it has grouped it."""
     processes = processes_of(host.raw)
     found: list[DerivedTrack] = []
     if not is_grouped(host.raw):

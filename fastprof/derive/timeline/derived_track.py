@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.derive.steps.device_steps import by_time
 from fastprof.derive.timeline.host_timeline import HostTimeline
 from fastprof.derive.timeline.plane_names import PlaneNames
 from fastprof.derive.timeline.track_order import EVENTS, Process, Track
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.tables.host_events import HostEvents, Line
 
 Values = npt.NDArray[Any] | list[str]
 
@@ -20,12 +22,12 @@ Values = npt.NDArray[Any] | list[str]
 @dataclass(frozen=True, slots=True)
 class Arg:
     """What some events show beside their name. ``rows`` ascend; ``values``: int64, uint64 or float64, or texts.
-    ``as_xprof``: what XProf shows where that is not right; None: the same."""
+    ``kinds``: the recorded kind of each value, where some were no integers and are 0; None: all are as recorded."""
 
     name: str
     rows: Int64s
     values: Values
-    as_xprof: Values | None = None
+    kinds: npt.NDArray[np.uint8] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -33,8 +35,7 @@ class DerivedTimeline(HostTimeline):
     """The tracks that are derived; rows are numbered from 0. ``group``: int32, -1: none. ``long_name``: int32, the name
     in ``names`` where another is displayed, else -1. ``meta``: int32, the row of the capture's metadata whose stats the
     event shows as well, -1: none. ``display_names``: what metadata of the capture, by row, is displayed as for a name
-    that is derived to be the same. ``made``: int64, in which order the events of a track were derived; XProf
-    shows equal starts in that order on GPUs."""
+    that is derived to be the same. ``made``: int64, in which order the events of a track were derived."""
 
     group: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     long_name: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -121,9 +122,23 @@ def _moved(arg: Arg, order: Int64s, first: int) -> Arg:
     place[order] = np.arange(len(order))
     rows = place[arg.rows]
     by_row = np.argsort(rows)
-    as_xprof = None if arg.as_xprof is None else _taken(arg.as_xprof, by_row)
-    return Arg(arg.name, first + rows[by_row], _taken(arg.values, by_row), as_xprof)
+    kinds = None if arg.kinds is None else arg.kinds[by_row]
+    return Arg(arg.name, first + rows[by_row], _taken(arg.values, by_row), kinds)
 
 
 def _taken(values: Values, order: Int64s) -> Values:
     return [values[i] for i in order.tolist()] if isinstance(values, list) else values[order]
+
+
+def rows_of(lines: Iterable[Line]) -> Int64s:
+    """The rows of lines, one line after the other."""
+    return np.concatenate([np.arange(line.first, line.last) for line in lines] or [np.zeros(0, np.int64)])
+
+
+def in_time_order(events: HostEvents, rows: npt.NDArray[Any], duration_ps: Int64s | None = None) -> Int64s:
+    """The rows by start, shorter first; equal ones in the order that std::sort leaves them in. ``duration_ps``: in
+    place of those of the rows."""
+    rows = np.asarray(rows, np.int64)
+    duration = events.duration_ps[rows] if duration_ps is None else duration_ps
+    ordered: Int64s = rows[by_time(events.start_ps[rows], duration)]
+    return ordered

@@ -1,4 +1,4 @@
-"""Ends of flows: which events produce what others consume, as XProf connects them to arrows.
+"""Ends of flows: which events produce what others consume.
 
 An event may say so itself (stats ``_pt`` and ``_p`` of producers, ``_ct`` and ``_c`` of consumers: a kind of context
 and an id); launches of kernels and kernels have a correlation id; others are connected by what they have in common.
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof.derive.host import Host
 from fastprof.derive.ops.gpu_ops import stat_places
-from fastprof.derive.steps.event_types import CODES, among
+from fastprof.derive.steps.event_types import CODES
 from fastprof.derive.steps.links import DEVICE_REQUESTS, Ends, contexts, having, module_ends, numbered
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
@@ -28,11 +28,10 @@ KINDS: Final = (
     "gpu_launch", "batcher", "tpu_stream", "tpu_launch", "pathways_exec", "pjrt_library_call", "threadpool_event",
     "jax_serving", "sparsecore_offload",
 )  # fmt: skip
-"""What connects the ends of a flow, by its number in captures. XProf shows no name for the first two."""
+"""What connects the ends of a flow, by its number in captures."""
 GENERIC, LEGACY, GPU_LAUNCH, TPU_STREAM, TPU_LAUNCH = 0, 1, 9, 11, 12
 IN, OUT, BOTH = 1, 2, 3
 RUN_ID_BITS: Final = 2**27 - 1
-_MASKED: Final = tuple(CODES[n] for n in ("DoEnqueueProgram", "CompleteCallbacks", "DoEnqueueContinuationProgram"))
 _DEVICE_PLANES: Final = ("/device", "#Chip", "/custom:")
 
 
@@ -51,7 +50,7 @@ class FlowEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keyed:
+class Keyed:
     """Ends of one kind of key: ``parts`` are two int64 columns."""
 
     rows: Int32s
@@ -61,16 +60,25 @@ class _Keyed:
     parts: tuple[Int64s, Int64s]
 
 
-def flow_ends(host: Host, *, as_xprof: bool) -> tuple[FlowEnds, FlowEnds, FlowEnds]:
-    """Ends by correlation id, then producers, then consumers: each event is at most once in each of the three.
-    ``as_xprof``: contexts of several processes are one, and ids of launches that are no unsigned numbers are 0."""
+def flow_ends(host: Host) -> tuple[FlowEnds, FlowEnds, FlowEnds]:
+    """Ends by correlation id, then producers, then consumers: each event is at most once in each of the three."""
+    return numbered_ends(flow_keys(host))
+
+
+def flow_keys(host: Host) -> tuple[list[Keyed], list[Keyed], list[Keyed]]:
+    """The same before equal keys are numbered. The first of producers and of consumers are what events record
+    themselves, by context and process."""
     events, types = host.raw, host.forest.types
     producers, consumers = _connected(events, types)
-    groups = (
-        [_correlated(events, as_xprof)],
-        [_own(events, "_pt", "_p", OUT, producers, as_xprof), *producers],
-        [_own(events, "_ct", "_c", IN, consumers, as_xprof), *consumers],
+    launched = events.stat("correlation_id").of_kinds((records.INT64, records.UINT64))
+    return (
+        [correlated(events, launched.rows, launched.value)],
+        [_own(events, "_pt", "_p", OUT, producers), *producers],
+        [_own(events, "_ct", "_c", IN, consumers), *consumers],
     )
+
+
+def numbered_ends(groups: tuple[list[Keyed], list[Keyed], list[Keyed]]) -> tuple[FlowEnds, FlowEnds, FlowEnds]:
     every = [one for group in groups for one in group]
     columns = [
         np.concatenate([np.full(len(one.rows), one.space) for one in every]),
@@ -87,7 +95,7 @@ def flow_ends(host: Host, *, as_xprof: bool) -> tuple[FlowEnds, FlowEnds, FlowEn
     return found[0], found[1], found[2]
 
 
-def _sorted(group: Sequence[_Keyed], number: Int64s) -> FlowEnds:
+def _sorted(group: Sequence[Keyed], number: Int64s) -> FlowEnds:
     rows = np.concatenate([one.rows for one in group]).astype(np.int32)
     order = np.argsort(rows, kind="stable")
     direction = np.concatenate([one.direction for one in group])
@@ -95,40 +103,35 @@ def _sorted(group: Sequence[_Keyed], number: Int64s) -> FlowEnds:
     return FlowEnds(rows[order], direction[order], kind[order], number[order])
 
 
-def _keyed(rows: Int32s, direction: int, kind: int, space: int, parts: tuple[Int64s, Int64s]) -> _Keyed:
-    return _Keyed(rows, np.full(len(rows), direction, np.uint8), np.full(len(rows), kind, np.uint8), space, parts)
+def _keyed(rows: Int32s, direction: int, kind: int, space: int, parts: tuple[Int64s, Int64s]) -> Keyed:
+    return Keyed(rows, np.full(len(rows), direction, np.uint8), np.full(len(rows), kind, np.uint8), space, parts)
 
 
-def _correlated(events: HostEvents, as_xprof: bool) -> _Keyed:
-    """Events with a correlation id: those of devices consume."""
-    stat = events.stat("correlation_id")
-    stat = stat if as_xprof else stat.of_kinds((records.INT64, records.UINT64))
-    value = np.where(stat.kind == records.UINT64, stat.value, 0) if as_xprof else stat.value
-    found = _keyed(stat.rows, OUT, GPU_LAUNCH, 0, (value, np.zeros(len(stat), np.int64)))
+def correlated(events: HostEvents, rows: Int32s, value: Int64s) -> Keyed:
+    """Events with these correlation ids: those of devices consume."""
+    found = _keyed(rows, OUT, GPU_LAUNCH, 0, (value, np.zeros(len(rows), np.int64)))
     for plane in events.planes:
         if plane.name.startswith(_DEVICE_PLANES):
-            found.direction[slice(*np.searchsorted(stat.rows, [plane.first, plane.last]))] = IN
+            found.direction[slice(*np.searchsorted(rows, [plane.first, plane.last]))] = IN
     return found
 
 
-def _own(
-    events: HostEvents, kind: str, number: str, direction: int, connected: Sequence[_Keyed], as_xprof: bool
-) -> _Keyed:
-    """Ends that events tell, unless they are connected in another way as well."""
+def _own(events: HostEvents, kind: str, number: str, direction: int, connected: Sequence[Keyed]) -> Keyed:
+    """Ends that events record themselves, unless they are connected in another way as well."""
     ends = contexts(events, kind, number)
-    told = np.zeros(len(events), bool)
+    elsewhere = np.zeros(len(events), bool)
     for one in connected:
-        told[one.rows] = True
-    keep = ~told[ends.rows]
+        elsewhere[one.rows] = True
+    keep = ~elsewhere[ends.rows]
     rows, kinds, ids = ends.rows[keep], ends.keys[0][keep], ends.keys[1][keep]
     safe = np.where((kinds >= 0) & (kinds < len(KINDS)), kinds, GENERIC).astype(np.uint8)
     process = np.zeros(len(rows), np.int64)
-    if not as_xprof and len(ends.keys) > 2:
+    if len(ends.keys) > 2:
         process = np.where(ends.keys[3] != 0, ends.keys[2] + 1, 0)[keep]
-    return _Keyed(rows, np.full(len(rows), direction, np.uint8), safe, 1, (ids, process))
+    return Keyed(rows, np.full(len(rows), direction, np.uint8), safe, 1, (ids, process))
 
 
-def _connected(events: HostEvents, types: Types) -> tuple[list[_Keyed], list[_Keyed]]:
+def _connected(events: HostEvents, types: Types) -> tuple[list[Keyed], list[Keyed]]:
     """Producers and consumers of old captures, by what they have in common."""
     executed = having(events, "id", "iter_num")
     requests = having(events, "request_id", "queue_addr")
@@ -147,7 +150,7 @@ def _connected(events: HostEvents, types: Types) -> tuple[list[_Keyed], list[_Ke
     return producers, consumers
 
 
-def _of(ends: Ends, direction: int, kind: int, space: int) -> _Keyed:
+def _of(ends: Ends, direction: int, kind: int, space: int) -> Keyed:
     return _keyed(ends.rows, direction, kind, space, (ends.keys[0], ends.keys[1]))
 
 
@@ -174,10 +177,3 @@ def _launches(events: HostEvents, types: Types) -> tuple[Ends, Ends, Ends]:
         found.append(Ends(one.rows, (device[here].astype(np.int64), run[here].astype(np.int64))))
         first += len(one.rows)
     return found[0], found[1], found[2]
-
-
-def masked_run_ids(host: Host) -> tuple[Int32s, Int64s]:
-    """Events of the host whose run_id XProf shows with fewer bits, and these."""
-    rows, value = host.raw.ints("run_id")
-    keep = among(host.forest.types[rows], _MASKED)
-    return rows[keep], value[keep] & RUN_ID_BITS

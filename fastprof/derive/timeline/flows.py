@@ -33,7 +33,7 @@ class FlowPairs:
 def flows(host: Host) -> FlowPairs:
     """Each pair once. Launches and kernels are paired by their correlation id, others by what they say or have in
     common; flows that the capture tells by itself (stat ``flow``) go from event to event in the order of time."""
-    ends = flow_ends(host, as_xprof=False)
+    ends = flow_ends(host)
     found = _paired(host.raw, _joined([_of(one, OUT) for one in ends]), _joined([_of(one, IN) for one in ends]))
     told = _told(host.raw)
     producer, consumer, kind = (np.concatenate([found[part], told[part]]) for part in range(3))

@@ -1,8 +1,8 @@
-"""Lines that XProf derives for a GPU: its steps, and of each stream what its kernels belong to."""
+"""Lines that are derived for a GPU: its steps, and of each stream what its kernels belong to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -15,13 +15,10 @@ from fastprof.derive.host import Host
 from fastprof.derive.ops.gpu_ops import programs, stat_places
 from fastprof.derive.steps.device_steps import DeviceSteps
 from fastprof.derive.steps.links import first_of, numbered
-from fastprof.derive.timeline.derived_track import Arg, DerivedTrack
-from fastprof.derive.timeline.group_names import GroupTitles
+from fastprof.derive.timeline.derived_track import Arg, DerivedTrack, in_time_order, rows_of
+from fastprof.derive.timeline.event_groups import GroupTitles
 from fastprof.derive.timeline.level_lines import Levels, Lists, Source, derive, lists_of, singles
-from fastprof.derive.timeline.plane_names import PlaneNames
-from fastprof.derive.timeline.scope_names import number_of_op, scopes_of
-from fastprof.derive.timeline.scope_ranges import ScopeRanges
-from fastprof.derive.timeline.time_order import in_time_order, rows_of
+from fastprof.derive.timeline.plane_names import PlaneNames, number_of_op, scopes_of
 from fastprof.derive.timeline.track_order import STEPS, Process, derived_streams, stream_tids
 from fastprof.hlo.modules import Modules
 from fastprof.schema.array_types import Int32s, Int64s
@@ -34,6 +31,7 @@ _TITLES: Final = {
     _SOURCES: "Source code", _GRAPHS: "Command Buffers",
 }  # fmt: skip
 _BETWEEN_NAMES: Final = "::"
+_SCOPE_RANGES: Final = "/host:__ScopeRangeCallStack__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class GpuLines:
         self.events = host.raw
         self.group_id = host.groups.group_id
         self.kernels = _kernels(self.events)
-        self.ranges = ScopeRanges(self.events)
+        self.ranges = scope_ranges(self.events)
         self.titles = GroupTitles(host, [steps.group_id for steps in host.groups.device_steps.values()])
 
     def of(self, process: Process, names: PlaneNames) -> list[DerivedTrack]:
@@ -131,7 +129,7 @@ class GpuLines:
         ids, number = np.unique(value[place], return_inverse=True)
         scopes = np.full(len(rows), -1, np.int32)
         scopes[has] = number
-        return scopes, lists_of([self.ranges.around(one) for one in ids.tolist()])
+        return scopes, lists_of([ranges_around(one, self.ranges) for one in ids.tolist()])
 
     def _graphs(self, source: Source, rows: Int64s, names: PlaneNames, modules: Levels) -> Levels:
         """Kernels that are nodes of a graph, launch by launch."""
@@ -264,3 +262,23 @@ def _told_by_program(modules: Modules, program: int | None, instruction: str) ->
         return "", ""
     file, line = module.source_place(row)
     return module.full_op_name(row), f"{file.rpartition('/')[2]}:{line}" if file else ""
+
+
+def scope_ranges(events: HostEvents) -> dict[int, int]:
+    """By the id of a range of annotations, the id of the range around it: a plane has a stat for each."""
+    plane = events.plane_named(_SCOPE_RANGES)
+    stats = {} if plane is None else plane.stats
+    return {
+        int(name[1:]): value
+        for name, value in stats.items()
+        if name.startswith("#") and name[1:].isdecimal() and isinstance(value, int)
+    }
+
+
+def ranges_around(innermost: int, around: Mapping[int, int]) -> list[int]:
+    """The ids of a range and of those around it, outermost first."""
+    found, seen = [innermost], set()
+    while (outer := around.get(found[-1])) is not None and outer not in seen:
+        seen.add(outer)
+        found.append(outer)
+    return found[::-1]

@@ -10,10 +10,9 @@ import numpy as np
 from fastprof.derive.host import Host
 from fastprof.derive.ops.gpu_ops import stat_places
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.timeline.derived_track import Arg, DerivedTrack
-from fastprof.derive.timeline.group_names import GroupTitles
+from fastprof.derive.timeline.derived_track import Arg, DerivedTrack, rows_of
+from fastprof.derive.timeline.event_groups import GroupTitles
 from fastprof.derive.timeline.plane_names import PlaneNames
-from fastprof.derive.timeline.time_order import rows_of
 from fastprof.derive.timeline.track_order import Process
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HOST_THREADS

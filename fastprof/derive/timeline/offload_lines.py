@@ -1,4 +1,4 @@
-"""Lines that XProf derives of transfers between a TPU and its host: an op starts each, and another ends it."""
+"""Lines of transfers between a TPU and its host: an op starts each, and another ends it."""
 
 from __future__ import annotations
 
@@ -84,11 +84,7 @@ class Offloads:
         is_text = np.isin(kinds, _TEXTS)
         if is_text.any():
             return Arg(stat, rows[is_text], self.events.all_texts(values[is_text]))
-        signed = np.where(kinds == records.INT64, values, 0)  # XProf reads others as 0
-        known = np.isin(kinds, _INTEGERS)
-        if (known == (kinds == records.INT64)).all():
-            return Arg(stat, rows, signed)
-        return Arg(stat, rows, np.where(known, values, 0), signed)
+        return Arg(stat, rows, np.where(np.isin(kinds, _INTEGERS), values, 0), kinds)
 
 
 def _title(shown: str) -> str:

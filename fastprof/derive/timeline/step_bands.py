@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.host import Host
-from fastprof.derive.timeline.group_names import GroupTitles
+from fastprof.derive.timeline.event_groups import GroupTitles
 from fastprof.derive.timeline.track_order import Process, processes_of
 from fastprof.schema.array_types import Int32s, Int64s
 

@@ -10,14 +10,12 @@ import numpy as np
 from fastprof._native import records
 from fastprof.derive.host import Host
 from fastprof.derive.ops.gpu_ops import stat_places
-from fastprof.derive.timeline.derived_track import DerivedTrack
+from fastprof.derive.timeline.derived_track import DerivedTrack, in_time_order, rows_of
+from fastprof.derive.timeline.event_groups import shown_groups
 from fastprof.derive.timeline.level_lines import Lists, Source, derive, lists_of
 from fastprof.derive.timeline.merged_steps import merged_steps
 from fastprof.derive.timeline.offload_lines import Offloads
-from fastprof.derive.timeline.plane_names import PlaneNames
-from fastprof.derive.timeline.preprocessing import shown_groups
-from fastprof.derive.timeline.scope_names import number_of_op, scopes_of
-from fastprof.derive.timeline.time_order import in_time_order, rows_of
+from fastprof.derive.timeline.plane_names import PlaneNames, number_of_op, scopes_of
 from fastprof.derive.timeline.track_order import Process
 from fastprof.schema.array_types import Bools, Int64s
 

@@ -14,6 +14,7 @@ from fastprof._native import records
 from fastprof._native.xprof_events import NamedValues
 from fastprof.decode.fill import Decoded
 from fastprof.decode.stat_columns import metadata_stats
+from fastprof.derive.timeline.derived_track import Arg
 from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts
 
 HIDDEN_STATS: Final = frozenset({"_pt", "_p", "_ct", "_c", "_r", "flops", "program_id", "symbol_id"})
@@ -45,6 +46,13 @@ class Added:
     name: str
     rows: npt.NDArray[Any]
     values: npt.NDArray[Any] | list[str]
+
+
+def shown_values(arg: Arg) -> npt.NDArray[Any] | list[str]:
+    """XProf reads numbers that were not recorded as int64 as 0."""
+    if arg.kinds is None or isinstance(arg.values, list):
+        return arg.values
+    return np.where(arg.kinds == records.INT64, arg.values, 0)
 
 
 class AddedColumns:

@@ -12,14 +12,13 @@ import pyarrow as pa
 
 from fastprof.decode.selection import matching
 from fastprof.derive.host import Host
-from fastprof.derive.timeline.derived_lines import derived_timeline
+from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
 from fastprof.derive.timeline.host_timeline import shown_names
-from fastprof.derive.timeline.preprocessing import REGION, preprocessed
-from fastprof.derive.timeline.timeline_needs import NEEDS
 from fastprof.derive.timeline.track_order import stream_tids, tid_of
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt64s
 from fastprof.tables.host_events import HostEvents, Line, Plane, read_host
 from fastprof.tables.table_set import TableSet
+from fastprof.xprof.trace.preprocessing import REGION, preprocessed
 
 Texts = tuple[npt.NDArray[np.int64], pa.Buffer | bytes]
 """Texts as C takes them: offsets and bytes."""

@@ -14,7 +14,15 @@ from fastprof.decode.fill import Request
 from fastprof.errors import UsageError
 from fastprof.tables.host_events import HOST_THREADS, Plane
 from fastprof.tables.table_set import TableSet
-from fastprof.xprof.trace.told_values import Added, AddedColumns, Keys, MetadataStats, no_values, of_decoded
+from fastprof.xprof.trace.told_values import (
+    Added,
+    AddedColumns,
+    Keys,
+    MetadataStats,
+    no_values,
+    of_decoded,
+    shown_values,
+)
 from fastprof.xprof.trace.trace_host import CUSTOM, GPUS, TPUS, TraceHost, arrow_texts, kept_lines, line_tids, title
 
 _SHARE_ROWS: Final = 1 << 17
@@ -64,10 +72,7 @@ class _Writing:
         decoder = self.tables.decoder(Request(("event_id", "start_ps"), _STATS), wanted)
         own_names = decoder.stat_names.to_pylist()
         added = self._added()
-        derived_args = [
-            Added(one.name, one.rows, one.values if one.as_xprof is None else one.as_xprof)
-            for one in self.trace.derived.args
-        ]
+        derived_args = [Added(one.name, one.rows, shown_values(one)) for one in self.trace.derived.args]
         names = [*own_names, *metadata.names.values(), *(one.name for one in (*added, *derived_args)), "long_name"]
         self.keys = Keys([name for name in names if name is not None] + ["group_id"])
         self.of_meta = metadata.values(self.trace.long_names(), self.keys)
