@@ -275,12 +275,8 @@ class Profile(AnalysisMethods):
         missing = [name for name in chosen if (name, given) not in self._reports]
         if missing:
             found = runner.run(self._of_all_steps, missing, params, self._steps)
-            self._reports.update(
-                {
-                    (name, given): Report(answer, partial(self._for_xprof, name, params))
-                    for name, answer in found.items()
-                }
-            )
+            again = partial(_for_xprof, self._session, self._of_all_steps.selection, self._steps, params)
+            self._reports.update({(name, given): Report(answer, again) for name, answer in found.items()})
         return {name: self._reports[name, given] for name in chosen}
 
     def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.Report]:
@@ -288,13 +284,7 @@ class Profile(AnalysisMethods):
         ``xprof``."""
         if form != "xprof":
             return {name: report.answer for name, report in self.reports(*names, **params).items()}
-        from fastprof.analyses import runner
-        from fastprof.xprof import report_xprof
-
-        return runner.run(self._of_all_steps, names, params, self._steps, report_xprof.keepers(names))
-
-    def _for_xprof(self, name: str, params: Mapping[str, Any]) -> contract.Report:
-        return self.answers([name], params, "xprof")[name]
+        return _for_xprof(self._session, self._of_all_steps.selection, self._steps, params, names)
 
     # ---- programs
 
@@ -422,3 +412,13 @@ class Profile(AnalysisMethods):
 def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None) -> Profile:
     profile = load(source, **how)
     return Profile(TableSet(profile._session, selection), source, how, steps)
+
+
+def _for_xprof(
+    session: OpenSession, selection: Selection, steps: Steps | None, params: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, contract.Report]:
+    """Reports with what XProf's pages need of each host."""
+    from fastprof.analyses import runner
+    from fastprof.xprof import report_xprof
+
+    return runner.run(TableSet(session, selection), names, params, steps, report_xprof.keepers(names))

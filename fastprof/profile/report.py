@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+ForXprof = Callable[[Sequence[str]], Mapping[str, contract.Report]]
 
 _LEAST_WIDTH = 40
 
@@ -70,8 +71,8 @@ class Report:
     ("recommendation", "info", "warning", "error") and ``text``. A notebook shows the text too, and the drawing.
     """
 
-    def __init__(self, answer: contract.Report, for_xprof: Callable[[], contract.Report] | None = None) -> None:
-        """``for_xprof``: computes the report again, with what XProf's page needs of each host."""
+    def __init__(self, answer: contract.Report, for_xprof: ForXprof | None = None) -> None:
+        """``for_xprof``: computes reports again, by name, with what XProf's pages need of each host."""
         self._answer = answer
         self._for_xprof = for_xprof
 
@@ -122,7 +123,8 @@ class Report:
         from fastprof.xprof import report_xprof
 
         if self._for_xprof is not None and report_xprof.keepers([self.analysis]):
-            self._answer = replace(self._answer, kept=self._for_xprof().kept)
+            again = self._for_xprof([self.analysis])[self.analysis]
+            self._answer = replace(self._answer, kept=again.kept)
             self._for_xprof = None
         return report_xprof.text(self._answer)
 
