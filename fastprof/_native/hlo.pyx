@@ -1,4 +1,4 @@
-"""HLO to columns. Structs have the layouts of fastprof/hlo/columns.py."""
+"""HLO to columns. Structs have the layouts of fastprof/hlo/module.py."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

@@ -1,14 +1,15 @@
 """What an instruction costs, by XLA's cost models: operations, and bytes by memory space.
 
-Figures are those of one execution. XLA adds up in 32-bit floats, and its model of GPUs takes the cycles of operators
-from a table of one GPU, whichever the device is; both are kept, so that its figures are met to the last bit.
+Figures are for one execution. XLA adds in 32-bit floats, and its model of GPUs takes the cycles of operators from a
+table of one GPU for any device; both are kept here, so that figures match XLA's to the last bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -17,22 +18,25 @@ from fastprof.hlo.convolution import WindowDimension, valid_positions
 from fastprof.hlo.counting import NOT_VISITED, OF_GPUS, Counting
 from fastprof.hlo.fusion import Fusion
 from fastprof.hlo.module import HloModule, Instruction
-from fastprof.hlo.opcodes import CUBLAS_LT, RULES, Measuring
-from fastprof.hlo.shapes import BITS, OPAQUE, PRED, TOKEN, TUPLE, Shape
+from fastprof.hlo.opcodes import CUBLAS_LT, RULES, Measuring, dot_flops, gemm_contracting
+from fastprof.hlo.shapes import BITS, OPAQUE, PRED, TOKEN, TUPLE, TYPE_NAMES, Shape
 from fastprof.hlo.work import ZERO, Effort, Float, Place, Work, fits, whole
 
 _HBM = 0
-"""The memory space that layouts call 0."""
+"""Memory space 0 of layouts."""
 _STEPS, _PLACES = 16, 1 << 22
 """How many steps a module may take for each of its parts, and positions of windows beside those."""
 _FAILURES = (LookupError, ValueError, CaptureError)
 _FASTER = {8: 2, 4: 4}
-"""How many times as fast as at 16 bits the device computes, by bits of the widest operand."""
+"""How much faster than at 16 bits the device computes, by bits of the widest operand."""
+_GEMMS: Final = ("__cublas$gemm", "__cublas$lt$matmul", "__hipblaslt$")
+"""Prefixes of targets of calls that multiply two matrices."""
+_BYTES: Final = frozenset((TYPE_NAMES.index("S8"), TYPE_NAMES.index("U8")))
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one execution. 0 stands for nothing and for what the model does not know."""
+    """Of one execution; 0 where the model knows nothing."""
 
     flops: int = 0
     """Operations, of narrow types counted as the fraction of the time that they take."""
@@ -42,17 +46,17 @@ class Cost:
     hbm_read_bytes: int = 0
     hbm_write_bytes: int = 0
     is_known: bool = False
-    """Whether the model knows what it does, or it costs nothing at all; and its figures are not cut to fit."""
+    """Whether the model knows what it does, or that it costs nothing; and no figure is cut to fit."""
     elsewhere: tuple[tuple[int, int, int], ...] = ()
-    """Memory space as layouts number it, bytes read from and written to it; but for 0, which is HBM."""
+    """Memory space as layouts number it, bytes read from it and written to it; without 0, which is HBM."""
 
 
 NOTHING = Cost()
-"""Of what nothing is known."""
+"""Of unknown instructions."""
 
 
 class CostModel:
-    """The cost of instructions of one module, each worked out when it is first asked for, with those that it calls."""
+    """The cost of instructions of one module, each computed at first use, together with those that it calls."""
 
     def __init__(self, module: HloModule, counting: Counting = OF_GPUS) -> None:
         self.module = module
@@ -69,7 +73,7 @@ class CostModel:
         self.effort, self._window_effort = Effort(steps), Effort(_PLACES + steps)
 
     def cost(self, row: int) -> Cost:
-        """Of a damaged instruction nothing is known."""
+        """NOTHING for a damaged instruction."""
         if row not in self._costs:
             if not self.counting.visits_all and not self._is_visited(row):
                 return NOTHING
@@ -87,7 +91,7 @@ class CostModel:
 
     @cached_property
     def _visited(self) -> set[int]:
-        """The computations that XLA's analysis looks into, from the entry on."""
+        """The computations that XLA's analysis visits, from the entry on."""
         module = self.module
         skipped = {number for number, text in enumerate(module.texts.to_pylist()) if text in NOT_VISITED}
         first, last = module.computations["first_instruction"], module.computations["last_instruction"]
@@ -115,7 +119,7 @@ class CostModel:
         return self._works[one.row]
 
     def of_computation(self, computation: int) -> Work:
-        """All its instructions together, once each. LookupError: there is no such computation, or it calls itself."""
+        """The sum of its instructions, once each. LookupError: there is no such computation, or it calls itself."""
         return self._computations[computation]
 
     def valid_positions(self, window: WindowDimension) -> int:
@@ -125,7 +129,7 @@ class CostModel:
         return self._windows[window]
 
     def _run_through(self, start: int) -> None:
-        """Works out a computation after those that it calls. One that fails does so once, with those that wait."""
+        """Computes a computation after those that it calls. A failure is kept, also for those that wait."""
         stack, begun = [start], set[int]()
         try:
             self._run_stack(stack, begun)
@@ -134,7 +138,7 @@ class CostModel:
             raise
 
     def _run_stack(self, stack: list[int], begun: set[int]) -> None:
-        """``begun``: those that were looked at. Without recursion: captures may nest computations at will."""
+        """``begun``: those that were visited. Without recursion: captures may nest computations at will."""
         while stack:
             computation = stack[-1]
             if computation < 0 or computation in self._computations:
@@ -236,7 +240,7 @@ class CostModel:
         return moved
 
     def _read(self, inputs: list[Shape], sizes: Mapping[Place, Float]) -> dict[int, int]:
-        """Bytes of leaves, by the smaller of two ways to go about it."""
+        """Bytes of leaves by memory space, by the shorter of two loops."""
         leaves = sum([len(shape.places) for shape in inputs])
         places: Iterable[Place] = sizes
         if leaves <= len(sizes):
@@ -251,5 +255,68 @@ class CostModel:
 
 
 def _known(figure: int) -> int:
-    """-1 stands for not known."""
+    """0 for -1, which means unknown."""
     return 0 if figure == -1 else figure
+
+
+# ---- devices: where XLA's model leaves something out
+
+# Matrix products of libraries (cuBLAS, hipBLASLt) have their dimensions in their configuration: two operations per
+# product that is added, and the bytes of operands and result. Scratch space, a last array of bytes in the result, is no
+# work. All bytes are in the device's memory unless a layout says otherwise, also those of results that are tuples.
+
+
+def device_cost(model: CostModel, row: int) -> Cost:
+    """Of one execution; XLA's cost where that is complete, or where the instruction is damaged."""
+    known = model.cost(row)
+    try:
+        one = model.module.instruction(row)
+        if not known.is_known and one.opcode == "custom-call" and one.custom_call_target.startswith(_GEMMS):
+            return _of_product(model, one)
+        return _all_placed(known, has_tuple=one.shape.is_tuple)
+    except _FAILURES:
+        return known
+
+
+def _of_product(model: CostModel, one: Instruction) -> Cost:
+    inputs = [model.module.instruction(row).shape for row in one.operands]
+    outputs = _results(one.shape)
+    flops = int(dot_flops(inputs[0], gemm_contracting(one), outputs[0]))
+    elsewhere: dict[int, list[int]] = {}
+    for way, shapes in enumerate((inputs, outputs)):
+        for shape in shapes:
+            for _, leaf in shape.leaves():
+                elsewhere.setdefault(leaf.memory_space, [0, 0])[way] += leaf.bytes
+    read, written = elsewhere.pop(0, [0, 0])
+    return Cost(
+        flops=flops // _FASTER.get(BITS.get(inputs[0].element_type, 0), 1),
+        model_flops=flops,
+        bytes_accessed=read + written + sum(map(sum, elsewhere.values())),
+        hbm_read_bytes=read,
+        hbm_write_bytes=written,
+        is_known=True,
+        elsewhere=tuple((space, a, b) for space, (a, b) in sorted(elsewhere.items())),
+    )
+
+
+def _results(shape: Shape) -> list[Shape]:
+    """The results of a call, without its scratch space."""
+    if not shape.is_tuple:
+        return [shape]
+    last = shape.elements[-1]
+    is_scratch = len(shape.elements) > 1 and last.element_type in _BYTES and len(last.dimensions) == 1
+    return list(shape.elements[: -1 if is_scratch else None])
+
+
+def _all_placed(known: Cost, *, has_tuple: bool) -> Cost:
+    """With all bytes in HBM that are nowhere else. Missing bytes were written where the result is a tuple, whose parts
+    XLA's model lacks; otherwise they were read, and surplus bytes are taken from those read first."""
+    missing = known.bytes_accessed - sum(a + b for _, a, b in known.elsewhere)
+    missing -= known.hbm_read_bytes + known.hbm_write_bytes
+    if not missing or known.bytes_accessed <= 0:
+        return known
+    if missing > 0 and has_tuple:
+        return replace(known, hbm_write_bytes=known.hbm_write_bytes + missing)
+    read = max(known.hbm_read_bytes + missing, 0)
+    left = missing - (read - known.hbm_read_bytes)
+    return replace(known, hbm_read_bytes=read, hbm_write_bytes=max(known.hbm_write_bytes + left, 0))

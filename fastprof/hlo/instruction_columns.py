@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.category import category
-from fastprof.hlo.columns import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING
 from fastprof.hlo.layout import array_of
 from fastprof.hlo.message import Message
-from fastprof.hlo.module import HloModule
+from fastprof.hlo.module import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING, HloModule
 from fastprof.hlo.shapes import OPAQUE, TOKEN, TYPE_NAMES, Shape
 from fastprof.hlo.table_columns import ABSENT, Lists, Numbers, TableTexts, Values, ranges
 from fastprof.hlo.text.program import program_of

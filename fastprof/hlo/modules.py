@@ -155,7 +155,7 @@ class Modules:
 
 def _found(module: HloModule, costs: CostModel, row: int) -> Found:
     from fastprof.hlo.category import category
-    from fastprof.hlo.device_cost import device_cost
+    from fastprof.hlo.cost import device_cost
     from fastprof.hlo.text.instruction_text import expression
 
     one, source = module.instruction(row), module.source_of(row)

@@ -10,11 +10,10 @@ import numpy as np
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.buffers import CATEGORIES, OUTPUT, PARAMETER
-from fastprof.hlo.columns import HAS_BACKEND_CONFIG
 from fastprof.hlo.layout import array_of
 from fastprof.hlo.memory_spaces import VMEM
 from fastprof.hlo.message import Message
-from fastprof.hlo.module import HloModule
+from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
 from fastprof.hlo.program_memory import ProgramMemory
 from fastprof.hlo.shapes import Shape
 

@@ -8,8 +8,7 @@ import pytest
 from hlo_builder import Op, Program, f32, shape, tuple_of
 from trace_builder import len_field
 
-from fastprof.hlo.cost import NOTHING, Cost, CostModel
-from fastprof.hlo.device_cost import device_cost
+from fastprof.hlo.cost import NOTHING, Cost, CostModel, device_cost
 from fastprof.hlo.module import HloModule
 
 M = Op("m", "parameter", f32(20, 30))

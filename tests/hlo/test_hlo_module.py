@@ -11,7 +11,7 @@ from trace_builder import int_field, len_field
 
 from fastprof._native.hlo import SIZES, read_hlo
 from fastprof.errors import CaptureError
-from fastprof.hlo import columns
+from fastprof.hlo import module as columns
 from fastprof.hlo.category import category
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule

@@ -1,4 +1,4 @@
-"""A module's whole content as JSON, in a form of its own that stays: what docs/hlo.md says of it."""
+"""The entire content of a module as JSON, in a stable form of our own: docs/hlo.md describes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.stack_frames import Source
 from fastprof.hlo.text.attribute_text import attribute_texts
 from fastprof.hlo.text.literal_text import literal_text
 from fastprof.hlo.text.orders import computation_order, instruction_order
@@ -20,6 +19,7 @@ from fastprof.hlo.text.sharding_text import sharding_text
 _LITERAL, _SHARDING, _CONFIG, _FRONTEND = 8, 40, 43, 68
 _OP_TYPE, _OP_NAME, _SIZE_OF_CODE, _DEDUPLICATED, _SCHEDULING = 1, 2, 8, 12, 16
 _METADATA = 7
+_PLACE = ("source_file", "source_line", "source_end_line", "source_column", "source_end_column")
 _MOST_NESTED = 100
 _LISTS_OF_NAMES = ("operands", "called_computations", "control_predecessors")
 _MANY_LETTERS = 1 << 20
@@ -50,7 +50,7 @@ def module_json(module: HloModule, title: str, program_id: int) -> Iterator[str]
 
 
 def _written(value: Any) -> str:
-    """In ASCII, as all our JSON: nothing in it steers a terminal."""
+    """In ASCII, like all our JSON: nothing in it steers a terminal."""
     return _without_delete(json.dumps(value))
 
 
@@ -59,7 +59,7 @@ def _without_delete(text: str) -> str:
 
 
 def _pieces(instruction: dict[str, Any]) -> Iterator[str]:
-    """The same, bit by bit where it has names of many letters: those of a damaged program may be long and repeat."""
+    """``_written``, in pieces where names have many letters: those of a damaged program may be long and repeat."""
     letters = sum(len(name) for key in _LISTS_OF_NAMES for name in instruction.get(key, ()) if name is not None)
     if letters < _MANY_LETTERS:
         yield _written(instruction)
@@ -81,7 +81,7 @@ def _computation(program: Program, computation: int) -> dict[str, Any]:
 
 
 class _InstructionJson:
-    """Instructions of a module as what JSON is made of. What there is nothing of is left out."""
+    """Instructions of a module as what JSON is made of, without empty entries."""
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
@@ -95,64 +95,58 @@ class _InstructionJson:
             "id": program.ids[row],
             "opcode": program.opcodes[row],
             "shape": program.shape_text(program.shape_rows[row]),
-            "operands": [self._name(operand) for operand in program.operands(row)],
+            "operands": self._names(program.operands(row)),
         }
         if program.opcodes[row] == "parameter":
             answer["parameter_number"] = program.parameter_numbers[row]
         try:
-            answer |= {key: value for key, value in self._rest(row, fields).items() if value}
+            answer |= _known(self._rest(row, fields))
         except CaptureError as error:
             answer["problem"] = error.message
         return answer
 
-    def _name(self, row: int) -> str | None:
-        return self.program.names[row] if row >= 0 else None
+    def _names(self, rows: list[int]) -> list[str | None]:
+        return [self.program.names[row] if row >= 0 else None for row in rows]
 
     def _rest(self, row: int, fields: Message) -> dict[str, Any]:
         program = self.program
-        opcode = program.opcodes[row]
-        literal = "".join(literal_text(fields.message(_LITERAL))) if _LITERAL in fields else None
-        calls = [program.computation_names[call] if call >= 0 else UNKNOWN for call in program.calls(row)]
+        attributes = attribute_texts(program.opcodes[row], fields, self._shapes, True)
         return {
-            "literal": literal,
-            "attributes": dict(_pair(text) for text in attribute_texts(opcode, fields, self._shapes, True)),
-            "called_computations": calls,
-            "control_predecessors": [self._name(one) for one in program.control_predecessors(row, fields)],
+            "literal": "".join(literal_text(fields.message(_LITERAL))) if _LITERAL in fields else None,
+            "attributes": {name: value for name, _, value in (text.partition("=") for text in attributes)},
+            "called_computations": [program.computation_names[call] if call >= 0 else UNKNOWN
+                                    for call in program.calls(row)],
+            "control_predecessors": self._names(program.control_predecessors(row, fields)),
             "sharding": sharding_text(fields.data(_SHARDING)) if _SHARDING in fields else None,
             "frontend_attributes": {one.text(1): one.text(2) for one in fields.message(_FRONTEND).messages(1)},
             "metadata": self._metadata(row, fields.message(_METADATA)),
             "backend_config": _configuration(fields.data(_CONFIG)),
-        }
+        }  # fmt: skip
 
     def _metadata(self, row: int, metadata: Message) -> dict[str, Any]:
-        source: Source = self.module.source_of(row)
-        known = {
+        source = self.module.source_of(row)
+        place = {name: getattr(source, name.removeprefix("source_")) for name in _PLACE} if source.file else {}
+        frames = [
+            {"file": one.file, "line": one.line, "column": one.column, "function": one.function}
+            for one in source.frames
+        ]
+        return _known({
             "op_type": metadata.text(_OP_TYPE),
             "op_name": metadata.text(_OP_NAME),
             "deduplicated_name": metadata.text(_DEDUPLICATED),
             "scheduling_name": metadata.text(_SCHEDULING),
             "generated_code_bytes": metadata.integer(_SIZE_OF_CODE),
-        }
-        told: dict[str, Any] = {key: value for key, value in known.items() if value}
-        if source.file:
-            places = (source.file, source.line, source.end_line, source.column, source.end_column)
-            names = ("source_file", "source_line", "source_end_line", "source_column", "source_end_column")
-            told |= {name: place for name, place in zip(names, places, strict=True) if place}
-        if source.frames:
-            told["stack"] = [
-                {"file": one.file, "line": one.line, "column": one.column, "function": one.function}
-                for one in source.frames
-            ]
-        return told
+            **place,
+            "stack": frames,
+        })  # fmt: skip
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value
+def _known(entries: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entries.items() if value}
 
 
 def _configuration(data: memoryview) -> Any:
-    """A backend configuration: as JSON where it is some, else as text."""
+    """A backend configuration: as JSON where it parses, else as text."""
     text = bytes(data).decode("utf-8", "replace")
     if not text.startswith("{") or _is_deep(text):
         return text

@@ -1,17 +1,17 @@
-"""A module's columns as the writers of its text walk them: lists, since each is asked for one by one."""
+"""A module's columns as the writers of its text walk them: lists, since values are read one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from math import prod
 from weakref import WeakKeyDictionary
 
 from fastprof.hlo.message import Message, messages_at
-from fastprof.hlo.module import HloModule
+from fastprof.hlo.module import HAS_CONTROL_PREDECESSORS, HloModule
 from fastprof.hlo.shapes import PRED, TUPLE
 from fastprof.hlo.text.escapes import printed
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
-from fastprof.schema.array_types import Records
 
 _CONTROL = 37
 _IN_COLUMNS = (1, 2, 3, 9, 35, 36, 38)
@@ -19,9 +19,38 @@ _IN_COLUMNS = (1, 2, 3, 9, 35, 36, 38)
 _ASYNC = ("async-start", "async-update", "async-done")
 
 
+def _texts(table: str, column: str) -> cached_property[list[str]]:
+    return cached_property(lambda program: [program.texts[n] for n in getattr(program, table)[column].tolist()])
+
+
+def _numbers(table: str, column: str) -> cached_property[list[int]]:
+    return cached_property(lambda program: getattr(program, table)[column].tolist())
+
+
+def _spans(first: str, count: str) -> cached_property[list[tuple[int, int]]]:
+    return cached_property(lambda program: program._instructions[[first, count]].tolist())
+
+
 class Program:
-    """Rows are those of ``HloModule``'s instructions, computations and shapes. Holds all that a text needs of a module,
-    but not the module itself."""
+    """Rows are those of ``HloModule``'s instructions, computations and shapes. Columns are lists, made at first
+    use. Holds all that a text needs of a module, but not the module itself."""
+
+    names = _texts("_instructions", "name")
+    opcodes = _texts("_instructions", "opcode")
+    ids = _numbers("_instructions", "id")
+    shape_rows = _numbers("_instructions", "shape")
+    parameter_numbers = _numbers("_instructions", "parameter_number")
+    computations = _numbers("_instructions", "computation")
+    """The computation of each instruction."""
+    frames = _numbers("_instructions", "stack_frame_id")
+    """The stack frame of each instruction, by its number in the module; 0: not recorded."""
+    computation_names = _texts("_computations", "name")
+    computation_ids = _numbers("_computations", "id")
+    roots = _numbers("_computations", "root")
+    """Of each computation; -1: none."""
+    _places = _spans("offset", "length")
+    _operand_spans = _spans("first_operand", "operand_count")
+    _call_spans = _spans("first_call", "call_count")
 
     def __init__(self, module: HloModule) -> None:
         self.data = module.data
@@ -29,80 +58,20 @@ class Program:
         self.name = module.name
         self.entry = module.entry
         self.is_scheduled = module.is_scheduled
-        self.texts: list[str] = module.texts.to_pylist()
         self._instructions, self._computations, self._shapes = module.instructions, module.computations, module.shapes
         self._operands, self._calls, self._scheduled = module.operands, module.calls, module.scheduled
+        self.texts: list[str] = module.texts.to_pylist()
         self._written, self._plainly_written = ShapeTexts(), ShapeTexts(layouts=False)
         self._shape_texts: dict[int, str] = {-1: UNKNOWN}
 
-    def __len__(self) -> int:
-        return len(self._instructions)
-
-    # ---- columns
-
-    @cached_property
-    def names(self) -> list[str]:
-        return self._text_column(self._instructions, "name")
-
     @cached_property
     def printed_names(self) -> list[str]:
-        """As text has them."""
+        """Names of instructions as texts have them."""
         return list(map(printed, self.names))
 
     @cached_property
     def printed_computations(self) -> list[str]:
         return list(map(printed, self.computation_names))
-
-    @cached_property
-    def opcodes(self) -> list[str]:
-        return self._text_column(self._instructions, "opcode")
-
-    @cached_property
-    def computation_names(self) -> list[str]:
-        return self._text_column(self._computations, "name")
-
-    @cached_property
-    def shape_rows(self) -> list[int]:
-        return self._numbers(self._instructions, "shape")
-
-    @cached_property
-    def ids(self) -> list[int]:
-        return self._numbers(self._instructions, "id")
-
-    @cached_property
-    def parameter_numbers(self) -> list[int]:
-        return self._numbers(self._instructions, "parameter_number")
-
-    @cached_property
-    def frames(self) -> list[int]:
-        """The stack frame that each instruction comes from, by its number in the module; 0 where it is not told."""
-        return self._numbers(self._instructions, "stack_frame_id")
-
-    @cached_property
-    def computations(self) -> list[int]:
-        """The computation that each instruction is in."""
-        return self._numbers(self._instructions, "computation")
-
-    @cached_property
-    def roots(self) -> list[int]:
-        """Of each computation, -1 where it has none."""
-        return self._numbers(self._computations, "root")
-
-    @cached_property
-    def computation_ids(self) -> list[int]:
-        return self._numbers(self._computations, "id")
-
-    @cached_property
-    def _places(self) -> list[tuple[int, int]]:
-        return self._spans(self._instructions, "offset", "length")
-
-    @cached_property
-    def _operand_spans(self) -> list[tuple[int, int]]:
-        return self._spans(self._instructions, "first_operand", "operand_count")
-
-    @cached_property
-    def _call_spans(self) -> list[tuple[int, int]]:
-        return self._spans(self._instructions, "first_call", "call_count")
 
     @cached_property
     def _operand_rows(self) -> list[int]:
@@ -113,18 +82,6 @@ class Program:
     def _call_rows(self) -> list[int]:
         rows: list[int] = self._calls.tolist()
         return rows
-
-    def _text_column(self, table: Records, column: str) -> list[str]:
-        texts = self.texts
-        return [texts[number] for number in table[column].tolist()]
-
-    @staticmethod
-    def _numbers(table: Records, column: str) -> list[int]:
-        numbers: list[int] = table[column].tolist()
-        return numbers
-
-    def _spans(self, table: Records, first: str, count: str) -> list[tuple[int, int]]:
-        return list(zip(self._numbers(table, first), self._numbers(table, count), strict=True))
 
     # ---- what rows say
 
@@ -154,7 +111,7 @@ class Program:
         return range(int(raw["first_instruction"]), int(raw["last_instruction"]))
 
     def scheduled(self, computation: int) -> list[int] | None:
-        """Its instructions in the order of the schedule, those that a broken one lacks last; None: it has none."""
+        """Its instructions in scheduled order, last those that a broken schedule lacks; None: no schedule."""
         raw = self._computations[computation]
         first, count = int(raw["first_scheduled"]), int(raw["scheduled_count"])
         if count < 0:
@@ -164,28 +121,24 @@ class Program:
         return [*rows, *(row for row in own if row not in rows)] if len(rows) < len(own) else list(rows)
 
     def is_fusion(self, computation: int) -> bool:
-        """Whether it is what a fusion computes, as the module says."""
+        """Whether a fusion computes it, as the module records."""
         return bool(self._computations[computation]["is_fusion"])
 
     def execution_thread(self, computation: int) -> str:
-        """``main`` is told as ""."""
+        """ "" for the main thread."""
         return self.texts[int(self._computations[computation]["execution_thread"])]
 
     def is_predicate(self, row: int) -> bool:
-        """Whether an instruction gives a boolean."""
+        """Whether the result of an instruction is a boolean."""
         shape = self.shape_rows[row] if row >= 0 else -1
         return shape >= 0 and int(self._shapes[shape]["element_type"]) == PRED
 
     def element_count(self, row: int) -> int | None:
-        """Of the array that an instruction gives; None: of a tuple."""
+        """Of an instruction's array; None: the result is a tuple."""
         shape = self.shape_rows[row]
         if shape < 0 or int(self._shapes[shape]["element_type"]) == TUPLE:
             return None
-        sizes = Message(self._shape_proto(shape)).integers(3)
-        count = 1
-        for size in sizes:
-            count *= max(size, 0)
-        return count
+        return prod(max(size, 0) for size in Message(self._shape_proto(shape)).integers(3))
 
     def arrays_of(self, shape: int) -> list[str | tuple[int, ...]]:
         """A shape as a tree: the place of each array in it, and the brackets and commas of the tuples around them."""
@@ -211,7 +164,7 @@ class Program:
 
     @cached_property
     def _shape_ends(self) -> tuple[list[int], list[int]]:
-        return self._numbers(self._shapes, "last"), self._numbers(self._shapes, "element_type")
+        return self._shapes["last"].tolist(), self._shapes["element_type"].tolist()
 
     def shape_text(self, shape: int) -> str:
         """Of a row of shapes, -1: none."""
@@ -237,7 +190,7 @@ class Program:
         return dict(zip(reversed(self.ids), reversed(range(len(self.ids))), strict=True))
 
     def control_predecessors(self, row: int, fields: Message | None = None) -> list[int]:
-        """Rows of instructions, -1 where there is none. ``fields``: those of its proto, where they are read already."""
+        """Rows of instructions, -1: unknown. ``fields``: those of its proto, where they are read already."""
         if not self._waits[row]:
             return []
         if fields is None:
@@ -246,14 +199,12 @@ class Program:
 
     @cached_property
     def _waits(self) -> list[bool]:
-        from fastprof.hlo.columns import HAS_CONTROL_PREDECESSORS
-
         waits: list[bool] = (self._instructions["flags"] & HAS_CONTROL_PREDECESSORS != 0).tolist()
         return waits
 
     def wrapped(self, row: int) -> int:
-        """The instruction that an async one stands for, where its text may do so too: it is all of its computation but
-        for parameters. -1: there is none."""
+        """The instruction that an async one wraps, where its computation has nothing else except parameters, so that
+        one text shows both. -1: none."""
         if self.opcodes[row] not in _ASYNC:
             return -1
         start = self._starts.get(row, row)
@@ -261,7 +212,7 @@ class Program:
         return self.single(called[0]) if called and called[0] >= 0 else -1
 
     def single(self, computation: int) -> int:
-        """The root of a computation that is all of it but for parameters; -1: it has more."""
+        """The root of a computation that has nothing else except parameters; -1: it has."""
         root = self.roots[computation]
         alone = all(row == root or self.opcodes[row] == "parameter" for row in self.rows_of(computation))
         return root if alone else -1
@@ -279,7 +230,7 @@ class Program:
 
     @cached_property
     def sugared(self) -> frozenset[int]:
-        """Computations that async instructions stand for, which texts leave out."""
+        """Computations that async instructions wrap, which texts leave out."""
         starts = [row for row, opcode in enumerate(self.opcodes) if opcode == "async-start"]
         called = {call for row in starts for call in self.calls(row)[:1] if call >= 0}
         return frozenset(call for call in called if self.single(call) >= 0)
@@ -289,8 +240,8 @@ _PROGRAMS: WeakKeyDictionary[HloModule, Program] = WeakKeyDictionary()
 
 
 def program_of(module: HloModule) -> Program:
-    """The same for each module for as long as there is the module."""
-    found = _PROGRAMS.get(module)
-    if found is None:
-        found = _PROGRAMS[module] = Program(module)
-    return found
+    """The program of a module, one for as long as the module lives."""
+    program = _PROGRAMS.get(module)
+    if program is None:
+        program = _PROGRAMS[module] = Program(module)
+    return program
