@@ -58,6 +58,23 @@ int32_t fp_id_map_find_sparse(const fp_id_map *map, int64_t id) {
   return -1;
 }
 
+/* A copy of `size` bytes; NULL where there are none, and for want of memory. */
+static void *copy_of(fp_memory *memory, const void *bytes, size_t size) {
+  void *copy = size ? fp_alloc(memory, size) : NULL;
+  if (copy) memcpy(copy, bytes, size);
+  return copy;
+}
+
+bool fp_id_map_copy(fp_memory *memory, const fp_id_map *map, fp_id_map *copy) {
+  *copy = *map;
+  copy->dense = copy_of(memory, map->dense, map->dense_count * sizeof *map->dense);
+  copy->keys = copy_of(memory, map->keys, map->slot_count * sizeof *map->keys);
+  copy->rows = copy_of(memory, map->rows, map->slot_count * sizeof *map->rows);
+  bool complete = (!map->dense_count || copy->dense) && (!map->slot_count || (copy->keys && copy->rows));
+  if (!complete) fp_id_map_free(memory, copy);
+  return complete;
+}
+
 void fp_id_map_free(fp_memory *memory, fp_id_map *map) {
   fp_release(memory, map->dense);
   fp_release(memory, map->keys);

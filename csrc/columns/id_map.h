@@ -17,6 +17,8 @@ typedef struct fp_id_map {
 
 /* Maps ids[i] to rows first + i; a later equal id wins. False for want of memory, the map empty. */
 bool fp_id_map_build(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first);
+/* A map of the same entries that owns its memory. False for want of memory, the copy empty. */
+bool fp_id_map_copy(fp_memory *memory, const fp_id_map *map, fp_id_map *copy);
 void fp_id_map_free(fp_memory *memory, fp_id_map *map);
 
 int32_t fp_id_map_find_sparse(const fp_id_map *map, int64_t id);

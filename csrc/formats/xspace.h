@@ -121,6 +121,10 @@ fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_fault *f
 /* Adds stat metadata for ids that a part uses and does not declare; they get no name. */
 fp_code fp_xspace_declare_stats(fp_xspace *xspace, int64_t part, const int64_t *ids, size_t count, fp_fault *fault);
 void fp_xspace_free(fp_xspace *xspace);
+/* The same capture with stat maps and stat metadata of its own, so that stats can be declared in the fork while threads
+ * read the original. All else is shared: the original must outlive the fork, which fp_xspace_free_fork frees. */
+fp_code fp_xspace_fork(const fp_xspace *xspace, fp_xspace *fork, fp_fault *fault);
+void fp_xspace_free_fork(fp_xspace *fork);
 
 /* ---- index --------------------------------------------------------------------------------------- */
 

@@ -267,3 +267,28 @@ void fp_xspace_free(fp_xspace *x) {
   fp_vector_free(x->memory, &x->children);
   fp_vector_free(x->memory, &x->faults);
 }
+
+fp_code fp_xspace_fork(const fp_xspace *x, fp_xspace *fork, fp_fault *fault) {
+  opening o = {fork, fault};
+  *fork = *x;
+  memset(&fork->stat_metas, 0, sizeof fork->stat_metas);
+  fork->stat_maps = fp_alloc_zeroed(x->memory, x->part_count, sizeof *fork->stat_maps);
+  bool fits = fork->stat_maps && fp_vector_reserve(x->memory, &fork->stat_metas, sizeof(fp_stat_meta), x->stat_metas.count);
+  for (size_t part = 0; fits && part < x->part_count; part++)
+    fits = fp_id_map_copy(x->memory, &x->stat_maps[part], &fork->stat_maps[part]);
+  if (!fits) {
+    fp_xspace_free_fork(fork);
+    return no_memory(&o, "XPlane.stat_metadata");
+  }
+  if (x->stat_metas.count) memcpy(fork->stat_metas.items, x->stat_metas.items, x->stat_metas.count * sizeof(fp_stat_meta));
+  fork->stat_metas.count = x->stat_metas.count;
+  return FP_OK;
+}
+
+void fp_xspace_free_fork(fp_xspace *fork) {
+  for (size_t part = 0; fork->stat_maps && part < fork->part_count; part++)
+    fp_id_map_free(fork->memory, &fork->stat_maps[part]);
+  fp_release(fork->memory, fork->stat_maps);
+  fp_vector_free(fork->memory, &fork->stat_metas);
+  fork->stat_maps = NULL;
+}

@@ -76,18 +76,31 @@ static int by_part_and_id(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
+static fp_code fork_once(decoding *d) {
+  if (d->forked) return FP_OK;
+  d->original = d->xspace;
+  fp_code code = fp_xspace_fork(&d->original, &d->xspace, &d->fault);
+  if (code) d->xspace = d->original;
+  d->forked = !code;
+  return code;
+}
+
 static fp_code declare(decoding *d, const fp_vector *unknown) {
   if (!unknown->count) return FP_OK;
   fp_unknown_stat *items = unknown->items;
   qsort(items, unknown->count, sizeof *items, by_part_and_id);
   int64_t *ids = exact(unknown->count, sizeof *ids);
-  fp_code code = FP_OK;
+  fp_code code = fork_once(d);
+  size_t before = d->original.stat_metas.count;
   for (size_t i = 0; !code && i < unknown->count;) {
     size_t count = 0, first = i;
     for (; i < unknown->count && items[i].part == items[first].part; i++)
       if (!count || items[i].id != ids[count - 1]) ids[count++] = items[i].id;
     code = fp_xspace_declare_stats(&d->xspace, items[first].part, ids, count, &d->fault);
-    if (!code) CHECK(fp_id_map_find(&d->xspace.stat_maps[items[first].part], ids[0]) >= 0);
+    if (code) break;
+    CHECK(fp_id_map_find(&d->xspace.stat_maps[items[first].part], ids[0]) >= 0);
+    CHECK_INT(fp_id_map_find(&d->original.stat_maps[items[first].part], ids[0]), -1);
+    CHECK_INT(d->original.stat_metas.count, before);
   }
   free(ids);
   return code ? failed(d, code) : FP_OK;
@@ -199,7 +212,8 @@ fp_code decoding_index(decoding *d) {
 void decoding_free(decoding *d) {
   for (int twice = 0; twice < 2; twice++) {
     fp_scanner_free(&d->scanner);
-    fp_xspace_free(&d->xspace);
+    if (d->forked) fp_xspace_free_fork(&d->xspace);
+    fp_xspace_free(d->forked ? &d->original : &d->xspace);
     fp_index_free(&d->memory, &d->index);
     fp_strings_free(&d->names);
     fp_strings_free(&d->texts);

@@ -17,7 +17,8 @@ typedef struct decoding {
   /* the core's */
   fp_memory memory;
   fp_scanner scanner;
-  fp_xspace xspace;
+  fp_xspace xspace, original; /* `original`: what xspace is a fork of, once stats were declared */
+  bool forked;
   fp_index index;
   fp_strings names, texts; /* of events; of stat metadata */
   fp_vector faults;

@@ -60,6 +60,8 @@ cdef extern from "formats/xspace.h" nogil:
         bint salvage
         fp_vector event_metas, stat_metas, meta_stats, children, faults
     fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_fault *fault)
+    fp_code fp_xspace_fork(const fp_xspace *xspace, fp_xspace *fork, fp_fault *fault)
+    void fp_xspace_free_fork(fp_xspace *fork)
     fp_code fp_xspace_declare_stats(fp_xspace *xspace, int64_t part, const int64_t *ids, size_t count, fp_fault *fault)
     void fp_xspace_free(fp_xspace *xspace)
 

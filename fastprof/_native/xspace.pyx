@@ -330,11 +330,19 @@ cdef class XSpace:
     cdef fp_xspace xspace
     cdef Memory memory
     cdef View data
+    cdef XSpace original  # of a fork: who owns all but its stat metadata
     cdef readonly str path
 
-    def __cinit__(self, Scanner scanner not None, data, bint salvage=False):
+    def __cinit__(self, Scanner scanner, data, bint salvage=False, XSpace original=None):
         cdef fp_fault fault
         cdef fp_code code
+        if original is not None:
+            self.memory, self.path, self.data = original.memory, original.path, original.data
+            self.original = original if original.original is None else original.original
+            check(fp_xspace_fork(&original.xspace, &self.xspace, &fault), &fault, self.path)
+            return
+        if scanner is None:
+            raise TypeError("a capture is opened with the Scanner of its bytes")
         self.memory = scanner.memory
         self.path = scanner.path
         self.data = View(data)
@@ -348,7 +356,14 @@ cdef class XSpace:
 
     def __dealloc__(self):
         if self.memory is not None:
-            fp_xspace_free(&self.xspace)
+            if self.original is None:
+                fp_xspace_free(&self.xspace)
+            else:
+                fp_xspace_free_fork(&self.xspace)
+
+    def forked(self):
+        """The same capture, with stat metadata of its own: what is declared there is unknown here."""
+        return XSpace(None, None, original=self)
 
     def event_metas(self):
         return take(&self.memory.memory, &self.xspace.event_metas, sizeof(fp_event_meta))
