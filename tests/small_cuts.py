@@ -14,19 +14,19 @@ import pytest
 
 from fastprof.decode import blocks
 from fastprof.decode.event_order import ordered_keys
-from fastprof.decode.index import CaptureStructure
+from fastprof.decode.index import CaptureIndex
 
 
 def cut_small(
     patch: pytest.MonkeyPatch, *, segment_bytes: int = 1, block_bytes: int = 1, run_events: int | None = None
 ) -> None:
     """Profiles loaded from now on have segments and blocks of about so many bytes; 1: of one event."""
-    real = CaptureStructure.index_tasks
+    real = CaptureIndex.index_tasks
 
     def index_tasks(self: Any, wanted: np.ndarray, depth: int, _size: int) -> list[Callable[[], Any]]:
         return real(self, wanted, depth, segment_bytes)
 
-    patch.setattr(CaptureStructure, "index_tasks", index_tasks)
+    patch.setattr(CaptureIndex, "index_tasks", index_tasks)
     patch.setattr(blocks, "BLOCK_BYTES", block_bytes)
     if run_events is not None:
         patch.setattr(blocks, "ordered_keys", partial(ordered_keys, run_events=run_events))

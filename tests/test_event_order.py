@@ -190,9 +190,9 @@ class Keys:
     """The one line of a capture, cut in segments of so many bytes."""
 
     def __init__(self, data: bytes, segment_bytes: int) -> None:
-        structure = fastprof.load(data).table_set.session.structure
-        structure.ensure(records.HOP)
-        (self.part,) = structure.captures
+        index = fastprof.load(data).table_set.session.index
+        index.ensure(records.HOP)
+        (self.part,) = index.captures
         found = self.part.capture.xspace.index(
             self.part.pieces, 0, len(self.part.pieces), records.EVENTS, segment_bytes
         )
@@ -265,8 +265,8 @@ def test_a_long_line_is_sorted_as_it_is_cut(tmp_path: Path) -> None:
     path.write_bytes(xspace(plane("p", [line("l", [event(f"e{i % 7}", i // 2, i % 2) for i in order])])))
     profile = fastprof.load(path)
     events = profile.events
-    (part,) = profile.table_set.session.structure.captures
-    assert len(part.segments) > 1
+    (part,) = profile.table_set.session.index.captures
+    assert len(part.known.segments) > 1
     assert events["start_ps"].to_pylist() == [i // 2 for i in range(40_000)]
     assert events["duration_ps"].to_pylist() == [1, 0] * 20_000
     assert events["name"].to_pylist() == [f"e{i}" for pair in range(20_000) for i in ((2 * pair + 1) % 7, 2 * pair % 7)]

@@ -27,7 +27,7 @@ from trace_builder import (
 )
 
 import fastprof
-from fastprof.decode.fill import EVENT_COLUMNS
+from fastprof.decode.request import EVENT_COLUMNS
 
 TEXT = pa.dictionary(pa.int8(), pa.string())
 NOWHERE = ref(999)

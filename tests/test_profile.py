@@ -59,11 +59,11 @@ def decoded(profile: fastprof.Profile) -> list[str]:
 
 
 def test_nothing_is_decoded_until_asked_for(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fastprof.decode.fill import Decoder
-    from fastprof.decode.index import Structure
+    from fastprof.decode.decoder import Decoder
+    from fastprof.decode.index import Index
 
     asked: list[str] = []
-    for owner, name in ((Decoder, "decode"), (Structure, "ensure")):
+    for owner, name in ((Decoder, "decode"), (Index, "ensure")):
         real = getattr(owner, name)
 
         def counted(*args: Any, _real: Any = real, _name: str = name, **named: Any) -> Any:

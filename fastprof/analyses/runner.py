@@ -16,7 +16,7 @@ import numpy as np
 from fastprof._native import records
 from fastprof.analyses import ANALYSES, step_choice
 from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, union
-from fastprof.decode.index import Structure
+from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps, steps_text
 from fastprof.derive.host import Host
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
@@ -225,14 +225,13 @@ def _indexing_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None
         yield
         return
     with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
-        pool.submit(_index, session.structure)
+        pool.submit(_learn, session.index)
         yield
 
 
-def _index(structure: Structure) -> None:
-    with structure.lock:
-        salvage = any(part.capture.salvage for part in structure.captures)
-        structure.ensure(records.STATS if salvage else records.EVENTS)
+def _learn(index: Index) -> None:
+    salvage = any(part.capture.salvage for part in index.captures)
+    index.ensure(records.STATS if salvage else records.EVENTS)
 
 
 def _hosts(tables: TableSet) -> list[int]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fastprof._native import records
-from fastprof._native.xspace import Filter, Sink
+from fastprof._native.xspace import Filter, Sink, XSpace
 from fastprof.decode.event_order import ordered_keys
-from fastprof.decode.index import CaptureStructure, Structure
-from fastprof.decode.selection import Selection, matching
+from fastprof.decode.index import CaptureIndex, Index, KnownEvents, unsorted_lines
+from fastprof.decode.wanted import Wanted
 from fastprof.decode.workers import grouped
 from fastprof.schema.array_types import Int64s, Records
 
@@ -35,9 +33,15 @@ class Block:
     keys: Records | None = None
     event_ids: Int64s | None = None
 
-    def fill(self, part: CaptureStructure, sink: Sink, row: int, stat_row: int) -> None:
-        """Fills the sink's columns from ``row`` and ``stat_row`` on, and gives the pages back."""
-        xspace, pieces, source = part.capture.xspace, part.pieces, part.capture.source
+    @property
+    def events(self) -> int:
+        """The events that it was made from, where that is known: those it keeps may be fewer."""
+        return self.rows if self.segments is None else int(self.segments["event_count"].sum())
+
+    def fill(self, part: CaptureIndex, xspace: XSpace, sink: Sink, row: int, stat_row: int) -> None:
+        """Fills the sink's columns from ``row`` and ``stat_row`` on, and gives the pages back. ``xspace``: the view of
+        the capture whose stats the sink's tables know."""
+        pieces, source = part.pieces, part.capture.source
         source.check_unchanged()
         if self.keys is not None:
             xspace.fill_keys(pieces, self.keys, self.event_ids, row, stat_row, stat_row + self.stats, sink)
@@ -52,71 +56,16 @@ class Block:
         source.give_back(int(segments["offset"][0]), int(segments["end"][-1]))
 
 
-class Wanted:
-    """A selection, worked out for one structure: which pieces, and which events of them."""
-
-    def __init__(self, structure: Structure, selection: Selection) -> None:
-        self.structure = structure
-        self.selection = selection
-
-    def pieces(self) -> list[npt.NDArray[np.bool_]] | None:
-        """Which pieces of each capture; None: all. Reads the headers of lines first where it has to."""
-        selection, structure = self.selection, self.structure
-        if not selection.filters_lines:
-            return None
-        if not selection.lines:
-            planes = self.planes()
-            return [
-                planes[part.plane_base + part.capture.plane_of_part[part.pieces["part"]]] for part in structure.captures
-            ]
-        if structure.lines is None:
-            structure.ensure(records.HOP, [np.zeros(len(p.pieces), bool) for p in structure.captures])
-        lines = self.lines()
-        return [lines[part.pieces["line_id"]] for part in structure.captures]
-
-    def lines(self) -> npt.NDArray[np.bool_]:
-        """Which lines, by line_id."""
-        selection, structure = self.selection, self.structure
-        assert structure.lines is not None
-        planes = self.planes()
-        wanted: npt.NDArray[np.bool_] = planes[structure.lines["plane_id"]]
-        if selection.lines:
-            named = np.array(matching(structure.line_names, selection.lines), bool)
-            shown = np.array(matching(structure.line_display_names, selection.lines), bool)
-            wanted &= named | (shown & np.array([bool(text) for text in structure.line_display_names], bool))
-        return wanted
-
-    def planes(self) -> npt.NDArray[np.bool_]:
-        """Which planes, by plane_id."""
-        wanted: list[bool] = []
-        for part in self.structure.captures:
-            host = self.selection.hosts is None or part.capture.host in self.selection.hosts
-            names = [name for name, _ in part.capture.plane_keys]
-            wanted += [host and match for match in matching(names, self.selection.planes)]
-        return np.array(wanted, bool)
-
-    def filter(self, host: str, meta_names: list[str] | None) -> Filter | None:
-        """What keeps events of a host's capture; ``meta_names``: the name of each of its event metadata."""
-        if not self.selection.filters_events:
-            return None
-        keep = None
-        unnamed = True
-        if self.selection.names:
-            assert meta_names is not None
-            keep = np.array(matching(meta_names, self.selection.names), np.uint8)
-            unnamed = matching([""], self.selection.names)[0]
-        return Filter(keep, unnamed, self.selection.window(host))
-
-
-def blocks(wanted: Wanted, filters: list[Filter | None], stats: bool) -> Iterator[Block]:
-    """The blocks of all wanted events, lazily; the structure has been indexed deep enough."""
-    structure = wanted.structure
-    pieces = wanted.pieces()
-    for number, part in enumerate(structure.captures):
-        segments = part.segments
+def blocks(
+    wanted: Wanted, known: Sequence[KnownEvents], filters: Sequence[Filter | None], stats: bool
+) -> Iterator[Block]:
+    """The blocks of all wanted events, lazily. ``known``: what is known of each capture, indexed deep enough."""
+    index, pieces = wanted.index, wanted.pieces()
+    for number, part in enumerate(index.captures):
+        segments = known[number].segments
         if pieces is not None:
             segments = segments[pieces[number][segments["piece"]]]
-        out_of_order = structure.unsorted_lines(part)
+        out_of_order = unsorted_lines(part.pieces, known[number].segments)
         segments = _in_time(part, segments, out_of_order, wanted.selection.window(part.capture.host))
         if not len(segments):
             continue
@@ -125,14 +74,12 @@ def blocks(wanted: Wanted, filters: list[Filter | None], stats: bool) -> Iterato
         cuts = np.flatnonzero((unsorted[1:] != unsorted[:-1]) | (unsorted[1:] & (line[1:] != line[:-1]))) + 1
         for run in np.split(np.arange(len(segments)), cuts):
             if unsorted[run[0]]:
-                yield from _by_keys(structure, number, segments[run], filters[number])
+                yield from _by_keys(index, number, segments[run], filters[number])
             else:
                 yield from _straight(number, part, segments[run], filters[number], stats)
 
 
-def _in_time(
-    part: CaptureStructure, segments: Records, out_of_order: Int64s, time_ps: tuple[int, int] | None
-) -> Records:
+def _in_time(part: CaptureIndex, segments: Records, out_of_order: Int64s, time_ps: tuple[int, int] | None) -> Records:
     """Leaves out segments that surely have no event in the interval. Lines out of order are kept whole: their event
     ids come from all of their events."""
     if time_ps is None or not len(segments):
@@ -148,7 +95,7 @@ def _in_time(
 
 
 def _straight(
-    number: int, part: CaptureStructure, segments: Records, wanted: Filter | None, stats: bool
+    number: int, part: CaptureIndex, segments: Records, wanted: Filter | None, stats: bool
 ) -> Iterator[Block]:
     sizes = np.maximum((segments["end"] - segments["offset"]).astype(np.int64), BLOCK_BYTES // BLOCK_SEGMENTS)
     for first, last in grouped(sizes.tolist(), BLOCK_BYTES):
@@ -166,11 +113,10 @@ def _straight(
             yield Block(number, rows, int(share["stat_row_end"][-1]), texts, segments=share)
 
 
-def _by_keys(structure: Structure, number: int, segments: Records, wanted: Filter | None) -> Iterator[Block]:
-    part = structure.captures[number]
-    assert structure.lines is not None
+def _by_keys(index: Index, number: int, segments: Records, wanted: Filter | None) -> Iterator[Block]:
+    part = index.captures[number]
     line = int(part.pieces["line_id"][segments["piece"][0]])
-    event_id = int(structure.lines["first_event_id"][line])
+    event_id = int(index.lines["first_event_id"][line])
     texts = bool(segments["text_count"].any())
     for keys in ordered_keys(part, segments, wanted):
         ids = np.arange(event_id, event_id + len(keys), dtype=np.int64)

@@ -8,6 +8,7 @@ the memory of a few runs.
 from __future__ import annotations
 
 import tempfile
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import IO
 
@@ -15,14 +16,14 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof._native.xspace import Filter
-from fastprof.decode.index import CaptureStructure
+from fastprof.decode.index import CaptureIndex
 from fastprof.schema.array_types import Records
 
 RUN_EVENTS = 1 << 20
 
 
 def ordered_keys(
-    part: CaptureStructure, segments: Records, wanted: Filter | None, run_events: int = RUN_EVENTS
+    part: CaptureIndex, segments: Records, wanted: Filter | None, run_events: int = RUN_EVENTS
 ) -> Iterator[Records]:
     """The keys of all events of a line's segments, sorted, in arrays of at most about ``run_events``."""
     read = _reader(part, wanted)
@@ -34,7 +35,7 @@ def ordered_keys(
         yield from _merge(spill, lengths, max(1024, run_events // len(lengths)))
 
 
-def _reader(part: CaptureStructure, wanted: Filter | None) -> Callable[[Records], Records]:
+def _reader(part: CaptureIndex, wanted: Filter | None) -> Callable[[Records], Records]:
     def read(segment: Records) -> Records:
         keys = np.zeros(int(segment["event_count"][0]), records.EVENT_KEY)
         part.capture.xspace.event_keys(part.pieces, np.ascontiguousarray(segment), keys, wanted)
@@ -89,7 +90,7 @@ class _Run:
 
     def take_through(self, bound: tuple[int, int, int] | None) -> Records:
         """Takes what does not come after the bound; None: all."""
-        count = len(self.head) if bound is None else _count_through(self.head, bound)
+        count = len(self.head) if bound is None else bisect_right(self.head, bound, key=_rank)
         taken, self.head = self.head[:count], self.head[count:]
         self.fill()
         return taken
@@ -97,17 +98,6 @@ class _Run:
 
 def _rank(key: Records) -> tuple[int, int, int]:
     return int(key["start"]), int(key["reversed_duration"]), int(key["offset"])
-
-
-def _count_through(keys: Records, bound: tuple[int, int, int]) -> int:
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        if _rank(keys[middle]) <= bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def _merge(spill: IO[bytes], lengths: list[int], block: int) -> Iterator[Records]:

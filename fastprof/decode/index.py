@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from fastprof._native import records
+from fastprof.decode.session_texts import SessionNames
 from fastprof.decode.task_environment import TaskEnvironment, read_task_environment
+from fastprof.decode.text_pools import TextTable
 from fastprof.decode.workers import Workers, grouped
-from fastprof.decode.xspace_capture import Capture
-from fastprof.schema.array_types import Int64s, Records
+from fastprof.decode.xspace_capture import Capture, Kinds
+from fastprof.schema.array_types import Bools, Int64s, Records
 from fastprof.schema.import_log import ImportLog
 
 UNIX_NS = 10**18
@@ -36,26 +41,50 @@ LINE = np.dtype(
 )
 
 
-class CaptureStructure:
-    """One capture's share: its pieces are numbered in place, and its segments kept, in the order of lines."""
+@dataclass(frozen=True, slots=True)
+class KnownEvents:
+    """What an index knows of the events of a capture. It never changes: an index that learns more publishes another.
+
+    ``depth``     how deep each piece was indexed, ``least_depth`` the least of these
+    ``segments``  of the indexed pieces, by line, then place; their events are numbered
+    ``kinds``     by row of stat metadata, a bit for each kind of value that it was met with
+    """
+
+    depth: npt.NDArray[np.int8]
+    least_depth: int
+    segments: Records
+    kinds: Kinds
+
+
+class CaptureIndex:
+    """One capture's share: its pieces are numbered in place, once; ``known`` grows by being replaced. ``lock`` is held
+    by who indexes the capture, never by who reads it."""
 
     def __init__(self, capture: Capture, plane_base: int) -> None:
         self.capture = capture
         self.pieces = capture.pieces
         self.plane_base = plane_base
-        self.depth = np.full(len(self.pieces), -1, np.int8)
-        self.least_depth = -1
-        self.numbered = False
-        """Whether the segments are in order and their events numbered."""
-        self.segments = np.zeros(0, records.SEGMENT)
+        self.lock = threading.RLock()
         self.environment: TaskEnvironment = read_task_environment(capture)
-        self.kinds = np.zeros(len(capture.stat_metas), np.uint8)
+        depth = np.full(len(self.pieces), -1, np.int8)
+        kinds = np.zeros(len(capture.stats.metas), np.uint8)
+        self.known = KnownEvents(depth, _least(depth), np.zeros(0, records.SEGMENT), kinds)
 
-    def index_tasks(self, wanted: npt.NDArray[np.bool_], depth: int, segment_bytes: int) -> list[Callable[[], Any]]:
+    def lacks(self, depth: int, wanted: Bools | None) -> bool:
+        """Whether pieces are indexed less deep than that; those that are not wanted (None: all are) need a header."""
+        known = self.known
+        if known.least_depth >= depth:
+            return False
+        if self.capture.salvage:
+            depth = records.STATS
+        needed = depth if wanted is None or self.capture.salvage else np.where(wanted, depth, records.HOP)
+        return bool((known.depth < needed).any())
+
+    def index_tasks(self, wanted: Bools, depth: int, segment_bytes: int) -> list[Callable[[], Any]]:
         """What is to be indexed to know ``depth`` of the wanted pieces, in tasks that may run side by side."""
         if self.capture.salvage:
             depth = records.STATS
-        rows = np.flatnonzero(wanted & (self.depth < depth))
+        rows = np.flatnonzero(wanted & (self.known.depth < depth))
         tasks: list[Callable[[], Any]] = []
         for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if len(rows) else ():
             for first, last in grouped(self.pieces["length"][run].tolist(), _TASK_BYTES):
@@ -82,63 +111,71 @@ class CaptureStructure:
                 return first, last, depth, found
             at = stopped
 
-    def take(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> None:
-        """Takes in what tasks have found."""
-        self.numbered = False
+    def learnt(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> KnownEvents:
+        """What is known, and what tasks have found besides; the events are not numbered yet."""
         unknown = [np.frombuffer(one[1], records.UNKNOWN_STAT) for *_, found in indexed for one in found]
-        declared = self.capture.declare(np.concatenate(unknown)) if unknown else ()  # may fail; what follows does not
-        fresh = [self.segments]
-        replaced = np.zeros(len(self.pieces), bool)
+        rows, met = self.capture.declare(np.concatenate(unknown))
+        known = self.known
+        kinds = np.zeros(len(self.capture.stats.metas), np.uint8)
+        kinds[: len(known.kinds)] = known.kinds
+        kinds[rows] |= met
+        depths, replaced = known.depth.copy(), np.zeros(len(self.pieces), bool)
+        fresh = []
         for first, last, depth, found in indexed:
-            self.depth[first:last] = depth
+            depths[first:last] = depth
             replaced[first:last] = True
-            for segments, _, kinds, faults, _ in found:
+            for segments, _, kinds_met, faults, _ in found:
                 fresh.append(np.frombuffer(segments, records.SEGMENT))
                 log.add_faults(faults, self.capture.path)
-                if kinds:
-                    self._grow_kinds(len(kinds))
-                    self.kinds[: len(kinds)] |= np.frombuffer(kinds, np.uint8)
-        self.least_depth = int(self.depth.min(initial=records.STATS))
-        if len(self.segments):
-            fresh[0] = self.segments[~replaced[self.segments["piece"]]]
-        self.segments = np.concatenate(fresh)
-        if len(declared):
-            self._grow_kinds(len(self.capture.stat_metas))
-            self.kinds[-len(declared) :] = declared
-
-    def _grow_kinds(self, count: int) -> None:
-        if count > len(self.kinds):
-            self.kinds = np.concatenate([self.kinds, np.zeros(count - len(self.kinds), np.uint8)])
+                kinds[: len(kinds_met)] |= np.frombuffer(kinds_met, np.uint8)
+        kept = known.segments[~replaced[known.segments["piece"]]]
+        return KnownEvents(depths, _least(depths), np.concatenate([kept, *fresh]), kinds)
 
 
-class Structure:
+def _least(depth: npt.NDArray[np.int8]) -> int:
+    return int(depth.min(initial=records.STATS))
+
+
+class Index:
     """The planes, lines and segments of a session. ``ensure`` before anything else is read.
 
-    Whoever learns more, or decodes, holds ``lock``: what is learnt grows in place, names of stats too.
+    Threads may share it. What is published never changes; a lock is held only where it is made: of a capture while its
+    events are indexed, of all captures while the lines of the session are numbered.
     """
 
     def __init__(self, captures: Sequence[Capture], workers: Workers, log: ImportLog) -> None:
         self.workers = workers
         self.log = log
-        self.lock = threading.RLock()
-        self.captures: list[CaptureStructure] = []
+        self.captures: list[CaptureIndex] = []
         planes = 0
         for capture in captures:
-            self.captures.append(CaptureStructure(capture, planes))
+            self.captures.append(CaptureIndex(capture, planes))
             capture.source.give_back_all()
             planes += len(capture.plane_keys)
         self.plane_count = planes
-        self.lines: Records | None = None
         self.line_names: list[str] = []
         self.line_display_names: list[str] = []
+        self._lines: Records | None = None
+        self._lock = threading.Lock()
+        self._names: SessionNames | None = None
+        self._dictionaries: dict[str, pa.Array] = {}
 
-    def ensure(self, depth: int, wanted: Sequence[npt.NDArray[np.bool_]] | None = None) -> None:
+    def ensure(self, depth: int, wanted: Sequence[Bools] | None = None) -> None:
         """Learn so much about the wanted pieces of each capture (None: all), and the headers of all."""
+        parts = list(enumerate(self.captures))
+        if self._lines is not None:
+            parts = [(i, part) for i, part in parts if part.lacks(depth, None if wanted is None else wanted[i])]
+            if not parts:
+                return
+        with ExitStack() as held:
+            for _, part in parts:  # in the order of captures, as every thread takes them
+                held.enter_context(part.lock)
+            self._learn(parts, depth, wanted)
+
+    def _learn(self, parts: list[tuple[int, CaptureIndex]], depth: int, wanted: Sequence[Bools] | None) -> None:
         tasks: list[Callable[[], Any]] = []
-        owners: list[int] = []
-        for i, part in enumerate(self.captures):
-            if part.least_depth >= depth:
-                continue
+        owners: list[CaptureIndex] = []
+        for i, part in parts:
             everything = np.ones(len(part.pieces), bool)
             mine = everything if wanted is None else wanted[i]
             size = int(part.pieces["length"].sum())
@@ -146,19 +183,57 @@ class Structure:
             share = part.index_tasks(mine, depth, segment_bytes)
             share += part.index_tasks(everything & ~mine, records.HOP, segment_bytes)
             tasks += share
-            owners += [i] * len(share)
-        found: dict[int, list[tuple[int, int, int, Any]]] = {}
+            owners += [part] * len(share)
+        found: dict[CaptureIndex, list[tuple[int, int, int, Any]]] = {}
         for owner, result in zip(owners, self.workers.run("indexing", tasks), strict=True):
             found.setdefault(owner, []).append(result)
-        for owner, results in found.items():
-            self.captures[owner].take(results, self.log)
-            self.captures[owner].capture.source.give_back_all()
-        if self.lines is None:
-            self.lines = self._number_lines()
+        learnt = {}
+        for part, results in found.items():
+            learnt[part] = part.learnt(results, self.log)
+            part.capture.source.give_back_all()
+        lines = self._number_lines() if self._lines is None else self._lines
+        for part, known in learnt.items():
+            part.known = _numbered(part.pieces, lines, known)
+        self._lines = lines
+
+    @property
+    def lines(self) -> Records:
+        """A row a line (LINE), once ``ensure`` has been called."""
+        assert self._lines is not None
+        return self._lines
+
+    def ensure_lines(self) -> None:
+        """Learn the headers of all lines, which number them."""
+        if self._lines is None:
+            self.ensure(records.HOP, [np.zeros(len(part.pieces), bool) for part in self.captures])
+
+    @property
+    def names(self) -> SessionNames:
+        """Names of events and stats, read when they are first asked for."""
+        with self._lock:
+            if self._names is None:
+                self._names = SessionNames([part.capture for part in self.captures])
+            return self._names
+
+    def dictionaries(self) -> dict[str, pa.Array]:
+        """Those of the columns host, plane, line and name. The pieces have their numbers in the first three."""
+        names = self.names.event_names
+        with self._lock:
+            if not self._dictionaries:
+                self._dictionaries = {**self._label_pieces(), "name": names}
+            return self._dictionaries
+
+    def _label_pieces(self) -> dict[str, pa.Array]:
+        memory = self.captures[0].capture.memory
+        hosts, planes, lines = TextTable(memory), TextTable(memory), TextTable(memory)
+        line_index = np.array([lines.add(text) for text in label(self.line_names, self.line_display_names)], np.int32)
         for part in self.captures:
-            if not part.numbered:
-                self._number_events(part)
-                part.numbered = True
+            part.pieces["host"] = hosts.add(part.capture.host)
+            plane_index = np.array([planes.add(name) for name, _ in part.capture.plane_keys], np.int32)
+            if len(part.pieces):
+                part.pieces["plane"] = plane_index[part.pieces["plane_id"] - part.plane_base]
+                part.pieces["line"] = line_index[part.pieces["line_id"]]
+        return {"host": hosts.array(), "plane": planes.array(), "line": lines.array()}
 
     # ---- lines
 
@@ -177,7 +252,7 @@ class Structure:
         self._set_labels(lines)
         return lines
 
-    def _lines_of(self, part: CaptureStructure, base: int) -> Records:
+    def _lines_of(self, part: CaptureIndex, base: int) -> Records:
         """Pieces of equal plane and id are one line."""
         pieces = part.pieces
         planes = part.capture.plane_of_part[pieces["part"]] if len(pieces) else np.zeros(0, np.int64)
@@ -207,7 +282,7 @@ class Structure:
             self.log.add("info", "merged_lines", text, part.capture.path, merged)
         return lines
 
-    def _set_times(self, part: CaptureStructure) -> None:
+    def _set_times(self, part: CaptureIndex) -> None:
         """base_ps of each piece; Unix times are counted from the host's start."""
         pieces, path = part.pieces, part.capture.path
         stamps = pieces["timestamp_ns"].copy()
@@ -239,53 +314,49 @@ class Structure:
                     names[line] = names[line] or text
             part.capture.source.give_back_all()
 
-    # ---- segments
 
-    def _number_events(self, part: CaptureStructure) -> None:
-        """Orders the segments by line, then place, and numbers their events so, as if lines were sorted."""
-        assert self.lines is not None
-        segments = part.segments
-        if not len(segments):
-            return
-        line = part.pieces["line_id"][segments["piece"]]
-        order = np.lexsort((segments["offset"], line))
-        segments, line = segments[order], line[order]
+def _numbered(pieces: Records, lines: Records, known: KnownEvents) -> KnownEvents:
+    """The same, with the segments by line, then place, and their events numbered so, as if lines were sorted."""
+    line = pieces["line_id"][known.segments["piece"]]
+    order = np.lexsort((known.segments["offset"], line))
+    segments, line = known.segments[order], line[order]
+    if len(segments):
         before = np.cumsum(segments["event_count"]) - segments["event_count"]
         starts = np.ones(len(line), bool)
         starts[1:] = line[1:] != line[:-1]
         first_of_line = np.maximum.accumulate(np.where(starts, np.arange(len(line)), 0))
-        segments["event_id"] = self.lines["first_event_id"][line] + before - before[first_of_line]
-        part.segments = segments
-
-    def unsorted_lines(self, part: CaptureStructure) -> Int64s:
-        """Lines of which the events do not come in order of time, or may not: ids, ascending."""
-        segments, pieces = part.segments, part.pieces
-        if not len(segments):
-            return np.zeros(0, np.int64)
-        line = pieces["line_id"][segments["piece"]].astype(np.int64)
-        base = pieces["base_ps"][segments["piece"]]
-        timed = segments["aggregated_count"] < segments["event_count"]
-        doubtful = (segments["flags"] & records.SORTED) == 0
-        doubtful |= timed & _far(part, segments)
-        doubtful |= (pieces["timeless"][segments["piece"]] != 0) & timed
-        same = line[1:] == line[:-1]
-        first = _absolute(base, segments["first_start"])[1:]
-        last = _absolute(base, segments["last_start"])[:-1]
-        earlier = first < last
-        earlier |= (first == last) & (segments["first_duration"][1:] > segments["last_duration"][:-1])
-        doubtful[1:] |= same & earlier
-        return np.unique(line[doubtful])
-
-    def may_lack_start(self, part: CaptureStructure) -> bool:
-        """Whether events of the indexed segments have no start: aggregated ones, or times that do not fit."""
-        segments = part.segments
-        large = _far(part, segments) & (segments["aggregated_count"] < segments["event_count"])
-        return bool(segments["aggregated_count"].any() or part.pieces["timeless"].any() or large.any())
+        segments["event_id"] = lines["first_event_id"][line] + before - before[first_of_line]
+    return replace(known, segments=segments)
 
 
-def _far(part: CaptureStructure, segments: Records) -> npt.NDArray[np.bool_]:
+def unsorted_lines(pieces: Records, segments: Records) -> Int64s:
+    """Lines whose events do not come in order of time, or may not: ids, ascending."""
+    if not len(segments):
+        return np.zeros(0, np.int64)
+    line = pieces["line_id"][segments["piece"]].astype(np.int64)
+    base = pieces["base_ps"][segments["piece"]]
+    timed = segments["aggregated_count"] < segments["event_count"]
+    doubtful = (segments["flags"] & records.SORTED) == 0
+    doubtful |= timed & _far(pieces, segments)
+    doubtful |= (pieces["timeless"][segments["piece"]] != 0) & timed
+    same = line[1:] == line[:-1]
+    first = _absolute(base, segments["first_start"])[1:]
+    last = _absolute(base, segments["last_start"])[:-1]
+    earlier = first < last
+    earlier |= (first == last) & (segments["first_duration"][1:] > segments["last_duration"][:-1])
+    doubtful[1:] |= same & earlier
+    return np.unique(line[doubtful])
+
+
+def may_lack_start(pieces: Records, segments: Records) -> bool:
+    """Whether events of the segments have no start: aggregated ones, or times that do not fit."""
+    large = _far(pieces, segments) & (segments["aggregated_count"] < segments["event_count"])
+    return bool(segments["aggregated_count"].any() or pieces["timeless"].any() or large.any())
+
+
+def _far(pieces: Records, segments: Records) -> Bools:
     """Segments with times so large that adding base and start may pass 64 bits."""
-    base = part.pieces["base_ps"][segments["piece"]]
+    base = pieces["base_ps"][segments["piece"]]
     far = np.zeros(len(segments), bool)
     for times in (base, segments["min_start"], segments["max_start"]):
         far |= np.abs(times.astype(np.float64)) > _SAFE_PS

@@ -11,12 +11,10 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes
-from fastprof.decode.index import CaptureStructure, Structure
+from fastprof.decode.index import CaptureIndex, Index
 from fastprof.decode.merged_planes import first_of_each
 from fastprof.decode.plane_kinds import device_of
-from fastprof.decode.session_texts import SessionNames
-from fastprof.decode.span_stats import SpanStats, owned_spans, read_span_stats
-from fastprof.decode.stat_columns import metadata_stats
+from fastprof.decode.span_stats import SpanStats, metadata_stats, owned_spans, read_span_stats
 from fastprof.decode.text_pools import TextTable, dictionary_array, index_dtype
 from fastprof.decode.xspace_capture import Capture
 from fastprof.schema.array_types import Records
@@ -25,9 +23,9 @@ from fastprof.schema.tables import KINDS, TABLES
 Mask = npt.NDArray[np.bool_]
 
 
-def hosts_table(structure: Structure, wanted: list[bool]) -> pa.Table:
+def hosts_table(index: Index, wanted: list[bool]) -> pa.Table:
     rows = []
-    for part, keep in zip(structure.captures, wanted, strict=True):
+    for part, keep in zip(index.captures, wanted, strict=True):
         if keep:
             capture, environment = part.capture, part.environment
             rows.append({
@@ -43,13 +41,12 @@ def _int64(value: int | None) -> int | None:
     return value if value is None or -(2**63) <= value < 2**63 else None
 
 
-def planes_table(structure: Structure, wanted: Mask) -> pa.Table:
-    assert structure.lines is not None
-    keys = [key for part in structure.captures for key in part.capture.plane_keys]
-    hosts = [part.capture.host for part in structure.captures for _ in part.capture.plane_keys]
-    lines = np.bincount(structure.lines["plane_id"], minlength=len(keys))
+def planes_table(index: Index, wanted: Mask) -> pa.Table:
+    keys = [key for part in index.captures for key in part.capture.plane_keys]
+    hosts = [part.capture.host for part in index.captures for _ in part.capture.plane_keys]
+    lines = np.bincount(index.lines["plane_id"], minlength=len(keys))
     events = np.zeros(len(keys), np.int64)
-    np.add.at(events, structure.lines["plane_id"], structure.lines["event_count"])
+    np.add.at(events, index.lines["plane_id"], index.lines["event_count"])
     devices = [device_of(name) for name, _ in keys]
     columns = [
         pa.array(np.arange(len(keys)), pa.int32()),
@@ -64,15 +61,14 @@ def planes_table(structure: Structure, wanted: Mask) -> pa.Table:
     return _table("planes", columns).filter(pa.array(wanted))
 
 
-def lines_table(structure: Structure, wanted: Mask) -> pa.Table:
-    lines = structure.lines
-    assert lines is not None
+def lines_table(index: Index, wanted: Mask) -> pa.Table:
+    lines = index.lines
     columns = [
         pa.array(np.arange(len(lines)), pa.int32()),
         pa.array(lines["plane_id"], pa.int32()),
         pa.array(lines["xline_id"]),
-        pa.array(structure.line_names, pa.string()),
-        pa.array([text or None for text in structure.line_display_names], pa.string()),
+        pa.array(index.line_names, pa.string()),
+        pa.array([text or None for text in index.line_display_names], pa.string()),
         _zero_as_null(lines["display_id"]),
         pa.array(lines["timestamp_ns"]),
         _zero_as_null(lines["duration_ps"]),
@@ -108,10 +104,10 @@ def _joined(name: str, tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks() if len(tables) > 1 else tables[0]
 
 
-def event_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
+def event_metadata_table(index: Index, wanted: Mask) -> pa.Table:
     """Event metadata in the order of parts, then of the file."""
     tables = []
-    for _, part in _with_wanted(structure, wanted):
+    for _, part in _with_wanted(index, wanted):
         capture = part.capture
         plane = part.plane_base + capture.plane_of_part[capture.metas["part"]]
         rows = _kept(plane, capture.event_metadata_ids(), wanted)
@@ -170,15 +166,15 @@ def _kept(plane: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: Mask
     return rows[np.argsort(plane[rows], kind="stable")]
 
 
-def stat_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
+def stat_metadata_table(index: Index, wanted: Mask) -> pa.Table:
     tables = []
-    for _, part in _with_wanted(structure, wanted):
+    for _, part in _with_wanted(index, wanted):
         capture = part.capture
-        declared = np.flatnonzero(capture.stat_metas["name_length"] != records.NO_TEXT)
-        plane = part.plane_base + capture.plane_of_part[capture.stat_metas["part"][declared]]
+        declared = np.flatnonzero(capture.stats.metas["name_length"] != records.NO_TEXT)
+        plane = part.plane_base + capture.plane_of_part[capture.stats.metas["part"][declared]]
         ids = capture.stat_metadata_ids()[declared]
         rows = _kept(plane, ids, wanted)
-        metas = capture.stat_metas[declared]
+        metas = capture.stats.metas[declared]
         names = capture.texts(metas, b"XStatMetadata.name", "name_")
         described = capture.texts(metas, b"XStatMetadata.description", "description_")
         columns = [
@@ -191,17 +187,17 @@ def stat_metadata_table(structure: Structure, wanted: Mask) -> pa.Table:
     return _joined("stat_metadata", tables)
 
 
-def plane_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -> pa.Table:
+def plane_stats_table(index: Index, wanted: Mask) -> pa.Table:
     shares = []
-    for capture, plane, stats in _plane_stats(structure, names, wanted):
+    for capture, plane, stats in _plane_stats(index, wanted):
         shares.append((capture, stats, [pa.array(plane, pa.int32())]))
-    return _stat_table("plane_stats", names.stats, shares)
+    return _stat_table("plane_stats", index.names.stats, shares)
 
 
-def plane_stat_values(structure: Structure, names: SessionNames, wanted: Mask) -> list[tuple[int, str, Any]]:
+def plane_stat_values(index: Index, wanted: Mask) -> list[tuple[int, str, Any]]:
     """The same as Python values: plane_id, name and value; uint64 is positive, None is no value."""
-    shares = list(_plane_stats(structure, names, wanted))
-    texts = names.stats.array()
+    shares = list(_plane_stats(index, wanted))
+    texts = index.names.stats.array()
     found: list[tuple[int, str, Any]] = []
     for capture, planes, stats in shares:
         data = memoryview(capture.source.data)
@@ -224,25 +220,23 @@ def plane_stat_values(structure: Structure, names: SessionNames, wanted: Mask) -
     return found
 
 
-def _plane_stats(
-    structure: Structure, names: SessionNames, wanted: Mask
-) -> Iterator[tuple[Capture, npt.NDArray[np.int64], SpanStats]]:
+def _plane_stats(index: Index, wanted: Mask) -> Iterator[tuple[Capture, npt.NDArray[np.int64], SpanStats]]:
     """The stats of the wanted planes of each capture, by plane, and the plane_id of each."""
-    for i, part in _with_wanted(structure, wanted):
+    for i, part in _with_wanted(index, wanted):
         spans = owned_spans(part.capture.plane_stat_spans)
         plane = part.plane_base + part.capture.plane_of_part[spans["owner"]]
-        stats = read_span_stats(names.texts[i], spans, np.ascontiguousarray(spans["owner"]))
+        stats = read_span_stats(index.names.texts[i], spans, np.ascontiguousarray(spans["owner"]))
         plane = plane[stats.span]
         keep = np.flatnonzero(wanted[plane])
         keep = keep[np.argsort(plane[keep], kind="stable")]
         yield part.capture, plane[keep], stats.taken(keep)
 
 
-def event_metadata_stats_table(structure: Structure, names: SessionNames, wanted: Mask) -> pa.Table:
+def event_metadata_stats_table(index: Index, wanted: Mask) -> pa.Table:
     shares = []
-    for i, part in _with_wanted(structure, wanted):
+    for i, part in _with_wanted(index, wanted):
         capture = part.capture
-        spans, stats = metadata_stats(part, names, i)
+        spans, stats = metadata_stats(index.names.texts[i])
         plane = part.plane_base + capture.plane_of_part[capture.metas["part"][spans["owner"]]]
         ids = capture.event_metadata_ids()
         planes = part.plane_base + capture.plane_of_part[capture.metas["part"]]
@@ -252,22 +246,22 @@ def event_metadata_stats_table(structure: Structure, names: SessionNames, wanted
         keep = keep[np.argsort(plane[keep], kind="stable")]
         owner = spans["owner"][keep]
         shares.append((capture, stats.taken(keep), [pa.array(plane[keep], pa.int32()), pa.array(ids[owner])]))
-    return _stat_table("event_metadata_stats", names.stats, shares)
+    return _stat_table("event_metadata_stats", index.names.stats, shares)
 
 
-def read_all(structure: Structure, names: SessionNames) -> None:
+def read_all(index: Index) -> None:
     """Reads all that can be faulty, so that the log knows of it."""
-    structure.ensure(records.STATS)
-    planes = np.ones(structure.plane_count, bool)
-    event_metadata_table(structure, planes)
-    stat_metadata_table(structure, planes)
-    plane_stats_table(structure, names, planes)
-    event_metadata_stats_table(structure, names, planes)
+    index.ensure(records.STATS)
+    planes = np.ones(index.plane_count, bool)
+    event_metadata_table(index, planes)
+    stat_metadata_table(index, planes)
+    plane_stats_table(index, planes)
+    event_metadata_stats_table(index, planes)
 
 
-def _with_wanted(structure: Structure, wanted: Mask) -> Iterator[tuple[int, CaptureStructure]]:
+def _with_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex]]:
     """The captures that have a plane which is wanted."""
-    for i, part in enumerate(structure.captures):
+    for i, part in enumerate(index.captures):
         if wanted[part.plane_base : part.plane_base + len(part.capture.plane_keys)].any():
             yield i, part
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
-from fastprof.decode.index import CaptureStructure
 from fastprof.decode.span_stats import CaptureTexts
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
@@ -20,8 +18,7 @@ class SessionNames:
     ``texts[i]``: the texts of its stat metadata, as numbers in ``stats``."""
 
     def __init__(self, captures: Sequence[Capture]) -> None:
-        memory = captures[0].memory if captures else None
-        assert memory is not None
+        memory = captures[0].memory
         self.events = TextTable(memory)
         self.stats = TextTable(memory)
         self.meta_names: list[Int32s] = []
@@ -37,17 +34,3 @@ class SessionNames:
     @cached_property
     def event_names(self) -> pa.Array:
         return self.events.array()
-
-    def used_stats(self, parts: Sequence[CaptureStructure]) -> tuple[pa.Array, list[Int32s]]:
-        """The names of the stats that the indexed events have, and each capture's stat metadata as indices of them."""
-        numbers = []
-        for part, texts in zip(parts, self.texts, strict=True):
-            texts.refresh()
-            used = np.zeros(len(texts.names), bool)
-            used[: len(part.kinds)] = part.kinds != 0
-            numbers.append(np.where(used, texts.names, -1))
-        in_use = np.unique(np.concatenate(numbers))
-        in_use = in_use[in_use >= 0]
-        place = np.full(len(self.stats) + 1, -1, np.int32)
-        place[in_use] = np.arange(len(in_use))
-        return self.stats.array().take(pa.array(in_use)), [place[texts.names] for texts in self.texts]

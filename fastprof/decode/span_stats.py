@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,33 +12,47 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.xspace import Sink
 from fastprof.decode.text_pools import TextTable
-from fastprof.decode.xspace_capture import Capture
+from fastprof.decode.xspace_capture import Capture, DeclaredStats
 from fastprof.schema.array_types import Int32s, Int64s, Records
 
 
-class CaptureTexts:
-    """Texts of one capture's stat metadata, as numbers in a table that captures may share.
+@dataclass(frozen=True, slots=True)
+class StatTexts:
+    """The texts of stat metadata, by row, as numbers in a table of texts.
 
     ``names``  what a stat is called: #ID where its part declares no name
     ``texts``  what a ref stands for: -1 where its part declares none
     """
 
+    stats: DeclaredStats
+    names: Int32s
+    texts: Int32s
+
+
+class CaptureTexts:
+    """Texts of one capture's stat metadata, in a table that captures may share. Threads may share it."""
+
     def __init__(self, capture: Capture, table: TextTable) -> None:
         self.capture = capture
         self.table = table
-        self.names = self.texts = np.zeros(0, np.int32)
-        self.refresh()
+        self._lock = threading.Lock()
+        self._known = self._read(capture.stats, np.zeros(0, np.int32), np.zeros(0, np.int32))
 
-    def refresh(self) -> None:
-        """Takes in the stats that have been declared since."""
-        known = len(self.texts)
-        fresh = self.capture.stat_metas[known:]
-        texts = self.capture.intern(fresh["name_offset"], fresh["name_length"], b"XStatMetadata.name", self.table)
-        names = texts.copy()
-        for row in np.flatnonzero(texts < 0).tolist():
-            names[row] = self.table.add(f"#{fresh['id'][row]}")
-        self.texts = np.concatenate([self.texts, texts])
-        self.names = np.concatenate([self.names, names])
+    def now(self) -> StatTexts:
+        """Those of all stats that are declared by now. They never change."""
+        if self._known.stats is not self.capture.stats:
+            with self._lock:
+                self._known = self._read(self.capture.stats, self._known.names, self._known.texts)
+        return self._known
+
+    def _read(self, stats: DeclaredStats, names: Int32s, texts: Int32s) -> StatTexts:
+        """``names``, ``texts``: of the first rows, which have been read."""
+        fresh = stats.metas[len(names) :]
+        more = self.capture.intern(fresh["name_offset"], fresh["name_length"], b"XStatMetadata.name", self.table)
+        named = more.copy()
+        for row in np.flatnonzero(more < 0).tolist():
+            named[row] = self.table.add(f"#{fresh['id'][row]}")
+        return StatTexts(stats, np.concatenate([names, named]), np.concatenate([texts, more]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,7 @@ def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanS
     capture.source.check_unchanged()
     unknown = capture.xspace.unknown_in_spans(spans, parts)
     capture.declare(np.frombuffer(unknown, records.UNKNOWN_STAT))
-    texts.refresh()
+    known = texts.now()
     count = len(spans)
     base = len(table)
     columns: dict[str, Any] = {
@@ -84,9 +99,9 @@ def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanS
         "text": np.full(count, -1, np.int32),
     }
     stat_id = np.zeros(count, np.int64)
-    lookups = {"stat_names": texts.names, "stat_texts": texts.texts}
+    lookups = {"stat_names": known.names, "stat_texts": known.texts}
     sink = Sink(capture.memory, columns, lookups, text_base=base, want_stats=True)
-    capture.xspace.fill_spans(spans, parts, stat_id, sink)
+    known.stats.xspace.fill_spans(spans, parts, stat_id, sink)
     capture.log.add_faults(sink.faults(), capture.path)
     take_own_texts(columns["text"], sink, base, table)
     bytes_at = np.frombuffer(sink.bytes_at(), records.BYTES_AT)
@@ -95,12 +110,24 @@ def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanS
     return stats.taken(np.flatnonzero(stats.kind != records.LOST_REF)) if capture.salvage else stats
 
 
+def metadata_stats(texts: CaptureTexts, of: int | None = None) -> tuple[Records, SpanStats]:
+    """Stats of the event metadata of a capture (``of``: of this row alone): where they lie, with the row of metadata as
+    their owner, and what they are."""
+    capture = texts.capture
+    spans = np.frombuffer(capture.xspace.meta_stats(), records.OWNED_SPAN)
+    if of is not None:
+        spans = np.ascontiguousarray(spans[spans["owner"] == of])
+    parts = np.ascontiguousarray(capture.metas["part"][spans["owner"]])
+    stats = read_span_stats(texts, spans, parts)
+    return spans[stats.span], stats
+
+
 def take_own_texts(numbers: npt.NDArray[np.int32], sink: Sink, base: int, table: TextTable) -> None:
     """Replaces the sink's numbers of its own texts, from ``base`` on, by theirs in the table."""
     offsets, data = sink.texts()
     if len(offsets) <= 8:
         return
-    mapped = np.frombuffer(table.pool.add_all(offsets, data), np.int32)
+    mapped = table.add_all(offsets, data)
     own = numbers >= base
     numbers[own] = mapped[numbers[own] - base]
 

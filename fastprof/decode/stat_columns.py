@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native import records
-from fastprof.decode.index import CaptureStructure, Structure
-from fastprof.decode.session_texts import SessionNames
-from fastprof.decode.span_stats import SpanStats, read_span_stats
+from fastprof.decode.index import Index, KnownEvents
+from fastprof.decode.span_stats import CaptureTexts, metadata_stats
 from fastprof.decode.text_pools import dictionary_array, index_dtype
 from fastprof.decode.xspace_capture import Kinds
 from fastprof.errors import UsageError
@@ -30,30 +30,28 @@ class WideColumn:
     float64 where that is exact and else text, texts a dictionary, bytes large_binary, bytes and others text. A ref
     is a text, even where it leads nowhere: there it is the number that it holds."""
 
-    def __init__(self, name: str, structure: Structure, names: SessionNames) -> None:
+    def __init__(self, name: str, index: Index, known: Sequence[KnownEvents]) -> None:
         self.name = name
+        names = index.names
         if name.startswith("#"):  # stats of event metadata that have no name get one when they are read
-            for i, part in enumerate(structure.captures):
-                metadata_stats(part, names, i)
+            for texts in names.texts:
+                metadata_stats(texts)
         number = names.stats.array().index(name).as_py()
         self.stat_rows: list[npt.NDArray[np.intp]] = []
         self.defaults: list[tuple[Kinds | None, Values | None]] = []
         self._default_bytes: dict[int, bytes] = {}
         self._possible: set[int] = set()
-        for i, part in enumerate(structure.captures):
-            texts = names.texts[i]
-            rows = np.flatnonzero(texts.names == number) if number >= 0 else np.zeros(0, np.intp)
+        for i, texts in enumerate(names.texts):
+            rows = np.flatnonzero(texts.now().names == number) if number >= 0 else np.zeros(0, np.intp)
             self.stat_rows.append(rows)
-            kinds = part.kinds[rows[rows < len(part.kinds)]]
+            kinds = known[i].kinds[rows[rows < len(known[i].kinds)]]
             self._possible |= {code for code in range(7) if (kinds >> code & 1).any()}
-            self.defaults.append(self._defaults_of(i, part, names, number) if len(rows) else (None, None))
+            self.defaults.append(self._defaults_of(i, texts, number) if len(rows) else (None, None))
         self._possible.discard(records.NONE)
 
-    def _defaults_of(
-        self, number: int, part: CaptureStructure, names: SessionNames, stat: int
-    ) -> tuple[Kinds | None, Values | None]:
-        capture = part.capture
-        spans, stats = metadata_stats(part, names, number)
+    def _defaults_of(self, number: int, texts: CaptureTexts, stat: int) -> tuple[Kinds | None, Values | None]:
+        capture = texts.capture
+        spans, stats = metadata_stats(texts)
         rows = np.flatnonzero((stats.stat == stat) & (stats.kind != records.NONE))[::-1]  # of several, the first stays
         if not len(rows):
             return None, None
@@ -79,7 +77,7 @@ class WideColumn:
         return kind, value
 
     def array(
-        self, kind: Kinds, value: Values, texts: pa.Array, own_bytes: list[tuple[int, int, bytes]], fixed: bool = False
+        self, kind: Kinds, value: Values, texts: pa.Array, own_bytes: list[tuple[int, bytes]], fixed: bool = False
     ) -> pa.Array:
         """The column; ``fixed``: of the type that all events of the session together give."""
         met = set(np.unique(kind).tolist())
@@ -99,7 +97,7 @@ class WideColumn:
                 )
         if kinds <= _TEXTS and records.LOST_REF not in met:
             return _dictionary(value, np.isin(kind, list(_TEXTS)), texts, fixed)
-        own = {row: data for _, row, data in own_bytes}
+        own = dict(own_bytes)
         if kinds == {records.BYTES}:
             return pa.array(
                 [self._bytes(row, value, own) if k == records.BYTES else None for row, k in enumerate(kind.tolist())],
@@ -145,15 +143,6 @@ def integers_not_zero(kind: Kinds, value: Values) -> npt.NDArray[np.bool_]:
     """Where a stat beside events is an integer other than zero."""
     nonzero: npt.NDArray[np.bool_] = np.isin(kind, list(_INTEGERS)) & (value != 0)
     return nonzero
-
-
-def metadata_stats(part: CaptureStructure, names: SessionNames, number: int) -> tuple[Any, SpanStats]:
-    """Stats of the event metadata of capture ``number``: where they lie, with their owner, and what they are."""
-    capture = part.capture
-    spans = np.frombuffer(capture.xspace.meta_stats(), records.OWNED_SPAN)
-    parts = np.ascontiguousarray(capture.metas["part"][spans["owner"]])
-    stats = read_span_stats(names.texts[number], spans, parts)
-    return spans[stats.span], stats
 
 
 def _numbers(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof._native.xspace import Memory, Pool, Sink
+from fastprof._native.xspace import Memory, Pool, Sink, XSpace
 from fastprof.schema.array_types import Int32s
+from fastprof.schema.import_log import Faults
 
 
 def texts_of(offsets: bytes, data: bytes) -> pa.Array:
@@ -21,37 +23,55 @@ def texts_of(offsets: bytes, data: bytes) -> pa.Array:
     return pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
-def pool_texts(pool: Pool) -> pa.Array:
-    return texts_of(*pool.arrow_buffers())
-
-
 class TextTable:
-    """A pool that grows while texts are looked up, and becomes a dictionary."""
+    """A pool that grows while texts are looked up, and becomes a dictionary. Threads may share it: numbers of texts
+    never change."""
 
     def __init__(self, memory: Memory) -> None:
-        self.pool = Pool(memory)
+        self.memory = memory
+        self._pool = Pool(memory)
+        self._lock = threading.Lock()
 
     def add(self, text: str) -> int:
-        return int(self.pool.add(text.encode()))
+        with self._lock:
+            return int(self._pool.add(text.encode()))
+
+    def add_all(self, offsets: bytes, data: bytes) -> Int32s:
+        """The numbers of texts as Arrow has them: int64 offsets, and bytes."""
+        with self._lock:
+            return np.frombuffer(self._pool.add_all(offsets, data), np.int32)
+
+    def intern(self, xspace: XSpace, offsets: Any, lengths: Any, what: bytes) -> tuple[Int32s, Faults]:
+        """The numbers of texts at places of a capture, -1 where the length is NO_TEXT; and the faults met."""
+        with self._lock:
+            numbers, faults = xspace.intern(offsets, lengths, what, self._pool)
+        return np.frombuffer(numbers, np.int32), faults
 
     def find(self, text: str) -> int:
         """The number of a text; -1: it is not there."""
-        return int(self.pool.find(text.encode()))
+        with self._lock:
+            return int(self._pool.find(text.encode()))
+
+    def buffers(self) -> tuple[bytes, bytes]:
+        """The texts by now, as Arrow has them: int64 offsets, and bytes."""
+        with self._lock:
+            return self._pool.arrow_buffers()
 
     def array(self) -> pa.Array:
-        return pool_texts(self.pool)
+        return texts_of(*self.buffers())
 
     def __len__(self) -> int:
-        return len(self.pool)
+        with self._lock:
+            return len(self._pool)
 
 
 class MergedTexts:
     """The texts of the name tables, and behind them, from number ``base`` on, blocks' own texts, each once."""
 
     def __init__(self, memory: Memory, table: TextTable) -> None:
-        self.base = len(table)
         self._pool = Pool(memory)
-        self._pool.add_all(*table.pool.arrow_buffers())
+        self._pool.add_all(*table.buffers())
+        self.base = len(self._pool)
 
     def add(self, sink: Sink) -> Int32s | None:
         """The numbers of a block's own texts; None: it has none."""
@@ -59,7 +79,7 @@ class MergedTexts:
         return np.frombuffer(self._pool.add_all(offsets, data), np.int32) if len(offsets) > 8 else None
 
     def array(self) -> pa.Array:
-        return pool_texts(self._pool)
+        return texts_of(*self._pool.arrow_buffers())
 
 
 def narrow_indices(size: int, count: int) -> npt.NDArray[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,34 +15,13 @@ from fastprof.decode.merged_planes import renumbered
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
-from fastprof.inputs.source import open_source
+from fastprof.inputs.source import explained, open_source
 from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.schema.import_log import ImportLog
 
 Kinds = npt.NDArray[np.uint8]
 
-_LOOKS_LIKE = {
-    b"{": "JSON text; traces in JSON are not XSpace captures",
-    b"[": "JSON text; traces in JSON are not XSpace captures",
-    b"PK\x03\x04": "a ZIP archive; unpack it first",
-    b"SQLite": "an SQLite data base",
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
-    b"BZh": "bzip2 data; unpack it first",
-    b"\xfd7zXZ": "xz data; unpack it first",
-    b"<": "XML or HTML text",
-}
-
 _PROGRAM = "a compiled program (HLO); called NAME.hlo_proto.pb it is read as one"
-
-
-def explained(message: str, start: bytes) -> str:
-    """What is wrong with a file, and what it looks like by its first bytes."""
-    head = start.lstrip()
-    guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
-    if guess is None and len(head) > 8 and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
-        guess = "plain text"
-    return message + (f"; the file looks like {guess}" if guess else "")
 
 
 def _begins_with_text(start: bytes, depth: int) -> bool:
@@ -56,12 +37,21 @@ def _begins_with_text(start: bytes, depth: int) -> bool:
     return text >= b"0" and text.isascii() and text.decode().isprintable()
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredStats:
+    """The stat metadata of a capture at one moment, and the view of its bytes that knows exactly these. It never
+    changes: a stat that is used without a declaration gets a row in the next one."""
+
+    xspace: XSpace
+    metas: Records
+
+
 class Capture:
-    """The XSpace of one host. Arrays are in the order of the file.
+    """The XSpace of one host. Arrays are in the order of the file. Threads may share it.
 
     ``parts``    XPlanes as they stand in the file; ``plane_of_part`` numbers the planes they make up
     ``pieces``   XLines as they stand in the file; their headers are filled in by the index
-    ``metas``    event metadata, ``stat_metas`` stat metadata of all parts
+    ``metas``    event metadata, ``stats`` stat metadata of all parts
     """
 
     def __init__(self, file: CaptureFile, memory: Memory, log: ImportLog, salvage: bool = False) -> None:
@@ -73,12 +63,14 @@ class Capture:
         self.log = log
         self.salvage = salvage
         self._head = b""
+        self._declaring = threading.Lock()
         self._scanner = Scanner(memory, file.path, salvage)
         try:
             self.source = open_source(file.source, file.path, self._push, salvage)
             self._refuse_program()
             self._scanner.finish()
-            self.xspace = XSpace(self._scanner, self.source.data, salvage)
+            xspace = XSpace(self._scanner, self.source.data, salvage)
+            self.stats = DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
         except CaptureError as error:
             raise self._explained(error) from None
         self.size_bytes = self.source.size
@@ -121,8 +113,12 @@ class Capture:
         for name in ("offset", "length", "part"):
             self.pieces[name] = spans[records.LINES][name]
         self.metas = np.frombuffer(self.xspace.event_metas(), records.EVENT_META)
-        self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
         self._number_planes()
+
+    @property
+    def xspace(self) -> XSpace:
+        """The bytes and their name tables, with all stats that are declared by now."""
+        return self.stats.xspace
 
     def _recorded_host(self) -> str:
         return self.hostnames[0] if self.hostnames and self.hostnames[0] else "unknown"
@@ -133,9 +129,9 @@ class Capture:
         """Numbers in the table of the texts at these places; -1 where the length is NO_TEXT."""
         self.source.check_unchanged()
         at, sizes = np.ascontiguousarray(offsets, np.uint64), np.ascontiguousarray(lengths, np.uint64)
-        numbers, faults = self.xspace.intern(at, sizes, what, table.pool)
+        numbers, faults = table.intern(self.xspace, at, sizes, what)
         self.log.add_faults(faults, self.path)
-        return np.frombuffer(numbers, np.int32)
+        return numbers
 
     def texts(self, rows: Records, what: bytes, prefix: str = "") -> list[str]:
         """The texts at the places that records give as ``PREFIXoffset`` and ``PREFIXlength``."""
@@ -162,7 +158,7 @@ class Capture:
         merged = len(self.parts) - len(numbers)
         self.log.add("notice", "merged_planes", "planes of equal name and id are read as one", self.path, merged)
         self.meta_ids = self._renumbered(self.metas, b"XEventMetadata.name")
-        self._stat_ids = self._renumbered(self.stat_metas, b"XStatMetadata.name")
+        self._stat_ids = self._renumbered(self.stats.metas, b"XStatMetadata.name")
 
     def _renumbered(self, metas: Records, what: bytes) -> Int64s:
         ids = renumbered(metas["id"], self.plane_of_part[metas["part"]], self.texts(metas, what, "name_"))
@@ -178,8 +174,8 @@ class Capture:
         return ids
 
     def stat_metadata_ids(self) -> Int64s:
-        """The id of each of ``stat_metas`` in its plane; stats declared since keep theirs."""
-        ids: Int64s = self.stat_metas["id"]
+        """The id of each of the stat metadata in its plane; stats declared since keep theirs."""
+        ids: Int64s = self.stats.metas["id"]
         if self._stat_ids is None:
             return ids
         return np.concatenate([self._stat_ids, ids[len(self._stat_ids) :]])
@@ -188,14 +184,16 @@ class Capture:
         """Ids as a part's stats use them, as ids in its plane."""
         if self._stat_ids is None:
             return ids
-        fresh = zip(self.stat_metas["part"].tolist(), self.stat_metas["id"].tolist(), strict=True)
-        known = dict(zip(fresh, self.stat_metadata_ids().tolist(), strict=True))
+        declared = self.stats.metas[: len(self._stat_ids)]
+        keys = zip(declared["part"].tolist(), declared["id"].tolist(), strict=True)
+        known = dict(zip(keys, self._stat_ids.tolist(), strict=True))
         pairs = zip(parts.tolist(), ids.tolist(), strict=True)
         return np.array([known.get(pair, pair[1]) for pair in pairs], np.int64)
 
     def declares(self, stat: str) -> npt.NDArray[np.bool_]:
         """By plane: whether its stat metadata names the stat, which is ASCII."""
-        likely = self.stat_metas[self.stat_metas["name_length"] == len(stat)]
+        metas = self.stats.metas
+        likely = metas[metas["name_length"] == len(stat)]
         named = np.array([name == stat for name in self.texts(likely, b"XStatMetadata.name", "name_")], bool)
         found = np.zeros(len(self.plane_keys), bool)
         found[self.plane_of_part[likely["part"][named]]] = True
@@ -203,19 +201,35 @@ class Capture:
 
     # ---- stats that a part uses and does not declare
 
-    def declare(self, unknown: Records) -> Kinds:
-        """Gives rows to stat ids without metadata; returns the kinds of value that each of them was met with."""
+    def declare(self, unknown: Records) -> tuple[npt.NDArray[np.intp], Kinds]:
+        """Gives rows to stat ids without metadata. Returns the row of each, and the kinds of value met with it."""
         pairs, place = np.unique(unknown[["part", "id"]], return_inverse=True)
         kinds = np.zeros(len(pairs), np.uint8)
         np.bitwise_or.at(kinds, place, unknown["kinds"].astype(np.uint8))
-        try:
-            cuts = np.flatnonzero(np.diff(pairs["part"])) + 1  # pairs are sorted
-            for group in np.split(pairs, cuts) if len(pairs) else ():
-                part, ids = int(group["part"][0]), group["id"]
-                self.xspace.declare_stats(part, np.ascontiguousarray(ids, np.int64))
-                example = f"stats of plane {self.part_names[part]!r} have no name, such as #{ids[0]}"
-                self.log.add("notice", "no_stat_name", example, self.path, len(ids))
-        finally:  # some may have been declared when memory ran out
-            if len(pairs):
-                self.stat_metas = np.frombuffer(self.xspace.stat_metas(), records.STAT_META)
-        return kinds
+        if not len(pairs):
+            return np.zeros(0, np.intp), kinds
+        with self._declaring:
+            known = self._nameless()
+            fresh = np.array([pair not in known for pair in pairs.tolist()], bool)
+            if fresh.any():
+                self.stats = self._extended(pairs[fresh])
+                known = self._nameless()
+        return np.array([known[pair] for pair in pairs.tolist()], np.intp), kinds
+
+    def _nameless(self) -> dict[tuple[int, int], int]:
+        """The rows of stat metadata that no part has declared, by part and id."""
+        metas = self.stats.metas
+        rows = np.flatnonzero(metas["name_length"] == records.NO_TEXT)
+        return dict(zip(metas[rows][["part", "id"]].tolist(), rows.tolist(), strict=True))
+
+    def _extended(self, fresh: Records) -> DeclaredStats:
+        """The stats declared so far, and these; ``fresh`` is sorted."""
+        xspace = self.xspace.forked()
+        groups = np.split(fresh, np.flatnonzero(np.diff(fresh["part"])) + 1)
+        for group in groups:
+            xspace.declare_stats(int(group["part"][0]), np.ascontiguousarray(group["id"], np.int64))
+        for group in groups:
+            plane = self.part_names[group["part"][0]]
+            example = f"stats of plane {plane!r} have no name, such as #{group['id'][0]}"
+            self.log.add("notice", "no_stat_name", example, self.path, len(group))
+        return DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))

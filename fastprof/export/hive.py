@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof._native import records
-from fastprof.decode.blocks import Block
-from fastprof.decode.fill import EVENT_COLUMNS, STAT_COLUMNS, Request
+from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Request
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.export.nesting_stream import PASSES, nesting_stream
@@ -49,20 +48,17 @@ def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: ty
 
 def _index(tables: TableSet, chosen: Sequence[str]) -> None:
     """Learns of all hosts whatever the tables need, so that the export is one stage after this one."""
-    structure = tables.session.structure
+    index = tables.session.index
     depths = {"events": records.EVENTS, "event_stats": records.STATS, "nesting": tables.nesting_request().depth}
-    with structure.lock:
-        if "import_log" in chosen:  # which tells of everything
-            structure.ensure(records.STATS)
-        else:
-            structure.ensure(max(depths.get(name, records.HOP) for name in chosen), tables.wanted.pieces())
+    if "import_log" in chosen:  # which lists faults of everything
+        index.ensure(records.STATS)
+    else:
+        index.ensure(max(depths.get(name, records.HOP) for name in chosen), tables.wanted.pieces())
 
 
 def _event_count(tables: TableSet) -> int:
     """The events of the selected lines."""
-    lines = tables.session.structure.lines
-    assert lines is not None
-    return int(lines["event_count"][tables.wanted.lines()].sum())
+    return int(tables.session.index.lines["event_count"][tables.wanted.lines()].sum())
 
 
 class _Tally:
@@ -165,12 +161,12 @@ class _Host:
             pool = open_files.enter_context(ThreadPoolExecutor(len(outputs)))
             writing: list[Future[None]] = []
             gone_through = 0
-            for share in self.tables.shares(decoder, ROW_GROUP):
+            for share in decoder.shares(ROW_GROUP):
                 decoded = decoder.decode(share, None)
                 for future in writing:
                     future.result()
                 tally.passed(gone_through)
-                gone_through = sum(_events_of(block) for block in share)
+                gone_through = sum(block.events for block in share)
                 arrays: dict[str, Mapping[str, pa.Array]] = {"events": decoded.events, "event_stats": decoded.stats}
                 del decoded
                 writing = [
@@ -180,11 +176,6 @@ class _Host:
                 del arrays
             for future in writing:
                 future.result()
-
-
-def _events_of(block: Block) -> int:
-    """The events that a block was made from, where that is known: those it keeps may be fewer."""
-    return block.rows if block.segments is None else int(block.segments["event_count"].sum())
 
 
 class _Output:

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.kernels import LineNesting
-from fastprof.decode.blocks import Wanted
-from fastprof.decode.fill import Decoded, Decoder, Request
+from fastprof.decode.decoder import Decoder
 from fastprof.decode.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
+from fastprof.decode.request import Decoded, Request
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.tables import TABLES
 from fastprof.tables.table_set import TableSet
@@ -32,13 +32,12 @@ Passed = Callable[[int], None]
 def nesting_stream(tables: TableSet, rows: int, passed: Passed) -> Iterator[pa.Table]:
     """Tables of about ``rows`` events, in order; of the selected events only."""
     selection = tables.selection
-    whole = Wanted(tables.session.structure, selection.of_whole_lines())
-    decoder = tables.decoder(tables.nesting_request(), whole)
-    found = (stretch.late for stretch in _stretches(tables, decoder, rows, passed))
+    decoder = tables.decoder(tables.nesting_request(), selection.of_whole_lines())
+    found = (stretch.late for stretch in _stretches(decoder, rows, passed))
     late = np.concatenate([np.zeros((0, 2), np.int64), *found])
     late = late[np.argsort(late[:, 0])]
     chosen = _SelectedIds(tables, rows) if selection.filters_events else None
-    for stretch in _stretches(tables, decoder, rows, passed):
+    for stretch in _stretches(decoder, rows, passed):
         stretch.complete(late)
         table = tables.table(TABLES["nesting"], dict(zip(TABLES["nesting"].names(), stretch.arrays(), strict=True)))
         if chosen is not None:
@@ -66,11 +65,11 @@ class _Stretch:
         return nesting_arrays(self.decoded.events["event_id"], self.depth, self.parent, self.self_time, self.places)
 
 
-def _stretches(tables: TableSet, decoder: Decoder, rows: int, passed: Passed) -> Iterator[_Stretch]:
+def _stretches(decoder: Decoder, rows: int, passed: Passed) -> Iterator[_Stretch]:
     """Stretches of whole shares; a line's nesting goes on from one to the next."""
     open_line = -1
     nesting = LineNesting()
-    shares = tables.shares(decoder, rows)
+    shares = decoder.shares(rows)
     decoded = next((decoder.decode(share, None) for share in shares), None)
     while decoded is not None:
         following = next((decoder.decode(share, None) for share in shares), None)
@@ -100,7 +99,7 @@ class _SelectedIds:
 
     def __init__(self, tables: TableSet, rows: int) -> None:
         decoder = tables.decoder(Request(("event_id",)))
-        self._parts = (int64s(decoder.decode(share, None).events["event_id"]) for share in tables.shares(decoder, rows))
+        self._parts = (int64s(decoder.decode(share, None).events["event_id"]) for share in decoder.shares(rows))
         self._pending: Int64s = np.zeros(0, np.int64)
 
     def through(self, last: int) -> Int64s:

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, Kinds, Stats, Texts
-from fastprof.decode.blocks import Block
-from fastprof.decode.fill import Decoded, Request
-from fastprof.decode.stat_columns import metadata_stats
+from fastprof.decode.decoder import Share
+from fastprof.decode.request import Decoded, Request
 from fastprof.export.trace_tracks import texts_of
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.table_set import TableSet
@@ -113,9 +112,7 @@ class SharedStats:
         self.columns = StatColumns()
         if not wanted:
             return
-        with session.structure.lock:
-            spans, stats = metadata_stats(session.structure.captures[number], session.names, number)
-        owner = spans["owner"].astype(np.int64)
+        owner, stats = session.metadata_stats(number)
         order = np.argsort(owner, kind="stable")
         self.first = np.searchsorted(owner[order], np.arange(count + 1)).astype(np.int64)
         stats = stats.taken(order)
@@ -140,21 +137,19 @@ class RawBatches:
         self.untimed = self.events = 0
         columns = ("event_id", "line_id", "start_ps", "duration_ps")
         self._decoder = tables.decoder(Request(columns, _STAT_COLUMNS if self._with_stats else (), metas=True))
-        lines = tables.session.structure.lines
-        assert lines is not None
-        self.total = int(lines["event_count"][tables.wanted.lines()].sum())
+        self.total = int(tables.session.index.lines["event_count"][tables.wanted.lines()].sum())
         """Events of the selected lines, chosen or not."""
-        pool = self._decoder.names.stats
+        pool = tables.session.names.stats
         self._lasting = len(pool)
         self._texts = texts_of(pool.array())
         self._stat_numbers = np.zeros(0, np.int32)
         if self._with_stats:
             self._stat_numbers = pc.index_in(self._decoder.stat_names, value_set=pool.array()).to_numpy()
 
-    def shares(self) -> Iterator[list[Block]]:
-        return self._tables.shares(self._decoder, BATCH_ROWS)
+    def shares(self) -> Iterator[Share]:
+        return self._decoder.shares(BATCH_ROWS)
 
-    def decode(self, share: list[Block]) -> Decoded:
+    def decode(self, share: Share) -> Decoded:
         return self._decoder.decode(share, None, fixed_types=True)
 
     def batch(self, decoded: Decoded) -> Batch:

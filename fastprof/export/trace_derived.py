@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, Kinds
-from fastprof.decode.fill import Request
+from fastprof.decode.request import Request
 from fastprof.decode.selection import Selection, matching
 from fastprof.decode.text_pools import TextTable
 from fastprof.derive.host import Host
@@ -174,16 +174,15 @@ def whole_host(tables: TableSet, number: int) -> TableSet:
 
 def _ids_of(whole: TableSet, number: int, host: Host) -> Int64s:
     """The event_id of each row of a host that was read whole."""
-    structure = whole.session.structure
-    if structure.captures[number].capture.salvage:  # some events of a line may not be there
+    index = whole.session.index
+    if index.captures[number].capture.salvage:  # some events of a line may not be there
         found = whole.decode(Request(("event_id", "start_ps"))).events
         timed: Int64s = np.asarray(found["event_id"])[~np.asarray(found["start_ps"].is_null())]
         return timed
-    assert structure.lines is not None
     lines = host.raw.lines
     counts = [line.last - line.first for line in lines]
     of_line = np.array([line.line_id for line in lines], np.int64)
-    before = structure.lines["first_event_id"][of_line] - np.array([line.first for line in lines], np.int64)
+    before = index.lines["first_event_id"][of_line] - np.array([line.first for line in lines], np.int64)
     found_ids: Int64s = np.arange(sum(counts), dtype=np.int64) + np.repeat(before, counts)
     return found_ids
 

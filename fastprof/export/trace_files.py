@@ -75,8 +75,8 @@ class TraceFile:
     def _aligned(self) -> tuple[dict[int, int], int | None]:
         """What to add to the times of each host, in ps, so that they are all counted from one start, and that start in
         Unix ns: of several hosts only where all tell theirs."""
-        structure = self.tables.session.structure
-        starts = {number: structure.captures[number].environment.start_unix_ns for number in self._numbers}
+        index = self.tables.session.index
+        starts = {number: index.captures[number].environment.start_unix_ns for number in self._numbers}
         known = [start for start in starts.values() if start is not None]
         first = min(known, default=None)
         if first is None or len(known) < len(starts):
@@ -91,7 +91,7 @@ class TraceFile:
         return [
             {
                 "host": session.hosts[number],
-                "start_unix_ns": _as_text(session.structure.captures[number].environment.start_unix_ns),
+                "start_unix_ns": _as_text(session.index.captures[number].environment.start_unix_ns),
                 "shift_ps": str(self._shifts[number]),
             }
             for number in self._numbers
@@ -99,13 +99,13 @@ class TraceFile:
 
     def _first_ps(self) -> int:
         """No event of the session is earlier than this, or 0."""
-        structure = self.tables.session.structure
-        with structure.lock:
-            structure.ensure(records.EVENTS, self.tables.wanted.pieces())
+        index = self.tables.session.index
+        index.ensure(records.EVENTS, self.tables.wanted.pieces())
         first = 0
         for number in self._numbers:
-            part = structure.captures[number]
-            timed = part.segments[part.segments["aggregated_count"] < part.segments["event_count"]]
+            part = index.captures[number]
+            segments = part.known.segments
+            timed = segments[segments["aggregated_count"] < segments["event_count"]]
             if len(timed):
                 start = part.pieces["base_ps"][timed["piece"]].astype(np.float64) + timed["min_start"]
                 slack = 0 if abs(start.min()) < 2**52 else 2**12  # a float is near enough to what it stands for
@@ -142,8 +142,7 @@ class TraceFile:
             names.name, names.long_name, texts_of(names.array), self._names, shared.columns.native(), shared.first
         )
         self._names += len(names)
-        assert session.structure.lines is not None
-        of_line = np.full(len(session.structure.lines), -1, np.int32)
+        of_line = np.full(len(session.index.lines), -1, np.int32)
         for place, track in enumerate(raw):
             if track.line is not None and (found is None or track.kind != COUNTER):
                 of_line[track.line.line_id] = place

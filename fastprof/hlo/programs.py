@@ -16,12 +16,12 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.decode.span_stats import SpanStats
-from fastprof.decode.xspace_capture import Capture, explained
+from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError, FastprofError, UnreadableError
 from fastprof.hlo.message import varint
 from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
 from fastprof.inputs.paths import shown
-from fastprof.inputs.source import Source, open_source
+from fastprof.inputs.source import Source, explained, open_source
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.import_log import ImportLog
 

@@ -63,7 +63,7 @@ class TableTexts:
 
     def of_pool(self, offsets: bytes, data: bytes) -> Int32s:
         """The numbers of all texts of a pool, which begins with the empty one: that is a null."""
-        numbers = np.frombuffer(self._table.pool.add_all(offsets, data), np.int32).copy()
+        numbers = self._table.add_all(offsets, data).copy()
         numbers[:1] = ABSENT
         return numbers
 

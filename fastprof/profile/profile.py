@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from fastprof.decode.blocks import Block
-from fastprof.decode.fill import Decoded
+from fastprof.decode.decoder import Share
+from fastprof.decode.request import Decoded
 from fastprof.decode.selection import Interval, Patterns, Selection, Steps, narrowed_steps, steps_text
 from fastprof.decode.workers import Progress, Workers, cpu_count
 from fastprof.errors import FastprofError, UsageError
@@ -229,8 +229,8 @@ class Profile(AnalysisMethods):
 
     def _scan(self, request: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
         decoder = self._tables.decoder(request)
-        share: list[Block] | None = None
-        for share in self._tables.shares(decoder, batch_rows):
+        share: Share | None = None
+        for share in decoder.shares(batch_rows):
             yield from self._batch(decoder.decode(share, fixed_types=True)).to_batches(max_chunksize=batch_rows)
         if share is None:
             empty = self._batch(decoder.decode([], fixed_types=True)).combine_chunks()

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
-from fastprof.decode.fill import Request
 from fastprof.decode.nesting import int64s
+from fastprof.decode.request import Request
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Records
 from fastprof.schema.tables import Column, TableSchema

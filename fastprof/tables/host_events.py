@@ -14,13 +14,12 @@ import pyarrow as pa
 from fastprof import hlo
 from fastprof._native import records
 from fastprof.decode import metadata_tables
-from fastprof.decode.blocks import Wanted
-from fastprof.decode.fill import Decoded, Request
-from fastprof.decode.index import CaptureStructure, Structure, label
+from fastprof.decode.index import CaptureIndex, Index, label
 from fastprof.decode.nesting import int64s
 from fastprof.decode.plane_kinds import device_of
+from fastprof.decode.request import Decoded, Request
 from fastprof.decode.selection import Selection
-from fastprof.decode.stat_columns import metadata_stats
+from fastprof.decode.wanted import Wanted
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s
@@ -282,7 +281,7 @@ _EMPTY = Stat(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64
 class _Source:
     """What the events of a host refer to, whichever of them are chosen."""
 
-    def __init__(self, part: CaptureStructure, metadata: tuple[str, ...]) -> None:
+    def __init__(self, part: CaptureIndex, metadata: tuple[str, ...]) -> None:
         self.capture: Capture = part.capture
         self.plane_numbers: list[int] = []
         self.metadata_numbers = {name: i for i, name in enumerate(metadata)}
@@ -305,46 +304,43 @@ def read_host(
 ) -> HostEvents:
     """The events of capture ``number`` of the selection, in planes that match any of the regular expressions (none: in
     all planes), with these stats of events and of event metadata. Raises CaptureError where the file is broken."""
-    session = tables.session
-    structure = session.structure
-    part = structure.captures[number]
+    index = tables.session.index
+    part = index.captures[number]
     narrow = tables.selection.narrowed([part.capture.host], planes or None)
     stats = _expanded(tables, number, stats)
-    wanted = Wanted(structure, narrow)
+    wanted = Wanted(index, narrow)
     source = _Source(part, metadata)
-    with structure.lock:
-        _learn_lines(structure, narrow, alone=len(structure.captures) == 1 and not planes)
-        if metadata:
-            _read_metadata(source, tables, number)
-        found = _planes(tables, wanted, number)
-        source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
-        filtered = narrow.filters_events or part.capture.salvage
-        columns = ("start_ps", "duration_ps", "line_id") if filtered else ("start_ps", "duration_ps")
-        decoder = tables.decoder(Request(columns, picks=stats, metas=True), wanted)
-        share = list(decoder.blocks())
-        if sum(block.rows for block in share) > _MOST_ROWS:
-            raise CaptureError(
-                "the host has more than 2,147,483,647 events: choose fewer with planes, lines or a time range",
-                path=part.capture.path,
-            )
-        decoded = decoder.decode(share)
+    _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)
+    if metadata:
+        _read_metadata(source, tables, number)
+    found = _planes(tables, wanted, number)
+    source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
+    filtered = narrow.filters_events or part.capture.salvage
+    columns = ("start_ps", "duration_ps", "line_id") if filtered else ("start_ps", "duration_ps")
+    decoder = tables.decoder(Request(columns, picks=stats, metas=True), narrow)
+    share = list(decoder.blocks())
+    if sum(block.rows for block in share) > _MOST_ROWS:
+        raise CaptureError(
+            "the host has more than 2,147,483,647 events: choose fewer with planes, lines or a time range",
+            path=part.capture.path,
+        )
+    decoded = decoder.decode(share)
     source.texts = decoded.texts
-    _add_lines(structure, wanted, found, decoded.events.get("line_id"))
+    _add_lines(index, wanted, found, decoded.events.get("line_id"))
     return _assembled(part, number, found, decoded, source, stats)
 
 
 def host_lines(tables: TableSet, number: int) -> HostEvents:
     """Capture ``number`` without its events: planes, and lines, whose ``first`` and ``last`` count the events that the
     capture has of them, those without a start too. Nothing is decoded."""
-    structure = tables.session.structure
-    part = structure.captures[number]
-    wanted = Wanted(structure, tables.selection.narrowed([part.capture.host]))
+    index = tables.session.index
+    part = index.captures[number]
+    wanted = Wanted(index, tables.selection.narrowed([part.capture.host]))
     source = _Source(part, ())
-    with structure.lock:
-        structure.ensure(records.HOP)
-        found = _planes(tables, wanted, number)
-        source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
-    _add_lines(structure, wanted, found, None)
+    index.ensure_lines()
+    found = _planes(tables, wanted, number)
+    source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
+    _add_lines(index, wanted, found, None)
     none = np.zeros(0, np.int64)
     columns: dict[str, Any] = {"meta": np.zeros(0, np.int32), "start_ps": none, "duration_ps": none, "stats": {}}
     lines = sorted((line for plane in found for line in plane.lines), key=lambda line: line.number)
@@ -352,7 +348,7 @@ def host_lines(tables: TableSet, number: int) -> HostEvents:
 
 
 def _assembled(
-    part: CaptureStructure, number: int, planes: list[Plane], decoded: Decoded, source: _Source, stats: Sequence[str]
+    part: CaptureIndex, number: int, planes: list[Plane], decoded: Decoded, source: _Source, stats: Sequence[str]
 ) -> HostEvents:
     start = decoded.events["start_ps"]
     columns: dict[str, Any] = {
@@ -373,14 +369,13 @@ def _assembled(
     return timed
 
 
-def _learn_lines(structure: Structure, selection: Selection, alone: bool) -> None:
+def _learn_lines(index: Index, selection: Selection, alone: bool) -> None:
     """Reads the headers of all lines, which number them. Of the only host, all of which is read, the events are indexed
     with them: a second look is saved."""
     if alone and not selection.planes and not selection.lines:
-        salvage = structure.captures[0].capture.salvage
-        structure.ensure(records.STATS if salvage else records.EVENTS)
-        return
-    structure.ensure(records.HOP, [np.zeros(len(part.pieces), bool) for part in structure.captures])
+        index.ensure(records.STATS if index.captures[0].capture.salvage else records.EVENTS)
+    else:
+        index.ensure_lines()
 
 
 def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[str, ...]:
@@ -389,38 +384,36 @@ def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[st
     plain = tuple(name for name in stats if not name.endswith("*"))
     if not begins:
         return plain
-    with tables.session.structure.lock:
-        names = tables.session.names
-        texts = names.stats.array()
-        declared = [texts[stat].as_py() for stat in sorted(set(names.texts[number].names.tolist()))]
+    names = tables.session.names
+    numbers = sorted(set(names.texts[number].now().names.tolist()))
+    declared = names.stats.array().take(pa.array(numbers, pa.int32())).to_pylist()
     return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
 
 
-def _add_lines(structure: Structure, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None) -> None:
+def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None) -> None:
     """Gives the planes their lines, with the rows of each; ``line_id``: the line of each row, None: all events of the
     lines are there."""
-    assert structure.lines is not None
     by_id = {plane.plane_id: plane for plane in planes}
     chosen = np.flatnonzero(wanted.lines())
-    names = label(structure.line_names, structure.line_display_names)
+    names = label(index.line_names, index.line_display_names)
     if line_id is None:
-        lasts = np.cumsum(structure.lines["event_count"][chosen])
-        firsts = lasts - structure.lines["event_count"][chosen]
+        lasts = np.cumsum(index.lines["event_count"][chosen])
+        firsts = lasts - index.lines["event_count"][chosen]
     else:
         firsts = np.searchsorted(np.asarray(line_id), chosen)
         lasts = np.searchsorted(np.asarray(line_id), chosen, side="right")
     for number, (line, first, last) in enumerate(zip(chosen.tolist(), firsts.tolist(), lasts.tolist(), strict=True)):
-        header = structure.lines[line]
+        header = index.lines[line]
         plane = by_id[int(header["plane_id"])]
         base_ps, shown = int(header["base_ps"]), int(header["display_id"])
-        title = structure.line_display_names[line]
+        title = index.line_display_names[line]
         found = Line(number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title)
         plane.lines.append(found)
 
 
 def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:
-    structure = tables.session.structure
-    part = structure.captures[number]
+    index = tables.session.index
+    part = index.captures[number]
     chosen = wanted.planes()
     planes: list[Plane] = []
     for i, (name, xplane_id) in enumerate(part.capture.plane_keys):
@@ -430,7 +423,7 @@ def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:
                 kind = None
             planes.append(Plane(len(planes), part.plane_base + i, name, kind, ordinal, xplane_id))
     by_id = {plane.plane_id: plane for plane in planes}
-    for plane_id, stat, value in metadata_tables.plane_stat_values(structure, tables.session.names, chosen):
+    for plane_id, stat, value in metadata_tables.plane_stat_values(index, chosen):
         by_id[plane_id].stats.setdefault(stat, value)
     return planes
 
@@ -438,8 +431,7 @@ def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:
 def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
     """Stats of event metadata: of several of one name, the first counts."""
     names = tables.session.names
-    spans, stats = metadata_stats(tables.session.structure.captures[number], names, number)
-    owner = spans["owner"]
+    owner, stats = tables.session.metadata_stats(number)
     if set(hlo.METADATA_STATS) <= set(source.metadata_numbers):
         source.programs = tables.session.programs(number, (owner, stats))
     data = memoryview(source.capture.source.data)

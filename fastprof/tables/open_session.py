@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fastprof._native.xspace import Memory
 from fastprof._version import __version__
 from fastprof.decode import metadata_tables
-from fastprof.decode.index import Structure
+from fastprof.decode.index import Index
 from fastprof.decode.session_texts import SessionNames
-from fastprof.decode.span_stats import SpanStats
-from fastprof.decode.stat_columns import metadata_stats
+from fastprof.decode.span_stats import SpanStats, metadata_stats
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError, FastprofError, MemoryLimitError
@@ -36,9 +35,11 @@ class OpenSession:
             self.log.add(remark.severity, remark.code, remark.message, remark.path)
         self.captures = self._open(session, on_error)
         self._name_hosts()
-        self.structure = Structure(self.captures, workers, self.log)
+        self.index = Index(self.captures, workers, self.log)
         self._all_read = False
+        self._reading_all = threading.Lock()
         self._programs: dict[int, list[Program]] = {}
+        self._listing = [threading.Lock() for _ in self.captures]
 
     def _open(self, session: Session, on_error: str) -> list[Capture]:
         memory = Memory()
@@ -66,7 +67,7 @@ class OpenSession:
 
     def _check(self, capture: Capture) -> None:
         """Reads all that can be broken, so that a broken host is skipped before it has numbered anything."""
-        metadata_tables.read_all(Structure([capture], self.workers, ImportLog()), SessionNames([capture]))
+        metadata_tables.read_all(Index([capture], self.workers, ImportLog()))
 
     def _check_programs(self, capture: Capture) -> None:
         """Of programs without a capture: raises what is wrong with the first where none can be read."""
@@ -89,33 +90,38 @@ class OpenSession:
                 capture.host = f"{capture.host}#{number}"
 
     def read_all(self) -> None:
-        """Reads all that can be faulty, once, so that the log knows of it; for holders of ``structure.lock``."""
-        if not self._all_read:
-            metadata_tables.read_all(self.structure, self.names)
+        """Reads all that can be faulty, once, so that the log knows of it."""
+        with self._reading_all:
+            if self._all_read:
+                return
+            metadata_tables.read_all(self.index)
             for number in range(len(self.captures)):
                 for program in self.programs(number):
                     with suppress(CaptureError):  # which the log knows then
                         program.read(self.log)
             self._all_read = True
 
-    @cached_property
+    @property
     def names(self) -> SessionNames:
-        """Names of events and stats, read when they are first asked for; by holders of ``structure.lock``."""
-        return SessionNames(self.captures)
+        """Names of events and stats."""
+        return self.index.names
+
+    def metadata_stats(self, number: int) -> tuple[Int64s, SpanStats]:
+        """The stats of the event metadata of capture ``number``, and the row of metadata that each is of."""
+        spans, stats = metadata_stats(self.names.texts[number])
+        return spans["owner"], stats
 
     def programs(self, number: int, metadata: tuple[Int64s, SpanStats] | None = None) -> list[Program]:
-        """The compiled programs of capture ``number``; for holders of ``structure.lock``. ``metadata``: the stats of
-        its event metadata, with their owners, where they have been read."""
-        found = self._programs.get(number)
-        if found is None:
-            from fastprof.hlo.programs import STATS, programs_of  # most captures carry no programs
+        """The compiled programs of capture ``number``, listed once. ``metadata``: what ``metadata_stats`` returned,
+        where it has been read."""
+        with self._listing[number]:
+            if number not in self._programs:
+                from fastprof.hlo.programs import STATS, programs_of  # most captures carry no programs
 
-            if metadata is None:
-                spans, stats = metadata_stats(self.structure.captures[number], self.names, number)
-                metadata = spans["owner"], stats
-            numbers = {name: self.names.stats.find(name) for name in STATS}
-            found = self._programs[number] = programs_of(self.captures[number], *metadata, numbers)
-        return found
+                numbers = {name: self.names.stats.find(name) for name in STATS}
+                owners, stats = metadata or self.metadata_stats(number)
+                self._programs[number] = programs_of(self.captures[number], owners, stats, numbers)
+            return self._programs[number]
 
     @property
     def hosts(self) -> list[str]:
@@ -123,7 +129,7 @@ class OpenSession:
 
     def metadata(self) -> list[tuple[str, str]]:
         """What every table says of where it comes from."""
-        starts = [part.environment.start_unix_ns for part in self.structure.captures]
+        starts = [part.environment.start_unix_ns for part in self.index.captures]
         known = [start for start in starts if start is not None]
         sources = [{"path": c.path, "size_bytes": c.size_bytes} for c in self.captures]
         return [

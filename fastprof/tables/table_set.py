@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,11 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode import metadata_tables
-from fastprof.decode.blocks import Block, Wanted
-from fastprof.decode.fill import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Decoder, Request
+from fastprof.decode.decoder import Decoder
 from fastprof.decode.nesting import ASYNC_STAT, int64s, line_rows, nest, nesting_arrays, placement
+from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Request
 from fastprof.decode.selection import Selection
+from fastprof.decode.wanted import Wanted
 from fastprof.errors import UsageError
 from fastprof.schema.tables import TABLES, TableSchema, with_metadata
 
@@ -32,8 +34,9 @@ class TableSet(Mapping[str, pa.Table]):
         selection.check_hosts(session.hosts)
         self.session = session
         self.selection = selection
-        self.wanted = Wanted(session.structure, selection)
+        self.wanted = Wanted(session.index, selection)
         self._tables: dict[str, pa.Table] = {}
+        self._reading = threading.RLock()
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in TABLES:
@@ -59,7 +62,7 @@ class TableSet(Mapping[str, pa.Table]):
         for name in names:
             if name not in TABLES:
                 raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}")
-        with self.session.structure.lock:
+        with self._reading:  # so that each is decoded once
             self._decode_missing([name for name in names if name not in self._tables])
         return {name: self._tables[name] for name in names}
 
@@ -95,32 +98,14 @@ class TableSet(Mapping[str, pa.Table]):
 
     # ---- events
 
-    def decoder(self, request: Request, wanted: Wanted | None = None) -> Decoder:
-        with self.session.structure.lock:
-            return Decoder(self.session.structure, self.session.names, wanted or self.wanted, request)
+    def decoder(self, request: Request, selection: Selection | None = None) -> Decoder:
+        """Of another selection of the session, where one is given."""
+        wanted = self.wanted if selection is None else Wanted(self.session.index, selection)
+        return Decoder(self.session.index, wanted, request)
 
-    def decode(self, request: Request, wanted: Wanted | None = None) -> Decoded:
-        with self.session.structure.lock:
-            decoder = self.decoder(request, wanted)
-            return decoder.decode(list(decoder.blocks()))
-
-    def shares(self, decoder: Decoder, rows: int) -> Iterator[list[Block]]:
-        """The decoder's blocks in groups of about so many rows."""
-        share: list[Block] = []
-        count = 0
-        blocks = decoder.blocks()
-        while (block := self._next(blocks)) is not None:
-            if count and count + block.rows > rows:
-                yield share
-                share, count = [], 0
-            share.append(block)
-            count += block.rows
-        if share:
-            yield share
-
-    def _next(self, blocks: Iterator[Block]) -> Block | None:
-        with self.session.structure.lock:
-            return next(blocks, None)
+    def decode(self, request: Request, selection: Selection | None = None) -> Decoded:
+        decoder = self.decoder(request, selection)
+        return decoder.decode(list(decoder.blocks()))
 
     def event_table(self, columns: Sequence[str] | None, stats: Sequence[str]) -> pa.Table:
         request = self.event_request(columns, stats)
@@ -131,7 +116,7 @@ class TableSet(Mapping[str, pa.Table]):
         """The names of the stats that the selected events or their metadata have."""
         decoder = self.decoder(Request(stats=("stat",)))
         names = set(self["event_metadata_stats"].column("stat").unique().to_pylist())
-        for share in self.shares(decoder, BATCH_ROWS):
+        for share in decoder.shares(BATCH_ROWS):
             names.update(decoder.decode(share, stage=None).stats["stat"].unique().to_pylist())
         return sorted(names - {None})  # a damaged stat that was salvaged has no name
 
@@ -158,23 +143,15 @@ class TableSet(Mapping[str, pa.Table]):
     def _small_table(self, name: str) -> pa.Table:
         if name == "nesting":
             return self._nesting()
-        structure, names = self.session.structure, self.session.names
+        index = self.session.index
         if name == "import_log":
             self.session.read_all()
             table = self.session.log.table()
-        elif name == "hosts":
-            structure.ensure(records.HOP)
-            table = metadata_tables.hosts_table(structure, self._wanted_hosts())
         else:
-            structure.ensure(records.HOP)
-            planes = self.wanted.planes()
+            index.ensure(records.HOP)
             build: Any = getattr(metadata_tables, f"{name}_table")
-            if name == "lines":
-                table = build(structure, self.wanted.lines())
-            elif name in ("plane_stats", "event_metadata_stats"):
-                table = build(structure, names, planes)
-            else:
-                table = build(structure, planes)
+            wanted: Any = {"hosts": self._wanted_hosts, "lines": self.wanted.lines}.get(name, self.wanted.planes)
+            table = build(index, wanted())
         return table.replace_schema_metadata(self._described(table.schema).metadata)
 
     def _hlo_tables(self, names: Sequence[str]) -> dict[str, pa.Table]:
@@ -190,9 +167,8 @@ class TableSet(Mapping[str, pa.Table]):
 
     def programs(self) -> list[tuple[str, Program]]:
         """The compiled programs of the selected hosts, each with its host. Nothing of them is decoded."""
-        with self.session.structure.lock:
-            numbers = np.flatnonzero(self._wanted_hosts()).tolist()
-            return [(self.session.hosts[i], one) for i in numbers for one in self.session.programs(i)]
+        numbers = np.flatnonzero(self._wanted_hosts()).tolist()
+        return [(self.session.hosts[i], one) for i in numbers for one in self.session.programs(i)]
 
     def _wanted_hosts(self) -> list[bool]:
         hosts = self.selection.hosts
@@ -200,11 +176,10 @@ class TableSet(Mapping[str, pa.Table]):
 
     def _nesting(self) -> pa.Table:
         """Nesting of all events of the selected lines, then the rows of the selected events."""
-        whole = Wanted(self.session.structure, self.selection.of_whole_lines())
+        whole = self.selection.of_whole_lines()
         events = self.decode(self.nesting_request(), whole)
-        lines = self.session.structure.lines
-        assert lines is not None
-        chosen = np.flatnonzero(whole.lines())
+        lines = self.session.index.lines
+        chosen = np.flatnonzero(Wanted(self.session.index, whole).lines())
         rows = line_rows(lines["event_count"][chosen], lines["first_event_id"][chosen])
         if rows["last"][-1:].sum() != events.rows:  # faults have been left out: count what is there
             rows = _rows_met(events)
@@ -222,9 +197,7 @@ class TableSet(Mapping[str, pa.Table]):
 
     def nesting_request(self) -> Request:
         """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""
-        with self.session.structure.lock:
-            names = self.session.names.stats.array()
-        has_async = names.index(ASYNC_STAT).as_py() >= 0
+        has_async = self.session.names.stats.find(ASYNC_STAT) >= 0
         return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
 
 

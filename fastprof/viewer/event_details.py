@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.tables.single_event import EVENT, METADATA, EventFacts, StatValue, read_event
+from fastprof.decode.single_event import EVENT, METADATA, EventFacts, StatValue, read_event
 from fastprof.viewer.event_op import Seen, op_document
 from fastprof.viewer.event_refs import event_at, ref
 from fastprof.viewer.snapshot import SeenHost, Snapshot
@@ -73,7 +73,7 @@ def _enclosing(host: SeenHost, at: int) -> list[int]:
 def _facts(run: ViewedRun, host: SeenHost, track: StoredTrack, event: StoredEvent) -> EventFacts:
     """What the capture says of it: read from there now."""
     place = event.row - host.store.row(track.first_at)[0]  # the first of a line lies on its first lane
-    facts = read_event(run.detail_tables, host.number, track.about["line"], place)
+    facts = read_event(run.detail_tables.session.index, host.number, track.about["line"], place)
     return replace(facts, stats=tuple(_readable(stat) for stat in facts.stats))
 
 

@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from fastprof.decode.single_event import METADATA, EventFacts, StatValue
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HOST_THREADS
-from fastprof.tables.single_event import METADATA, EventFacts, StatValue
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.gpu_ops import GpuOp

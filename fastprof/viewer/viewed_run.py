@@ -78,7 +78,7 @@ class ViewedRun:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.hosts = [HostState(number, name) for number, name in enumerate(self.session.hosts)]
-        environments = [part.environment for part in self.session.structure.captures]
+        environments = [part.environment for part in self.session.index.captures]
         self.starts_unix_ns = [one.start_unix_ns for one in environments]
         self.offsets_ps = clock_offsets(self.starts_unix_ns)
         self._sources = self._source_keys()

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.xprof_events import NamedValues
-from fastprof.decode.blocks import Wanted
-from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.request import Decoded, Request
 from fastprof.derive.timeline.track_order import COUNTER_LINE
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.trace.told_values import HIDDEN_STATS, dictionary_indices, int64_values
@@ -35,8 +34,7 @@ class CounterPoints:
     def _read(self, trace: TraceHost, line_ids: list[int]) -> None:
         tables = trace.tables
         selection = tables.selection.narrowed([trace.raw.host], lines=f"^{COUNTER_LINE}$")
-        wanted = Wanted(tables.session.structure, selection)
-        decoder = tables.decoder(Request(("event_id", "line_id", "start_ps"), _STATS), wanted)
+        decoder = tables.decoder(Request(("event_id", "line_id", "start_ps"), _STATS), selection)
         decoded = decoder.decode(list(decoder.blocks()), stage=None)
         timed = np.asarray(decoded.events["start_ps"].is_valid())
         mine = np.flatnonzero(timed & np.isin(np.asarray(decoded.events["line_id"]), line_ids))

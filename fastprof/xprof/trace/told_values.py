@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.xprof_events import NamedValues
-from fastprof.decode.fill import Decoded
-from fastprof.decode.stat_columns import metadata_stats
+from fastprof.decode.request import Decoded
 from fastprof.derive.timeline.derived_track import Arg
 from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts
 
@@ -139,10 +138,8 @@ class MetadataStats:
 
     def __init__(self, trace: TraceHost) -> None:
         session = trace.tables.session
-        with session.structure.lock:
-            names = session.names
-            self._spans, self._stats = metadata_stats(session.structure.captures[trace.number], names, trace.number)
-            self._texts = names.stats.array()
+        self._owner, self._stats = session.metadata_stats(trace.number)
+        self._texts = session.names.stats.array()
         used = np.unique(self._stats.stat)
         self.names: Mapping[int, str] = {int(one): self._texts[int(one)].as_py() for one in used.tolist() if one >= 0}
 
@@ -161,7 +158,7 @@ class MetadataStats:
         value = np.where(is_double, stats.double_value.view(np.int64), stats.int_value)
         zeros = np.zeros(len(long), np.int64)
         return by_row(
-            np.concatenate([np.array(long, np.int64), self._spans["owner"]]),
+            np.concatenate([np.array(long, np.int64), self._owner]),
             len(long_names),
             np.concatenate([np.full(len(long), keys.number("long_name"), np.int32), number[stats.stat]]),
             np.concatenate([np.full(len(long), records.STR, np.uint8), stats.kind.astype(np.uint8)]),

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.xprof_events import Drawn, Writer
-from fastprof.decode.blocks import Wanted
-from fastprof.decode.fill import Request
+from fastprof.decode.request import Request
 from fastprof.errors import UsageError
 from fastprof.tables.host_events import HOST_THREADS, Plane
 from fastprof.tables.table_set import TableSet
@@ -68,8 +67,8 @@ class _Writing:
         self.kept = self._kept()
         self.names = arrow_texts(self.trace.names)
         metadata = MetadataStats(self.trace)
-        wanted = Wanted(self.tables.session.structure, self.tables.selection.narrowed([self.trace.raw.host]))
-        decoder = self.tables.decoder(Request(("event_id", "start_ps"), _STATS), wanted)
+        of_host = self.tables.selection.narrowed([self.trace.raw.host])
+        decoder = self.tables.decoder(Request(("event_id", "start_ps"), _STATS), of_host)
         own_names = decoder.stat_names.to_pylist()
         added = self._added()
         derived_args = [Added(one.name, one.rows, shown_values(one)) for one in self.trace.derived.args]
@@ -162,7 +161,7 @@ class _Writing:
     def _raw_events(self, decoder: Any, key_of_stat: npt.NDArray[np.int32], added: AddedColumns) -> Iterator[bytes]:
         raw, row = self.trace.raw, 0
         firsts = np.array([line.first for line in raw.lines] + [len(raw)], np.int64)
-        for share in self.tables.shares(decoder, _SHARE_ROWS):
+        for share in decoder.shares(_SHARE_ROWS):
             decoded = decoder.decode(share, stage=None)
             timed = np.arange(decoded.rows)
             if decoded.events["start_ps"].null_count:

@@ -1,27 +1,23 @@
-"""The stats of one event, decoded alone: of its line only the piece that holds it is looked into."""
+"""One event, decoded alone: of its line only the piece that holds it is looked into."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from fastprof._native import records
-from fastprof.decode.blocks import Block, Wanted
+from fastprof.decode.blocks import Block
 from fastprof.decode.event_order import ordered_keys
-from fastprof.decode.fill import STAT_COLUMNS, Decoded, Decoder, Request
-from fastprof.decode.index import CaptureStructure, Structure
-from fastprof.decode.selection import Selection
-from fastprof.decode.session_texts import SessionNames
-from fastprof.decode.span_stats import read_span_stats
+from fastprof.decode.fill import CaptureLookups, Layout, filled
+from fastprof.decode.index import CaptureIndex, Index, unsorted_lines
+from fastprof.decode.request import STAT_COLUMNS, Decoded, Request
+from fastprof.decode.span_stats import metadata_stats
 from fastprof.errors import CaptureError, ChangedError
-from fastprof.schema.array_types import Int32s, Records
+from fastprof.schema.array_types import Records
 from fastprof.schema.tables import KINDS
-from fastprof.tables.table_set import TableSet
 
 EVENT, METADATA = "event", "metadata"
 _INTEGERS = ("int64", "uint64")
@@ -52,79 +48,51 @@ class EventFacts:
     stats: tuple[StatValue, ...]
 
 
-class _EveryStat(SessionNames):
-    """Names under which all stats are known, met or not: of one event it is not known beforehand which it has."""
-
-    def __init__(self, names: SessionNames) -> None:
-        self.__dict__.update(names.__dict__)
-
-    def used_stats(self, _parts: Sequence[CaptureStructure]) -> tuple[pa.Array, list[Int32s]]:
-        for texts in self.texts:
-            texts.refresh()
-        return self.stats.array(), [texts.names for texts in self.texts]
-
-
-class _NoLine(Wanted):
-    """What is to be decoded is known by then: no line is looked into for it."""
-
-    def pieces(self) -> list[npt.NDArray[np.bool_]] | None:
-        return [np.zeros(len(part.pieces), bool) for part in self.structure.captures]
-
-
-def read_event(tables: TableSet, number: int, line: int, place: int) -> EventFacts:
+def read_event(index: Index, number: int, line: int, place: int) -> EventFacts:
     """The event at ``place``, in the order of time, of a line of capture ``number``, by its place there. CaptureError:
     there is none."""
-    structure = tables.session.structure
-    with structure.lock:
-        mine = [np.zeros(len(one.pieces), bool) for one in structure.captures]
-        structure.ensure(records.HOP, mine)
-        part = structure.captures[number]
-        line_id = _first_line(structure, part) + line
-        mine[number] = part.pieces["line_id"] == line_id
-        structure.ensure(records.EVENTS, mine)
-        key, event_id = _key_at(structure, part, line_id, place)
-        try:
-            decoded = _decoded(tables, number, key, event_id)
-        except (
-            ChangedError
-        ):  # a stat that the plane does not declare, unless the file did change: the index declares it
-            structure.ensure(records.STATS, mine)
-            decoded = _decoded(tables, number, key, event_id)
-        meta = int(decoded.metas[0])
-        own = [_stat_value(row, EVENT) for row in _rows(decoded.stats)]
-        name, shown, of_metadata = _metadata(tables, number, meta)
+    index.ensure_lines()
+    part = index.captures[number]
+    line_id = int(np.searchsorted(index.lines["plane_id"], part.plane_base)) + line
+    mine = [np.zeros(len(one.pieces), bool) for one in index.captures]
+    mine[number] = part.pieces["line_id"] == line_id
+    index.ensure(records.EVENTS, mine)
+    key = _key_at(part, line_id, place)
+    event_id = int(index.lines["first_event_id"][line_id]) + place
+    try:
+        decoded = _decoded(index, number, key, event_id)
+    except ChangedError:  # or it has a stat that its plane does not declare, which indexing declares
+        index.ensure(records.STATS, mine)
+        decoded = _decoded(index, number, key, event_id)
+    meta = int(decoded.metas[0])
+    own = [_stat_value(row, EVENT) for row in _rows(decoded.stats)]
+    name, shown, of_metadata = _metadata(index, number, meta)
     return EventFacts(event_id, line_id, meta, name, shown, (*own, *of_metadata))
 
 
-def _first_line(structure: Structure, part: CaptureStructure) -> int:
-    """The line_id of the first line of a capture."""
-    assert structure.lines is not None
-    return int(np.searchsorted(structure.lines["plane_id"], part.plane_base))
-
-
-def _decoded(tables: TableSet, number: int, key: Records, event_id: int) -> Decoded:
-    """The one event that lies there."""
-    session = tables.session
+def _decoded(index: Index, number: int, key: Records, event_id: int) -> Decoded:
+    """The one event that lies there, with whatever stats it has."""
+    names = index.names
+    texts = names.texts[number].now()
     request = Request(("event_id",), STAT_COLUMNS, metas=True)
-    decoder = Decoder(session.structure, _EveryStat(session.names), _NoLine(session.structure, Selection()), request)
-    ids = np.array([event_id], np.int64)
-    block = Block(number, 1, int(key["stat_count"][0]), True, keys=key, event_ids=ids)
-    return decoder.decode([block], stage=None)
+    lookups = CaptureLookups.of(
+        request, index.captures[number], texts, meta_names=names.meta_names[number], stat_names=texts.names
+    )
+    layout = Layout(request, names.stats, {}, names.stats.array())
+    block = Block(number, 1, int(key["stat_count"][0]), True, keys=key, event_ids=np.array([event_id], np.int64))
+    return filled(layout, {number: lookups}, [block], index.workers, None)
 
 
-def _metadata(tables: TableSet, number: int, meta: int) -> tuple[str, str, list[StatValue]]:
+def _metadata(index: Index, number: int, meta: int) -> tuple[str, str, list[StatValue]]:
     """Name, display name and stats of a row of the capture's event metadata; -1: there is none."""
     if meta < 0:
         return "", "", []
-    session = tables.session
-    capture = session.structure.captures[number].capture
+    names, capture = index.names, index.captures[number].capture
     row = capture.metas[meta : meta + 1]
     (name,) = capture.texts(row, b"XEventMetadata.name", "name_")
     (shown,) = capture.texts(row, b"XEventMetadata.display_name", "display_")
-    spans = np.frombuffer(capture.xspace.meta_stats(), records.OWNED_SPAN)
-    spans = np.ascontiguousarray(spans[spans["owner"] == meta])
-    stats = read_span_stats(session.names.texts[number], spans, np.full(len(spans), row["part"][0], np.int64))
-    texts = session.names.stats.array()
+    _, stats = metadata_stats(names.texts[number], meta)
+    texts = names.stats.array()
     data = memoryview(capture.source.data)
     places = {int(at["row"]): (int(at["offset"]), int(at["length"])) for at in stats.bytes_at}
     found = []
@@ -143,17 +111,16 @@ def _metadata(tables: TableSet, number: int, meta: int) -> tuple[str, str, list[
     return name, shown, found
 
 
-def _key_at(structure: Structure, part: CaptureStructure, line_id: int, place: int) -> tuple[Records, int]:
-    """Where the event lies in the file, and its event_id."""
-    assert structure.lines is not None
-    event_id = int(structure.lines["first_event_id"][line_id]) + place
-    segments = part.segments[part.pieces["line_id"][part.segments["piece"]] == line_id]
+def _key_at(part: CaptureIndex, line_id: int, place: int) -> Records:
+    """Where the event lies in the file."""
+    segments = part.known.segments
+    segments = segments[part.pieces["line_id"][segments["piece"]] == line_id]
     if 0 <= place < int(segments["event_count"].sum()):
-        if line_id in structure.unsorted_lines(part):
+        if line_id in unsorted_lines(part.pieces, segments):
             before = 0
             for keys in ordered_keys(part, segments, None):
                 if place < before + len(keys):
-                    return np.ascontiguousarray(keys[place - before : place - before + 1]), event_id
+                    return np.ascontiguousarray(keys[place - before : place - before + 1])
                 before += len(keys)
         else:
             lasts = np.cumsum(segments["event_count"])
@@ -163,7 +130,7 @@ def _key_at(structure: Structure, part: CaptureStructure, line_id: int, place: i
             part.capture.source.check_unchanged()
             part.capture.xspace.event_keys(part.pieces, segment, keys, None)
             at = place - int(lasts[of] - segment["event_count"][0])
-            return np.ascontiguousarray(keys[at : at + 1]), event_id
+            return np.ascontiguousarray(keys[at : at + 1])
     raise CaptureError(f"line {line_id} has no event {place}", path=part.capture.path)
 
 

@@ -1,0 +1,49 @@
+"""What is to be decoded of events, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fastprof._native import records
+from fastprof.decode.picked_stats import Columns
+from fastprof.schema.array_types import Bools, Int32s
+from fastprof.schema.tables import TABLES
+
+EVENT_COLUMNS = tuple(TABLES["events"].names())
+STAT_COLUMNS = tuple(TABLES["event_stats"].names())
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be decoded: columns of events, columns of event_stats, stats beside events by name, and likewise stats
+    of which only matters whether they are an integer other than zero. ``picks``: stats that few events may have, by
+    name. ``metas``: which event metadata each event has, by its row in the capture; the column ``name`` is not."""
+
+    events: tuple[str, ...] = ()
+    stats: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    picks: tuple[str, ...] = ()
+    metas: bool = False
+
+    @property
+    def depth(self) -> int:
+        return records.STATS if self.stats or self.wide or self.flags else records.EVENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Arrays by column name; ``rows`` and ``stat_rows`` say how long they are. ``picks``: as Request.picks. Where their
+    kind is STR or REF, the value is the number of one of ``texts``."""
+
+    rows: int
+    stat_rows: int
+    events: dict[str, pa.Array]
+    stats: dict[str, pa.Array]
+    wide: dict[str, pa.Array]
+    flags: dict[str, Bools]
+    metas: Int32s
+    picks: list[Columns]
+    texts: pa.Array
