@@ -1,6 +1,11 @@
-"""Decode: which bytes of a capture become which columns?"""
+"""Decode: which bytes of a capture become which columns?
+
+``Capture`` opens a capture, ``Index`` numbers the planes, lines and events of several. ``Selection`` and ``Request`` say
+which events and which of their columns are wanted; ``Decoder`` decodes them, ``read_event`` a single event. Threads may
+share all of it: a reader waits only while the capture that it needs is being indexed.
+"""
 
 __all__ = [
-    "blocks", "event_order", "fill", "index", "metadata_tables", "nesting", "plane_kinds", "selection",
-    "session_texts", "span_stats", "stat_columns", "text_pools", "workers", "xspace_capture",
+    "decoder", "index", "metadata_tables", "nesting", "plane_kinds", "request", "selection", "single_event",
+    "span_stats", "text_pools", "wanted", "workers", "xspace_capture",
 ]  # fmt: skip

@@ -87,8 +87,8 @@ class HostNames:
         """``more``: names that follow those of the capture, from number ``more_at`` on."""
         session = tables.session
         metas = session.captures[number].metas
-        names = session.names.meta_names[number]
-        known = session.names.event_names.cast(pa.large_string())
+        names = session.index.names.meta_names[number]
+        known = session.index.names.event_names.cast(pa.large_string())
         rows = np.flatnonzero(metas["display_length"] > 0) if len(metas) else np.zeros(0, np.intp)
         shown = session.captures[number].texts(metas[rows], b"XEventMetadata.display_name", "display_")
         self.more_at = len(known) + len(rows)
@@ -139,7 +139,7 @@ class RawBatches:
         self._decoder = tables.decoder(Request(columns, _STAT_COLUMNS if self._with_stats else (), metas=True))
         self.total = int(tables.session.index.lines["event_count"][tables.wanted.lines()].sum())
         """Events of the selected lines, chosen or not."""
-        pool = tables.session.names.stats
+        pool = tables.session.index.names.stats
         self._lasting = len(pool)
         self._texts = texts_of(pool.array())
         self._stat_numbers = np.zeros(0, np.int32)

@@ -58,7 +58,7 @@ class Derived:
     def __init__(self, whole: TableSet, chosen: TableSet, number: int) -> None:
         host = Host(read_host(whole, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats), whole.session.workers)
         self._whole, self._number = whole, number
-        self._pool = whole.session.names.stats
+        self._pool = whole.session.index.names.stats
         self._chosen = chosen.selection
         self._window = self._chosen.window(host.name)
         self._pairs = flows(host)

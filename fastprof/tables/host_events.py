@@ -384,7 +384,7 @@ def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[st
     plain = tuple(name for name in stats if not name.endswith("*"))
     if not begins:
         return plain
-    names = tables.session.names
+    names = tables.session.index.names
     numbers = sorted(set(names.texts[number].now().names.tolist()))
     declared = names.stats.array().take(pa.array(numbers, pa.int32())).to_pylist()
     return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
@@ -430,7 +430,7 @@ def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:
 
 def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
     """Stats of event metadata: of several of one name, the first counts."""
-    names = tables.session.names
+    names = tables.session.index.names
     owner, stats = tables.session.metadata_stats(number)
     if set(hlo.METADATA_STATS) <= set(source.metadata_numbers):
         source.programs = tables.session.programs(number, (owner, stats))

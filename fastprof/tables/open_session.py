@@ -11,7 +11,6 @@ from fastprof._native.xspace import Memory
 from fastprof._version import __version__
 from fastprof.decode import metadata_tables
 from fastprof.decode.index import Index
-from fastprof.decode.session_texts import SessionNames
 from fastprof.decode.span_stats import SpanStats, metadata_stats
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture
@@ -101,14 +100,9 @@ class OpenSession:
                         program.read(self.log)
             self._all_read = True
 
-    @property
-    def names(self) -> SessionNames:
-        """Names of events and stats."""
-        return self.index.names
-
     def metadata_stats(self, number: int) -> tuple[Int64s, SpanStats]:
         """The stats of the event metadata of capture ``number``, and the row of metadata that each is of."""
-        spans, stats = metadata_stats(self.names.texts[number])
+        spans, stats = metadata_stats(self.index.names.texts[number])
         return spans["owner"], stats
 
     def programs(self, number: int, metadata: tuple[Int64s, SpanStats] | None = None) -> list[Program]:
@@ -118,7 +112,7 @@ class OpenSession:
             if number not in self._programs:
                 from fastprof.hlo.programs import STATS, programs_of  # most captures carry no programs
 
-                numbers = {name: self.names.stats.find(name) for name in STATS}
+                numbers = {name: self.index.names.stats.find(name) for name in STATS}
                 owners, stats = metadata or self.metadata_stats(number)
                 self._programs[number] = programs_of(self.captures[number], owners, stats, numbers)
             return self._programs[number]

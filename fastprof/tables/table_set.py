@@ -197,7 +197,7 @@ class TableSet(Mapping[str, pa.Table]):
 
     def nesting_request(self) -> Request:
         """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""
-        has_async = self.session.names.stats.find(ASYNC_STAT) >= 0
+        has_async = self.session.index.names.stats.find(ASYNC_STAT) >= 0
         return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
 
 

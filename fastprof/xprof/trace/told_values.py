@@ -139,7 +139,7 @@ class MetadataStats:
     def __init__(self, trace: TraceHost) -> None:
         session = trace.tables.session
         self._owner, self._stats = session.metadata_stats(trace.number)
-        self._texts = session.names.stats.array()
+        self._texts = session.index.names.stats.array()
         used = np.unique(self._stats.stat)
         self.names: Mapping[int, str] = {int(one): self._texts[int(one)].as_py() for one in used.tolist() if one >= 0}
 

@@ -226,5 +226,5 @@ class TraceHost:
 
     def metadata_texts(self, numbers: Int64s) -> list[str]:
         """Texts of stats of metadata."""
-        texts = self.tables.session.names.stats.array()
+        texts = self.tables.session.index.names.stats.array()
         return [texts[number].as_py() for number in np.unique(numbers).tolist() if number >= 0]
