@@ -1,6 +1,6 @@
 """Decode: which bytes of a capture become which columns?
 
-``Capture`` opens a capture, ``Index`` numbers the planes, lines and events of several. ``Selection`` and ``Request`` say
+``Capture`` opens a file, ``Index`` numbers the planes, lines and events of several. ``Selection`` and ``Request`` say
 which events and which of their columns are wanted; ``Decoder`` decodes them, ``read_event`` a single event. Threads may
 share all of it: a reader waits only while the capture that it needs is being indexed.
 """
