@@ -25,7 +25,7 @@ from fastprof.schema.import_log import ImportLog
 from fastprof.schema.tables import TABLES
 
 if TYPE_CHECKING:
-    from fastprof.hlo.cost import Cost
+    from fastprof.hlo.work import Cost
 
 _CONTAINERS = ("call", "while", "conditional")
 _FLAGS = {

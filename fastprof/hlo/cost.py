@@ -7,7 +7,7 @@ table of one GPU for any device; both are kept here, so that figures match XLA's
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -20,7 +20,7 @@ from fastprof.hlo.fusion import Fusion
 from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.opcodes import CUBLAS_LT, RULES, Measuring, dot_flops, gemm_contracting
 from fastprof.hlo.shapes import BITS, OPAQUE, PRED, TOKEN, TUPLE, TYPE_NAMES, Shape
-from fastprof.hlo.work import ZERO, Effort, Float, Place, Work, fits, whole
+from fastprof.hlo.work import NOTHING, ZERO, Cost, Effort, Float, Place, Work, fits, whole
 
 _HBM = 0
 """Memory space 0 of layouts."""
@@ -32,27 +32,6 @@ _FASTER = {8: 2, 4: 4}
 _GEMMS: Final = ("__cublas$gemm", "__cublas$lt$matmul", "__hipblaslt$")
 """Prefixes of targets of calls that multiply two matrices."""
 _BYTES: Final = frozenset((TYPE_NAMES.index("S8"), TYPE_NAMES.index("U8")))
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Of one execution; 0 where the model knows nothing."""
-
-    flops: int = 0
-    """Operations, of narrow types counted as the fraction of the time that they take."""
-    model_flops: int = 0
-    """Operations."""
-    bytes_accessed: int = 0
-    hbm_read_bytes: int = 0
-    hbm_write_bytes: int = 0
-    is_known: bool = False
-    """Whether the model knows what it does, or that it costs nothing; and no figure is cut to fit."""
-    elsewhere: tuple[tuple[int, int, int], ...] = ()
-    """Memory space as layouts number it, bytes read from it and written to it; without 0, which is HBM."""
-
-
-NOTHING = Cost()
-"""Of unknown instructions."""
 
 
 class CostModel:

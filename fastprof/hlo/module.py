@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from fastprof._native.hlo import read_hlo
 from fastprof.decode.text_pools import texts_of
@@ -139,10 +138,8 @@ class HloModule:
     @cached_property
     def _named(self) -> dict[str, int]:
         """The row of the first instruction of each name."""
-        numbers = self.instructions["name"][::-1]
-        named: dict[str, int] = dict(
-            zip(self.texts.take(pa.array(numbers)).to_pylist(), reversed(range(len(self))), strict=True)
-        )
+        texts, numbers = self._all_texts, self.instructions["name"].tolist()
+        named = {texts[number]: row for row, number in zip(reversed(range(len(self))), reversed(numbers), strict=True)}
         named.pop("", None)
         return named
 

@@ -1,4 +1,4 @@
-"""What an instruction has to do: operations and bytes, in the 32-bit floats that XLA's cost model adds them up in."""
+"""What an instruction costs: operations and bytes, as integers, and in the 32-bit floats that XLA adds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,27 @@ Place = tuple[int, Index]
 
 ZERO, ONE, UNKNOWN = Float(0), Float(1), Float(-1)
 _MOST = 2.0**62
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one execution; 0 where the model knows nothing."""
+
+    flops: int = 0
+    """Operations, of narrow types counted as the fraction of the time that they take."""
+    model_flops: int = 0
+    """Operations."""
+    bytes_accessed: int = 0
+    hbm_read_bytes: int = 0
+    hbm_write_bytes: int = 0
+    is_known: bool = False
+    """Whether the model knows what it does, or that it costs nothing; and no figure is cut to fit."""
+    elsewhere: tuple[tuple[int, int, int], ...] = ()
+    """Memory space as layouts number it, bytes read from it and written to it; without 0, which is HBM."""
+
+
+NOTHING = Cost()
+"""Of unknown instructions."""
 
 
 class Effort:

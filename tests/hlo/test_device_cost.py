@@ -8,8 +8,9 @@ import pytest
 from hlo_builder import Op, Program, f32, shape, tuple_of
 from trace_builder import len_field
 
-from fastprof.hlo.cost import NOTHING, Cost, CostModel, device_cost
+from fastprof.hlo.cost import CostModel, device_cost
 from fastprof.hlo.module import HloModule
+from fastprof.hlo.work import NOTHING, Cost
 
 M = Op("m", "parameter", f32(20, 30))
 N = Op("n", "parameter", f32(30, 40))

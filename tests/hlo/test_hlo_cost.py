@@ -13,8 +13,9 @@ from trace_builder import int_field, len_field
 
 import fastprof
 from fastprof.hlo.convolution import WindowDimension, valid_positions
-from fastprof.hlo.cost import NOTHING, Cost, CostModel
+from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule
+from fastprof.hlo.work import NOTHING, Cost
 
 A, B = Op("a", "parameter", f32(100)), Op("b", "parameter", f32(100))
 M = Op("m", "parameter", f32(20, 30))

@@ -40,8 +40,8 @@ from fastprof.derive.ops.gpu_ops import (
 from fastprof.derive.ops.kernel_names import KernelNames
 from fastprof.derive.ops.launches import Launches, enclosing, launches
 from fastprof.derive.steps.links import first_of, numbered
-from fastprof.hlo.cost import NOTHING
 from fastprof.hlo.modules import Modules
+from fastprof.hlo.work import NOTHING
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 

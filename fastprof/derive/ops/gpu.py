@@ -30,8 +30,8 @@ from fastprof.derive.ops.tables import (
     is_work,
     sums_by,
 )
-from fastprof.hlo.cost import Cost
 from fastprof.hlo.modules import Modules
+from fastprof.hlo.work import Cost
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane, Stat
 

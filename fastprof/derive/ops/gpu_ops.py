@@ -16,8 +16,8 @@ import numpy.typing as npt
 from fastprof.derive.devices.op_names import parse
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.links import first_of, numbered
-from fastprof.hlo.cost import NOTHING, Cost
 from fastprof.hlo.modules import Found, Modules
+from fastprof.hlo.work import NOTHING, Cost
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane
 

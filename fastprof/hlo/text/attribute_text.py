@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import escaped, one_line
-from fastprof.hlo.text.literal_text import literal_text
 from fastprof.hlo.text.shape_text import ShapeTexts
 from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
 
@@ -266,6 +265,8 @@ def _layout_constraints(given: Given) -> str:
 
 
 def _literal(given: Given) -> str:
+    from fastprof.hlo.text.literal_text import literal_text  # few instructions have one
+
     literal = given.fields.message(8)
     return f"literal={given.shapes.text(literal.data(1))} {''.join(literal_text(literal))}"
 

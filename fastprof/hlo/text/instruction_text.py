@@ -13,7 +13,6 @@ from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.attribute_text import attribute_texts, joined
 from fastprof.hlo.text.escapes import one_line, quoted_or_json
-from fastprof.hlo.text.literal_text import literal_text
 from fastprof.hlo.text.program import Program, program_of
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, index_mark
 from fastprof.hlo.text.sharding_text import no_metadata, sharding_text
@@ -139,6 +138,8 @@ class InstructionText:
         if _LITERAL not in fields or (large and not self.form.large_constants):
             yield _ELIDED
             return
+        from fastprof.hlo.text.literal_text import literal_text  # few instructions have one
+
         try:
             yield from literal_text(fields.message(_LITERAL))
         except CaptureError:
