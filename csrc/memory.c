@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+/* The seed differs between processes and allocators. It need not be secret, only hard to know in advance. */
 void fp_memory_init(fp_memory *memory) {
   atomic_init(&memory->live, 0);
   atomic_init(&memory->countdown, -1);
@@ -15,14 +16,16 @@ void fp_memory_init(fp_memory *memory) {
   memory->seed = seed ^ seed >> 31;
 }
 
+/* Takes one allocation off the countdown. A loop, as two threads may not both take the last one. */
 static bool may_allocate(fp_memory *memory) {
   int64_t left = atomic_load_explicit(&memory->countdown, memory_order_relaxed);
-  while (left > 0) /* two threads may not both take the last one */
+  while (left > 0)
     if (atomic_compare_exchange_weak_explicit(&memory->countdown, &left, left - 1, memory_order_relaxed, memory_order_relaxed))
       return true;
   return left < 0;
 }
 
+/* Counts a block, if there is one. */
 static void *handed_out(fp_memory *memory, void *block) {
   if (block) atomic_fetch_add_explicit(&memory->live, 1, memory_order_relaxed);
   return block;
@@ -50,6 +53,7 @@ void fp_release(fp_memory *memory, void *block) {
   free(block);
 }
 
+/* Grows by half, so that n appends copy O(n) bytes; the first block has room for eight items. */
 bool fp_vector_reserve(fp_memory *memory, fp_vector *vector, size_t item_size, size_t extra) {
   if (extra <= vector->capacity - vector->count) return true;
   if (extra > SIZE_MAX / item_size - vector->count) return false;

@@ -1,4 +1,4 @@
-/* Every allocation of the core goes through here, so that tests can count blocks and fail the n-th. */
+/* Every allocation of the core goes through here, so that tests can count blocks and make the n-th allocation fail. */
 #ifndef FASTPROF_MEMORY_H
 #define FASTPROF_MEMORY_H
 
@@ -7,30 +7,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Owned by the caller and shared by the threads that work for it. */
+/* An allocator. The caller owns it; the threads that work for that caller share it. */
 typedef struct fp_memory {
   _Atomic int64_t live;      /* blocks handed out and not yet released */
-  _Atomic int64_t countdown; /* allocations that still succeed; negative: all do */
-  uint64_t seed;             /* of the hash tables: no file can be made so that its names collide */
+  _Atomic int64_t countdown; /* how many more allocations succeed; negative: no limit */
+  uint64_t seed;             /* of hash tables, so that no file can be made whose names collide */
 } fp_memory;
 
 void fp_memory_init(fp_memory *memory);
 
-/* All three may return NULL, for want of memory or because the countdown ran out. Sizes of 0 give a block. */
+/* All three return NULL when memory or the countdown runs out. A size of 0 gives a block too. fp_resize leaves the old
+ * block alone if it fails. */
 void *fp_alloc(fp_memory *memory, size_t size);
 void *fp_alloc_zeroed(fp_memory *memory, size_t count, size_t item_size);
 void *fp_resize(fp_memory *memory, void *block, size_t size);
 void fp_release(fp_memory *memory, void *block); /* NULL is fine */
 
-/* A growable array. Zeroed memory is a valid empty one; fp_vector_free may be called twice. */
+/* A growable array, whose items the owner of the vector interprets. Zeroed memory is a valid empty one;
+ * fp_vector_free may be called twice. */
 typedef struct fp_vector {
   void *items;
   size_t count, capacity;
 } fp_vector;
 
-/* Room for `extra` more items; false for want of memory, the vector unchanged. */
+/* Makes room for `extra` more items. False when memory runs out; the vector is unchanged then. */
 bool fp_vector_reserve(fp_memory *memory, fp_vector *vector, size_t item_size, size_t extra);
-/* One more item, zeroed, or NULL for want of memory. */
+/* Appends a zeroed item; NULL when memory runs out. Pointers into the vector are no longer valid. */
 void *fp_vector_add(fp_memory *memory, fp_vector *vector, size_t item_size);
 void fp_vector_free(fp_memory *memory, fp_vector *vector);
 

@@ -19,8 +19,8 @@ const char *fp_code_text(fp_code code) {
     case FP_BAD_UTF8: return "a string that is not UTF-8";
     case FP_TOO_DEEP: return "messages nested more than a hundred deep";
     case FP_CHANGED: return "the bytes changed while they were being read";
-    case FP_NO_METADATA: return "an event whose plane has no metadata of its id";
-    case FP_NO_TEXT: return "a ref that leads nowhere";
+    case FP_NO_METADATA: return "an event with a metadata id that its plane does not declare";
+    case FP_NO_TEXT: return "a ref to an id that is not declared";
   }
   return "unknown fault";
 }

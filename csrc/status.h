@@ -1,4 +1,4 @@
-/* What can go wrong, and where: a code, the byte offset of the fault, and what was being read. */
+/* What can go wrong, and where: a code, the byte offset of the fault, and the name of what was being read. */
 #ifndef FASTPROF_STATUS_H
 #define FASTPROF_STATUS_H
 
@@ -11,23 +11,23 @@ typedef enum fp_code {
   FP_BAD_TAG = 3,       /* field number 0, or a wire type that does not exist */
   FP_BAD_VARINT = 4,    /* more than ten bytes, or cut off by the end of its message */
   FP_BAD_LENGTH = 5,    /* a length that runs past the end of the enclosing message */
-  FP_BAD_GROUP = 6,     /* an end of group without its start, or the other way round */
+  FP_BAD_GROUP = 6,     /* an end of group without its start, or a start without its end */
   FP_BAD_UTF8 = 7,      /* a string field that is not UTF-8 */
   FP_TOO_DEEP = 8,      /* messages nested more than a hundred deep */
   FP_CHANGED = 9,       /* the bytes are not those that were indexed */
-  /* not faults but remarks, for the log only */
-  FP_NO_METADATA = 10,  /* an event whose metadata id its plane does not declare */
-  FP_NO_TEXT = 11       /* a ref that leads nowhere */
+  /* remarks for the log, not faults */
+  FP_NO_METADATA = 10,  /* an event with a metadata id that its plane does not declare */
+  FP_NO_TEXT = 11       /* a ref to an id that is not declared */
 } fp_code;
 
-/* `what` is a string constant such as "XEvent.stats"; nobody frees it. */
+/* `what` is a string constant such as "XEvent.stats"; it is not freed. */
 typedef struct fp_fault {
   fp_code code;
   uint64_t offset;
   const char *what;
 } fp_fault;
 
-/* Sets the fault and returns its code, so that a failing function can end with one line. */
+/* Fills the fault and returns its code, so that a failing function can end in one line. */
 static inline fp_code fp_fail(fp_fault *fault, fp_code code, uint64_t offset, const char *what) {
   fault->code = code;
   fault->offset = offset;
@@ -35,9 +35,9 @@ static inline fp_code fp_fail(fp_fault *fault, fp_code code, uint64_t offset, co
   return code;
 }
 
-/* A code as one word. */
+/* A code as one word, for tables. */
 const char *fp_code_name(fp_code code);
-/* One sentence for a code, to be followed by what was being read. */
+/* A sentence for a code, to be followed by what was being read. */
 const char *fp_code_text(fp_code code);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+/* Multiplicative hashing: the high bits of the product are the best mixed ones. */
 static uint64_t slot_of(const fp_id_map *map, int64_t id) {
   return ((uint64_t)id * map->factor) >> map->shift;
 }
@@ -39,12 +40,14 @@ static bool build_sparse(fp_memory *memory, fp_id_map *map, const int64_t *ids, 
   return true;
 }
 
+/* Dense if an array needs at most eight entries per id. Negative ids, as unsigned numbers, are huge and so make the
+ * map sparse. */
 bool fp_id_map_build(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first) {
   memset(map, 0, sizeof *map);
   if (!count) return true;
   uint64_t largest = 0;
   for (size_t i = 0; i < count; i++)
-    if ((uint64_t)ids[i] > largest) largest = (uint64_t)ids[i]; /* negative ids are huge, and so sparse */
+    if ((uint64_t)ids[i] > largest) largest = (uint64_t)ids[i];
   if (largest < count * 8 + 64) return build_dense(memory, map, ids, count, first, largest + 1);
   return build_sparse(memory, map, ids, count, first);
 }

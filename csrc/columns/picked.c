@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-enum { LINE = 64, LINES = 64, LEAST = 512 };
+enum { LINE = 64, LINES = 64, LEAST = 512 }; /* bytes of a cache line; lines of a page; the first capacity */
 
 bool fp_picked_grow(fp_memory *memory, fp_picked *picked, size_t number) {
-  /* Events have the same stats again and again. Columns that began at the same place of a page would be written at the
-   * same place of pages all along, and push each other out of the cache. */
+  /* Most events have the same stats, so all columns grow in step. Columns that began at the same offset within a page
+   * would always be written at the same offset, and would push each other out of the cache. */
   size_t shift = number % LINES * LINE;
   size_t capacity = picked->capacity ? picked->capacity * 2 : LEAST;
   size_t item_size = sizeof *picked->value + sizeof *picked->row + sizeof *picked->kind;

@@ -1,26 +1,27 @@
-/* Stats that are picked by their name, as columns that grow: one fp_picked a name. */
+/* Stats that are picked by name, as columns that grow: one fp_picked for each name. */
 #ifndef FASTPROF_PICKED_H
 #define FASTPROF_PICKED_H
 
 #include "memory.h"
 
-/* The rows of the events that have the stat, ascending, each once; its kind there (enum fp_kind of formats/xspace.h); and
- * the value: an integer, the bits of a double, the index of a text, or the length of bytes. Zeroed memory is a valid empty
- * one. To use one again without giving its memory back, set its count to 0. */
+/* The rows of the events that have the stat, ascending, each once; its kind there (enum fp_kind of formats/xspace.h);
+ * and its value: an integer, the bits of a double, the index of a text, or the length of bytes. Zeroed memory is a
+ * valid empty one. To reuse its memory, set count to 0. */
 typedef struct fp_picked {
   int32_t *row;
   uint8_t *kind;
   int64_t *value;
   size_t count, capacity;
-  void *block; /* where they lie */
+  void *block; /* owned: the three arrays lie in it */
 } fp_picked;
 
-/* Room for one more at least in the column of this number; false for want of memory, what is there unchanged. */
+/* Makes room for at least one more item. `number` is the index of the column among its siblings. False when memory
+ * runs out; the column is unchanged then. */
 bool fp_picked_grow(fp_memory *memory, fp_picked *picked, size_t number);
 void fp_picked_free(fp_memory *memory, fp_picked *picked);
 
-/* To column `number` of several. Rows must not descend; of several values of one row the first counts. False for want of
- * memory. */
+/* Appends to column `number` of several. Rows must not descend; of several values of one row the first counts. Fails
+ * only when memory runs out. */
 static inline bool fp_picked_add(fp_memory *memory, fp_picked *columns, size_t number, int32_t row, int kind, int64_t value) {
   fp_picked *picked = &columns[number];
   size_t at = picked->count;
@@ -33,8 +34,8 @@ static inline bool fp_picked_add(fp_memory *memory, fp_picked *columns, size_t n
   return true;
 }
 
-/* Copies all of it into columns of the caller's. Values of kind `own_kind` from text_base on are texts of its own: they
- * become own_numbers[value - text_base], unless that is NULL. */
+/* Copies the items to arrays of the caller. With own_numbers (NULL: not wanted), values of kind `own_kind` from
+ * text_base on are translated: they become own_numbers[value - text_base]. */
 void fp_picked_copy(const fp_picked *picked, const int32_t *own_numbers, int64_t text_base, int own_kind, int32_t *row,
                     uint8_t *kind, int64_t *value);
 

@@ -4,12 +4,14 @@
 
 size_t fp_strings_count(const fp_strings *pool) { return pool->offsets.count ? pool->offsets.count - 1 : 0; }
 
-/* The two halves of a product, as one. */
+/* The high half of a product depends on all bits of both factors, the low half makes it harder to invert: combined,
+ * they mix well in one multiplication. */
 static uint64_t folded(uint64_t a, uint64_t b) {
   unsigned __int128 product = (unsigned __int128)a * b;
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Takes eight bytes at a time. The seed keeps a file from being made so that its names collide. */
 static uint32_t hash_of(uint64_t seed, const uint8_t *text, size_t length) {
   uint64_t hash = ~seed ^ length, factor = seed | 1;
   while (length >= 8) {
@@ -25,7 +27,7 @@ static uint32_t hash_of(uint64_t seed, const uint8_t *text, size_t length) {
   return (uint32_t)(hash ^ (hash >> 32));
 }
 
-/* Doubles the slots; the pool is unchanged where that fails. */
+/* Doubles the slots. Fails only when memory runs out; the pool is unchanged then. */
 static bool grow_slots(fp_strings *pool) {
   size_t slot_count = pool->slot_count ? pool->slot_count * 2 : 64;
   uint32_t *slots = fp_alloc_zeroed(pool->memory, slot_count, sizeof *slots);
@@ -48,6 +50,7 @@ static bool grow_slots(fp_strings *pool) {
   return true;
 }
 
+/* Appends a string to `bytes` and `offsets`, both or neither. */
 static bool append(fp_strings *pool, const uint8_t *text, size_t length) {
   if (!fp_vector_reserve(pool->memory, &pool->bytes, 1, length)) return false;
   if (!fp_vector_reserve(pool->memory, &pool->offsets, sizeof(int64_t), 2)) return false;
@@ -59,7 +62,7 @@ static bool append(fp_strings *pool, const uint8_t *text, size_t length) {
   return true;
 }
 
-/* The slot of the text, or the free one where it belongs. There are slots, and some are free. */
+/* The slot of a text, or the free one where it belongs. The pool must have slots; half of them are always free. */
 static size_t slot_of(const fp_strings *pool, uint32_t hash, const uint8_t *text, size_t length) {
   size_t slot = hash & (pool->slot_count - 1);
   const int64_t *offsets = pool->offsets.items;

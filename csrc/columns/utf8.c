@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Bytes of the character at `p`, or 0 where there is none. */
+/* The length of the character at `p`; 0 if no valid one begins there. */
 static size_t character(const uint8_t *p, size_t left) {
   uint8_t lead = p[0];
   if (lead < 0x80) return 1;
@@ -18,6 +18,7 @@ static size_t character(const uint8_t *p, size_t left) {
   return size;
 }
 
+/* Nearly all text is ASCII, which is checked eight bytes at a time. */
 bool fp_utf8_valid(const uint8_t *text, size_t length) {
   size_t i = 0;
   while (i < length) {

@@ -8,8 +8,8 @@
 
 bool fp_utf8_valid(const uint8_t *text, size_t length);
 
-/* Writes the text with each byte that is no part of a character replaced by U+FFFD; returns the bytes
- * written. `out` has room for 3 * length bytes, or is NULL to only measure. */
+/* Writes the text with U+FFFD in place of each byte that is not part of a character, and returns how many bytes that
+ * takes. `out` has room for 3 * length bytes; NULL: only count. */
 size_t fp_utf8_repair(const uint8_t *text, size_t length, uint8_t *out);
 
 #endif

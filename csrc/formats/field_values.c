@@ -16,6 +16,7 @@ fp_code fp_field_text(fp_strings *texts, const wire_field *field, int32_t *numbe
   return *number < 0 ? FP_NO_MEMORY : FP_OK;
 }
 
+/* An unpacked field is one value, which wire_next has read already; a packed one is a run of varints. */
 fp_code fp_field_ints(fp_memory *memory, const wire_field *field, fp_vector *values, const uint8_t **at) {
   bool packed = (field->tag & 7) == WIRE_LEN;
   const uint8_t *p = packed ? field->payload : NULL, *end = packed ? p + field->value : NULL;

@@ -1,7 +1,8 @@
 #include "formats/growing_bytes.h"
 
-enum { FIRST_CAPACITY = 1 << 16 };
+enum { FIRST_CAPACITY = 1 << 16 }; /* files are large: start with a block worth having */
 
+/* Doubles the capacity. `need < extra`: the sum has wrapped. */
 bool fp_bytes_grow(fp_bytes *out, size_t extra) {
   if (out->failed) return false;
   size_t need = out->size + extra, capacity = out->capacity * 2;

@@ -1,5 +1,5 @@
-/* Bytes that grow while a file is written: once memory is wanting, all further writing does nothing, and one look at
- * `failed` in the end tells. */
+/* Bytes that grow while a file is written. When memory runs out, all further writing does nothing, and the writer
+ * needs to look at `failed` only once, at the end. */
 #ifndef FASTPROF_GROWING_BYTES_H
 #define FASTPROF_GROWING_BYTES_H
 
@@ -7,7 +7,7 @@
 
 #include "memory.h"
 
-/* Made by setting `memory` and zeroing the rest. */
+/* The caller sets `memory` and zeroes the rest. */
 typedef struct fp_bytes {
   fp_memory *memory;
   uint8_t *data; /* owned */
@@ -15,11 +15,11 @@ typedef struct fp_bytes {
   bool failed;
 } fp_bytes;
 
-/* Room for `extra` more bytes behind what is there; false, and failed, for want of memory. */
+/* Makes room for `extra` more bytes. False when memory runs out; `failed` is set then. */
 bool fp_bytes_grow(fp_bytes *out, size_t extra);
 void fp_bytes_free(fp_bytes *out);
 
-/* Where the next `extra` bytes may be written, or NULL. What has been written is counted by adding to `size`. */
+/* Where the next `extra` bytes may be written; NULL after a failure. The caller adds what it wrote to `size`. */
 static inline uint8_t *fp_bytes_room(fp_bytes *out, size_t extra) {
   if (out->failed || (extra > out->capacity - out->size && !fp_bytes_grow(out, extra))) return NULL;
   return out->data + out->size;

@@ -5,6 +5,7 @@
 #include "formats/hlo_reading.h"
 #include "formats/hlo_shape.h"
 
+/* Pointers into vectors are only valid until the next append, so readers pass row numbers and look rows up. */
 static fp_hlo_instruction *instruction_at(const hlo_reading *r, int32_t row) {
   return (fp_hlo_instruction *)r->hlo->instructions.items + row;
 }
@@ -15,6 +16,7 @@ static fp_hlo_computation *computation_at(const hlo_reading *r, int32_t row) {
 
 /* ---- instructions --------------------------------------------------------------------------------- */
 
+/* The fields of OpMetadata. */
 static fp_code metadata_field(hlo_reading *r, int32_t row, const wire_field *field) {
   fp_hlo_instruction *instruction = instruction_at(r, row);
   switch (field->tag) {
@@ -32,7 +34,7 @@ static fp_code metadata_field(hlo_reading *r, int32_t row, const wire_field *fie
   }
 }
 
-/* Fields that few instructions have: where they lie, or that they are there. */
+/* Fields that few instructions have: only where they lie, or that they exist. */
 static fp_code rare_field(hlo_reading *r, fp_hlo_instruction *instruction, const wire_field *field) {
   switch (field->tag) {
     case WIRE_TAG(8, WIRE_LEN): instruction->flags |= FP_HLO_LITERAL; return FP_OK;
@@ -80,7 +82,7 @@ static fp_code instruction_field(hlo_reading *r, int32_t row, const wire_field *
 static fp_code read_instruction(hlo_reading *r, const wire_field *field, int32_t computation) {
   int32_t row = hlo_add_row(r, &r->hlo->instructions, sizeof(fp_hlo_instruction));
   if (row < 0) return hlo_no_memory(r, "HloInstructionProto");
-  fp_hlo_instruction *instruction = instruction_at(r, row); /* no instruction is added while one is read */
+  fp_hlo_instruction *instruction = instruction_at(r, row); /* stays valid: instructions do not nest */
   instruction->offset = hlo_offset(r, field);
   instruction->length = field->value;
   instruction->computation = computation;
@@ -115,7 +117,7 @@ static fp_code computation_field(hlo_reading *r, int32_t row, const wire_field *
 static fp_code read_computation(hlo_reading *r, const wire_field *field) {
   int32_t row = hlo_add_row(r, &r->hlo->computations, sizeof(fp_hlo_computation));
   if (row < 0) return hlo_no_memory(r, "HloComputationProto");
-  fp_hlo_computation *computation = computation_at(r, row); /* none is added while one is read */
+  fp_hlo_computation *computation = computation_at(r, row); /* stays valid: computations do not nest */
   computation->offset = hlo_offset(r, field);
   computation->length = field->value;
   computation->scheduled_count = -1;
@@ -125,6 +127,7 @@ static fp_code read_computation(hlo_reading *r, const wire_field *field) {
   return code;
 }
 
+/* The schedule: for each computation the ids of its instructions, in the order in which they run. */
 static fp_code instruction_ids_field(hlo_reading *r, int32_t row, const wire_field *field) {
   (void)row;
   if (field->tag != WIRE_TAG(1, WIRE_VARINT) && field->tag != WIRE_TAG(1, WIRE_LEN)) return FP_OK;
@@ -164,6 +167,7 @@ static fp_code module_field(hlo_reading *r, int32_t row, const wire_field *field
   }
 }
 
+/* Only the module; buffer assignments have a reader of their own (hlo_buffers.h). */
 static fp_code proto_field(hlo_reading *r, int32_t row, const wire_field *field) {
   if (field->tag != WIRE_TAG(1, WIRE_LEN)) return FP_OK;
   r->hlo->module_offset = hlo_offset(r, field);
@@ -173,7 +177,7 @@ static fp_code proto_field(hlo_reading *r, int32_t row, const wire_field *field)
 
 /* ---- ids become rows ------------------------------------------------------------------------------ */
 
-/* The map from ids, which stand `id_offset` into the items of a table, to rows. */
+/* Builds the map from ids to rows of a table, whose items hold their id `id_offset` bytes from their start. */
 static bool build_map(hlo_reading *r, const fp_vector *table, size_t item_size, size_t id_offset, fp_id_map *map) {
   int64_t *ids = fp_alloc(r->hlo->memory, table->count * sizeof *ids);
   if (!ids) return false;
@@ -184,6 +188,7 @@ static bool build_map(hlo_reading *r, const fp_vector *table, size_t item_size, 
   return built;
 }
 
+/* Replaces ids by rows; -1 for an id that does not exist. */
 static bool resolve(hlo_reading *r, const fp_vector *ids, const fp_id_map *map, fp_vector *rows) {
   if (!fp_vector_reserve(r->hlo->memory, rows, sizeof(int32_t), ids->count)) return false;
   for (size_t i = 0; i < ids->count; i++) ((int32_t *)rows->items)[i] = fp_id_map_find(map, ((const int64_t *)ids->items)[i]);
@@ -191,6 +196,7 @@ static bool resolve(hlo_reading *r, const fp_vector *ids, const fp_id_map *map, 
   return true;
 }
 
+/* Roots, the entry computation, and which part of the schedule belongs to which computation. */
 static void resolve_computations(hlo_reading *r, const fp_id_map *instructions, const fp_id_map *computations) {
   for (size_t i = 0; i < r->hlo->computations.count; i++) {
     fp_hlo_computation *computation = computation_at(r, (int32_t)i);
@@ -206,6 +212,8 @@ static void resolve_computations(hlo_reading *r, const fp_id_map *instructions, 
   }
 }
 
+/* Everything that refers to something by id. Instruction ids are unique in a module, so one map serves all
+ * computations. */
 static fp_code resolve_all(hlo_reading *r) {
   fp_hlo *hlo = r->hlo;
   fp_id_map instructions = {0}, computations = {0};
@@ -221,6 +229,7 @@ static fp_code resolve_all(hlo_reading *r) {
   return built ? hlo_resolve_frames(r) : hlo_no_memory(r, "HLO");
 }
 
+/* Frees what only the reading needs. */
 static void end_reading(hlo_reading *r) {
   fp_vector *vectors[] = {&r->operand_ids, &r->call_ids,  &r->scheduled_ids, &r->sequences, &r->files,
                           &r->functions,   &r->locations, &r->frame_ids,     &r->shape_rows};

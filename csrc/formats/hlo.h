@@ -1,9 +1,9 @@
 /* HLO: the bytes of an HloProto (a compiled program) as columns of computations, instructions and shapes.
  *
- * Offsets are from the start of these bytes, which are the caller's and only read. Rows refer to each other by number,
- * -1 where there is no such row. Texts are numbers in `texts`, of which number 0 is the empty text. What few
- * instructions need (dimension numbers, windows, literals, backend configurations) is left where it is: each instruction
- * says where it lies, and which of it there is. */
+ * Offsets are from the start of these bytes, which belong to the caller and are only read. Rows refer to each other
+ * by number; -1: there is no such row. Texts are numbers in `texts`, where number 0 is the empty text. Fields that
+ * few instructions have (dimension numbers, windows, literals, backend configurations) are not decoded: an
+ * instruction records where it lies, and `flags` which of them it has. */
 #ifndef FASTPROF_HLO_H
 #define FASTPROF_HLO_H
 
@@ -11,7 +11,7 @@
 #include "memory.h"
 #include "status.h"
 
-/* Rows first_instruction to last_instruction of `instructions` are its own. */
+/* A computation. Rows first_instruction .. last_instruction of `instructions` are its own. */
 typedef struct fp_hlo_computation {
   uint64_t offset, length;
   uint64_t program_shape_offset, program_shape_length;
@@ -20,12 +20,12 @@ typedef struct fp_hlo_computation {
   int32_t root; /* row of an instruction */
   int32_t first_instruction, last_instruction;
   int32_t execution_thread;                 /* a text */
-  int32_t first_scheduled, scheduled_count; /* in `scheduled`; count -1: the schedule does not tell of it */
+  int32_t first_scheduled, scheduled_count; /* in `scheduled`; count -1: it is not in the schedule */
   uint8_t is_fusion;
   uint8_t unused[3];
 } fp_hlo_computation;
 
-/* What an instruction has of the fields that few have. */
+/* Fields that few instructions have: a bit for each. */
 enum {
   FP_HLO_SHARDING = 1,
   FP_HLO_REPLICA_GROUPS = 2, /* or a collective_device_list */
@@ -54,19 +54,22 @@ typedef struct fp_hlo_instruction {
   int32_t unused;
 } fp_hlo_instruction;
 
-/* Shapes are trees in preorder: the elements of tuple i lie in rows i + 1 to `last`. Instructions of equal shape share
- * its rows. */
+/* Shapes are trees in preorder: the elements of the tuple in row i are in the rows from i + 1 up to, not including,
+ * `last`. Instructions with equal shapes share rows.
+ *
+ *    (f32[8], (s32[], s32[4]))      rows  0 tuple (last 5)  1 f32[8]  2 tuple (last 5)  3 s32[]  4 s32[4]
+ */
 typedef struct fp_hlo_shape {
   uint64_t offset, length;
   uint64_t layout_offset, layout_length;
-  int64_t memory_space, element_bits; /* of its layout; element_bits 0: those of its type */
+  int64_t memory_space, element_bits; /* from its layout; element_bits 0: as its type has */
   int32_t first_dimension, dimension_count; /* in `dimensions` */
   int32_t first_minor, minor_count;         /* in `minor_to_major` */
   int32_t first_tile, tile_count;           /* in `tiles` */
   int32_t last;
   int16_t element_type; /* xla.PrimitiveType */
   uint8_t has_layout;
-  uint8_t is_dynamic; /* any dimension is */
+  uint8_t is_dynamic; /* some dimension is */
 } fp_hlo_shape;
 
 typedef struct fp_hlo_tile {
@@ -82,7 +85,8 @@ typedef struct fp_hlo_frame {
   uint8_t unused[3];
 } fp_hlo_frame;
 
-/* Made by setting data, size and memory, and everything else to zero. */
+/* The caller sets data, size and memory, and everything else to zero. It owns the vectors and frees them with
+ * fp_hlo_free. */
 typedef struct fp_hlo {
   fp_memory *memory;
   const uint8_t *data;
@@ -101,6 +105,7 @@ typedef struct fp_hlo {
   fp_strings texts;
 } fp_hlo;
 
+/* Reads the program; the struct must be freed whatever the result. May be called once for a struct. */
 fp_code fp_hlo_read(fp_hlo *hlo, fp_fault *fault);
 void fp_hlo_free(fp_hlo *hlo);
 

@@ -17,7 +17,7 @@ static fp_code fail(const reading *r, fp_code code, const uint8_t *at, const cha
 
 static fp_code no_memory(const reading *r, const char *what) { return fp_fail(r->fault, FP_NO_MEMORY, 0, what); }
 
-/* Hands each field of a message to a reader. */
+/* Passes each field of a message to a reader. */
 static fp_code read_message(reading *r, const uint8_t *p, uint64_t length, int32_t row, field_reader reader, const char *what) {
   const uint8_t *end = p + length;
   while (p < end) {
@@ -34,7 +34,7 @@ static fp_code read_inner(reading *r, const wire_field *field, int32_t row, fiel
   return read_message(r, field->payload, field->value, row, reader, what);
 }
 
-/* Adds a row, zeroed, and hands each field of its message to a reader. */
+/* Appends a zeroed row and passes each field of its message to a reader. */
 static fp_code read_row(reading *r, const wire_field *field, fp_vector *table, size_t item_size, field_reader reader,
                         const char *what) {
   if (table->count >= INT32_MAX || !fp_vector_add(r->found->memory, table, item_size)) return no_memory(r, what);
@@ -45,7 +45,7 @@ static fp_code add_text(reading *r, const wire_field *field, int32_t *number) {
   return fp_field_text(&r->found->texts, field, number) ? no_memory(r, "buffer assignment") : FP_OK;
 }
 
-/* Appends to the shape index of the row that is being read; nothing else is appended to while it is. */
+/* Appends to the shape index of the row that is being read. Its parts lie together: no other row is read in between. */
 static fp_code add_indices(reading *r, const wire_field *field, int32_t *first, int32_t *count, const char *what) {
   fp_vector *indices = &r->found->indices;
   const uint8_t *at = field->payload;
@@ -193,6 +193,7 @@ static fp_code proto_field(reading *r, int32_t row, const wire_field *field) {
 
 /* ---- ids become rows ------------------------------------------------------------------------------ */
 
+/* Replaces ids of buffers by rows. */
 static fp_code resolve(reading *r) {
   fp_hlo_buffers *found = r->found;
   fp_id_map rows = {0};

@@ -1,4 +1,5 @@
-/* The stack frames that instructions come from. */
+/* Stack frames are stored as an index: lists of file names, function names, locations that refer to both, and frames
+ * that refer to a location and to their parent. References may point forward, so frames are resolved at the end. */
 #include "formats/hlo_frames.h"
 
 static fp_code location_field(hlo_reading *r, int32_t row, const wire_field *field) {
@@ -21,12 +22,14 @@ static fp_code frame_field(hlo_reading *r, int32_t row, const wire_field *field)
   return FP_OK;
 }
 
+/* Appends a file or function name. */
 static fp_code add_name(hlo_reading *r, const wire_field *field, fp_vector *names) {
   int32_t row = hlo_add_row(r, names, sizeof(int32_t));
   if (row < 0) return hlo_no_memory(r, "StackFrameIndexProto");
   return hlo_add_text(r, field, (int32_t *)names->items + row);
 }
 
+/* Appends a row and reads its message into it. */
 static fp_code add_item(hlo_reading *r, const wire_field *field, fp_vector *items, size_t size, hlo_field_reader reader,
                         const char *what) {
   int32_t row = hlo_add_row(r, items, size);
@@ -50,11 +53,12 @@ fp_code hlo_read_frames(hlo_reading *r, const wire_field *field) {
   return hlo_read_inner(r, field, 0, index_field, "StackFrameIndexProto");
 }
 
-/* The text of an id; the empty one where there is no such id. */
+/* The text with an id; the empty one if there is none. */
 static int32_t name_of(const fp_vector *names, int32_t id) {
   return id > 0 && (size_t)id <= names->count ? ((const int32_t *)names->items)[id - 1] : 0;
 }
 
+/* Fills a frame from its ids. Without a location its numbers are -1. */
 static void resolve_frame(const hlo_reading *r, const hlo_frame_ids *ids, fp_hlo_frame *frame) {
   frame->parent = ids->parent_id > 0 && (size_t)ids->parent_id <= r->frame_ids.count ? ids->parent_id - 1 : -1;
   frame->line = frame->column = frame->end_line = frame->end_column = -1;

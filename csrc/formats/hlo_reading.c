@@ -1,3 +1,4 @@
+/* What every reader of an HloProto needs; see hlo_reading.h. */
 #include "formats/hlo_reading.h"
 
 #include "formats/field_values.h"

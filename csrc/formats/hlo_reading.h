@@ -10,12 +10,13 @@
 #include "formats/hlo.h"
 #include "formats/wire.h"
 
+/* The schedule of one computation. */
 typedef struct hlo_sequence {
   int64_t computation_id;
   int64_t first, count; /* in `scheduled_ids` */
 } hlo_sequence;
 
-/* Ids of a StackFrameIndexProto count from 1; 0 is none. */
+/* A FileLocation, with ids instead of texts. Ids of a StackFrameIndexProto count from 1; 0: none. */
 typedef struct hlo_location {
   int32_t file_id, function_id, line, column, end_line, end_column;
 } hlo_location;
@@ -36,8 +37,10 @@ typedef struct hlo_reading {
   fp_vector shape_rows;            /* int32_t: its row in `shapes`, by its number in `shape_protos` */
 } hlo_reading;
 
+/* Reads one field of a message into row `row` of a table. */
 typedef fp_code (*hlo_field_reader)(hlo_reading *, int32_t row, const wire_field *);
 
+/* Fills the fault with the offset of `at`; without an offset where memory ran out. */
 static inline fp_code hlo_fail(const hlo_reading *r, fp_code code, const uint8_t *at, const char *what) {
   return fp_fail(r->fault, code, (uint64_t)(at - r->hlo->data), what);
 }
@@ -46,6 +49,7 @@ static inline fp_code hlo_no_memory(const hlo_reading *r, const char *what) {
   return fp_fail(r->fault, FP_NO_MEMORY, 0, what);
 }
 
+/* The offset of a field's payload. */
 static inline uint64_t hlo_offset(const hlo_reading *r, const wire_field *field) {
   return (uint64_t)(field->payload - r->hlo->data);
 }

@@ -1,10 +1,12 @@
-/* Shapes of values: trees in preorder, each distinct one once. */
+/* Reading of shapes. A tuple's own fields are read first (read_own), then its elements in a second pass over the same
+ * bytes: so the dimensions of a row lie together, and its elements lie behind it. */
 #include "formats/hlo_shape.h"
 
 enum { ELEMENT_TUPLE = 13 };
 
 static fp_hlo_shape *shape_at(const hlo_reading *r, int32_t row) { return (fp_hlo_shape *)r->hlo->shapes.items + row; }
 
+/* A tile is a list of dimensions. */
 static fp_code tile_field(hlo_reading *r, int32_t row, const wire_field *field) {
   (void)row;
   if (field->tag != WIRE_TAG(1, WIRE_VARINT) && field->tag != WIRE_TAG(1, WIRE_LEN)) return FP_OK;
@@ -33,14 +35,14 @@ static fp_code layout_field(hlo_reading *r, int32_t row, const wire_field *field
   }
 }
 
-/* is_dynamic_dimension: whether any of the flags is set. */
+/* is_dynamic_dimension: whether any of its flags is set. */
 static bool any_set(const wire_field *field) {
   for (uint64_t i = 0; i < field->value; i++)
     if (field->payload[i]) return true;
   return false;
 }
 
-/* All of a shape but its elements, which come after its own dimensions. */
+/* The fields of a shape, except its elements. */
 static fp_code shape_field(hlo_reading *r, int32_t row, const wire_field *field) {
   fp_hlo_shape *shape = shape_at(r, row);
   switch (field->tag) {
@@ -58,7 +60,7 @@ static fp_code shape_field(hlo_reading *r, int32_t row, const wire_field *field)
   }
 }
 
-/* A new row for a shape without its elements. */
+/* Adds a row for a shape without its elements. */
 static fp_code read_own(hlo_reading *r, const wire_field *field, int32_t *row) {
   fp_hlo *hlo = r->hlo;
   int32_t mine = *row = hlo_add_row(r, &hlo->shapes, sizeof(fp_hlo_shape));
@@ -77,7 +79,8 @@ static fp_code read_own(hlo_reading *r, const wire_field *field, int32_t *row) {
   return code;
 }
 
-/* Writes the row of a shape, and if it is of type tuple those of its elements behind it. */
+/* Adds the row of a shape, and behind it those of its elements if it is a tuple. Bytes may nest deeper than the stack
+ * allows, hence the limit. */
 static fp_code read_tree(hlo_reading *r, const wire_field *field, int depth, int32_t *row) {
   if (depth == WIRE_MAX_DEPTH) return hlo_fail(r, FP_TOO_DEEP, field->payload, "ShapeProto");
   fp_code code = read_own(r, field, row);
@@ -94,6 +97,7 @@ static fp_code read_tree(hlo_reading *r, const wire_field *field, int depth, int
   return FP_OK;
 }
 
+/* A program has few distinct shapes. Equal ones are found by their bytes, which need not be parsed for that. */
 fp_code hlo_read_shape(hlo_reading *r, const wire_field *field, int32_t *row) {
   int32_t number = fp_strings_add(&r->shape_protos, field->payload, field->value);
   if (number < 0) return hlo_no_memory(r, "ShapeProto");

@@ -7,7 +7,7 @@
 enum { PIECE = 4096, MOST_DIGITS = 20, DOUBLE_SIZE = 40, PS_IN_US = 1000000, FRACTION_DIGITS = 6 };
 static const int64_t EXACT = INT64_C(1) << 53;
 
-/* What stands for a byte: 0 itself, 'u' a \u00XX, else the letter behind a backslash. */
+/* How a byte is escaped: 0: not at all; 'u': as \u00XX; else the letter behind a backslash. */
 static uint8_t escape_of(uint8_t byte) {
   switch (byte) {
     case '"':
@@ -32,6 +32,7 @@ static bool is_plain(uint8_t byte) {
   return byte >= 0x20 && byte != '"' && byte != '\\' && byte != 0x7F;
 }
 
+/* Escapes a short text. Room for the worst case, six bytes for each, is reserved once. */
 static void escape_piece(fp_bytes *out, const uint8_t *text, size_t length) {
   uint8_t *room = fp_bytes_room(out, 6 * length), *to = room;
   if (!to) return;
@@ -53,6 +54,7 @@ static void escape_piece(fp_bytes *out, const uint8_t *text, size_t length) {
   out->size += (size_t)(to - room);
 }
 
+/* In pieces, so that the worst case of a long text is not reserved all at once. */
 void fp_json_escaped(fp_bytes *out, const uint8_t *text, size_t length) {
   while (length) {
     size_t piece = length < PIECE ? length : PIECE;
@@ -68,7 +70,7 @@ void fp_json_text(fp_bytes *out, const uint8_t *text, size_t length) {
   fp_bytes_byte(out, '"');
 }
 
-/* Digits, written so that they end at `end`; where they begin. */
+/* Writes digits that end at `end`, and returns where they begin. */
 static uint8_t *digits_before(uint8_t *end, uint64_t value) {
   do *--end = (uint8_t)('0' + value % 10);
   while (value /= 10);
@@ -81,6 +83,7 @@ void fp_json_digits(fp_bytes *out, uint64_t value) {
   fp_bytes_put(out, first, (size_t)(digits + MOST_DIGITS - first));
 }
 
+/* The absolute value, also of INT64_MIN. */
 static uint64_t magnitude(int64_t value) {
   return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 }
@@ -104,7 +107,8 @@ void fp_json_exact_uint(fp_bytes *out, uint64_t value) {
   if (quoted) fp_bytes_byte(out, '"');
 }
 
-/* A process may have set a locale whose decimal point is another, of one byte or several. */
+/* Replaces the decimal separator by a point. A process may have set a locale whose separator is another, of one byte
+ * or several. Returns the new length. */
 static size_t with_a_point(char *text) {
   char *to = text;
   for (const char *from = text; *from; from++) {
@@ -114,6 +118,7 @@ static size_t with_a_point(char *text) {
   return (size_t)(to - text);
 }
 
+/* Integers take the quick way; for others the number of digits is found by trial, as 15 mostly suffice. */
 void fp_json_double(fp_bytes *out, double value) {
   char text[DOUBLE_SIZE];
   if (isnan(value)) {
@@ -137,6 +142,7 @@ void fp_json_double(fp_bytes *out, double value) {
   fp_bytes_put(out, text, with_a_point(text));
 }
 
+/* Written from the last digit to the first, trailing zeros of the fraction left out. */
 void fp_json_micros(fp_bytes *out, int64_t ps) {
   uint8_t text[2 + MOST_DIGITS + FRACTION_DIGITS], *end = text + sizeof text, *first = end;
   uint64_t whole = magnitude(ps) / PS_IN_US, part = magnitude(ps) % PS_IN_US;

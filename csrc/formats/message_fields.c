@@ -8,6 +8,7 @@ static bool is_left_out(const fp_message_fields *found, uint32_t number) {
   return number < FP_NUMBERS_LEFT_OUT && (found->left_out[number / 64] >> (number % 64) & 1);
 }
 
+/* Appends a field to the three columns. */
 static bool add(fp_message_fields *found, const wire_field *field) {
   bool bytes = (field->tag & 7) == WIRE_LEN;
   int64_t *number = fp_vector_add(found->memory, &found->numbers, sizeof *number);
@@ -20,6 +21,7 @@ static bool add(fp_message_fields *found, const wire_field *field) {
   return true;
 }
 
+/* Lists the fields of one message. */
 static fp_code read_one(fp_message_fields *found, const fp_message_span *span, fp_fault *fault) {
   if (span->offset > found->size || span->length > found->size - span->offset)
     return fp_fail(fault, FP_CHANGED, span->offset, WHAT);

@@ -1,10 +1,13 @@
+/* Each row is a stack of open slices, linked through `below`. Two trees over the rows answer the two questions in
+ * logarithmic time: which row has the slice that ends next (`least`), and which row has an innermost slice that
+ * reaches far enough (`most`). */
 #include "formats/open_slices.h"
 
-enum { MOST_KEPT = 64, MOST_WEIGHED = 16 };
+enum { MOST_KEPT = 64, MOST_WEIGHED = 16 }; /* leaves that fp_open_slices_clear keeps; rows that row_for compares */
 
 typedef struct slice {
   fp_slice_end end;
-  int32_t below; /* the slice that it lies in, or the next unused place; counted from 1 */
+  int32_t below; /* the slice that includes it, or the next place to reuse; counted from 1 */
 } slice;
 
 static slice *slice_of(const fp_open_slices *open, int32_t place) {
@@ -14,25 +17,28 @@ static slice *slice_of(const fp_open_slices *open, int32_t place) {
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Whether one slice includes another that begins later, for every reader. */
 static bool holds(const fp_slice_end *outer, const fp_slice_end *inner) {
   for (int i = 0; i < FP_READERS; i++)
     if (outer->ends[i] < inner->ends[i]) return false;
   return true;
 }
 
+/* The first end for any reader. */
 static int64_t first_end(const fp_slice_end *end) {
   int64_t first = end->ends[0];
   for (int i = 1; i < FP_READERS; i++) first = earlier(first, end->ends[i]);
   return first;
 }
 
+/* The last end for any reader. */
 static int64_t last_end(const fp_slice_end *end) {
   int64_t last = end->ends[0];
   for (int i = 1; i < FP_READERS; i++) last = later(last, end->ends[i]);
   return last;
 }
 
-/* Tells the trees of what is open in a row. */
+/* Updates the trees after a change of a row's innermost slice. */
 static void update(fp_open_slices *open, size_t row) {
   int32_t top = ((int32_t *)open->rows.items)[row];
   const fp_slice_end *end = top ? &slice_of(open, top)->end : NULL;
@@ -45,7 +51,7 @@ static void update(fp_open_slices *open, size_t row) {
   }
 }
 
-/* Trees of twice the leaves. Rows that are not there yet have room for nothing. */
+/* Doubles the leaves of the trees. Rows that do not exist yet have room for nothing. */
 static bool grow(fp_open_slices *open) {
   size_t leaves = open->leaves ? 2 * open->leaves : 1;
   int64_t *most = fp_resize(open->memory, open->most, 2 * leaves * sizeof *most);
@@ -77,13 +83,15 @@ bool fp_open_slices_end(fp_open_slices *open, int64_t until, int32_t *row, int64
   return true;
 }
 
+/* Whether everything open in a row includes a slice with this end. */
 static bool has_room(const fp_open_slices *open, size_t row, const fp_slice_end *end) {
   int32_t top = ((int32_t *)open->rows.items)[row];
   return !top || holds(&slice_of(open, top)->end, end);
 }
 
-/* The row with the shortest slice that holds one that ends then, else the first with room; the number of rows: none has.
- * Past so many rows the first will do whose slice has its first end behind all of them. */
+/* The row with the shortest innermost slice that includes one with this end; the number of rows if there is none.
+ * Only the first rows are compared: beyond them the tree finds the first row whose slice ends late enough for every
+ * reader. */
 static size_t row_for(const fp_open_slices *open, const fp_slice_end *end) {
   size_t rows = open->rows.count, best = rows;
   int64_t last = last_end(end);
@@ -98,6 +106,7 @@ static size_t row_for(const fp_open_slices *open, const fp_slice_end *end) {
   return node - open->leaves;
 }
 
+/* A place in `slices`, reused or new, counted from 1; 0 when memory runs out. */
 static int32_t place_for_slice(fp_open_slices *open) {
   int32_t place = open->unused;
   if (place) {
@@ -113,7 +122,7 @@ int32_t fp_open_slices_add(fp_open_slices *open, int64_t end) {
 }
 
 int32_t fp_open_slices_add_for_all(fp_open_slices *open, const fp_slice_end *given) {
-  const int64_t latest = INT64_MAX - 1; /* INT64_MAX is the end of what has none */
+  const int64_t latest = INT64_MAX - 1; /* INT64_MAX in the trees means: no slice */
   fp_slice_end end = {.over = earlier(given->over, latest)};
   for (int i = 0; i < FP_READERS; i++) end.ends[i] = earlier(given->ends[i], latest);
   size_t row = row_for(open, &end);
@@ -140,7 +149,7 @@ static void free_trees(fp_open_slices *open) {
 void fp_open_slices_clear(fp_open_slices *open) {
   open->slices.count = open->rows.count = 0;
   open->unused = 0;
-  if (open->leaves > MOST_KEPT) free_trees(open); /* many small lines may follow one with many rows */
+  if (open->leaves > MOST_KEPT) free_trees(open); /* else every small line that follows would clear large trees */
   for (size_t i = 0; i < 2 * open->leaves; i++) {
     open->most[i] = INT64_MIN;
     open->least[i] = INT64_MAX;

@@ -1,3 +1,13 @@
+/* Packets are written front to back into growing bytes. The length of a message is known only when it ends, so four
+ * bytes are kept for it, as a varint padded with continuation bits:
+ *
+ *    [tag][00 00 00 00]  contents ...           begin: room for the length
+ *    [tag][ac 82 80 00]  contents (300 bytes)   end: 300 in four bytes
+ *
+ * Packets whose messages hold only numbers have a length of one byte (put_short).
+ *
+ * Names, keys and texts are interned: each is written once with a number, in a packet before the first event that
+ * uses it. */
 #include "formats/perfetto_write.h"
 
 #include <stdio.h>
@@ -25,6 +35,7 @@ enum { MOST_OF_TEXT = 1 << 20, MOST_OF_EVENT = 1 << 26, LENGTH_SIZE = 4, PS_IN_N
 
 /* ---- protobuf */
 
+/* How many bytes a varint takes. */
 static size_t varint_size(uint64_t value) {
   size_t size = 1;
   while (value >>= 7) size++;
@@ -69,13 +80,14 @@ static fp_text text_from(const char *text) {
   return (fp_text){(const uint8_t *)text, strlen(text)};
 }
 
-/* A message whose length is told when it ends, in bytes that are kept for it; where it began. */
+/* Begins a message whose length end() writes; returns where its contents begin. */
 static size_t begin(fp_bytes *out, uint32_t field) {
   put_varint(out, field << 3 | LENGTH);
   fp_bytes_put(out, "\0\0\0\0", LENGTH_SIZE);
   return out->size;
 }
 
+/* Writes the length of the message whose contents began at `from`. */
 static void end(fp_bytes *out, size_t from) {
   if (out->failed) return;
   size_t length = out->size - from;
@@ -83,9 +95,9 @@ static void end(fp_bytes *out, size_t from) {
     out->data[from - LENGTH_SIZE + (size_t)i] = (uint8_t)((length >> 7 * i & 0x7F) | (i < LENGTH_SIZE - 1 ? 0x80 : 0));
 }
 
-/* ---- what is told once */
+/* ---- interning ---- */
 
-/* Whether it is the first time that this is asked of a number. */
+/* Whether this is the first time that a number is given; remembers it. */
 static bool is_new(fp_bytes *seen, uint64_t number) {
   size_t need = (size_t)(number / 8) + 1;
   if (seen->size < need) {
@@ -100,6 +112,7 @@ static bool is_new(fp_bytes *seen, uint64_t number) {
   return fresh;
 }
 
+/* An interned text. Numbers are written plus 1, as 0 means none. */
 static void put_interned(fp_bytes *out, uint32_t field, uint64_t number, fp_text text) {
   text = fp_text_cut(text, MOST_OF_TEXT);
   put_varint(out, field << 3 | LENGTH);
@@ -110,26 +123,30 @@ static void put_interned(fp_bytes *out, uint32_t field, uint64_t number, fp_text
 
 /* ---- tracks */
 
+/* Uuids of processes are far above those of tracks, which count from 1. */
 static uint64_t process_uuid(const fp_perfetto *writer, int64_t number) {
   return ((uint64_t)1 << 40) + (uint64_t)(writer->process_base + number);
 }
 
+/* Tracks with the same key are shown as one. */
 static uint64_t merge_key(int32_t track) {
   return (uint64_t)track + 1;
 }
 
+/* Begins a packet of the only sequence. */
 static size_t begin_packet(fp_perfetto *writer) {
   size_t packet = begin(&writer->out, TRACE_PACKET);
   put_number(&writer->out, PACKET_SEQUENCE, SEQUENCE);
   return packet;
 }
 
+/* Ranks are 32 bits wide. */
 static uint64_t rank(int64_t sort) {
   int64_t most = INT32_MAX;
   return (uint64_t)(sort > most ? most : sort < -most ? -most : sort);
 }
 
-/* Which time of day it was at the time 0 of the trace. */
+/* The time of day at time 0 of the trace. */
 static void put_clocks(fp_perfetto *writer, uint64_t start_unix_ns) {
   fp_bytes *out = &writer->out;
   size_t packet = begin_packet(writer), clocks = begin(out, PACKET_CLOCKS);
@@ -143,11 +160,12 @@ static void put_clocks(fp_perfetto *writer, uint64_t start_unix_ns) {
   end(out, packet);
 }
 
-static void tell_process(fp_perfetto *writer, int64_t number) {
+/* Describes a process, the first time that one of its tracks occurs. */
+static void describe_process(fp_perfetto *writer, int64_t number) {
   fp_bytes *out = &writer->out;
   if (number < 0 || (size_t)number >= writer->process_count) return;
   fp_trace_track *process = writer->processes + number;
-  if (process->told++) return;
+  if (process->described++) return;
   fp_text name = fp_text_of(&writer->titles, process->name);
   size_t packet = begin_packet(writer), track = begin(out, PACKET_TRACK);
   put_number(out, TRACK_UUID, process_uuid(writer, number));
@@ -161,8 +179,8 @@ static void tell_process(fp_perfetto *writer, int64_t number) {
   end(out, packet);
 }
 
-/* A track of its own, or one more row of one that `key` tells; its uuid. */
-static uint64_t tell_track(fp_perfetto *writer, const fp_trace_track *of, uint64_t key, bool counts, bool is_bytes) {
+/* Describes a track, or one more row of a track with the same `key`, and returns its uuid. */
+static uint64_t describe_track(fp_perfetto *writer, const fp_trace_track *of, uint64_t key, bool counts, bool is_bytes) {
   fp_bytes *out = &writer->out;
   uint64_t uuid = ++writer->uuids;
   size_t packet = begin_packet(writer), track = begin(out, PACKET_TRACK);
@@ -182,9 +200,10 @@ static uint64_t tell_track(fp_perfetto *writer, const fp_trace_track *of, uint64
   return uuid;
 }
 
+/* Adds a row to the present track. */
 static bool add_row(fp_perfetto *writer, int32_t track) {
   uint64_t *row = fp_vector_add(writer->out.memory, &writer->rows, sizeof *row);
-  if (row) *row = tell_track(writer, writer->tracks + track, merge_key(track), false, false);
+  if (row) *row = describe_track(writer, writer->tracks + track, merge_key(track), false, false);
   return row != NULL;
 }
 
@@ -195,6 +214,7 @@ static uint64_t nanoseconds(const fp_perfetto *writer, int64_t ps) {
   return ps < 0 ? 0 : (uint64_t)ps / PS_IN_NS;
 }
 
+/* Begins a TrackEvent of a type on a track. */
 static size_t begin_event(fp_perfetto *writer, uint64_t type, uint64_t uuid) {
   size_t event = begin(&writer->out, PACKET_EVENT);
   put_number(&writer->out, EVENT_TYPE, type);
@@ -222,17 +242,19 @@ bool fp_perfetto_end(fp_perfetto *writer) {
   return !writer->out.failed;
 }
 
+/* Begins a track: slices of the one before are ended first. */
 static bool begin_line(fp_perfetto *writer, int32_t track) {
   if (!fp_perfetto_end(writer)) return false;
   writer->line = track + 1;
   writer->rows.count = 0;
-  tell_process(writer, writer->tracks[track].process);
+  describe_process(writer, writer->tracks[track].process);
   return add_row(writer, track);
 }
 
 /* ---- arguments */
 
-/* Keys of our own come first; numbers of keys, and of texts, are those of the batch behind them. Names may be texts too. */
+/* Numbers of interned keys: ours first, then those of the batch. Names may also be interned as texts (long names), so
+ * texts have even numbers and names odd ones. */
 enum { KEY_START, KEY_DURATION, KEY_LONG_NAME, KEY_LEFT_OUT, OWN_KEYS };
 static const char *const KEYS[OWN_KEYS] = {"ts_ps", "dur_ps", "long_name", "stats left out"};
 
@@ -252,7 +274,8 @@ static uint64_t name_as_text(const fp_trace_batch *batch, int32_t name) {
   return 2 * name_number(batch, name) + 1;
 }
 
-/* Which text of the batch an argument holds that is told once and then referred to; -1: none. */
+/* The number of the batch's text in an argument if it is interned; -1 if it is written out, since no other batch has
+ * it. */
 static int32_t interned_text(const fp_trace_batch *batch, const fp_trace_arg *arg) {
   uint8_t kind = arg->of->kind[arg->row];
   int32_t text = arg->of->text[arg->row];
@@ -260,14 +283,15 @@ static int32_t interned_text(const fp_trace_batch *batch, const fp_trace_arg *ar
   return (size_t)text < batch->lasting_texts ? text : -1;
 }
 
+/* Whether the name of an argument is interned: it has no number added, and other batches have it too. */
 static bool is_interned_key(const fp_trace_batch *batch, const fp_trace_arg *arg) {
   return !arg->times && (size_t)arg->of->name[arg->row] < batch->lasting_texts;
 }
 
-/* Interned data go ahead of the event that refers to them, in packets of their own that do not grow without bound. */
+/* A packet of interned data before an event. A new one is begun when it gets long. */
 typedef struct interning {
   fp_perfetto *writer;
-  size_t packet, data; /* where the packet and its data began; 0: none is open */
+  size_t packet, data; /* where the packet and its data begin; 0: none is open */
 } interning;
 
 static void end_interning(interning *of) {
@@ -277,6 +301,7 @@ static void end_interning(interning *of) {
   of->packet = 0;
 }
 
+/* Writes one interned text into the open packet. */
 static void intern(interning *of, uint32_t field, uint64_t number, fp_text text) {
   fp_bytes *out = &of->writer->out;
   if (of->packet && out->size - of->packet > MOST_OF_TEXT) end_interning(of);
@@ -288,7 +313,7 @@ static void intern(interning *of, uint32_t field, uint64_t number, fp_text text)
   put_interned(out, field, number, text);
 }
 
-/* Puts what the event refers to and none before it did. */
+/* Interns what an event uses for the first time. */
 static void intern_event(fp_perfetto *writer, const fp_trace_batch *batch) {
   int32_t name = writer->walk.name, long_name = writer->walk.long_name;
   const fp_trace_arg *args = writer->walk.args.items;
@@ -307,7 +332,7 @@ static void intern_event(fp_perfetto *writer, const fp_trace_batch *batch) {
   end_interning(&of);
 }
 
-/* An annotation of numbers alone is short: its length takes a byte. */
+/* An annotation of numbers only: its length fits one byte, which is written afterwards. */
 static void put_short(fp_bytes *out, uint64_t key, uint32_t field, uint64_t value) {
   put_varint(out, EVENT_ANNOTATION << 3 | LENGTH);
   fp_bytes_byte(out, 0);
@@ -318,6 +343,7 @@ static void put_short(fp_bytes *out, uint64_t key, uint32_t field, uint64_t valu
   if (!out->failed) out->data[from - 1] = (uint8_t)(out->size - from);
 }
 
+/* The key of an annotation: interned, or written out with the number that tells equal names apart. */
 static void put_key(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
   int32_t name = arg->of->name[arg->row];
   if (is_interned_key(batch, arg)) {
@@ -333,7 +359,8 @@ static void put_key(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_a
   fp_bytes_put(out, times, (size_t)length);
 }
 
-/* The field of an annotation for a number, and the number; 0: it is a text. */
+/* The field for an argument's value if that is a number or an interned text, and the number; 0: it is a text to write
+ * out. */
 static uint32_t number_of(const fp_trace_batch *batch, const fp_trace_arg *arg, uint64_t *value) {
   const fp_trace_stats *of = arg->of;
   size_t row = arg->row;
@@ -350,6 +377,7 @@ static uint32_t number_of(const fp_trace_batch *batch, const fp_trace_arg *arg, 
   return text < 0 ? 0 : ANNOTATION_INTERNED;
 }
 
+/* One argument. */
 static void put_annotation(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
   uint64_t value;
   uint32_t field = number_of(batch, arg, &value);
@@ -366,6 +394,7 @@ static void put_annotation(fp_bytes *out, const fp_trace_batch *batch, const fp_
   end(out, annotation);
 }
 
+/* All arguments of an event, up to a limit of its size, and its exact times if nanoseconds do not hold them. */
 static void put_annotations(fp_perfetto *writer, const fp_trace_batch *batch, size_t event) {
   fp_bytes *out = &writer->out;
   const fp_trace_arg *args = writer->walk.args.items;
@@ -390,7 +419,7 @@ static void put_annotations(fp_perfetto *writer, const fp_trace_batch *batch, si
 
 /* ---- the packet of an event */
 
-/* The row that an event goes to, where earlier ones have been ended: an instant to the first. -1 for want of memory. */
+/* Ends earlier slices and returns the row of the event; an instant goes to the first. -1 when memory runs out. */
 static int32_t place(fp_perfetto *writer, int32_t track, int64_t start, int64_t duration) {
   end_slices(writer, start);
   if (duration <= 0) return 0;
@@ -434,8 +463,8 @@ bool fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times
                          const double *doubles, size_t count, bool is_bytes) {
   fp_bytes *out = &writer->out;
   if (track >= writer->track_count) return true;
-  tell_process(writer, writer->tracks[track].process);
-  uint64_t uuid = tell_track(writer, writer->tracks + track, merge_key((int32_t)track), true, is_bytes);
+  describe_process(writer, writer->tracks[track].process);
+  uint64_t uuid = describe_track(writer, writer->tracks + track, merge_key((int32_t)track), true, is_bytes);
   for (size_t i = 0; i < count; i++) {
     size_t packet = begin_packet(writer);
     put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, times[i]));

@@ -1,11 +1,12 @@
 #include "formats/trace_batch.h"
 
-enum { MOST_SHARED = 256 };
+enum { MOST_SHARED = 256 }; /* stats of its metadata that an event repeats at most */
 
+/* An argument name: the last event that has it, how often, and whether from a stat of its own. */
 typedef struct meeting {
   int64_t serial;
   int32_t times;
-  int32_t own; /* by a stat of the event itself */
+  int32_t own; /* one of the event's own stats has it */
 } meeting;
 
 fp_text fp_text_cut(fp_text text, size_t most) {
@@ -23,6 +24,7 @@ void fp_trace_walk_free(fp_trace_walk *walk) {
   fp_vector_free(walk->memory, &walk->met);
 }
 
+/* The entry of a name; NULL when memory runs out. Names are few, so a table by number will do. */
 static meeting *met_with(fp_trace_walk *walk, int32_t name) {
   size_t need = (size_t)name + 1;
   if (walk->met.count < need) {
@@ -34,24 +36,26 @@ static meeting *met_with(fp_trace_walk *walk, int32_t name) {
   return (meeting *)walk->met.items + name;
 }
 
+/* Whether a stat has a name and a value. */
 static bool has_value(const fp_trace_batch *batch, const fp_trace_stats *of, size_t row) {
   if (of->name[row] < 0 || (size_t)of->name[row] >= batch->texts.count) return false;
   return of->kind[row] < FP_NOTHING && (of->kind[row] != FP_A_STR || of->text[row] >= 0);
 }
 
+/* Appends an argument, unless it has no value or an own stat of the event has its name. */
 static bool add(fp_trace_walk *walk, const fp_trace_batch *batch, const fp_trace_stats *of, size_t row) {
   bool own = of != &batch->shared;
   if (!has_value(batch, of, row)) return true;
   meeting *with = met_with(walk, of->name[row]);
   if (!with) return false;
   if (with->serial != walk->serial) *with = (meeting){walk->serial, 0, own};
-  else if (with->own && !own) return true; /* the event's own counts */
+  else if (with->own && !own) return true;
   fp_trace_arg *arg = fp_vector_add(walk->memory, &walk->args, sizeof *arg);
   if (arg) *arg = (fp_trace_arg){of, row, with->times++};
   return arg != NULL;
 }
 
-/* The stats of one event, from a place on. */
+/* Appends the stats of one event, which begin at *place or later. */
 static bool add_all(fp_trace_walk *walk, const fp_trace_batch *batch, const fp_trace_stats *of, const int64_t *event,
                     size_t *place, int64_t id) {
   while (*place < of->count && event[*place] < id) ++*place;
@@ -60,6 +64,7 @@ static bool add_all(fp_trace_walk *walk, const fp_trace_batch *batch, const fp_t
   return true;
 }
 
+/* Finds the names of an event. */
 static void name_event(fp_trace_walk *walk, const fp_trace_batch *batch, int64_t id, int32_t meta) {
   bool known = meta >= 0 && (size_t)meta < batch->metas;
   walk->name = known ? batch->meta_name[meta] : -1;
@@ -70,7 +75,7 @@ static void name_event(fp_trace_walk *walk, const fp_trace_batch *batch, int64_t
   walk->name = batch->renamed_name[walk->renamed];
 }
 
-/* A stat that is called as what the writers tell of the long name comes after that. */
+/* The writers add an argument "long_name". A stat with that name counts as the second one. */
 static void make_way(fp_trace_walk *walk, const fp_trace_batch *batch) {
   static const char ours[] = "long_name";
   fp_trace_arg *args = walk->args.items;

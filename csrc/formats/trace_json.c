@@ -1,10 +1,13 @@
+/* Chrome's format has no nesting other than by time, so overlapping events of a track are spread over rows
+ * (open_slices.h), each of which is a thread in the file. Readers take times as microseconds in doubles and round
+ * them in their own ways; rows are chosen so that slices nest for all of them (see docs/trace.md). */
 #include "formats/trace_json.h"
 
-enum { MOST_OF_SHARED_TEXT = 10000, FIXED_ROOM = 512 };
+enum { MOST_OF_SHARED_TEXT = 10000, FIXED_ROOM = 512 }; /* bytes: of a text that events repeat; of an event's rest */
 static const int64_t TIDS = INT64_C(1) << 32, PS_IN_US = 1000000, PS_IN_NS = 1000;
 static const char TRUNCATED[] = "...<truncated>";
 
-/* Text that many events may repeat. */
+/* A text that many events may repeat: a long one is cut. */
 static void put_shared_text(fp_bytes *out, fp_text text) {
   fp_text kept = fp_text_cut(text, MOST_OF_SHARED_TEXT);
   fp_bytes_byte(out, '"');
@@ -29,6 +32,7 @@ static void put_time(fp_bytes *out, const char *key, int64_t ps) {
   fp_json_micros(out, ps);
 }
 
+/* An object that names a process or thread; rows behind the first add their number. */
 static void put_metadata(fp_bytes *out, const char *key, int64_t pid, int64_t tid, fp_text name, int64_t row) {
   begin_object(out, "M", pid, tid);
   fp_bytes_text(out, ",\"name\":\"");
@@ -52,19 +56,22 @@ static void put_sort_index(fp_bytes *out, const char *key, int64_t pid, int64_t 
   fp_bytes_text(out, "}},\n");
 }
 
-static void tell_process(fp_trace_json *writer, int64_t number) {
+/* Names a process, the first time that one of its tracks occurs. */
+static void describe_process(fp_trace_json *writer, int64_t number) {
   if (number < 0 || (size_t)number >= writer->process_count) return;
   fp_trace_track *process = writer->processes + number;
-  if (process->told++) return;
+  if (process->described++) return;
   put_metadata(&writer->out, "process_name", process->pid, -1, fp_text_of(&writer->titles, process->name), 0);
   put_sort_index(&writer->out, "process_sort_index", process->pid, -1, process->sort);
 }
 
-static void tell_row(fp_trace_json *writer, const fp_trace_track *track, int64_t tid, int64_t row) {
+/* Names a row of a track. */
+static void describe_row(fp_trace_json *writer, const fp_trace_track *track, int64_t tid, int64_t row) {
   put_metadata(&writer->out, "thread_name", track->pid, tid, fp_text_of(&writer->titles, track->name), row);
   put_sort_index(&writer->out, "thread_sort_index", track->pid, tid, track->sort);
 }
 
+/* Adds a row to the present track, with an id that no track has. */
 static bool add_row(fp_trace_json *writer, const fp_trace_track *track) {
   int64_t row = (int64_t)writer->row_tids.count;
   int64_t *tid = fp_vector_add(writer->out.memory, &writer->row_tids, sizeof *tid);
@@ -74,19 +81,21 @@ static bool add_row(fp_trace_json *writer, const fp_trace_track *track) {
     writer->spare_end = INT64_MAX;
   }
   *tid = row ? writer->spare_tid++ : track->tid;
-  tell_row(writer, track, *tid, row);
+  describe_row(writer, track, *tid, row);
   return true;
 }
 
+/* Begins a track: no slice of another one is open in it. */
 static bool begin_line(fp_trace_json *writer, int32_t number) {
   fp_trace_track *track = writer->tracks + number;
   writer->line = number + 1;
   writer->row_tids.count = 0;
   fp_open_slices_clear(&writer->open);
-  tell_process(writer, track->process);
+  describe_process(writer, track->process);
   return add_row(writer, track);
 }
 
+/* The value of an argument. Texts that events share are cut, an event's own are complete. */
 static void put_value(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
   const fp_trace_stats *of = arg->of;
   size_t row = arg->row;
@@ -116,6 +125,7 @@ static void put_value(fp_bytes *out, const fp_trace_batch *batch, const fp_trace
   }
 }
 
+/* An argument; one whose name occurred before gets a number. */
 static void put_arg(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
   fp_text name = fp_text_cut(fp_text_of(&batch->texts, arg->of->name[arg->row]), MOST_OF_SHARED_TEXT);
   fp_bytes_byte(out, '"');
@@ -129,7 +139,7 @@ static void put_arg(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_a
   put_value(out, batch, arg);
 }
 
-/* ,"args":{…} where there are any. */
+/* Writes ,"args":{…} if there are any arguments. `before` is what precedes the next one. */
 static void put_args(fp_trace_json *writer, const fp_trace_batch *batch, size_t event) {
   fp_bytes *out = &writer->out;
   const fp_trace_arg *args = writer->walk.args.items;
@@ -158,10 +168,10 @@ static void put_args(fp_trace_json *writer, const fp_trace_batch *batch, size_t 
     fp_json_int(out, writer->walk.left_out);
     before = ",";
   }
-  if (!before[1]) fp_bytes_byte(out, '}'); /* it is a comma: there was one */
+  if (!before[1]) fp_bytes_byte(out, '}'); /* `before` is a comma: something was written */
 }
 
-/* An arrow is two objects of one id, each at its event. */
+/* An arrow is two objects with the same id, each at one of its events. */
 static void put_flows(fp_trace_json *writer, const fp_trace_batch *batch, size_t event, int64_t pid, int64_t tid) {
   fp_bytes *out = &writer->out;
   size_t flow;
@@ -176,7 +186,7 @@ static void put_flows(fp_trace_json *writer, const fp_trace_batch *batch, size_t
   }
 }
 
-/* How a reader makes nanoseconds of the microseconds of JSON: in doubles, rounded or cut; see docs/trace.md. */
+/* How a reader turns the microseconds of JSON into nanoseconds: in doubles, rounded or cut off; see docs/trace.md. */
 typedef int64_t in_ns(int64_t ps);
 
 static double ns_of(int64_t ps) {
@@ -195,14 +205,16 @@ static int64_t in_ps(int64_t ns) {
   return __builtin_mul_overflow(ns, PS_IN_NS, &ps) ? (ns < 0 ? INT64_MIN : INT64_MAX) : ps;
 }
 
-/* The first start, or one soon after, that a reader counts as so many nanoseconds. */
+/* The first start, or one soon after it, that a reader counts as `ns` nanoseconds or more. Rounding in doubles has no
+ * exact inverse, so it is found by steps that double. */
 static int64_t reached(in_ns *counted, int64_t ns) {
   int64_t at = fp_time_sum(in_ps(ns), counted == rounded ? -PS_IN_NS / 2 : 0);
   for (int64_t step = 1; at < INT64_MAX && counted(at) < ns; step *= 2) at = fp_time_sum(at, step);
   return at;
 }
 
-/* Where a slice ends for those that read picoseconds, and for those that take start and duration to nanoseconds each. */
+/* Where a slice ends for each reader: one adds picoseconds; the others round start and duration separately, so for
+ * them its end may differ from where the next slice starts. */
 static fp_slice_end slice_end(int64_t start, int64_t duration) {
   static in_ns *const counted[FP_READERS - 1] = {rounded, cut};
   int64_t exact = fp_time_sum(start, duration);
@@ -215,7 +227,7 @@ static fp_slice_end slice_end(int64_t start, int64_t duration) {
   return end;
 }
 
-/* The row that an event goes to: an instant to the first. -1 for want of memory. */
+/* The row of an event; an instant goes to the first. -1 when memory runs out. */
 static int32_t place(fp_trace_json *writer, const fp_trace_track *track, int64_t start, int64_t duration) {
   int32_t row;
   int64_t over;
@@ -228,6 +240,7 @@ static int32_t place(fp_trace_json *writer, const fp_trace_track *track, int64_t
   return row;
 }
 
+/* Writes an event, with room reserved for its fixed part, and its arrows. */
 static bool put_event(fp_trace_json *writer, const fp_trace_batch *batch, size_t event) {
   const fp_trace_track *track = writer->tracks + batch->track[event];
   fp_bytes *out = &writer->out;
@@ -268,7 +281,7 @@ bool fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *t
   if (track >= writer->track_count) return true;
   const fp_trace_track *of = writer->tracks + track;
   fp_text name = fp_text_of(&writer->titles, of->name);
-  tell_process(writer, of->process);
+  describe_process(writer, of->process);
   for (size_t i = 0; i < count; i++) {
     begin_object(out, "C", of->pid, -1);
     put_time(out, ",\"ts\":", fp_time_sum(times[i], writer->shift_ps));

@@ -1,5 +1,6 @@
 #include "formats/wire.h"
 
+/* Skips a group, and groups in it, with a stack of field numbers: each end must match the last open start. */
 static fp_code skip_group(const uint8_t **p, const uint8_t *end, uint32_t opening) {
   uint32_t open[WIRE_MAX_DEPTH];
   int depth = 1;

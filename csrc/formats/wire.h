@@ -1,5 +1,6 @@
-/* The protobuf wire format: tags, varints, and skipping what is not known. Readers advance `*p` and never
- * read at or past `end`; the fast ones read ahead, where WIRE_SLACK bytes may be read. */
+/* The protobuf wire format: tags, varints, and skipping unknown fields. Readers advance `*p` and never read at or
+ * behind `end`. The fast ones may read up to WIRE_SLACK bytes behind it, where the caller has made sure that these
+ * exist. */
 #ifndef FASTPROF_WIRE_H
 #define FASTPROF_WIRE_H
 
@@ -10,11 +11,12 @@
 #include "status.h"
 
 enum { WIRE_VARINT = 0, WIRE_I64 = 1, WIRE_LEN = 2, WIRE_SGROUP = 3, WIRE_EGROUP = 4, WIRE_I32 = 5 };
-enum { WIRE_MAX_DEPTH = 100, WIRE_SLACK = 48 };
+enum { WIRE_MAX_DEPTH = 100, WIRE_SLACK = 48 }; /* protobuf's limit of nesting; what fast readers may overrun */
 
 #define WIRE_TAG(field, type) ((uint32_t)(((field) << 3) | (type)))
 
-/* At most ten bytes; bits past the 64th are dropped, as protobuf does. False: no end in sight. */
+/* Seven bits per byte, the lowest first, the high bit set on all bytes but the last. At most ten bytes; bits behind
+ * the 64th are dropped, as protobuf does. False: the number does not end. */
 static inline bool wire_varint(const uint8_t **p, const uint8_t *end, uint64_t *value) {
   const uint8_t *q = *p;
   if (q < end && *q < 0x80) {
@@ -35,7 +37,12 @@ static inline bool wire_varint(const uint8_t **p, const uint8_t *end, uint64_t *
   return false;
 }
 
-/* As wire_varint, where ten bytes may be read from *p whatever they are. */
+/* The same where ten bytes may be read from *p on. Finds the last byte by its clear high bit, then moves the groups
+ * of seven bits together in pairs, pairs of pairs and so on: no loop over bytes.
+ *
+ *    bytes    1aaaaaaa 1bbbbbbb 0ccccccc          the lowest byte first
+ *    bits     aaaaaaa  bbbbbbb  ccccccc  ->  bbbbbbbaaaaaaa  ccccccc  ->  cccccccbbbbbbbaaaaaaa
+ */
 static inline bool wire_varint_fast(const uint8_t **p, uint64_t *value) {
   const uint8_t *q = *p;
   if (*q < 0x80) {
@@ -57,7 +64,7 @@ static inline bool wire_varint_fast(const uint8_t **p, uint64_t *value) {
   return true;
 }
 
-/* A tag: field number 1 or more, and a wire type from 0 to 5. */
+/* A tag: a field number of 1 or more, and a wire type from 0 to 5. */
 static inline bool wire_tag(const uint8_t **p, const uint8_t *end, uint32_t *tag) {
   uint64_t value;
   if (!wire_varint(p, end, &value) || value > UINT32_MAX || value < 8 || (value & 7) > 5) return false;
@@ -65,7 +72,7 @@ static inline bool wire_tag(const uint8_t **p, const uint8_t *end, uint32_t *tag
   return true;
 }
 
-/* A length and its bytes: *payload to *payload + *length lies before `end`, and *p comes to stand after it. */
+/* A length and its bytes, which lie before `end`: *payload .. *payload + *length. *p is advanced behind them. */
 static inline bool wire_bytes(const uint8_t **p, const uint8_t *end, const uint8_t **payload, uint64_t *length) {
   if (!wire_varint(p, end, length) || *length > (uint64_t)(end - *p)) return false;
   *payload = *p;
@@ -73,17 +80,17 @@ static inline bool wire_bytes(const uint8_t **p, const uint8_t *end, const uint8
   return true;
 }
 
-/* One field of a message of which the tag has been read. The code says what is wrong with it. */
+/* Skips the value of a field whose tag has been read. */
 fp_code wire_skip(const uint8_t **p, const uint8_t *end, uint32_t tag);
 
-/* One field: its tag, and its value where the wire type has one. */
+/* A field: its tag, and its value if the wire type has one. */
 typedef struct wire_field {
   uint32_t tag;
   uint64_t value;         /* of a varint, a fixed64 or a fixed32 */
   const uint8_t *payload; /* of a length-delimited field, `value` bytes */
 } wire_field;
 
-/* Reads or skips one field; groups are skipped whole. */
+/* Reads one field. Groups are skipped with everything in them. */
 fp_code wire_next(const uint8_t **p, const uint8_t *end, wire_field *field);
 
 #endif

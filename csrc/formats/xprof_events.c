@@ -1,3 +1,5 @@
+/* The bytes must be those that XProf writes, so that its page and comparisons accept them: order of keys, number of
+ * digits, which fields are left out. Nothing here is this package's choice. */
 #include "formats/xprof_events.h"
 
 #include <math.h>
@@ -11,13 +13,14 @@ enum { FLOW_IN = 1, FLOW_OUT = 2, NUMBER_BITS = 56, FEW = 24, NUMBER_SIZE = 400 
 static const uint64_t LONGEST = INT64_MAX, NUMBER_MASK = (UINT64_C(1) << NUMBER_BITS) - 1;
 static const double PS_IN_US = 1e6;
 
-/* By number of their kind; others are said to be of none. */
+/* Categories of flows, by their number; unknown ones have no name. */
 static const char *const CONTEXTS[] = {
     "", "", "tf_exec", "tfrt_exec", "batch_sched", "PjRt", "as_batch_sched", "tfrt_rt", "tpu_embed", "gpu_launch",
     "batcher", "tpu_stream", "tpu_launch", "pathways_exec", "pjrt_library_call", "threadpool_event", "jax_serving",
     "sparsecore_offload",
 };
 
+/* A text of a pool in quotes; a negative number is the empty text. */
 static void write_text(fp_bytes *out, const fp_texts *texts, int64_t number) {
   if (number < 0) {
     fp_bytes_text(out, "\"\"");
@@ -26,15 +29,17 @@ static void write_text(fp_bytes *out, const fp_texts *texts, int64_t number) {
   fp_json_text(out, texts->bytes + texts->offsets[number], (size_t)(texts->offsets[number + 1] - texts->offsets[number]));
 }
 
+/* A double in a form of printf, with a point whatever the locale. */
 static void write_double(fp_bytes *out, double value, const char *form) {
   char text[NUMBER_SIZE];
   snprintf(text, sizeof text, form, value);
   for (char *at = text; *at; at++)
-    if (*at == ',') *at = '.'; /* a process may have set a locale */
+    if (*at == ',') *at = '.';
   fp_bytes_text(out, text);
 }
 
-/* Times are unsigned: what began before 0 is far off, and told as roughly as XProf does. */
+/* Times are unsigned: an event that began before 0 is far in the future. XProf loses digits of such times, and so
+ * does this. */
 static void write_micros(fp_bytes *out, uint64_t ps) {
   if (ps <= LONGEST) {
     fp_json_micros(out, (int64_t)ps);
@@ -48,6 +53,7 @@ static void write_key_digits(fp_bytes *out, const char *key, uint64_t value) {
   fp_json_digits(out, value);
 }
 
+/* The fields that every event begins with. */
 static void write_head(fp_bytes *out, const fp_drawn *drawn, size_t track, int64_t row, bool has_tid, uint64_t start) {
   write_key_digits(out, "{\"pid\":", drawn->pid[track]);
   if (has_tid) write_key_digits(out, ",\"tid\":", drawn->tid[track]);
@@ -57,6 +63,7 @@ static void write_head(fp_bytes *out, const fp_drawn *drawn, size_t track, int64
   write_micros(out, start);
 }
 
+/* The group and the serial number, if it has them. */
 static void write_args(fp_bytes *out, const fp_drawn_marks *marks, int64_t row, bool has_uid) {
   bool grouped = marks->group[row] >= 0;
   if (!grouped && !has_uid) return;
@@ -66,6 +73,7 @@ static void write_args(fp_bytes *out, const fp_drawn_marks *marks, int64_t row, 
   fp_bytes_byte(out, '}');
 }
 
+/* The serial number, if it is not 0, tells events with the same start apart; then the end of the object. */
 static void write_end(fp_bytes *out, const fp_drawn_marks *marks, int64_t row) {
   if (marks->serial[row]) write_key_digits(out, ",\"z\":", marks->serial[row]);
   fp_bytes_text(out, "},\n");
@@ -89,17 +97,18 @@ static void write_flow(fp_bytes *out, uint64_t flow) {
   if (flow & FLOW_OUT) fp_bytes_text(out, ",\"flow_out\":true");
 }
 
+/* A visible event. One without duration gets a picosecond, as the page would not end it otherwise. */
 static void write_slice(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t track, int64_t row) {
   write_head(out, drawn, track, row, true, drawn->start[row]);
   fp_bytes_text(out, ",\"dur\":");
-  write_micros(out, drawn->duration[row] ? drawn->duration[row] : 1); /* without one it would not end */
+  write_micros(out, drawn->duration[row] ? drawn->duration[row] : 1); 
   if (marks->flow[row]) write_flow(out, marks->flow[row]);
   fp_bytes_text(out, ",\"ph\":\"X\"");
   write_args(out, marks, row, true);
   write_end(out, marks, row);
 }
 
-/* Moves to the next row that is wanted; false where there is none. */
+/* Advances to the next row that is wanted; false if there is none. */
 static bool next_row(const fp_drawn *drawn, const uint8_t *wanted, fp_drawn_place *place) {
   for (; place->track < drawn->track_count; place->track++) {
     int64_t first = drawn->tracks[place->track], last = drawn->tracks[place->track + 1];
@@ -117,7 +126,7 @@ void fp_write_drawn(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *
 
 static const char BEGINNING[] = ",\"ph\":\"b\"", END[] = ",\"ph\":\"e\"", NEITHER[] = ",\"ph\":\"n\"";
 
-/* The beginning or end of a flight; the end of one that has both says no more than its group. */
+/* The begin or the end of a flight. The end of one that has both repeats only its group. */
 static void write_flight(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t track, int64_t row,
                          const char *phase, bool has_uid) {
   uint64_t flow = marks->flow[row], start = drawn->start[row] + (has_uid ? 0 : drawn->duration[row]);
@@ -140,6 +149,7 @@ void fp_write_flights(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks
 
 /* ---- values as texts */
 
+/* A value that is a double. */
 static double double_of(const fp_named_values *values, int64_t at) {
   double value;
   if (values->real) return values->real[at];
@@ -147,7 +157,7 @@ static double double_of(const fp_named_values *values, int64_t at) {
   return value;
 }
 
-/* As XProf tells it where all values are texts: doubles to six digits, no bytes. */
+/* A value as XProf shows it where all values are texts: doubles with six digits, bytes not at all. */
 static void write_as_text(fp_bytes *out, const fp_named_values *values, int64_t at) {
   switch (values->kind[at]) {
     case FP_STR:
@@ -167,94 +177,101 @@ static void write_as_text(fp_bytes *out, const fp_named_values *values, int64_t 
   fp_bytes_byte(out, '"');
 }
 
-/* A value of a row, and where it stands among those of the same key. */
-typedef struct fp_said {
+/* A value of a row; `turn` is its place among all of them, so that the last of equal keys can be found after sorting.
+ */
+typedef struct fp_listed {
   const fp_named_values *values;
   int64_t at;
   int32_t key;
   uint32_t turn;
-} fp_said;
+} fp_listed;
 
-typedef struct fp_saying {
+/* The values of one row. Nearly all rows have few, which need no allocation. */
+typedef struct fp_list {
   fp_memory *memory;
-  fp_said few[FEW];
-  fp_vector many; /* fp_said, of rows with more */
-  fp_said *items;
+  fp_listed few[FEW];
+  fp_vector many; /* fp_listed: for rows with more than FEW */
+  fp_listed *items;
   size_t count;
   bool failed;
-} fp_saying;
+} fp_list;
 
 static int by_key(const void *one, const void *other) {
-  const fp_said *a = one, *b = other;
+  const fp_listed *a = one, *b = other;
   if (a->key != b->key) return a->key < b->key ? -1 : 1;
   return a->turn < b->turn ? -1 : a->turn > b->turn;
 }
 
-static void say(fp_saying *saying, const fp_named_values *values, int64_t at) {
-  fp_said said = {values, at, values->key[at], (uint32_t)saying->count};
-  if (saying->count < FEW) {
-    saying->items[saying->count++] = said;
+/* Appends a value, and moves all of them to `many` once they are more than FEW. */
+static void list_value(fp_list *list, const fp_named_values *values, int64_t at) {
+  fp_listed added = {values, at, values->key[at], (uint32_t)list->count};
+  if (list->count < FEW) {
+    list->items[list->count++] = added;
     return;
   }
-  if (saying->items == saying->few) {
-    saying->many.count = 0;
-    if (!fp_vector_reserve(saying->memory, &saying->many, sizeof said, 2 * FEW)) saying->failed = true;
-    else memcpy(saying->many.items, saying->few, sizeof saying->few), saying->many.count = FEW;
+  if (list->items == list->few) {
+    list->many.count = 0;
+    if (!fp_vector_reserve(list->memory, &list->many, sizeof added, 2 * FEW)) list->failed = true;
+    else memcpy(list->many.items, list->few, sizeof list->few), list->many.count = FEW;
   }
-  fp_said *item = saying->failed ? NULL : fp_vector_add(saying->memory, &saying->many, sizeof said);
+  fp_listed *item = list->failed ? NULL : fp_vector_add(list->memory, &list->many, sizeof added);
   if (!item) {
-    saying->failed = true;
+    list->failed = true;
     return;
   }
-  *item = said;
-  saying->items = saying->many.items;
-  saying->count++;
+  *item = added;
+  list->items = list->many.items;
+  list->count++;
 }
 
-static void say_all(fp_saying *saying, const fp_named_values *values, int64_t row) {
+/* Appends those values of a row that are shown. */
+static void list_all(fp_list *list, const fp_named_values *values, int64_t row) {
   if (!values->first) return;
   for (int64_t at = values->first[row]; at < values->first[row + 1]; at++)
-    if (values->key[at] >= 0 && values->kind[at] != FP_NONE) say(saying, values, at);
+    if (values->key[at] >= 0 && values->kind[at] != FP_NONE) list_value(list, values, at);
 }
 
-static void sort_said(fp_saying *saying) {
-  if (saying->count > FEW) {
-    qsort(saying->items, saying->count, sizeof *saying->items, by_key);
+/* Sorts by key, equal keys by turn. Few values take an insertion sort, which is stable. */
+static void sort_list(fp_list *list) {
+  if (list->count > FEW) {
+    qsort(list->items, list->count, sizeof *list->items, by_key);
     return;
   }
-  for (size_t i = 1; i < saying->count; i++) {
-    fp_said moved = saying->items[i];
+  for (size_t i = 1; i < list->count; i++) {
+    fp_listed moved = list->items[i];
     size_t at = i;
-    for (; at && saying->items[at - 1].key > moved.key; at--) saying->items[at] = saying->items[at - 1];
-    saying->items[at] = moved;
+    for (; at && list->items[at - 1].key > moved.key; at--) list->items[at] = list->items[at - 1];
+    list->items[at] = moved;
   }
 }
 
-static void write_said(fp_bytes *out, const fp_told *told, fp_saying *saying) {
+/* Writes the last value of each key. */
+static void write_list(fp_bytes *out, const fp_event_values *given, fp_list *list) {
   bool more = false;
   fp_bytes_text(out, "\"args\":{");
-  for (size_t i = 0; i < saying->count; i++) {
-    const fp_said *said = &saying->items[i];
-    if (i + 1 < saying->count && saying->items[i + 1].key == said->key) continue;
+  for (size_t i = 0; i < list->count; i++) {
+    const fp_listed *item = &list->items[i];
+    if (i + 1 < list->count && list->items[i + 1].key == item->key) continue;
     if (more) fp_bytes_byte(out, ',');
     more = true;
-    write_text(out, &told->keys, said->key);
+    write_text(out, &given->keys, item->key);
     fp_bytes_byte(out, ':');
-    write_as_text(out, said->values, said->at);
+    write_as_text(out, item->values, item->at);
   }
   fp_bytes_text(out, "},");
 }
 
-static void write_event(fp_bytes *out, const fp_drawn *drawn, const fp_told *told, fp_saying *saying, size_t track,
+/* An event with all its values: an object whose keys are in alphabetical order. */
+static void write_event(fp_bytes *out, const fp_drawn *drawn, const fp_event_values *given, fp_list *list, size_t track,
                         int64_t row) {
-  saying->items = saying->few;
-  saying->count = 0;
-  if (told->meta[row] >= 0) say_all(saying, &told->of_meta, told->meta[row]);
-  say_all(saying, &told->own, row);
-  say_all(saying, &told->found, row);
-  sort_said(saying);
+  list->items = list->few;
+  list->count = 0;
+  if (given->meta[row] >= 0) list_all(list, &given->of_meta, given->meta[row]);
+  list_all(list, &given->own, row);
+  list_all(list, &given->derived, row);
+  sort_list(list);
   fp_bytes_byte(out, '{');
-  if (saying->count) write_said(out, told, saying);
+  if (list->count) write_list(out, given, list);
   if (drawn->duration[row]) {
     fp_bytes_text(out, "\"dur\":");
     write_micros(out, drawn->duration[row]);
@@ -270,17 +287,18 @@ static void write_event(fp_bytes *out, const fp_drawn *drawn, const fp_told *tol
   fp_bytes_text(out, "},\n");
 }
 
-void fp_write_told(fp_bytes *out, const fp_drawn *drawn, const uint8_t *kept, const fp_told *told, size_t most,
-                   fp_drawn_place *place) {
-  fp_saying saying = {.memory = out->memory};
-  while (out->size < most && !out->failed && !saying.failed && next_row(drawn, kept, place))
-    write_event(out, drawn, told, &saying, place->track, place->row++);
-  out->failed = out->failed || saying.failed;
-  fp_vector_free(out->memory, &saying.many);
+void fp_write_events(fp_bytes *out, const fp_drawn *drawn, const uint8_t *kept, const fp_event_values *given,
+                     size_t most, fp_drawn_place *place) {
+  fp_list list = {.memory = out->memory};
+  while (out->size < most && !out->failed && !list.failed && next_row(drawn, kept, place))
+    write_event(out, drawn, given, &list, place->track, place->row++);
+  out->failed = out->failed || list.failed;
+  fp_vector_free(out->memory, &list.many);
 }
 
 /* ---- counters */
 
+/* A value of a counter. */
 static void write_value(fp_bytes *out, const fp_named_values *values, int64_t at) {
   switch (values->kind[at]) {
     case FP_STR:

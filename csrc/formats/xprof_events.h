@@ -1,21 +1,21 @@
-/* Events as JSON, in the two forms of XProf's trace viewer: all of an event with its stats as texts, or of its streaming
- * form as much as a picture takes. Pieces of an array: each event is followed by a comma and a new line. */
+/* Events as JSON in the two forms of XProf's trace viewer: entire events with their stats as texts, and the streaming
+ * form, which holds only what a picture needs. Both are pieces of an array: each event is followed by a comma and a
+ * newline. */
 #ifndef FASTPROF_XPROF_EVENTS_H
 #define FASTPROF_XPROF_EVENTS_H
 
 #include "formats/growing_bytes.h"
 
-/* Texts as Arrow has them. */
+/* Texts as Arrow stores them: text i is bytes[offsets[i]] .. bytes[offsets[i + 1]]. */
 typedef struct fp_texts {
   const int64_t *offsets;
   const uint8_t *bytes;
 } fp_texts;
 
-/* Rows of events, by track. `flow` is packed as the stat of that name: 2 bits of direction, 56 of a number, 6 of a
- * category; 0: none. */
+/* Events by track; everything is the caller's and only read. */
 typedef struct fp_drawn {
   const uint64_t *start, *duration;
-  const int32_t *name; /* of `names` */
+  const int32_t *name; /* by row: a number of `names` */
   fp_texts names;
   const int64_t *tracks; /* track_count + 1 bounds */
   const uint32_t *pid;   /* by track */
@@ -23,7 +23,8 @@ typedef struct fp_drawn {
   size_t track_count;
 } fp_drawn;
 
-/* What comes with the rows of the streaming form. */
+/* What the streaming form needs beside the events, by row. `flow` is packed as in the stat of that name: 2 bits of
+ * direction, 56 of a number, 6 of a category; 0: none. */
 typedef struct fp_drawn_marks {
   const uint8_t *visible; /* rows that are written */
   const int32_t *group;   /* -1: none */
@@ -31,46 +32,47 @@ typedef struct fp_drawn_marks {
   const uint64_t *flow;
 } fp_drawn_marks;
 
-/* Where writing goes on: the next track and row. */
+/* Where writing continues: a track and a row. Zeroed at first. */
 typedef struct fp_drawn_place {
   size_t track;
   int64_t row;
 } fp_drawn_place;
 
-/* Writes the visible rows from `place` on, till there are `most` bytes or none is left; moves `place`. */
+/* Writes visible rows from `place` on, until `out` holds `most` bytes or no row is left, and advances `place`. */
 void fp_write_drawn(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t most, fp_drawn_place *place);
 
-/* The same of a track of asynchronous events, which are shown by their flow: a beginning and an end. */
+/* Writes a track of asynchronous events, which are shown by their flow: an object for its begin and one for its end. */
 void fp_write_flights(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t track);
 
-/* Values with a key each, a list by row: those of row i are from first[i] to first[i + 1]. `key` -1: not shown. `kind` is an
- * fp_kind, `value` an integer or the bits of a double, `text` of `texts`. */
+/* Values with a key each: those of row i are first[i] .. first[i + 1]. `key` -1: not shown. `kind` is an fp_kind;
+ * `value` is an integer or the bits of a double; `text` is a number of `texts`. */
 typedef struct fp_named_values {
   const int64_t *first;
   const int32_t *key;
   const uint8_t *kind;
   const int64_t *value;
-  const double *real; /* doubles, where they are not in `value` */
+  const double *real; /* doubles, if they are not in `value` */
   const int32_t *text;
   fp_texts texts;
 } fp_named_values;
 
-/* What an event says: what its metadata says, what it says itself, and what was found out; of one key the last. Keys are
- * numbered in the order in which they are shown. */
-typedef struct fp_told {
+/* The values of events: those of their metadata, their own, and derived ones. Of several values with the same key the
+ * last is shown. Keys are numbered in the order in which they are shown. */
+typedef struct fp_event_values {
   fp_texts keys;
-  const int32_t *meta;          /* by row: list of of_meta; below 0: none */
-  fp_named_values of_meta, own, found;
-} fp_told;
+  const int32_t *meta;          /* by row: its list in of_meta; negative: none */
+  fp_named_values of_meta, own, derived;
+} fp_event_values;
 
-/* Writes the rows of `kept` from `place` on, as fp_write_drawn. Kinds of values are those of formats/xspace.h. */
-void fp_write_told(fp_bytes *out, const fp_drawn *drawn, const uint8_t *kept, const fp_told *told, size_t most,
-                   fp_drawn_place *place);
+/* Writes the rows marked in `kept` from `place` on, as fp_write_drawn does. */
+void fp_write_events(fp_bytes *out, const fp_drawn *drawn, const uint8_t *kept, const fp_event_values *given,
+                     size_t most, fp_drawn_place *place);
 
-/* The points of a counter: [time, value …] with commas between. Doubles with a key other than 0 have two decimals. */
+/* Writes the points of a counter: [time, value …], separated by commas. Doubles with a key other than 0 have two
+ * decimals. */
 void fp_write_points(fp_bytes *out, const uint64_t *start, const fp_named_values *values, int64_t count);
 
-/* The hash that GNU's C++ library gives a text, by which XProf numbers stack frames. */
+/* The hash of a text in GNU's C++ library, by which XProf numbers stack frames. */
 uint64_t fp_gnu_hash(const uint8_t *text, size_t length);
 
 #endif

@@ -1,3 +1,4 @@
+/* The general readers: any order, any number of fields, unknown fields between them. */
 #include "formats/xspace_event.h"
 
 fp_code read_event_any(const uint8_t **at, const uint8_t *end, event_fields *event) {

@@ -1,4 +1,6 @@
-/* Reading one XEvent and one XStat, for the index and the fill, which must see the same thing. */
+/* Reading one XEvent and one XStat, for the index and the fill, which must see the same. Profilers write the fields
+ * of these messages in order, each once. The inline readers take that form without a general loop over fields;
+ * whatever differs goes to the _any functions, which give the same results for every message. */
 #ifndef FASTPROF_XSPACE_EVENT_H
 #define FASTPROF_XSPACE_EVENT_H
 
@@ -7,8 +9,8 @@
 
 typedef struct event_fields {
   int64_t metadata_id, offset_ps, duration_ps, occurrences;
-  bool aggregated;      /* it has occurrences and no start: the last of the two in the file counts */
-  const uint8_t *stats; /* regular events: its stats reach from here to its end */
+  bool aggregated;      /* it has a number of occurrences instead of a start: the last of the two in the file counts */
+  const uint8_t *stats; /* in regular events: where its stats begin, which reach to its end */
 } event_fields;
 
 typedef struct stat_fields {
@@ -34,8 +36,8 @@ enum {
   TAG_STAT_REF = WIRE_TAG(7, WIRE_VARINT)
 };
 
-/* The scalar fields of an event that has them in order, stats last; WIRE_SLACK bytes may be read past `end`.
- * False: not of that form, read it with read_event_any. Says nothing about what comes after `stats`. */
+/* The scalar fields of an event that has them in order, with stats last; WIRE_SLACK bytes behind `end` may be read.
+ * False: it does not have that form and needs read_event_any. What lies behind `stats` is not examined. */
 static inline bool read_event_regular(const uint8_t *p, const uint8_t *end, event_fields *event) {
   uint64_t metadata_id = 0, offset = 0, duration = 0;
   if (p < end && *p == TAG_EVENT_METADATA_ID) {
@@ -60,13 +62,13 @@ static inline bool read_event_regular(const uint8_t *p, const uint8_t *end, even
   return true;
 }
 
-/* The scalar fields of any event. *at is left at the field that is wrong. */
+/* The scalar fields of any event. After a fault *at is the field that is wrong. */
 fp_code read_event_any(const uint8_t **at, const uint8_t *end, event_fields *event);
 
-/* Any stat, its fields in any order and number; the last value counts. */
+/* Any stat, with fields in any order and number; the last value counts. */
 fp_code read_stat_any(const uint8_t *p, const uint8_t *end, stat_fields *stat);
 
-/* A stat; `slack`: WIRE_SLACK bytes may be read past `end`. */
+/* A stat. `slack`: WIRE_SLACK bytes behind `end` may be read. */
 static inline fp_code read_stat(const uint8_t *p, const uint8_t *end, bool slack, stat_fields *stat) {
   const uint8_t *start = p;
   uint64_t id;
@@ -96,7 +98,7 @@ static inline fp_code read_stat(const uint8_t *p, const uint8_t *end, bool slack
   return read_stat_any(start, end, stat);
 }
 
-/* The length of a field of which the tag has been read: *p to *p + *length lies before `end`. */
+/* The length of a field whose tag has been read: *p .. *p + *length lies before `end`. */
 static inline bool read_length(const uint8_t **p, const uint8_t *end, uint64_t *length) {
   if (*p < end && **p < 0x80)
     *length = *(*p)++;

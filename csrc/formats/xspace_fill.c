@@ -1,11 +1,14 @@
-/* The fill: segments of events, decoded into columns whose sizes the index has counted. */
+/* The fill: segments of events, decoded into columns whose sizes the index has counted. Several threads may fill
+ * segments at once: each writes only to the rows of its own. The bytes may have changed since the index saw them (a
+ * file that is still being written), so every row number is checked before it is written to, and counts that do not
+ * match in the end are FP_CHANGED. */
 #include "columns/utf8.h"
 #include "formats/xspace_event.h"
 #include "formats/xspace_fill.h"
 #include "time_sums.h"
 
 
-/* One value for rows from..to. */
+/* Writes one value to the rows from..to of a column of indices. */
 static void repeat_index(const fp_index_column *column, int64_t from, int64_t to, int32_t value) {
   if (!column->to || from >= to) return;
   if (column->width == 1) {
@@ -30,6 +33,7 @@ void fp_fill_line_columns(const fp_piece *piece, const fp_sink *sink, int64_t fr
   repeat_index(&sink->line, from, to, piece->line);
 }
 
+/* Notes where the bytes of a stat lie; the caller copies them. */
 static fp_code add_bytes(filling *f, int64_t row, int64_t column, const stat_fields *stat) {
   fp_bytes_at *item = fp_vector_add(f->x->memory, &f->sink->bytes, sizeof *item);
   if (!item) return FP_NO_MEMORY;
@@ -55,7 +59,7 @@ fp_code fp_add_text(const fp_xspace *x, fp_strings *pool, fp_vector *faults, con
   return *number < 0 ? fp_fail(fault, FP_NO_MEMORY, offset, what) : FP_OK;
 }
 
-/* The index of a stat's text: its own, numbered after the base, or the one that its ref stands for; -1: none. */
+/* The index of a stat's text: its own, numbered from text_base on, or the one that its ref stands for; -1: none. */
 static fp_code text_of(filling *f, const stat_fields *stat, int64_t *index) {
   if (stat->kind == FP_REF) {
     int32_t row = fp_id_map_find(f->stats, (int64_t)stat->value);
@@ -69,9 +73,10 @@ static fp_code text_of(filling *f, const stat_fields *stat, int64_t *index) {
   return code;
 }
 
+/* Writes a stat to the column of its name, unless the event has one already: the first counts. */
 static fp_code emit_wide(filling *f, int64_t row, int32_t column, const stat_fields *stat) {
   fp_wide_column *wide = &f->sink->wide[column];
-  if (wide->kind[row] != FP_NONE || stat->kind == FP_NONE) return FP_OK; /* the first one counts */
+  if (wide->kind[row] != FP_NONE || stat->kind == FP_NONE) return FP_OK;
   int64_t value = (int64_t)stat->value;
   fp_code code = FP_OK;
   if (stat->kind == FP_STR || stat->kind == FP_REF) code = text_of(f, stat, &value);
@@ -86,11 +91,13 @@ static fp_code emit_wide(filling *f, int64_t row, int32_t column, const stat_fie
   return code;
 }
 
+/* Appends a value to the picked stats of its name. */
 static inline fp_code add_pick(filling *f, int64_t row, int16_t number, int kind, int64_t value) {
   bool added = fp_picked_add(f->x->memory, f->sink->picks, (size_t)number, (int32_t)row, kind, value);
   return added ? FP_OK : FP_NO_MEMORY;
 }
 
+/* A picked text, or a ref that leads to none. */
 static fp_code pick_text(filling *f, int64_t row, int16_t number, const stat_fields *stat) {
   int64_t index;
   fp_code code = text_of(f, stat, &index);
@@ -99,12 +106,14 @@ static fp_code pick_text(filling *f, int64_t row, int16_t number, const stat_fie
   return add_pick(f, row, number, stat->kind, index);
 }
 
+/* A picked stat. One without a value does not count as the first of its name. */
 static inline fp_code emit_pick(filling *f, int64_t row, int16_t number, const stat_fields *stat) {
   if (stat->kind == FP_STR || stat->kind == FP_REF) return pick_text(f, row, number, stat);
-  if (stat->kind == FP_NONE) return FP_OK; /* the first that has a value counts */
+  if (stat->kind == FP_NONE) return FP_OK;
   return add_pick(f, row, number, stat->kind, (int64_t)stat->value);
 }
 
+/* Writes an index in the width of its column. */
 static inline void store(const fp_index_column *column, int64_t row, int32_t value) {
   if (column->width == 1)
     ((int8_t *)column->to)[row] = (int8_t)value;
@@ -133,16 +142,17 @@ fp_code fp_emit_stat(filling *f, int64_t event_id, int32_t meta, const stat_fiel
     case FP_REF:
     case FP_STR: {
       int64_t index;
-      if (stat->kind == FP_STR && sink->text.to && sink->text.width < 4) return FP_CHANGED; /* the index saw no such text */
+      if (stat->kind == FP_STR && sink->text.to && sink->text.width < 4) return FP_CHANGED; /* the index saw no text */
       fp_code code = text_of(f, stat, &index);
       if (sink->text.to) store(&sink->text, row, (int32_t)index);
-      if (index < 0 && sink->int_value) sink->int_value[row] = (int64_t)stat->value; /* leads nowhere */
+      if (index < 0 && sink->int_value) sink->int_value[row] = (int64_t)stat->value; /* a ref without text */
       return code;
     }
     default: return FP_OK;
   }
 }
 
+/* Reads one stat and writes it wherever it is wanted. */
 static inline fp_code take_stat(filling *f, const uint8_t *p, const uint8_t *end, bool slack, int64_t event_id, int64_t row) {
   stat_fields stat;
   fp_code code = read_stat(p, end, slack, &stat);
@@ -157,6 +167,7 @@ static inline fp_code take_stat(filling *f, const uint8_t *p, const uint8_t *end
   return fp_emit_stat(f, event_id, meta, &stat);
 }
 
+/* Reads the stats of an event. Mostly there is nothing else, and tags take one byte. */
 static fp_code fill_stats(filling *f, const uint8_t *p, const uint8_t *end, bool slack, int64_t event_id, int64_t row) {
   while (p < end) {
     uint64_t length;
@@ -177,6 +188,7 @@ static fp_code fill_stats(filling *f, const uint8_t *p, const uint8_t *end, bool
   return FP_OK;
 }
 
+/* Gives wide columns the default of the event's metadata where no stat was found. */
 static void wide_defaults(const fp_sink *sink, int64_t row, int32_t meta) {
   for (int64_t i = 0; i < sink->wide_count; i++) {
     const fp_wide_column *wide = &sink->wide[i];
@@ -190,7 +202,7 @@ bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields 
   if (!filter) return true;
   if (filter->keep_meta && !(meta < 0 ? filter->keep_unnamed : filter->keep_meta[meta])) return false;
   if (!filter->timed) return true;
-  if (filter->from_ps >= filter->to_ps) return false; /* no time is in the interval */
+  if (filter->from_ps >= filter->to_ps) return false; /* the interval is empty */
   int64_t start;
   if (event->aggregated || piece->timeless || __builtin_add_overflow(piece->base_ps, event->offset_ps, &start)) return false;
   int64_t end = fp_time_sum(start, event->duration_ps);
@@ -232,6 +244,7 @@ fp_code fp_emit_event(filling *f, const event_fields *event, const uint8_t *end,
   return code;
 }
 
+/* Fills the rows of one segment, and checks at the end that the counts match those of the index. */
 static fp_code fill_segment(filling *f, const fp_segment *s) {
   const uint8_t *p = f->x->data + s->offset, *end = f->x->data + s->end;
   const fp_id_map *metas = &f->x->event_maps[f->piece->part];

@@ -1,4 +1,6 @@
-/* The index: one walk over the events of a line, to count and time them and to cut them into segments. */
+/* The index: one walk over the events of a line, to count and time them and to cut them into segments. What it counts
+ * is what the fill writes, so both read events through xspace_event.h. It also notes what lets the fill be quick:
+ * whether every event of a segment has the regular form, and whether events are sorted. */
 #include <stdlib.h>
 
 #include "columns/utf8.h"
@@ -13,7 +15,7 @@ typedef struct walk {
   fp_index *index;
   const fp_id_map *events, *stats; /* the part's name tables */
   const uint8_t *data_end;
-  fp_segment segment; /* the one being gathered; event_count 0: none yet */
+  fp_segment segment; /* the one under construction; event_count 0: it is empty */
 } walk;
 
 static int by_part_and_id(const void *a, const void *b) {
@@ -22,7 +24,8 @@ static int by_part_and_id(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Keeps the list short: whenever it has doubled, repeats are thrown out. */
+/* Appends an undeclared stat id. Repeats are removed whenever the list would have to grow, so its length stays below
+ * twice the number of distinct ids. */
 static bool note_unknown(fp_memory *memory, fp_vector *unknown, int64_t part, const stat_fields *stat) {
   fp_unknown_stat *items = unknown->items;
   fp_unknown_stat noted = {part, stat->id, 1 << stat->kind};
@@ -48,16 +51,18 @@ static bool note_unknown(fp_memory *memory, fp_vector *unknown, int64_t part, co
   return true;
 }
 
+/* Logs a remark or a fault that reading survives. */
 static bool remark(walk *w, fp_code code, const uint8_t *at, const char *what) {
   return fp_fault_log_add(w->x->memory, &w->index->faults, code, (uint64_t)(at - w->x->data), what);
 }
 
-/* Whether the part declares a text of this id; stats declared for it since do not count. */
+/* Whether the part itself declares a text for this id; fp_xspace_declare_stats adds rows without one. */
 static bool has_text(const walk *w, int64_t id) {
   int32_t row = fp_id_map_find(w->stats, id);
   return row >= 0 && ((const fp_stat_meta *)w->x->stat_metas.items)[row].name_length != UINT64_MAX;
 }
 
+/* Counts one stat, checks its text, and notes its kind. After a fault *at is where it lies. */
 static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t **at, fp_segment *s) {
   s->stat_count++;
   s->text_count += stat->kind == FP_STR;
@@ -77,8 +82,8 @@ static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t **at, 
   return note_unknown(w->x->memory, &w->index->unknown, w->piece->part, stat) ? FP_OK : FP_NO_MEMORY;
 }
 
-/* Walks the stats of an event from `p` on. *at is left at what is wrong. Sets *regular to false where
- * something else stands among or after them. */
+/* Walks the stats of an event. After a fault *at is where it lies. Sets *regular to false if anything else stands
+ * among or behind them. */
 static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool slack, fp_segment *s, bool *regular,
                           const uint8_t **at) {
   while (p < end) {
@@ -88,7 +93,7 @@ static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool sl
       fp_code code = wire_next(&p, end, &other);
       if (code) return code;
       *regular = false;
-      if (other.tag != TAG_EVENT_STAT) continue; /* else: a stat with a tag longer than need be */
+      if (other.tag != TAG_EVENT_STAT) continue; /* else it is a stat whose tag is written with too many bytes */
       p = other.payload + other.value;
       stat_fields stat;
       if (w->depth == FP_STATS && (code = read_stat_any(other.payload, p, &stat))) return code;
@@ -108,6 +113,7 @@ static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool sl
   return FP_OK;
 }
 
+/* Adds an event to the segment's times and order. */
 static void note_time(fp_segment *s, const event_fields *e) {
   int64_t start = e->aggregated ? INT64_MAX : e->offset_ps;
   int64_t duration = e->aggregated ? 0 : e->duration_ps;
@@ -129,7 +135,7 @@ static void note_time(fp_segment *s, const event_fields *e) {
   s->last_duration = duration;
 }
 
-/* Counts one event into the segment, or leaves the segment as it was and says what is wrong. */
+/* Counts one event into the segment. After a fault the segment is as it was, and *at is where the fault lies. */
 static fp_code walk_event(walk *w, const uint8_t *p, const uint8_t *end, const uint8_t **at) {
   fp_segment *s = &w->segment;
   int64_t stats = s->stat_count, texts = s->text_count, bytes = s->bytes_count;
@@ -155,6 +161,7 @@ static fp_code walk_event(walk *w, const uint8_t *p, const uint8_t *end, const u
   return named || remark(w, FP_NO_METADATA, p, "XEvent.metadata_id") ? FP_OK : FP_NO_MEMORY;
 }
 
+/* Starts an empty segment. */
 static void begin_segment(walk *w, uint64_t offset) {
   memset(&w->segment, 0, sizeof w->segment);
   w->segment.offset = offset;
@@ -164,6 +171,7 @@ static void begin_segment(walk *w, uint64_t offset) {
   w->segment.max_start = w->segment.max_end = INT64_MIN;
 }
 
+/* Appends the segment, unless it is empty, and starts the next. Fails only when memory runs out. */
 static bool end_segment(walk *w, uint64_t offset) {
   bool ok = true;
   if (w->segment.event_count) {
@@ -177,6 +185,7 @@ static bool end_segment(walk *w, uint64_t offset) {
   return ok;
 }
 
+/* A field of the line itself. */
 static void header_field(walk *w, const wire_field *field) {
   fp_piece *piece = w->piece;
   switch (field->tag) {
@@ -196,14 +205,15 @@ static void header_field(walk *w, const wire_field *field) {
   }
 }
 
-/* Where reading failed, and in what. `framed`: inside a message whose end is known. */
+/* Where reading failed, and in what. `framed`: inside a message whose end is known, so that reading can go on behind
+ * it. */
 typedef struct failure {
   const uint8_t *at;
   const char *what;
   bool framed;
 } failure;
 
-/* One field of the line at *p. */
+/* Handles the field of the line at *p. */
 static fp_code walk_field(walk *w, const uint8_t **p, const uint8_t *end, failure *trouble) {
   *trouble = (failure){*p, "XLine", false};
   bool short_tag = **p == TAG_EVENT;
@@ -231,7 +241,7 @@ static fp_code walk_field(walk *w, const uint8_t **p, const uint8_t *end, failur
   return FP_OK;
 }
 
-/* Leaves out what does not decode and goes on behind it. */
+/* Skips what does not decode. The segment ends before it, as segments are consecutive bytes. */
 static fp_code salvage(walk *w, fp_code code, const uint8_t *start, const uint8_t **p, const uint8_t *end,
                        const failure *trouble) {
   const uint8_t *data = w->x->data;

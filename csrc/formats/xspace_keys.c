@@ -1,10 +1,13 @@
-/* Filling other than straight through: what a filter keeps, events in an order of the caller's, stats at given places. */
+/* Filling other than from front to back: counting what a filter keeps, filling events in an order of the caller's,
+ * and stats at given places. The caller sorts keys rather than rows, so that events of a line that is not sorted are
+ * decoded only once, directly to their place. */
 #include "formats/xspace_fill.h"
 
-/* Calls for each event of a segment. */
+/* Called for each event of a segment. */
 typedef fp_code (*event_visitor)(filling *f, const event_fields *event, const uint8_t *payload, const uint8_t *end,
                                  void *context);
 
+/* Calls `visit` for each event of a segment, and stops at the first fault. */
 static fp_code each_event(filling *f, const fp_segment *s, event_visitor visit, void *context) {
   const uint8_t *p = f->x->data + s->offset, *end = f->x->data + s->end;
   while (p < end) {
@@ -21,6 +24,7 @@ static fp_code each_event(filling *f, const fp_segment *s, event_visitor visit, 
   return FP_OK;
 }
 
+/* Adds the number of an event's stats to *count. */
 static fp_code count_stats(const event_fields *event, const uint8_t *end, int64_t *count) {
   const uint8_t *p = event->stats;
   while (p < end) {
@@ -38,6 +42,7 @@ typedef struct keeping {
   bool stats;
 } keeping;
 
+/* Counts an event, and its stats, if the filter keeps it. */
 static fp_code count_kept(filling *f, const event_fields *event, const uint8_t *payload, const uint8_t *end, void *context) {
   (void)payload;
   keeping *k = context;
@@ -68,6 +73,7 @@ typedef struct keying {
   int32_t piece;
 } keying;
 
+/* Writes the key of an event. Without a start it sorts behind all others. */
 static fp_code add_key(filling *f, const event_fields *event, const uint8_t *payload, const uint8_t *end, void *context) {
   keying *k = context;
   int64_t start, stats = 0;
@@ -76,7 +82,7 @@ static fp_code add_key(filling *f, const event_fields *event, const uint8_t *pay
   fp_code code = count_stats(event, end, &stats);
   if (code) return code;
   if (k->next == k->end) return FP_CHANGED;
-  if (end - payload > UINT32_MAX) return FP_BAD_LENGTH; /* protobuf's own limit is half of that */
+  if (end - payload > UINT32_MAX) return FP_BAD_LENGTH; /* protobuf's own limit is half of this */
   int32_t meta = fp_id_map_find(&f->x->event_maps[f->piece->part], event->metadata_id);
   *k->next++ = (fp_event_key){timed ? start : INT64_MAX, timed ? ~event->duration_ps : INT64_MAX,
                               (uint64_t)(payload - f->x->data), (uint32_t)(end - payload), (uint32_t)stats, k->piece,

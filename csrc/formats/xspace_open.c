@@ -1,4 +1,5 @@
-/* Name tables: event metadata and stat metadata of every part, read at the places that the scanner found. */
+/* Name tables: event metadata and stat metadata of every part, read at the places that the scanner found. They are
+ * protobuf maps, whose last entry of a key counts: rows of earlier entries are removed once a table is complete. */
 #include "formats/wire.h"
 #include "formats/xspace.h"
 
@@ -7,7 +8,7 @@ typedef struct opening {
   fp_fault *fault;
 } opening;
 
-/* Logs a fault when salvaging, else fails with it. */
+/* Logs a fault with salvage; fails with it without. */
 static fp_code tolerate(const opening *o, fp_code code, const uint8_t *at, const char *what) {
   uint64_t offset = (uint64_t)(at - o->x->data);
   if (!o->x->salvage) return fp_fail(o->fault, code, offset, what);
@@ -17,6 +18,7 @@ static fp_code tolerate(const opening *o, fp_code code, const uint8_t *at, const
 
 static fp_code no_memory(const opening *o, const char *what) { return fp_fail(o->fault, FP_NO_MEMORY, 0, what); }
 
+/* The offset of a pointer into the data. */
 static uint64_t place(const opening *o, const uint8_t *p) { return (uint64_t)(p - o->x->data); }
 
 static fp_code add_child(const opening *o, int64_t owner, uint64_t id) {
@@ -26,6 +28,7 @@ static fp_code add_child(const opening *o, int64_t owner, uint64_t id) {
   return FP_OK;
 }
 
+/* child_id may be packed or not. */
 static fp_code packed_children(const opening *o, int64_t owner, const wire_field *field) {
   const uint8_t *p = field->payload, *end = p + field->value;
   while (p < end) {
@@ -37,6 +40,7 @@ static fp_code packed_children(const opening *o, int64_t owner, const wire_field
   return FP_OK;
 }
 
+/* A field of an XEventMetadata. Only places are noted; names are read when they are needed. */
 static fp_code event_meta_field(const opening *o, int64_t row, const wire_field *field) {
   fp_event_meta *meta = (fp_event_meta *)o->x->event_metas.items + row;
   uint64_t offset = (field->tag & 7) == WIRE_LEN ? place(o, field->payload) : 0;
@@ -69,6 +73,7 @@ static fp_code stat_meta_field(const opening *o, int64_t row, const wire_field *
 
 typedef fp_code (*field_reader)(const opening *, int64_t row, const wire_field *);
 
+/* Reads the value of a map entry. With salvage, what follows a fault in it is ignored. */
 static fp_code read_value(const opening *o, const wire_field *value, int64_t row, field_reader reader, const char *what) {
   const uint8_t *p = value->payload, *end = p + value->value;
   while (p < end) {
@@ -81,7 +86,7 @@ static fp_code read_value(const opening *o, const wire_field *value, int64_t row
   return FP_OK;
 }
 
-/* One entry of a map: a key, and a value that may come in several pieces, which are merged. */
+/* Reads one entry of a map: a key, and a value that may come in several pieces, which are merged. */
 static fp_code read_entry(const opening *o, const fp_span *span, int64_t row, int64_t *key, field_reader reader,
                           const char *what) {
   const uint8_t *p = o->x->data + span->offset, *end = p + span->length;
@@ -96,14 +101,15 @@ static fp_code read_entry(const opening *o, const fp_span *span, int64_t row, in
   return FP_OK;
 }
 
-/* Maps keep the last entry of a key. Of equal keys among rows first.. the earlier ones are marked in `dead`. */
+/* Builds the map from ids to rows, and marks in `dead` the rows whose id occurs again later. */
 static fp_code build_map(const opening *o, fp_id_map *map, const int64_t *ids, size_t count, int32_t first, uint8_t *dead) {
   if (!fp_id_map_build(o->x->memory, map, ids, count, first)) return no_memory(o, "metadata");
   for (size_t i = 0; i < count; i++) dead[i] = fp_id_map_find(map, ids[i]) != first + (int32_t)i;
   return FP_OK;
 }
 
-/* Removes rows that are marked dead and what they own. Rows from `first` on; owned items from their starts on. */
+/* Removes the rows from `first` on that are marked dead. `renumbered` receives the new number of each row; -1:
+ * removed. Returns how many rows the table has now. */
 static size_t drop_dead(void *rows, size_t item_size, size_t first, size_t count, const uint8_t *dead, int64_t *renumbered) {
   size_t kept = first;
   char *items = rows;
@@ -116,6 +122,7 @@ static size_t drop_dead(void *rows, size_t item_size, size_t first, size_t count
   return kept;
 }
 
+/* Removes what dead rows own and renumbers the owners of the rest, from the given places on. */
 static void renumber_owned(fp_xspace *x, size_t stats_from, size_t children_from, size_t first, const int64_t *renumbered) {
   size_t kept = stats_from;
   fp_owned_span *stats = x->meta_stats.items;
@@ -137,7 +144,8 @@ static void renumber_owned(fp_xspace *x, size_t stats_from, size_t children_from
   x->children.count = kept;
 }
 
-/* Reads the entries of one part's map into rows, and builds the map from ids to rows. */
+/* Reads the entries of one part's map into rows of a table, and builds the map from ids to rows. Both tables are read
+ * by this function, since their items begin with the same fields. */
 static fp_code read_map(const opening *o, int64_t part, const fp_vector *found, size_t from, size_t count, bool events,
                         fp_id_map *map) {
   fp_xspace *x = o->x;
@@ -177,7 +185,7 @@ static fp_code read_map(const opening *o, int64_t part, const fp_vector *found, 
   return code;
 }
 
-/* Spans come in the order of the file, so those of a part lie together. */
+/* The end of the spans of a part: they are in the order of the file, so they are consecutive. */
 static size_t spans_of_part(const fp_vector *spans, size_t from, int64_t part) {
   const fp_span *items = spans->items;
   size_t to = from;
@@ -205,7 +213,7 @@ fp_code fp_xspace_open(fp_xspace *x, const fp_scanner *scanner, fp_fault *fault)
   return FP_OK;
 }
 
-/* The ids and rows of a map; room for one a row. Returns how many. */
+/* Lists the ids and rows of a map, and returns how many there are. */
 static size_t entries_of(const fp_id_map *map, int64_t *ids, int32_t *rows) {
   size_t n = 0;
   for (uint64_t id = 0; id < map->dense_count; id++)
@@ -215,7 +223,8 @@ static size_t entries_of(const fp_id_map *map, int64_t *ids, int32_t *rows) {
   return n;
 }
 
-/* Makes a map say rows[i] where it says i: rows of a part need not lie together any more. */
+/* Replaces every row number i of a map by rows[i]. After declarations a part's rows are not consecutive any more, as
+ * fp_id_map_build assumes. */
 static void point_to(fp_id_map *map, const int32_t *rows) {
   for (uint64_t id = 0; id < map->dense_count; id++)
     if (map->dense[id] >= 0) map->dense[id] = rows[map->dense[id]];

@@ -1,13 +1,20 @@
-/* Finding the way again in damaged bytes, to salvage: where does a chain of known fields begin? */
+/* Salvage: where to go on in damaged bytes. Every offset is tried until one begins a chain of known fields. Random
+ * bytes form one field by chance quite often (a tag and a varint are two bytes), but four in a row, with messages
+ * inside that have the right fields themselves, hardly ever.
+ *
+ *    ... damage ... | event | event | event | event |
+ *    tried at every byte here ^ four fields in a row: go on at this offset
+ */
 #include "formats/wire.h"
 #include "formats/xspace.h"
 
 enum {
-  CHAIN = 4,         /* fields in a row that count as having found the way */
-  EVENT = 100,       /* beside enum fp_message, as it is of use here only */
-  EVENT_FIELDS = 32, /* of an event that are looked at: every place that is tried must be cheap */
+  CHAIN = 4,         /* fields in a row that are accepted as undamaged */
+  EVENT = 100,       /* a value beside those of enum fp_message, for use in this file */
+  EVENT_FIELDS = 32, /* fields of an event that are checked: every trial must be cheap */
 };
 
+/* Whether a message has a field with this tag, its wire type included. */
 static bool known(int what, uint32_t tag) {
   switch (what) {
     case FP_XSPACE: return (tag & 7) == WIRE_LEN && tag >> 3 >= 1 && tag >> 3 <= 4;
@@ -21,13 +28,14 @@ static bool known(int what, uint32_t tag) {
   }
 }
 
-/* A field of those that are known. Others are not walked over: a group may reach to the end of the data. */
+/* Reads a known field. Unknown ones are not skipped but rejected: a group might reach to the end of the data. */
 static bool next_known(const uint8_t **p, const uint8_t *end, int what, wire_field *field) {
   const uint8_t *q = *p;
   uint32_t tag;
   return wire_tag(&q, end, &tag) && known(what, tag) && !wire_next(p, end, field);
 }
 
+/* Whether the bytes can be an XEvent. */
 static bool is_event(const uint8_t *p, const uint8_t *end) {
   wire_field field;
   for (int i = 0; i < EVENT_FIELDS && p < end; i++)
@@ -35,6 +43,8 @@ static bool is_event(const uint8_t *p, const uint8_t *end) {
   return true;
 }
 
+/* Whether CHAIN known fields begin here, or fewer that reach exactly to the end. Lines and planes in them must look
+ * like lines and planes inside. */
 static bool chain_begins(const uint8_t *p, const uint8_t *end, enum fp_message what) {
   for (int i = 0; i < CHAIN; i++) {
     wire_field field;

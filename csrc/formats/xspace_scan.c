@@ -1,4 +1,11 @@
-/* The scanner: a push parser that knows the fields of XSpace and XPlane and skips over all payloads. */
+/* The scanner: a push parser that knows the fields of XSpace and XPlane and skips all payloads. It keeps one place in
+ * the stream (`position`), the bytes of a payload still to skip, and, if a chunk ends within a header, that beginning
+ * of a header (`carry`). So memory does not depend on the size of the chunks, or of the payloads.
+ *
+ *    chunk n      ... | tag, length | payload ........|
+ *    chunk n + 1      ........ payload | tag, len       <- cut off: carried over
+ *    chunk n + 2      gth | payload ...
+ */
 #include "formats/wire.h"
 #include "formats/xspace.h"
 
@@ -6,6 +13,7 @@
 #error "fixed-size fields are read as they lie in memory: little-endian machines only"
 #endif
 
+/* The log is short, one row for each kind of fault, so a search is cheap. */
 bool fp_fault_log_add(fp_memory *memory, fp_vector *log, fp_code code, uint64_t offset, const char *what) {
   fp_fault_row *rows = log->items;
   for (size_t i = 0; i < log->count; i++) {
@@ -22,9 +30,10 @@ bool fp_fault_log_add(fp_memory *memory, fp_vector *log, fp_code code, uint64_t 
 
 static const char *name_of_place(const fp_scanner *s) { return s->in_part ? "XPlane" : "XSpace"; }
 
-/* The header of a field: its tag, and the value of a varint or the length of a payload. */
+/* How reading a header ended. CUT_OFF: it may be complete when more bytes come. */
 enum header_result { HEADER_OK, HEADER_CUT_OFF, HEADER_BAD_TAG, HEADER_BAD_VARINT };
 
+/* Reads the header of a field: its tag, and the value of a varint or the length of a payload. */
 static enum header_result read_header(const uint8_t **p, const uint8_t *end, wire_field *field) {
   const uint8_t *start = *p;
   field->value = 0;
@@ -40,6 +49,7 @@ static enum header_result read_header(const uint8_t **p, const uint8_t *end, wir
   return end - *p < 10 ? HEADER_CUT_OFF : HEADER_BAD_VARINT;
 }
 
+/* Notes where a payload lies: it begins at the present position. */
 static fp_code add_span(fp_scanner *s, enum fp_span_kind kind, uint64_t length) {
   fp_span *span = fp_vector_add(s->memory, &s->spans[kind], sizeof *span);
   if (!span) return FP_NO_MEMORY;
@@ -47,6 +57,7 @@ static fp_code add_span(fp_scanner *s, enum fp_span_kind kind, uint64_t length) 
   return FP_OK;
 }
 
+/* A field of the XSpace. A plane is entered: its fields are read next. */
 static fp_code field_of_space(fp_scanner *s, const wire_field *field) {
   switch (field->tag) {
     case WIRE_TAG(1, WIRE_LEN): {
@@ -65,6 +76,7 @@ static fp_code field_of_space(fp_scanner *s, const wire_field *field) {
   }
 }
 
+/* A field of an XPlane. */
 static fp_code field_of_plane(fp_scanner *s, const wire_field *field) {
   fp_part *part = (fp_part *)s->parts.items + s->parts.count - 1;
   switch (field->tag) {
@@ -81,7 +93,8 @@ static fp_code field_of_plane(fp_scanner *s, const wire_field *field) {
   }
 }
 
-/* Acts on a field whose header has been read; s->position stands after the header. */
+/* Handles a field whose header has been read; s->position is behind the header. Fields inside of unknown groups are
+ * skipped. */
 static fp_code take_field(fp_scanner *s, wire_field *field) {
   int type = field->tag & 7;
   if (type == WIRE_SGROUP) {
@@ -97,7 +110,7 @@ static fp_code take_field(fp_scanner *s, wire_field *field) {
   s->skip = type == WIRE_LEN ? field->value : type == WIRE_I64 ? 8 : type == WIRE_I32 ? 4 : 0;
   uint64_t limit = s->in_part ? s->part_end : UINT64_MAX;
   if (s->skip > limit - s->position) {
-    /* what is left of a line or a name table can still be salvaged */
+    /* the beginning of a line or a name table can still be salvaged */
     if (s->salvage && s->in_part && type == WIRE_LEN && !s->depth) {
       field->value = s->skip = limit - s->position;
       if (!fp_fault_log_add(s->memory, &s->faults, FP_BAD_LENGTH, s->item, "XPlane")) return FP_NO_MEMORY;
@@ -110,7 +123,7 @@ static fp_code take_field(fp_scanner *s, wire_field *field) {
   return s->in_part ? field_of_plane(s, field) : field_of_space(s, field);
 }
 
-/* Goes on at the next place that looks like fields again. `data` begins at s->position's chunk. */
+/* Salvage: logs the fault and goes on where fields seem to begin again. `chunk` holds all the bytes. */
 static fp_code recover(fp_scanner *s, fp_code code, const uint8_t *chunk, uint64_t chunk_start, size_t size) {
   if (code == FP_NO_MEMORY) return code;
   if (!fp_fault_log_add(s->memory, &s->faults, code, s->item, name_of_place(s))) return FP_NO_MEMORY;
@@ -131,6 +144,8 @@ static fp_code code_of(enum header_result result) {
   return result == HEADER_BAD_TAG ? FP_BAD_TAG : result == HEADER_BAD_VARINT ? FP_BAD_VARINT : FP_BAD_LENGTH;
 }
 
+/* One field per iteration: finish the payload being skipped, leave the plane if it ends here, read a header (which
+ * may begin in `carry`), handle it. */
 fp_code fp_scanner_push(fp_scanner *s, const uint8_t *chunk, size_t size, fp_fault *fault) {
   uint64_t chunk_start = s->position + s->carried; /* absolute offset of chunk[0] */
   uint64_t chunk_end = chunk_start + size;
@@ -163,12 +178,12 @@ fp_code fp_scanner_push(fp_scanner *s, const uint8_t *chunk, size_t size, fp_fau
     }
     uint64_t left = s->in_part ? s->part_end - s->position : UINT64_MAX;
     if (left < (uint64_t)(end - p)) end = p + left;
-    bool whole = left == (uint64_t)(end - p); /* nothing more of this message comes */
+    bool whole = left == (uint64_t)(end - p); /* the message ends here: more bytes would not help */
     const uint8_t *start = p;
     wire_field field;
     s->item = s->position;
     enum header_result result = read_header(&p, end, &field);
-    if (result == HEADER_CUT_OFF && !whole) { /* the rest comes with the next chunk */
+    if (result == HEADER_CUT_OFF && !whole) { /* the next chunk has the rest */
       if (start != s->carry) memcpy(s->carry, start, (size_t)(end - start));
       s->carried = (size_t)(end - start);
       return FP_OK;
@@ -187,7 +202,7 @@ fp_code fp_scanner_push(fp_scanner *s, const uint8_t *chunk, size_t size, fp_fau
   }
 }
 
-/* Cuts the parts and spans that run past the end of the data. */
+/* Limits parts and spans to the data, if the file was cut off. */
 static void clamp(fp_scanner *s, uint64_t size) {
   fp_part *parts = s->parts.items;
   for (size_t i = 0; i < s->parts.count; i++) {

@@ -112,7 +112,7 @@ static void write_both(sample *s) {
   CHECK(fp_trace_json_events(&json, &batch));
   check_json(&json.out);
   fp_trace_json_free(&json);
-  s->process.told = 0;
+  s->process.described = 0;
   fp_perfetto perfetto = {.out.memory = &memory, .walk.memory = &memory, .open.memory = &memory, .names.memory = &memory,
                           .keys.memory = &memory, .texts.memory = &memory, .titles = titles, .processes = &s->process,
                           .tracks = s->tracks, .process_count = 1, .track_count = TRACKS};

@@ -39,7 +39,7 @@ typedef struct machine {
   bool any, any_enqueue, out_of_memory;
 } machine;
 
-/* fp_vector_add that remembers a failure, so that it can be told from an overflow. */
+/* fp_vector_add that remembers a failure, to distinguish it from an overflow. */
 static void *fresh_item(machine *at, fp_vector *vector, size_t size) {
   void *item = fp_vector_add(at->memory, vector, size);
   if (!item) at->out_of_memory = true;

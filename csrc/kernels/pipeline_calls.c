@@ -1,3 +1,5 @@
+/* Depth first over each call's tree with a stack of its own: captures can nest deeper than the C stack allows. A
+ * visit divides an event's window among its children and itself, and pushes the children with theirs. */
 #include "kernels/pipeline_calls.h"
 
 #include <stdlib.h>
@@ -5,12 +7,13 @@
 
 #include "time_sums.h"
 
-enum { KNOWN_PARTS = FP_WAITING }; /* parts that activities have; the others are what is left */
+enum { KNOWN_PARTS = FP_WAITING }; /* parts that activities have; the rest of the time is own_part */
 
 typedef struct span {
   int64_t from, to;
 } span;
 
+/* An event that is still to be visited. `blocks`: the call waits for it. */
 typedef struct frame {
   span window;
   int32_t event;
@@ -21,10 +24,10 @@ typedef struct walk {
   fp_memory *memory;
   const fp_pipeline_work *work;
   fp_children children;
-  uint32_t *activities_of; /* of each event in `activities`, and the end of the last */
-  int64_t *record_of;      /* by iterator: its latest record */
-  int64_t *parts_of;       /* by iterator: its latest parts */
-  fp_vector stack, own;    /* frame; span: what is left of a window */
+  uint32_t *activities_of; /* by event: where its activities begin; one more than there are events */
+  int64_t *record_of;      /* by iterator: its last record; of this call or an earlier one */
+  int64_t *parts_of;       /* by iterator: its last parts; of this pipeline or an earlier one */
+  fp_vector stack, own;    /* frame; span: what the children leave of a window */
   fp_vector *records, *segments, *parts;
 } walk;
 
@@ -40,7 +43,8 @@ static span interval(const fp_iterator_events *events, int32_t event) {
   return (span){events->start[event], fp_end_of(events->start[event], events->duration[event])};
 }
 
-/* The record of an iterator in a call, made where there is none. */
+/* The record of an iterator in a call, added if there is none; NULL when memory runs out. Calls come in order, so the
+ * last record of an iterator tells whether it has one in this call. */
 static fp_call_record *record_of(walk *state, int32_t call, int32_t iterator, int64_t start) {
   int64_t at = state->record_of[iterator];
   if (at >= 0) {
@@ -53,6 +57,7 @@ static fp_call_record *record_of(walk *state, int32_t call, int32_t iterator, in
   return fresh;
 }
 
+/* The parts of an iterator in a pipeline, added if there are none; NULL when memory runs out. */
 static fp_call_parts *parts_of(walk *state, int32_t pipeline, int32_t iterator) {
   int64_t at = state->parts_of[iterator];
   if (at >= 0) {
@@ -65,6 +70,7 @@ static fp_call_parts *parts_of(walk *state, int32_t pipeline, int32_t iterator) 
   return fresh;
 }
 
+/* Appends a remainder of the window, unless it is empty. */
 static bool add_own(walk *state, int64_t from, int64_t to) {
   if (from >= to) return true;
   span *own = fp_vector_add(state->memory, &state->own, sizeof *own);
@@ -72,8 +78,8 @@ static bool add_own(walk *state, int64_t from, int64_t to) {
   return own != NULL;
 }
 
-/* Puts the children of an event on the stack, the first of them uppermost, and what they leave of its window into `own`.
- * `covered`: how much of the event's interval they cover. */
+/* Pushes the children of an event, the first of them on top, and writes what they leave of its window to `own`.
+ * *covered: how much of the event's interval its children cover together. */
 static bool enter_children(walk *state, const frame *above, int64_t *covered) {
   const fp_iterator_events *events = &state->work->events;
   span all = interval(events, above->event);
@@ -100,7 +106,8 @@ static bool enter_children(walk *state, const frame *above, int64_t *covered) {
   return add_own(state, taken, above->window.to);
 }
 
-/* How much of the event's own time lies in its activities of `part` or of those that come before it. */
+/* How much of the event's own time lies in its activities of parts 0..part. Differences of these give each part the
+ * time that no earlier part has. Activities and own time are both sorted, so one pass serves. */
 static int64_t time_up_to(const walk *state, int32_t event, int32_t part) {
   const span *own = state->own.items, *end_of_own = own + state->own.count;
   int64_t reached = INT64_MIN, time = 0;
@@ -119,6 +126,7 @@ static int64_t time_up_to(const walk *state, int32_t event, int32_t part) {
   return time;
 }
 
+/* Divides an event's critical time among the parts. */
 static bool add_parts(walk *state, int32_t pipeline, int32_t event, int64_t critical) {
   int32_t iterator = state->work->events.iterator[event];
   fp_call_parts *parts = parts_of(state, pipeline, iterator);
@@ -134,6 +142,7 @@ static bool add_parts(walk *state, int32_t pipeline, int32_t event, int64_t crit
   return true;
 }
 
+/* Lists the event's critical time, piece by piece. */
 static bool add_segments(walk *state, int32_t call, int32_t iterator) {
   const span *own = state->own.items;
   for (size_t i = 0; i < state->own.count; i++) {
@@ -144,6 +153,7 @@ static bool add_segments(walk *state, int32_t call, int32_t iterator) {
   return true;
 }
 
+/* Handles one event: its record, its children, its parts and segments. */
 static bool visit(walk *state, int32_t call, const frame *here) {
   const fp_root_calls *calls = &state->work->calls;
   span all = interval(&state->work->events, here->event);
@@ -163,6 +173,7 @@ static bool visit(walk *state, int32_t call, const frame *here) {
   return !calls->traced[call] || add_segments(state, call, iterator);
 }
 
+/* Visits the tree of a call. */
 static bool walk_call(walk *state, int32_t call) {
   int32_t root = state->work->calls.event[call];
   frame *first = fp_vector_add(state->memory, &state->stack, sizeof *first);
@@ -175,7 +186,7 @@ static bool walk_call(walk *state, int32_t call) {
   return true;
 }
 
-/* Where the activities of each event begin. */
+/* Writes where the activities of each event begin. */
 static void place_activities(const fp_pipeline_work *work, uint32_t *begins) {
   size_t at = 0;
   for (size_t event = 0; event <= work->events.count; event++) {
@@ -184,6 +195,7 @@ static void place_activities(const fp_pipeline_work *work, uint32_t *begins) {
   }
 }
 
+/* Allocates the walk's arrays. Fails only when memory runs out; the caller frees in either case. */
 static bool open_walk(walk *state) {
   const fp_iterator_events *events = &state->work->events;
   size_t of_iterators = events->iterator_count * sizeof *state->record_of;

@@ -1,3 +1,4 @@
+/* Operations on forests given as parents: nearest marks, children, preorder. Declared in pipeline_calls.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ void fp_marked_rows(const int32_t *parent, const uint8_t *marks, size_t count, i
     if (!marks[row]) continue;
     kept[next] = (int32_t)row;
     above[next] = nearest;
-    around[next++] = outer < 0 ? -1 : marks[outer] ? nearest : FP_UNMARKED;
+    around[next++] = outer < 0 ? -1 : marks[outer] ? nearest : FP_AROUND_UNMARKED;
   }
 }
 
@@ -32,11 +33,13 @@ static int compare_timed(const void *a, const void *b) {
   return (left->row > right->row) - (left->row < right->row);
 }
 
+/* Whether the row's parent is a row. */
 static bool is_child(const int32_t *parent, size_t row, size_t count) {
   return parent[row] >= 0 && (size_t)parent[row] < count;
 }
 
-/* Children come from several lines: their rows ascend, their starts need not. */
+/* Sorts the children of one row by start. They may come from several lines, so rows ascend and starts need not;
+ * mostly they do, and then nothing is allocated. */
 static bool sort_by_start(fp_memory *memory, const int64_t *start, int32_t *rows, size_t count) {
   size_t sorted = 1;
   while (sorted < count && start[rows[sorted - 1]] <= start[rows[sorted]]) sorted++;
@@ -50,11 +53,12 @@ static bool sort_by_start(fp_memory *memory, const int64_t *start, int32_t *rows
   return true;
 }
 
+/* Counting sort by parent. Counts are two places further on, so that filling leaves each begin in its place. */
 bool fp_children_open(fp_memory *memory, const int32_t *parent, const int64_t *start, size_t count, fp_children *children) {
   uint32_t *first = children->first = fp_alloc_zeroed(memory, count + 2, sizeof *first);
   children->child = NULL;
   if (!first) return false;
-  first += 2; /* counts of a row are two places on, so that the filling below leaves each begin in its place */
+  first += 2;
   for (size_t row = 0; row < count; row++)
     if (is_child(parent, row, count)) first[parent[row]]++;
   for (size_t row = 1; row < count; row++) first[row] += first[row - 1];
@@ -76,7 +80,7 @@ void fp_children_close(fp_memory *memory, fp_children *children) {
   fp_release(memory, children->child);
 }
 
-enum { LISTED = 1, ROOT = 2 };
+enum { LISTED = 1, ROOT = 2 }; /* states of a row; a root is never listed below another root */
 
 int64_t fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, const int32_t *roots, size_t root_count,
                     int32_t *order, int32_t *depth) {
@@ -89,7 +93,7 @@ int64_t fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, cons
     size_t waiting = 0;
     found = 0;
     for (size_t i = root_count; i > 0; i--) stack[waiting++] = roots[i - 1];
-    for (size_t i = 0; i < root_count; i++) seen[roots[i]] = ROOT; /* it lies below no other one */
+    for (size_t i = 0; i < root_count; i++) seen[roots[i]] = ROOT;
     while (waiting) {
       int32_t row = stack[--waiting];
       if (seen[row] == LISTED) continue; /* a root that was named twice */

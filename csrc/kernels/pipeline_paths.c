@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-/* An event on the way, and how far what it leads to has been walked. */
+/* An event on the present path, and how far what it leads to has been walked: children first, then links. */
 typedef struct stop {
   int64_t record;
   int32_t event;
-  uint32_t child, ask, given; /* where to go on */
+  uint32_t child, ask, given; /* the next child, link and row of that link */
   bool blocks;
 } stop;
 
@@ -20,10 +20,12 @@ typedef struct walk {
   uint64_t visits_left;
 } walk;
 
+/* Times wrap here, as they do in XProf. */
 static int64_t end_of(const fp_event_paths *paths, int32_t event) {
   return (int64_t)((uint64_t)paths->start[event] + (uint64_t)paths->duration[event]);
 }
 
+/* How long two events overlap. */
 static int64_t overlap(const fp_event_paths *paths, int32_t a, int32_t b) {
   int64_t from = paths->start[a] > paths->start[b] ? paths->start[a] : paths->start[b];
   int64_t end = end_of(paths, a), other = end_of(paths, b), to = end < other ? end : other;
@@ -34,6 +36,7 @@ static void add_wrapping(int64_t *sum, int64_t value) {
   *sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
 }
 
+/* Puts an event on the path and counts it. Fails only when memory runs out. */
 static bool enter(walk *state, int32_t call, stop *here, int32_t event, bool blocks) {
   const fp_event_paths *paths = state->paths;
   int32_t iterator = paths->iterator[event];
@@ -54,7 +57,7 @@ static bool enter(walk *state, int32_t call, stop *here, int32_t event, bool blo
   return true;
 }
 
-/* The next event that this one leads to, or -1. */
+/* The next event that this one leads to; -1: none is left. */
 static int32_t next_of(const walk *state, stop *here) {
   const fp_event_paths *paths = state->paths;
   if (here->child < state->children.first[here->event + 1]) return state->children.child[here->child++];
@@ -65,6 +68,7 @@ static int32_t next_of(const walk *state, stop *here) {
   return -1;
 }
 
+/* Depth first over all paths of a call. */
 static enum fp_path_result walk_call(walk *state, int32_t call, int32_t root) {
   const fp_event_paths *paths = state->paths;
   int level = 0;

@@ -1,11 +1,13 @@
-/* Calls of input pipelines of tf.data as XProf's tool reads them: along every path from an event to those that it leads to. */
+/* Calls of input pipelines of tf.data as XProf's tool counts them: along every path from an event to those that it
+ * leads to. pipeline_calls.h counts each event once; this one exists because XProf's page shows these numbers. */
 #ifndef FASTPROF_PIPELINE_PATHS_H
 #define FASTPROF_PIPELINE_PATHS_H
 
 #include "kernels/pipeline_calls.h"
 
-/* Events by row. `iterator`: -1 where an event has no id: the walk ends there. Row r leads to the rows whose `parent` it is,
- * and to those of links link[asks[r]] .. link[asks[r + 1]]; link l has rows given[gives[l]] .. given[gives[l + 1]]. */
+/* Events by row. `iterator` -1: the event has no iterator id, and the walk ends there. Row r leads to the rows whose
+ * `parent` it is, and to those of the links link[asks[r]] .. link[asks[r + 1]]; link l has the rows given[gives[l]]
+ * .. given[gives[l + 1]]. */
 typedef struct fp_event_paths {
   const int64_t *start, *duration;
   const int32_t *parent, *iterator;
@@ -15,12 +17,17 @@ typedef struct fp_event_paths {
 } fp_event_paths;
 
 enum { FP_DEEPEST_LEVEL = 100 };
+/* How a walk ended: complete; memory ran out; more than the allowed number of visits. */
 enum fp_path_result { FP_WALKED, FP_NO_ROOM, FP_TOO_LONG };
 
-/* Appends to records (fp_call_record; `critical` is 0) what each call meets, in that order. An event counts as often as there
- * are paths to it of at most FP_DEEPEST_LEVEL steps; its self time is its duration less all overlaps with what it leads to,
- * and may be negative. Sums wrap around. FP_NO_ROOM: for want of memory; FP_TOO_LONG: more than `most_visits` events would
- * be visited. */
+/* Appends to records (fp_call_record; `critical` is 0) what each call reaches, in the order of the walk. An event
+ * counts once for each path to it of at most FP_DEEPEST_LEVEL steps. Self time is the duration less every overlap
+ * with an event that it leads to, so it may be negative. Sums wrap. The number of paths may grow exponentially, hence
+ * `most_visits`.
+ *
+ *    A -> B -> D
+ *      `-> C --^            D is reached twice and counts twice
+ */
 enum fp_path_result fp_pipeline_paths(fp_memory *memory, const fp_event_paths *paths, const int32_t *roots,
                                       size_t root_count, uint64_t most_visits, fp_vector *records);
 

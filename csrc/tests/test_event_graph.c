@@ -427,7 +427,7 @@ static void every_level_is_searched_for_itself(void) {
   check_scene(&s);
 }
 
-static void walks_are_told_apart_past_the_last_stamp(void) {
+static void walks_are_distinguished_past_the_last_stamp(void) {
   dice chance = {4};
   static scene s;
   roll_scene(&chance, &s, 40, 12, 40);
@@ -486,7 +486,7 @@ int main(void) {
   RUN(small_graphs_are_grouped_by_the_rules);
   RUN(large_graphs_are_grouped_by_the_rules);
   RUN(every_level_is_searched_for_itself);
-  RUN(walks_are_told_apart_past_the_last_stamp);
+  RUN(walks_are_distinguished_past_the_last_stamp);
   RUN(any_allocation_may_fail);
   return 0;
 }

@@ -208,7 +208,7 @@ static void overlaps_are_those_of_counting_each_picosecond(void) {
   }
 }
 
-static void what_is_not_in_order_is_told(void) {
+static void what_is_not_in_order_is_reported(void) {
   fp_stretch work[] = {{0, 5, -1}, {5, 9, -1}};
   fp_transfer moved[] = {{.begin = 1, .end = 4, .kind = 0}, {.begin = 2, .end = 3, .kind = 1}};
   int64_t by_end[] = {1, 0}, times[] = {0, 9};
@@ -272,7 +272,7 @@ int main(void) {
   RUN(work_that_meets_is_one_stretch);
   RUN(stretches_fail_cleanly_for_want_of_memory);
   RUN(overlaps_are_those_of_counting_each_picosecond);
-  RUN(what_is_not_in_order_is_told);
+  RUN(what_is_not_in_order_is_reported);
   RUN(overlaps_fail_cleanly_for_want_of_memory);
   RUN(time_is_linear_however_many_are_under_way);
   return 0;

@@ -7,12 +7,12 @@
 enum { MOST = 8, FREE_BIT = 2, HEAP_BIT = 4, ALL = FREE_BIT | HEAP_BIT };
 
 /* An allocator of 1,000,000 bytes, event by event. */
-typedef struct told {
+typedef struct record {
   bool is_allocation;
   int64_t moved, heap;
   double fragmentation;
   int64_t request;
-} told;
+} record;
 
 typedef struct result {
   int64_t low[MOST], high[MOST], least[MOST], most[MOST], taken_low[MOST], taken_high[MOST];
@@ -20,7 +20,7 @@ typedef struct result {
   int64_t known[MOST], chunks[MOST], fitting[MOST], too_small[MOST];
 } result;
 
-static void bound(const told *events, size_t count, int64_t stack, uint16_t recorded, result *out) {
+static void bound(const record *events, size_t count, int64_t stack, uint16_t recorded, result *out) {
   uint8_t is_allocation[MOST];
   double fragmentation[MOST];
   int64_t free_bytes[MOST], heap[MOST], stacks[MOST], moved[MOST], request[MOST], bounds[] = {0, (int64_t)count};
@@ -38,7 +38,7 @@ static void bound(const told *events, size_t count, int64_t stack, uint16_t reco
 }
 
 static result of_one(double fragmentation, int64_t heap, int64_t request) {
-  const told event = {true, 10, heap, fragmentation, request};
+  const record event = {true, 10, heap, fragmentation, request};
   result out = {0};
   bound(&event, 1, 0, ALL, &out);
   return out;
@@ -94,7 +94,7 @@ static void where_nothing_follows_nothing_is_too_small(void) {
 }
 
 static void known_chunks_narrow_what_is_too_small(void) {
-  const told event = {true, 10, 0, 0.5, 1000};
+  const record event = {true, 10, 0, 0.5, 1000};
   result out = {.known = {700000}, .chunks = {5}, .fitting = {650000}, .too_small = {50000}};
   bound(&event, 1, 0, ALL, &out);
   CHECK_INT(out.least[0], 50000);
@@ -109,7 +109,7 @@ static void where_the_largest_chunk_may_be_too_small_it_counts_for_both(void) {
 }
 
 static void what_is_known_to_be_too_small_is_the_least_in_any_case(void) {
-  const told event = {true, 10, 0, 0.5, 1000};
+  const record event = {true, 10, 0, 0.5, 1000};
   result out = {.known = {900000}, .chunks = {5}, .fitting = {200000}, .too_small = {700000}};
   bound(&event, 1, 0, ALL, &out);
   CHECK_INT(out.least[0], 700000);
@@ -117,7 +117,7 @@ static void what_is_known_to_be_too_small_is_the_least_in_any_case(void) {
 }
 
 static void chunks_where_the_stack_may_lie_are_not_known(void) {
-  const told event = {true, 10, 0, 0.5, 1000};
+  const record event = {true, 10, 0, 0.5, 1000};
   result out = {.known = {700000}, .chunks = {5}, .fitting = {650000}, .too_small = {50000}};
   bound(&event, 1, 200000, ALL, &out);
   CHECK_INT(out.known[0] + out.chunks[0] + out.fitting[0] + out.too_small[0], 0);
@@ -125,8 +125,8 @@ static void chunks_where_the_stack_may_lie_are_not_known(void) {
   CHECK_INT(out.most[0], 400001); /* of 800,000, 399,999 at the least are the largest chunk */
 }
 
-static bool grows(told first, told second, int64_t stack, uint16_t recorded) {
-  const told events[] = {first, second};
+static bool grows(record first, record second, int64_t stack, uint16_t recorded) {
+  const record events[] = {first, second};
   result out = {0};
   bound(events, 2, stack, recorded, &out);
   CHECK(out.low[1] <= out.high[1]);
@@ -134,14 +134,14 @@ static bool grows(told first, told second, int64_t stack, uint16_t recorded) {
 }
 
 static void an_allocator_that_grows_gives_itself_away(void) {
-  const told before = {true, 10, 500000, 0.5, 10};                           /* largest: 250,000 */
-  CHECK(!grows(before, (told){true, 100000, 600000, 0.5, 10}, 0, ALL));      /* 200,000 */
-  CHECK(!grows(before, (told){true, 100000, 600000, 0.375, 10}, 0, ALL));    /* 250,000 */
-  CHECK(grows(before, (told){true, 100000, 600000, 0.25, 10}, 0, ALL));      /* 300,000: more */
-  CHECK(grows(before, (told){true, 100000, 600000, 0.75, 10}, 0, ALL));      /* 100,000: far less was left */
-  CHECK(grows(before, (told){true, 300000, 800000, 0, 10}, 0, ALL));         /* it did not fit */
-  CHECK(!grows(before, (told){false, 100000, 400000, 0.5, 10}, 0, ALL));     /* 300,000 */
-  CHECK(grows(before, (told){false, 100000, 400000, 0.75, 10}, 0, ALL));     /* 150,000: a free made it smaller */
+  const record before = {true, 10, 500000, 0.5, 10};                           /* largest: 250,000 */
+  CHECK(!grows(before, (record){true, 100000, 600000, 0.5, 10}, 0, ALL));      /* 200,000 */
+  CHECK(!grows(before, (record){true, 100000, 600000, 0.375, 10}, 0, ALL));    /* 250,000 */
+  CHECK(grows(before, (record){true, 100000, 600000, 0.25, 10}, 0, ALL));      /* 300,000: more */
+  CHECK(grows(before, (record){true, 100000, 600000, 0.75, 10}, 0, ALL));      /* 100,000: far less was left */
+  CHECK(grows(before, (record){true, 300000, 800000, 0, 10}, 0, ALL));         /* it did not fit */
+  CHECK(!grows(before, (record){false, 100000, 400000, 0.5, 10}, 0, ALL));     /* 300,000 */
+  CHECK(grows(before, (record){false, 100000, 400000, 0.75, 10}, 0, ALL));     /* 150,000: a free made it smaller */
 }
 
 static void a_stack_that_takes_free_memory_is_no_growth(void) {
@@ -161,17 +161,17 @@ static void a_stack_that_takes_free_memory_is_no_growth(void) {
 }
 
 static void where_events_are_missing_nothing_is_odd(void) {
-  const told before = {true, 10, 500000, 0.5, 10};
-  CHECK(!grows(before, (told){true, 100000, 600001, 0.25, 10}, 0, ALL));
-  CHECK(!grows(before, (told){true, -1, 600000, 0.25, 10}, 0, ALL));
-  CHECK(!grows(before, (told){true, 100000, 600000, 0.25, 10}, 0, FREE_BIT));
+  const record before = {true, 10, 500000, 0.5, 10};
+  CHECK(!grows(before, (record){true, 100000, 600001, 0.25, 10}, 0, ALL));
+  CHECK(!grows(before, (record){true, -1, 600000, 0.25, 10}, 0, ALL));
+  CHECK(!grows(before, (record){true, 100000, 600000, 0.25, 10}, 0, FREE_BIT));
 }
 
 /* Of 600,064 bytes that are taken, 200,192 are in use and 250,112 are the largest chunk. */
-static const told BEFORE = {true, 256, 200192, 0.374520, 256};
+static const record BEFORE = {true, 256, 200192, 0.374520, 256};
 
 static void a_largest_chunk_that_stays_tells_what_is_taken(void) {
-  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 512, 200448, 0.374119, 256}};
+  const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 512, 200448, 0.374119, 256}};
   result out = {0};
   bound(events, 3, 0, ALL, &out);
   CHECK(out.grows[0]);
@@ -184,7 +184,7 @@ static void a_largest_chunk_that_stays_tells_what_is_taken(void) {
 
 /* 350,208 bytes, so that 950,272 are. */
 static void more_is_taken_for_what_fits_nowhere(void) {
-  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 300032, 499968, 0.444570, 256},
+  const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 300032, 499968, 0.444570, 256},
                          {false, 256, 499712, 0.444886, 256}};
   result out = {0};
   bound(events, 4, 0, ALL, &out);
@@ -197,7 +197,7 @@ static void more_is_taken_for_what_fits_nowhere(void) {
 }
 
 static void nothing_follows_across_a_gap(void) {
-  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 512, 300032, 0.374119, 256}};
+  const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 512, 300032, 0.374119, 256}};
   result out = {0};
   bound(events, 3, 0, ALL, &out);
   CHECK(out.taken_high[1] < 602000);
@@ -206,7 +206,7 @@ static void nothing_follows_across_a_gap(void) {
 }
 
 static void what_contradicts_itself_tells_nothing(void) {
-  const told events[] = {BEFORE, {false, 256, 199936, 0.9, 256}, {false, 256, 199680, 0.000001, 256}};
+  const record events[] = {BEFORE, {false, 256, 199936, 0.9, 256}, {false, 256, 199680, 0.000001, 256}};
   result out = {0};
   bound(events, 3, 0, ALL, &out);
   for (int i = 0; i < 3; i++) {
@@ -220,7 +220,7 @@ static void what_contradicts_itself_tells_nothing(void) {
 }
 
 static void with_a_stack_an_allocator_that_grows_tells_nothing(void) {
-  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}};
+  const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}};
   result out = {0};
   bound(events, 2, 1000, ALL, &out);
   CHECK(out.grows[0]);
@@ -230,7 +230,7 @@ static void with_a_stack_an_allocator_that_grows_tells_nothing(void) {
 
 /* Nine tenths are asked for, and no chunk holds them: the regions of known chunks may have been given back. */
 static void known_chunks_may_be_given_back_for_what_fits_nowhere(void) {
-  const told events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 768000, 967936, 0.1, 256}};
+  const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 768000, 967936, 0.1, 256}};
   result out = {.known = {0, 256, 256}, .chunks = {0, 1, 1}};
   bound(events, 3, 0, ALL, &out);
   CHECK_INT(out.known[1], 256);
@@ -240,7 +240,7 @@ static void known_chunks_may_be_given_back_for_what_fits_nowhere(void) {
 
 static void sizes_that_no_device_has_are_no_bounds(void) {
   const int64_t huge = INT64_MAX / 4;
-  const told events[] = {{true, 256, -huge, 0.5, huge}, {false, huge, -2 * huge, 0.9, huge}, {true, 10, -huge, 0, 1}};
+  const record events[] = {{true, 256, -huge, 0.5, huge}, {false, huge, -2 * huge, 0.9, huge}, {true, 10, -huge, 0, 1}};
   result out = {0};
   bound(events, 3, 0, ALL, &out);
   for (int i = 0; i < 3; i++) CHECK(out.low[i] <= out.high[i] && out.taken_low[i] == -1);
@@ -251,7 +251,7 @@ static uint64_t drawn(uint64_t *state) {
   return *state >> 33;
 }
 
-static void whatever_is_told_bounds_are_in_order(void) {
+static void whatever_is_recorded_bounds_are_in_order(void) {
   const int64_t sizes[] = {0, 1, 256, 1000, 300000, INT64_C(1) << 49, INT64_C(1) << 51, INT64_MAX};
   const double shares[] = {0, 1e-300, 1e-9, 0.25, 0.5, 0.750001, 0.999999, 1, -1, NAN, INFINITY};
   uint64_t state = 1;
@@ -308,6 +308,6 @@ int main(void) {
   RUN(with_a_stack_an_allocator_that_grows_tells_nothing);
   RUN(known_chunks_may_be_given_back_for_what_fits_nowhere);
   RUN(sizes_that_no_device_has_are_no_bounds);
-  RUN(whatever_is_told_bounds_are_in_order);
+  RUN(whatever_is_recorded_bounds_are_in_order);
   return 0;
 }

@@ -191,7 +191,7 @@ static void parts_of_a_plan_add_up(void) {
 
 /* ---- what is wrong -------------------------------------------------------------------------------- */
 
-static void a_fault_is_told_with_its_offset(void) {
+static void a_fault_is_reported_with_its_offset(void) {
   message m = one_of_each();
   size_t faults = 0;
   for (size_t size = 1; size < m.size; size++) { /* a cut is seen where the plan begins */
@@ -262,7 +262,7 @@ int main(void) {
   RUN(events_know_their_buffers_and_whose_memory_they_share);
   RUN(a_program_may_have_no_plan);
   RUN(parts_of_a_plan_add_up);
-  RUN(a_fault_is_told_with_its_offset);
+  RUN(a_fault_is_reported_with_its_offset);
   RUN(a_packed_index_without_an_end_is_a_fault);
   RUN(texts_that_are_no_utf8_are_repaired);
   RUN(every_allocation_may_fail);

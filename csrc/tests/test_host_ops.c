@@ -138,7 +138,7 @@ static void lines_know_nothing_of_each_other_and_keep_their_order(void) {
   CHECK(sums[3].met && sums[3].met < 1 + 2 * 2); /* met in rows 0 and 2: the earlier rows come first */
 }
 
-static void sums_that_do_not_fit_are_told(void) {
+static void sums_that_do_not_fit_are_reported(void) {
   const int64_t start[] = {0, 1}, duration[] = {INT64_MAX, INT64_MAX}, wide[] = {INT64_MIN, 0};
   const int32_t meta[] = {0, 0};
   fp_memory memory;
@@ -256,7 +256,7 @@ int main(void) {
   RUN(infeed_enqueues_count_when_the_next_one_comes);
   RUN(negative_durations_are_none);
   RUN(lines_know_nothing_of_each_other_and_keep_their_order);
-  RUN(sums_that_do_not_fit_are_told);
+  RUN(sums_that_do_not_fit_are_reported);
   RUN(random_lines_give_what_the_definitions_say);
   RUN(without_memory_it_says_so);
   return 0;

@@ -63,7 +63,7 @@ static void times_at_the_ends_of_64_bits_do_not_overflow(void) {
   CHECK(lane[0] == 0 && lane[1] == 1 && lane[2] == 0 && lane[3] == 1 && lane[4] == 2 && lane[5] == 0 && lane[6] == 0);
 }
 
-static void what_is_not_sorted_is_told(void) {
+static void unsorted_events_are_reported(void) {
   const int64_t start[] = {1, 0}, same[] = {1, 1}, duration[] = {1, 2};
   uint16_t lane[2];
   CHECK_INT(lay(start, duration, 2, lane), -2);
@@ -150,7 +150,7 @@ int main(void) {
   RUN(an_event_that_crosses_another_lies_below_what_encloses_both);
   RUN(events_without_a_duration_take_a_picosecond);
   RUN(times_at_the_ends_of_64_bits_do_not_overflow);
-  RUN(what_is_not_sorted_is_told);
+  RUN(unsorted_events_are_reported);
   RUN(random_events_lie_as_the_definition_says);
   RUN(crowds_share_the_last_lane);
   RUN(lanes_are_free_again_after_a_crowd);

@@ -27,7 +27,7 @@ static void events_lie_by_track_lane_and_start(void) {
   }
 }
 
-static void a_name_that_is_not_there_is_told(void) {
+static void an_unknown_name_is_reported(void) {
   const int64_t start[] = {1, 2}, duration[] = {0, 0};
   const int32_t bad[2][2] = {{0, 3}, {-1, 0}};
   for (int i = 0; i < 2; i++) {
@@ -43,7 +43,7 @@ static void a_name_that_is_not_there_is_told(void) {
   }
 }
 
-static void what_is_not_sorted_is_told_and_nothing_is_added(void) {
+static void unsorted_events_are_reported_and_nothing_is_added(void) {
   const int64_t start[] = {2, 1}, duration[] = {0, 0};
   const int32_t name[] = {0, 0};
   int64_t starts[2], durations[2];
@@ -58,7 +58,7 @@ static void what_is_not_sorted_is_told_and_nothing_is_added(void) {
 }
 
 /* Every number of every table, damaged: what passes as sound must lie within. */
-static void damaged_tables_are_told(void) {
+static void damaged_tables_are_reported(void) {
   dice chance = {8};
   made_lod made;
   CHECK(lod_make(&made, 3000, 200000, false, &chance, -1));
@@ -94,9 +94,9 @@ static void without_memory_it_says_so(void) {
 
 int main(void) {
   RUN(events_lie_by_track_lane_and_start);
-  RUN(a_name_that_is_not_there_is_told);
-  RUN(what_is_not_sorted_is_told_and_nothing_is_added);
-  RUN(damaged_tables_are_told);
+  RUN(an_unknown_name_is_reported);
+  RUN(unsorted_events_are_reported_and_nothing_is_added);
+  RUN(damaged_tables_are_reported);
   RUN(without_memory_it_says_so);
   return 0;
 }

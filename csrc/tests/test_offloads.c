@@ -58,7 +58,7 @@ static void what_fits_on_no_row_goes_on_the_last(void) {
   for (int i = 0; i < MOST / 2; i++) CHECK_INT(found.row[i], i < FP_OFFLOAD_ROWS ? i : FP_OFFLOAD_ROWS - 1);
 }
 
-static void every_failing_allocation_is_told(void) {
+static void every_failing_allocation_is_reported(void) {
   const int64_t begin[] = {0, 5}, end[] = {1, 6};
   const int32_t key[] = {0, 0};
   const uint8_t starts[] = {1, 0};
@@ -82,6 +82,6 @@ int main(void) {
   RUN(an_end_completes_the_earliest_start_of_its_key);
   RUN(a_transfer_takes_the_row_that_got_free_first);
   RUN(what_fits_on_no_row_goes_on_the_last);
-  RUN(every_failing_allocation_is_told);
+  RUN(every_failing_allocation_is_reported);
   return 0;
 }

@@ -101,7 +101,7 @@ static void many_rows_take_little_time(void) {
   fp_open_slices_free(&open);
 }
 
-static void want_of_memory_is_told(void) {
+static void want_of_memory_is_reported(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   int64_t allowed = 0;
@@ -121,6 +121,6 @@ int main(void) {
   RUN(a_slice_goes_below_the_shortest_that_holds_it);
   RUN(a_row_nests_for_all_readers);
   RUN(many_rows_take_little_time);
-  RUN(want_of_memory_is_told);
+  RUN(want_of_memory_is_reported);
   return 0;
 }

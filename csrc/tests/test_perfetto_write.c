@@ -99,7 +99,7 @@ static void events_are_packets(void) {
   CHECK_INT(memory.live, 0);
 }
 
-static void names_are_told_once(void) {
+static void names_are_interned_once(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_trace_track process, track;
@@ -128,7 +128,7 @@ static void counters_have_values(void) {
   fp_perfetto_free(&writer);
 }
 
-static void want_of_memory_is_told(void) {
+static void want_of_memory_is_reported(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_trace_batch batch = sample_batch();
@@ -146,8 +146,8 @@ static void want_of_memory_is_told(void) {
 
 int main(void) {
   RUN(events_are_packets);
-  RUN(names_are_told_once);
+  RUN(names_are_interned_once);
   RUN(counters_have_values);
-  RUN(want_of_memory_is_told);
+  RUN(want_of_memory_is_reported);
   return 0;
 }

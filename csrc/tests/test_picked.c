@@ -72,7 +72,10 @@ static void own_texts_get_their_number_in_all(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_picked stat = {0};
-  const struct { int kind; int64_t value, told; } cases[] = {{TEXT, 100, 70}, {TEXT, 99, 99}, {REF, 100, 100}, {TEXT, 101, 71}};
+  const struct {
+    int kind;
+    int64_t value, wanted;
+  } cases[] = {{TEXT, 100, 70}, {TEXT, 99, 99}, {REF, 100, 100}, {TEXT, 101, 71}};
   for (int32_t i = 0; i < 4; i++) CHECK(fp_picked_add(&memory, &stat, 0, i, cases[i].kind, cases[i].value));
   const int32_t own[] = {70, 71};
   for (int numbered = 0; numbered < 2; numbered++) {
@@ -81,7 +84,7 @@ static void own_texts_get_their_number_in_all(void) {
     int64_t value[4];
     fp_picked_copy(&stat, numbered ? own : NULL, 100, TEXT, row, kind, value);
     for (int32_t i = 0; i < 4; i++) CHECK(row[i] == i && kind[i] == cases[i].kind);
-    for (int i = 0; i < 4; i++) CHECK_INT(value[i], numbered ? cases[i].told : cases[i].value);
+    for (int i = 0; i < 4; i++) CHECK_INT(value[i], numbered ? cases[i].wanted : cases[i].value);
   }
   fp_picked_free(&memory, &stat);
 }

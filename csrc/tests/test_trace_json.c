@@ -53,7 +53,7 @@ static void counters_have_a_value(void) {
   fp_memory_init(&memory);
   fp_trace_track process, track;
   fp_trace_json writer = writer_of(&memory, &process, &track);
-  process.told = 1;
+  process.described = 1;
   const int64_t times[] = {0, 1000000}, values[] = {1, INT64_MAX};
   CHECK(fp_trace_json_counter(&writer, 0, times, values, NULL, 2));
   fp_bytes_byte(&writer.out, 0);
@@ -62,7 +62,7 @@ static void counters_have_a_value(void) {
   fp_trace_json_free(&writer);
 }
 
-static void want_of_memory_is_told(void) {
+static void want_of_memory_is_reported(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_trace_batch batch = sample_batch();
@@ -81,6 +81,6 @@ static void want_of_memory_is_told(void) {
 int main(void) {
   RUN(events_are_objects);
   RUN(counters_have_a_value);
-  RUN(want_of_memory_is_told);
+  RUN(want_of_memory_is_reported);
   return 0;
 }

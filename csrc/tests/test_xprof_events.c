@@ -80,7 +80,7 @@ static int64_t value[MANY + 2];
 static int32_t text[MANY + 2];
 static const int64_t KEY_AT[] = {0, 1, 2};
 
-static fp_told what_is_told(void) {
+static fp_event_values listed_values(void) {
   static const int64_t of_meta_first[] = {0, 2}, own_first[] = {0, 0, 2, MANY + 2};
   static const int32_t meta_key[] = {0, 1}, meta[] = {-1, 0, -1};
   static const uint8_t meta_kind[] = {FP_BYTES, FP_DOUBLE};
@@ -92,18 +92,18 @@ static fp_told what_is_told(void) {
   kind[MANY + 1] = FP_UINT64;
   fp_named_values of_meta = {of_meta_first, meta_key, meta_kind, value, real, text, keys};
   fp_named_values own = {own_first, key, kind, value, NULL, text, keys};
-  return (fp_told){keys, meta, of_meta, own, none};
+  return (fp_event_values){keys, meta, of_meta, own, none};
 }
 
-static void of_values_of_one_key_the_last_is_told(void) {
+static void of_values_of_one_key_the_last_is_shown(void) {
   const uint8_t kept[] = {1, 1, 1};
   fp_memory memory;
   fp_memory_init(&memory);
   fp_bytes out = {.memory = &memory};
   fp_drawn drawn = slices();
-  fp_told told = what_is_told();
+  fp_event_values given = listed_values();
   fp_drawn_place place = {0, 0};
-  fp_write_told(&out, &drawn, kept, &told, 1 << 20, &place);
+  fp_write_events(&out, &drawn, kept, &given, 1 << 20, &place);
   check_text(&out,
              "{\"dur\":0.047186,\"name\":\"f\",\"ph\":\"X\",\"pid\":1003,\"tid\":2,\"ts\":1.5},\n"
              "{\"args\":{\"a\":\"0\",\"b\":\"1e+06\"},\"name\":\"a\\\"b\",\"ph\":\"i\",\"pid\":1701,\"s\":\"t\",\"tid\":7,\"ts\":0},\n"
@@ -121,9 +121,9 @@ static void want_of_memory_is_said(void) {
     memory.countdown = allowed;
     fp_bytes out = {.memory = &memory};
     fp_drawn drawn = slices();
-    fp_told told = what_is_told();
+    fp_event_values given = listed_values();
     fp_drawn_place place = {0, 0};
-    fp_write_told(&out, &drawn, kept, &told, 1 << 20, &place);
+    fp_write_events(&out, &drawn, kept, &given, 1 << 20, &place);
     bool failed = out.failed;
     fp_bytes_free(&out);
     CHECK_INT(memory.live, 0);
@@ -159,7 +159,7 @@ int main(void) {
   RUN(a_picture_takes_times_names_flows_and_groups);
   RUN(writing_goes_on_where_it_stopped);
   RUN(a_flight_has_a_beginning_and_an_end);
-  RUN(of_values_of_one_key_the_last_is_told);
+  RUN(of_values_of_one_key_the_last_is_shown);
   RUN(want_of_memory_is_said);
   RUN(points_are_lists_of_time_and_values);
   RUN(the_hash_is_that_of_the_library);

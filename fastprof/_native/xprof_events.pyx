@@ -51,15 +51,15 @@ cdef extern from "formats/xprof_events.h" nogil:
         const double *real
         const int32_t *text
         fp_texts texts
-    ctypedef struct fp_told:
+    ctypedef struct fp_event_values:
         fp_texts keys
         const int32_t *meta
-        fp_named_values of_meta, own, found
+        fp_named_values of_meta, own, derived
     void fp_write_drawn(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t most,
                         fp_drawn_place *place)
     void fp_write_flights(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t track)
-    void fp_write_told(fp_bytes *out, const fp_drawn *drawn, const uint8_t *kept, const fp_told *told, size_t most,
-                       fp_drawn_place *place)
+    void fp_write_events(fp_bytes *out, const fp_drawn *drawn, const uint8_t *kept, const fp_event_values *given,
+                         size_t most, fp_drawn_place *place)
     void fp_write_points(fp_bytes *out, const uint64_t *start, const fp_named_values *values, int64_t count)
     uint64_t fp_gnu_hash(const uint8_t *text, size_t length)
 
@@ -173,15 +173,15 @@ cdef class Writer:
              NamedValues found not None, tuple place, size_t most):
         """The same of whole events; ``meta``: int32 by row."""
         cdef _Held held = _Held()
-        cdef fp_told told
+        cdef fp_event_values given
         cdef fp_drawn_place at
         cdef const uint8_t *wanted = <const uint8_t *>held.hold(kept)
         at.track, at.row = place
-        told.keys = held.texts(keys)
-        told.meta = <const int32_t *>held.hold(meta)
-        told.of_meta, told.own, told.found = of_meta.values, own.values, found.values
+        given.keys = held.texts(keys)
+        given.meta = <const int32_t *>held.hold(meta)
+        given.of_meta, given.own, given.derived = of_meta.values, own.values, found.values
         with nogil:
-            fp_write_told(&self.out, &events.drawn, wanted, &told, most, &at)
+            fp_write_events(&self.out, &events.drawn, wanted, &given, most, &at)
         return self.take(), (at.track, at.row)
 
     def points(self, start, NamedValues values not None, int64_t count):
