@@ -1,16 +1,10 @@
-/* Packets are written front to back into growing bytes. The length of a message is known only when it ends, so four
- * bytes are kept for it, as a varint padded with continuation bits:
- *
- *    [tag][00 00 00 00]  contents ...           begin: room for the length
- *    [tag][ac 82 80 00]  contents (300 bytes)   end: 300 in four bytes
- *
- * Packets whose messages hold only numbers have a length of one byte (put_short).
- *
- * Names, keys and texts are interned: each is written once with a number, in a packet before the first event that
- * uses it. */
+/* Names, keys and texts are interned: each is written once with a number, in a packet before the first event that uses
+ * it. Annotations that hold only numbers have a length of one byte (put_short); other lengths are proto_write.h's. */
 #include "formats/perfetto_write.h"
 
 #include <stdio.h>
+
+#include "formats/proto_write.h"
 
 /* Field numbers of perfetto/trace/trace_packet.proto and what it includes. */
 enum {
@@ -30,69 +24,17 @@ enum {
 enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3, COUNTER = 4 };
 enum { STATE_CLEARED = 1, NEEDS_STATE = 2, SEQUENCE = 1 };
 enum { EXPLICIT_ORDER = 3, EXPLICIT_PROCESSES = 1, MERGE_BY_KEY = 3, UNIT_BYTES = 3, REALTIME = 1, BOOTTIME = 6 };
-enum { VARINT = 0, FIXED64 = 1, LENGTH = 2 };
-enum { MOST_OF_TEXT = 1 << 20, MOST_OF_EVENT = 1 << 26, LENGTH_SIZE = 4, PS_IN_NS = 1000 };
-
-/* ---- protobuf */
-
-/* How many bytes a varint takes. */
-static size_t varint_size(uint64_t value) {
-  size_t size = 1;
-  while (value >>= 7) size++;
-  return size;
-}
-
-static void put_varint(fp_bytes *out, uint64_t value) {
-  uint8_t *to = fp_bytes_room(out, 10);
-  if (!to) return;
-  uint8_t *first = to;
-  for (; value > 0x7F; value >>= 7) *to++ = (uint8_t)(value | 0x80);
-  *to++ = (uint8_t)value;
-  out->size += (size_t)(to - first);
-}
-
-static void put_number(fp_bytes *out, uint32_t field, uint64_t value) {
-  put_varint(out, field << 3 | VARINT);
-  put_varint(out, value);
-}
-
-static void put_fixed(fp_bytes *out, uint32_t field, uint64_t value) {
-  uint8_t bytes[8];
-  for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(value >> 8 * i);
-  put_varint(out, field << 3 | FIXED64);
-  fp_bytes_put(out, bytes, sizeof bytes);
-}
-
-static void put_double(fp_bytes *out, uint32_t field, double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  put_fixed(out, field, bits);
-}
+enum { MOST_OF_TEXT = 1 << 20, MOST_OF_EVENT = 1 << 26, PS_IN_NS = 1000 };
 
 static void put_text(fp_bytes *out, uint32_t field, fp_text text) {
   text = fp_text_cut(text, MOST_OF_TEXT);
-  put_varint(out, field << 3 | LENGTH);
-  put_varint(out, text.length);
+  proto_put_varint(out, field << 3 | WIRE_LEN);
+  proto_put_varint(out, text.length);
   fp_bytes_put(out, text.bytes, text.length);
 }
 
 static fp_text text_from(const char *text) {
   return (fp_text){(const uint8_t *)text, strlen(text)};
-}
-
-/* Begins a message whose length end() writes; returns where its contents begin. */
-static size_t begin(fp_bytes *out, uint32_t field) {
-  put_varint(out, field << 3 | LENGTH);
-  fp_bytes_put(out, "\0\0\0\0", LENGTH_SIZE);
-  return out->size;
-}
-
-/* Writes the length of the message whose contents began at `from`. */
-static void end(fp_bytes *out, size_t from) {
-  if (out->failed) return;
-  size_t length = out->size - from;
-  for (int i = 0; i < LENGTH_SIZE; i++)
-    out->data[from - LENGTH_SIZE + (size_t)i] = (uint8_t)((length >> 7 * i & 0x7F) | (i < LENGTH_SIZE - 1 ? 0x80 : 0));
 }
 
 /* ---- interning ---- */
@@ -115,9 +57,9 @@ static bool is_new(fp_bytes *seen, uint64_t number) {
 /* An interned text. Numbers are written plus 1, as 0 means none. */
 static void put_interned(fp_bytes *out, uint32_t field, uint64_t number, fp_text text) {
   text = fp_text_cut(text, MOST_OF_TEXT);
-  put_varint(out, field << 3 | LENGTH);
-  put_varint(out, 1 + varint_size(number + 1) + 1 + varint_size(text.length) + text.length);
-  put_number(out, INTERNED_IID, number + 1);
+  proto_put_varint(out, field << 3 | WIRE_LEN);
+  proto_put_varint(out, 1 + proto_varint_size(number + 1) + 1 + proto_varint_size(text.length) + text.length);
+  proto_put_number(out, INTERNED_IID, number + 1);
   put_text(out, INTERNED_TEXT, text);
 }
 
@@ -135,8 +77,8 @@ static uint64_t merge_key(int32_t track) {
 
 /* Begins a packet of the only sequence. */
 static size_t begin_packet(fp_perfetto *writer) {
-  size_t packet = begin(&writer->out, TRACE_PACKET);
-  put_number(&writer->out, PACKET_SEQUENCE, SEQUENCE);
+  size_t packet = proto_begin(&writer->out, TRACE_PACKET);
+  proto_put_number(&writer->out, PACKET_SEQUENCE, SEQUENCE);
   return packet;
 }
 
@@ -149,15 +91,15 @@ static uint64_t rank(int64_t sort) {
 /* The time of day at time 0 of the trace. */
 static void put_clocks(fp_perfetto *writer, uint64_t start_unix_ns) {
   fp_bytes *out = &writer->out;
-  size_t packet = begin_packet(writer), clocks = begin(out, PACKET_CLOCKS);
+  size_t packet = begin_packet(writer), clocks = proto_begin(out, PACKET_CLOCKS);
   for (int i = 0; i < 2; i++) {
-    size_t clock = begin(out, CLOCKS_CLOCK);
-    put_number(out, CLOCK_ID, i ? REALTIME : BOOTTIME);
-    put_number(out, CLOCK_TIME, i ? start_unix_ns : 0);
-    end(out, clock);
+    size_t clock = proto_begin(out, CLOCKS_CLOCK);
+    proto_put_number(out, CLOCK_ID, i ? REALTIME : BOOTTIME);
+    proto_put_number(out, CLOCK_TIME, i ? start_unix_ns : 0);
+    proto_end(out, clock);
   }
-  end(out, clocks);
-  end(out, packet);
+  proto_end(out, clocks);
+  proto_end(out, packet);
 }
 
 /* Describes a process, the first time that one of its tracks occurs. */
@@ -167,36 +109,37 @@ static void describe_process(fp_perfetto *writer, int64_t number) {
   fp_trace_track *process = writer->processes + number;
   if (process->described++) return;
   fp_text name = fp_text_of(&writer->titles, process->name);
-  size_t packet = begin_packet(writer), track = begin(out, PACKET_TRACK);
-  put_number(out, TRACK_UUID, process_uuid(writer, number));
-  put_number(out, TRACK_CHILD_ORDER, EXPLICIT_ORDER);
-  put_number(out, TRACK_RANK, rank(process->sort));
-  size_t details = begin(out, TRACK_PROCESS);
-  put_number(out, PROCESS_PID, (uint64_t)process->pid);
+  size_t packet = begin_packet(writer), track = proto_begin(out, PACKET_TRACK);
+  proto_put_number(out, TRACK_UUID, process_uuid(writer, number));
+  proto_put_number(out, TRACK_CHILD_ORDER, EXPLICIT_ORDER);
+  proto_put_number(out, TRACK_RANK, rank(process->sort));
+  size_t details = proto_begin(out, TRACK_PROCESS);
+  proto_put_number(out, PROCESS_PID, (uint64_t)process->pid);
   put_text(out, PROCESS_NAME, name);
-  end(out, details);
-  end(out, track);
-  end(out, packet);
+  proto_end(out, details);
+  proto_end(out, track);
+  proto_end(out, packet);
 }
 
 /* Describes a track, or one more row of a track with the same `key`, and returns its uuid. */
-static uint64_t describe_track(fp_perfetto *writer, const fp_trace_track *of, uint64_t key, bool counts, bool is_bytes) {
+static uint64_t describe_track(fp_perfetto *writer, const fp_trace_track *of, uint64_t key, bool counts,
+                               bool is_bytes) {
   fp_bytes *out = &writer->out;
   uint64_t uuid = ++writer->uuids;
-  size_t packet = begin_packet(writer), track = begin(out, PACKET_TRACK);
-  put_number(out, TRACK_UUID, uuid);
-  put_number(out, TRACK_PARENT, process_uuid(writer, of->process));
+  size_t packet = begin_packet(writer), track = proto_begin(out, PACKET_TRACK);
+  proto_put_number(out, TRACK_UUID, uuid);
+  proto_put_number(out, TRACK_PARENT, process_uuid(writer, of->process));
   put_text(out, TRACK_NAME, fp_text_of(&writer->titles, of->name));
-  put_number(out, TRACK_RANK, rank(of->sort));
-  put_number(out, TRACK_MERGE, MERGE_BY_KEY);
-  put_number(out, TRACK_MERGE_KEY, key);
+  proto_put_number(out, TRACK_RANK, rank(of->sort));
+  proto_put_number(out, TRACK_MERGE, MERGE_BY_KEY);
+  proto_put_number(out, TRACK_MERGE_KEY, key);
   if (counts) {
-    size_t counter = begin(out, TRACK_COUNTER);
-    if (is_bytes) put_number(out, COUNTER_UNIT, UNIT_BYTES);
-    end(out, counter);
+    size_t counter = proto_begin(out, TRACK_COUNTER);
+    if (is_bytes) proto_put_number(out, COUNTER_UNIT, UNIT_BYTES);
+    proto_end(out, counter);
   }
-  end(out, track);
-  end(out, packet);
+  proto_end(out, track);
+  proto_end(out, packet);
   return uuid;
 }
 
@@ -216,9 +159,9 @@ static uint64_t nanoseconds(const fp_perfetto *writer, int64_t ps) {
 
 /* Begins a TrackEvent of a type on a track. */
 static size_t begin_event(fp_perfetto *writer, uint64_t type, uint64_t uuid) {
-  size_t event = begin(&writer->out, PACKET_EVENT);
-  put_number(&writer->out, EVENT_TYPE, type);
-  put_number(&writer->out, EVENT_TRACK, uuid);
+  size_t event = proto_begin(&writer->out, PACKET_EVENT);
+  proto_put_number(&writer->out, EVENT_TYPE, type);
+  proto_put_number(&writer->out, EVENT_TRACK, uuid);
   return event;
 }
 
@@ -229,9 +172,9 @@ static void end_slices(fp_perfetto *writer, int64_t until) {
   int64_t at;
   while (fp_open_slices_end(&writer->open, until, &row, &at)) {
     size_t packet = begin_packet(writer);
-    put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, at));
-    end(out, begin_event(writer, SLICE_END, ((const uint64_t *)writer->rows.items)[row]));
-    end(out, packet);
+    proto_put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, at));
+    proto_end(out, begin_event(writer, SLICE_END, ((const uint64_t *)writer->rows.items)[row]));
+    proto_end(out, packet);
   }
 }
 
@@ -296,8 +239,8 @@ typedef struct interning {
 
 static void end_interning(interning *of) {
   if (!of->packet) return;
-  end(&of->writer->out, of->data);
-  end(&of->writer->out, of->packet);
+  proto_end(&of->writer->out, of->data);
+  proto_end(&of->writer->out, of->packet);
   of->packet = 0;
 }
 
@@ -307,8 +250,8 @@ static void intern(interning *of, uint32_t field, uint64_t number, fp_text text)
   if (of->packet && out->size - of->packet > MOST_OF_TEXT) end_interning(of);
   if (!of->packet) {
     of->packet = begin_packet(of->writer);
-    put_number(out, PACKET_FLAGS, NEEDS_STATE);
-    of->data = begin(out, PACKET_INTERNED);
+    proto_put_number(out, PACKET_FLAGS, NEEDS_STATE);
+    of->data = proto_begin(out, PACKET_INTERNED);
   }
   put_interned(out, field, number, text);
 }
@@ -334,12 +277,12 @@ static void intern_event(fp_perfetto *writer, const fp_trace_batch *batch) {
 
 /* An annotation of numbers only: its length fits one byte, which is written afterwards. */
 static void put_short(fp_bytes *out, uint64_t key, uint32_t field, uint64_t value) {
-  put_varint(out, EVENT_ANNOTATION << 3 | LENGTH);
+  proto_put_varint(out, EVENT_ANNOTATION << 3 | WIRE_LEN);
   fp_bytes_byte(out, 0);
   size_t from = out->size;
-  put_number(out, ANNOTATION_KEY, key + 1);
-  if (field == ANNOTATION_DOUBLE) put_fixed(out, field, value);
-  else put_number(out, field, value);
+  proto_put_number(out, ANNOTATION_KEY, key + 1);
+  if (field == ANNOTATION_DOUBLE) proto_put_fixed(out, field, value);
+  else proto_put_number(out, field, value);
   if (!out->failed) out->data[from - 1] = (uint8_t)(out->size - from);
 }
 
@@ -347,14 +290,14 @@ static void put_short(fp_bytes *out, uint64_t key, uint32_t field, uint64_t valu
 static void put_key(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
   int32_t name = arg->of->name[arg->row];
   if (is_interned_key(batch, arg)) {
-    put_number(out, ANNOTATION_KEY, key_number(name) + 1);
+    proto_put_number(out, ANNOTATION_KEY, key_number(name) + 1);
     return;
   }
   char times[24];
   fp_text text = fp_text_cut(fp_text_of(&batch->texts, name), MOST_OF_TEXT);
   int length = arg->times ? snprintf(times, sizeof times, " (%d)", arg->times + 1) : 0;
-  put_varint(out, ANNOTATION_NAME << 3 | LENGTH);
-  put_varint(out, text.length + (size_t)length);
+  proto_put_varint(out, ANNOTATION_NAME << 3 | WIRE_LEN);
+  proto_put_varint(out, text.length + (size_t)length);
   fp_bytes_put(out, text.bytes, text.length);
   fp_bytes_put(out, times, (size_t)length);
 }
@@ -385,13 +328,13 @@ static void put_annotation(fp_bytes *out, const fp_trace_batch *batch, const fp_
     put_short(out, key_number(arg->of->name[arg->row]), field, value);
     return;
   }
-  size_t annotation = begin(out, EVENT_ANNOTATION);
+  size_t annotation = proto_begin(out, EVENT_ANNOTATION);
   put_key(out, batch, arg);
-  if (field == ANNOTATION_DOUBLE) put_fixed(out, field, value);
-  else if (field) put_number(out, field, value);
+  if (field == ANNOTATION_DOUBLE) proto_put_fixed(out, field, value);
+  else if (field) proto_put_number(out, field, value);
   else if (arg->of->kind[arg->row] == FP_BYTES) put_text(out, ANNOTATION_TEXT, text_from("<opaque bytes>"));
   else put_text(out, ANNOTATION_TEXT, fp_text_of(&batch->texts, arg->of->text[arg->row]));
-  end(out, annotation);
+  proto_end(out, annotation);
 }
 
 /* All arguments of an event, up to a limit of its size, and its exact times if nanoseconds do not hold them. */
@@ -436,15 +379,15 @@ static bool put_event(fp_perfetto *writer, const fp_trace_batch *batch, size_t a
   int32_t name = writer->walk.name;
   intern_event(writer, batch);
   size_t packet = begin_packet(writer), flow;
-  put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, start));
-  put_number(out, PACKET_FLAGS, NEEDS_STATE);
+  proto_put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, start));
+  proto_put_number(out, PACKET_FLAGS, NEEDS_STATE);
   size_t event = begin_event(writer, duration > 0 ? SLICE_BEGIN : INSTANT, ((const uint64_t *)writer->rows.items)[row]);
-  if (name >= 0) put_number(out, EVENT_NAME, name_number(batch, name) + 1);
+  if (name >= 0) proto_put_number(out, EVENT_NAME, name_number(batch, name) + 1);
   put_annotations(writer, batch, at);
   while (fp_trace_walk_flow(&writer->walk, batch, at, &flow))
-    put_fixed(out, batch->flow_out[flow] ? EVENT_FLOW : EVENT_LAST_FLOW, (uint64_t)batch->flow_id[flow]);
-  end(out, event);
-  end(out, packet);
+    proto_put_fixed(out, batch->flow_out[flow] ? EVENT_FLOW : EVENT_LAST_FLOW, (uint64_t)batch->flow_id[flow]);
+  proto_end(out, event);
+  proto_end(out, packet);
   return !out->failed;
 }
 
@@ -467,12 +410,12 @@ bool fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times
   uint64_t uuid = describe_track(writer, writer->tracks + track, merge_key((int32_t)track), true, is_bytes);
   for (size_t i = 0; i < count; i++) {
     size_t packet = begin_packet(writer);
-    put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, times[i]));
+    proto_put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, times[i]));
     size_t event = begin_event(writer, COUNTER, uuid);
-    if (doubles) put_double(out, EVENT_DOUBLE_COUNTER, doubles[i]);
-    else put_number(out, EVENT_COUNTER, (uint64_t)integers[i]);
-    end(out, event);
-    end(out, packet);
+    if (doubles) proto_put_double(out, EVENT_DOUBLE_COUNTER, doubles[i]);
+    else proto_put_number(out, EVENT_COUNTER, (uint64_t)integers[i]);
+    proto_end(out, event);
+    proto_end(out, packet);
   }
   return !out->failed;
 }
@@ -480,18 +423,18 @@ bool fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times
 bool fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns) {
   fp_bytes *out = &writer->out;
   size_t packet = begin_packet(writer);
-  put_number(out, PACKET_FLAGS, STATE_CLEARED);
-  size_t interned = begin(out, PACKET_INTERNED);
+  proto_put_number(out, PACKET_FLAGS, STATE_CLEARED);
+  size_t interned = proto_begin(out, PACKET_INTERNED);
   for (uint64_t key = 0; key < OWN_KEYS; key++) put_interned(out, INTERNED_KEYS, key, text_from(KEYS[key]));
-  end(out, interned);
-  end(out, packet);
+  proto_end(out, interned);
+  proto_end(out, packet);
   if (start_unix_ns) put_clocks(writer, start_unix_ns);
   packet = begin_packet(writer);
-  size_t root = begin(out, PACKET_TRACK);
-  put_number(out, TRACK_UUID, 0);
-  put_number(out, TRACK_PROCESS_ORDER, EXPLICIT_PROCESSES);
-  end(out, root);
-  end(out, packet);
+  size_t root = proto_begin(out, PACKET_TRACK);
+  proto_put_number(out, TRACK_UUID, 0);
+  proto_put_number(out, TRACK_PROCESS_ORDER, EXPLICIT_PROCESSES);
+  proto_end(out, root);
+  proto_end(out, packet);
   return !out->failed;
 }
 

@@ -103,8 +103,8 @@ typedef struct fp_trace_walk {
 
 void fp_trace_walk_begin(fp_trace_walk *walk); /* begins another batch */
 /* Finds the names and arguments of an event: its own stats and added ones, then those of its metadata whose names the
- * event does not have itself. Stats without a value are left out. Events must come in order. Fails only when memory runs
- * out. */
+ * event does not have itself. Stats without a value are left out. Events must come in order. Fails only when memory
+ * runs out. */
 bool fp_trace_walk_to(fp_trace_walk *walk, const fp_trace_batch *batch, size_t event);
 /* Writes the next flow of the present event; false if there are no more. */
 bool fp_trace_walk_flow(fp_trace_walk *walk, const fp_trace_batch *batch, size_t event, size_t *flow);
