@@ -8,6 +8,7 @@ from typing import Any
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
+from fastprof.analyses.contract import Report
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.time_types import TYPES
@@ -84,21 +85,23 @@ def sparse_core(ordinal: int, ops: Sequence[tuple[str, str, float, float]], step
     return plane(f"/device:TPU:0 SparseCore {ordinal}", lines, id=20 + ordinal, event_metadata=metadata)
 
 
-def of_session(*captures: bytes, **params: Any) -> SessionSteps:
-    """The steps of a session of these captures."""
-    session = fastprof.load(captures[0]) if len(captures) == 1 else fastprof.load(list(captures))
-    detail = session.report("steps", **params).answer.detail
-    assert isinstance(detail, SessionSteps)
-    return detail
+def session_of(captures: Sequence[bytes]) -> fastprof.Profile:
+    return fastprof.load(captures[0]) if len(captures) == 1 else fastprof.load(list(captures))
 
 
 def found(*captures: bytes, **params: Any) -> StepDatabase:
-    return of_session(*captures, **params).database
+    """The steps of a session of these captures."""
+    return session_of(captures).report("steps", **params).answer.detail_as(SessionSteps).database
+
+
+def pod_viewer(*captures: bytes) -> Report:
+    """A report that comes after steps, with what XProf's page of it needs."""
+    return session_of(captures).answers(["pod_viewer"], {}, "xprof")["pod_viewer"]
 
 
 def shown(*captures: bytes) -> StepDatabase:
-    """The same as XProf sees them."""
-    return shown_steps(of_session(*captures))
+    """The same steps as XProf sees them."""
+    return shown_steps(pod_viewer(*captures))
 
 
 Row = tuple[int, int, float, float, dict[str, float]]

@@ -25,12 +25,12 @@ from fastprof.derive.communication.step_costs import StepCosts, step_costs
 from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps_from import MARKERS, STEPS_FROM, steps_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.derive.steps.across_hosts import SessionSteps
     from fastprof.derive.steps.database import StepDatabase
     from fastprof.derive.steps.grouping import Groups
 
@@ -119,8 +119,7 @@ def _groups(host: Host, params: Params) -> Groups:
 
 
 def run(kept: Sequence[KeptHost], _params: Params, after: Mapping[str, Report]) -> Report:
-    steps: SessionSteps = after["steps"].detail
-    database = steps.database
+    database = after["steps"].detail_as(SessionSteps).database
     hosts = [one.communication for one in kept]
     numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]
     found = meetings(hosts, numbers)

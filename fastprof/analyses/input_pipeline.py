@@ -209,8 +209,7 @@ def _time(ops: InputOps, share: float) -> InputTime:
 
 
 def run(kept: Sequence[Any], params: Params, after: Mapping[str, Report]) -> Report:  # noqa: ARG001
-    steps: SessionSteps = after["steps"].detail
-    db = steps.database
+    db = after["steps"].detail_as(SessionSteps).database
     host_ops: Ops = after["op_stats"].detail.host
     counted = examine(db.complete_steps(), host_ops)
     every = counted if counted.db is db else examine(db, host_ops)

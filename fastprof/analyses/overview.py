@@ -26,6 +26,7 @@ from fastprof.derive.ops.framework import untold, untold_names
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.derive.steps import verdicts
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.remarks import on_pairs
 from fastprof.derive.steps.verdicts import Finding, share
 from fastprof.schema.arrow_columns import typed
@@ -243,7 +244,7 @@ def _percent(value: object) -> float | None:
 
 
 def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) -> Report:
-    pipeline: InputPipeline = after["input_pipeline"].detail
+    pipeline = after["input_pipeline"].detail_as(InputPipeline)
     ops = after["op_stats"].detail
     overview = Overview(
         kept,
@@ -484,7 +485,7 @@ def _notices(
 def _on_hosts(report: Report) -> list[Notice]:
     """Which host is slow, and how steps of several hosts were aligned."""
     slow = [notice for notice in report.notices if notice.severity == "recommendation"]
-    return [*slow, *(Notice("info", text) for text in on_pairs(report.detail.database))]
+    return [*slow, *(Notice("info", text) for text in on_pairs(report.detail_as(SessionSteps).database))]
 
 
 def errors_of(environment: RunEnvironment) -> list[str]:

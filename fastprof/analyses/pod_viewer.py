@@ -16,7 +16,7 @@ import pyarrow as pa
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.devices import device_name
-from fastprof.derive.devices.run_environment import CPU, HostEnvironment, RunEnvironment
+from fastprof.derive.devices.run_environment import CPU, HostEnvironment
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.core_breakdown import core_breakdown
@@ -96,14 +96,6 @@ SECTIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class PodViewer:
-    """What renderers draw from."""
-
-    steps: SessionSteps
-    environment: RunEnvironment
-
-
 def of_host(host: Host, _params: Params) -> HostEnvironment:
     devices = host.raw.planes_of(host.hardware) if host.hardware != "CPU_ONLY" else []
     return HostEnvironment(
@@ -119,8 +111,7 @@ def of_host(host: Host, _params: Params) -> HostEnvironment:
 
 def run(kept: Sequence[HostEnvironment], _params: Params, after: Mapping[str, Report]) -> Report:
     steps = after["steps"]
-    session: SessionSteps = steps.detail
-    database = session.database
+    database = steps.detail_as(SessionSteps).database
     environment = run_environment.combined(kept)
     tables = {"cores": _cores(database), "collectives": _collectives(database)}
     slowest = int(database.duration_ps.max(initial=0))
@@ -134,7 +125,7 @@ def run(kept: Sequence[HostEnvironment], _params: Params, after: Mapping[str, Re
         "collective_wait_ps": _wait(database, tables["collectives"]) if len(database) else (None, none),
     }
     notices = steps.notices if not len(database) else tuple(Notice("info", text) for text in on_pairs(database))
-    return Report(NAME, tables, scalars(SCALARS, values), notices, after, PodViewer(session, environment))
+    return Report(NAME, tables, scalars(SCALARS, values), notices, after, environment)
 
 
 def _cores(database: StepDatabase) -> pa.Table:

@@ -49,6 +49,7 @@ from fastprof.derive.ops.tables import (
 from fastprof.derive.ops.transfers import once, waits
 from fastprof.derive.ops.untold_work import MOST_UNTOLD, TOO_MUCH, untold_shares
 from fastprof.derive.steps.across_hosts import SessionSteps
+from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
@@ -116,7 +117,7 @@ class Roofline:
     """What the report is made of. ``kept``: of each host; ``ops``: in the order of the table, beneath ``beneath``."""
 
     devices: SessionOps
-    steps: SessionSteps
+    steps: StepDatabase
     kept: tuple[RooflineHost, ...]
     ops: Ranked
     beneath: tuple[Ceiling, ...]
@@ -129,7 +130,7 @@ class Roofline:
 
     def of_steps(self, *, with_feeds: bool) -> Totals:
         counts = [_ran(host.devices) for host in self.kept]
-        return rows_of.of_steps(self.steps.database, [host.steps for host in self.kept], counts, with_feeds=with_feeds)
+        return rows_of.of_steps(self.steps, [host.steps for host in self.kept], counts, with_feeds=with_feeds)
 
 
 def _ran(host: HostDeviceOps) -> int:
@@ -149,7 +150,7 @@ def run(kept: Sequence[RooflineHost], _params: Params, after: Mapping[str, Repor
     beneath = tuple(ceilings(devices.peaks))
     found = Roofline(
         devices,
-        after["steps"].detail,
+        after["steps"].detail_as(SessionSteps).database,
         tuple(kept),
         ops,
         beneath,

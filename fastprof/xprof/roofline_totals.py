@@ -54,7 +54,7 @@ def of_steps(report: Report, *, with_feeds: bool) -> Totals:
     """Each step on all hosts, as XProf numbers and aligns them."""
     detail: Roofline = report.detail
     kept: list[StepOps] = list(report.kept[_NAME])
-    steps = shown_steps(detail.steps)
+    steps = shown_steps(report)
     counts = [len(host.devices.by_device) for host in detail.kept]
     found = rows_of.of_steps(steps, kept, counts, with_feeds=with_feeds)
     if with_feeds:

@@ -7,17 +7,24 @@ which GPUs stand still while the host waits for input.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
+from fastprof.analyses import steps
+from fastprof.analyses.contract import Keeper, Report
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import Framework
+from fastprof.derive.host import Host
 from fastprof.derive.steps.across_hosts import SessionSteps, aligned_by_time, workers_of
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.generic_steps import of_gpus
 from fastprof.derive.steps.gpu_input_waits import with_input_waits
+from fastprof.derive.steps.gpu_step_events import GpuStepEvents, gpu_step_events
 from fastprof.derive.steps.of_host import HostSteps
+from fastprof.derive.steps_from import MODULES
 from fastprof.schema.array_types import Bools, Int32s
 
 _NO_MARKER = (
@@ -33,14 +40,27 @@ _EMPTY_INTERSECTION = (
 _COPIES = (Framework.MEMCPY_H2D, Framework.MEMCPY_D2H, Framework.MEMCPY_D2D)
 
 
-def shown_steps(session: SessionSteps) -> StepDatabase:
-    """All steps."""
-    return _shown(session, complete=False)
+def _of_host(host: Host, params: Mapping[str, Any]) -> GpuStepEvents | None:
+    """What the steps of GPUs are made from, where copies or collectives are among it."""
+    if host.raw.planes_of("TPU") or not host.raw.planes_of("GPU"):
+        return None
+    groups = host.groups_from(modules=params.get("steps_from") == MODULES)
+    kernels = gpu_step_events(groups.events, groups)
+    return kernels if len(kernels.moves.row) else None
 
 
-def complete_steps(session: SessionSteps) -> StepDatabase:
+_NAME: Final = "kernels of GPU steps"
+KEEPS: Final = {_NAME: Keeper(steps.READS, _of_host)}
+
+
+def shown_steps(report: Report) -> StepDatabase:
+    """All steps. ``report``: of an analysis that comes after steps."""
+    return _shown(report, complete=False)
+
+
+def complete_steps(report: Report) -> StepDatabase:
     """The complete steps."""
-    return _shown(session, complete=True)
+    return _shown(report, complete=True)
 
 
 def step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
@@ -55,18 +75,19 @@ def knows_name(name: str) -> bool:
     return name[:4].lower() == "nccl" or op_names.parse(name).framework in _COPIES
 
 
-def _shown(session: SessionSteps, *, complete: bool) -> StepDatabase:
+def _shown(report: Report, *, complete: bool) -> StepDatabase:
+    session = report.after["steps"].detail_as(SessionSteps)
     hosts = session.hosts
     if not hosts:
         return session.database.complete_steps() if complete else session.database
-    databases = [_of_host(hosts[place]) for place in workers_of(hosts)]
+    kernels: Sequence[GpuStepEvents | None] = report.kept[_NAME]
+    databases = [_database(hosts[place], kernels[place]) for place in workers_of(hosts)]
     if complete:
         databases = [database.complete_steps() for database in databases]
     return databases[0] if len(hosts) == 1 else aligned_by_time(hosts, databases)
 
 
-def _of_host(host: HostSteps) -> StepDatabase:
-    kernels = host.kernels
+def _database(host: HostSteps, kernels: GpuStepEvents | None) -> StepDatabase:
     if kernels is not None:
         moves = kernels.moves
         unknown = ~np.array([knows_name(name) for name in moves.names], np.bool_)[moves.name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from step_captures import US, found, host, of_session, ran, rows, shown, spaces, step, tpu
+from step_captures import US, found, host, pod_viewer, ran, rows, shown, spaces, step, tpu
 from trace_builder import event, line, plane
 
 from fastprof.derive.steps.across_hosts import combined
@@ -121,10 +121,10 @@ def test_steps_that_leave_nothing_in_common_are_told_from_none() -> None:
 
 
 def test_incomplete_steps_go_before_hosts_are_aligned() -> None:
-    session = of_session(on_host(every(8)), on_host(every(4)))
-    database = shown_steps(session)
+    report = pod_viewer(on_host(every(8)), on_host(every(4)))
+    database = shown_steps(report)
     assert database.complete.tolist() == [False, True, True, True]
-    complete = complete_steps(session)
+    complete = complete_steps(report)
     assert complete.group.tolist() == [[1, 1], [2, 2], [3, 3]]
     assert complete.step.tolist() == [0, 1, 2]
 

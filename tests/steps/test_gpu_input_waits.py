@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from step_captures import HOST, found, in_order, of_session, ran, rows, shown, spaces, step
+from step_captures import HOST, found, in_order, pod_viewer, ran, rows, shown, spaces, step
 from test_gpu_steps import gpu
 from trace_builder import Event, line, plane
 
 import fastprof
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.xprof.steps import shown_steps
 
 
@@ -60,10 +61,10 @@ def test_what_hands_on_the_input_does_not_wait_for_it() -> None:
 
 
 def test_a_gpu_that_is_kept_busy_waits_for_nothing() -> None:
-    session = of_session(capture(wait(30, 100)))
-    database = session.database
+    report = pod_viewer(capture(wait(30, 100)))
+    database = report.after["steps"].detail_as(SessionSteps).database
     assert rows(database) == [(0, 1, 20.0, 880.0, {"device_compute_32": 500.0, "unknown_time": 380.0})]
-    assert shown_steps(session) is database
+    assert shown_steps(report) is database
 
 
 def test_reports_say_it_and_xprofs_pages_do_not() -> None:

@@ -10,7 +10,6 @@ from fastprof.derive.steps import gpu_step_events, host_step_events, module_step
 from fastprof.derive.steps.database import StepDatabase, empty_database
 from fastprof.derive.steps.generic_steps import of_gpus, of_threads, one_core
 from fastprof.derive.steps.gpu_input_waits import input_waits, with_input_waits
-from fastprof.derive.steps.gpu_step_events import GpuStepEvents
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.tpu_steps import of_tpus
@@ -31,10 +30,9 @@ METADATA_STATS: Final = tpu_step_events.METADATA_STATS
 class HostSteps:
     """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no step,
     since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether grouping
-    was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``kernels``: what
-    the steps of GPUs were made from, where copies or collectives are among it; ``input_wait_ps``: by step, idle time of
-    GPUs that ``database`` counts as waiting for input, None: none; ``missed``: a sentence, where the host lacks the
-    requested steps."""
+    was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``input_wait_ps``:
+    by step, idle time of GPUs that ``database`` counts as waiting for input, None: none; ``missed``: a sentence, where
+    the host lacks the requested steps."""
 
     host: str
     hostname: str
@@ -46,7 +44,6 @@ class HostSteps:
     module_executions: int
     vetoed: bool
     outside: int
-    kernels: GpuStepEvents | None = None
     input_wait_ps: Int64s | None = None
     missed: str | None = None
 
@@ -57,7 +54,7 @@ def steps_of_host(
     """The steps of a host, TPUs before GPUs. ``from_modules``: ``groups`` are executions of compiled programs, each a
     step."""
     hostname = events.hostnames[0] if events.hostnames else "localhost"
-    unfit, kernels, waited = 0, None, None
+    unfit, waited = 0, None
 
     def on_host() -> HostStepEvents | None:
         if from_modules:
@@ -88,7 +85,6 @@ def steps_of_host(
         unfit=unfit,
         module_executions=module_steps.count(events),
         vetoed=groups.vetoed,
-        kernels=kernels if kernels is not None and len(kernels.moves.row) else None,
         input_wait_ps=waited,
         outside=0 if accelerated else module_steps.count_outside(events, database.begin_ps, database.duration_ps),
     )

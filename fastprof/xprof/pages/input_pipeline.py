@@ -12,16 +12,15 @@ from fastprof.derive.steps.step_figures import longest_wait_cores, tpu_verdict
 from fastprof.derive.steps.tpu_step_values import TpuStepValues
 from fastprof.derive.steps.verdicts import TpuBottleneck
 from fastprof.xprof import host_ops
+from fastprof.xprof import steps as session_steps
 from fastprof.xprof.pages import step_tables
 from fastprof.xprof.pages.data_table import anchor, data_table, number, text, three_digits
-from fastprof.xprof.steps import complete_steps
-from fastprof.xprof.steps import step_warnings as warnings_on_steps
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
     from fastprof.derive.ops.tables import Ops
 
-KEEPS: Final = host_ops.KEEPS
+KEEPS: Final = host_ops.KEEPS | session_steps.KEEPS
 PS_PER_US: Final = 1e6
 
 _API: Final = "https://www.tensorflow.org/api_docs/python/tf/data/"
@@ -56,13 +55,13 @@ def answer(report: Report) -> list[object]:
 
 def as_shown(report: Report, ops: Ops) -> InputPipeline:
     """The input pipeline as XProf sees it: off TPUs, the steps of the first host; on hosts, the ops that it counts."""
-    shown = examine(complete_steps(report.after["steps"].detail), ops, GENERIC_CORE)
-    steps = shown.steps
+    pipeline = examine(session_steps.complete_steps(report), ops, GENERIC_CORE)
+    steps = pipeline.steps
     if not isinstance(steps, TpuStepValues):
-        return shown
+        return pipeline
     # XProf draws its verdict from steps that have the time of all-reduces twice: within compute, and beside it
     longer = steps.step_ms + steps.all_reduce_compute_ms + steps.all_reduce_sync_ms
-    return replace(shown, verdict=tpu_verdict(steps, longer))
+    return replace(pipeline, verdict=tpu_verdict(steps, longer))
 
 
 def steps_table(pipeline: InputPipeline) -> dict[str, object]:
@@ -76,7 +75,7 @@ def steps_table(pipeline: InputPipeline) -> dict[str, object]:
 
 
 def step_warnings(pipeline: InputPipeline) -> list[str]:
-    return warnings_on_steps(len(pipeline.db), empty_intersection=pipeline.db.empty_intersect)
+    return session_steps.step_warnings(len(pipeline.db), empty_intersection=pipeline.db.empty_intersect)
 
 
 def diagnostics(warnings: list[str], errors: list[str] | None = None) -> dict[str, object]:

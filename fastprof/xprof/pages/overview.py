@@ -37,7 +37,7 @@ from fastprof.xprof.pages.step_tables import Stat
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
 
-KEEPS: Final = device_ops.KEEPS | host_ops.KEEPS | duty_cycle.KEEPS
+KEEPS: Final = device_ops.KEEPS | input_pipeline.KEEPS | duty_cycle.KEEPS
 TOP_OPS: Final = 10
 
 _LATENCY: Final = (
@@ -56,7 +56,7 @@ _GUIDE: Final = "https://www.tensorflow.org/guide/data_performance"
 def answer(report: Report) -> list[object]:
     """The seven parts of the page; the sixth is always empty."""
     overview: analysis.Overview = report.detail
-    pipeline = input_pipeline.as_shown(report.after["input_pipeline"], host_ops.of_session(report))
+    pipeline = input_pipeline.as_shown(report, host_ops.of_session(report))
     is_training = bool(report.after["op_stats"].detail.is_training)
     latency = [] if is_training else inference.latency_rows(report.after["inference"])
     warnings = [*overview.environment.warnings, *input_pipeline.step_warnings(pipeline)]

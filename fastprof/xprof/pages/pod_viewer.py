@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from fastprof.analyses.contract import Report
-from fastprof.analyses.pod_viewer import PodViewer
+from fastprof.derive.devices.run_environment import RunEnvironment
 from fastprof.derive.steps.core_breakdown import DEVICE_COMPUTE, INPUT, core_breakdown
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.derive.steps.tpu_step_values import SCV0_INFEED, SCV0_TRANSFORM, SCV0_WAIT
 from fastprof.schema.array_types import Int64s
+from fastprof.xprof.steps import KEEPS as KEEPS
 from fastprof.xprof.steps import shown_steps, step_warnings
 
 UNNAMED_TPU = "TPU"
@@ -28,11 +29,11 @@ _BY_LABEL = sorted(range(len(_LABELS)), key=_LABELS.__getitem__, reverse=True)
 
 
 def answer(report: Report) -> object:
-    pod: PodViewer = report.detail
-    database = shown_steps(pod.steps)
+    environment = report.detail_as(RunEnvironment)
+    database = shown_steps(report)
     warnings = step_warnings(len(database), empty_intersection=database.empty_intersect)
     return {
-        "deviceType": "" if pod.environment.device_type == UNNAMED_TPU else pod.environment.device_type,
+        "deviceType": "" if environment.device_type == UNNAMED_TPU else environment.device_type,
         "diagnostics": {"errors": [], "info": [], "warnings": warnings},
         "podStatsSequence": {"podStatsMap": _steps(database)},
         "stepBreakdownEvents": [{"id": category.number, "name": category.label} for category in CATEGORIES],

@@ -17,12 +17,12 @@ from fastprof.derive.ops.roofline import GIBI, Rates, rates
 from fastprof.derive.ops.step_ops import WHOLE, is_feed
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.xprof import device_ops, roofline_totals
+from fastprof.xprof import steps as session_steps
 from fastprof.xprof.pages.data_table import Cell, boolean, data_table, number, text
 from fastprof.xprof.pages.hlo_stats import source_info
 from fastprof.xprof.pages.pod_viewer import UNNAMED_TPU
-from fastprof.xprof.steps import shown_steps, step_warnings
 
-KEEPS: Final = device_ops.KEEPS | roofline_totals.KEEPS
+KEEPS: Final = device_ops.KEEPS | roofline_totals.KEEPS | session_steps.KEEPS
 MOST_OPS: Final = 1000
 """Of the most expensive; idle time is one of them, and those that are then left out."""
 
@@ -88,12 +88,12 @@ def answer(report: Report) -> object:
     rows = [] if peaks is None else _rows(report, ops, peaks)
     properties = _properties(peaks, ops, on_gpu=on_gpu)
     records = data_table(columns, ([row[column.id] for column in columns] for row in rows), properties)
-    return [records, _diagnostics(found)]
+    return [records, _diagnostics(report)]
 
 
-def _diagnostics(found: Roofline) -> dict[str, object]:
-    steps = shown_steps(found.steps)
-    warnings = step_warnings(len(steps), empty_intersection=steps.empty_intersect)
+def _diagnostics(report: Report) -> dict[str, object]:
+    steps = session_steps.shown_steps(report)
+    warnings = session_steps.step_warnings(len(steps), empty_intersection=steps.empty_intersect)
     return data_table(
         [text("severity", "Severity"), text("message", "Message")], [["WARNING", warning] for warning in warnings]
     )
