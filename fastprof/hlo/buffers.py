@@ -35,17 +35,17 @@ EVENT = np.dtype(
 
 ALLOC, FREE, SHARE_WITH = range(3)
 KINDS: Final = ("alloc", "free", "share")
-"""What an event of a heap is, by its kind; others are not known."""
+"""Events of a heap by kind; others are unknown."""
 
 PARAMETER, OUTPUT, THREAD_LOCAL, CONSTANT, TEMPORARY = range(5)
 CATEGORIES: Final = ("Parameter", "Output", "Thread-local", "Constant", "Temporary")
-"""What an allocation is for: the first of these that applies to it."""
+"""Uses of an allocation; the first that applies counts."""
 
 
 class BufferAssignment:
-    """The columns of csrc/formats/hlo_buffers.h of the bytes of an HloProto. Raises CaptureError, with the offset in
-    ``data``, where it is none. ``is_there``: whether the program has a buffer assignment; else columns are empty.
-    Sizes below 0 are 0 here: ``odd_buffers`` and ``odd_allocations`` tell whose they are."""
+    """The columns of csrc/formats/hlo_buffers.h for the bytes of an HloProto. CaptureError, with the offset in
+    ``data``: they do not decode. ``is_there``: whether the program has a buffer assignment; else columns are empty.
+    Sizes below 0 become 0; ``odd_buffers`` and ``odd_allocations`` mark them."""
 
     def __init__(self, data: Any) -> None:
         raw = read_hlo_buffers(data)
@@ -69,49 +69,49 @@ class BufferAssignment:
 
     @cached_property
     def aliased(self) -> npt.NDArray[np.bool_]:
-        """By allocation: whether it is a parameter's that a result is written to: it says so, or may hold what the
-        program gives back."""
+        """By allocation: whether it is a parameter that a result is written to, as recorded, or because it may hold
+        the program's result."""
         written = (self.allocations["aliased_output"] != 0) | (self.allocations["live_out"] != 0)
-        found: npt.NDArray[np.bool_] = written & (self.allocations["entry_parameter"] != 0)
-        return found
+        aliased: npt.NDArray[np.bool_] = written & (self.allocations["entry_parameter"] != 0)
+        return aliased
 
     @cached_property
     def whole_run(self) -> npt.NDArray[np.bool_]:
         """By allocation: whether it lives as long as the program runs, as parameters, outputs and constants do."""
         lives = [self.allocations[name] != 0 for name in ("entry_parameter", "live_out", "constant")]
-        found: npt.NDArray[np.bool_] = lives[0] | lives[1] | lives[2]
-        return found
+        throughout: npt.NDArray[np.bool_] = lives[0] | lives[1] | lives[2]
+        return throughout
 
     @cached_property
     def allocation_of(self) -> Int32s:
-        """By buffer, the row of the allocation that it lies in, the last where several list it; -1: none does."""
+        """By buffer, the row of its allocation, the last of several that list it; -1: none."""
         return self._of_assigned("allocation", -1).astype(np.int32)
 
     @cached_property
     def lies(self) -> npt.NDArray[np.bool_]:
-        """By buffer, whether it lies in an allocation; and one more for -1, which does not."""
-        found: npt.NDArray[np.bool_] = np.append(self.allocation_of >= 0, False)
-        return found
+        """By buffer, whether it lies in an allocation; at the end False for -1."""
+        lies: npt.NDArray[np.bool_] = np.append(self.allocation_of >= 0, False)
+        return lies
 
     @cached_property
     def offset_of(self) -> Int64s:
-        """By buffer, where in its allocation it begins; 0 where it is in none."""
+        """By buffer, where in its allocation it begins; 0: it is in none."""
         return self._of_assigned("offset", 0)
 
     def _of_assigned(self, column: str, absent: int) -> Int64s:
-        found = np.full(len(self.buffers), absent, np.int64)
-        there = self.assigned["buffer"] >= 0
-        found[self.assigned["buffer"][there]] = self.assigned[column][there]
-        return found
+        values = np.full(len(self.buffers), absent, np.int64)
+        known = self.assigned["buffer"] >= 0
+        values[self.assigned["buffer"][known]] = self.assigned[column][known]
+        return values
 
     def index(self, row: Any) -> tuple[int, ...]:
-        """Which element of a value the row of a buffer, or of a parameter the row of an allocation, is about."""
+        """The element of a value that a buffer holds, or of a parameter that an allocation is for."""
         first = int(row["first_index"])
         return tuple(self.indices[first : first + int(row["index_count"])].tolist())
 
 
 def _sized(records: Records) -> tuple[Records, npt.NDArray[np.bool_]]:
-    """The records with sizes of 0 where they are below it, and where that is."""
+    """The records with 0 for sizes below it, and where those are."""
     odd: npt.NDArray[np.bool_] = records["size"] < 0
     if odd.any():
         records = records.copy()

@@ -1,4 +1,4 @@
-"""Floating-point operations of a convolution: multiplications and additions that meet the input, not its padding."""
+"""Floating-point operations of a convolution: multiplications and additions of input elements, not of padding."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class WindowDimension:
 
 
 def valid_positions(d: WindowDimension) -> int:
-    """How many pairs of kernel and output positions meet an element of the input. Two shapes that gradients have are
-    counted as XLA's shortcuts for them do."""
+    """The number of pairs of kernel and output positions that meet an element of the input. Two shapes of gradients are
+    counted as by XLA's shortcuts for them."""
     plain = d.window_dilation == 1 and d.padding_low == 0 and d.padding_high == 0
     if d.input == d.output == d.kernel == d.base_dilation and plain and d.stride == max(1, d.input - 1):
         return d.input
@@ -42,7 +42,7 @@ def valid_positions(d: WindowDimension) -> int:
 
 
 def _counted(d: WindowDimension) -> int:
-    """Pairs (k, o) with 0 <= (o * stride + k * window_dilation - padding_low) / base_dilation < input, and no rest."""
+    """Pairs (k, o) with an integer (o * stride + k * window_dilation - padding_low) / base_dilation in [0, input)."""
     outer, outer_step, inner, inner_step = d.kernel, d.window_dilation, d.output, d.stride
     if outer > inner:
         outer, outer_step, inner, inner_step = inner, inner_step, outer, outer_step

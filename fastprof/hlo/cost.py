@@ -20,7 +20,7 @@ from fastprof.hlo.fusion import Fusion
 from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.opcodes import CUBLAS_LT, RULES, Measuring, dot_flops, gemm_contracting
 from fastprof.hlo.shapes import BITS, OPAQUE, PRED, TOKEN, TUPLE, TYPE_NAMES, Shape
-from fastprof.hlo.work import NOTHING, ZERO, Cost, Effort, Float, Place, Work, fits, whole
+from fastprof.hlo.work import NOTHING, ZERO, Cost, Effort, Float, Place, Work, fits, truncated
 
 _HBM = 0
 """Memory space 0 of layouts."""
@@ -182,10 +182,10 @@ class CostModel:
     # ---- the answer
 
     def _answer(self, one: Instruction, work: Work) -> Cost:
-        total = whole(work.bytes)
+        total = truncated(work.bytes)
         moved = self._moved(one, work) if total > 0 else {}
         read, written = moved.pop(_HBM, (0, 0))
-        flops = whole(work.flops)
+        flops = truncated(work.flops)
         return Cost(
             flops=_known(flops - self._saved(one, work.flops)),
             model_flops=_known(flops),
@@ -206,7 +206,7 @@ class CostModel:
             widths = widths[:1] if one.custom_call_target in CUBLAS_LT else []
         if not widths:
             return 0
-        return whole(Float(flops - flops / Float(_FASTER.get(max(widths), 1))))
+        return truncated(Float(flops - flops / Float(_FASTER.get(max(widths), 1))))
 
     def _moved(self, one: Instruction, work: Work) -> dict[int, tuple[int, int]]:
         """Bytes read and written, by the memory space of the leaves that have a layout."""
@@ -215,7 +215,7 @@ class CostModel:
         for index, leaf in one.shape.leaves():
             if leaf.has_layout:
                 read, written = moved.get(leaf.memory_space, (0, 0))
-                moved[leaf.memory_space] = read, written + whole(work.output.get(index, ZERO))
+                moved[leaf.memory_space] = read, written + truncated(work.output.get(index, ZERO))
         return moved
 
     def _read(self, inputs: list[Shape], sizes: Mapping[Place, Float]) -> dict[int, int]:
@@ -229,7 +229,7 @@ class CostModel:
         for k, index in places:
             leaf = inputs[k].places.get(index) if k < len(inputs) else None
             if leaf is not None and leaf.has_layout:
-                read[leaf.memory_space] = read.get(leaf.memory_space, 0) + whole(sizes.get((k, index), ZERO))
+                read[leaf.memory_space] = read.get(leaf.memory_space, 0) + truncated(sizes.get((k, index), ZERO))
         return read
 
 

@@ -1,4 +1,4 @@
-"""The work of a fusion: of each fused instruction as much as the fusion's output makes use of."""
+"""The work of a fusion: for each fused instruction as much as the output of the fusion uses."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from fastprof.hlo.shapes import Index, Shape
 from fastprof.hlo.work import ONE, ZERO, Float, Place, Work, nearest
 
 _SMALL_CONSTANT = 8
-"""Constants of up to so many elements cost nothing to read."""
+"""Constants of up to this many elements cost nothing to read."""
 _TRANSPARENT = ELEMENTWISE | {"tuple", "get-tuple-element"}
 _MANY_ROOTS = 64
-"""Where an instruction has more, they are not listed anew for each; nor are more looked at for each, in the mean."""
+"""Above this, the roots of an instruction share the list of its users; and no more are visited per instruction on
+average."""
 _ITSELF = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Roots:
-    """Those that an instruction is computed for: ``rows`` and those ``before``. ``share``: how often together."""
+    """What an instruction is computed for: ``rows`` and those ``before``. ``share``: how often, all together."""
 
     rows: tuple[int, ...]
     share: Float
@@ -41,7 +42,7 @@ class _Roots:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a fusion reads of a parameter: bytes of all of it and, of a tuple, of its leaves; the share in use."""
+    """What a fusion reads of a parameter: bytes in total and, for a tuple, of its leaves; the share in use."""
 
     total: int
     leaves: Mapping[Index, Float]
@@ -50,7 +51,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """What a fusion moves in all, reads of its operands and uses of them."""
+    """The total that a fusion moves, what it reads of its operands, and the share of each in use."""
 
     bytes: Float
     operand: dict[Place, Float]
@@ -58,7 +59,7 @@ class _Moved:
 
 
 class Fusion:
-    """A fused computation, and the work of each of its instructions, as if it stood alone. Many fusions may call it.
+    """A fused computation, and the work of each of its instructions by itself. Many fusions may call it.
     LookupError: it is damaged."""
 
     def __init__(self, costs: Costs, works: Mapping[int, Work], computation: int) -> None:
@@ -79,7 +80,7 @@ class Fusion:
         self._moved: dict[tuple[float, int], _Moved] = {}
 
     def measure(self, one: Instruction, work: Work) -> None:
-        """Sets the work of a fusion that calls it."""
+        """Sets the work of a fusion that calls this computation."""
         work.output = dict(self._outputs(one.shape))
         written = sum(work.output.values(), ZERO)
         if one.shape.is_tuple:
@@ -91,7 +92,7 @@ class Fusion:
     # ---- bytes
 
     def _update_in_place(self) -> None:
-        """What an output updates in place is not read."""
+        """Marks what an output updates in place as not read."""
         outputs = self.root.operands if self.root.opcode == "tuple" else (self.root.row,)
         for row in outputs:
             if row in self.works and self.module.instruction(row).opcode == "dynamic-update-slice":
@@ -109,13 +110,13 @@ class Fusion:
             yield index, Float(self._written(source, leaf))
 
     def _written(self, source: Instruction | None, shape: Shape) -> int:
-        """Bytes of an output; of an update in place those of the update."""
+        """Bytes of an output; for an update in place those of the update."""
         if source is None or source.opcode != "dynamic-update-slice":
             return shape.bytes
         return self.module.instruction(source.operands[1]).shape.bytes
 
     def _moving(self, written: Float, operands: int) -> _Moved:
-        """What a fusion of so many operands moves that writes so many bytes. The order of additions counts."""
+        """What a fusion of this many operands moves that writes this many bytes. The order of additions matters."""
         known = self._moved.get((float(written), operands))
         if known is not None:
             return known
@@ -149,7 +150,7 @@ class Fusion:
         return found
 
     def _elements(self) -> dict[tuple[int, int], Instruction]:
-        """The first instruction that takes an element out of a tuple, by row of the tuple and place."""
+        """The first instruction that selects an element of a tuple, by row of the tuple and place."""
         found: dict[tuple[int, int], Instruction] = {}
         for one in self.fused:
             if one.opcode == "get-tuple-element" and one.operands:
@@ -157,7 +158,7 @@ class Fusion:
         return found
 
     def _element(self, parameter: Instruction, index: Index) -> Instruction:
-        """The instruction that takes a leaf of a tuple out of it; as far towards it as there are any."""
+        """The instruction that selects a leaf of a tuple, or the closest enclosing element that one selects."""
         found = parameter
         for place in index:
             found = self.elements.get((found.row, place), found)
@@ -166,8 +167,8 @@ class Fusion:
     # ---- how much of each instruction is used
 
     def _used(self) -> dict[int, Float]:
-        """By row: how many times an element is computed, in the mean. Users come before what they use; a value that is
-        not computed element by element becomes a root of its own, which those that it is computed from refer to."""
+        """By row: how many times an element is computed on average. Users come before their operands; a value that is
+        not computed element by element becomes a root of its own, to which its operands refer."""
         of_root: dict[int, Float] = {self.root.row: ONE}
         from_users: dict[int, dict[int, _Roots | None]] = {self.root.row: {_ITSELF: None}}
         used: dict[int, Float] = {}
@@ -201,7 +202,7 @@ class Fusion:
         return Float(math.ceil(elements) / count) if np.isfinite(elements) else elements
 
     def _flops(self) -> Float:
-        """Of its instructions as often as they are computed, or, as the module's operations are counted, once."""
+        """The sum over its instructions, each as often as it is computed, or once: see ``Counting.as_used``."""
         flops = ZERO
         for row, share in self.used.items():
             times = share if self.as_used else ONE
@@ -229,7 +230,7 @@ class Fusion:
 
 
 def _joined(row: int, found: Mapping[int, _Roots | None], of_root: Mapping[int, Float]) -> _Roots | None:
-    """The roots of an instruction without listing them, of those that its users have, where it can be done."""
+    """The roots of an instruction, sharing the list of one of its users; None: that is not possible."""
     users = [roots for roots in found.values() if roots is not None]
     if len(users) == len(found) == 1:
         return users[0]
@@ -239,7 +240,7 @@ def _joined(row: int, found: Mapping[int, _Roots | None], of_root: Mapping[int, 
 
 
 def _united(row: int, found: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
-    """The same, each of them once; None: the instruction is one itself."""
+    """The roots of an instruction, from those of its users, each once; None among them: the instruction itself."""
     rows = tuple(dict.fromkeys(chain.from_iterable((row,) if one is None else one for one in found)))
     share = ZERO
     for root in rows:

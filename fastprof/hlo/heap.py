@@ -1,4 +1,4 @@
-"""Heaps of compiled programs: how much of one is in use at each point of the program, and what is alive at its peak."""
+"""Heaps of compiled programs: how much is in use at each point of the program, and what is alive at the peak."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from fastprof.schema.array_types import Int32s, Int64s, Records
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heap:
-    """One trace followed from its first event to its last; csrc/kernels/heap_trace.h has what the columns hold. By
-    buffer of the trace, beside ``rows``: ``start``, ``end``, ``held``, ``freed``, ``root``, which is a place there."""
+    """One trace, followed from its first event to its last; csrc/kernels/heap_trace.h describes the columns. Parallel
+    to ``rows``: ``start``, ``end``, ``held``, ``freed``, and ``root``, a place in ``rows``."""
 
     events: Records
-    """Those of the trace, as BufferAssignment.events has them."""
+    """Of the trace, records of BufferAssignment.events."""
     bytes: Int64s
     """In use before each event, and at the end."""
     unpadded: Int64s
     rows: Int64s
-    """The buffers that the trace names, ascending rows of BufferAssignment.buffers: a plan may have many traces, and
-    each only a few of its buffers."""
+    """The buffers that the trace names, ascending rows of BufferAssignment.buffers: a plan may have many traces with
+    few buffers each."""
     start: Int32s
     end: Int32s
     held: Int32s
     freed: Int32s
     root: Int32s
     owners: Int64s
-    """Whose memory is in use at the peak, in the order in which it was taken: rows of buffers."""
+    """Rows of buffers whose memory is in use at the peak, in the order of allocation."""
     shown: Int64s
-    """The buffer that is in it."""
+    """The buffers in that memory."""
     peak_bytes: int
     peak_unpadded: int
     peak_event: int
-    """That made the peak: after it ``peak_bytes`` are in use."""
+    """The event after which ``peak_bytes`` are in use."""
     passed_over: int
-    """Events that make no sense, as a free of what is free."""
+    """Events that make no sense, such as a second free."""
 
     def places(self, buffers: npt.NDArray[np.integer[Any]]) -> Int64s:
         """Where in ``rows`` buffers are; -1: the trace does not name them."""
@@ -49,14 +49,14 @@ class Heap:
         return found
 
     def spans(self, buffers: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
-        """``held`` and ``freed`` of buffers; -1: they hold no memory of the heap by themselves."""
+        """``held`` and ``freed`` of buffers; -1: they own no memory of the heap."""
         at = self.places(buffers)
         return np.append(self.held, -1)[at].astype(np.int64), np.append(self.freed, -1)[at].astype(np.int64)
 
 
 def heap_of(buffers: BufferAssignment, trace: int, unpadded: Int64s) -> Heap:
-    """Follows a trace, a row of ``buffers.traces``. ``unpadded``: bytes by buffer. Events of buffers that lie in no
-    allocation are passed over."""
+    """Follows a trace, a row of ``buffers.traces``. ``unpadded``: bytes by buffer. Events of buffers without allocation
+    are ignored."""
     first, count = buffers.traces[["first_event", "event_count"]][trace].item()
     events = buffers.events[first : first + count]
     named = np.concatenate([events["buffer"], events["canonical"]])
@@ -76,8 +76,8 @@ def heap_of(buffers: BufferAssignment, trace: int, unpadded: Int64s) -> Heap:
 
 
 def _numbered(rows: Int32s, count: int) -> tuple[Int64s, Int32s]:
-    """The distinct ones of some rows of ``count``, ascending, and where each is among them; -1 stays so."""
-    if count > 8 * len(rows):  # few of many: their order is sooner found than all are marked
+    """The distinct ones of some rows of ``count``, ascending, and the place of each among them; -1 stays -1."""
+    if count > 8 * len(rows):  # few of many: sorting is faster than marking all
         distinct, places = np.unique(rows, return_inverse=True)
         absent = int(len(distinct) > 0 and distinct[0] < 0)
         return distinct[absent:].astype(np.int64), (places - absent).astype(np.int32)

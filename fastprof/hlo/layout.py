@@ -1,9 +1,9 @@
-"""Layouts of arrays: in which order their dimensions lie in memory, in tiles of which sizes, and what tiles pad.
+"""Layouts of arrays: the order of their dimensions in memory, the sizes of tiles, and what tiles pad.
 
-Where an array is laid out in tiles, each tile is stored in whole: an array of 5 x 130 elements in tiles of 8 x 128
-takes 8 x 256. XLA writes the tiles of ``bf16[8,128]{1,0:T(8,128)(2,1)}`` after its minor-to-major order: the first
-tiles the dimensions from the most minor one on, the next tiles the dimensions that the first one made, and so on.
-https://openxla.org/xla/tiled_layout has the rules; what an array takes is xla::ShapeUtil::ArraySize of public XLA.
+Tiles are stored in full: an array of 5 x 130 elements in tiles of 8 x 128 takes 8 x 256. XLA writes the tiles of
+``bf16[8,128]{1,0:T(8,128)(2,1)}`` after its minor-to-major order: the first tiles the most minor dimensions, the next
+tiles the dimensions that the first one made, and so on. https://openxla.org/xla/tiled_layout has the rules; the size of
+an array is xla::ShapeUtil::ArraySize of public XLA.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Layout = tuple[tuple[int, ...], tuple[Tile, ...], int, int, int]
 """Minor-to-major order, tiles, bits of an element (0: those of its type), memory space, alignment of the end."""
 
 COMBINE = -(2**63)
-"""As the size of a tile: the dimension is first made one with the next more minor one."""
+"""As the size of a tile: the dimension is first combined with the next more minor one."""
 UNBOUNDED = -1
-"""As the size of a dimension: it is not known."""
+"""As the size of a dimension: unknown."""
 MOST_TILES = 64
-"""Layouts of more tiles in tiles are damaged; what arrays of them take is not known."""
+"""Layouts of more tiles in tiles are damaged; the size of their arrays is unknown."""
 MOST = 1 << 62
-"""No array is counted as larger than that: sizes of damaged ones fit 64 bits too."""
+"""No array counts as larger: sizes of damaged ones fit 64 bits, too."""
 
 BITS_OF = {TYPE_NAMES[number].lower(): bits for number, bits in BITS.items()}
 """Bits of an element, by the name of its type as XLA writes it."""
@@ -36,12 +36,12 @@ _MINOR_TO_MAJOR, _TILES, _ELEMENT_BITS, _SPACE, _ALIGNMENT = 1, 6, 7, 8, 16
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """An array and how it lies in memory. Sizes that depend on what is not known are None."""
+    """An array and its layout in memory. Sizes that depend on something unknown are None."""
 
     element_type: str
     """As XLA writes it: ``bf16``."""
     dimensions: tuple[int, ...]
-    """Upper bounds where they are dynamic; UNBOUNDED: not known."""
+    """Upper bounds where they are dynamic; UNBOUNDED: unknown."""
     minor_to_major: tuple[int, ...] = ()
     tiles: tuple[Tile, ...] = ()
     element_bits: int = 0
@@ -53,12 +53,12 @@ class ArrayLayout:
 
     @cached_property
     def bytes(self) -> int | None:
-        """Bytes of its elements alone. A type of less than a byte takes one, unless the layout packs it."""
+        """Bytes of its elements alone. Types of less than a byte take one, unless the layout packs them."""
         return self._bytes_of(product(self.dimensions))
 
     @cached_property
     def padded_bytes(self) -> int | None:
-        """Bytes that it takes in memory, whole tiles."""
+        """Bytes that it takes in memory, in full tiles."""
         if not self.dimensions and not self.tiles:
             return self.bytes
         if 0 in self.dimensions:
@@ -73,8 +73,8 @@ class ArrayLayout:
 
     @cached_property
     def padded_dimensions(self) -> tuple[int, ...] | None:
-        """Each dimension in whole first tiles, in the order of ``dimensions``. None: the first tile makes several
-        dimensions one. Tiles in tiles, and tiles of more dimensions than the array has, may pad more than this."""
+        """Each dimension in full first tiles, in the order of ``dimensions``. None: the first tile combines dimensions.
+        Tiles in tiles, and tiles of more dimensions than the array has, may pad more than this."""
         if not self.tiles or not self.dimensions:
             return self.dimensions
         tile = self.tiles[0]
@@ -88,7 +88,7 @@ class ArrayLayout:
 
     @cached_property
     def wasted_share(self) -> float | None:
-        """Of the bytes that it takes, those that hold no element; None where it takes none."""
+        """Share of its bytes that hold no element; None where it takes none."""
         if self.bytes is None or not self.padded_bytes:
             return None
         return 1 - self.bytes / self.padded_bytes
@@ -100,7 +100,7 @@ class ArrayLayout:
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
-        """Minor to major; the usual order where the layout says none, or none of this array."""
+        """Minor to major; the usual order where the layout has none that fits this array."""
         count = len(self.dimensions)
         if sorted(self.minor_to_major) == list(range(count)):
             return self.minor_to_major
@@ -123,7 +123,7 @@ def _rounded_up(size: int, unit: int) -> int:
 
 
 def _tiled(sizes: Sequence[int], tile: Tile) -> list[int]:
-    """The dimensions, most major first, that a tile makes of these: those outside of it, how many tiles, the tile."""
+    """The dimensions, most major first, that a tile makes of these: those outside, the counts of tiles, the tile."""
     sizes = [1] * (len(tile) - len(sizes)) + list(sizes)
     outside, inside = sizes[: len(sizes) - len(tile)], sizes[len(sizes) - len(tile) :]
     counts: list[int] = []

@@ -1,4 +1,4 @@
-"""The work of each kind of instruction. What is not here moves its operands and its output, and computes nothing."""
+"""The work of each kind of instruction. Others move their operands and their output, and compute nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CUDNN_CONVOLUTION = "__cudnn$conv"
 
 
 class Costs(Protocol):
-    """What a rule asks of the cost model."""
+    """What rules need of the cost model."""
 
     module: HloModule
     effort: Effort
@@ -32,13 +32,13 @@ class Costs(Protocol):
         ...
 
     def of_computation(self, computation: int) -> Work:
-        """All its instructions together, once each. LookupError: there is no such computation, or it calls itself."""
+        """The sum of its instructions, once each. LookupError: there is no such computation, or it calls itself."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """An instruction whose ``work`` is to be found; it starts as its operands and its output moved."""
+    """An instruction whose ``work`` a rule computes; at first it moves its operands and its output."""
 
     costs: Costs
     one: Instruction
@@ -51,7 +51,7 @@ class Measuring:
         return self.one.shape
 
     def called(self, number: int) -> Work:
-        """The work of one run of a computation that it calls."""
+        """The work of one run of a computation that the instruction calls."""
         return self.costs.of_computation(self.one.calls[number])
 
     def flops_of_convolution(self, output: Shape) -> Float:
@@ -61,8 +61,8 @@ class Measuring:
 Rule = Callable[[Measuring], None]
 
 
-def _ratio(part: int, all_: int) -> float:
-    return part / all_ if all_ else 0.0
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
 
 
 def _first(shape: Shape) -> Shape:
@@ -81,22 +81,17 @@ def _ordering(m: Measuring) -> None:
     m.work.operand = dict.fromkeys(m.work.operand, ZERO)
 
 
-def _view(m: Measuring) -> None:
-    m.work.moves(0, 0, op0=0)
-
-
 def _transpose(m: Measuring) -> None:
     if _keeps_order(m.costs, m.one, m.inputs[0]):
         m.work.moves(0, 0, op0=0)
 
 
 def _keeps_order(costs: Costs, one: Instruction, before: Shape) -> bool:
-    """Whether a transpose leaves all elements where they are. As XLA has it, it does not where it moves a dimension of
-    size 1."""
+    """Whether a transpose leaves all elements in place. As in XLA, not where it moves a dimension of size 1."""
     after = one.shape
     if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
         return False
-    costs.effort.spend(len(before.minor_to_major))  # many may transpose one operand
+    costs.effort.spend(len(before.minor_to_major))  # many instructions may transpose one operand
     permutation = one.fields().integers(_DIMENSIONS)
     return [permutation[d] for d in after.minor_to_major] == list(before.minor_to_major)
 
@@ -107,14 +102,14 @@ def _tuple(m: Measuring) -> None:
 
 
 def _slice(m: Measuring) -> None:
-    size = m.shape.bytes
-    m.work.moves(2 * size, size, op0=size)
+    m.work.moves(2 * m.shape.bytes, m.shape.bytes, op0=m.shape.bytes)
     m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
 
 
-def _dynamic_slice(m: Measuring) -> None:
-    size, index = m.shape.bytes, m.inputs[1].bytes
-    m.work.moves(2 * size + index, size, op0=size, op1=index)
+def _indexed(m: Measuring) -> None:
+    """A dynamic slice or a gather."""
+    size, indices = m.shape.bytes, m.inputs[1].bytes
+    m.work.moves(2 * size + indices, size, op0=size, op1=indices)
     m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
 
 
@@ -122,12 +117,6 @@ def _dynamic_update_slice(m: Measuring) -> None:
     update, index = m.inputs[1], m.inputs[2].bytes
     m.work.moves(2 * update.bytes + index, update.bytes, op0=0, op1=update.bytes, op2=index)
     m.work.share[0] = _ratio(m.shape.count - update.count, m.shape.count)
-
-
-def _gather(m: Measuring) -> None:
-    size, indices = m.shape.bytes, m.inputs[1].bytes
-    m.work.moves(2 * size + indices, size, op0=size, op1=indices)
-    m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
 
 
 def _scatter(m: Measuring) -> None:
@@ -238,7 +227,7 @@ def _reduce_window(m: Measuring) -> None:
 
 
 def _cumulative_size(shape: Shape, window: Sequence[Message], sizes: Sequence[int]) -> int | None:
-    """The size of the dimension that a window runs along, where it makes a cumulative sum."""
+    """The size of the dimension that the window of a cumulative sum runs along; None: another window."""
     padded = [(dimension.integer(3), dimension.integer(4)) for dimension in window]
     if sum(size != 1 for size in sizes) != 1 or sum(low != 0 or high != 0 for low, high in padded) != 1:
         return None
@@ -272,7 +261,7 @@ def _all_reduce(m: Measuring) -> None:
 
 
 def _by_ranks(m: Measuring) -> None:
-    """All-gather and reduce-scatter: each rank's part is written once by every other rank and read once by all."""
+    """All-gather and reduce-scatter: each rank's part is written by every other rank and read by all."""
     groups = m.one.fields().messages(_REPLICA_GROUPS)
     ranks = max([len(group.integers(1)) for group in groups], default=1) or 1
     if m.one.opcode == "reduce-scatter":
@@ -287,12 +276,8 @@ def _by_ranks(m: Measuring) -> None:
 # ---- calls
 
 
-def _call(m: Measuring) -> None:
-    m.work.becomes(m.called(0))
-
-
 def _while(m: Measuring) -> None:
-    """The body and the condition once each: how often they run is not known."""
+    """The body and the condition once each: how often they run is unknown."""
     both = Work()
     for number in (0, 1):
         m.costs.effort.spend(len(m.called(number)))
@@ -308,12 +293,8 @@ def _conditional(m: Measuring) -> None:
     m.work.becomes(largest(branches))
 
 
-def _async_start(m: Measuring) -> None:
-    m.work.becomes(Work())
-
-
 def _custom_call(m: Measuring) -> None:
-    """Matrix products and convolutions that libraries do; others say nothing of what they do."""
+    """Matrix products and convolutions of libraries; the work of others is unknown."""
     target, output = m.one.custom_call_target, _first(m.shape)
     if target in CUBLAS_LT:
         m.work.flops = Float(dot_flops(m.inputs[0], gemm_contracting(m.one), output))
@@ -324,46 +305,45 @@ def _custom_call(m: Measuring) -> None:
         m.work.is_known = False
         m.work.operand = dict.fromkeys(m.work.operand, UNKNOWN)
         return
-    if m.shape.is_tuple:  # what comes after the first element is scratch space
+    if m.shape.is_tuple:  # scratch space follows the first element
         m.work.bytes = Float(Float(m.work.bytes - m.work.output[()]) + output.bytes)
         m.work.output[()] = Float(output.bytes)
 
 
 def gemm_contracting(one: Instruction) -> list[int]:
-    """From the backend's configuration. ValueError, LookupError: it is damaged."""
+    """Contracted dimensions in the backend's configuration. ValueError, LookupError: it is damaged."""
     try:
         config = json.loads(bytes(one.fields().data(_BACKEND_CONFIG)))
     except RecursionError as error:
         raise ValueError("the configuration of a matrix product is nested too deep") from error
     if not isinstance(config, dict):
-        raise ValueError("the configuration of a matrix product is no JSON object")
+        raise ValueError("the configuration of a matrix product is not a JSON object")
     gemm = config.get("gemm_backend_config", config)
     numbers = gemm.get("dot_dimension_numbers") if isinstance(gemm, dict) else None
-    found = numbers.get("lhs_contracting_dimensions", []) if isinstance(numbers, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, int | str) for one in found):
+    dimensions = numbers.get("lhs_contracting_dimensions", []) if isinstance(numbers, dict) else None
+    if not isinstance(dimensions, list) or not all(isinstance(dimension, int | str) for dimension in dimensions):
         raise ValueError("the configuration of a matrix product has no dimension numbers")
-    return [int(dimension) for dimension in found]
+    return [int(dimension) for dimension in dimensions]
 
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys(("parameter", "constant"), _nothing),
     **dict.fromkeys(("domain", "after-all", "add-dependency"), _ordering),
-    **dict.fromkeys(("get-tuple-element", "bitcast"), _view),
+    **dict.fromkeys(("get-tuple-element", "bitcast"), lambda m: m.work.moves(0, 0, op0=0)),
+    **dict.fromkeys(("dynamic-slice", "gather"), _indexed),
     **dict.fromkeys(("all-reduce", "all-reduce-start"), _all_reduce),
     **dict.fromkeys(("all-gather", "all-gather-start", "reduce-scatter"), _by_ranks),
-    "async-start": _async_start,
-    "call": _call,
+    "async-start": lambda m: m.work.becomes(Work()),
+    "call": lambda m: m.work.becomes(m.called(0)),
     "cholesky": _cholesky,
     "concatenate": _concatenate,
     "conditional": _conditional,
     "convolution": _convolution,
     "custom-call": _custom_call,
     "dot": _dot,
-    "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
     "fft": _fft,
-    "gather": _gather,
     "infeed": _infeed,
     "map": _map,
     "outfeed": _outfeed,
@@ -378,5 +358,5 @@ RULES: dict[str, Rule] = {
     "tuple": _tuple,
     "while": _while,
 }
-"""By opcode; fusions are in fusion.py. "copy" is elementwise by category and moves data only."""
-RULES.pop("copy")
+"""By opcode; fusions are in fusion.py."""
+RULES.pop("copy")  # elementwise by category, but it only moves data

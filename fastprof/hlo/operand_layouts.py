@@ -1,4 +1,4 @@
-"""What the layouts of an op's output and operands pad: per array its tile, its padded shape and the share wasted."""
+"""The padding of an op's output and operands: for each array its tile, padded shape and wasted share."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
-from fastprof.hlo.shape_reader import ARRAY, Expression, Leaf, Value, number, read_array, read_expression
-from fastprof.hlo.shapes import Index
+from fastprof.hlo.shape_reader import ARRAY, Expression, Leaf, number, read_array, read_expression
 
 OUTPUT = -1
 """The ``position`` of the output."""
@@ -27,65 +27,38 @@ _ROLES = {"b": BATCH, "f": FEATURE, "i": FEATURE, "o": FEATURE}
 
 @dataclass(frozen=True, slots=True)
 class OperandLayout:
-    """An array that an op reads or writes."""
+    """An array that an op reads or writes. ``operand``: ``output``, or the name of the instruction that makes it;
+    ``position``: of the operand, or OUTPUT; ``semantics``: what each dimension is, batch, feature, spatial or
+    contracting, None where the text of the op does not say."""
 
     operand: str
-    """``output``, or the name of the instruction that it is the output of."""
     position: int
-    """Of the operand; OUTPUT."""
-    index: Index
-    """Its place in nested tuples; () where the value is no tuple."""
     leaf: Leaf
     semantics: Semantics
-    """What each dimension is: batch, feature, spatial or contracting; None where the text of the op does not say."""
 
-    @property
-    def shape(self) -> str:
-        return self.leaf.text
-
-    @property
-    def layout(self) -> str:
-        return self.leaf.layout
-
-    @property
-    def tile(self) -> str:
-        return self.leaf.array.tile_text
-
-    @property
-    def dimensions(self) -> tuple[int, ...]:
-        return self.leaf.array.dimensions
-
-    @property
-    def padded_dimensions(self) -> tuple[int, ...] | None:
-        return self.leaf.array.padded_dimensions
-
-    @property
-    def memory_space(self) -> int:
-        return self.leaf.array.memory_space
-
-    @property
-    def bytes(self) -> int | None:
-        return self.leaf.array.bytes
-
-    @property
-    def padded_bytes(self) -> int | None:
-        return self.leaf.array.padded_bytes
-
-    @property
-    def wasted_share(self) -> float | None:
-        return self.leaf.array.wasted_share
+    index = property(attrgetter("leaf.index"))
+    """Its place in nested tuples; () where the value is not a tuple."""
+    shape = property(attrgetter("leaf.text"))
+    layout = property(attrgetter("leaf.layout"))
+    tile = property(attrgetter("leaf.array.tile_text"))
+    dimensions = property(attrgetter("leaf.array.dimensions"))
+    padded_dimensions = property(attrgetter("leaf.array.padded_dimensions"))
+    memory_space = property(attrgetter("leaf.array.memory_space"))
+    bytes = property(attrgetter("leaf.array.bytes"))
+    padded_bytes = property(attrgetter("leaf.array.padded_bytes"))
+    wasted_share = property(attrgetter("leaf.array.wasted_share"))
 
 
 def layouts_of(expression: str) -> list[OperandLayout]:
-    """The arrays of an instruction, given as text: of its output, then of its operands, in order. None where the text
-    is no instruction; of operands without shapes there is nothing to tell."""
+    """The arrays of an instruction, given as text: of its output, then of its operands, in order. Empty where the text
+    is not an instruction; operands without shapes are left out."""
     read = read_expression(expression)
     if read is None:
         return []
     values = [("output", OUTPUT, read.output)]
     values += [(operand.name, position, operand) for position, operand in enumerate(read.operands)]
     return [
-        OperandLayout(name, position, leaf.index, leaf, _semantics(read, position, leaf))
+        OperandLayout(name, position, leaf, _semantics(read, position, leaf))
         for name, position, value in values
         for leaf in value.leaves
     ]
@@ -93,8 +66,8 @@ def layouts_of(expression: str) -> list[OperandLayout]:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Bytes of all arrays of an op, and what they take in memory. None: the size of an array is not known, or there
-    is no array."""
+    """Bytes of all arrays of an op, and what they take in memory. None: an array has no known size, or there is
+    none."""
 
     bytes: int | None
     padded_bytes: int | None
@@ -104,27 +77,26 @@ class Padding:
         return 1 - self.bytes / self.padded_bytes if self.bytes is not None and self.padded_bytes else None
 
 
-_END = re.compile(r"\)(?=, [a-z][\w\-]*=|\s*$)")
-"""Of the operands: attributes follow, or nothing."""
+_OPERANDS_END = re.compile(r"\)(?=, [a-z][\w\-]*=|\s*$)")
+"""Attributes follow, or nothing."""
 _NO_VALUES = (" parameter(", " constant(", " iota(", " partition-id(", " replica-id(")
 
 
 def padding_of(expression: str) -> Padding:
-    """What the output and the operands of an instruction pad together, each as often as the op is given it."""
+    """The padding of the output and of all operands of an instruction, repeated ones each time."""
     _, equals, rest = expression.partition(" = ")
-    end = _END.search(rest)
+    end = _OPERANDS_END.search(rest)
     shaped = rest.startswith("(") or ARRAY.match(rest)
     if not equals or not shaped or end is None or any(opcode in rest for opcode in _NO_VALUES):
         return _padding_read(expression)
-    total = padded = 0
-    found = False
+    total = padded = arrays = 0
     for kind, dimensions, layout in ARRAY.findall(rest, 0, end.start()):
         if kind not in ("token", "opaque"):
-            plain, whole = _array_bytes(kind, dimensions, layout)
-            if plain is None or whole is None:
+            plain, in_tiles = _array_bytes(kind, dimensions, layout)
+            if plain is None or in_tiles is None:
                 return Padding(None, None)
-            found, total, padded = True, total + plain, padded + whole
-    return Padding(total, padded) if found else Padding(None, None)
+            arrays, total, padded = arrays + 1, total + plain, padded + in_tiles
+    return Padding(total, padded) if arrays else Padding(None, None)
 
 
 @lru_cache(65536)
@@ -134,48 +106,32 @@ def _array_bytes(kind: str, dimensions: str, layout: str) -> tuple[int | None, i
 
 
 def _padding_read(expression: str) -> Padding:
-    """The same of an instruction that is not of the usual form, or has no operands."""
+    """``padding_of`` for an instruction of unusual form, or without operands."""
     read = read_expression(expression)
-    if read is None:
+    leaves = [] if read is None else [leaf for value in (read.output, *read.operands) for leaf in value.leaves]
+    sizes = [(leaf.array.bytes, leaf.array.padded_bytes) for leaf in leaves]
+    known = [(plain, padded) for plain, padded in sizes if plain is not None and padded is not None]
+    if not sizes or len(known) < len(sizes):
         return Padding(None, None)
-    sizes = [_size(value) for value in (read.output, *read.operands)]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes) or not any(value.leaves for value in (read.output, *read.operands)):
-        return Padding(None, None)
-    return Padding(sum(size[0] for size in known), sum(size[1] for size in known))
+    return Padding(sum(plain for plain, _ in known), sum(padded for _, padded in known))
 
 
-def _size(value: Value) -> tuple[int, int] | None:
-    """Bytes and padded bytes of its arrays."""
-    total = padded = 0
-    for leaf in value.leaves:
-        plain, whole = leaf.array.bytes, leaf.array.padded_bytes
-        if plain is None or whole is None:
-            return None
-        total, padded = total + plain, padded + whole
-    return total, padded
+_COLUMNS = ("operand", "position", "index", "shape", "layout", "tile", "memory_space", "padded_dimensions",
+            "semantics", "bytes", "padded_bytes", "wasted_share")  # fmt: skip
 
 
 def layout_columns(expressions: Sequence[str]) -> dict[str, list[Any]]:
     """The arrays of many ops as columns; ``op``: the row of its expression. Null where a size is not known."""
-    found = [(row, one) for row, text in enumerate(expressions) for one in layouts_of(text)]
-    columns: dict[str, list[Any]] = {"op": [row for row, _ in found]}
-    for column in ("operand", "position", "shape", "layout", "tile", "memory_space"):
-        columns[column] = [getattr(one, column) for _, one in found]
-    columns["index"] = [list(one.index) for _, one in found]
-    columns["padded_dimensions"] = [_listed(one.padded_dimensions) for _, one in found]
-    columns["semantics"] = [list(one.semantics) for _, one in found]
-    for column in ("bytes", "padded_bytes", "wasted_share"):
-        columns[column] = [getattr(one, column) for _, one in found]
+    rows = [(row, one) for row, text in enumerate(expressions) for one in layouts_of(text)]
+    columns: dict[str, list[Any]] = {"op": [row for row, _ in rows]}
+    for column in _COLUMNS:
+        values = [getattr(one, column) for _, one in rows]
+        columns[column] = [list(value) if isinstance(value, tuple) else value for value in values]
     return columns
 
 
-def _listed(sizes: tuple[int, ...] | None) -> list[int] | None:
-    return None if sizes is None else list(sizes)
-
-
 def _semantics(read: Expression, position: int, leaf: Leaf) -> Semantics:
-    """What a convolution's labels and a dot's dimension numbers say; of all else nothing is known."""
+    """From a convolution's labels and a dot's dimension numbers; unknown for other ops."""
     count = len(leaf.array.dimensions)
     if read.opcode == "convolution" and (labels := _LABELS.search(read.attributes)):
         text = labels[3] if position == OUTPUT else labels[position + 1] if position < 2 else ""

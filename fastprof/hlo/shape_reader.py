@@ -1,4 +1,4 @@
-"""Shapes read from the text of HLO, as ``bf16[8,128]{1,0:T(8,128)(2,1)}``: of TPU ops a capture has the text alone."""
+"""Shapes read from HLO text, ``bf16[8,128]{1,0:T(8,128)(2,1)}``: captures of TPUs have only the text of ops."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NAME = re.compile(r"\s*%?([\w.\-]+)")
 _PIECE = re.compile(r"((?<![A-Z])[A-Z]+|[#*])((?:\([^()]*\))+)")
 _PARENTHESES = re.compile(r"\(([^()]*)\)")
 _NO_OPERANDS = frozenset(("parameter", "constant", "iota", "partition-id", "replica-id"))
-"""What stands in their parentheses are no values."""
+"""Opcodes whose parentheses hold no values."""
 
 DEEPEST = 256
-"""Tuples nested deeper than this are not read: the places of all arrays in them would take their square."""
+"""Tuples nested deeper than this are not read: places of arrays would take the square of the depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Leaf:
     """An array in the shape of a value."""
 
     index: Index
-    """Its place in nested tuples; () where the value is no tuple."""
+    """Its place in nested tuples; () where the value is not a tuple."""
     text: str
     """``bf16[8,128]``."""
     layout: str
@@ -42,7 +42,7 @@ class Value:
 
     name: str
     leaves: tuple[Leaf, ...]
-    """None of tokens, of what is opaque, and where the text has no shapes of operands."""
+    """Empty for tokens, for opaque values, and where the text has no shapes of operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Expression:
 
 
 def read_expression(text: str) -> Expression | None:
-    """None: this is no instruction, or it is cut off."""
+    """None: the text is not an instruction, or it is cut off."""
     name, equals, _ = text.partition(" = ")
     if not equals:
         return None
@@ -75,7 +75,7 @@ def read_expression(text: str) -> Expression | None:
 
 
 def _operands_at(text: str, at: int) -> tuple[tuple[Value, ...], int]:
-    """The operands from ``at`` to the parenthesis that ends them, and where that is."""
+    """The operands from ``at`` to the closing parenthesis, and where that is."""
     found: list[Value] = []
     while True:
         at = _past_blanks(text, at)
@@ -100,7 +100,7 @@ def _past_blanks(text: str, at: int) -> int:
 
 
 def _shape_at(text: str, at: int) -> tuple[tuple[Leaf, ...], int] | None:
-    """The arrays of a shape, and where it ends. None: there is no shape, it is cut off or nested too deep."""
+    """The arrays of a shape, and where it ends. None: no shape, or one cut off or nested too deep."""
     leaves: list[Leaf] = []
     place: list[int] = []
     while (token := _TOKEN.match(text, at)) is not None:
@@ -136,7 +136,7 @@ def _leaf(index: Index, kind: str, dimensions: str, layout: str) -> Leaf | None:
 
 @lru_cache(65536)
 def read_array(kind: str, dimensions: str, layout: str) -> ArrayLayout:
-    """``read_array("bf16", "8,<=128", "{1,0:T(8,128)}")``. What is not understood of a layout is left out."""
+    """``read_array("bf16", "8,<=128", "{1,0:T(8,128)}")``. Unknown parts of a layout are left out."""
     sizes = tuple(_size(text) for text in dimensions.split(",")) if dimensions else ()
     order, _, rest = layout.strip("{}").partition(":")
     tiles: tuple[Tile, ...] = ()
@@ -159,7 +159,7 @@ def _tile(text: str) -> Tile:
 
 
 def number(text: str, otherwise: int) -> int:
-    """A number that fits 64 bits; ``otherwise`` where the text is none."""
+    """A number that fits 64 bits, or ``otherwise``."""
     text = text.strip()
     value = int(text) if text.isdecimal() and len(text) < 20 else -1
     return value if 0 <= value < 1 << 63 else otherwise

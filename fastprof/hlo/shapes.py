@@ -20,14 +20,14 @@ _SIZES = {8: "PRED S8 U8", 16: "S16 U16 F16 BF16", 32: "S32 U32 F32", 64: "S64 U
 _SIZES |= {4: "S4 U4 F4E2M1FN", 2: "S2 U2", 1: "S1 U1"}
 BITS = {TYPE_NAMES.index(name): bits for bits, names in _SIZES.items() for name in names.split()}
 BITS |= {number: 8 for number, name in enumerate(TYPE_NAMES) if name.startswith("F8")}
-"""Bits of an element, by type; those of types that hold no elements are not here."""
+"""Bits of an element, by type, except types without elements."""
 
 POINTER_BYTES = 8
 _MOST = 1 << 62
 
 
 def product(sizes: Sequence[int]) -> int:
-    """At most 2**62, also where a damaged shape has more elements than that; 0 where a size is not positive."""
+    """At most 2**62, which damaged shapes may exceed; 0 where a size is not positive."""
     result = 1
     if any(size <= 0 for size in sizes):
         return 0
@@ -40,8 +40,8 @@ def product(sizes: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Shape:
-    """An array, a tuple of shapes, a token or something opaque. What takes a look at all that is in it is kept: many
-    instructions may refer to one large shape."""
+    """An array, a tuple of shapes, a token or something opaque. Figures of all its leaves are cached: many instructions
+    may refer to one large shape."""
 
     element_type: int
     dimensions: tuple[int, ...]
@@ -57,7 +57,7 @@ class Shape:
     """Dimensions in the order of memory, the innermost first."""
     tiles: tuple[tuple[int, ...], ...] = ()
     is_dynamic: bool = False
-    """Whether any dimension is but a bound."""
+    """Whether any dimension is only a bound."""
     proto: tuple[int, int] = (0, 0)
     """Offset and length of the ShapeProto."""
 
@@ -71,7 +71,7 @@ class Shape:
 
     @cached_property
     def count(self) -> int:
-        """Elements of an array; 1 of anything else."""
+        """Elements of an array; otherwise 1."""
         return product(self.dimensions)
 
     @cached_property
@@ -81,7 +81,7 @@ class Shape:
 
     @cached_property
     def bytes(self) -> int:
-        """Bytes of its own buffer: of a tuple the table of pointers. 0 without a layout."""
+        """Bytes of its own buffer, for a tuple the table of pointers. 0 without a layout."""
         if not self.laid_out() or self.element_type in (TOKEN, OPAQUE):
             return 0
         if self.is_tuple:
@@ -104,7 +104,7 @@ class Shape:
         return dict(self.leaves())
 
     def leaves(self) -> Iterator[tuple[Index, Shape]]:
-        """What is no tuple in it, with its place, in order."""
+        """Its parts that are not tuples, with their places, in order."""
         waiting: list[tuple[Index, Shape]] = [((), self)]
         while waiting:
             index, one = waiting.pop()
@@ -115,4 +115,4 @@ class Shape:
 
 
 NO_SHAPE = Shape(0, (), (), False, 0, 0, (0, 0))
-"""Of instructions that a damaged module gives none."""
+"""Of instructions without a shape in a damaged module."""

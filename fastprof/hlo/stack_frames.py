@@ -1,4 +1,4 @@
-"""Where in the source instructions come from: the stack of calls that the compiler noted."""
+"""Where in the source instructions come from: the stack of calls that the compiler recorded."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from functools import cached_property
 from fastprof.schema.array_types import Records
 
 MOST_FRAMES = 1000
-"""Of one stack: what lies further out is left off."""
+"""Of one stack; outer ones beyond this are left out."""
 _STEPS, _FEW = 16, 16
-"""Frames that all stacks of a module may have together, for each frame that there is; stacks past that have few."""
+"""Frames that all stacks of a module may have together, per frame of the module; later stacks have few."""
 _LETTERS = 1 << 24
-"""That all texts of stacks of a module may have together, beside 16 for each byte of it; texts past that are empty."""
+"""Letters that all texts of stacks of a module may have together, plus 16 per byte of it; later texts are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A place in the source. A frame of which the capture does not say the place has no file, and -1."""
+    """A place in the source. A frame without a recorded place has file "" and line -1."""
 
     file: str
     line: int
@@ -52,7 +52,7 @@ NO_SOURCE = Source("", -1, 0, 0, 0, (), "")
 
 class StackFrames:
     """The frames of one module, as csrc/formats/hlo.h has them. Stacks share their outer frames, as a tree; damaged
-    ones may go in circles, which end where they close."""
+    ones may form cycles, which end where they close."""
 
     def __init__(self, records: Records, text: Callable[[int], str], module_bytes: int) -> None:
         self._records = records
@@ -72,20 +72,20 @@ class StackFrames:
         return parents
 
     def stack(self, frame_id: int) -> tuple[Frame, ...]:
-        """The frame of an id, which count from 1, and those that called it; none where there is no such frame."""
-        found = self._stacks.get(frame_id)
-        if found is None:
-            found = self._stacks[frame_id] = self._walk(frame_id)
-            self._left -= len(found)
-        return found
+        """The frame of an id, from 1, and its callers; empty where there is no such frame."""
+        stack = self._stacks.get(frame_id)
+        if stack is None:
+            stack = self._stacks[frame_id] = self._walk(frame_id)
+            self._left -= len(stack)
+        return stack
 
     def text(self, frame_id: int) -> str:
         """The text of ``Source.stack``."""
-        found = self._texts.get(frame_id)
-        if found is None:
-            found = self._texts[frame_id] = self._written(self.stack(frame_id))
-            self._letters -= len(found)
-        return found
+        text = self._texts.get(frame_id)
+        if text is None:
+            text = self._texts[frame_id] = self._written(self.stack(frame_id))
+            self._letters -= len(text)
+        return text
 
     def _written(self, frames: tuple[Frame, ...]) -> str:
         lines: list[str] = []

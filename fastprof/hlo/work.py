@@ -13,7 +13,7 @@ from fastprof.hlo.shapes import Index
 
 Float: TypeAlias = np.float32
 Place = tuple[int, Index]
-"""An operand, and a leaf of it; () is all of it."""
+"""An operand, and a leaf of it; (): the entire operand."""
 
 ZERO, ONE, UNKNOWN = Float(0), Float(1), Float(-1)
 _MOST = 2.0**62
@@ -41,14 +41,14 @@ NOTHING = Cost()
 
 
 class Effort:
-    """Steps that the costs of one module may still take beside what each instruction takes by itself. Instructions that
-    share large parts would otherwise cost their product, of a module that is a few bytes long."""
+    """Steps that the costs of one module may still take, beyond a constant per instruction. Instructions that share
+    large parts would otherwise take the product of their sizes, in a module of a few bytes."""
 
     def __init__(self, steps: int) -> None:
         self._left = steps
 
     def spend(self, steps: int) -> None:
-        """LookupError: there are not so many left."""
+        """LookupError: fewer are left."""
         if steps > self._left:
             raise LookupError("an instruction takes too long to be measured")
         self._left -= steps
@@ -56,8 +56,8 @@ class Effort:
 
 @dataclass(slots=True)
 class Work:
-    """``output`` and ``operand``: bytes written and read, by leaf. ``share``: how much of each operand is used, 1 where
-    nothing is said."""
+    """``output`` and ``operand``: bytes written and read, by leaf. ``share``: how much of each operand is used, by
+    default 1."""
 
     flops: Float = ZERO
     bytes: Float = ZERO
@@ -65,14 +65,14 @@ class Work:
     operand: dict[Place, Float] = field(default_factory=dict)
     share: dict[int, float] = field(default_factory=dict)
     is_known: bool = True
-    """False where something in it, such as a custom call, does not say what it does."""
+    """False where it contains something of unknown work, such as a custom call."""
 
     def __len__(self) -> int:
         """Entries of its tables."""
         return len(self.output) + len(self.operand)
 
     def moves(self, total: float, output: float | None = None, **operands: float) -> None:
-        """Sets the bytes: in all, of the output, and of operands by number, as ``op0=…``."""
+        """Sets the bytes: in total, of the output, and of operands by number: ``op0=…``."""
         self.bytes = Float(total)
         if output is not None:
             self.output[()] = Float(output)
@@ -90,7 +90,7 @@ class Work:
             self.operand[place] = Float(self.operand.get(place, ZERO) + size)
 
     def becomes(self, other: Work) -> None:
-        """Takes over another's operations and bytes, which neither adds to from now on."""
+        """Shares another's operations and bytes, to which neither adds from now on."""
         self.flops, self.bytes = other.flops, other.bytes
         self.output, self.operand = other.output, other.operand
         self.is_known = other.is_known
@@ -110,13 +110,13 @@ def largest(works: Iterable[Work]) -> Work:
 
 
 def nearest(value: Float) -> int:
-    """Rounded, halves up, of what is not negative; else as ``whole``."""
+    """Rounded, halves up; negative numbers as ``truncated``."""
     number = float(value)
-    return math.floor(number + 0.5) if 0 <= number <= _MOST else whole(value)
+    return math.floor(number + 0.5) if 0 <= number <= _MOST else truncated(value)
 
 
-def whole(value: Float) -> int:
-    """Truncated; what is no number is 0, what is larger than 2**62 is cut to fit."""
+def truncated(value: Float) -> int:
+    """An integer; NaN is 0, and what is beyond 2**62 is cut to fit."""
     number = float(value)
     if -_MOST <= number <= _MOST:
         return int(number)
@@ -124,5 +124,5 @@ def whole(value: Float) -> int:
 
 
 def fits(value: Float) -> bool:
-    """Whether it is a number that ``whole`` does not cut."""
+    """Whether it is a number that ``truncated`` does not cut."""
     return bool(-_MOST < float(value) < _MOST)
