@@ -26,8 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from fastprof.derive.needs import Needs as Needs
-from fastprof.derive.needs import union as union
+from fastprof.tables.needs import Needs as Needs
+from fastprof.tables.needs import union as union
 
 if TYPE_CHECKING:
     import pyarrow as pa

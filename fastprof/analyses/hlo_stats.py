@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
+from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
 from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
@@ -41,10 +41,7 @@ from fastprof.schema.array_types import Int64s
 
 NAME = "hlo_stats"
 TITLE = "HLO stats"
-READS = union([
-    Host.GROUPING,
-    Needs(stats=device_ops.EVENT_STATS, metadata_stats=device_ops.METADATA_STATS),
-])  # fmt: skip
+READS = device_ops.READS
 AFTER: tuple[str, ...] = ()
 
 

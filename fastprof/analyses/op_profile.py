@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import (
-    Needs,
     Notice,
     Report,
     ScalarSpec,
@@ -22,7 +21,6 @@ from fastprof.analyses.contract import (
     has_rows,
     is_known,
     scalars,
-    union,
 )
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
@@ -41,10 +39,7 @@ from fastprof.derive.ops.tree.tree_tables import HBM, OpTree
 from fastprof.hlo.counting import GENERAL, OF_GPUS
 
 NAME = "op_profile"
-READS = union([
-    Host.GROUPING,
-    Needs(stats=device_ops.EVENT_STATS, metadata_stats=device_ops.METADATA_STATS),
-])  # fmt: skip
+READS = device_ops.READS
 AFTER: tuple[str, ...] = ()
 MOST_SHOWN = 40
 """Nodes of a tree that the text shows: the largest, each below its parent."""

@@ -30,10 +30,8 @@ from fastprof.derive.ops.tf_functions import TfFunction
 NAME = "op_stats"
 READS = union([
     Host.GROUPING,
-    Needs(
-        stats=(*host.EVENT_STATS, *device_ops.EVENT_STATS, *tf_functions.EVENT_STATS),
-        metadata_stats=device_ops.METADATA_STATS,
-    ),
+    device_ops.READS,
+    Needs(stats=(*host.EVENT_STATS, *tf_functions.EVENT_STATS)),
 ])  # fmt: skip
 AFTER = ("kernel_stats",)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
+from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -56,7 +56,7 @@ from fastprof.schema.array_types import Bools, Float64s, Int64s
 NAME = "roofline"
 READS = union([
     Host.GROUPING,
-    Needs(stats=device_ops.EVENT_STATS, metadata_stats=device_ops.METADATA_STATS),
+    device_ops.READS,
 ])  # fmt: skip
 AFTER = ("steps",)
 

@@ -162,7 +162,8 @@ def run(
     of_no_step = 0
     for done, number in enumerate(hosts):
         with _faults_named(tables, number):
-            host = Host(read_host(tables, number, together.planes, together.stats, together.metadata_stats), workers)
+            stats = together.stats_of(tables.session.captures[number].plane_keys)
+            host = Host(read_host(tables, number, together.planes, stats, together.metadata_stats), workers)
         if steps is not None and choices is not None:
             of_no_step += int(np.count_nonzero(host.groups.group_id < 0))
             host = host.of_steps(choices[number], steps_text(steps) if "steps" in analyses else None, modules=modules)

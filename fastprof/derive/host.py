@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.decode.workers import Workers
-from fastprof.derive.needs import Needs
 from fastprof.derive.steps.forest import STATS, Forest
 from fastprof.derive.steps.grouping import Groups, groups_of
 from fastprof.tables.host_events import HostEvents
+from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import HostDeviceOps

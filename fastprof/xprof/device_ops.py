@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.analyses.contract import Keeper, Needs, Report, union
+from fastprof.analyses.contract import Keeper, Report, union
 from fastprof.derive.host import GPU, TPU, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops.tables import Ops
@@ -35,11 +35,7 @@ def _of_host(host: Host, _params: Mapping[str, Any]) -> Ops:
     return combined(ops) if ops else Ops.none()
 
 
-_READS: Final = union([
-    Host.GROUPING,
-    Needs(stats=device_ops.EVENT_STATS, metadata_stats=device_ops.METADATA_STATS),
-])  # fmt: skip
-KEEPS: Final = {_NAME: Keeper(_READS, _of_host)}
+KEEPS: Final = {_NAME: Keeper(union([Host.GROUPING, device_ops.READS]), _of_host)}
 
 
 def of_session(report: Report) -> Ops:

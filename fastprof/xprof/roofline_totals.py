@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.analyses.contract import Keeper, Needs, Report, union
+from fastprof.analyses.contract import Keeper, Report, union
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -32,11 +32,7 @@ def _of_host(host: Host, params: Mapping[str, Any]) -> StepOps:
     return step_ops(host, host.groups_from(modules=params.get("steps_from") == MODULES))
 
 
-_READS: Final = union([
-    Host.GROUPING,
-    Needs(stats=device_ops.EVENT_STATS, metadata_stats=device_ops.METADATA_STATS),
-])  # fmt: skip
-KEEPS: Final = {_NAME: Keeper(_READS, _of_host)}
+KEEPS: Final = {_NAME: Keeper(union([Host.GROUPING, device_ops.READS]), _of_host)}
 
 
 def of_session(ops: Ops, *, with_feeds: bool) -> Totals:

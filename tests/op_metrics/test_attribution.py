@@ -14,7 +14,7 @@ import fastprof
 from fastprof.derive.host import Host
 from fastprof.derive.ops.clues import Clue, of_annotation
 from fastprof.derive.ops.copies import copy_category
-from fastprof.derive.ops.device_ops import EVENT_STATS
+from fastprof.derive.ops.device_ops import READS
 from fastprof.derive.ops.gpu import device_ops, op_events
 from fastprof.derive.ops.kernel_names import KernelNames, plain
 from fastprof.derive.ops.tables import Ops
@@ -22,7 +22,7 @@ from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules
 from fastprof.tables.host_events import read_host
 
-STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
+STATS = tuple(dict.fromkeys(Host.GROUPING.stats + READS.stats + READS.stats_with_gpus))
 
 
 def program(name: str = "jit_f", fusion: str = "loop_add_fusion.3") -> bytes:

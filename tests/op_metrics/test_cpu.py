@@ -9,13 +9,13 @@ from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.ops.device_ops import EVENT_STATS, HostDeviceOps, host_device_ops
+from fastprof.derive.ops.device_ops import READS, HostDeviceOps, host_device_ops
 from fastprof.derive.ops.event_ops import device_event_ops
 from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE
 from fastprof.hlo import METADATA_STATS
 from fastprof.tables.host_events import read_host
 
-STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
+STATS = tuple(dict.fromkeys(Host.GROUPING.stats + READS.stats + READS.stats_with_gpus))
 
 
 def program() -> bytes:

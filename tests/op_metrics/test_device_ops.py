@@ -11,9 +11,10 @@ from trace_builder import Metadata, Plane, event, line, plane, u64, xspace
 
 import fastprof
 from fastprof.derive.devices.devices import Peaks
-from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
+from fastprof.derive.ops.device_ops import CPU_ONLY, READS, HostDeviceOps, SessionOps
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.profile.report import Report
+from fastprof.tables.needs import Needs, union
 
 OP_TOOLS = ("op_profile", "hlo_stats", "roofline", "op_stats")
 
@@ -148,3 +149,14 @@ def test_how_much_is_placed_by_names_of_kernels_is_told(tool: str) -> None:
     report = fastprof.load(xspace(programs, plane("/device:GPU:0", [line("Stream #1", events)], id=1))).report(tool)
     assert any(text.startswith("75.0 % of the time of devices belongs to ops only by the names")
                for text in (notice.text for notice in report.notices))  # fmt: skip
+
+
+# ---- what is read
+
+
+def test_what_kernels_are_attributed_by_is_read_of_hosts_with_gpus_alone() -> None:
+    together = union([READS, Needs(stats=("mine",))])
+    assert "correlation_id" not in together.stats_of([("/host:CPU", 0), ("/device:TPU:0", 1)])
+    with_gpus = together.stats_of([("/host:CPU", 0), ("/device:GPU:0", 1)])
+    assert {"mine", "hlo_op", "correlation_id", "is_eager"} <= set(with_gpus)
+    assert len(with_gpus) == len(set(with_gpus))

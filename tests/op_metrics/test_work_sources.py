@@ -11,7 +11,7 @@ from trace_builder import Metadata, Value, aggregated, event, line, plane, u64, 
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.ops.device_ops import EVENT_STATS, METADATA_STATS, host_device_ops
+from fastprof.derive.ops.device_ops import READS, host_device_ops
 from fastprof.derive.ops.event_ops import device_event_ops
 from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, HBM, READ, VMEM, WRITE, OpTable
 from fastprof.derive.ops.work_sources import OTHER_SPACES, instruction_name, with_work_of_programs
@@ -19,7 +19,7 @@ from fastprof.hlo import METADATA_STATS as HLO_STATS
 from fastprof.hlo.modules import Modules
 from fastprof.tables.host_events import read_host
 
-STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
+STATS = tuple(dict.fromkeys(Host.GROUPING.stats + READS.stats + READS.stats_with_gpus))
 
 
 def program() -> bytes:
@@ -50,7 +50,7 @@ def host_of(*metadata: Metadata, times: int = 2) -> Host:
     events = [event(one.name, 10 * i + 100 * k, 5) for k in range(times) for i, one in enumerate(metadata)]
     core = plane("/device:TPU:0", [line("XLA Ops", events)], event_metadata=list(metadata), id=1)
     profile = fastprof.load(xspace(core, PROGRAMS))
-    stats = tuple(dict.fromkeys(METADATA_STATS + HLO_STATS))
+    stats = tuple(dict.fromkeys(READS.metadata_stats + HLO_STATS))
     return Host(read_host(profile.table_set, 0, (), STATS, stats), profile.table_set.session.workers)
 
 
@@ -132,7 +132,7 @@ def test_events_that_tell_no_time_are_told_of() -> None:
     steps = line("Steps", [aggregated("0", 1, 5)], id=2)
     core = plane("/device:TPU:0", [line("XLA Ops", events, id=1), steps], event_metadata=[metadata], id=1)
     profile = fastprof.load(xspace(core, PROGRAMS))
-    stats = tuple(dict.fromkeys(METADATA_STATS + HLO_STATS))
+    stats = tuple(dict.fromkeys(READS.metadata_stats + HLO_STATS))
     found = host_device_ops(Host(read_host(profile.table_set, 0, (), STATS, stats), profile.table_set.session.workers))
     assert found.ops.table.occurrences.tolist() == [1]
     assert found.problems == (

@@ -23,16 +23,20 @@ from fastprof.derive.ops.sparse_core import with_sparse_cores
 from fastprof.derive.ops.tables import Ops
 from fastprof.derive.ops.transfers import placed
 from fastprof.derive.ops.work_sources import with_work_of_programs
+from fastprof.derive.steps.forest import STATS as FOREST_STATS
 from fastprof.tables.host_events import HOST_THREADS
+from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.decode.workers import Workers
     from fastprof.hlo.modules import Modules
     from fastprof.tables.host_events import HostEvents, Plane
 
-EVENT_STATS: Final = tuple(dict.fromkeys((*tpu.EVENT_STATS, *gpu_stats.EVENT_STATS)))
-METADATA_STATS: Final = tuple(dict.fromkeys((*tpu.METADATA_STATS, *hlo.METADATA_STATS)))
-"""What is read."""
+READS: Final = Needs(
+    stats=(*tpu.EVENT_STATS, "hlo_op", "program_id"),
+    metadata_stats=tuple(dict.fromkeys((*tpu.METADATA_STATS, *hlo.METADATA_STATS))),
+    stats_with_gpus=(*gpu_stats.EVENT_STATS, *FOREST_STATS),
+)
 
 CPU_ONLY: Final = "CPU_ONLY"
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from fastprof import hlo
 from fastprof.derive.host import Host
-from fastprof.derive.needs import Needs
 from fastprof.derive.steps.forest import STATS
 from fastprof.derive.timeline.derived_track import DerivedTimeline, DerivedTrack, joined
 from fastprof.derive.timeline.gpu_lines import GpuLines
@@ -14,6 +13,7 @@ from fastprof.derive.timeline.launch_stats import launch_stats
 from fastprof.derive.timeline.plane_names import PlaneNames, metas_by_plane
 from fastprof.derive.timeline.tpu_lines import TpuLines
 from fastprof.derive.timeline.track_order import is_grouped, processes_of
+from fastprof.tables.needs import Needs
 
 _OF_KERNELS: Final = (
     "kernel_details", "hlo_op", "hlo_module", "program_id", "tf_op", "cuda_graph_exec_id", "cuda_graph_id",

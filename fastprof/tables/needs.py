@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -10,11 +10,18 @@ from dataclasses import dataclass
 class Needs:
     """What is decoded. ``planes``: regular expressions, of which any may match; none: all planes. ``stats``: of
     events, a name that ends in ``*`` stands for all that begin so; ``metadata_stats``: of what events of one kind
-    share."""
+    share; ``stats_with_gpus``: of events, only on hosts with GPUs."""
 
     planes: tuple[str, ...] = ()
     stats: tuple[str, ...] = ()
     metadata_stats: tuple[str, ...] = ()
+    stats_with_gpus: tuple[str, ...] = ()
+
+    def stats_of(self, planes: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+        """The stats of events that are read of a host with these planes, names and ids."""
+        if any(name.startswith("/device:GPU:") for name, _ in planes):
+            return tuple(dict.fromkeys((*self.stats, *self.stats_with_gpus)))
+        return self.stats
 
 
 def union(needs: Sequence[Needs]) -> Needs:
@@ -24,4 +31,5 @@ def union(needs: Sequence[Needs]) -> Needs:
         () if everywhere else tuple(dict.fromkeys(p for one in needs for p in one.planes)),
         tuple(dict.fromkeys(s for one in needs for s in one.stats)),
         tuple(dict.fromkeys(s for one in needs for s in one.metadata_stats)),
+        tuple(dict.fromkeys(s for one in needs for s in one.stats_with_gpus)),
     )
