@@ -122,11 +122,22 @@ class Report:
         more of hosts than the report, they are read again, once."""
         from fastprof.xprof import report_xprof
 
+        self._complete()
+        return report_xprof.text(self._answer)
+
+    def _complete(self) -> None:
+        """Adds what XProf's page needs of hosts."""
+        from fastprof.xprof import report_xprof
+
         if self._for_xprof is not None and report_xprof.keepers([self.analysis]):
             again = self._for_xprof([self.analysis])[self.analysis]
             self._answer = replace(self._answer, kept=again.kept)
-            self._for_xprof = None
-        return report_xprof.text(self._answer)
+        self._for_xprof = None
+
+    def __reduce__(self) -> tuple[type[Report], tuple[contract.Report]]:
+        """A pickled report has all its forms: hosts cannot be read again where it is loaded."""
+        self._complete()
+        return Report, (self._answer,)
 
     def to_svg(self) -> str:
         """The drawing, an SVG document as text. UsageError: this analysis has none."""
