@@ -37,6 +37,8 @@ from fastprof.derive.pipelines.what_if import WORTH
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.links import is_one_of
 from fastprof.errors import UsageError
+from fastprof.schema.array_types import Bools
+from fastprof.tables.host_events import HostEvents
 
 NAME = "tf_data"
 TITLE = "tf.data"
@@ -147,14 +149,6 @@ class HostKept:
     chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TfData:
-    """What the report is made of, for renderers: by host what its events say, and what is reckoned of that."""
-
-    kept: list[HostKept]
-    hosts: list[HostPipelines]
-
-
 def of_host(host: Host, params: Params) -> HostKept:  # noqa: ARG001
     kept = _kept(host)
     called = len(kept.exact.calls) > 0
@@ -166,11 +160,9 @@ def of_host(host: Host, params: Params) -> HostKept:  # noqa: ARG001
 def _kept(host: Host) -> KeptPipelines:
     """The pipelines, whose calls are grouped where there may be any; grouping goes on beside. Of some steps only their
     calls count, with all that other threads did for them."""
-    if host.whole is not host:
-        group_id = host.whole.groups.group_id
-        wanted = is_one_of(group_id.astype(np.int64), np.unique(host.groups.group_id).astype(np.int64))
-        return keep_pipelines(host.whole.raw, host.workers, wanted).in_groups(group_id)
-    if not any(name.startswith("Iterator:") for name in host.raw.names):
+    if (wanted := chosen_calls(host)) is not None:
+        return keep_pipelines(host.whole.raw, host.workers, wanted).in_groups(host.whole.groups.group_id)
+    if not has_iterators(host.raw):
         return keep_pipelines(host.raw, host.workers)
     kept: list[KeptPipelines] = []
     tasks: list[Callable[[], object]] = [
@@ -181,6 +173,18 @@ def _kept(host: Host) -> KeptPipelines:
     return kept[0].in_groups(host.groups.group_id)
 
 
+def chosen_calls(host: Host) -> Bools | None:
+    """By row of all events of the host, which are of the chosen steps; None: no steps were chosen."""
+    if host.whole is host:
+        return None
+    groups = np.unique(host.groups.group_id).astype(np.int64)
+    return is_one_of(host.whole.groups.group_id.astype(np.int64), groups)
+
+
+def has_iterators(events: HostEvents) -> bool:
+    return any(name.startswith("Iterator:") for name in events.names)
+
+
 def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) -> Report:
     hosts = [
         HostPipelines(one.host, one.pipelines.exact, one.steps, params.slow_call_us, params.parallel) for one in kept
@@ -188,7 +192,7 @@ def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) 
     found = pipeline_tables.tables(hosts)
     values = _values(kept, hosts)
     notices = tuple(_notices(kept, hosts, params, values))
-    return Report(NAME, found, scalars(SCALARS, values), notices, detail=TfData(list(kept), hosts))
+    return Report(NAME, found, scalars(SCALARS, values), notices)
 
 
 def _why_none(kept: Sequence[HostKept]) -> str:

@@ -7,8 +7,10 @@ several paths lead to counts several times. It goes no deeper than 100 levels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +18,20 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.kernels import rank_order
 from fastprof._native.pipeline_kernels import pipeline_paths
+from fastprof.analyses import tf_data
+from fastprof.analyses.contract import Keeper, Report
+from fastprof.decode.workers import Workers
+from fastprof.derive.host import Host
 from fastprof.derive.pipelines.call_walk import calls_of, pipelines_of, records_of
+from fastprof.derive.pipelines.host_lines import HostLines
 from fastprof.derive.pipelines.iterator_events import (
-    ContextEnds,
     IteratorEvents,
     Origins,
-    ThreadLinks,
     is_integer,
+    iterator_events,
 )
 from fastprof.derive.pipelines.iterator_kinds import ASYNCHRONOUS, short_name
-from fastprof.derive.pipelines.iterators import KeptPipelines
+from fastprof.derive.pipelines.iterators import call_events
 from fastprof.derive.pipelines.reading import (
     GENERATOR,
     ITERATOR,
@@ -38,6 +44,8 @@ from fastprof.derive.pipelines.reading import (
 from fastprof.derive.steps.links import CROWD, first_of, numbered
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.tables.host_events import HostEvents
+from fastprof.xprof.thread_links import ContextEnds, ThreadLinks, thread_links
 
 MOST_VISITS = 50_000_000
 
@@ -47,7 +55,48 @@ _BUFFERS = ("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "Par
 Kinds = npt.NDArray[np.uint8]
 
 
-def as_in_xprof(kept: KeptPipelines, most_visits: int = MOST_VISITS) -> Reading:
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedPipelines:
+    """What XProf's reading of a host is made of. ``recorded_host``: its name in the capture; ``roots``: the events that
+    are calls, in the order of the capture; ``root_groups``: the group of each, -1: none."""
+
+    host: str
+    recorded_host: str | None
+    events: IteratorEvents
+    links: ThreadLinks
+    roots: Int64s
+    root_groups: Int32s
+
+
+def recorded(
+    events: HostEvents, workers: Workers, group_id: Int32s | None = None, wanted: Bools | None = None
+) -> RecordedPipelines:
+    """``group_id``: by row of the events, None: none has a group; ``wanted``: which of them may be calls, None: all."""
+    lines = HostLines(events, workers)
+    found = iterator_events(lines)
+    roots, rows = call_events(lines, found, wanted)
+    groups = np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows]
+    name = events.hostnames[0] if events.hostnames else None
+    return RecordedPipelines(events.host, name, found, thread_links(lines), roots, groups)
+
+
+def _of_host(host: Host, _params: Mapping[str, Any]) -> RecordedPipelines:
+    if not tf_data.has_iterators(host.raw):
+        return recorded(host.raw, host.workers)
+    return recorded(host.whole.raw, host.workers, host.whole.groups.group_id, tf_data.chosen_calls(host))
+
+
+_NAME: Final = "iterator events"
+KEEPS: Final = {_NAME: Keeper(tf_data.READS, _of_host)}
+
+
+def of_hosts(report: Report) -> Sequence[RecordedPipelines]:
+    """Of the report tf_data, with what its page needs."""
+    found: Sequence[RecordedPipelines] = report.kept[_NAME]
+    return found
+
+
+def as_in_xprof(kept: RecordedPipelines, most_visits: int = MOST_VISITS) -> Reading:
     """Calls are in the order of ranks; iterators in the order of their first event, generators after all others. Raises
     CaptureError where paths have more than ``most_visits`` steps."""
     events, origins = kept.events, kept.events.origins

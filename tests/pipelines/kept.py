@@ -7,9 +7,18 @@ from pathlib import Path
 import fastprof
 from fastprof.decode.workers import Workers
 from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
-from fastprof.tables.host_events import read_host
+from fastprof.derive.pipelines.reading import Reading
+from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.xprof.pipelines_as_xprof import as_in_xprof, recorded
+
+
+def events_of(capture: bytes | Path) -> HostEvents:
+    return read_host(fastprof.load(capture).table_set, 0, (), STATS, ())
 
 
 def kept_of(capture: bytes | Path) -> KeptPipelines:
-    tables = fastprof.load(capture).table_set
-    return keep_pipelines(read_host(tables, 0, (), STATS, ()), Workers(1))
+    return keep_pipelines(events_of(capture), Workers(1))
+
+
+def read_by_xprof(capture: bytes | Path) -> Reading:
+    return as_in_xprof(recorded(events_of(capture), Workers(1)))

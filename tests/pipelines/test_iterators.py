@@ -19,7 +19,7 @@ from fastprof.derive.pipelines.iterators import STATS, keep_pipelines
 from fastprof.derive.pipelines.reading import PARTS, Reading
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import read_host
-from fastprof.xprof.pipelines_as_xprof import as_in_xprof
+from fastprof.xprof.pipelines_as_xprof import as_in_xprof, recorded
 
 HUGE = (1 << 63) + 9
 
@@ -346,7 +346,7 @@ def test_calls_know_their_groups() -> None:
     kept = keep_pipelines(events, Workers(1))
     assert kept.exact.calls.group_id.tolist() == [-1, -1, -1]
     assert kept.in_groups(groups).exact.calls.group_id.tolist() == [-1, 6, 4]
-    assert as_in_xprof(kept.in_groups(groups)).calls.group_id.tolist() == [-1, 6, 4]
+    assert as_in_xprof(recorded(events, Workers(1), groups)).calls.group_id.tolist() == [-1, 6, 4]
 
 
 # ---- captures of TensorFlow --------------------------------------------------------------------------

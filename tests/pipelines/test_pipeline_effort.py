@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kept import kept_of
+from kept import kept_of, read_by_xprof
 from trace_builder import Event, event, line, plane, xspace
 
 from fastprof.errors import CaptureError
-from fastprof.xprof.pipelines_as_xprof import as_in_xprof
 
 MOST_SECONDS = 2
 MANY = 15_000
@@ -107,7 +106,7 @@ def test_attacks(attack: Any) -> None:
     assert len(found.records) <= kept.iterator_event_count
     assert time.process_time() - begun < MOST_SECONDS
     try:
-        as_in_xprof(kept)
+        read_by_xprof(data)
     except CaptureError as error:
         assert "50,000,000 steps" in str(error)
     assert time.process_time() - begun < 2 * MOST_SECONDS

@@ -21,10 +21,8 @@ from fastprof.derive.pipelines.element_links import askers
 from fastprof.derive.pipelines.host_lines import HostLines
 from fastprof.derive.pipelines.iterator_events import (
     IteratorEvents,
-    ThreadLinks,
     is_integer,
     iterator_events,
-    thread_links,
 )
 from fastprof.derive.pipelines.iterator_kinds import ATTRIBUTES, is_asynchronous, own_parts, short_name, told
 from fastprof.derive.pipelines.iterator_tree import number_of, parents_by_id, tree_of
@@ -46,36 +44,33 @@ _TIMES = "the durations of iterators"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptPipelines:
-    """What is kept of a host. ``recorded_host``: what the capture itself calls it; ``unidentified``: iterator events
-    that do not say which iterator they are of. ``roots``: those of ``events`` whose name is that of what programs
-    call, in the order of the capture, ``root_rows``: of the HostEvents, ``root_groups``: the group of each, -1: none,
-    or not known yet; ``called``: which of them each call of ``exact`` is."""
+    """What is kept of a host. ``recorded_host``: its name in the capture; ``unidentified``: iterator events that do not
+    record an id of their iterator; ``call_rows``: rows of the HostEvents, of the calls of ``exact``."""
 
     host: str
     recorded_host: str | None
     exact: Reading
+    iterator_event_count: int
     unidentified: int
-    events: IteratorEvents
-    links: ThreadLinks
-    roots: Int64s
-    root_rows: Int32s
-    root_groups: Int32s
-    called: Int32s
-
-    @property
-    def iterator_event_count(self) -> int:
-        return len(self.events)
+    call_rows: Int32s
 
     def in_groups(self, group_id: Int32s) -> KeptPipelines:
         """The same with the groups of the calls; ``group_id``: by row of the HostEvents, -1: none."""
-        groups = group_id[self.root_rows]
-        calls = replace(self.exact.calls, group_id=groups[self.called])
-        return replace(self, exact=replace(self.exact, calls=calls), root_groups=groups)
+        calls = replace(self.exact.calls, group_id=group_id[self.call_rows])
+        return replace(self, exact=replace(self.exact, calls=calls))
+
+
+def call_events(lines: HostLines, events: IteratorEvents, wanted: Bools | None) -> tuple[Int64s, Int32s]:
+    """The iterator events whose name is that of what programs call, in the order of the capture: their numbers, and
+    their rows in the HostEvents. ``wanted``: as in ``keep_pipelines``."""
+    roots = np.flatnonzero(events.origins.is_root[events.origin])
+    rows: Int32s = lines.rows[lines.iterator_rows[roots]] + np.int32(lines.first)
+    return (roots, rows) if wanted is None else (roots[wanted[rows]], rows[wanted[rows]])
 
 
 def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = None) -> KeptPipelines:
     """The pipelines of a host. ``wanted``: by row of the events, which of them may be calls; None: all. The groups of
-    calls are told later, by ``in_groups``. Raises CaptureError where durations add up to more than 64 bits hold."""
+    calls are set later, by ``in_groups``. Raises CaptureError where durations add up to more than 64 bits hold."""
     lines = HostLines(events, workers)
     found = iterator_events(lines)
     identified = found.origins.is_identified[found.origin]
@@ -88,17 +83,12 @@ def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = 
     ran = functions(lines, owners)
     iterators, iterator = _iterators(lines, found, identified, ran)
     walked = Walked(found.start_ps, found.duration_ps, asked.parent, iterator)
-    roots = np.flatnonzero(found.origins.is_root[found.origin])
-    root_rows = lines.rows[lines.iterator_rows[roots]] + np.int32(lines.first)
-    if wanted is not None:
-        roots, root_rows = roots[wanted[root_rows]], root_rows[wanted[root_rows]]
+    roots, root_rows = call_events(lines, found, wanted)
     known = np.flatnonzero(identified[roots])
     exact, order = _reading(walked, iterators, activities(lines, owners, ran), roots[known])
-    names = events.hostnames
-    return KeptPipelines(
-        events.host, names[0] if names else None, exact, int((~identified).sum()), found, thread_links(lines),
-        roots, root_rows, np.full(len(roots), -1, np.int32), known[order].astype(np.int32),
-    )  # fmt: skip
+    unidentified = int((~identified).sum())
+    recorded_host = events.hostnames[0] if events.hostnames else None
+    return KeptPipelines(events.host, recorded_host, exact, len(found), unidentified, root_rows[known[order]])
 
 
 def _iterators(lines: HostLines, events: IteratorEvents, identified: Bools, ran: Functions) -> tuple[Iterators, Int32s]:

@@ -1,7 +1,7 @@
 """The page tf_data_bottleneck_analysis, as TensorFlow 2.14 answers it, the last to have it: three tables.
 
 Every id that is not an int64 reads as 0 there, and iterators with such ids are taken for one another; that reading is
-made anew here (see pipelines/as_in_xprof.py). Ids past 2⁶³ are hashes that TensorFlow itself writes.
+made anew (see xprof/pipelines_as_xprof.py). Ids past 2⁶³ are hashes that TensorFlow itself writes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fastprof.analyses.contract import Report
-from fastprof.analyses.tf_data import TfData
-from fastprof.derive.pipelines.iterators import KeptPipelines
 from fastprof.derive.pipelines.reading import Reading
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Col, number, text
 from fastprof.xprof.pages.pipeline_advice import advice
-from fastprof.xprof.pipelines_as_xprof import as_in_xprof
+from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
+from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, as_in_xprof, of_hosts
 
 Cell = dict[str, object]
 
@@ -146,8 +145,7 @@ _NO_ITERATOR = _meta("", "", 0)
 
 
 def answer(report: Report) -> object:
-    found: TfData = report.detail
-    hosts = _hosts([one.pipelines for one in found.kept])
+    hosts = _hosts(of_hosts(report))
     pipelines = [pipeline for host in hosts for pipeline in host.pipelines.values()]
     slowest = [pipeline for pipeline in pipelines if not pipeline.is_device]
     slowest.sort(key=lambda pipeline: -pipeline.longest_ps)
@@ -163,7 +161,7 @@ def answer(report: Report) -> object:
     ]
 
 
-def _hosts(kept: Sequence[KeptPipelines]) -> list[TfHost]:
+def _hosts(kept: Sequence[RecordedPipelines]) -> list[TfHost]:
     hosts: dict[str, TfHost] = {}
     for one in kept:
         name = one.recorded_host or one.host
