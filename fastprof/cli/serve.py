@@ -74,14 +74,11 @@ def _serve(profile: Profile, args: argparse.Namespace) -> None:
         runs.run(None)  # begins to build while the server is imported
         with signals.held():
             from fastprof.viewer import server
-            from fastprof.viewer.routes_files import NO_CHARTS, plotly_path
         listening = server.bound_socket(args.host, args.port)
         where = server.address(listening, args.host, token)
 
         def started() -> None:
             opening.tell_log(profile, args.talk, offers_runs=True)
-            if plotly_path() is None:
-                args.talk.note(f"pages have no charts: {NO_CHARTS}")
             args.talk.error(f"serving {runs.title} at {where}  (Ctrl-C stops)")
             if args.open:
                 _open_browser(where)

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastprof import errors
+from fastprof.viewer.request_error import RequestError
 
 FRESH = "no-cache"
 """Kept by the browser, and asked for again each time: 304 where it is the same."""
@@ -28,15 +29,6 @@ _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.ChangedError, 409),
     (errors.MemoryLimitError, 503),
 )
-
-
-class RequestError(Exception):
-    """A request that cannot be answered: a status, and why in a sentence."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        self.status = status
-        self.sentence = sentence
-        super().__init__(sentence)
 
 
 @dataclass(frozen=True, slots=True)

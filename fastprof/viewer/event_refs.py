@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.viewer.answers import RequestError
+from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.snapshot import SeenHost, Snapshot
 from fastprof.viewer.store import StoredEvent
 

@@ -1,7 +1,7 @@
 """One file that holds a session's reports and a timeline of it, to be opened from disk: nothing is beside it, and it
 asks no server for anything.
 
-The page is that of the server, with its modules, styles and chart library in the document, and with data where it would
+The page is that of the server, with its modules and styles in the document, and with data where it would
 ask the server. Data stand in script elements that no browser runs: as JSON, in which no ``<`` is left, or as gzip in
 base64. A policy in the document forbids all requests.
 """
@@ -18,7 +18,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof._version import __version__
-from fastprof.errors import UsageError
 from fastprof.render import report_columns
 from fastprof.viewer.analysis_list import listed
 from fastprof.viewer.html_modules import ENTRY, import_map, name_of, styles
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 MOST_ROWS: Final = 10_000
 MOST_LETTERS: Final = 4_000
 MOST_SLICES: Final = 400_000
-NEEDS_EXTRA: Final = "an HTML report needs plotly and starlette: pip install 'fastprof-arrow[serve]'"
 _PLAIN_BYTES: Final = 32_768
 _LEVEL: Final = 6
 
@@ -47,8 +45,7 @@ def chunks(
     cache: CacheFolder | None = None,
 ) -> Iterator[bytes]:
     """The document. ``profile``: the session, all of it; ``hosts``: those on the timeline, None: all; ``rows``: how
-    many of each table, None: all. UsageError: a library that is needed is not installed."""
-    plotly = _plotly()
+    many of each table, None: all."""
     shown = hosts or list(profile.table_set.session.hosts)
     yield _head(title).encode("utf-8")
     pages = ["timeline", *reports]
@@ -63,7 +60,6 @@ def chunks(
     for level, tile in timeline.tiles.items():
         yield from _packed_block(f"tiles-{level}", tile)
     yield from _block("session", _session(title, shown, timeline.exact))
-    yield from _packed_block("plotly", plotly)
     yield _END.encode("utf-8")
 
 
@@ -84,17 +80,6 @@ def _timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None) -> 
             host.state = FAILED
     run.build()
     return saved_timeline(run, hosts, MOST_SLICES)
-
-
-def _plotly() -> bytes:
-    try:
-        from fastprof.viewer.routes_files import plotly_path
-    except ImportError:
-        raise UsageError(NEEDS_EXTRA) from None
-    path = plotly_path()
-    if path is None:
-        raise UsageError(NEEDS_EXTRA)
-    return path.read_bytes()
 
 
 # ---- the document

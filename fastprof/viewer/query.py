@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from starlette.requests import Request
 
-from fastprof.viewer.answers import RequestError
 from fastprof.viewer.ascending import ascending
+from fastprof.viewer.request_error import RequestError
 
 LEAST, MOST = -(2**63), 2**63 - 1
 FIRST_PS, LAST_PS = -(2**64), 2**64

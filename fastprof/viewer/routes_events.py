@@ -8,10 +8,11 @@ import numpy as np
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fastprof.viewer.answers import RequestError, json_answer
+from fastprof.viewer.answers import json_answer
 from fastprof.viewer.event_details import details
 from fastprof.viewer.event_refs import event_at, shortened
 from fastprof.viewer.name_sums import NameSums
+from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.server_state import Asked, ServerState
 from fastprof.viewer.snapshot import SeenHost
 

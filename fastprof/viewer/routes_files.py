@@ -1,4 +1,4 @@
-"""Routes of the page itself: its modules and styles, and the chart library, all from this server."""
+"""Routes of the page itself: its modules and styles, all from this server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fastprof.viewer.answers import Body, RequestError, answer, body, error_answer
+from fastprof.viewer.answers import Body, answer, body
+from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.server_state import Asked, ServerState
 
 STATIC = Path(__file__).parent / "static"
@@ -22,7 +23,6 @@ _TYPES = {
     ".png": "image/png",
     ".ico": "image/x-icon",
 }
-NO_CHARTS = "charts need plotly: pip install 'fastprof-arrow[serve]'"
 
 
 def routes(state: ServerState) -> list[Route]:
@@ -30,7 +30,6 @@ def routes(state: ServerState) -> list[Route]:
         Route("/", state.route(lambda asked: _file(asked, "index.html"))),
         Route("/favicon.ico", _favicon),
         Route("/static/{path:path}", state.route(lambda asked: _file(asked, asked.request.path_params["path"]))),
-        Route("/lib/plotly.min.js", state.route(_plotly)),
     ]
 
 
@@ -49,21 +48,3 @@ def _file(asked: Asked, name: str) -> Response:
 @lru_cache(maxsize=256)
 def _read(path: Path, changed: int) -> Body:  # noqa: ARG001  a file that was changed is read again
     return body(path.read_bytes(), _TYPES.get(path.suffix, "application/octet-stream"))
-
-
-def plotly_path() -> Path | None:
-    """The library's own file, minified; None: the package is not installed."""
-    from importlib.util import find_spec
-
-    found = find_spec("plotly")
-    if found is None or not found.submodule_search_locations:
-        return None
-    path = Path(found.submodule_search_locations[0], "package_data", "plotly.min.js")
-    return path if path.is_file() else None
-
-
-def _plotly(asked: Asked) -> Response:
-    path = plotly_path()
-    if path is None:
-        return error_answer(501, NO_CHARTS)
-    return answer(asked.request, _read(path, path.stat().st_mtime_ns))

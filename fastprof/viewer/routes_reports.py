@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fastprof.viewer.answers import Body, RequestError, answer, body, json_answer
+from fastprof.viewer.answers import Body, answer, body, json_answer
 from fastprof.viewer.report_requests import KeptReports, known_analysis, params_of, steps_of
+from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.server_state import Asked, ServerState
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from fastprof.viewer import (
     routes_timeline,
 )
 from fastprof.viewer.access import Gate
-from fastprof.viewer.answers import RequestError, error_answer, status_of
+from fastprof.viewer.answers import error_answer, status_of
+from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.server_state import ServerState
 from fastprof.viewer.viewed_runs import ViewedRuns
 

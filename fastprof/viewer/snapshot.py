@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastprof.schema.array_types import Int64s
-from fastprof.viewer.answers import RequestError
 from fastprof.viewer.host_facts import HostFacts
+from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.store import HostStore
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"

@@ -18,12 +18,12 @@ import pyarrow as pa
 from fastprof._version import __version__
 from fastprof.decode.workers import Progress
 from fastprof.errors import FastprofError
-from fastprof.viewer.answers import RequestError
 from fastprof.viewer.building import derived_store, raw_store
 from fastprof.viewer.cache_folder import CacheFolder, source_key
 from fastprof.viewer.fact_building import LateHost, stored_facts
 from fastprof.viewer.host_facts import VERSION as FACTS_VERSION
 from fastprof.viewer.host_facts import HostFacts
+from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.snapshot import BUILDING, READY, WAITING, SeenHost, Snapshot, clock_offsets, id_bits
 from fastprof.viewer.snapshot import FAILED as FAILED
 from fastprof.viewer.store import HostStore

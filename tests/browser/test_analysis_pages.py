@@ -39,7 +39,7 @@ def settle(page: Any) -> None:
 
 
 def chart_count(page: Any) -> int:
-    return int(page.locator("#page .js-plotly-plot").count())
+    return int(page.locator("#page .chart").count())
 
 
 @pytest.mark.parametrize("analysis", ANALYSES)
@@ -49,7 +49,7 @@ def test_each_analysis_has_a_page(page: Any, server: Callable[..., str], analysi
     assert page.locator("[role=alert]:visible").count() == 0
     assert page.inner_text("h1") in page.inner_text("nav [aria-current=page]")
     if analysis in CHARTS:
-        page.wait_for_selector("#page .js-plotly-plot svg.main-svg", timeout=20_000)
+        page.wait_for_selector("#page .chart svg", timeout=20_000)
         assert chart_count(page) >= 1
     assert len(page.inner_text("#page")) > 100
 
@@ -78,13 +78,11 @@ def test_the_overview_has_the_figures_of_the_analysis(page: Any, server: Callabl
 def test_op_stats_can_leave_idle_out(page: Any, server: Callable[..., str]) -> None:
     page.goto(f"{server(DEMO / 'xla')}#/op_stats")
     settle(page)
-    page.wait_for_selector("#page .js-plotly-plot svg.main-svg")
+    page.wait_for_selector("#page .chart svg")
     assert chart_count(page) >= 2
-    assert "IDLE" not in "".join(page.locator("#page .js-plotly-plot").all_inner_texts())
+    assert "IDLE" not in "".join(page.locator("#page .chart").all_inner_texts())
     page.get_by_label("Idle time").select_option("1")
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('.js-plotly-plot')].some(c => c.textContent.includes('IDLE'))"
-    )
+    page.wait_for_function("() => [...document.querySelectorAll('.chart')].some(c => c.textContent.includes('IDLE'))")
 
 
 def test_a_table_sorts_filters_and_comes_as_csv(page: Any, server: Callable[..., str]) -> None:

@@ -100,7 +100,7 @@ def test_the_text_of_a_program_is_there_to_its_last_line(show: Callable[..., Any
 
 def test_a_dot_of_the_roofline_is_a_row(show: Callable[..., Any]) -> None:
     page = show("xla", "roofline")
-    page.wait_for_selector(".js-plotly-plot .scatterlayer .point")
+    page.wait_for_selector(".chart .chart-dots circle")
     page.get_by_text("Session, steps and programs", exact=True).click()
     wait_for(page, "[role=row]", "average step")
     assert "of=totals" in page.url
@@ -127,14 +127,10 @@ def test_what_was_alive_at_a_time_and_whether_a_request_fits(show: Callable[...,
 
 def test_a_moment_of_memory_tells_its_allocation(show: Callable[..., Any]) -> None:
     page = show("memory", "memory_profile")
-    page.wait_for_selector(".js-plotly-plot .main-svg")
-    page.evaluate(
-        """() => {
-            const plot = document.querySelector('.js-plotly-plot');
-            const trace = plot.data.find((one) => one.name === 'In use');
-            plot.emit('plotly_click', { points: [{ customdata: trace.customdata[7], pointNumber: 7 }] });
-        }"""
-    )
+    page.locator(".chart svg").first.focus()
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
     seventh = fastprof.load(DEMO / "memory").memory_profile().tables["snapshots"].slice(7, 1).to_pylist()[0]
     wait_for(page, ".details", seventh["op_name"])
 
@@ -247,8 +243,8 @@ def test_the_roofline_has_no_dots_of_ops_that_only_start_work(page: Any, server:
     page.goto(f"{server(DEMO / 'xla')}#/roofline")
     settle(page)
     assert "8 have no dot: they start or await transfers" in page.inner_text("#page")
-    page.wait_for_selector("#page .js-plotly-plot svg.main-svg")
-    names = page.evaluate("() => document.querySelector('.js-plotly-plot').data.map((one) => one.name)")
+    page.wait_for_selector("#page .chart svg")
+    names = page.locator("#page .chart-legend .chart-entry").all_inner_texts()
     assert "all-reduce" in names
     assert "all-reduce-start" not in names
 

@@ -112,11 +112,11 @@ def test_the_saved_rows_are_those_shown_with_whole_values(long_table: Any) -> No
 
 def test_charts_have_no_button_that_sends_them_away(page: Any, server: Callable[..., str]) -> None:
     opened(page, f"{server(DEMO / 'xla')}#/overview")
-    titles = page.eval_on_selector_all(".modebar-btn", "all => all.map(one => one.dataset.title)")
+    titles = page.eval_on_selector_all(".chart-save", "all => all.map(one => one.title)")
     assert titles and not [title for title in titles if "hare" in title or "loud" in title or "dit in" in title]
     assert page.eval_on_selector_all("a[href]", "all => all.every(one => one.origin === location.origin)")
     with page.expect_download() as download:
-        page.locator(".modebar-btn[data-title*=PNG]").first.click(force=True)
+        page.locator(".chart-save[title*=PNG]").first.click(force=True)
     assert download.value.suggested_filename.endswith(".png")
 
 

@@ -11,6 +11,8 @@ import hashlib
 import json
 import re
 import struct
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,6 @@ from fastprof.cli import main
 from fastprof.render import report_columns
 from fastprof.viewer import html_modules, html_report
 
-pytest.importorskip("plotly")
 pytest.importorskip("starlette")
 
 
@@ -247,8 +248,15 @@ def test_the_flag_goes_without_those_of_other_forms(more: list[str], capsys: pyt
     assert "--html" in capsys.readouterr().err or more[0] == "--table"
 
 
-def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("fastprof.viewer.routes_files.plotly_path", lambda: None)
-    assert main.main(["report", str(DEMO / "pod"), "--only", "steps", "--html", "x.html"]) == 2
-    assert "fastprof-arrow[serve]" in capsys.readouterr().err
-    assert not Path("x.html").exists()
+def test_a_report_needs_no_server(tmp_path: Path) -> None:
+    target = tmp_path / "x.html"
+    code = "import sys; sys.modules['starlette'] = None; from fastprof.cli.main import entry; entry()"
+    words = ["report", str(DEMO / "pod"), "--only", "steps", "--html", str(target), "--quiet"]
+    assert subprocess.run([sys.executable, "-c", code, *words], check=False).returncode == 0
+    assert target.read_bytes().startswith(b"<!doctype html>")
+
+
+def test_a_report_has_a_size_that_can_be_mailed(tmp_path: Path) -> None:
+    target = tmp_path / "x.html"
+    assert main.main(["report", str(DEMO / "pod"), "--only", "steps", "--html", str(target), "--quiet"]) == 0
+    assert target.stat().st_size < 1_200_000

@@ -16,41 +16,66 @@ const STEPS = {
 
 /**
  * The `show` of a page of an analysis. `draw(body, report, context)` fills the body; `context.keep(handle)` there leaves a
- * chart or table with the page. `params`: names of the parameters that get controls, all where none are given; `analysis`:
- * of which, if not of that called as the page; `quiet`: notices are not drawn.
+ * chart or table with the page. `params`: names of the parameters that get controls, null for all; `tables`: those
+ * requested, and `columns` by table, where not all are.
  */
-export function reportPage(draw, { params = null, analysis = null, quiet = false } = {}) {
+export function reportPage(draw, { params = null, tables = null, columns = {} } = {}) {
   return async (root, context) => {
     const kept = [];
-    const pending = [];
-    const own = Object.assign(Object.create(context), { keep(handle) {
-      pending.push(Promise.resolve(handle).then((found) => (kept.left ? found?.leave?.() : kept.push(found))));
+    const listed = context.analysis;
+    const own = Object.assign(Object.create(context), { listed, keep(handle) {
+      if (kept.left) handle.leave();
+      else kept.push(handle);
       return handle;
     } });
-    const name = analysis ?? context.analysis.name;
-    const listed = context.analyses.find((one) => one.name === name);
     const bar = parameters(listed, own, params);
     if (bar) root.append(bar);
-    const report = await reported(root, listed, own,
-      () => context.source.report(name, asked(listed, context), context.signal));
-    if (context.signal.aborted || !report) return { leave() {} };
-    if (!quiet) notices(root, report, own);
-    const body = h("div.page-body");
-    root.append(body);
-    await draw(body, report, own);
-    await Promise.all(pending);
+    const report = await reported(root, listed, own, () => part(own, { tables, columns }));
+    if (report && !context.signal.aborted) {
+      notices(root, report, own);
+      const body = h("div.page-body");
+      root.append(body);
+      await draw(body, report, own);
+    }
     return { leave() {
       kept.left = true;
-      for (const handle of kept) handle.leave?.();
+      for (const handle of kept) handle.leave();
     } };
   };
+}
+
+/** Tables of the report that the page shows; `first` and `rows`: some rows of them only. */
+export function part(context, { tables = null, columns = {}, first = null, rows = null }) {
+  const named = Object.entries(columns).flatMap(([table, names]) => names.map((name) => `${table}.${name}`));
+  const wanted = {
+    tables: tables ? tables.join(",") : null,
+    columns: named.length ? named.join(",") : null,
+    first,
+    rows,
+  };
+  const options = asked(context.listed, context);
+  for (const [name, value] of Object.entries(wanted)) if (value !== null) options[name] = value;
+  return context.source.report(context.listed.name, options, context.signal);
+}
+
+/** All columns of one row of a table, by its number; null where a saved report has been cut before it. */
+export async function wholeRow(context, table, row) {
+  const report = await part(context, { tables: [table], first: row, rows: 1 });
+  const data = report.tables[table];
+  if (data.length === 1) return data.row(0);
+  return row < data.length ? data.row(row) : null;
+}
+
+/** Says once below a heading that something is not in a saved report. */
+export function needsServer(context, element, what) {
+  if (context.saved) element.append(h("p.sentence", `${what} a server: fastprof serve has it.`));
 }
 
 /**
  * The report that `ask` gives. Where a parameter is wrong: null, and a sentence that says so below the controls. Most faults
  * are found without asking.
  */
-export async function reported(root, analysis, context, ask) {
+async function reported(root, analysis, context, ask) {
   const given = context.saved ? [] : [...analysis.params, STEPS].filter(({ name }) => context.params.has(name));
   let told = given.map((param) => fault(param, context.params.get(param.name))).find((one) => one !== null) ?? null;
   if (told === null) {

@@ -4,7 +4,7 @@
 import { dropdown } from "./controls.js";
 import { clear, h } from "./dom.js";
 import { shownColumns } from "./table_columns.js";
-import { download, written } from "./table_csv.js";
+import { save, written } from "./table_csv.js";
 import { FilterBar } from "./table_filter.js";
 import { sortRows } from "./table_order.js";
 import { Rows } from "./table_rows.js";
@@ -83,7 +83,7 @@ class TableView {
 
   save() {
     const columns = this.columns.filter((column) => !column.hidden).map((column) => column.name);
-    download(`${this.data.name || "table"}.csv`, written(this.data, columns, this.order));
+    save(`${this.data.name || "table"}.csv`, written(this.data, columns, this.order));
   }
 
   chosen(row) {

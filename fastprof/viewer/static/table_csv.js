@@ -7,9 +7,11 @@ export function written(data, columns, order) {
   return `${lines.join("\n")}\n`;
 }
 
-/** Saves a text as a file. */
-export function download(name, content, type = "text/csv") {
-  const address = URL.createObjectURL(new Blob([content], { type: `${type};charset=utf-8` }));
+/** Saves a Blob, or a text of CSV, as a file. */
+export function save(name, content) {
+  const address = URL.createObjectURL(
+    content instanceof Blob ? content : new Blob([content], { type: "text/csv;charset=utf-8" }),
+  );
   const link = document.createElement("a");
   Object.assign(link, { href: address, download: name });
   document.body.append(link);

@@ -1,7 +1,5 @@
 // Light or dark: as the system is, or as chosen here.
 
-import { themed } from "./chart.js";
-
 const KEY = "fastprof-theme";
 const listeners = new Set();
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -32,7 +30,6 @@ export function toggleTheme() {
 
 export function apply() {
   document.documentElement.dataset.theme = theme();
-  themed();
   for (const listener of listeners) listener(theme());
 }
 

@@ -1,15 +1,15 @@
 // Communication: how much of collectives, copies and feeds compute hides, what the rest costs, and who is late.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { scatter, stacked } from "../charts/series.js";
 import { CATEGORY, colourOf, FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
-import { scatter, stacked } from "../figures.js";
+import { reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
 import { code, columnPairs, detailsPanel, isTold, meter, opLinks, pairList } from "./details.js";
 import { address } from "./generic.js";
-import { partPage } from "./part_page.js";
 
 const FIGURES = [
   "device_count",
@@ -57,10 +57,10 @@ const OF_OPERATION = [
 ];
 const ALL = "";
 const MOST_BARS = 300;
-const SIZES = Array.from({ length: 26 }, (_, at) => 4 ** at);
+const SIZES = Array.from({ length: 50 }, (_, at) => 2 ** at);
 const RATES = Array.from({ length: 18 }, (_, at) => 10 ** at);
 
-export const show = partPage(draw, { analysis: "communication", params: ["steps", "steps_from"],
+export const show = reportPage(draw, { params: ["steps", "steps_from"],
   tables: ["steps", "devices", "kinds", "operations", "meetings", "stragglers"] });
 
 async function draw(body, report, context) {
@@ -73,7 +73,6 @@ async function draw(body, report, context) {
   kinds(body, report, context);
   operations(body, report, context);
   meetings(body, report, context);
-  return {};
 }
 
 // ---- time of steps and devices
@@ -212,17 +211,12 @@ function bandwidth(element, data, context, onclick) {
         text(data.value(row, "bus_bytes_per_s"), "bytes/s")
       }\n${number(data.value(row, "occurrences"))} times, ${text(data.value(row, "mean_ps"), "ps")} each`, key: row })
     ),
-    log: true,
+    x: { log: true, title: "Bytes of one", ticks: SIZES, text: (value) => text(value, "bytes") },
+    y: { log: true, title: "Bus bandwidth", ticks: RATES, text: (value) => text(value, "bytes/s") },
     label: "Bus bandwidth by size",
-    layout: { xaxis: decades("Bytes of one", "bytes", SIZES), yaxis: decades("Bus bandwidth", "bytes/s", RATES) },
     height: 320,
     onclick,
   }));
-}
-
-/** An axis by powers, whose ticks are named in the unit. */
-function decades(title, unit, values) {
-  return { type: "log", title: { text: title }, tickvals: values, ticktext: values.map((value) => text(value, unit)) };
 }
 
 // ---- who is late

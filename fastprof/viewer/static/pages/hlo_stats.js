@@ -1,15 +1,16 @@
 // HLO stats: compiled instructions, their time by category, what is spent on saving memory, padding, and all of them.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { bars } from "../charts/bar_list.js";
+import { pie } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
-import { bars, pie } from "../figures.js";
+import { part, reportPage, wholeRow } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { code, columnPairs, detailsPanel, heat, isTold, meter, opLinks, pairList } from "./details.js";
 import { address } from "./generic.js";
-import { part, partPage, wholeRow } from "./part_page.js";
 
 /** Columns of ops but for texts that are read when an op is chosen. */
 const COLUMNS = [
@@ -117,7 +118,7 @@ const WORK = [
 ];
 const MOST_BARS = 40;
 
-export const show = partPage(draw, { analysis: "hlo_stats", params: ["steps"], tables: [
+export const show = reportPage(draw, { params: ["steps"], tables: [
   "ops",
   "categories",
   "programs",
@@ -135,7 +136,6 @@ async function draw(body, report, context) {
   charts(body, report, context);
   ops(body, report, context);
   others(body, report, context);
-  return {};
 }
 
 // ---- charts
@@ -144,7 +144,7 @@ function charts(body, report, context) {
   let idle = context.params.get("idle") === "yes";
   const drawn = [];
   const redraw = () => {
-    for (const one of drawn) Promise.resolve(one).then((chart) => chart?.leave?.());
+    for (const one of drawn) one.leave();
     drawn.length = 0;
     fill(idle);
   };
@@ -188,7 +188,7 @@ function charts(body, report, context) {
     if (!slice.others && slice.name !== "Idle") context.push({ category: slice.name });
   };
   fill(idle);
-  context.keep({ leave: () => drawn.forEach((one) => Promise.resolve(one).then((chart) => chart?.leave?.())) });
+  context.keep({ leave: () => drawn.forEach((one) => one.leave()) });
   if (remat) {
     context.keep(pie(boxes.remat.body, truths(rematerialization, "is_rematerialized", "Computed again", "All else"), {
       label: "Time computed again",
@@ -222,7 +222,7 @@ function replicaGroups(box, data, context) {
   const kinds = [...data.groupBy("category")];
   let chart = null;
   const chosen = (kind) => {
-    chart?.then((one) => one.leave());
+    chart?.leave();
     const rows = data.groupBy("category").get(kind) ?? [];
     const of = rows.map((row) => ({ name: data.value(row, "replica_groups") || "all devices",
       value: data.value(row, "self_ps"), title: `${text(data.value(row, "group_size"))} devices a group` })
@@ -233,7 +233,7 @@ function replicaGroups(box, data, context) {
     box.insertBefore(picker({ label: "Category", options: kinds.map(([kind]) => kind), onchange: chosen }), box.body);
   }
   chosen(kinds[0][0]);
-  context.keep({ leave: () => chart?.then((one) => one.leave()) });
+  context.keep({ leave: () => chart?.leave() });
 }
 
 function rates(box, data, context) {

@@ -1,9 +1,10 @@
 // Requests and batches of a model server: how long they take, and what that is made of, model by model.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { bars } from "../charts/bar_list.js";
+import { scatter, stacked } from "../charts/series.js";
 import { picker, tabs } from "../controls.js";
 import { h } from "../dom.js";
-import { bars, scatter, stacked } from "../figures.js";
 import { reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { label, scale, text } from "../units.js";
@@ -34,7 +35,7 @@ function draw(body, report, context) {
   const box = h("div");
   let shown = [];
   const choose = (model) => {
-    for (const handle of shown) Promise.resolve(handle).then((one) => one.leave());
+    for (const handle of shown) handle.leave();
     shown = [];
     box.replaceChildren();
     context.replace({ model: model || null });
@@ -152,8 +153,8 @@ class ModelPage {
     const columnsOf = [["mean_latency_ps", "Latency"], ["mean_ps", "Duration"], ["mean_delay_ps", "Delay"]];
     const box = h("div");
     let chart = null;
-    const choose = async (column) => {
-      (await chart)?.leave();
+    const choose = (column) => {
+      chart?.leave();
       chart = bars(box, {
         names: sizes.rows().map((
           row,
@@ -181,21 +182,23 @@ class ModelPage {
 
   /** A dot for each row, the longest where they are many. */
   dots(element, data, column, kind) {
-    const rows = Array.from({ length: data.length }, (_, row) => row);
-    const kept = rows.length <= MOST_DOTS
-      ? rows
-      : rows.sort((one, other) => data.value(other, column) - data.value(one, column)).slice(0, MOST_DOTS);
+    const rows = Array.from({ length: data.length }, (_, row) => row).sort((one, other) =>
+      data.value(other, column) - data.value(one, column)
+    ).slice(0, MOST_DOTS);
     const [x, y] = [scale(data.column("start_ps"), "ps"), scale(data.column(column), "ps")];
     const id = data.has("request_id") ? "request_id" : "batch_id";
-    const points = kept.map((row) => ({ x: data.value(row, "start_ps") / x.divide,
-      y: data.value(row, column) / y.divide, group: data.value(row, "model") ?? "unknown",
+    const points = rows.map((row) => ({
+      x: data.value(row, "start_ps"),
+      y: data.value(row, column),
+      group: data.value(row, "model") ?? "unknown",
       title: `${kind} ${data.value(row, id)}\n${text(data.value(row, column), "ps")} at ${
         text(data.value(row, "start_ps"), "ps")
-      }`, size: 6 })
-    );
+      }`,
+      size: 6,
+    }));
     this.context.keep(
-      scatter(element, { points, xTitle: `Start, ${x.unit}`, yTitle: y.unit, height: 260,
-        label: `${kind}s over time` }),
+      scatter(element, { points, x: { title: `Start, ${x.unit}`, divide: x.divide },
+        y: { title: y.unit, divide: y.divide }, height: 260, label: `${kind}s over time` }),
     );
   }
 }

@@ -1,10 +1,10 @@
 // How much of each step waits for input, and which input ops take the time.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { bars } from "../charts/bar_list.js";
+import { inputWaits, stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
-import { bars } from "../figures.js";
 import { reportPage } from "../report_page.js";
-import { inputWaits, stepShares, stepTime } from "../step_charts.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { address } from "./generic.js";
@@ -71,7 +71,7 @@ function host(body, report, context) {
   columns(part, chart, advice);
   const values = causes.column("time_ps");
   context.keep(
-    bars(chart.body, { names: causes.column("kind"), values, unit: "ps", colours: CAUSES, horizontal: true, height: 240,
+    bars(chart.body, { names: causes.column("kind"), values, unit: "ps", colours: CAUSES, height: 240,
       label: "Time for input by kind" }),
   );
   const worst = causes.rows().filter((row) => row.time_ps > 0).sort((one, other) => other.time_ps - one.time_ps);

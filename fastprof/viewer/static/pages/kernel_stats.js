@@ -1,8 +1,8 @@
 // Kernels of GPUs: how long they take, what they need, which use Tensor Cores.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { pie } from "../charts/ring.js";
 import { h, shortened } from "../dom.js";
-import { pie } from "../figures.js";
 import { kernelName } from "../kernel_names.js";
 import { reportPage } from "../report_page.js";
 import { table } from "../table.js";

@@ -1,15 +1,16 @@
 // Memory profile: an allocator's memory over time, what is alive at its peak, leaks, fragmentation.
 
 import { figure, section, sentence } from "../cards.js";
+import { bars } from "../charts/bar_list.js";
+import { lines } from "../charts/series.js";
 import { button, field, picker } from "../controls.js";
 import { h } from "../dom.js";
-import { bars, lines } from "../figures.js";
+import { needsServer, part, reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { label, text } from "../units.js";
 import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
 import { address } from "./generic.js";
 import { MemoryTimeline } from "./memory_timeline.js";
-import { needsServer, part, partPage } from "./part_page.js";
 import { timelineButton } from "./timeline_link.js";
 
 const TABLES = [
@@ -50,8 +51,7 @@ const GROUPS = [
 ];
 const MOST_BARS = 14;
 
-export const show = partPage(draw, { analysis: "memory_profile", params: ["steps", "steps_from", "short_lived_us"],
-  tables: TABLES });
+export const show = reportPage(draw, { params: ["steps", "steps_from", "short_lived_us"], tables: TABLES });
 
 async function draw(body, report, context) {
   const { allocators } = report.tables;
@@ -73,7 +73,6 @@ async function draw(body, report, context) {
   breakdown(body, report, of, context);
   steps(body, report, of, context);
   more(body, report, of, context);
-  return {};
 }
 
 function pickers(names, chosen, context) {
@@ -226,7 +225,7 @@ function breakdown(body, report, of, context) {
           `${groups.value(row, "op_names") ?? groups.value(row, "source")} (${
             text(groups.value(row, "share"), "share")
           })`
-        ), unit: "bytes", horizontal: true, label: "Memory at the peak by op" }),
+        ), unit: "bytes", label: "Memory at the peak by op" }),
     );
   }
   context.keep(

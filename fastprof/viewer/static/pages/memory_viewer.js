@@ -1,10 +1,11 @@
 // Memory viewer: what memory a compiled program takes, when, and what fills it at the peak.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { pie } from "../charts/ring.js";
 import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
 import { h, shortened } from "../dom.js";
-import { pie } from "../figures.js";
+import { needsServer, part, reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { BufferBars } from "./buffer_bars.js";
@@ -12,7 +13,6 @@ import { BufferMap } from "./buffer_map.js";
 import { code, detailsPanel, isTold, link, linkRow, pairList } from "./details.js";
 import { address } from "./generic.js";
 import { HeapChart } from "./heap_chart.js";
-import { needsServer, part, partPage } from "./part_page.js";
 
 const CATEGORIES = {
   Parameter: "#4c78c8",
@@ -53,7 +53,7 @@ const LIVES = [
   "shape",
 ];
 
-export const show = partPage(draw, { analysis: "memory_viewer",
+export const show = reportPage(draw, { params: [],
   tables: ["modules", "buffers_at_peak", "peak_by_op", "by_allocation_type", "heap", "allocations"],
   columns: { heap: HEAP } });
 
@@ -62,7 +62,7 @@ async function draw(body, report, context) {
   if (!modules.length) return sentence(body, "There are no programs to show.");
   const page = new MemoryViewer(body, report, context);
   await page.draw();
-  return { leave: () => page.leave() };
+  context.keep(page);
 }
 
 class MemoryViewer {
@@ -325,7 +325,7 @@ class MemoryViewer {
 
   leave() {
     for (const one of [this.heap, this.map, ...this.bars, ...this.kept])
-      Promise.resolve(one).then((found) => found?.leave?.());
+      one?.leave();
   }
 }
 

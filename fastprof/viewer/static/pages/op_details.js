@@ -1,9 +1,9 @@
 // What is known of a node of the op profile: times, rates against the peaks, memory by space, its HLO.
 
 import { h } from "../dom.js";
+import { part, wholeRow } from "../report_page.js";
 import { text } from "../units.js";
 import { code, columnPairs, meter, opLinks, pairList } from "./details.js";
-import { part, wholeRow } from "./part_page.js";
 
 const OF_NODE = [
   "kind",

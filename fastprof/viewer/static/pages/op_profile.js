@@ -1,19 +1,18 @@
 // Op profile: device time as a tree of programs, categories or scopes, ops, and what fusions are made of.
 
 import { figures, section, sentence } from "../cards.js";
+import { palette } from "../charts/palette.js";
 import { FAINT } from "../colours.js";
 import { button, field, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
+import { needsServer, part, reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
 import { detailsPanel, heat, lossColour } from "./details.js";
 import { FlameGraph } from "./flame_graph.js";
 import { nodeDetails } from "./op_details.js";
-import { palette } from "./palette.js";
-import { needsServer, part, partPage } from "./part_page.js";
 import { TreeView } from "./tree_view.js";
 
-const ANALYSIS = "op_profile";
 const SHARED = [
   "node",
   "parent",
@@ -57,12 +56,8 @@ const TREES = [
   { value: "layers", text: "Layers", title: "Scopes that only a number tells apart taken together" },
 ];
 
-export const show = partPage(draw, {
-  analysis: ANALYSIS,
-  params: ["steps"],
-  tables: ["tree", "devices"],
-  columns: { tree: COLUMNS.tree },
-});
+export const show = reportPage(draw, { params: ["steps"], tables: ["tree", "devices"],
+  columns: { tree: COLUMNS.tree } });
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
@@ -70,7 +65,7 @@ async function draw(body, report, context) {
   const page = new OpProfile(body, report, context);
   await page.choose(context.params.get("view") ?? "tree");
   devices(body, report, context);
-  return { leave: () => page.leave() };
+  context.keep(page);
 }
 
 class OpProfile {

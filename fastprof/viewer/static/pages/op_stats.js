@@ -1,10 +1,11 @@
 // Ops by time: rings by type and by op, on devices and on hosts, with idle time or without; and all ops as tables.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { bars } from "../charts/bar_list.js";
+import { pie } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h, shortened } from "../dom.js";
-import { bars, pie } from "../figures.js";
 import { reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { label, text } from "../units.js";
@@ -124,7 +125,7 @@ class OpStats {
     if (largest.length > MOST_SLICES && share < LEAST_SHARE) return this.drawLongest(ring, element, top, share);
     context.keep(
       pie(element, slices, { unit: "ps", label: ring.box.querySelector("h3").textContent, height, onclick,
-        most: MOST_SLICES }).then((chart) => (ring.chart = chart)),
+        most: MOST_SLICES }),
     );
     return undefined;
   }
@@ -137,8 +138,7 @@ class OpStats {
     );
     this.context.keep(
       bars(element, { names: top.map(({ name }) => name), values: top.map(({ value }) => value), unit: "ps",
-        horizontal: true, height: 240, label: ring.box.querySelector("h3").textContent, onclick: (at) =>
-          this.filter(ring, top[at]) }).then((chart) => (ring.chart = chart)),
+        height: 240, label: ring.box.querySelector("h3").textContent, onclick: (at) => this.filter(ring, top[at]) }),
     );
   }
 
@@ -153,8 +153,7 @@ class OpStats {
     const of = (name) => rows.map((row) => ops.value(row, name));
     const titles = rows.map((row) => shortened(ops.value(row, "name"), 200));
     this.context.keep(
-      bars(box.body, { names: of("name"), values: of("flops_per_s"), titles, unit: "flop/s", horizontal: true,
-        label: "FLOP/s by op" }),
+      bars(box.body, { names: of("name"), values: of("flops_per_s"), titles, unit: "flop/s", label: "FLOP/s by op" }),
     );
   }
 

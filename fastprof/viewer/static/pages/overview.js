@@ -1,10 +1,10 @@
 // The first page to open: how long steps take and what they spend it on, what bounds the program, what to do.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { stacked } from "../charts/series.js";
+import { stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
-import { stacked } from "../figures.js";
 import { asked, reportPage } from "../report_page.js";
-import { stepShares, stepTime } from "../step_charts.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { address } from "./generic.js";

@@ -1,16 +1,16 @@
 // Pod viewer: each step on each core of all hosts, what it spent its time on, and who waits for whom.
 
 import { figures, section, sentence } from "../cards.js";
+import { stacked } from "../charts/series.js";
 import { CATEGORY } from "../colours.js";
 import { picker, slider } from "../controls.js";
 import { h } from "../dom.js";
-import { stacked } from "../figures.js";
+import { reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
 import { CoreMap, shade, shades } from "./core_map.js";
 import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
 import { address } from "./generic.js";
-import { partPage } from "./part_page.js";
 import { timelineButton } from "./timeline_link.js";
 
 const PARTS = [
@@ -27,13 +27,13 @@ const PARTS = [
 const FIGURES = ["step_count", "host_count", "core_count", "device_type", "slowest_core_step_ps", "collective_wait_ps"];
 const MOST_BARS = 256;
 
-export const show = partPage(draw, { analysis: "pod_viewer", params: ["steps", "steps_from"] });
+export const show = reportPage(draw, { params: ["steps", "steps_from"] });
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
   if (!report.tables.cores.length) return sentence(body, "The capture has no steps to show.");
   const page = new PodViewer(body, report, context);
-  return { leave: () => page.leave() };
+  context.keep(page);
 }
 
 /** The name of a core without that of its host. */
@@ -153,7 +153,7 @@ class PodViewer {
       rows = rows.sort((one, other) => data.value(other, "duration_ps") - data.value(one, "duration_ps")).slice(0,
         MOST_BARS);
     }
-    this.bars?.then((one) => one.leave());
+    this.bars?.leave();
     const box = h("div");
     this.chartHolder.replaceChildren(
       all > MOST_BARS ? h("p.sentence", `The ${MOST_BARS} cores of the longest steps, of ${number(all)}.`) : "",
@@ -168,7 +168,7 @@ class PodViewer {
 
   drawCollectives() {
     const { collectives } = this.report.tables;
-    this.waits?.then((one) => one.leave());
+    this.waits?.leave();
     this.waits = null;
     const step = this.steps[this.step];
     const of = collectives.column("step");
@@ -267,7 +267,7 @@ class PodViewer {
   leave() {
     cancelAnimationFrame(this.waiting);
     for (const one of [this.bars, this.waits, this.grid, this.table, this.collectives]) {
-      Promise.resolve(one).then((found) => found?.leave?.());
+      one?.leave();
     }
   }
 }

@@ -3,11 +3,11 @@
 import { figures, section, sentence } from "../cards.js";
 import { picker, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
+import { reportPage, wholeRow } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { code, columnPairs, detailsPanel, isTold, meter, opLinks, pairList } from "./details.js";
 import { address } from "./generic.js";
-import { partPage, wholeRow } from "./part_page.js";
 import { RooflineChart } from "./roofline_chart.js";
 
 const MEMORIES = [
@@ -101,7 +101,7 @@ const OF_OP = [
   ["flops_per_byte", "Operations a byte"],
 ];
 
-export const show = partPage(draw, { analysis: "roofline", params: ["steps", "steps_from"],
+export const show = reportPage(draw, { params: ["steps", "steps_from"],
   tables: ["device", "totals", "ops", "lost_time"], columns: { ops: OPS } });
 
 async function draw(body, report, context) {
@@ -110,7 +110,7 @@ async function draw(body, report, context) {
   const page = new Roofline(body, report, context);
   lostTime(body, report, context);
   peaks(body, report, context);
-  return { leave: () => page.leave() };
+  context.keep(page);
 }
 
 class Roofline {

@@ -1,13 +1,12 @@
 // The drawing of a roofline: lines of the peaks, and dots beneath them, both axes by decades.
 
-import { chart, plain } from "../chart.js";
-import { h } from "../dom.js";
+import { sentence } from "../cards.js";
+import { palette } from "../charts/palette.js";
+import { Plot } from "../charts/plot.js";
 import { number, text } from "../units.js";
-import { palette } from "./palette.js";
 
 const MOST_DOTS = 2_000;
-const POINTS = 60;
-const DECADES = Array.from({ length: 21 }, (_, power) => 10 ** power);
+const UNKNOWN = "not known";
 const RESOURCES = {
   hbm: "HBM",
   cmem_read: "CMEM Read",
@@ -23,52 +22,40 @@ const RESOURCES = {
 export class RooflineChart {
   constructor(element, data, { device, memory, name, group, weight, onclick }) {
     Object.assign(this, { data, device, memory, name, group, weight });
+    this.across = data.column(`flops_per_${memory}_byte`);
+    this.up = data.column("flops_per_s");
     const rows = this.dots();
-    const box = h("div.roofline");
-    element.append(box);
     if (!rows.all) {
-      element.append(
-        h("p.sentence",
-          "Of none of them both arithmetic and bytes of this memory are known, so that there are no dots."),
-      );
+      sentence(element, "No row has both its arithmetic and its bytes of this memory recorded, so there are no dots.");
       return;
     }
-    if (rows.kept.length < rows.all) {
-      element.append(
-        h("p.sentence", `Drawn are the ${number(rows.kept.length)} that take most time, of ${number(rows.all)}.`),
-      );
+    this.plot = new Plot(element, {
+      isDots: true,
+      x: { log: true, title: `Operations a byte of ${RESOURCES[memory]}` },
+      y: { log: true, title: "FLOP/s", text: (value) => text(value, "flop/s").replace("FLOP/s", "") },
+      series: [...this.roofs(rows.shown), ...this.groups(rows.shown)],
+      tell: (at, series) => this.describe(series.keys[at]),
+    }, { label: "Roofline: operations a second over operations a byte", height: 460, onclick });
+    if (rows.shown.length < rows.all) {
+      sentence(element, `The ${number(rows.shown.length)} that take most time are drawn, of ${number(rows.all)}.`);
     }
-    if (rows.untold) {
-      const some = rows.untold === 1
+    if (rows.unknown) {
+      const some = rows.unknown === 1
         ? "1 has no dot: it starts or awaits"
-        : `${number(rows.untold)} have no dot: they start or await`;
-      element.append(
-        h("p.sentence",
-          `${some} transfers and collectives, or do the work of ops within. Their own time is not that of the work.`),
-      );
+        : `${number(rows.unknown)} have no dot: they start or await`;
+      sentence(element,
+        `${some} transfers and collectives, or do the work of ops within. Their own time is not that of the work.`);
     }
-    this.drawn = chart(box, [...this.roofs(rows.kept), ...this.traces(rows.kept)], this.layout(), {
-      label: "Roofline: operations a second over operations a byte",
-      height: 460,
-      onclick: (point) => Number.isInteger(point.customdata) && onclick(point.customdata),
-    });
   }
 
   /** Rows with a place in the drawing, most time first, as many as can be drawn. */
   dots() {
-    const across = this.data.column(`flops_per_${this.memory}_byte`);
-    const up = this.data.column("flops_per_s");
     const reached = this.data.column("roofline_percent");
     const isKnown = reached.some((percent) => percent !== null);
-    const rows = [];
-    let untold = 0;
-    for (let row = 0; row < this.data.length; row += 1) {
-      if (!(across[row] > 0 && up[row] > 0)) continue;
-      if (isKnown && reached[row] === null) untold += 1;
-      else rows.push(row);
-    }
+    const placed = Array.from(this.across.keys()).filter((row) => this.across[row] > 0 && this.up[row] > 0);
+    const rows = placed.filter((row) => !isKnown || reached[row] !== null);
     rows.sort((one, other) => this.weight[other] - this.weight[one]);
-    return { kept: rows.slice(0, MOST_DOTS), all: rows.length, untold };
+    return { shown: rows.slice(0, MOST_DOTS), all: rows.length, unknown: placed.length - rows.length };
   }
 
   peak(resource) {
@@ -80,77 +67,50 @@ export class RooflineChart {
   roofs(rows) {
     const top = this.peak("Compute");
     if (!top) return [];
-    const across = rows.map((row) => this.data.value(row, `flops_per_${this.memory}_byte`));
-    const lines = Object.entries(RESOURCES).map(([memory, resource]) => [
-      memory,
-      resource,
-      this.peak(resource),
-    ]).filter(([, , peak]) => peak);
-    const ridges = lines.map(([, , peak]) => top / peak);
-    const from = Math.log10(Math.min(...across, ...ridges)) - 0.5;
-    const to = Math.log10(Math.max(...across, ...ridges)) + 0.7;
-    const ordered = [...lines].sort(([one], [other]) => (one === this.memory) - (other === this.memory));
-    const found = ordered.map(([memory, resource, peak]) =>
-      roof({ resource, peak, top, from, to, chosen: memory === this.memory })
+    const peaks = Object.entries(RESOURCES).map(([memory, resource]) => [memory, resource, this.peak(resource)]).filter(
+      ([, , peak]) => peak
     );
-    if (!lines.length) found.push(roof({ resource: "Arithmetic", peak: Infinity, top, from, to, chosen: true }));
-    return found;
+    if (!peaks.length) peaks.push([this.memory, "Arithmetic", Infinity]);
+    const ridges = peaks.map(([, , peak]) => top / peak).filter((ridge) => ridge > 0);
+    const reached = [...rows.map((row) => this.across[row]), ...ridges];
+    const [from, to] = [Math.min(...reached) / 3, Math.max(...reached) * 5];
+    return peaks.map(([memory, resource, peak]) => {
+      const x = [from, Math.max(from, top / peak), to];
+      const chosen = memory === this.memory;
+      return { name: resource, kind: "line", x, values: x.map((at) => Math.min(top, at * peak)), width: chosen ? 2 : 1,
+        colour: chosen ? "#d9534f" : "#98a0ab", dash: chosen ? null : "2 3" };
+    });
   }
 
-  traces(rows) {
+  groups(rows) {
     const most = Math.max(...rows.map((row) => this.weight[row]), 1);
-    const groups = new Map();
-    const shade = palette(rows.map((row) => this.group(row) ?? "not known"), rows.map((row) => this.weight[row]));
-    for (const row of rows) {
-      const name = this.group(row) ?? "not known";
-      if (groups.has(name)) groups.get(name).push(row);
-      else groups.set(name, [row]);
-    }
-    return [...groups].map(([name, of]) => ({ type: "scatter", mode: "markers", name: plain(name, 32),
-      x: of.map((row) => this.data.value(row, `flops_per_${this.memory}_byte`)),
-      y: of.map((row) => this.data.value(row, "flops_per_s")), customdata: of, text: of.map((row) => this.told(row)),
-      hovertemplate: "%{text}<extra></extra>",
-      marker: { color: shade(name), opacity: 0.72, line: { width: 0.5, color: "rgba(0,0,0,.45)" },
-        size: of.map((row) => 6 + 26 * Math.sqrt(this.weight[row] / most)) } })
-    );
+    const of = (row) => this.group(row) ?? UNKNOWN;
+    const shade = palette(rows.map(of), rows.map((row) => this.weight[row]));
+    return [...Map.groupBy(rows, of)].map(([name, keys]) => ({
+      name,
+      kind: "dots",
+      keys,
+      colour: shade(name),
+      x: keys.map((row) => this.across[row]),
+      values: keys.map((row) => this.up[row]),
+      sizes: keys.map((row) => 6 + 26 * Math.sqrt(this.weight[row] / most)),
+    }));
   }
 
-  told(row) {
-    const { data } = this;
-    const value = (column) => data.value(row, column);
+  describe(row) {
+    const reached = this.data.value(row, "roofline_percent");
     return [
-      `<b>${plain(this.name(row), 80)}</b>`,
-      plain(this.group(row) ?? ""),
+      this.name(row),
+      this.group(row),
       text(this.weight[row], "ps"),
-      `${text(value("flops_per_s"), "flop/s")}, ${number(value(`flops_per_${this.memory}_byte`))} operations a byte`,
-      value("roofline_percent") === null
-        ? ""
-        : `${text(value("roofline_percent"), "%")} of the roofline, bound by ${plain(value("bound_by") ?? "?")}`,
-    ].filter(Boolean).join("<br>");
-  }
-
-  layout() {
-    const decades = { type: "log", dtick: 1, exponentformat: "power", showexponent: "all" };
-    return { hovermode: "closest", margin: { t: 16, r: 12 },
-      xaxis: { ...decades, title: { text: `Operations a byte of ${RESOURCES[this.memory]}` } },
-      yaxis: { type: "log", title: { text: "FLOP/s" }, tickvals: DECADES,
-        ticktext: DECADES.map((value) => text(value, "flop/s").replace("FLOP/s", "")) },
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom" } };
+      `${text(this.up[row], "flop/s")}, ${number(this.across[row])} operations a byte`,
+      reached === null
+        ? null
+        : `${text(reached, "%")} of the roofline, bound by ${this.data.value(row, "bound_by") ?? "?"}`,
+    ];
   }
 
   leave() {
-    this.drawn?.then((one) => one.leave());
+    this.plot?.leave();
   }
-}
-
-function roof({ resource, peak, top, from, to, chosen }) {
-  const ridge = Number.isFinite(peak) ? Math.log10(top / peak) : from;
-  const places = Array.from({ length: POINTS }, (_, at) => from + ((to - from) * at) / (POINTS - 1));
-  const x = [...places, ridge].sort((one, other) => one - other).map((at) => 10 ** at);
-  const told = `${resource}: ${Number.isFinite(peak) ? `${text(peak, "bytes/s")}, ` : ""}${text(top, "flop/s")} from ${
-    number(10 ** ridge)
-  } operations a byte on`;
-  return { type: "scatter", mode: "lines", name: plain(resource), x, y: x.map((at) => Math.min(top, at * peak)),
-    text: x.map(() => plain(told, 200)), hovertemplate: "%{text}<extra></extra>",
-    line: { color: chosen ? "#d9534f" : "#98a0ab", width: chosen ? 2 : 1, dash: chosen ? "solid" : "dot" } };
 }

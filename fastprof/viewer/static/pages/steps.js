@@ -1,10 +1,10 @@
 // Every step on every host and core: how long it took, and what it spent it on.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
+import { lines, stacked } from "../charts/series.js";
 import { coloursOf } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
-import { lines, stacked } from "../figures.js";
 import { reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { label } from "../units.js";
@@ -77,8 +77,8 @@ function categories(body, steps, breakdown, context) {
   const colours = coloursOf(kinds.map((kind) => kind.toLowerCase()));
   const box = h("div");
   let chart = null;
-  const choose = async (at) => {
-    (await chart)?.leave();
+  const choose = (at) => {
+    chart?.leave();
     const core = cores[Number(at)];
     const [first] = core.rows;
     const rows = [];
@@ -97,7 +97,7 @@ function categories(body, steps, breakdown, context) {
         .value(row, "time_ps");
     const shown = series.filter((one) => one.values.some((value) => value > 0));
     chart = stacked(box, { x: order.map((step) => (step === null ? "–" : String(step))), series: shown, unit: "ps",
-      xTitle: "Step", kind: order.length > 300 ? "area" : "bar", label: "Step time by kind" });
+      xTitle: "Step", kind: order.length > 300 ? "area" : "bars", label: "Step time by kind" });
     context.keep(chart);
   };
   if (!breakdown.length) return;

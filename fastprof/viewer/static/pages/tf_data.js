@@ -1,16 +1,17 @@
 // tf.data: the iterators of an input pipeline as a graph, what its calls wait for, and what would help.
 
 import { figures, section, sentence } from "../cards.js";
+import { bars } from "../charts/bar_list.js";
+import { lines } from "../charts/series.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
-import { bars, lines } from "../figures.js";
+import { part, reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
 import { detailsPanel, heat, isTold, meter, pairList } from "./details.js";
 import { address } from "./generic.js";
 import { IteratorGraph } from "./iterator_graph.js";
 import { alikeName, slowest, strip, summed, together } from "./iterator_sums.js";
-import { part, partPage } from "./part_page.js";
 import { timelineButton } from "./timeline_link.js";
 
 const FIGURES = [
@@ -43,7 +44,7 @@ const OF_CALL = [
 const MOST_CALLS = 1_000;
 const ALL = "";
 
-export const show = partPage(draw, { analysis: "tf_data", params: ["steps", "parallel", "slow_call_us"],
+export const show = reportPage(draw, { params: ["steps", "parallel", "slow_call_us"],
   tables: ["pipelines", "iterators", "critical_path", "bottlenecks", "self_time", "step_waits", "what_if", "calls"] });
 
 async function draw(body, report, context) {
@@ -51,7 +52,7 @@ async function draw(body, report, context) {
   if (!report.tables.pipelines.length) return sentence(body, "There are no input pipelines to show.");
   const page = new Pipelines(body, report, context);
   await page.draw();
-  return { leave: () => page.leave() };
+  context.keep(page);
 }
 
 class Pipelines {
@@ -353,7 +354,7 @@ class Pipelines {
       bars(box, { names: rows.map((row) => `${data.value(row, "name")}: ${data.value(row, "change")}`),
         values: rows.map((row) => data.value(row, "then_ps")), titles: rows.map((row) =>
           `${data.value(row, "name")} ${data.value(row, "change")} (${data.value(row, "assumption")})`
-        ), unit: "ps", horizontal: true, label: "Time of a batch after a change" }),
+        ), unit: "ps", label: "Time of a batch after a change" }),
     );
     this.kept.push(table(part_, data, { columns: [
       "name",
@@ -390,6 +391,6 @@ class Pipelines {
   }
 
   leave() {
-    for (const one of this.kept) Promise.resolve(one).then((found) => found?.leave?.());
+    for (const one of this.kept) one.leave();
   }
 }

@@ -1,8 +1,9 @@
 // Charts of step time, as several pages show them.
 
-import { CATEGORY, coloursOf } from "./colours.js";
-import { lines, pie, stacked } from "./figures.js";
-import { label } from "./units.js";
+import { CATEGORY, coloursOf } from "../colours.js";
+import { label } from "../units.js";
+import { pie } from "./ring.js";
+import { lines, stacked } from "./series.js";
 
 const MOST_BARS = 300;
 
@@ -22,7 +23,7 @@ export function stepTime(element, breakdown, { onclick } = {}) {
   }
   const shown = series.filter((one) => one.values.some((value) => value > 0)).sort(firstCompute);
   return stacked(element, { x: [...steps.keys()].map((step) => (step === null ? "–" : String(step))), xTitle: "Step",
-    series: shown, unit: "ps", kind: steps.size > MOST_BARS ? "area" : "bar",
+    series: shown, unit: "ps", kind: steps.size > MOST_BARS ? "area" : "bars",
     label: "Step time by category, step by step", onclick: onclick && ((at) => onclick([...steps.keys()][at])) });
 }
 
