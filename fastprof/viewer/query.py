@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
-from starlette.requests import Request
 
 from fastprof.viewer.ascending import ascending
 from fastprof.viewer.request_error import RequestError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 LEAST, MOST = -(2**63), 2**63 - 1
 FIRST_PS, LAST_PS = -(2**64), 2**64
