@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -27,17 +28,24 @@ class Workers:
 
     def __init__(self, threads: int, progress: Progress | None = None) -> None:
         self.threads = threads
-        self.progress = progress
+        self._progress = progress
+        self._own = threading.local()
+
+    @property
+    def progress(self) -> Progress | None:
+        """To whom the calling thread reports: threads share the workers, and each reports what it runs itself."""
+        progress: Progress | None = getattr(self._own, "progress", self._progress)
+        return progress
 
     @contextmanager
     def reporting(self, progress: Progress | None) -> Iterator[None]:
-        """Report to ``progress`` for a while; None: as before."""
+        """The calling thread reports to ``progress`` for a while; None: as before."""
         before = self.progress
-        self.progress = progress or before
+        self._own.progress = progress or before
         try:
             yield
         finally:
-            self.progress = before
+            self._own.progress = before
 
     def report(self, stage: str | None, done: int, total: int) -> None:
         """Says how much of a stage is done; of none, nothing."""

@@ -1,24 +1,35 @@
-"""Makes the stores of a host, or opens those that a cache has: the events of the capture first, which takes least, then
-those derived of them."""
+"""Makes the stores and facts of a host, or opens those that a cache has.
+
+The events of the capture come first, decoded without stats, so that they can be drawn soon; they are decoded once more,
+with stats, for what is derived. Both times read one index, and one set of names, of one opened capture.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastprof._version import __version__
 from fastprof.decode.workers import Progress
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
 from fastprof.viewer.cache_folder import CacheFolder, source_key
+from fastprof.viewer.fact_file import FORMAT as FACTS_FORMAT
+from fastprof.viewer.fact_file import write_facts
+from fastprof.viewer.host_facts import VERSION as FACTS_VERSION
+from fastprof.viewer.host_facts import HostFacts, fact_columns, facts_in
 from fastprof.viewer.store import Store, TrackInput, build
 from fastprof.viewer.store_file import FORMAT
 
 if TYPE_CHECKING:
+    from fastprof.derive.host import Host
+    from fastprof.derive.timeline.derived_track import DerivedTimeline
     from fastprof.derive.timeline.host_timeline import HostTimeline
 
+T = TypeVar("T")
 Make = Callable[[Path], None]
 _DERIVATION: Final = 2
 """Grows when other tracks are derived, or raw ones named or ordered otherwise: stores of before are made again."""
@@ -41,30 +52,49 @@ def raw_store(
     return _stored(tables, number, "raw", cache, make)
 
 
-def derived_store(
-    tables: TableSet,
-    number: int,
-    cache: CacheFolder | None = None,
-    progress: Progress | None = None,
-    derive: Callable[[], HostTimeline] | None = None,
-) -> Store:
-    """The events of tracks that are derived of others, as XProf derives them; there may be none. ``derive``: gives them
-    where they are to be made, for callers that need them besides."""
+class DerivedHost:
+    """Host ``number`` with the stats that tracks and facts are derived from; read when it is first needed, after
+    ``pause``: not at all where the cache has all that is made of it."""
+
+    def __init__(self, tables: TableSet, number: int, pause: Callable[[], object] = lambda: None) -> None:
+        self.tables = tables
+        self.number = number
+        self._pause = pause
+
+    @cached_property
+    def host(self) -> Host:
+        from fastprof.derive.host import Host
+        from fastprof.derive.timeline.derived_lines import NEEDS
+
+        self._pause()
+        events = read_host(self.tables, self.number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)
+        return Host(events, self.tables.session.workers)
+
+    @cached_property
+    def timeline(self) -> DerivedTimeline:
+        from fastprof.derive.timeline.derived_lines import derived_timeline
+
+        return derived_timeline(self.host)
+
+
+def derived_store(of: DerivedHost, cache: CacheFolder | None = None, progress: Progress | None = None) -> Store:
+    """The events of tracks that are derived from others, as XProf derives them; there may be none."""
 
     def make(path: Path) -> None:
-        with tables.session.workers.reporting(progress):
-            timeline = derive() if derive else _derived_timeline(tables, number)
-            _write(path, timeline, tables, _processes(timeline))
+        with of.tables.session.workers.reporting(progress):
+            _write(path, of.timeline, of.tables, _processes(of.timeline))
 
-    return _stored(tables, number, "derived", cache, make)
+    return _stored(of.tables, of.number, "derived", cache, make)
 
 
-def _derived_timeline(tables: TableSet, number: int) -> HostTimeline:
-    from fastprof.derive.host import Host
-    from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
+def derived_facts(of: DerivedHost, cache: CacheFolder | None = None, progress: Progress | None = None) -> HostFacts:
+    """What is derived from a host besides tracks."""
 
-    events = read_host(tables, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)
-    return derived_timeline(Host(events, tables.session.workers))
+    def make(path: Path) -> None:
+        with of.tables.session.workers.reporting(progress):
+            write_facts(path, fact_columns(of.tables, of.number, of.host, of.timeline))
+
+    return _kept(of.tables, of.number, ("facts", FACTS_FORMAT, FACTS_VERSION), cache, make, facts_in)
 
 
 def _write(path: Path, timeline: HostTimeline, tables: TableSet, processes: list[dict[str, Any]]) -> None:
@@ -103,13 +133,23 @@ def _processes(timeline: HostTimeline) -> list[dict[str, Any]]:
 
 
 def _stored(tables: TableSet, number: int, stage: str, cache: CacheFolder | None, make: Make) -> Store:
-    """The store of a stage, of the cache. Without one, or of a stream, its file is gone as soon as it is open."""
-    capture = tables.session.captures[number]
-    made_by = (__version__, FORMAT, _DERIVATION)
-    key = source_key(capture.path, stage, *made_by, number, capture.host, capture.salvage, str(tables.selection))
+    return _kept(tables, number, (stage, __version__, FORMAT, _DERIVATION), cache, make, Store)
+
+
+def _kept(
+    tables: TableSet,
+    number: int,
+    what: tuple[object, ...],
+    cache: CacheFolder | None,
+    make: Make,
+    read: Callable[[Path], T],
+) -> T:
+    """What ``read`` reads from a file of the cache, which ``make`` writes. Without a cache, or of a stream, the file is
+    gone as soon as it is open."""
     if cache is None:
         with tempfile.TemporaryDirectory(prefix="fastprof-") as folder:
-            path = Path(folder, "store")
-            make(path)
-            return Store(path)
-    return cache.opened(key, make, Store)
+            make(Path(folder, "made"))
+            return read(Path(folder, "made"))
+    capture = tables.session.captures[number]
+    key = source_key(capture.path, *what, number, capture.host, capture.salvage, str(tables.selection))
+    return cache.opened(key, make, read)

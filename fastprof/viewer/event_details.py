@@ -49,7 +49,7 @@ def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str
         "step": host.facts.group_names.get(group) if host.facts is not None else None,
         "step_name": host.facts.step_names.get(event.row) if host.facts is not None and not event.derived else None,
         "group": None if group < 0 else str(group),
-        "op": op_document(run.detail_tables, _seen(host, event, stats, facts)),
+        "op": op_document(run.tables, _seen(host, event, stats, facts)),
     }
 
 
@@ -73,7 +73,7 @@ def _enclosing(host: SeenHost, at: int) -> list[int]:
 def _facts(run: ViewedRun, host: SeenHost, track: StoredTrack, event: StoredEvent) -> EventFacts:
     """What the capture says of it: read from there now."""
     place = event.row - host.store.row(track.first_at)[0]  # the first of a line lies on its first lane
-    facts = read_event(run.detail_tables.session.index, host.number, track.about["line"], place)
+    facts = read_event(run.tables.session.index, host.number, track.about["line"], place)
     return replace(facts, stats=tuple(_readable(stat) for stat in facts.stats))
 
 

@@ -60,7 +60,7 @@ class KeptReports:
     def _computed(
         self, run: ViewedRun, name: str, hosts: tuple[str, ...], params: Mapping[str, Any], steps: Steps | None
     ) -> Report:
-        profile = run.report_profile.select(hosts=hosts or None, steps=steps)
+        profile = run.profile.select(hosts=hosts or None, steps=steps)
         return profile.report(name, **params)  # of a profile of its own, which does not keep it
 
 

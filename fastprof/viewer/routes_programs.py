@@ -19,7 +19,7 @@ def routes(state: ServerState) -> list[Route]:
 def _hlo(asked: Asked) -> Response:
     from fastprof.viewer.hlo_answers import LINES, MOST_LINES, around, modules, text
 
-    query, tables = asked.query, asked.run.report_profile.table_set
+    query, tables = asked.query, asked.run.tables
     host, module, instruction = query.given("host"), query.given("module"), query.given("instruction")
     if module is None:
         found = modules(tables, host)

@@ -10,7 +10,6 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,9 +17,8 @@ import pyarrow as pa
 from fastprof._version import __version__
 from fastprof.decode.workers import Progress
 from fastprof.errors import FastprofError
-from fastprof.viewer.building import derived_store, raw_store
+from fastprof.viewer.building import DerivedHost, derived_facts, derived_store, raw_store
 from fastprof.viewer.cache_folder import CacheFolder, source_key
-from fastprof.viewer.fact_building import LateHost, stored_facts
 from fastprof.viewer.host_facts import VERSION as FACTS_VERSION
 from fastprof.viewer.host_facts import HostFacts
 from fastprof.viewer.request_error import RequestError
@@ -30,11 +28,7 @@ from fastprof.viewer.store import HostStore
 from fastprof.viewer.store_file import FORMAT as STORE_FORMAT
 
 if TYPE_CHECKING:
-    from fastprof.derive.timeline.derived_track import DerivedTimeline
     from fastprof.profile.profile import Profile
-    from fastprof.tables.table_set import TableSet
-
-Load = Callable[[], "Profile"]
 
 _KEPT_KEYS = 64
 _FIRST_PICTURE_S = 0.1
@@ -61,17 +55,15 @@ class HostState:
 
 
 class ViewedRun:
-    """``profile``: the run, opened. ``snapshot``: what can be shown of it now."""
+    """``profile``: the run, opened once; threads that build, read events and compute reports share it. ``snapshot``:
+    what can be shown of it now."""
 
-    def __init__(
-        self, profile: Profile, cache: CacheFolder | None, stopping: threading.Event, load_again: Load | None = None
-    ) -> None:
+    def __init__(self, profile: Profile, cache: CacheFolder | None, stopping: threading.Event) -> None:
         self.profile = profile
         self.tables = profile.table_set
         self.session = self.tables.session
         self._cache = cache
         self._stopping = stopping
-        self._load_again = load_again
         self._left = False
         self._pause_s = 0.0
         self._identity = f"run {next(_NUMBERS)}"
@@ -97,19 +89,6 @@ class ViewedRun:
         """Waits until nothing is being built any more, so long at most."""
         if self._thread is not None:
             self._thread.join(seconds)
-
-    @cached_property
-    def detail_tables(self) -> TableSet:
-        """The same captures, opened once more where they are files: single events are read there, while analyses and
-        what is being built have the others locked."""
-        if self._load_again is None:
-            return self.tables
-        return self._load_again().table_set
-
-    @cached_property
-    def report_profile(self) -> Profile:
-        """The session as analyses read it, likewise: they keep it locked for long."""
-        return self.profile if self._load_again is None else self._load_again()
 
     def leave(self) -> None:
         """Nobody looks at the run any more: what is being built of it is given up."""
@@ -172,18 +151,16 @@ class ViewedRun:
 
     def _derive(self, host: HostState) -> None:
         assert host.store is not None
-        late = LateHost(self.tables, host.number)
+        late = DerivedHost(self.tables, host.number, self._pause)
         progress = self._progress(host)
-
-        def derive() -> DerivedTimeline:
-            self._stopping.wait(self._pause_s)
-            self._pause_s = 0.0
-            return late.derived
-
-        derived = derived_store(self.tables, host.number, self._cache, progress, derive)
-        host.facts = stored_facts(late, self._cache, progress)
+        derived = derived_store(late, self._cache, progress)
+        host.facts = derived_facts(late, self._cache, progress)
         host.store = HostStore(host.store.raw, derived)
         host.derived = READY
+
+    def _pause(self) -> None:
+        self._stopping.wait(self._pause_s)
+        self._pause_s = 0.0
 
     def _progress(self, host: HostState) -> Progress:
         def tell(_stage: str, done: int, total: int) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.errors import FastprofError, NotFoundError
-from fastprof.inputs.paths import mode_of
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.viewed_run import ViewedRun
 
@@ -32,7 +29,6 @@ class ViewedRuns:
     def __init__(self, source: Any, first: Profile, load: Load, cache: CacheFolder | None = None) -> None:
         self._directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
         self._load = load
-        self._can_load_again = _is_of_files(source)
         self._cache = cache
         self._lock = threading.Lock()
         self._open: OrderedDict[str, ViewedRun] = OrderedDict()
@@ -40,7 +36,7 @@ class ViewedRuns:
         self.usual = first.run or _title(source, first)
         """The run that is shown where none is asked for."""
         self.title = _title(source, first)
-        self._open[self.usual] = self._viewed(first, first.run if self._directory is not None else None)
+        self._open[self.usual] = ViewedRun(first, self._cache, self.stopping)
 
     def listed(self) -> list[dict[str, Any]]:
         """Every run, newest first, as it is now: runs may be written while the server is up."""
@@ -70,7 +66,7 @@ class ViewedRuns:
                 names = [run["name"] for run in self.listed()]
                 if asked not in names:
                     raise NotFoundError(f"no run {asked!r}; there are: {', '.join(names[:8])}")
-                found = self._open[asked] = self._viewed(self._load(asked), asked)
+                found = self._open[asked] = ViewedRun(self._load(asked), self._cache, self.stopping)
             self._open.move_to_end(asked)
             self._open.move_to_end(self.usual)
             while len(self._open) > _MOST_OPEN:
@@ -79,10 +75,6 @@ class ViewedRuns:
         found.start()
         return found
 
-    def _viewed(self, profile: Profile, name: str | None) -> ViewedRun:
-        again = partial(self._load, name) if self._can_load_again else None
-        return ViewedRun(profile, self._cache, self.stopping, again)
-
     def stop(self) -> None:
         """What is being built is given up; soon, as a rule, and no thread is to be cut off in the middle."""
         self.stopping.set()
@@ -90,17 +82,6 @@ class ViewedRuns:
             run.wait_for_end(_PATIENCE_S)
         if self._cache is not None:
             self._cache.let_go()
-
-
-def _is_of_files(source: Any) -> bool:
-    """Whether it can be opened a second time: what was read from a stream is gone."""
-    items = source if isinstance(source, (list, tuple)) else [source]
-    return all(isinstance(item, (str, os.PathLike)) and not _is_stream(item) for item in items)
-
-
-def _is_stream(path: Any) -> bool:
-    mode = mode_of(os.fsdecode(path))
-    return mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _title(source: Any, profile: Profile) -> str:

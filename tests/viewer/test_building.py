@@ -12,7 +12,7 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import read_host
-from fastprof.viewer.building import derived_store, raw_store
+from fastprof.viewer.building import DerivedHost, derived_store, raw_store
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.store import HostStore, TilePart, tile
 
@@ -39,7 +39,7 @@ def test_every_event_of_every_real_capture_has_its_place(capture: Path) -> None:
     """Of each line that has events: start, duration and name of each of its rows, on lanes as the definition says."""
     tables = fastprof.load(capture).table_set
     events = read_host(tables, 0, (), (), ())
-    store = HostStore(raw_store(tables, 0), derived_store(tables, 0))
+    store = HostStore(raw_store(tables, 0), derived_store(DerivedHost(tables, 0)))
     raw = [track for track in store.tracks if not track.derived]
     lines = {line.number: line for line in events.lines if line.last > line.first}
     assert sorted(track.about["line"] for track in raw) == sorted(lines)
@@ -86,7 +86,7 @@ def test_the_cache_is_used_again(path: Path, tmp_path: Path) -> None:
     again = raw_store(fastprof.load(path).table_set, 0, cache)
     assert {file: file.stat().st_ino for file in cache.path.iterdir()} == files
     assert len(files) == 1 and len(first) == len(again) == 4
-    derived_store(fastprof.load(path).table_set, 0, cache)
+    derived_store(DerivedHost(fastprof.load(path).table_set, 0), cache)
     assert len(list(cache.path.iterdir())) == 2
 
 
