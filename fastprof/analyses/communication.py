@@ -16,12 +16,12 @@ from fastprof.derive.communication import communication_tables as tables_of
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.communication_remarks import remarks, why_nothing
 from fastprof.derive.communication.communication_schemas import TABLES as TABLES
+from fastprof.derive.communication.communication_tables import StepCosts, step_costs
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.meetings import Meetings, meetings
 from fastprof.derive.communication.operation_table import operations
 from fastprof.derive.communication.overlap import WHAT
-from fastprof.derive.communication.step_costs import StepCosts, step_costs
 from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum

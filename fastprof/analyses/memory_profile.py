@@ -154,9 +154,9 @@ SECTIONS = (
 def of_host(host: Host, params: Params) -> HostMemory:
     """All of the host's memory, also where only some of its steps are told: what is freed within them was allocated
     before, and the other way round."""
-    events = host.whole.raw
+    events = host.entire.raw
     begin_ps, end_ps = _span(events)
-    kept = _memory_events(host.whole)
+    kept = _memory_events(host.entire)
     return HostMemory(
         host=host.name,
         hardware=host.hardware,
@@ -167,7 +167,7 @@ def of_host(host: Host, params: Params) -> HostMemory:
         steps=MemorySteps.of(steps_of(host, params.steps_from).database) if len(kept) else MemorySteps.none(),
         modules=module_runs(host.raw),
         threads=host.workers.threads,
-        chosen=host.whole is not host,
+        chosen=host.entire is not host,
     )
 
 

@@ -19,10 +19,9 @@ from fastprof.derive.devices.devices import device_name
 from fastprof.derive.devices.run_environment import CPU, HostEnvironment
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.core_breakdown import core_breakdown
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.remarks import on_pairs
-from fastprof.derive.steps.step_figures import COLLECTIVES
+from fastprof.derive.steps.step_figures import COLLECTIVES, core_breakdown
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.tables import TEXT, Column, TableSchema

@@ -18,12 +18,11 @@ from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Sectio
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps, combined
-from fastprof.derive.steps.core_breakdown import core_breakdown
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.host_times import HostTime, host_times, verdict
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.remarks import on_pairs, why_no_steps
-from fastprof.derive.steps.stragglers import Stragglers, stragglers
+from fastprof.derive.steps.step_figures import core_breakdown
+from fastprof.derive.steps.stragglers import HostTime, Stragglers, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
 from fastprof.derive.steps.time_types import CATEGORIES, HOST_TO_HOST, TYPES
 from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM, steps_of

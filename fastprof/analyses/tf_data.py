@@ -154,14 +154,14 @@ def of_host(host: Host, params: Params) -> HostKept:  # noqa: ARG001
     called = len(kept.exact.calls) > 0
     none = np.zeros(0, np.int64)
     steps = steps_of(host.steps.database) if called else Steps(none, none, none, [])
-    return HostKept(host.name, kept, steps, host.whole is not host)
+    return HostKept(host.name, kept, steps, host.entire is not host)
 
 
 def _kept(host: Host) -> KeptPipelines:
     """The pipelines, whose calls are grouped where there may be any; grouping goes on beside. Of some steps only their
     calls count, with all that other threads did for them."""
     if (wanted := chosen_calls(host)) is not None:
-        return keep_pipelines(host.whole.raw, host.workers, wanted).in_groups(host.whole.groups.group_id)
+        return keep_pipelines(host.entire.raw, host.workers, wanted).in_groups(host.entire.groups.group_id)
     if not has_iterators(host.raw):
         return keep_pipelines(host.raw, host.workers)
     kept: list[KeptPipelines] = []
@@ -175,10 +175,10 @@ def _kept(host: Host) -> KeptPipelines:
 
 def chosen_calls(host: Host) -> Bools | None:
     """By row of all events of the host, which are of the chosen steps; None: no steps were chosen."""
-    if host.whole is host:
+    if host.entire is host:
         return None
     groups = np.unique(host.groups.group_id).astype(np.int64)
-    return is_one_of(host.whole.groups.group_id.astype(np.int64), groups)
+    return is_one_of(host.entire.groups.group_id.astype(np.int64), groups)
 
 
 def has_iterators(events: HostEvents) -> bool:

@@ -1,4 +1,4 @@
-"""One host, as analyses receive it: its events, and what several analyses compute of them, computed once."""
+"""One host as analyses receive it: its events, and what several analyses need of them, computed once."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
 
 Choice = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.bool_]]
-"""Tells of the group of each event, -1: none, whether it is wanted."""
+"""Says by the group of each event, -1 for none, whether the event is wanted."""
 
 CPU_ONLY, GPU, TPU = "CPU_ONLY", "GPU", "TPU"
 
 
 class Host:
-    """``raw``: the events as they were read. All else is computed when it is first asked for."""
+    """``raw``: the events as they were read; everything else is computed on first use. Where steps were chosen,
+    ``executions`` groups the events by executions of programs, if steps were chosen by these, and ``missed`` says in
+    words which steps the host lacks."""
 
     GROUPING: ClassVar[Needs] = Needs(stats=STATS)
     """What ``groups`` and ``events`` read: planes of all kinds."""
 
     def __init__(self, raw: HostEvents, workers: Workers, groups: Groups | None = None) -> None:
-        self.executions: Groups | None = None  # of chosen events, where executions of programs were chosen
-        self.missed: str | None = None  # where steps were chosen that are not there: which ones are, in words
+        """``groups``: of ``raw``; None: they are made when they are needed."""
         self.raw = raw
         self.workers = workers
-        self._whole: Host | None = None
-        if groups is not None:
-            self.__dict__["groups"] = groups
+        self.executions: Groups | None = None
+        self.missed: str | None = None
+        self._groups = groups
+        self._entire: Host | None = None
 
     @property
     def name(self) -> str:
@@ -47,18 +49,18 @@ class Host:
 
     @property
     def hostname(self) -> str:
-        """As the capture itself calls the host, else localhost; XProf shows this one."""
+        """The name of the host in the capture, else localhost."""
         return self.raw.hostnames[0] if self.raw.hostnames else "localhost"
 
     @property
-    def whole(self) -> Host:
-        """The host with all that was read of it, of which this one may be some steps: for what goes on over their
-        bounds, as memory that is held and input that is fetched ahead."""
-        return self._whole or self
+    def entire(self) -> Host:
+        """The host with all events that were read, where this one has those of chosen steps: for what crosses the
+        bounds of steps, such as memory in use and input fetched ahead."""
+        return self._entire or self
 
     @cached_property
     def hardware(self) -> str:
-        """What computes: GPU where the host has GPU planes, else TPU, else CPU_ONLY."""
+        """GPU where the host has GPU planes, else TPU where it has TPU planes, else CPU_ONLY."""
         for kind in (GPU, TPU):
             if self.raw.planes_of(kind):
                 return kind
@@ -66,34 +68,36 @@ class Host:
 
     @cached_property
     def forest(self) -> Forest:
-        """What encloses each event and what it waits for: groups are made from it."""
+        """What encloses each event and what it waits for; groups are made from it."""
         return Forest(self.raw, self.workers)
 
-    @cached_property
+    @property
     def groups(self) -> Groups:
-        """The group of each event: which step, batch or request it belongs to."""
-        return groups_of(self.forest)
+        """The group of each event: the step, batch or request that it belongs to."""
+        if self._groups is None:
+            self._groups = groups_of(self.forest)
+        return self._groups
 
     @property
     def events(self) -> HostEvents:
-        """The events that ``groups`` and ``is_eager`` are about: those read, and regions of thread pools."""
-        return self.groups.events if "groups" in self.__dict__ else self.forest.events
+        """The events that ``groups`` and ``is_eager`` describe: those read, and regions of thread pools."""
+        return self.forest.events if self._groups is None else self._groups.events
 
     @property
     def is_eager(self) -> npt.NDArray[np.uint8]:
         """1 for ops and kernels that were executed eagerly, by row of ``events``; takes no grouping."""
-        return self.groups.is_eager if "groups" in self.__dict__ else self.forest.is_eager
+        return self.forest.is_eager if self._groups is None else self._groups.is_eager
 
     @cached_property
     def modules(self) -> Modules:
-        """The compiled programs that the capture carries."""
+        """The compiled programs in the capture."""
         from fastprof.hlo.modules import Modules
 
         return Modules(self.raw.programs, self.raw.log)
 
     @cached_property
     def device_ops(self) -> HostDeviceOps:
-        """The ops of its devices."""
+        """The ops of the host's devices."""
         from fastprof.derive.ops.device_ops import host_device_ops
 
         return host_device_ops(self)
@@ -103,7 +107,7 @@ class Host:
         return self.steps_from(modules=False)
 
     def steps_from(self, *, modules: bool) -> HostSteps:
-        """The steps that markers make, or executions of programs."""
+        """The steps, each made by a marker or by an execution of a program."""
         from fastprof.derive.steps.of_host import steps_of_host
 
         if not modules:
@@ -112,7 +116,7 @@ class Host:
         return steps_of_host(groups.events, groups, self.hardware, self.workers, from_modules=True)
 
     def groups_from(self, *, modules: bool) -> Groups:
-        """The groups that markers make, or executions of programs."""
+        """The groups, each made by a marker or by an execution of a program."""
         return self._by_execution() if modules else self.groups
 
     def _by_execution(self) -> Groups:
@@ -120,17 +124,18 @@ class Host:
 
         return self.executions or grouped_by_execution(self.events, self.groups)
 
-    def of_steps(self, choice: Choice, asked: str | None, *, modules: bool = False) -> Host:
-        """The events of some groups: those that markers make, or executions of programs. ``asked``: which, in words,
-        to tell where there are none; None: what steps read was not read."""
+    def of_steps(self, choice: Choice, steps: str | None, *, modules: bool = False) -> Host:
+        """The events of some groups, made by markers or, with ``modules``, by executions of programs. ``steps``: the
+        chosen ones in words, for a message where the host has none of them; None: steps cannot be listed, since what
+        they are made from was not read."""
         by = self.groups_from(modules=modules)
         keep = choice(by.group_id)
         groups = self.groups.subset(keep)
-        found = Host(groups.events, self.workers, groups)
-        found._whole = self.whole
+        chosen = Host(groups.events, self.workers, groups)
+        chosen._entire = self.entire
         if modules:
-            found.executions = by.subset(keep)
-        if asked is not None and not keep.any():
-            there = self.steps_from(modules=modules).database.step
-            found.missed = f"no {asked}; there are {there.min()} to {there.max()}" if len(there) else None
-        return found
+            chosen.executions = by.subset(keep)
+        if steps is not None and not keep.any():
+            known = self.steps_from(modules=modules).database.step
+            chosen.missed = f"no {steps}; there are {known.min()} to {known.max()}" if len(known) else None
+        return chosen

@@ -1,4 +1,4 @@
-"""The parameter that says what makes a step, for analyses that look at steps themselves."""
+"""The parameter ``steps_from``: what makes a step."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ STEPS_FROM: Final[dict[str, Any]] = {
     "help": "what makes a step: markers that the program or its framework set, or each execution of a compiled program",
     "choices": (MARKERS, MODULES),
 }
-"""Of the field ``steps_from`` of parameters, whose default is MARKERS."""
+"""Metadata of the field ``steps_from`` of parameters; the default is MARKERS."""
 
 
 def steps_of(host: Host, steps_from: str) -> HostSteps:
-    """The steps of a host as they are asked for."""
+    """The steps of a host, made as ``steps_from`` says."""
     if steps_from not in (MARKERS, MODULES):
         raise UsageError(f"steps come from {MARKERS} or {MODULES}, not from {steps_from!r}")
     return host.steps if steps_from == MARKERS else host.steps_from(modules=True)

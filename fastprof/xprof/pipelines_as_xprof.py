@@ -83,7 +83,7 @@ def recorded(
 def _of_host(host: Host, _params: Mapping[str, Any]) -> RecordedPipelines:
     if not tf_data.has_iterators(host.raw):
         return recorded(host.raw, host.workers)
-    return recorded(host.whole.raw, host.workers, host.whole.groups.group_id, tf_data.chosen_calls(host))
+    return recorded(host.entire.raw, host.workers, host.entire.groups.group_id, tf_data.chosen_calls(host))
 
 
 _NAME: Final = "iterator events"

@@ -9,8 +9,8 @@ from flight_spaces import AG_START, AR, LOAD_START
 from fastprof._native.communication_kernels import SIZES
 from fastprof.derive.communication.flights import STRETCH, TRANSFER
 from fastprof.derive.communication.kinds import KINDS
-from fastprof.derive.communication.pairing import before_each, places_of
 from fastprof.derive.communication.payload import groups_of, payload
+from fastprof.derive.communication.tpu_flights import before_each, places_of
 
 KIND = {kind.name: kind for kind in KINDS}
 

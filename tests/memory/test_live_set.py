@@ -12,7 +12,6 @@ import pytest
 from slow_allocations import alive
 from told_events import Told, alloc, free, in_order, made_up, read
 
-from fastprof.derive.memory.in_use import highest_fragmentation, peaks, snapshots_at
 from fastprof.derive.memory.live_set import (
     HELD_BEFORE_FREED_LATER,
     HELD_THROUGHOUT,
@@ -25,7 +24,7 @@ from fastprof.derive.memory.live_set import (
     live_sets,
 )
 from fastprof.derive.memory.matching import moved_bytes
-from fastprof.derive.memory.memory_events import MemoryEvents
+from fastprof.derive.memory.memory_events import MemoryEvents, highest_fragmentation, peaks, snapshots_at
 
 
 def at(told: list[Told], moment: int) -> tuple[LiveSets, list[tuple[Any, ...]]]:

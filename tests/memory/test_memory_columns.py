@@ -13,8 +13,8 @@ from trace_builder import Value, event, line, plane, ref, u64, xspace
 import fastprof
 from fastprof.decode.workers import Workers
 from fastprof.derive.memory import memory_events as columns
-from fastprof.derive.memory.data_types import data_type_text
 from fastprof.derive.memory.memory_events import MemoryEvents, memory_events
+from fastprof.derive.memory.sites import data_type_text
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import read_host
 

@@ -10,7 +10,7 @@ from step_captures import HOST, US, Row, core_details, found, host, ran, rows, s
 from trace_builder import Metadata, Plane, event, line, plane, u64
 
 from fastprof.derive.steps import core_details as details
-from fastprof.derive.steps.core_breakdown import core_breakdown
+from fastprof.derive.steps.step_figures import core_breakdown
 from fastprof.derive.steps.tpu_step_values import busy_ps, tpu_step_values
 
 

@@ -2,5 +2,5 @@
 
 __all__ = [
     "communication_remarks", "communication_schemas", "communication_tables", "host_communication", "kinds",
-    "meetings", "operation_table", "overlap", "step_costs",
+    "meetings", "operation_table", "overlap",
 ]  # fmt: skip

@@ -7,11 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from fastprof.derive.communication.communication_tables import total_of
+from fastprof.derive.communication.communication_tables import StepCosts, total_of
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, WITH_HOST
 from fastprof.derive.communication.meetings import Meetings
-from fastprof.derive.communication.step_costs import StepCosts
 from fastprof.wording.quantities import counted
 from fastprof.wording.times import moment_text
 

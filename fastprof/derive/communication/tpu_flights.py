@@ -30,11 +30,10 @@ from fastprof.derive.communication.flights import (
     joined,
 )
 from fastprof.derive.communication.kinds import DONE, START
-from fastprof.derive.communication.pairing import before_each, places_of
 from fastprof.derive.communication.tpu_instructions import COMMUNICATES, Instructions, instructions
 from fastprof.derive.devices.device_events import OP_LINES, OpEvents, op_events
 from fastprof.derive.ops.tables import span_ps, sums_by
-from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 from fastprof.tables.host_events import HostEvents, Plane
 
 ASYNC_LINE: Final = "Async XLA Ops"
@@ -295,3 +294,28 @@ def _of_open(places: Int64s, number: Int64s, open_: npt.NDArray[np.bool_]) -> np
     known = places >= 0
     known[known] = open_[number[places[known]]]
     return known
+
+
+def before_each(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
+    """Of each row that does not begin anything the row that does: the latest one of its key, unless another row that
+    does not is between them; -1: there is none."""
+    order = np.lexsort((time, key))
+    after, before = order[1:], order[:-1]
+    pairs = ~begins[after] & begins[before] & (key[after] == key[before])
+    found = np.full(len(key), -1, np.int64)
+    found[after[pairs]] = before[pairs]
+    return found
+
+
+def places_of(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> Int64s:
+    """For each wanted pair of numbers the first row of it among the known ones; -1: there is none."""
+    if not len(known[0]) or not len(wanted[0]):
+        return np.full(len(wanted[0]), -1, np.int64)
+    first, second = (np.concatenate(pair) for pair in zip(known, wanted, strict=True))
+    order = np.lexsort((second, first))  # stable: of equal pairs those that are known come first
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = (first[order[1:]] != first[order[:-1]]) | (second[order[1:]] != second[order[:-1]])
+    heads = order[np.flatnonzero(fresh)][np.cumsum(fresh) - 1]
+    found = np.empty(len(order), np.int64)
+    found[order] = np.where(heads < len(known[0]), heads, -1)
+    return found[len(known[0]) :]

@@ -12,12 +12,11 @@ import numpy.typing as npt
 from fastprof.decode.workers import Workers
 from fastprof.derive.memory import fragmentation as chunks
 from fastprof.derive.memory.fragmentation import Fragmentation
-from fastprof.derive.memory.in_use import first_of_most, peaks, snapshots_at
 from fastprof.derive.memory.lifetimes import OpLifetimes, by_op, lifetime_ps
 from fastprof.derive.memory.live_groups import LiveGroups, live_groups
 from fastprof.derive.memory.live_set import HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, LiveSets, live_sets
 from fastprof.derive.memory.matching import Matches, allocating_site, breaks, matches, moved_bytes
-from fastprof.derive.memory.memory_events import FREE, HEAP, STACK, MemoryEvents
+from fastprof.derive.memory.memory_events import FREE, HEAP, STACK, MemoryEvents, first_of_most, peaks, snapshots_at
 from fastprof.derive.memory.module_runs import ModuleRuns
 from fastprof.derive.memory.request_fits import Fits, request_fits
 from fastprof.derive.memory.step_windows import Growth, StepRows, growth, step_of, step_rows
@@ -125,6 +124,16 @@ class MemoryFigures:
     @property
     def events(self) -> MemoryEvents:
         return self.memory.events
+
+    def allocator_name(self, allocator: int, several: bool) -> str:
+        """``several``: there are several hosts."""
+        name = self.memory.names[allocator] or "an allocator without a name"
+        return f"{name} of {self.memory.host}" if several else name
+
+    def op_name(self, number: int) -> str:
+        """``number``: in op_names, -1: none."""
+        name = self.events.sites.op_names[number] if number >= 0 else None
+        return "an op that is not recorded" if name is None else name
 
     def within(self, which: Bools) -> Bools:
         """[n] which of them are within the chosen steps."""

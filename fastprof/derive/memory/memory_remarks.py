@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from fastprof.derive.memory import matching
 from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, held_before, kept_out
-from fastprof.derive.memory.in_use import first_of_most
 from fastprof.derive.memory.live_groups import wasted_by_allocator
 from fastprof.derive.memory.live_set import REASONS
-from fastprof.derive.memory.memory_events import FREE, LIFETIME_PEAK
-from fastprof.derive.memory.memory_words import name_of, op_of
+from fastprof.derive.memory.memory_events import FREE, LIFETIME_PEAK, first_of_most
 from fastprof.derive.memory.request_remarks import request_remarks
 from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import counted
@@ -145,12 +143,12 @@ def _leaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
         found += [case for case in cases if large[grown.allocator[case.place]] or _until_full(host, case.place)]
     by_op: dict[str, list[_Case]] = {}
     for case in _worst(found):
-        by_op.setdefault(op_of(case.host, int(case.host.growth.op[case.place])), []).append(case)
+        by_op.setdefault(case.host.op_name(int(case.host.growth.op[case.place])), []).append(case)
     for op, cases in list(by_op.items())[:TOLD]:
         host, row, grown = cases[0].host, cases[0].place, cases[0].host.growth
         yield Remark(
             "recommendation",
-            f"{op} holds more and more memory of {name_of(host, int(grown.allocator[row]), several)}: "
+            f"{op} holds more and more memory of {host.allocator_name(int(grown.allocator[row]), several)}: "
             f"{size_text(int(grown.growth_bytes[row]))} more at the end of the last of {int(grown.step_count[row])} "
             f"steps than of the first, and never less from step to step, as a leak does{_until_full(host, row)}."
             f"{_others(len(cases) - 1)} See the table growth.",
@@ -197,7 +195,7 @@ def _exhausted(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark
         host, i = case.host, int(case.host.peak[case.place])
         yield Remark(
             "recommendation",
-            f"{name_of(host, case.place, several)} is nearly exhausted: at its peak, at "
+            f"{host.allocator_name(case.place, several)} is nearly exhausted: at its peak, at "
             f"{moment_text(int(host.peak_ps[case.place]))}, {100 * case.weight:.1f} % of the "
             f"{size_text(int(host.in_use_bytes[i]) + int(host.events.free_bytes[i]))} that it may use were in use. The "
             "table active has what was alive then. Requests that failed are not recorded: --request tells when their "
@@ -214,11 +212,11 @@ def _kept_out(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]
     for case in _worst(found)[:1]:
         host, i, events, chunk = case.host, case.place, case.host.events, case.host.fragmentation
         wanted = int(chunk.next_largest[i])
-        op = op_of(host, int(events.sites.op_number[int(events.site[wanted])]))
+        op = host.op_name(int(events.sites.op_number[int(events.site[wanted])]))
         yield Remark(
             "recommendation",
             f"At {moment_text(int(events.start_ps[i]))} {size_text(int(events.free_bytes[i]))} of "
-            f"{name_of(host, int(host.allocator[i]), several)} were free, but no chunk held the "
+            f"{host.allocator_name(int(host.allocator[i]), several)} were free, but no chunk held the "
             f"{size_text(int(chunk.next_largest_bytes[i]))} that {op} asked for at "
             f"{moment_text(int(events.start_ps[wanted]))}: the largest had at most "
             f"{size_text(int(chunk.largest_free_high[i]))}. Such fragmentation ends in out-of-memory errors; allocate "
@@ -242,7 +240,7 @@ def _of_peaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]
             found += _heaviest(host, in_use, np.flatnonzero(large & (amounts > 0) & (amounts >= least * in_use)))
         for case in _worst(found)[:1]:
             share = int(kind(case.host)[case.place]) / case.weight
-            name = name_of(case.host, case.place, several)
+            name = case.host.allocator_name(case.place, several)
             text = f"{100 * share:.0f} % of the memory in use at the peak of {name} {told or _of_stack(case)}"
             yield Remark("info", text + _others(len(found) - 1))
 
@@ -301,8 +299,8 @@ def _churn(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
         count = int(ops.count[of_it].sum())
         yield Remark(
             "info",
-            f"{int(case.weight):,} of {count:,} allocations of {name_of(host, case.place, several)} are freed soon "
-            f"after; {op_of(host, int(ops.op[most]))} has most of these, {int(ops.short_lived_count[most]):,}."
+            f"{int(case.weight):,} of {count:,} allocations of {host.allocator_name(case.place, several)} are freed "
+            f"soon after; {host.op_name(int(ops.op[most]))} has most of these, {int(ops.short_lived_count[most]):,}."
             f"{_others(len(found) - 1)} See the table ops.",
         )
 
@@ -352,5 +350,5 @@ def _taken(case: _Case, several: bool) -> str:
         return ""
     limit = int(host.events.heap_bytes[i]) + int(host.events.free_bytes[i])
     between = size_text(high) if size_text(low) == size_text(high) else f"{size_text(low)} to {size_text(high)}"
-    name = name_of(host, int(host.allocator[i]), several)
+    name = host.allocator_name(int(host.allocator[i]), several)
     return f": {name} has taken {between} by its last event, of the {size_text(limit)} that it may"

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from fastprof.derive.memory import live_set, matching
 from fastprof.derive.memory.host_memory import MemoryFigures, added, held_before, tightest
-from fastprof.derive.memory.in_use import first_of_most, highest_fragmentation
 from fastprof.derive.memory.lifetimes import lifetime_ps
 from fastprof.derive.memory.live_groups import LiveGroups, wasted_by_allocator, wasted_bytes
 from fastprof.derive.memory.live_set import LiveSets
@@ -24,6 +23,8 @@ from fastprof.derive.memory.memory_events import (
     REQUESTED,
     STACK,
     MemoryEvents,
+    first_of_most,
+    highest_fragmentation,
 )
 from fastprof.derive.memory.memory_over_time import Stretches, stretches
 from fastprof.derive.memory.memory_schemas import TABLES

@@ -1,4 +1,4 @@
-"""When programs ran on TPUs: what XProf's memory profile draws beside the memory."""
+"""When programs ran on TPUs."""
 
 from __future__ import annotations
 

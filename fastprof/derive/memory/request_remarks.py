@@ -8,7 +8,6 @@ import numpy as np
 
 from fastprof.derive.memory.host_memory import MemoryFigures
 from fastprof.derive.memory.memory_events import FREE
-from fastprof.derive.memory.memory_words import name_of
 from fastprof.derive.memory.request_fits import FROM_DEVICE, NO, OPEN, YES, Fits, not_taken_bytes
 from fastprof.wording.quantities import counted
 from fastprof.wording.sizes import size_text
@@ -46,7 +45,7 @@ def _told(host: MemoryFigures, fits: Fits, allocator: int, several: bool) -> str
     peak = int(host.peak[allocator])
     capacity = int(host.in_use_bytes[peak]) + int(host.events.free_bytes[peak])
     if host.events.has(FREE)[peak] and capacity < fits.size:
-        name = name_of(host, allocator, several)
+        name = host.allocator_name(allocator, several)
         return f"A request of {size_text(fits.size)} is more than all that {name} may use, {size_text(capacity)}."
     return _at_moments(host, fits, allocator, several) + _over_time(fits, allocator) + " See the table request."
 
@@ -55,8 +54,9 @@ def _at_moments(host: MemoryFigures, fits: Fits, allocator: int, several: bool) 
     peak = int(host.peak[allocator])
     at = -1 if host.at is None else int(host.at[allocator])
     told = (
-        f"A request of {size_text(fits.size)} {_WOULD[int(fits.answer[peak])]} in {name_of(host, allocator, several)} "
-        f"at its peak, at {moment_text(int(host.peak_ps[allocator]))}{_why(host, peak)}."
+        f"A request of {size_text(fits.size)} {_WOULD[int(fits.answer[peak])]} in "
+        f"{host.allocator_name(allocator, several)} at its peak, "
+        f"at {moment_text(int(host.peak_ps[allocator]))}{_why(host, peak)}."
     )
     if at >= 0:
         told += f" At the time asked for it {_WOULD[int(fits.answer[at])].removesuffix(',')}{_why(host, at)}."

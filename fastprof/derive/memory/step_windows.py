@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.memory_kernels import range_peaks
-from fastprof.derive.memory.in_use import count_before
 from fastprof.derive.memory.lifetimes import lifetime_ps
 from fastprof.derive.memory.matching import FREED, HELD_AT_END, HELD_BEFORE, matches, moved_bytes
-from fastprof.derive.memory.memory_events import MemoryEvents
+from fastprof.derive.memory.memory_events import MemoryEvents, count_before
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.errors import MemoryLimitError
 from fastprof.schema.array_types import Int32s, Int64s

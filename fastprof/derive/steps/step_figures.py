@@ -12,13 +12,14 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.steps import verdicts
-from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.time_types import CATEGORIES, HOST_TO_DEVICE, HOST_WAIT_INPUT
+from fastprof.derive.steps.database import IDLE, StepDatabase
+from fastprof.derive.steps.time_types import CATEGORIES, HOST_TO_DEVICE, HOST_WAIT_INPUT, category_times
+from fastprof.derive.steps.tpu_step_values import COLLECTIVES as COLLECTIVE_OPS
 from fastprof.derive.steps.tpu_step_values import TpuStepValues
 from fastprof.schema.array_types import Float64s, Int64s
 
 COMPUTE, DEVICE_TO_DEVICE, COLLECTIVES, HOST_COMPUTE, LAUNCH, INPUT, OUTPUT, COMPILATION, OTHER = range(len(CATEGORIES))
-"""The columns of GenericSteps.category_ps."""
+"""The columns of GenericSteps.category_ps and of core_breakdown."""
 
 PS_PER_MS: Final = 1e9
 
@@ -141,3 +142,34 @@ def tpu_verdict(steps: TpuStepValues, step_ms: Float64s | None = None) -> verdic
         all_reduce_sync=float(steps.all_reduce_sync_ms.sum()),
         sparse_core=float(steps.scv0_compute_ms.sum()),
     )
+
+
+_OP_CATEGORIES: Final = {
+    INPUT: (
+        "infeed", "host recv", "host recv-done", "sparsecorev0 infeed", "sparsecorev0 infeed wait",
+        "sparsecorev0 infeed transform",
+    ),
+    OUTPUT: ("outfeed", "host send", "host send-done", "sparsecorev0 outfeed"),
+    COLLECTIVES: COLLECTIVE_OPS,
+    DEVICE_TO_DEVICE: ("send", "send-done", "recv", "recv-done", "megacore fusion", "async-done"),
+    OTHER: (IDLE,),
+}  # fmt: skip
+"""Categories of TPU ops by category of step time; all other ops compute."""
+
+_PLACE: Final = {op: place for place, ops in _OP_CATEGORIES.items() for op in ops}
+
+
+def core_breakdown(database: StepDatabase) -> Int64s:
+    """[n, c, 9]: time of each core by category, in the order of CATEGORIES, whatever the hardware. A SparseCore that
+    does not mark its steps computes while it is busy."""
+    if not database.is_tpu:
+        return category_times(database.type_ps)
+    times = np.zeros((*database.duration_ps.shape, len(CATEGORIES)), np.int64)
+    for number, op in enumerate(database.categories):
+        times[:, :, _PLACE.get(op, COMPUTE)] += database.category_ps[:, :, number]
+    times[:, :, INPUT] += database.infeed_ps
+    times[:, :, OTHER] -= database.infeed_ps
+    busy = database.cores.sparse & ~database.tells_categories
+    times[:, :, COMPUTE] = np.where(busy, database.sparse_busy_ps, times[:, :, COMPUTE])
+    times[:, :, OTHER] = np.where(busy, database.duration_ps - database.sparse_busy_ps, times[:, :, OTHER])
+    return times

@@ -1,4 +1,4 @@
-"""Which core each step waited for, and what it spent the time on."""
+"""Which core, and which host, each step waited for: step times compared with the median of cores and of hosts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.steps.core_breakdown import ALL_OTHERS, DEVICE_COMPUTE, core_breakdown
 from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_figures import COMPUTE, OTHER, core_breakdown
+from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.schema.array_types import Bools, Int64s
 
 
@@ -38,11 +39,11 @@ def stragglers(database: StepDatabase) -> Stragglers:
     times = core_breakdown(database)[rows]
     duration = np.where(there, database.duration_ps[rows], -1)
     longest = duration == duration.max(axis=1, initial=-1)[:, None]
-    computing = np.where(longest, times[:, :, DEVICE_COMPUTE], -1)
+    computing = np.where(longest, times[:, :, COMPUTE], -1)
     slowest = computing.argmax(axis=1) if len(rows) else rows
     at = np.arange(len(rows))
     excess = times[at, slowest] - medians(times, there)
-    excess[:, ALL_OTHERS] = np.where((excess[:, :ALL_OTHERS] > 0).any(axis=1), 0, excess[:, ALL_OTHERS])
+    excess[:, OTHER] = np.where((excess[:, :OTHER] > 0).any(axis=1), 0, excess[:, OTHER])
     category = excess.argmax(axis=1) if len(rows) else rows
     by = np.maximum(excess[at, category], 0)
     return Stragglers(
@@ -65,3 +66,83 @@ def medians(times: Int64s, there: Bools) -> Int64s:
     middle = (there.sum(axis=1) - 1) // 2
     median: Int64s = ordered[np.arange(len(times)), middle] if len(times) else np.zeros((0, times.shape[2]), np.int64)
     return median
+
+
+_LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class HostTime:
+    """A host, over the complete steps that all hosts have. What compares hosts is None where there is one alone."""
+
+    place: int  # in StepDatabase.hosts
+    core_count: int  # SparseCores left out
+    times_ps: Int64s  # of each step, on the core that took longest
+    compared: int  # steps in which another host took part too
+    slowest: int  # of those, in which it took longest, and longer than the median
+    excess_ps: int | None  # sum over steps of what it took beyond the median of the hosts, the lower one of two
+    excess_share: float | None  # that / the sum of medians
+    category: str | None  # of a host that takes longer: in which it exceeds the median of the hosts most
+    category_excess_ps: int | None
+
+
+def host_times(database: StepDatabase) -> list[HostTime]:
+    """The hosts that took part in complete steps."""
+    db = database.chosen(database.complete)
+    cores = [np.flatnonzero((db.cores.host_number == place) & ~db.cores.sparse) for place in range(len(db.hosts))]
+    took = [place for place, own in enumerate(cores) if db.present[:, own].any()]
+    if not took:
+        return []
+    breakdown = core_breakdown(db)
+    there = np.stack([db.present[:, cores[place]].any(axis=1) for place in took], axis=1)
+    times = np.stack([np.where(db.present, db.duration_ps, 0)[:, cores[place]].max(axis=1) for place in took], axis=1)
+    spent = np.stack([_mean(breakdown[:, cores[place]], db.present[:, cores[place]]) for place in took], axis=1)
+    several = there.sum(axis=1) > 1
+    there_several = there & several[:, None]
+    middle = medians(times[:, :, None], there)[:, 0]
+    most = np.where(there_several, times, -1).argmax(axis=1)
+    late = several & (times[np.arange(len(times)), most] > middle)
+    usual = medians(spent, there)
+    found = []
+    for column, place in enumerate(took):
+        own = there_several[:, column]
+        compared = int(own.sum())
+        excess, base = int((times[own, column] - middle[own]).sum()), int(middle[own].sum())
+        by = (spent[own, column] - usual[own]).sum(axis=0)
+        by[OTHER] = 0 if (by[:OTHER] > 0).any() else by[OTHER]
+        category = int(by.argmax())
+        positive = compared > 0 and excess > 0 and by[category] > 0
+        found.append(HostTime(
+            place,
+            int(db.present[:, cores[place]].any(axis=0).sum()),
+            times[there[:, column], column],
+            compared,
+            int((late & (most == column)).sum()),
+            excess if compared else None,
+            excess / base if compared and base else None,
+            CATEGORIES[category].name if positive else None,
+            int(by[category]) if positive else None,
+        ))  # fmt: skip
+    return found
+
+
+def _mean(times: Int64s, there: np.ndarray) -> Int64s:
+    """[n, k]: of [n, c, k] times the mean over the cores that are there, rounded down."""
+    total = np.where(there[:, :, None], times, 0).sum(axis=1)
+    mean: Int64s = total // np.maximum(there.sum(axis=1), 1)[:, None]
+    return mean
+
+
+def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
+    """The host that is slowest in most steps, in a sentence; None: there is none that is, by a hundredth at least."""
+    if not times:
+        return None
+    worst = max(times, key=lambda one: one.slowest)
+    if 2 * worst.slowest <= worst.compared or worst.excess_share is None or worst.excess_share < _LEAST_SHARE:
+        return None
+    steps = "1 step" if worst.compared == 1 else f"{worst.compared:,} steps"
+    most = "" if worst.category is None else f", most of it in {worst.category.replace('_', ' ')}"
+    return (
+        f"{database.hosts[worst.place]} is the slowest host in {worst.slowest:,} of {steps}: it takes "
+        f"{100 * worst.excess_share:.1f} % longer than the median of the hosts{most}."
+    )

@@ -13,8 +13,8 @@ import numpy as np
 
 from fastprof.analyses.contract import Report
 from fastprof.derive.devices.run_environment import RunEnvironment
-from fastprof.derive.steps.core_breakdown import DEVICE_COMPUTE, INPUT, core_breakdown
 from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_figures import COMPUTE, INPUT, core_breakdown
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.derive.steps.tpu_step_values import SCV0_INFEED, SCV0_TRANSFORM, SCV0_WAIT
 from fastprof.schema.array_types import Int64s
@@ -45,7 +45,7 @@ def _times(database: StepDatabase) -> Int64s:
     waits = database.category(SCV0_WAIT, SCV0_TRANSFORM)
     waits[database.category(SCV0_INFEED) == 0] = 0
     times[:, :, INPUT] -= waits
-    times[:, :, DEVICE_COMPUTE] += waits
+    times[:, :, COMPUTE] += waits
     return times
 
 
