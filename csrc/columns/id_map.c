@@ -61,7 +61,7 @@ int32_t fp_id_map_find_sparse(const fp_id_map *map, int64_t id) {
   return -1;
 }
 
-/* A copy of `size` bytes; NULL where there are none, and for want of memory. */
+/* A copy of `size` bytes; NULL where there are none, and when memory runs out. */
 static void *copy_of(fp_memory *memory, const void *bytes, size_t size) {
   void *copy = size ? fp_alloc(memory, size) : NULL;
   if (copy) memcpy(copy, bytes, size);

@@ -18,7 +18,7 @@ typedef struct fp_id_map {
 
 /* Maps ids[i] to row first + i; of equal ids the last wins. Fails only when memory runs out; the map is empty then. */
 bool fp_id_map_build(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first);
-/* A map of the same entries that owns its memory. False for want of memory, the copy empty. */
+/* A map of the same entries that owns its memory. Fails only when memory runs out; the copy is empty then. */
 bool fp_id_map_copy(fp_memory *memory, const fp_id_map *map, fp_id_map *copy);
 void fp_id_map_free(fp_memory *memory, fp_id_map *map);
 

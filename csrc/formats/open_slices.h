@@ -44,11 +44,6 @@ int32_t fp_open_slices_add(fp_open_slices *open, int64_t end);
 /* The same for a slice that must nest for every reader. */
 int32_t fp_open_slices_add_for_all(fp_open_slices *open, const fp_slice_end *end);
 
-/* How many rows there are, open slices or not. */
-static inline size_t fp_open_slices_rows(const fp_open_slices *open) {
-  return open->rows.count;
-}
-
 /* Removes all slices and rows; memory is kept. */
 void fp_open_slices_clear(fp_open_slices *open);
 void fp_open_slices_free(fp_open_slices *open);

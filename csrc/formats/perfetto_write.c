@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "formats/proto_write.h"
+#include "time_sums.h"
 
 /* Field numbers of perfetto/trace/trace_packet.proto and what it includes. */
 enum {

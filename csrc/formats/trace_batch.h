@@ -5,7 +5,6 @@
 
 #include "formats/growing_bytes.h"
 #include "formats/open_slices.h"
-#include "time_sums.h"
 
 /* Kinds of stat values, in the order of fp_kind in xspace.h. */
 enum fp_stat_kind { FP_AN_INT, FP_A_UINT, FP_A_DOUBLE, FP_A_STR, FP_BYTES, FP_A_REF, FP_NOTHING };

@@ -3,6 +3,8 @@
  * them in their own ways; rows are chosen so that slices nest for all of them (see docs/trace.md). */
 #include "formats/trace_json.h"
 
+#include "time_sums.h"
+
 enum { MOST_OF_SHARED_TEXT = 10000, FIXED_ROOM = 512 }; /* bytes: of a text that events repeat; of an event's rest */
 static const int64_t TIDS = INT64_C(1) << 32, PS_IN_US = 1000000, PS_IN_NS = 1000;
 static const char TRUNCATED[] = "...<truncated>";

@@ -27,7 +27,7 @@ static struct {
   char from[1200];
 } running;
 
-static void tell(void) {
+static void report_input(void) {
   fprintf(stderr, "input: %s, %zu bytes\n", running.from, running.size);
   FILE *file = fopen("failed-input", "wb");
   if (!file) return;
@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "no input: a check that looks at nothing proves nothing\n");
     return 2;
   }
-  __sanitizer_set_death_callback(tell);
+  __sanitizer_set_death_callback(report_input);
   double slowest = count < 0 ? replay(&c, limit) : mutate_all(&c, seed, count, limit);
   printf("  ok  %s: %ld inputs of %zu files, the slowest %.2f s\n", strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0],
          count < 0 ? (long)c.count : count, c.count, slowest);

@@ -21,7 +21,7 @@ typedef struct fp_relation {
  * above it; roots must be sorted by level then. Circles of links through roots of very many levels could make that
  * search slow: past a bound of effort the remaining roots are not skipped.
  *
- * Appends the root of each new group (int32_t) to *group_roots and each pair of groups of which the first reaches into
+ * Appends the root of each new group (int32_t) to *group_roots and each pair of groups where the first reaches into
  * the second to *relations; pairs may repeat. Returns false when memory runs out. */
 bool fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, const int32_t *level, int32_t first_group,
                      int32_t *group, fp_vector *group_roots, fp_vector *relations);

@@ -7,7 +7,7 @@
  *                              <-------- free_bytes ----->       recorded
  *                              <------->                         not recorded; fragmentation is a part of this
  *
- * The second part of this file bounds what is in hand. Every event changes it, and the largest chunk in it, in one of
+ * The second part of this file bounds memory in hand. Every event changes it, and the largest chunk in it, in one of
  * a few ways; each way is a pair of inequalities between the amounts before and after. Bounds are carried forward
  * over the events and then back, and a contradiction discards the run of events.
  *
@@ -125,12 +125,12 @@ static void forget_hidden(const fp_free_events *events, const fp_free_bounds *ou
   if (events->stack[row] || out->known[row] < 0 || is_more) forget(out, row);
 }
 
-/* ---- Allocators that grow: what is in hand
+/* ---- Allocators that grow: memory in hand
  *
  * An allocator takes more memory only when a request fits in none of its chunks. It gives memory back only when a piece
  * that it took is entirely free, a request fits in no chunk, and it may not take more. So a free leaves the memory
  * taken unchanged, and an allocation leaves it or adds to it. With D in hand before an event that moves m bytes, and
- * p, q the largest chunk's part of what is in hand before and after, there are these ways:
+ * p, q the largest chunk's part of memory in hand before and after, there are these ways:
  *
  *   free         kept       the largest chunk is the same          q (D + m) = p D
  *                joined     it grows, with up to two neighbours    p D + unit <= q (D + m) <= m + 2 p D
@@ -177,7 +177,7 @@ static span either(span one, span other) {
   return (span){less(one.low, other.low), more(one.high, other.high)};
 }
 
-/* One way in which an event may have gone: what is in hand before and after, and the largest chunk's part of each. */
+/* One way in which an event may have gone: memory in hand before and after, and the largest chunk's part of each. */
 typedef struct change {
   span before, after;
   part part_before, part_after;
@@ -198,7 +198,7 @@ static change one_of(change one, change other) {
 
 /* The ways, with the letters of the table above. */
 
-/* Unless memory is taken, what is in hand changes by exactly what is moved. */
+/* Unless memory is taken, memory in hand changes by exactly what is moved. */
 static change moved_by(change now, int64_t bytes) {
   now.before = both(now.before, shifted(now.after, -bytes));
   now.after = shifted(now.before, bytes);
@@ -277,7 +277,7 @@ static part recorded_part(const fp_free_events *events, size_t row) {
   return is_share(share) ? part_of_largest(share) : (part){0, 1};
 }
 
-/* What is in hand is kept in the columns taken_low and taken_high until the end, when the heap is added. */
+/* Memory in hand is kept in the columns taken_low and taken_high until the end, when the heap is added. */
 static span hand_of(const fp_free_bounds *out, size_t row) {
   return (span){out->taken_low[row], out->taken_high[row]};
 }
@@ -331,7 +331,7 @@ static bool may_collect(const fp_free_events *events, const fp_free_bounds *out,
          !is_empty(collected(now, events->free_bytes[row - 1]).before);
 }
 
-/* Bounds for events that follow each other without a gap: forwards, and, if anything limits what is in hand from
+/* Bounds for events that follow each other without a gap: forwards, and, if anything limits memory in hand from
  * above, backwards again. False if records contradict each other. */
 static bool find_hands(const fp_free_events *events, const fp_free_bounds *out, size_t first, size_t last,
                        stretch *all) {
@@ -363,7 +363,7 @@ static int64_t unit_of(const fp_free_events *events, size_t first, size_t last) 
   return (int64_t)(bits & (~bits + 1));
 }
 
-/* What is in hand after each event of an allocator; -1: unknown. */
+/* Memory in hand after each event of an allocator; -1: unknown. */
 static void find_all_hands(const fp_free_events *events, const fp_free_bounds *out, stretch *all) {
   for (size_t end, first = all->first; first < all->last; first = end) {
     for (end = first + 1; end < all->last && follows(events, end);) end++;
@@ -402,7 +402,7 @@ static void find_too_small(const fp_free_events *events, const fp_free_bounds *o
   out->too_small_most[row] = most;
 }
 
-/* The memory taken from the device: what is in hand and what is in use. */
+/* The memory taken from the device: memory in hand and what is in use. */
 static span taken_of(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
   span hand = hand_of(out, row);
   int64_t heap = events->heap[row];
@@ -410,7 +410,7 @@ static span taken_of(const fp_free_events *events, const fp_free_bounds *out, si
   return known ? shifted(hand, heap) : (span){-1, -1};
 }
 
-/* Results of an event whose allocator grows: largest chunk, too small chunks and memory taken from what is in hand. */
+/* Results of an event whose allocator grows: largest chunk, too small chunks and memory taken from memory in hand. */
 static void finish_growing(const fp_free_events *events, const fp_free_bounds *out, size_t row) {
   span hand = hand_of(out, row), largest = {-1, -1}, doubtful = hand;
   part of = recorded_part(events, row);

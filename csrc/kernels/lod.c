@@ -1,7 +1,5 @@
 #include "kernels/lod.h"
 
-#include <string.h>
-
 /* Room for the lanes and the order of a track's events. */
 static bool room(fp_lod_group *group, size_t events) {
   group->lane.count = group->order.count = 0;

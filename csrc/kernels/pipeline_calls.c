@@ -2,7 +2,6 @@
  * visit divides an event's window among its children and itself, and pushes the children with theirs. */
 #include "kernels/pipeline_calls.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "time_sums.h"

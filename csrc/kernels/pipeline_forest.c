@@ -1,6 +1,5 @@
 /* Operations on forests given as parents: nearest marks, children, preorder. Declared in pipeline_calls.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/pipeline_calls.h"
 

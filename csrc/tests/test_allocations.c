@@ -160,7 +160,7 @@ static void tables_grow_and_regular_addresses_do_not_crowd(void) {
   free(is_allocation), free(fate), free(address), free(partner);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   enum { COUNT = 300 };
   uint8_t is_allocation[COUNT], fate[COUNT];
   int64_t address[COUNT], bounds[] = {0, 1, COUNT};
@@ -188,6 +188,6 @@ int main(void) {
   RUN(events_of_unknown_address_take_no_part);
   RUN(any_order_is_matched_as_by_looking_back);
   RUN(tables_grow_and_regular_addresses_do_not_crowd);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -330,7 +330,7 @@ static void of_equally_near_events_the_enclosing_is_first_then_links_in_order(vo
   close_scene(&o);
 }
 
-static void a_group_takes_what_is_below_its_root_and_tells_what_it_reaches(void) {
+static void a_group_takes_everything_below_its_root_and_lists_groups_that_it_reaches(void) {
   scene s = five_rows();
   s.level[0] = 2, s.level[4] = 1;
   s.roots[0] = 0, s.roots[1] = 4, s.root_count = 2;
@@ -480,7 +480,7 @@ static void any_allocation_may_fail(void) {
 int main(void) {
   RUN(members_of_a_row_are_found);
   RUN(of_equally_near_events_the_enclosing_is_first_then_links_in_order);
-  RUN(a_group_takes_what_is_below_its_root_and_tells_what_it_reaches);
+  RUN(a_group_takes_everything_below_its_root_and_lists_groups_that_it_reaches);
   RUN(circles_cover_all_their_roots_but_a_single_one);
   RUN(an_empty_graph_is_one);
   RUN(small_graphs_are_grouped_by_the_rules);

@@ -116,7 +116,7 @@ static void parents_are_the_last_before_that_include(void) {
   CHECK_INT(memory.live, 0);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   enum { DEEP = 100 };
   int64_t start[DEEP], duration[DEEP];
   int32_t parent[DEEP];
@@ -140,6 +140,6 @@ int main(void) {
   RUN(rows_of_other_lines_are_left_alone);
   RUN(regions_cut_off_what_begins_before_them_and_ends_in_them);
   RUN(parents_are_the_last_before_that_include);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -84,7 +84,7 @@ static void work_that_meets_is_one_stretch(void) {
   fp_vector_free(&memory, &work);
 }
 
-static void stretches_fail_cleanly_for_want_of_memory(void) {
+static void stretches_fail_cleanly_without_memory(void) {
   const int64_t start[] = {0, 1, 4, 9}, duration[] = {20, 2, 2, 1};
   const uint8_t marks[] = {2, 1, 3, 1};
   const fp_line_rows line = {0, 4, 0};
@@ -231,7 +231,7 @@ static void what_is_not_in_order_is_reported(void) {
   CHECK(!fp_overlap_is_in_order(&of));
 }
 
-static void overlaps_fail_cleanly_for_want_of_memory(void) {
+static void overlaps_fail_cleanly_without_memory(void) {
   fp_transfer moved[] = {{.begin = 1, .end = 4, .kind = 0}};
   const int64_t by_end[] = {0}, times[] = {9};
   const fp_overlap of = {NULL, 0, moved, by_end, 1, 1, times, 1};
@@ -270,10 +270,10 @@ static void time_is_linear_however_many_are_under_way(void) {
 int main(void) {
   RUN(stretches_are_when_an_event_is_the_innermost);
   RUN(work_that_meets_is_one_stretch);
-  RUN(stretches_fail_cleanly_for_want_of_memory);
+  RUN(stretches_fail_cleanly_without_memory);
   RUN(overlaps_are_those_of_counting_each_picosecond);
   RUN(what_is_not_in_order_is_reported);
-  RUN(overlaps_fail_cleanly_for_want_of_memory);
+  RUN(overlaps_fail_cleanly_without_memory);
   RUN(time_is_linear_however_many_are_under_way);
   return 0;
 }

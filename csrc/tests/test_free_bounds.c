@@ -54,7 +54,7 @@ static void without_fragmentation_all_that_is_free_is_one_chunk(void) {
   CHECK_INT(found.most[0], 600000);
 }
 
-static void six_digits_tell_the_largest_chunk_to_half_a_unit(void) {
+static void six_digits_give_the_largest_chunk_to_half_a_unit(void) {
   result found = of_one(0.123456, 0, 100);
   CHECK_INT(found.low[0], 876543); /* 1,000,000 x (1 - 0.1234565) */
   CHECK_INT(found.high[0], 876545);
@@ -69,13 +69,13 @@ static void the_more_is_free_the_less_six_digits_tell(void) {
   CHECK_INT(found.high[0] / 10, 87654450000);
 }
 
-static void more_digits_tell_it_to_the_byte(void) {
+static void more_digits_give_it_to_the_byte(void) {
   result found = of_one(0.12345678, 0, 100);
   CHECK_INT(found.low[0], 876543);
   CHECK_INT(found.high[0], 876544);
 }
 
-static void shares_that_are_none_tell_nothing(void) {
+static void invalid_shares_show_nothing(void) {
   const double shares[] = {NAN, -0.1, 1.5, INFINITY};
   for (int i = 0; i < 4; i++) {
     result found = of_one(shares[i], 0, 100);
@@ -170,7 +170,7 @@ static void where_events_are_missing_nothing_is_odd(void) {
 /* Of 600,064 bytes that are taken, 200,192 are in use and 250,112 are the largest chunk. */
 static const record BEFORE = {true, 256, 200192, 0.374520, 256};
 
-static void a_largest_chunk_that_stays_tells_what_is_taken(void) {
+static void a_constant_largest_chunk_shows_the_memory_taken(void) {
   const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 512, 200448, 0.374119, 256}};
   result out = {0};
   bound(events, 3, 0, ALL, &out);
@@ -205,7 +205,7 @@ static void nothing_follows_across_a_gap(void) {
   CHECK(out.taken_low[2] < 310000);
 }
 
-static void what_contradicts_itself_tells_nothing(void) {
+static void contradictory_records_show_nothing(void) {
   const record events[] = {BEFORE, {false, 256, 199936, 0.9, 256}, {false, 256, 199680, 0.000001, 256}};
   result out = {0};
   bound(events, 3, 0, ALL, &out);
@@ -219,7 +219,7 @@ static void what_contradicts_itself_tells_nothing(void) {
   }
 }
 
-static void with_a_stack_an_allocator_that_grows_tells_nothing(void) {
+static void with_a_stack_an_allocator_that_grows_shows_nothing(void) {
   const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}};
   result out = {0};
   bound(events, 2, 1000, ALL, &out);
@@ -289,10 +289,10 @@ static void whatever_is_recorded_bounds_are_in_order(void) {
 
 int main(void) {
   RUN(without_fragmentation_all_that_is_free_is_one_chunk);
-  RUN(six_digits_tell_the_largest_chunk_to_half_a_unit);
+  RUN(six_digits_give_the_largest_chunk_to_half_a_unit);
   RUN(the_more_is_free_the_less_six_digits_tell);
-  RUN(more_digits_tell_it_to_the_byte);
-  RUN(shares_that_are_none_tell_nothing);
+  RUN(more_digits_give_it_to_the_byte);
+  RUN(invalid_shares_show_nothing);
   RUN(where_nothing_follows_nothing_is_too_small);
   RUN(known_chunks_narrow_what_is_too_small);
   RUN(where_the_largest_chunk_may_be_too_small_it_counts_for_both);
@@ -301,11 +301,11 @@ int main(void) {
   RUN(an_allocator_that_grows_gives_itself_away);
   RUN(a_stack_that_takes_free_memory_is_no_growth);
   RUN(where_events_are_missing_nothing_is_odd);
-  RUN(a_largest_chunk_that_stays_tells_what_is_taken);
+  RUN(a_constant_largest_chunk_shows_the_memory_taken);
   RUN(more_is_taken_for_what_fits_nowhere);
   RUN(nothing_follows_across_a_gap);
-  RUN(what_contradicts_itself_tells_nothing);
-  RUN(with_a_stack_an_allocator_that_grows_tells_nothing);
+  RUN(contradictory_records_show_nothing);
+  RUN(with_a_stack_an_allocator_that_grows_shows_nothing);
   RUN(known_chunks_may_be_given_back_for_what_fits_nowhere);
   RUN(sizes_that_no_device_has_are_no_bounds);
   RUN(whatever_is_recorded_bounds_are_in_order);

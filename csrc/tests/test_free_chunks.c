@@ -165,7 +165,7 @@ static void crowded_addresses_take_little_time(void) {
   for (int i = 0; i < 7; i++) free(columns[i]);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   const step steps[] = {{FREES, 0, 0, 8, 1}, {FREES, 0, 16, 8, 1}};
   const int64_t bounds[] = {0, 1, 2};
   fp_memory memory;
@@ -190,6 +190,6 @@ int main(void) {
   RUN(any_ranges_are_replayed_as_byte_by_byte);
   RUN(allocators_have_addresses_of_their_own);
   RUN(crowded_addresses_take_little_time);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -197,7 +197,7 @@ static void a_module_becomes_columns(void) {
   message_free(&m);
 }
 
-static void layouts_tell_order_and_tiles_and_equal_shapes_share_them(void) {
+static void layouts_hold_order_and_tiles_and_equal_shapes_share_them(void) {
   message m = two_computations();
   reading r;
   read_bytes(&r, m.bytes, m.size, -1);
@@ -216,7 +216,7 @@ static void layouts_tell_order_and_tiles_and_equal_shapes_share_them(void) {
   message_free(&m);
 }
 
-static void metadata_tells_names_and_places(void) {
+static void metadata_holds_names_and_places(void) {
   message m = two_computations();
   reading r;
   read_bytes(&r, m.bytes, m.size, -1);
@@ -229,7 +229,7 @@ static void metadata_tells_names_and_places(void) {
   message_free(&m);
 }
 
-static void computations_tell_what_they_are_and_in_which_order_they_run(void) {
+static void computations_hold_their_kind_and_the_order_in_which_they_run(void) {
   message m = two_computations();
   reading r;
   read_bytes(&r, m.bytes, m.size, -1);
@@ -424,9 +424,9 @@ static void memory_may_run_out_anywhere(void) {
 
 int main(void) {
   RUN(a_module_becomes_columns);
-  RUN(layouts_tell_order_and_tiles_and_equal_shapes_share_them);
-  RUN(metadata_tells_names_and_places);
-  RUN(computations_tell_what_they_are_and_in_which_order_they_run);
+  RUN(layouts_hold_order_and_tiles_and_equal_shapes_share_them);
+  RUN(metadata_holds_names_and_places);
+  RUN(computations_hold_their_kind_and_the_order_in_which_they_run);
   RUN(frames_are_rows_that_may_lead_nowhere);
   RUN(rare_fields_are_marked_and_found);
   RUN(dimensions_may_be_dynamic);

@@ -64,7 +64,7 @@ static void text_is_escaped(void) {
   fp_json_text(&out, text, 0), is("\"\"");
 }
 
-static void long_text_comes_whole(void) {
+static void long_text_is_complete(void) {
   static uint8_t text[10001];
   memset(text, '\x02', sizeof text);
   fp_json_text(&out, text, sizeof text);
@@ -80,7 +80,7 @@ int main(void) {
   RUN(doubles_are_as_short_as_they_can_be);
   RUN(no_locale_changes_the_point);
   RUN(text_is_escaped);
-  RUN(long_text_comes_whole);
+  RUN(long_text_is_complete);
   fp_bytes_free(&out);
   CHECK_INT(memory.live, 0);
   return 0;

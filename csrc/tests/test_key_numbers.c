@@ -98,7 +98,7 @@ static void regular_keys_do_not_crowd(void) {
   free(keys), free(numbers);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   int64_t keys[][MOST_WIDTH] = {{1}, {2}};
   int32_t numbers[2];
   fp_memory memory;
@@ -109,7 +109,7 @@ static void want_of_memory_is_said(void) {
   CHECK_INT(numbers_of(&memory, keys, 1, 2, numbers), 2);
 }
 
-static void want_of_memory_is_said_where_the_table_grows(void) {
+static void running_out_of_memory_while_the_table_grows_is_reported(void) {
   enum { COUNT = 1 << 16 };
   int64_t(*keys)[MOST_WIDTH] = malloc(COUNT * sizeof *keys);
   int32_t *numbers = malloc(COUNT * sizeof *numbers);
@@ -131,7 +131,7 @@ int main(void) {
   RUN(no_keys_have_no_numbers);
   RUN(keys_by_lot_are_numbered_as_by_comparing_each_with_each);
   RUN(regular_keys_do_not_crowd);
-  RUN(want_of_memory_is_said);
-  RUN(want_of_memory_is_said_where_the_table_grows);
+  RUN(running_out_of_memory_is_reported);
+  RUN(running_out_of_memory_while_the_table_grows_is_reported);
   return 0;
 }

@@ -55,7 +55,7 @@ static void sums_of_a_window_are_those_of_its_events(void) {
   }
 }
 
-static void sums_of_a_run_are_whole(void) {
+static void sums_of_a_run_are_not_clipped(void) {
   dice chance = {13};
   made_lod made;
   CHECK(lod_make(&made, 150, 1000, false, &chance, -1));
@@ -135,7 +135,7 @@ static void without_memory_it_says_so(void) {
 
 int main(void) {
   RUN(sums_of_a_window_are_those_of_its_events);
-  RUN(sums_of_a_run_are_whole);
+  RUN(sums_of_a_run_are_not_clipped);
   RUN(where_events_overlap_long_ones_from_before_count);
   RUN(sums_that_64_bits_cannot_hold_are_the_largest_number);
   RUN(names_that_are_not_there_are_left_out);

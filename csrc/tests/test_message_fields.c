@@ -99,7 +99,7 @@ static void faults_say_where(void) {
   message_free(&m);
 }
 
-static void want_of_memory_is_reported(void) {
+static void running_out_of_memory_is_reported(void) {
   message m = {0};
   put_sample(&m);
   fp_message_span spans[] = {{0, m.size}};
@@ -117,6 +117,6 @@ static void want_of_memory_is_reported(void) {
 int main(void) {
   RUN(fields_are_numbers_or_places);
   RUN(faults_say_where);
-  RUN(want_of_memory_is_reported);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -69,7 +69,7 @@ static void far_neighbours_take_few_looks(void) {
   fp_number_set_close(&memory, &set);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   for (int64_t allowed = 0; allowed < 4; allowed++) {
     fp_memory memory;
     fp_number_set set;
@@ -84,6 +84,6 @@ static void want_of_memory_is_said(void) {
 int main(void) {
   RUN(neighbours_are_found_as_by_looking_at_each);
   RUN(far_neighbours_take_few_looks);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

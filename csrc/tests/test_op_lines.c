@@ -182,7 +182,7 @@ static void the_extent_is_from_the_first_begin_to_the_last_end(void) {
   CHECK(!fp_extent(start, duration, 4, &begin, &end));
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   const int64_t start[] = {0, 2, 5}, duration[] = {10, 2, 2};
   const uint8_t marks[] = {1, 1, 1};
   const fp_line_rows line = {0, 3, 0};
@@ -210,6 +210,6 @@ int main(void) {
   RUN(many_lines_are_merged_in_order);
   RUN(negative_durations_count_as_none_and_late_ones_are_cut);
   RUN(the_extent_is_from_the_first_begin_to_the_last_end);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

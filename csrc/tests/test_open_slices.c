@@ -32,7 +32,7 @@ static void slices_of_a_row_nest(void) {
       start += (int64_t)(roll(&d) % 4);
       int64_t end = start + 1 + (int64_t)(roll(&d) % (uint64_t)spread);
       int32_t row = add(&open, start, end, stack, depth);
-      CHECK((size_t)row < fp_open_slices_rows(&open));
+      CHECK((size_t)row < open.rows.count);
       CHECK(!depth[row] || stack[row][depth[row] - 1] >= end);
       stack[row][depth[row]++] = end;
     }
@@ -41,7 +41,7 @@ static void slices_of_a_row_nest(void) {
     while (fp_open_slices_end(&open, INT64_MAX, &row, &at)) CHECK_INT(stack[row][--depth[row]], at);
     for (int i = 0; i < MOST; i++) CHECK_INT(depth[i], 0);
     fp_open_slices_clear(&open);
-    CHECK_INT(fp_open_slices_rows(&open), 0);
+    CHECK_INT(open.rows.count, 0);
   }
   fp_open_slices_free(&open);
   fp_open_slices_free(&open);
@@ -101,7 +101,7 @@ static void many_rows_take_little_time(void) {
   fp_open_slices_free(&open);
 }
 
-static void want_of_memory_is_reported(void) {
+static void running_out_of_memory_is_reported(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   int64_t allowed = 0;
@@ -121,6 +121,6 @@ int main(void) {
   RUN(a_slice_goes_below_the_shortest_that_holds_it);
   RUN(a_row_nests_for_all_readers);
   RUN(many_rows_take_little_time);
-  RUN(want_of_memory_is_reported);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

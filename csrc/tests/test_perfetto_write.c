@@ -128,7 +128,7 @@ static void counters_have_values(void) {
   fp_perfetto_free(&writer);
 }
 
-static void want_of_memory_is_reported(void) {
+static void running_out_of_memory_is_reported(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_trace_batch batch = sample_batch();
@@ -148,6 +148,6 @@ int main(void) {
   RUN(events_are_packets);
   RUN(names_are_interned_once);
   RUN(counters_have_values);
-  RUN(want_of_memory_is_reported);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -51,7 +51,7 @@ static void many_stats_of_many_events_keep_their_values(void) {
   CHECK_INT(memory.live, 0);
 }
 
-static void want_of_memory_leaves_what_is_there(void) {
+static void running_out_of_memory_changes_nothing(void) {
   for (int64_t allocations = 0; allocations < 4; allocations++) {
     fp_memory memory;
     fp_memory_init(&memory);
@@ -98,7 +98,7 @@ int main(void) {
   RUN(of_several_values_of_one_event_the_first_counts);
   RUN(columns_used_again_forget_what_was_in_them);
   RUN(many_stats_of_many_events_keep_their_values);
-  RUN(want_of_memory_leaves_what_is_there);
+  RUN(running_out_of_memory_changes_nothing);
   RUN(own_texts_get_their_number_in_all);
   RUN(there_may_be_nothing_to_copy);
   return 0;

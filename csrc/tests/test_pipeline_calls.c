@@ -217,7 +217,7 @@ static void trees_are_listed_before_what_is_below(void) {
   CHECK(!memcmp(order, rows, sizeof rows) && !memcmp(depth, depths, sizeof depths));
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   const event events[] = {{0, 100, -1, 0}, {50, 40, 0, 1}, {10, 60, 0, 1}, {20, 5, 2, 2}};
   const int32_t roots[] = {0, 0};
   fp_memory memory;
@@ -243,6 +243,6 @@ int main(void) {
   RUN(a_deep_nest_takes_no_deep_stack);
   RUN(the_nearest_marked_row_is_found);
   RUN(trees_are_listed_before_what_is_below);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -79,7 +79,7 @@ static void too_many_paths_are_said(void) {
   CHECK_INT(memory.live, 0);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   const graph g = {.start = {0, 10}, .duration = {100, 20}, .parent = {-1, 0}, .iterator = {0, 1}, .count = 2};
   fp_memory memory;
   for (int64_t allowed = 0;; allowed++) {
@@ -101,6 +101,6 @@ int main(void) {
   RUN(what_has_no_id_takes_its_time_and_leads_nowhere);
   RUN(a_circle_ends_at_the_deepest_level);
   RUN(too_many_paths_are_said);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -42,7 +42,7 @@ static void the_largest_that_follows_is_of_the_same_stretch(void) {
   for (int i = 0; i < 7; i++) CHECK_INT(peak[i], wanted[i]);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   const int64_t value = 1, first = 0, last = 1;
   int64_t peak = 7;
   fp_memory memory;
@@ -57,6 +57,6 @@ static void want_of_memory_is_said(void) {
 int main(void) {
   RUN(ranges_have_the_first_of_their_largest_values);
   RUN(the_largest_that_follows_is_of_the_same_stretch);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -130,7 +130,7 @@ static void lines_change_nothing(void) {
   }
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   const event events[] = {{0, WAIT, 0, 10}, {1, WAIT, 0, 10}};
   fp_memory memory;
   result out;
@@ -154,6 +154,6 @@ int main(void) {
   RUN(any_times_are_taken);
   RUN(days_are_measured_to_the_picosecond);
   RUN(lines_change_nothing);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

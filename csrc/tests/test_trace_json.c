@@ -62,7 +62,7 @@ static void counters_have_a_value(void) {
   fp_trace_json_free(&writer);
 }
 
-static void want_of_memory_is_reported(void) {
+static void running_out_of_memory_is_reported(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_trace_batch batch = sample_batch();
@@ -81,6 +81,6 @@ static void want_of_memory_is_reported(void) {
 int main(void) {
   RUN(events_are_objects);
   RUN(counters_have_a_value);
-  RUN(want_of_memory_is_reported);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -63,7 +63,7 @@ static void a_window_shows_what_overlaps_it(void) {
   CHECK_INT(made.visible[3], 0);
 }
 
-static void a_flow_is_shown_whole_or_not_at_all(void) {
+static void a_flow_is_shown_entirely_or_not_at_all(void) {
   /* two tracks; flow 0 begins beside nothing, flow 1 right behind it */
   trace made;
   memset(&made, 0, sizeof made);
@@ -190,7 +190,7 @@ static void depth_is_found_however_deep(void) {
   free(start), free(duration), free(flow), free(order), free(layer), free(flow_end);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   static trace made;
   dice chance = {3};
   do fill(&made, &chance);
@@ -212,11 +212,11 @@ static void want_of_memory_is_said(void) {
 int main(void) {
   RUN(short_slices_are_shown_where_they_lie_far_apart);
   RUN(a_window_shows_what_overlaps_it);
-  RUN(a_flow_is_shown_whole_or_not_at_all);
+  RUN(a_flow_is_shown_entirely_or_not_at_all);
   RUN(events_that_start_together_have_serials_of_all_tracks);
   RUN(points_count_by_their_starts);
   RUN(a_view_without_layers_is_the_rule_in_order_of_time);
   RUN(depth_is_found_however_deep);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -119,7 +119,7 @@ static fp_code next_of(const message *m, size_t *taken) {
   return code;
 }
 
-static void fields_of_every_type_are_read_or_skipped_whole(void) {
+static void fields_of_every_type_are_read_or_skipped_entirely(void) {
   for (int kind = 0; kind < 5; kind++) {
     message m = {0};
     size_t taken;
@@ -272,7 +272,7 @@ int main(void) {
   RUN(tags_have_a_field_number_and_a_wire_type);
   RUN(lengths_may_reach_the_end_but_not_pass_it);
   RUN(lengths_near_the_largest_number_do_not_wrap);
-  RUN(fields_of_every_type_are_read_or_skipped_whole);
+  RUN(fields_of_every_type_are_read_or_skipped_entirely);
   RUN(groups_must_match);
   RUN(groups_nest_a_hundred_deep_and_no_deeper);
   RUN(stats_are_the_same_read_fast_or_not);

@@ -113,7 +113,7 @@ static void of_values_of_one_key_the_last_is_shown(void) {
   CHECK_INT(memory.live, 0);
 }
 
-static void want_of_memory_is_said(void) {
+static void running_out_of_memory_is_reported(void) {
   const uint8_t kept[] = {1, 1, 1};
   for (int64_t allowed = 0;; allowed++) {
     fp_memory memory;
@@ -160,7 +160,7 @@ int main(void) {
   RUN(writing_goes_on_where_it_stopped);
   RUN(a_flight_has_a_beginning_and_an_end);
   RUN(of_values_of_one_key_the_last_is_shown);
-  RUN(want_of_memory_is_said);
+  RUN(running_out_of_memory_is_reported);
   RUN(points_are_lists_of_time_and_values);
   RUN(the_hash_is_that_of_the_library);
   return 0;
