@@ -1,5 +1,5 @@
-/* Bytes pushed in chunks of any sizes are found to be what they are in one push: the same parts and spans, or the
- * same error at the same place. */
+/* However bytes are cut into chunks, the scanner finds the same parts and spans as in one push, or the same error at
+ * the same offset. */
 #include "formats/xspace.h"
 #include "fuzz/target.h"
 

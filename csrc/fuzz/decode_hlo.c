@@ -1,5 +1,5 @@
-/* Any bytes are read as a compiled program, or refused with an offset: whatever its columns refer to is there, shapes are
- * trees, and what lies in the bytes lies within them. */
+/* Any bytes are read as a compiled program or refused with an offset. Whatever the columns refer to exists, shapes
+ * are trees, and offsets lie within the bytes. */
 #include "formats/hlo.h"
 #include "fuzz/target.h"
 
@@ -40,7 +40,7 @@ static void check_instructions(const fp_hlo *hlo) {
   int32_t operand = 0, call = 0;
   for (size_t i = 0; i < hlo->instructions.count; i++) {
     const fp_hlo_instruction *one = (const fp_hlo_instruction *)hlo->instructions.items + i;
-    CHECK(one->first_operand == operand && one->first_call == call); /* none is left out between two */
+    CHECK(one->first_operand == operand && one->first_call == call); /* no operand lies between two lists */
     check_run(one->first_operand, one->operand_count, &hlo->operands);
     check_run(one->first_call, one->call_count, &hlo->calls);
     operand += one->operand_count;

@@ -1,5 +1,5 @@
-/* Any bytes give tables or an error, in exactly the room that the index asked for. What the index accepts, the fill
- * decodes: straight through, by the events' keys, and filtered, all to the same rows. */
+/* Any bytes give tables or an error, in exactly the memory that the index requests. What the index accepts the fill
+ * decodes, and all ways of filling (in order, by keys, filtered) give the same rows. */
 #include "fuzz/target.h"
 #include "tests/decoding.h"
 
@@ -9,7 +9,7 @@ static int64_t middle_start(const columns *c) {
   return 0;
 }
 
-/* What a filter keeps are rows of the whole table. */
+/* The rows that a filter keeps are rows of the unfiltered table. */
 static void check_filtered(decoding *d, const columns *all) {
   size_t metas = d->xspace.event_metas.count;
   uint8_t *keep = malloc(metas);

@@ -1,5 +1,5 @@
-/* Any bytes are read as the memory plan of a program, or refused with an offset: rows stay within their tables, and each
- * heap is what its definition says. */
+/* Any bytes are read as the memory plan of a program or refused with an offset. Rows stay within their tables, and
+ * each heap is what its definition says. */
 #include "formats/hlo_buffers.h"
 #include "fuzz/target.h"
 #include "tests/heaps.h"

@@ -21,13 +21,13 @@ static void remove_bytes(input *one, dice *chance) {
   one->size -= length;
 }
 
-/* Bytes of the same or another file in between, or instead of what was there. */
+/* Inserts bytes of the same or another file, or overwrites with them. */
 static void splice(input *one, const input *other, dice *chance) {
   if (!other->size) return;
   size_t at = (size_t)roll_below(chance, one->size + 1), from = (size_t)roll_below(chance, other->size);
   size_t length = 1 + (size_t)roll_below(chance, 1 << roll_below(chance, 12));
   if (length > other->size - from) length = other->size - from;
-  if (roll_below(chance, 2)) { /* instead */
+  if (roll_below(chance, 2)) { /* overwrite */
     if (length > one->size - at) length = one->size - at;
     memcpy(one->data + at, other->data + from, length);
     return;
@@ -39,7 +39,7 @@ static void splice(input *one, const input *other, dice *chance) {
   one->size += length;
 }
 
-/* A number a little larger or smaller: lengths and tags that nearly fit. */
+/* Makes a number slightly larger or smaller: lengths and tags that nearly fit. */
 static void nudge(input *one, dice *chance) {
   one->data[roll_below(chance, one->size)] += (uint8_t)(roll_below(chance, 9) - 4);
 }

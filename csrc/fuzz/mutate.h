@@ -1,4 +1,4 @@
-/* Damage: what disks, networks, crashed profilers and fuzzers do to files. */
+/* Damage as disks, networks, crashed profilers and fuzzers do it to files. */
 #ifndef FASTPROF_MUTATE_H
 #define FASTPROF_MUTATE_H
 
@@ -10,7 +10,7 @@ typedef struct input {
   size_t size;
 } input;
 
-/* A damaged copy of one of the inputs, the caller's to free. */
+/* A damaged copy of one of the inputs; the caller frees it. */
 input mutated(const input *from, size_t count, dice *chance);
 
 #endif

@@ -1,4 +1,4 @@
-/* Depth, parent and self time of any spans are what their definition says, however the line is cut into stretches. */
+/* Depth, parent and self time of any spans agree with their definition, however the line is cut into stretches. */
 #include "fuzz/target.h"
 #include "tests/spans.h"
 

@@ -20,7 +20,7 @@ typedef struct corpus {
   size_t count;
 } corpus;
 
-/* What is being run, for whoever finds the program dead. */
+/* The input that is running, for the report after a crash. */
 static struct {
   const uint8_t *data;
   size_t size;

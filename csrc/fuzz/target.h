@@ -1,4 +1,4 @@
-/* What every fuzz target is: one property, held over any bytes. */
+/* A fuzz target: one property that must hold for any bytes. */
 #ifndef FASTPROF_TARGET_H
 #define FASTPROF_TARGET_H
 
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Choices that a target makes follow from the last bytes of its input, which stay part of it. */
+/* The random choices of a target. They follow from the last bytes of its input, so a failing input fails again. */
 static inline dice dice_of(const uint8_t *data, size_t size) {
   size_t taken = size < 16 ? size : 16;
   dice d = {size};

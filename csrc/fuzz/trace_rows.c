@@ -1,5 +1,5 @@
-/* Any events, of any names and stats, make trace files that hold together: lines of JSON whose strings end and whose brackets
- * match, and packets of which the slices that begin on a track end in turn. */
+/* Any events with any names and stats make valid trace files: lines of JSON whose strings end and whose brackets
+ * match, and packets whose slices, on every track, end in the order in which they nest. */
 #include "columns/utf8.h"
 #include "formats/perfetto_write.h"
 #include "formats/trace_json.h"
@@ -19,7 +19,7 @@ typedef struct sample {
   fp_trace_track process, tracks[TRACKS];
 } sample;
 
-/* A span is made of three bytes; names and texts of the first ones. */
+/* Three bytes make a span; the first bytes also are names and texts. */
 static void fill(sample *s, const uint8_t *data, size_t size, dice *chance) {
   size_t count = size / 3 < MOST ? size / 3 : MOST, cut = size < MOST_TEXT ? size : MOST_TEXT;
   size_t length = fp_utf8_repair(data, cut, s->text_bytes);
@@ -73,7 +73,7 @@ static void check_json(const fp_bytes *out) {
   CHECK(!text && !depth && fp_utf8_valid(out->data, out->size));
 }
 
-/* What one field of a message is, where it is a number; the bytes of the last one asked for go to `inner`. */
+/* The value of a field of a message if it is a number; `inner` receives its bytes if it has a length. */
 static uint64_t field_of(wire_field of, uint32_t number, wire_field *inner) {
   const uint8_t *at = of.payload, *end = at + of.value;
   uint64_t found = 0;

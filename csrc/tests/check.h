@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Not assert(): tests are also built with NDEBUG. abort() is what sanitizers and fuzzers report. */
 #define CHECK(condition)                                                               \
   do {                                                                                 \
     if (!(condition)) {                                                                \
@@ -15,6 +16,7 @@
     }                                                                                  \
   } while (0)
 
+/* The same for two integers, of any type; a failure shows both. */
 #define CHECK_INT(found, wanted)                                                                                \
   do {                                                                                                          \
     int64_t found_ = (int64_t)(found), wanted_ = (int64_t)(wanted);                                             \
@@ -25,7 +27,7 @@
     }                                                                                                           \
   } while (0)
 
-/* Runs a test, which is named after what it shows. */
+/* Runs a test. Its name is a sentence that says which behaviour it shows. */
 #define RUN(test)                \
   do {                           \
     test();                      \

@@ -1,8 +1,8 @@
-/* Columns of their exact size, checked against each other and against what they refer to. */
+/* Columns of exactly their size, checked against each other and against the tables that they refer to. */
 #include "tests/check.h"
 #include "tests/decoding.h"
 
-/* A column whose bytes all say that nobody wrote them. */
+/* A column in which every byte shows that nothing has been written there. */
 static void *column(int64_t rows, size_t item_size) {
   void *block = exact((size_t)rows, item_size);
   if (rows) memset(block, 0xA5, (size_t)rows * item_size);
@@ -14,7 +14,7 @@ static fp_index_column index_column(int64_t rows, size_t dictionary) {
   return (fp_index_column){column(rows, (size_t)width), width};
 }
 
-/* Every column: how wide its items are, and whether it counts stats. */
+/* A column of a sink: the width of its items, and whether its rows are stats. */
 typedef struct column_of {
   void *block;
   size_t item_size;

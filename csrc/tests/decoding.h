@@ -1,5 +1,5 @@
-/* The way of a capture through the core, as the Python package goes it, with every buffer exactly as large as
- * the core said: whatever is written or read past its end is seen by AddressSanitizer. */
+/* A capture on its way through all passes of the core, as the Python package takes it. Every buffer is exactly as
+ * large as the core requests, so AddressSanitizer sees every access behind its end. */
 #ifndef FASTPROF_DECODING_H
 #define FASTPROF_DECODING_H
 
@@ -8,13 +8,13 @@
 enum { WIDE_COLUMNS = 3 };
 
 typedef struct decoding {
-  /* the caller's: set before decoding_open */
+  /* set by the caller before decoding_open */
   const uint8_t *data;
   size_t size;
   bool salvage;
   fp_depth depth;
   uint64_t segment_size, budget; /* of an index call */
-  /* the core's */
+  /* owned by the core */
   fp_memory memory;
   fp_scanner scanner;
   fp_xspace xspace, original; /* `original`: what xspace is a fork of, once stats were declared */
@@ -23,7 +23,7 @@ typedef struct decoding {
   fp_strings names, texts; /* of events; of stat metadata */
   fp_vector faults;
   fp_fault fault;
-  /* found on the way */
+  /* results of the passes */
   fp_piece *pieces;
   size_t piece_count;
   int64_t event_count, stat_count, text_count, bytes_count;
@@ -37,19 +37,19 @@ typedef struct decoding {
 /* A zeroed block of exactly this size. */
 void *exact(size_t count, size_t item_size);
 
-/* Zeroes all but what the caller has set. Memory is not limited until decoding.memory.countdown says so. */
+/* Zeroes everything that the caller has not set. Allocations are not limited until decoding.memory.countdown is set. */
 void decoding_begin(decoding *d);
 /* Scans and opens. */
 fp_code decoding_open(decoding *d);
-/* Indexes every line, declares the stats that nobody declares, looks names up, numbers the rows. */
+/* Indexes every line, declares stats that are used but not declared, interns names, and numbers the rows. */
 fp_code decoding_index(decoding *d);
-/* Releases everything; what the core has not given back by then is a leak, and fails. */
+/* Releases everything. Blocks that are still live then are a leak, and fail the test. */
 void decoding_free(decoding *d);
 
-/* Columns of events and stats. */
+/* Columns for events and stats, and the sink that points to them. */
 typedef struct columns {
   int64_t rows, stat_rows;
-  size_t pick_count; /* columns of picked stats: one a name */
+  size_t pick_count; /* columns of picked stats: one for each name */
   fp_sink sink;
   fp_wide_column wide[WIDE_COLUMNS];
 } columns;
@@ -57,16 +57,16 @@ typedef struct columns {
 int64_t index_at(const fp_index_column *c, int64_t row);
 void columns_make(columns *c, decoding *d, int64_t rows, int64_t stat_rows);
 void columns_free(columns *c, decoding *d);
-/* Fails unless every index lies in its dictionary and every place in the data. */
+/* Fails unless every index is in its dictionary and every place in the data. */
 void columns_check(const columns *c, const decoding *d);
-/* Fails unless both hold the same, to the byte. */
+/* Fails unless both hold the same bytes. */
 void columns_compare(const columns *a, const columns *b);
 
-/* Fills columns made for what the filter keeps (NULL: everything). On failure, too, the columns are to be freed. */
+/* Makes columns for what the filter keeps (NULL: everything) and fills them. They must be freed after a failure too. */
 fp_code decoding_fill(decoding *d, const fp_filter *filter, columns *c);
-/* The same by the events' keys. */
+/* The same through the events' keys, sorted by time. */
 fp_code decoding_fill_keys(decoding *d, const fp_filter *filter, columns *c);
-/* The stats of planes, and of event metadata. */
+/* Fills the stats of planes, or those of event metadata. */
 fp_code decoding_fill_spans(decoding *d, bool of_planes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Heaps the slow way, as their definition says: what the kernel is compared with. */
+/* Heaps by definition, slowly: what the kernel heap_trace is compared with. */
 #ifndef FASTPROF_TEST_HEAPS_H
 #define FASTPROF_TEST_HEAPS_H
 
@@ -20,9 +20,10 @@ typedef struct heap_result {
   fp_heap_peak peak;
 } heap_result;
 
-/* Follows the events with the kernel, in blocks of exactly their sizes. False for want of memory. */
+/* Runs the kernel on blocks of exactly the right size. False if it ran out of memory. */
 bool heap_follow(fp_memory *memory, const heap_case *one, heap_result *out);
-/* Checks a result against definitions: sums of what is alive after each event, the peak, lives. */
+/* Checks a result against the definitions: the sum of what is alive after each event, the peak, the life of each
+ * buffer. */
 void heap_check(const heap_case *one, const heap_result *found);
 
 #endif

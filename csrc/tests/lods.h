@@ -1,4 +1,5 @@
-/* Small hosts as the viewer keeps them, of random events: several tracks, in which events nest, cross and coincide. */
+/* Small hosts as the viewer stores them, with random events: several tracks on which events nest, cross and coincide.
+ */
 #ifndef FASTPROF_LODS_H
 #define FASTPROF_LODS_H
 
@@ -15,8 +16,9 @@ typedef struct made_lod {
   fp_lod lod;
 } made_lod;
 
-/* `events` in each track but the second, which has none; those of the last are short. With `crowd`, many of them are crowded into one instant. Ends with
- * lod_free, whether it worked or not; false for want of memory, which `countdown` limits (negative: not). */
+/* Makes `events` events in each track but the second, which has none; those of the last are short. With `crowd` many of
+ * them lie in one instant. `countdown` limits allocations (negative: no limit); false if they ran out. lod_free must be
+ * called in either case. */
 bool lod_make(made_lod *made, size_t events, int64_t range, bool crowd, dice *chance, int64_t countdown);
 void lod_free(made_lod *made);
 

@@ -1,5 +1,5 @@
-/* Events of one line, and what their nesting is by its definition: the latest event before that ends no earlier is
- * the parent, at the cost of comparing each with each. */
+/* Events of one line, and their nesting by definition: the parent is the last earlier event that ends no earlier,
+ * found by comparing each with each. It is slow, and so simple that it can be trusted. */
 #ifndef FASTPROF_SPANS_H
 #define FASTPROF_SPANS_H
 
@@ -17,20 +17,21 @@ typedef struct nested {
   int64_t *parent, *self_time;
 } nested;
 
-/* Room for so many; `count` stays 0. */
+/* Allocates room for events; `count` stays 0. */
 void spans_make(spans *line, size_t room);
 void spans_free(spans *line);
-/* Any spans, many of which touch, coincide or cross. */
+/* Random spans, many of which touch, coincide or cross. */
 void spans_roll(spans *line, size_t count, int64_t range, dice *chance);
-/* By start, longer first; equal ones keep their order. */
+/* Sorts by start, longer first; equal ones keep their order. */
 void spans_sort(spans *line);
 
 void nested_make(nested *out, size_t count);
 void nested_free(nested *out);
 void nested_compare(const nested *wanted, const nested *found, size_t count);
 
+/* The definition. */
 void nest_slowly(const spans *line, nested *out);
-/* By fp_nesting_push, in stretches of at most `largest` events, each in arrays of its own. */
+/* The kernel: fp_nesting_push in stretches of at most `largest` events, each in arrays of its own size. */
 void nest_in_stretches(const spans *line, nested *out, size_t largest, dice *chance);
 
 #endif

@@ -1,5 +1,6 @@
-/* Memory may run out anywhere: whichever allocation of a load fails, the load ends in an error or without needing that
- * block, and everything is given back (decoding_free looks at the count of live blocks). */
+/* Memory may run out anywhere: whichever allocation of a load fails, the load either reports it or does without that
+ * block, and releases everything (decoding_free counts live blocks). Each load is repeated with one more allocation
+ * allowed, until it succeeds. */
 #include "tests/check.h"
 #include "tests/decoding.h"
 #include "tests/message.h"
@@ -25,6 +26,7 @@ static capture read_capture(const char *path) {
   return c;
 }
 
+/* An event with one stat. */
 static void put_event(message *line, int64_t metadata_id, int64_t offset_ps, int stat_id) {
   message event = {0}, stat = {0};
   put_int(&event, 1, metadata_id);
@@ -36,8 +38,8 @@ static void put_event(message *line, int64_t metadata_id, int64_t offset_ps, int
   put_message(line, 4, &event);
 }
 
-/* What real captures seldom have, each of which needs memory: stats and events that nobody declares, lines out of
- * order, events that do not decode (salvaged), hostnames. */
+/* A capture with what real ones seldom have and what needs memory: stats and events that are not declared, unsorted
+ * lines, events that do not decode (salvaged), hostnames. */
 static capture odd_capture(void) {
   message space = {0}, plane = {0}, line = {0};
   put_text(&plane, 2, "plane");
@@ -49,6 +51,7 @@ static capture odd_capture(void) {
   return (capture){space.bytes, space.size};
 }
 
+/* A complete load with that many allocations allowed; negative: no limit. */
 static fp_code load(const capture *c, int64_t allocations, bool salvage) {
   decoding d = {.data = c->data, .size = c->size, .salvage = salvage, .depth = FP_STATS, .segment_size = 1 << 12,
                 .budget = 1 << 15};

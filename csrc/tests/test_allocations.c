@@ -1,3 +1,4 @@
+/* Pairs of allocations and frees: by example, and random events against looking back from every event. */
 #include "kernels/allocations.h"
 
 #include "tests/check.h"
@@ -15,6 +16,7 @@ typedef struct result {
   uint8_t fate[MOST];
 } result;
 
+/* Runs the kernel on columns of exactly the right size. */
 static bool matched(fp_memory *memory, const step *steps, const uint8_t *known, size_t count, const int64_t *bounds,
                     size_t allocators, bool keep_first, result *out) {
   uint8_t *is_allocation = malloc(count + 1);

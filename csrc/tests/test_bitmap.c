@@ -1,3 +1,4 @@
+/* Bitmaps against a bit at a time. */
 #include "kernels/bitmap.h"
 
 #include "tests/check.h"

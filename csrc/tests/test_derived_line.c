@@ -1,3 +1,4 @@
+/* Derived lines: each rule by example, and limits that hold for random events. */
 #include "kernels/derived_line.h"
 
 #include "tests/check.h"
@@ -15,6 +16,7 @@ typedef struct made {
 /* Names: list 0 is 1; list 1 is 1, 2; list 2 is 1, 3; list 3 is 1, 2, 4; list 4 is empty; list 5 is 9. */
 static const int64_t offsets[] = {0, 1, 3, 5, 8, 8, 9}, values[] = {1, 1, 2, 1, 3, 1, 2, 4, 9};
 
+/* Runs the kernel twice, first only to count, and checks that both agree. */
 static made derive(fp_derived_from *from, bool over_gaps, bool close) {
   made found;
   fp_derived_line none = {0};

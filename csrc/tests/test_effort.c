@@ -1,5 +1,5 @@
-/* Time and memory stay in proportion to the bytes, however they are chosen: each file here is about a megabyte, made
- * to drive some loop to its worst. Built without sanitizers, which change what things cost. */
+/* Time and memory stay in proportion to the bytes, however these are chosen: each file here is about a megabyte, made
+ * to drive one loop to its worst. Built without sanitizers, which change what things cost. */
 #define _DEFAULT_SOURCE
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,8 +13,9 @@
 
 enum { MEGABYTE = 1 << 20, MOST_SECONDS = 1, MOST_BYTES_PER_BYTE = 100 };
 
-/* ---- files that are made to take long ---------------------------------------------------------------- */
+/* ---- files made to take long ------------------------------------------------------------------------- */
 
+/* Fills a message with copies of a unit, up to a megabyte. */
 static void repeat(message *m, const void *unit, size_t size) {
   while (m->size < MEGABYTE) put_raw(m, unit, size);
 }
@@ -178,7 +179,7 @@ static void a_long_bad_text(message *m) {
 
 static void open_groups(message *m) { repeat(m, "\x0B", 1); }
 
-/* A group begins in every value: whoever tries every place walks all that follows, each time. */
+/* A group begins in every value: a search that tries every offset would walk to the end each time. */
 static void groups_in_values(message *m) { repeat(m, "\x78\x0B", 2); }
 
 static void groups_in_values_of_a_plane(message *m) {
@@ -199,7 +200,7 @@ static void groups_in_events(message *m) {
   as_line(m);
 }
 
-/* At every second byte begins what looks like an event of 128 KiB, up to its last field. */
+/* Every second byte begins what looks like an event of 128 KiB, valid up to its last field. */
 static void events_in_stats(message *m) {
   put_byte(m, 0);
   repeat(m, "\x22\x04\x22\xFF\xFF\x07", 6);
@@ -252,6 +253,7 @@ typedef struct cost {
   int64_t bytes; /* of the scan, the name tables and the index */
 } cost;
 
+/* The peak of this process's memory, in bytes. */
 static int64_t resident(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -301,7 +303,7 @@ static const attack attacks[] = {
     ATTACK(events_in_stats_with_long_tags), ATTACK(noise), ATTACK(noise_of_tags), ATTACK(noise_in_a_plane),
     ATTACK(noise_in_a_line), ATTACK(short_chains), ATTACK(short_chains_in_a_plane), ATTACK(short_chains_in_a_line)};
 
-/* Each runs in a process of its own, so that what it takes at most is its own. */
+/* Each file is decoded in a process of its own, so that the peak of memory belongs to it. */
 static cost measure(const attack *a, bool salvage) {
   int ends[2];
   cost found = {0};

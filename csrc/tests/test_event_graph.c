@@ -1,5 +1,5 @@
-/* Groups of events against the rules by which they are made, applied slowly: lists of parents in order, searches that
- * compare all with all. Every array is as large as it must be, so that AddressSanitizer sees a step beyond. */
+/* Groups of events against the rules that define them, applied slowly: lists of parents in order, and searches that
+ * compare all with all. Every array has exactly its size, so AddressSanitizer sees a step beyond. */
 #include "kernels/event_groups.h"
 #include "kernels/event_reach.h"
 
@@ -8,6 +8,7 @@
 
 enum { MOST_ROWS = 400, MOST_LINKS = 200, MOST_MEMBERS = 600, MOST_ABOVE = 2 * MOST_MEMBERS };
 
+/* A random graph, with marks for nearest-mark searches and roots with levels for grouping. */
 typedef struct scene {
   size_t rows, link_count, producer_count, consumer_count, root_count;
   uint8_t marks[MOST_ROWS];
@@ -15,7 +16,7 @@ typedef struct scene {
   fp_member producers[MOST_MEMBERS], consumers[MOST_MEMBERS];
 } scene;
 
-/* ---- scenes by lot ----------------------------------------------------------------------------------- */
+/* ---- random scenes ----------------------------------------------------------------------------------- */
 
 static int compare_members(const void *a, const void *b) {
   const fp_member *x = a, *y = b;
@@ -31,7 +32,7 @@ static size_t roll_members(dice *chance, const scene *s, fp_member *members, siz
   return count;
 }
 
-/* Events that lie in one shortly before them, or in none. */
+/* Every event lies in one shortly before it, or in none. */
 static void roll_parents(dice *chance, scene *s) {
   for (size_t row = 0; row < s->rows; row++) {
     size_t back = 1 + roll_below(chance, roll_below(chance, 2) ? 2 : 10);
@@ -39,7 +40,7 @@ static void roll_parents(dice *chance, scene *s) {
   }
 }
 
-/* Roots, the highest level first; some that have a level are not asked for. Those of a level are in any order. */
+/* Roots, the highest level first, in random order within a level; some events with a level are left out. */
 static void roll_roots(dice *chance, scene *s, int32_t levels, uint64_t one_in) {
   s->root_count = 0;
   for (size_t row = 0; row < s->rows; row++) {
@@ -66,9 +67,9 @@ static void roll_scene(dice *chance, scene *s, size_t rows, size_t links, size_t
   roll_roots(chance, s, 1 + (int32_t)roll_below(chance, 3), 1 + roll_below(chance, 6));
 }
 
-/* ---- the rules, slowly ------------------------------------------------------------------------------- */
+/* ---- the rules, applied slowly ----------------------------------------------------------------------- */
 
-/* All that is right above the row, in the order in which it is asked; returns how many. */
+/* Lists the parents of a row, in the order in which searches visit them, and returns how many there are. */
 static size_t all_above(const scene *s, int32_t row, int32_t *above) {
   size_t count = 0;
   if (s->parent[row] >= 0) above[count++] = s->parent[row];
@@ -138,7 +139,7 @@ typedef struct grouping {
   uint8_t related[MOST_ROWS][MOST_ROWS];
 } grouping;
 
-/* Each that has no group joins, as long as one above it joined on this turn. */
+/* Repeats until nothing changes: an event without a group joins if one of its parents has joined. */
 static void spread_slowly(const scene *s, const family *f, int32_t number, grouping *g) {
   bool more = true;
   while (more) {
@@ -380,14 +381,14 @@ static void small_graphs_are_grouped_by_the_rules(void) {
   }
 }
 
-/* Long enough that walks up are given up for one walk down. */
+/* Long enough that searches from single events give way to one search of the entire graph. */
 static void nest_all(scene *s) {
   for (size_t row = 0; row < s->rows; row++) s->parent[row] = (int32_t)row - 1;
   memset(s->marks, 0, sizeof s->marks);
   s->marks[3] = 5;
 }
 
-/* From the innermost root on, each has a long way to the next of its level. */
+/* Starting with the innermost root, each is far from the next root of its level. */
 static void root_all(scene *s, int32_t levels) {
   s->root_count = 0;
   for (int32_t level = levels; level > 0; level--) {
@@ -411,7 +412,7 @@ static void large_graphs_are_grouped_by_the_rules(void) {
   }
 }
 
-/* Four deep nests; of two roots of a level that lie in each other, the inner one is asked first. */
+/* Four deep nests; of two roots of a level in one nest, the inner one comes first. */
 static void every_level_is_searched_for_itself(void) {
   enum { DEEP = MOST_ROWS / 4 };
   static scene s;
@@ -444,7 +445,7 @@ static void walks_are_distinguished_past_the_last_stamp(void) {
   family_free(&s, &f);
 }
 
-/* ---- want of memory ---------------------------------------------------------------------------------- */
+/* ---- without memory ---------------------------------------------------------------------------------- */
 
 static bool run_all(const scene *s, int64_t allocations) {
   opened o;

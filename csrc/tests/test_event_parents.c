@@ -1,4 +1,4 @@
-/* What encloses what on a line. */
+/* Which event encloses which: by example, and random events against the rule in parent_slowly. */
 #include "kernels/event_parents.h"
 
 #include "tests/check.h"
@@ -70,8 +70,8 @@ static void regions_cut_off_what_begins_before_them_and_ends_in_them(void) {
   CHECK_INT(memory.live, 0);
 }
 
-/* The parent of a row of `line` by the rule: where an event was passed over for one that ends later, that one includes
- * whatever the first does. Regions pass on what lies in them. */
+/* The parent of a row by definition: the last earlier event that does not end earlier. What lies in a region gets the
+ * parent of the region. */
 static int64_t parent_slowly(const spans *line, const uint8_t *apart, const uint8_t *is_region, size_t row) {
   int64_t parent = -1;
   for (size_t above = 0; above < row; above++)

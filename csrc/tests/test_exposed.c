@@ -1,13 +1,14 @@
+/* Stretches and overlaps against counting picosecond by picosecond on short random lines. */
 #include "kernels/exposed.h"
 #include "tests/check.h"
 #include "tests/spans.h"
 
 enum { MOST = 24, RANGE = 60, KINDS = 3 };
 
-/* ---- innermost stretches */
+/* ---- innermost stretches ---- */
 
-/* The row whose own stretch time..time + 1 lies in: the event is open, and is before its children, or after one of them
- * and before the next, in the order of rows; the last such row, -1: none. */
+/* The row that owns the picosecond time..time + 1: it is open then, and either before its first child or between two of
+ * its children in the order of rows. The last such row; -1: none. */
 static bool is_innermost(const spans *line, const nested *found, size_t row, int64_t time) {
   int64_t from = line->start[row], end = from + (line->duration[row] > 0 ? line->duration[row] : 0);
   bool inside = false;
@@ -102,7 +103,7 @@ static void stretches_fail_cleanly_without_memory(void) {
   }
 }
 
-/* ---- overlaps */
+/* ---- overlaps ---- */
 
 typedef struct made {
   fp_stretch work[MOST];
@@ -155,7 +156,7 @@ static bool works_at(const made *m, int64_t time) {
 
 static bool is_under_way(const fp_transfer *one, int64_t time) { return one->begin <= time && time < one->end; }
 
-/* The transfer to blame at a time: of the least rank, of these the first; -1: none. */
+/* The transfer to blame at a time: the one of the lowest rank, of equal ranks the first; -1: none. */
 static int blamed_at(const made *m, int64_t time) {
   int found = -1;
   for (size_t i = 0; i < m->of.transfer_count; i++)

@@ -1,3 +1,5 @@
+/* Bounds of free memory: the arithmetic of six digits by example, each way in which an allocator can change by
+ * example, and for random records that bounds are in order. */
 #include "kernels/free_bounds.h"
 
 #include <math.h>
@@ -6,7 +8,7 @@
 
 enum { MOST = 8, FREE_BIT = 2, HEAP_BIT = 4, ALL = FREE_BIT | HEAP_BIT };
 
-/* An allocator of 1,000,000 bytes, event by event. */
+/* An event of an allocator that has 1,000,000 bytes. */
 typedef struct record {
   bool is_allocation;
   int64_t moved, heap;
@@ -167,7 +169,7 @@ static void where_events_are_missing_nothing_is_odd(void) {
   CHECK(!grows(before, (record){true, 100000, 600000, 0.25, 10}, 0, FREE_BIT));
 }
 
-/* Of 600,064 bytes that are taken, 200,192 are in use and 250,112 are the largest chunk. */
+/* 600,064 bytes are taken: 200,192 are in use and the largest chunk has 250,112. */
 static const record BEFORE = {true, 256, 200192, 0.374520, 256};
 
 static void a_constant_largest_chunk_shows_the_memory_taken(void) {
@@ -182,7 +184,7 @@ static void a_constant_largest_chunk_shows_the_memory_taken(void) {
   }
 }
 
-/* 350,208 bytes, so that 950,272 are. */
+/* 350,208 bytes more are taken, 950,272 in all. */
 static void more_is_taken_for_what_fits_nowhere(void) {
   const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 300032, 499968, 0.444570, 256},
                          {false, 256, 499712, 0.444886, 256}};
@@ -228,7 +230,7 @@ static void with_a_stack_an_allocator_that_grows_shows_nothing(void) {
   CHECK_INT(out.taken_high[1], -1);
 }
 
-/* Nine tenths are asked for, and no chunk holds them: the regions of known chunks may have been given back. */
+/* Nine tenths are requested and fit in no chunk: known chunks may have been given back. */
 static void known_chunks_may_be_given_back_for_what_fits_nowhere(void) {
   const record events[] = {BEFORE, {false, 256, 199936, 0.374920, 256}, {true, 768000, 967936, 0.1, 256}};
   result out = {.known = {0, 256, 256}, .chunks = {0, 1, 1}};

@@ -1,3 +1,4 @@
+/* Known free chunks: by example, and random ranges against a replay byte by byte. */
 #include "kernels/free_chunks.h"
 
 #include <time.h>
@@ -52,7 +53,7 @@ static void what_is_freed_is_known_until_it_is_used(void) {
   sums found = replay(steps, 3);
   check(&found, 0, 0, 0, 0, 0);
   check(&found, 1, 30, 1, 0, 0); /* too small, but it may be part of a larger one */
-  check(&found, 2, 20, 2, 20, 0); /* nothing is asked for any more: anything fits */
+  check(&found, 2, 20, 2, 20, 0); /* nothing is requested any more: anything fits */
 }
 
 static void neighbours_become_one_chunk(void) {
@@ -87,7 +88,7 @@ static void events_of_no_size_or_beyond_the_last_address_are_passed_over(void) {
   check(&found, 3, 8, 1, 0, 0);
 }
 
-/* The same, byte by byte. */
+/* The definition: a state for each byte. */
 static void look_at_each_byte(const step *steps, size_t count, size_t row, int64_t *four) {
   uint8_t state[SPACE] = {0}; /* 1: free, 2: in use */
   for (size_t i = 0; i < count; i++)
@@ -139,7 +140,7 @@ static void allocators_have_addresses_of_their_own(void) {
   check(&found, 1, 8, 1, 8, 0);
 }
 
-/* Ranges inside ranges, each cutting the last, and then one that covers all: n log n, or this takes minutes. */
+/* Ranges inside ranges, each of which cuts the one before, then one that covers all: minutes, unless it is n log n. */
 static void crowded_addresses_take_little_time(void) {
   enum { COUNT = 1 << 17 };
   uint8_t *is_allocation = malloc(COUNT), *held_before = calloc(COUNT, 1);

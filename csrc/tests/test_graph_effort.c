@@ -1,5 +1,5 @@
-/* Grouping takes time in proportion to the events and links, however they are chosen to drive it to its worst. The
- * limit leaves room for sanitizers and slow machines: what grows with the square of the events takes hours. */
+/* Grouping takes time in proportion to events and links, however these are arranged. The limit leaves room for
+ * sanitizers and slow machines: an algorithm that is quadratic in the events would take hours. */
 #define _DEFAULT_SOURCE
 #include <signal.h>
 #include <time.h>
@@ -13,7 +13,7 @@
 
 enum { ROWS = 1 << 17, MOST_SECONDS = 20, CROWD = 63 };
 
-/* Events that neither enclose each other nor have links, until an attack changes that. */
+/* At first, events that neither enclose each other nor have links; each attack adds what it needs. */
 typedef struct attack {
   int32_t *parent, *level, *roots, *group, *found;
   uint8_t *marks;
@@ -40,13 +40,13 @@ static void produce(attack *a, int32_t row, int32_t link) { a->producers[a->prod
 
 static void consume(attack *a, int32_t row, int32_t link) { a->consumers[a->consumer_count++] = (fp_member){row, link}; }
 
-/* Roots are to be added level by level, as grouping has them. */
+/* Adds a root. Roots must be added level by level, as grouping expects them. */
 static void add_root(attack *a, int32_t row, int32_t level) {
   a->level[row] = level;
   a->roots[a->root_count++] = row;
 }
 
-/* The outermost of each level is last, so that each has a long way to another. */
+/* The outermost root of each level comes last, so that each is far from the next one. */
 static void roots_of_levels(attack *a, int32_t levels) {
   for (int32_t level = levels; level > 0; level--)
     for (int32_t row = (ROWS - level) / levels * levels + level - 1; row >= 0; row -= levels) add_root(a, row, level);
@@ -68,7 +68,7 @@ static void close_ring(attack *a) {
   a->links = ROWS;
 }
 
-/* Does all that grouping does, and says how many groups there are. */
+/* Runs everything that grouping runs, and returns the number of groups. */
 static size_t end(attack *a) {
   fp_memory memory;
   fp_memory_init(&memory);
@@ -191,7 +191,7 @@ static void all_events_are_producers_of_a_crowd(void) {
   CHECK_INT(end(&a), ROWS);
 }
 
-/* Each layer of 63 is linked to the next, all to all. */
+/* Layers of 63 events; all events of a layer are linked with all of the next. */
 static void layers_of_crowds(void) {
   attack a = begin();
   a.links = ROWS / CROWD;
@@ -204,7 +204,7 @@ static void layers_of_crowds(void) {
   end(&a);
 }
 
-/* Every level has two roots in a ring, which cover each other: none of them gets a group. */
+/* Every level has two roots on a ring. They cover each other, so none of them gets a group. */
 static void a_ring_of_two_roots_of_every_level(void) {
   attack a = begin();
   chain_of_links(&a);

@@ -1,3 +1,4 @@
+/* Sums by group: exact, additive over calls, and refused where 64 bits do not hold them. */
 #include "kernels/group_sums.h"
 
 #include "tests/check.h"

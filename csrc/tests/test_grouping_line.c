@@ -1,3 +1,4 @@
+/* Places of events among steps: by example, and random events against examining each step. */
 #include "kernels/grouping_line.h"
 
 #include <stdbool.h>
@@ -45,7 +46,7 @@ static void a_line_without_steps_has_no_place(void) {
   CHECK_INT(found[0], -1);
 }
 
-/* Events in any order, steps that overlap: against looking at each step. */
+/* Events in any order and steps that overlap. */
 static void places_are_those_of_looking_at_each_step(void) {
   dice chance = {5};
   for (int round = 0; round < 500; round++) {

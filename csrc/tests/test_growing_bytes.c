@@ -1,3 +1,4 @@
+/* Bytes that grow, and that keep their failure. */
 #include "formats/growing_bytes.h"
 
 #include "tests/check.h"

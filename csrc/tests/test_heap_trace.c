@@ -1,3 +1,4 @@
+/* Heaps of compiled programs: by example, and random events against the definitions in heaps.c. */
 #include "kernels/heap_trace.h"
 
 #include "tests/check.h"
@@ -112,7 +113,7 @@ static void any_events_give_what_the_definition_says(void) {
   }
 }
 
-/* Each buffer shares the memory of the one before: a chain as long as there are buffers. */
+/* Each buffer shares the memory of the one before: one chain of all buffers. */
 static void long_chains_of_shares_are_followed_quickly(void) {
   const size_t count = 300000;
   int32_t *kind = calloc(2 * count, 4), *buffer = calloc(2 * count, 4), *canonical = calloc(2 * count, 4);

@@ -1,3 +1,5 @@
+/* Reading of compiled programs: built by hand, cut off at every byte, damaged at random, and with every allocation
+ * failing. */
 #include "formats/hlo.h"
 
 #include "tests/check.h"
@@ -12,7 +14,7 @@ typedef struct reading {
   fp_code code;
 } reading;
 
-/* Reads a copy that ends where its block ends. */
+/* Reads a copy in a block of exactly its size. */
 static void read_bytes(reading *r, const uint8_t *bytes, size_t size, int64_t allocations) {
   memset(r, 0, sizeof *r);
   fp_memory_init(&r->memory);
@@ -119,7 +121,7 @@ static void put_pair(message *index, unsigned field, int64_t first, int64_t seco
   put_message(index, field, &pair);
 }
 
-/* A frame that goes round to itself, one of a place, one of a place and a parent that are not there. */
+/* Three frames: one that is its own parent, one with a location, one whose location and parent do not exist. */
 static void put_stack_frames(message *module) {
   message index = {0};
   put_text(&index, 1, "train.py");
@@ -132,7 +134,7 @@ static void put_stack_frames(message *module) {
   put_message(module, 17, &index);
 }
 
-/* Two computations, the second one the entry; ids of instructions carry that of their computation in the high bits. */
+/* Two computations, the second is the entry. The high bits of an instruction's id are the id of its computation. */
 static message two_computations(void) {
   message proto = {0}, module = {0}, fused = {0}, entry = {0};
   put_stack_frames(&module);
@@ -165,7 +167,7 @@ static void put_lonely_instruction(message *proto, message *instruction) {
   put_message(proto, 1, &module);
 }
 
-/* ---- what is read --------------------------------------------------------------------------------- */
+/* ---- valid programs ------------------------------------------------------------------------------- */
 
 static void a_module_becomes_columns(void) {
   message m = two_computations();
@@ -367,7 +369,7 @@ static void shapes_nest_a_hundred_deep_and_no_deeper(void) {
   }
 }
 
-/* ---- what may go wrong ---------------------------------------------------------------------------- */
+/* ---- invalid programs ----------------------------------------------------------------------------- */
 
 static void a_module_cut_off_anywhere_says_where(void) {
   message m = two_computations();

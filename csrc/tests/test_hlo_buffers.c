@@ -1,3 +1,4 @@
+/* Reading of memory plans: built by hand, cut off at every byte, and with every allocation failing. */
 #include "formats/hlo_buffers.h"
 
 #include "tests/check.h"
@@ -10,7 +11,7 @@ typedef struct reading {
   fp_code code;
 } reading;
 
-/* Reads a copy that ends where its block ends. */
+/* Reads a copy in a block of exactly its size. */
 static void read_bytes(reading *r, const uint8_t *bytes, size_t size, int64_t allocations) {
   memset(r, 0, sizeof *r);
   fp_memory_init(&r->memory);
@@ -104,7 +105,7 @@ static message one_of_each(void) {
   return proto;
 }
 
-/* ---- what is read --------------------------------------------------------------------------------- */
+/* ---- valid plans ---------------------------------------------------------------------------------- */
 
 static void a_plan_becomes_columns(void) {
   message m = one_of_each();
@@ -189,12 +190,12 @@ static void parts_of_a_plan_add_up(void) {
   message_free(&m);
 }
 
-/* ---- what is wrong -------------------------------------------------------------------------------- */
+/* ---- invalid plans -------------------------------------------------------------------------------- */
 
 static void a_fault_is_reported_with_its_offset(void) {
   message m = one_of_each();
   size_t faults = 0;
-  for (size_t size = 1; size < m.size; size++) { /* a cut is seen where the plan begins */
+  for (size_t size = 1; size < m.size; size++) { /* a plan that is cut off is a fault at its beginning */
     reading r;
     read_bytes(&r, m.bytes, size, -1);
     faults += r.code != FP_OK;

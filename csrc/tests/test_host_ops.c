@@ -1,3 +1,4 @@
+/* Ops of host threads, in both orders: by example, and random lines against the definitions. */
 #include "kernels/host_ops.h"
 
 #include "tests/check.h"
@@ -5,7 +6,7 @@
 
 #define MOST_OPS 4
 
-/* One line, whose event i is named i % MOST_OPS, and what its ops sum up to. */
+/* One line, whose event i has the name i % MOST_OPS, and the sums of its ops. */
 typedef struct summed {
   fp_op_sum sums[MOST_OPS];
   fp_op_line line;
@@ -61,7 +62,7 @@ static void an_op_that_ends_with_its_parent_is_lost_on_the_stack_and_so_is_all_a
   check_sum(&all.sums[0], 1, 100, 80);
   check_sum(&all.sums[1], 1, 20, 15);
   check_sum(&all.sums[2], 1, 5, 5);
-  /* the end of 1 comes first and finds 2 on top of it; the end of 2 then finds nothing of it, and empties the stack */
+  /* the end of 1 comes first and pops 2, which is lost; the end of 2 then finds no begin, and empties the stack */
   summed stacked = sum_times(times, meta, FP_OPS_STACK, 3);
   check_sum(&stacked.sums[0], 0, 0, 0);
   check_sum(&stacked.sums[1], 1, 20, 20);

@@ -1,3 +1,4 @@
+/* Maps of ids: dense and sparse ones, repeated ids, and random ids that must all be found again. */
 #include "columns/id_map.h"
 
 #include "tests/check.h"

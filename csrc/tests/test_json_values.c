@@ -1,3 +1,4 @@
+/* Values as JSON text, at the limits of each kind. */
 #include "formats/json_values.h"
 
 #include <locale.h>

@@ -1,3 +1,4 @@
+/* Numbers of keys: by example, and random keys against comparing each with each. */
 #include "kernels/key_numbers.h"
 
 #include "tests/check.h"
@@ -5,7 +6,7 @@
 
 enum { MOST_WIDTH = 4 };
 
-/* Numbers of keys whose columns are in blocks of their own size. */
+/* Runs the kernel on columns of exactly their size. */
 static int64_t numbers_of(fp_memory *memory, int64_t (*keys)[MOST_WIDTH], size_t width, size_t count, int32_t *numbers) {
   int64_t *columns[MOST_WIDTH];
   int32_t *out = malloc(count * sizeof *out + 1);
@@ -38,7 +39,7 @@ static void a_key_is_all_of_its_parts(void) {
   int32_t numbers[6];
   fp_memory memory;
   fp_memory_init(&memory);
-  const int64_t wanted[] = {2, 3, 4, 5}; /* distinct keys of so many parts, from one */
+  const int64_t wanted[] = {2, 3, 4, 5}; /* how many distinct keys the first 1, 2, 3, 4 columns give */
   for (size_t width = 1; width <= MOST_WIDTH; width++)
     CHECK_INT(numbers_of(&memory, keys, width, 6, numbers), wanted[width - 1]);
   CHECK_INT(numbers[5], 0);
@@ -79,7 +80,7 @@ static void keys_by_lot_are_numbered_as_by_comparing_each_with_each(void) {
   }
 }
 
-/* Without a secret the slots of some keys could be made to be one. */
+/* Keys like these would all fall into one slot if the hash had no seed. */
 static void regular_keys_do_not_crowd(void) {
   enum { COUNT = 1 << 18 };
   int64_t(*keys)[MOST_WIDTH] = malloc(COUNT * sizeof *keys);

@@ -1,3 +1,4 @@
+/* Lanes: by example, and random events against a definition that examines every event of every lane. */
 #include "kernels/lanes.h"
 
 #include "tests/check.h"
@@ -5,7 +6,7 @@
 
 enum { ROWS = 200 };
 
-/* The definition, at length: lanes hold the events put there, and each is looked at. */
+/* The definition: each lane holds the events put there, and all of them are compared. */
 static int32_t lay_slowly(const int64_t *start, const int64_t *duration, size_t count, uint16_t *lane) {
   int32_t lanes = 0;
   for (size_t i = 0; i < count; i++) {

@@ -1,3 +1,4 @@
+/* Tables of events, lanes and levels: their order, and what is refused. */
 #include "kernels/lod.h"
 
 #include "tests/check.h"
@@ -57,7 +58,7 @@ static void unsorted_events_are_reported_and_nothing_is_added(void) {
   fp_lod_group_free(&group);
 }
 
-/* Every number of every table, damaged: what passes as sound must lie within. */
+/* Damages every number of every table: tables that pass as sound must stay within their arrays. */
 static void damaged_tables_are_reported(void) {
   dice chance = {8};
   made_lod made;

@@ -1,3 +1,4 @@
+/* Searches in random hosts against examining every event. */
 #include "kernels/lod_search.h"
 
 #include "tests/check.h"
@@ -5,7 +6,7 @@
 
 static const uint8_t WANTED[LOD_NAMES] = {0, 1, 0, 1, 0};
 
-/* Of an event and a place in the order of start, track, lane: -1, 0 or 1. */
+/* Whether an event is before (-1), at (0) or behind (1) a place in the order of start, track, lane. */
 static int beside(const fp_lod *lod, size_t at, fp_place place) {
   const fp_lane *lane = lod->lanes + fp_lod_lane_of(lod, (uint32_t)at);
   const int64_t own[] = {lod->start[at], lane->track, lane->lane}, other[] = {place.start, place.track, place.lane};

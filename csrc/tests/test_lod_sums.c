@@ -1,3 +1,4 @@
+/* Sums over windows of random hosts against adding up every event; and limits of 64 bits. */
 #include "kernels/lod_sums.h"
 
 #include "tests/check.h"

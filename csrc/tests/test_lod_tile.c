@@ -1,3 +1,4 @@
+/* Tiles of random hosts against the definition of slices, at all levels, kept or not; and damaged tables. */
 #include "kernels/lod_tile.h"
 
 #include "tests/check.h"
@@ -14,7 +15,7 @@ static bool is_short(const fp_lod *lod, const fp_lane *lane, size_t i, int level
   return (uint64_t)end - (uint64_t)lod->start[lane->first + i] < (uint64_t)1 << level;
 }
 
-/* The slice from event `first` of a lane on, by the definition; returns the event after its last. */
+/* The slice that begins with event `first` of a lane, by definition; returns the event behind its last. */
 static size_t slice_slowly(const fp_lod *lod, const fp_lane *lane, size_t first, const fp_window *window, slice *out, int64_t *end) {
   const int64_t *start = lod->start + lane->first, *duration = lod->duration + lane->first;
   const uint32_t *name = lod->name + lane->first;
@@ -144,7 +145,7 @@ static void times_at_the_ends_of_64_bits_do_not_overflow(void) {
         }
 }
 
-/* Slices and names that the file tells wrong are drawn wrong, but read nothing outside. */
+/* Slices and names that are wrong in the file are drawn wrong, but nothing outside is read. */
 static void damaged_slices_stay_within(void) {
   dice chance = {31};
   made_lod made;

@@ -1,3 +1,5 @@
+/* The allocator counts blocks and limits allocations, also between threads; vectors grow and refuse impossible sizes.
+ */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 

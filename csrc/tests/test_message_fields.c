@@ -1,3 +1,4 @@
+/* Places of the fields of messages: numbers, bytes, repeated and left-out fields, and faults. */
 #include "formats/message_fields.h"
 
 #include "tests/check.h"
@@ -11,7 +12,7 @@ typedef struct reading {
   uint8_t *block;
 } reading;
 
-/* Reads messages of a copy that ends where its block ends. */
+/* Reads messages of a copy in a block of exactly its size. */
 static void read_spans(reading *r, const message *m, const fp_message_span *spans, size_t count, int64_t allocations) {
   memset(r, 0, sizeof *r);
   fp_memory_init(&r->memory);

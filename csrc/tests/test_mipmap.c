@@ -1,3 +1,4 @@
+/* Levels of random lanes against the definition of slices; which levels are kept; limits of 64 bits. */
 #include "kernels/mipmap.h"
 
 #include "tests/check.h"
@@ -11,7 +12,7 @@ typedef struct line {
   size_t count;
 } line;
 
-/* Events of one lane: mostly bursts of short ones, now and then a long one or a long gap. */
+/* Events of one lane: mostly bursts of short ones, sometimes a long one or a long gap. */
 static void roll_line(line *events, size_t count, int64_t time, dice *chance) {
   events->count = count;
   for (size_t i = 0; i < count; i++) {
@@ -28,7 +29,7 @@ static bool is_short(const line *events, size_t i, int level) {
   return (uint64_t)end - (uint64_t)events->start[i] < (uint64_t)1 << level;
 }
 
-/* The slice that begins with event `first`, by the definition. */
+/* The slice that begins with event `first`, by definition. */
 static size_t slice_slowly(const line *events, size_t first, int level, fp_slice *slice) {
   int64_t time[NAMES] = {0}, busy = 0;
   bool met[NAMES] = {0};

@@ -1,3 +1,4 @@
+/* Sums of time by name: which name leads, and that a run leaves nothing for the next. */
 #include "kernels/name_times.h"
 
 #include "tests/check.h"

@@ -1,9 +1,10 @@
+/* Nesting: each rule by example, and random spans against the definition in spans.c, in stretches of any length. */
 #include "kernels/nesting.h"
 
 #include "tests/check.h"
 #include "tests/spans.h"
 
-/* A line of up to eight events that all nest, whole. */
+/* A line of up to eight events that all nest, in one stretch. */
 typedef struct small {
   int32_t depth[8];
   int64_t parent[8], self_time[8];
@@ -65,7 +66,7 @@ static void times_at_the_ends_of_64_bits_do_not_overflow(void) {
   small out = nest(times, 6);
   CHECK_INT(out.self_time[0], INT64_MAX - 1);
   CHECK(out.parent[1] == 0 && out.parent[2] == 0);
-  /* ends past the last time are the last time: so much of the fourth is not covered */
+  /* ends behind the last possible time count as the last time, so part of the fourth is not covered */
   CHECK(out.parent[4] == 3 && out.self_time[3] == 6 && out.self_time[4] == INT64_MAX);
   CHECK_INT(out.parent[5], 4);
 }

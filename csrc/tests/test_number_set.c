@@ -1,3 +1,4 @@
+/* Ordered sets of numbers against a byte for every number. */
 #include "kernels/number_set.h"
 
 #include "tests/check.h"

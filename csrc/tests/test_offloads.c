@@ -1,3 +1,4 @@
+/* Pairs of starts and ends, and the rows that they are placed on. */
 #include "kernels/offloads.h"
 
 #include "tests/check.h"
@@ -33,7 +34,7 @@ static void an_end_completes_the_earliest_start_of_its_key(void) {
 }
 
 static void a_transfer_takes_the_row_that_got_free_first(void) {
-  /* three that overlap, then one that begins when the first and the second have ended */
+  /* three that overlap, then one that begins when the first two have ended */
   const int64_t begin[] = {0, 1, 2, 9, 14, 29, 20, 39}, end[] = {1, 2, 3, 10, 15, 30, 21, 40};
   const int32_t key[] = {0, 1, 2, 0, 1, 2, 0, 0};
   const uint8_t starts[] = {1, 1, 1, 0, 0, 0, 1, 0};

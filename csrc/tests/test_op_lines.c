@@ -1,3 +1,4 @@
+/* Self times against the nesting kernel, and innermost times against counting picosecond by picosecond. */
 #include "kernels/op_lines.h"
 #include "kernels/time_order.h"
 
@@ -36,7 +37,7 @@ static void rows_may_come_in_any_order(void) {
   CHECK(result == FP_SELF_CROSSED);
 }
 
-/* Far from order takes merging, near it insertion: both give what comparing all pairs does. */
+/* Rows far from sorted are merged, others inserted: both give the same order as comparing all pairs. */
 static void time_order_is_by_start_then_the_longer_then_as_they_came(void) {
   enum { COUNT = 300 };
   dice chance = {11};
@@ -89,8 +90,8 @@ static void own_times_are_those_of_the_nesting(void) {
   }
 }
 
-/* Whether a chosen event of the line has a stretch of its own over time..time + 1: it is open, and is before its
- * children, or after one of them and before the next, in the order of rows. */
+/* Whether a chosen event of the line owns the picosecond time..time + 1: it is open then, and either before its first
+ * child or between two of its children in the order of rows. */
 static bool is_active(const spans *line, const nested *found, const uint8_t *marks, int64_t time) {
   for (size_t row = 0; row < line->count; row++) {
     int64_t from = line->start[row], end = from + (line->duration[row] > 0 ? line->duration[row] : 0);

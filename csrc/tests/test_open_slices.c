@@ -1,3 +1,4 @@
+/* Rows of slices: random slices must nest within their row, for each reader. */
 #include "formats/open_slices.h"
 
 #include "tests/check.h"
@@ -5,7 +6,7 @@
 
 enum { MOST = 400 };
 
-/* Ends what ends by a slice's start, which come in order of their ends, and adds it. */
+/* Ends what ends by a slice's start, checks that ends come in order, and adds the slice. */
 static int32_t add(fp_open_slices *open, int64_t start, int64_t end, int64_t (*stack)[MOST], int *depth) {
   int32_t row;
   int64_t at, before = INT64_MIN;
@@ -61,7 +62,7 @@ static void a_slice_goes_below_the_shortest_that_holds_it(void) {
   fp_open_slices_free(&open);
 }
 
-/* To the second reader all lasts 3 longer. */
+/* For the second reader every slice is 3 longer. */
 static int32_t add_for_two(fp_open_slices *open, int64_t start, int64_t end, int64_t other) {
   int32_t row;
   int64_t at;

@@ -1,3 +1,4 @@
+/* Perfetto traces, read back by a small parser that counts packets of each kind. */
 #include "formats/perfetto_write.h"
 
 #include "formats/wire.h"
@@ -18,7 +19,7 @@ static fp_perfetto writer_of(fp_memory *memory, fp_trace_track *process, fp_trac
   };
 }
 
-/* Calls `each` with the fields of a message that have a length, and with the values of others. */
+/* Calls `each` for every field of a message, with its bytes if it has a length, else with its value. */
 typedef void (*field_of)(counts *found, uint32_t field, const uint8_t *bytes, uint64_t value);
 
 static void walk(const uint8_t *at, uint64_t size, counts *found, field_of each) {
@@ -92,7 +93,7 @@ static void events_are_packets(void) {
   CHECK_INT(found.names, 2);
   CHECK_INT(found.texts, 1);
   CHECK_INT(found.flows, 2);
-  /* stats; the long name of two; ts_ps and dur_ps of the third, which ends between nanoseconds, and of the negative one */
+  /* stats; two long names; ts_ps and dur_ps of the third, which ends between nanoseconds, and of the negative one */
   CHECK_INT(found.annotations, 3 + 2 + 2 + 2 + 2);
   fp_perfetto_free(&writer);
   fp_perfetto_free(&writer);

@@ -1,3 +1,4 @@
+/* Columns of picked stats: which value counts, and that growing and copying keep all of them. */
 #include "columns/picked.h"
 
 #include "tests/check.h"

@@ -1,3 +1,5 @@
+/* Calls of input pipelines: the division of time by example, sums that must hold for random events, and operations on
+ * forests. */
 #include "kernels/pipeline_calls.h"
 
 #include "tests/check.h"
@@ -17,7 +19,7 @@ typedef struct result {
   size_t record_count, segment_count, part_count;
 } result;
 
-/* One call of pipeline 0 a root; the first is traced. Every iterator's own part is FP_OTHER. */
+/* Each root is a call of pipeline 0; the first is traced. Every iterator's own part is FP_OTHER. */
 static bool walk(fp_memory *memory, const event *events, size_t count, const int32_t *roots, size_t root_count,
                  const fp_activity *activities, size_t activity_count, result *out) {
   int64_t start[MOST], duration[MOST];
@@ -129,7 +131,7 @@ static void any_times_are_taken(void) {
   CHECK_INT(sum, INT64_MAX);
 }
 
-/* Of random events: critical times of a call add up to its duration, parts to critical times, and segments do too. */
+/* For random events: critical times of a call add up to its duration, and so do parts and segments. */
 static void sums_hold_whatever_the_events(void) {
   dice chance = {3};
   for (int round = 0; round < 4000; round++) {
@@ -199,7 +201,7 @@ static void the_nearest_marked_row_is_found(void) {
 }
 
 static void trees_are_listed_before_what_is_below(void) {
-  /* Row 3 is a root that lies below row 0; 5 and 6 are a circle; 9 has a parent that is not there. */
+  /* Row 3 is a root below row 0; 5 and 6 form a circle; 9 has a parent that does not exist. */
   const int32_t parent[] = {-1, 0, 1, 1, 0, 6, 5, 3, 7, 77}, roots[] = {3, 0, 3};
   int32_t order[10], depth[10];
   fp_memory memory;

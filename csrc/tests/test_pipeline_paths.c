@@ -1,3 +1,4 @@
+/* Paths through calls of input pipelines: how often events count, and where walks end. */
 #include "kernels/pipeline_paths.h"
 
 #include "tests/check.h"
@@ -18,7 +19,7 @@ static enum fp_path_result walk(fp_memory *memory, const graph *g, int32_t root,
   return fp_pipeline_paths(memory, &paths, &root, 1, most, records);
 }
 
-/* The records by iterator; of those without one `count` is 0. */
+/* Sorts the records by iterator; `count` is 0 for an iterator without one. */
 static void walked(const graph *g, fp_call_record *by_iterator) {
   fp_memory memory;
   fp_vector records = {0};
@@ -34,7 +35,7 @@ static void walked(const graph *g, fp_call_record *by_iterator) {
 }
 
 static void an_event_counts_as_often_as_paths_lead_to_it(void) {
-  /* 0 encloses 1 and 2, both of which lead to 3 by link 0. */
+  /* 0 encloses 1 and 2, and both lead to 3 through link 0. */
   const graph g = {.start = {0, 10, 20, 12}, .duration = {100, 20, 20, 5}, .parent = {-1, 0, 0, -1},
                    .iterator = {0, 1, 2, 3}, .asks = {0, 0, 1, 2, 2}, .gives = {0, 1}, .given = {3}, .count = 4};
   fp_call_record by[MOST];
@@ -68,7 +69,7 @@ static void a_circle_ends_at_the_deepest_level(void) {
 }
 
 static void too_many_paths_are_said(void) {
-  /* Each of two events leads to both: 2^100 paths. */
+  /* Two events that lead to each other and to themselves: 2^100 paths. */
   const graph g = {.start = {0, 0}, .duration = {10, 10}, .parent = {-1, -1}, .iterator = {0, 1}, .asks = {0, 1, 2},
                    .gives = {0, 2}, .given = {0, 1}, .count = 2};
   fp_memory memory;

@@ -1,3 +1,4 @@
+/* Peaks of ranges against examining every value. */
 #include "kernels/range_peaks.h"
 
 #include "tests/check.h"

@@ -1,3 +1,4 @@
+/* The order of equal lengths against digests of what std::sort gives, and inputs that drive quicksort to its worst. */
 #include "kernels/rank_order.h"
 
 #include "tests/check.h"
@@ -12,14 +13,14 @@ static void rank(size_t count) {
   fp_rank_order(length, order, count);
 }
 
-/* FNV-1a over whole numbers: an order of thousands in one figure. */
+/* FNV-1a over integers: a digest of an order of thousands. */
 static uint64_t digest(size_t count) {
   uint64_t hash = UINT64_C(1469598103934665603);
   for (size_t i = 0; i < count; i++) hash = (hash ^ (uint64_t)order[i]) * UINT64_C(1099511628211);
   return hash;
 }
 
-/* Lengths of so many kinds, by a generator that a few lines of any language make anew. */
+/* Lengths with `kinds` different values, from a generator that is easily written again in another language. */
 static void draw(size_t count, uint64_t kinds) {
   uint64_t state = count * 31 + kinds;
   for (size_t i = 0; i < count; i++) {
@@ -28,7 +29,7 @@ static void draw(size_t count, uint64_t kinds) {
   }
 }
 
-/* A sequence whose medians of three are always among the shortest left: splitting by them takes n². */
+/* A sequence whose medians of three are always among the shortest left: quicksort alone would take n² time. */
 static void draw_killer(size_t count) {
   size_t half = count / 2;
   for (size_t i = 1; i <= half; i++) {
@@ -62,7 +63,7 @@ static void more_equals_are_in_the_order_of_the_cpp_library(void) {
   for (int i = 0; i < 24; i++) CHECK_INT(order[i], wanted[i]);
 }
 
-/* The digests are those of std::sort of libstdc++ 12 over the same lengths. */
+/* The digests were computed with std::sort of libstdc++ 12 over the same lengths. */
 static void many_with_equals_are_in_the_order_of_the_cpp_library(void) {
   const struct {
     size_t count;

@@ -1,3 +1,4 @@
+/* Stats beside chosen rows: values, bits and kinds, and dense as well as sparse rows. */
 #include "kernels/stat_columns.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Step time: each rule by example, the limits of 64 bits, and random events whose times must be the same with and
+ * without lines. */
 #include "kernels/step_time.h"
 
 #include "tests/check.h"
@@ -61,7 +63,7 @@ static void groups_do_not_mix_and_some_rows_are_of_none(void) {
   CHECK(out.total[1][0] == 0 && out.seen[2][0] == 0);
 }
 
-/* Ends come before starts: an event of no length closes the type, if another one of it is open, and opens it again. */
+/* Ends come before starts: an event of no length closes its type and opens it again, if another event has it open. */
 static void an_event_of_no_length_lets_lower_types_be_seen(void) {
   const event events[] = {{0, WAIT, 0, 100}, {0, HOST_COMPUTE, 10, 20}, {0, WAIT, 15, 0}};
   const int64_t three[] = {0, 3}, two[] = {0, 2};
@@ -70,7 +72,7 @@ static void an_event_of_no_length_lets_lower_types_be_seen(void) {
   CHECK(with.total[0][HOST_COMPUTE] == 0 && with.total[0][WAIT] == 100);
 }
 
-/* An event of no length alone: its end is counted first, so that its type stays the highest until a higher one ends. */
+/* An event of no length alone: its end counts first, so its type stays open until a higher one ends. */
 static void an_event_of_no_length_alone_holds_its_type(void) {
   const event events[] = {{0, WAIT, 0, 0}, {0, COMPUTE, 10, 5}, {0, HOST_COMPUTE, 20, 5}};
   result out = flattened(events, 3, NULL, 0);
@@ -104,7 +106,7 @@ static void days_are_measured_to_the_picosecond(void) {
   CHECK(out.total[3][HOST_COMPUTE] == 9 * day - 9 && out.total[3][WAIT] == 10);
 }
 
-/* Lines only tell which rows may be left out; of random events on any number of lines the times are the same. */
+/* Lines only allow rows to be left out: the times of random events are the same with any number of lines. */
 static void lines_change_nothing(void) {
   dice chance = {11};
   const uint8_t types[] = {HOST_COMPUTE, WAIT, COMPUTE, 10};

@@ -1,3 +1,4 @@
+/* Pools of texts: their numbers, growth, texts of every length, and pools that cannot grow. */
 #include "columns/strings.h"
 
 #include "tests/check.h"

@@ -1,3 +1,4 @@
+/* Chrome's JSON of a small batch, compared as text. */
 #include "formats/trace_json.h"
 
 #include "tests/check.h"

@@ -1,9 +1,10 @@
+/* UTF-8 against its definition, for every sequence of three bytes and many of four. */
 #include "columns/utf8.h"
 
 #include "tests/check.h"
 #include "tests/message.h"
 
-/* In a block of exactly its size. */
+/* Checks a text in a block of exactly its size. */
 static bool valid(const void *text, size_t size) {
   uint8_t *block = malloc(size);
   CHECK(block || !size);
@@ -13,7 +14,7 @@ static bool valid(const void *text, size_t size) {
   return answer;
 }
 
-/* UTF-8 as its definition has it: decoded, and encoded again to the same bytes. */
+/* The definition: text that decodes, and encodes again to the same bytes. */
 static size_t character(const uint8_t *p, size_t left) {
   size_t size = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
   if (!size || size > left) return 0;

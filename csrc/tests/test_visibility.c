@@ -1,3 +1,4 @@
+/* Visible events: each rule by example, and random traces against a slow reading of the rule. */
 #include "kernels/visibility.h"
 
 #include "tests/check.h"
@@ -5,7 +6,7 @@
 
 enum { MOST = 120, MOST_TRACKS = 5, FLOWS = 6 };
 
-/* A trace with room for its columns. */
+/* A trace and its columns. */
 typedef struct trace {
   uint64_t start[MOST], duration[MOST];
   int32_t flow[MOST], order[MOST];
@@ -64,7 +65,7 @@ static void a_window_shows_what_overlaps_it(void) {
 }
 
 static void a_flow_is_shown_entirely_or_not_at_all(void) {
-  /* two tracks; flow 0 begins beside nothing, flow 1 right behind it */
+  /* two tracks; flow 0 begins with nothing before it, flow 1 directly behind it */
   trace made;
   memset(&made, 0, sizeof made);
   const uint64_t start[] = {0, 3, 1000, 1003};
@@ -101,7 +102,7 @@ static void points_count_by_their_starts(void) {
   for (int i = 0; i < 4; i++) CHECK_INT(made.visible[i], wanted[i]);
 }
 
-/* ---- against a slow reading of the rule */
+/* ---- a slow reading of the rule ---- */
 
 typedef struct slow_row {
   uint64_t ends[MOST];

@@ -1,10 +1,11 @@
+/* The wire format: varints, tags, lengths and groups at their limits, and the fast readers against the general ones. */
 #include "formats/wire.h"
 
 #include "formats/xspace_event.h"
 #include "tests/check.h"
 #include "tests/message.h"
 
-/* A copy that ends where its block ends. */
+/* A copy in a block of exactly its size. */
 static uint8_t *block_of(const message *m) {
   uint8_t *block = malloc(m->size);
   CHECK(block || !m->size);
@@ -185,7 +186,7 @@ static void random_fields(message *m, dice *chance) {
   }
 }
 
-/* What comes behind a message, and must not matter. */
+/* Bytes behind a message, which must not matter. */
 static const uint8_t behind[] = {0x00, 0x80, 0xFF, 0x08, 0x22, 0x20};
 
 static void stats_are_the_same_read_fast_or_not(void) {

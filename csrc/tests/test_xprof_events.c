@@ -1,3 +1,4 @@
+/* Events in XProf's forms of JSON, compared as text. */
 #include "formats/xprof_events.h"
 
 #include "formats/xspace.h"
@@ -72,7 +73,7 @@ static void a_flight_has_a_beginning_and_an_end(void) {
   fp_bytes_free(&out);
 }
 
-/* Three events: the first says nothing, the second overrides its metadata, the third has more than few values. */
+/* Three events: without values, with one that overrides its metadata, and with more than FEW. */
 enum { MANY = 40 };
 static int32_t key[MANY + 2];
 static uint8_t kind[MANY + 2];

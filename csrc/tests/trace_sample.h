@@ -1,5 +1,5 @@
-/* A small batch of events for the writers of trace files: slices that nest and overlap, an instant, stats of all kinds, names
- * that want escaping, flows. */
+/* A small batch of events for tests of the trace writers: slices that nest and overlap, an instant, stats of all
+ * kinds, names that need escaping, flows. */
 #ifndef FASTPROF_TRACE_SAMPLE_H
 #define FASTPROF_TRACE_SAMPLE_H
 
