@@ -37,7 +37,7 @@ from fastprof.derive.ops.ranking import Ranked, by_cost
 from fastprof.derive.ops.roofline import divided
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.hlo.operand_layouts import layout_columns, layouts_of, padding_of
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Bools, Int64s
 
 NAME = "hlo_stats"
 TITLE = "HLO stats"
@@ -102,11 +102,12 @@ def run(kept: Sequence[HostDeviceOps], _params: Params, after: Mapping[str, Repo
     ranked = by_cost(devices.ops)
     ordered = replace(devices.ops, table=ranked.table)
     padding = _padding(ranked.table)
+    again = is_rematerialized(ranked.table)
     tables: dict[str, pa.Table | Callable[[], pa.Table]] = {
-        "ops": _ops_table(devices, ranked, padding),
-        "categories": _categories_table(ordered),
+        "ops": _ops_table(devices, ranked, padding, again),
+        "categories": _categories_table(ordered, again),
         "programs": _programs_table(ordered, devices),
-        "rematerialization": _marks_table(ordered, "rematerialization", is_rematerialized(ranked.table)),
+        "rematerialization": _marks_table(ordered, "rematerialization", again),
         "outside_compilation": _marks_table(ordered, "outside_compilation", is_outside_compilation(ranked.table)),
         "replica_groups": _replica_groups_table(ordered),
         "attribution": _attribution_table(ordered),
@@ -114,7 +115,7 @@ def run(kept: Sequence[HostDeviceOps], _params: Params, after: Mapping[str, Repo
         "layouts": partial(_layouts_table, ranked.table),
         "sparse_core_ops": _sparse_core_table(devices),
     }
-    figures = _figures(devices, ranked.table, padding)
+    figures = _figures(devices, ranked.table, padding, again)
     return Report(
         NAME,
         LateTables(tables),
@@ -149,7 +150,7 @@ def _padding(table: OpTable) -> _Padding:
     return _Padding(told, *sizes)
 
 
-def _ops_table(devices: SessionOps, ops: Ranked, padding: _Padding) -> pa.Table:
+def _ops_table(devices: SessionOps, ops: Ranked, padding: _Padding, again: Bools) -> pa.Table:
     table = ops.table
     on_tpu = table.core_type > 0
     columns = {
@@ -160,7 +161,7 @@ def _ops_table(devices: SessionOps, ops: Ranked, padding: _Padding) -> pa.Table:
                                           np.nan)),
         "bound_by": against(table, ceilings(devices.peaks)).bound_by,
         "source_stack": texts(table.source_stack),
-        "is_rematerialized": is_rematerialized(table),
+        "is_rematerialized": again,
         "is_outside_compilation": is_outside_compilation(table),
         "is_eager": table.is_eager,
         "replica_groups": replica_groups(table.long_name),
@@ -184,10 +185,9 @@ def _padding_share(plain: Int64s, padded: Int64s, told: Any) -> pa.Array:
     return known(np.where(told & (padded > 0), share, np.nan))
 
 
-def _categories_table(ops: Ops) -> pa.Table:
+def _categories_table(ops: Ops, again: Bools) -> pa.Table:
     groups = grouped(ops, ops.table.category)
-    again = np.where(is_rematerialized(ops.table), ops.table.self_ps, 0)
-    columns = {"category": groups.keys, "rematerialized_ps": groups.sums(again)}
+    columns = {"category": groups.keys, "rematerialized_ps": groups.sums(np.where(again, ops.table.self_ps, 0))}
     return _table("categories", groups.times() | groups.work() | columns)
 
 
@@ -293,7 +293,9 @@ def _sparse_core_table(devices: SessionOps) -> pa.Table:
 # ---- figures and notices
 
 
-def _figures(devices: SessionOps, table: OpTable, padding: _Padding) -> dict[str, Value | tuple[None, str]]:
+def _figures(
+    devices: SessionOps, table: OpTable, padding: _Padding, again: Bools
+) -> dict[str, Value | tuple[None, str]]:
     ops = devices.ops
     why = why_no_ops(devices)
     if not ops.parts:
@@ -315,7 +317,7 @@ def _figures(devices: SessionOps, table: OpTable, padding: _Padding) -> dict[str
         "program_count": len(np.unique(table.program_id[table.program_id != 0])),
         "untold_share": share(~(known_flops(table) | known_bytes(table))),
         "unattributed_share": share(np.array([bool(one) for one in table.unattributed], bool)),
-        "rematerialized_share": share(is_rematerialized(table)),
+        "rematerialized_share": share(again),
         "outside_compilation_share": share(is_outside_compilation(table)),
         "padding_share": 1 - plain / padded if padded else (None, "the texts of ops tell no arrays"),
     }

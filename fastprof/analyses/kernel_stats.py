@@ -268,13 +268,15 @@ class _Namer:
     """Makes kernels of distinct rows of stats; each text is parsed once."""
 
     def __init__(self, host: Host, planes: Mapping[int, Plane]) -> None:
-        self._events = host.raw
-        self._host = host
-        self.vendors = {number: _text(plane.stats.get("device_vendor")) for number, plane in planes.items()}
-        self.launch = cache(lambda number: kernel_launch.parse(self._events.text(number)))
-        self.tf_op = cache(lambda number: tf_op.parse(self._events.text(number)).name)
-        self.uses = cache(lambda meta, plane: tensor_cores.kernel_uses(self._events.names[meta], self.vendors[plane]))
-        self.hlo_op = cache(self._hlo_op)
+        vendors = {number: _text(plane.stats.get("device_vendor")) for number, plane in planes.items()}
+        events = host.raw
+        self._events, self.vendors = events, vendors
+        # what is cached holds no `self`: a circle would keep the host's events until they are collected
+        self.launch = cache(lambda number: kernel_launch.parse(events.text(number)))
+        self.tf_op = cache(lambda number: tf_op.parse(events.text(number)).name)
+        self.uses = cache(lambda meta, plane: tensor_cores.kernel_uses(events.names[meta], vendors[plane]))
+        self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
+        """The framework op of an HLO instruction; None where the capture has no such instruction."""
 
     def kernel(
         self, plane: int, meta: int, details: int, op: int, equation: int, hlo_op: int, program: int
@@ -300,10 +302,6 @@ class _Namer:
             name,
         )
         return kernel, launch
-
-    def _hlo_op(self, program: int, number: int) -> str | None:
-        """The framework op of an HLO instruction; None where the capture has no such instruction."""
-        return self._host.modules.op_name(program, self._events.text(number).split("::")[-1])
 
 
 def _text(value: Any) -> str | None:

@@ -124,14 +124,14 @@ def _devices(given: Host) -> HostDeviceOps:
 def run(kept: Sequence[HostOpStats], _params: Params, after: Mapping[str, Report]) -> Report:
     found = _session(kept)
     tensor_cores = _tensor_core_shares(after.get("kernel_stats"))
-    side = {DEVICE: ranked(_of_framework(found.device)), HOST: ranked(found.host)}
+    side = {DEVICE: ranked(_by_framework(found.device, found.framework)), HOST: ranked(found.host)}
     tables = {
         "ops": _ops_table(side, found.peaks, tensor_cores, untold_names(found.device.table)),
         "device_ops": _device_table(found),
         "sparse_core_ops": _sparse_core_table(found.device),
         "host_ops": _host_table(side[HOST]),
         "hosts": _hosts_table(kept),
-        "ops_by_host": _by_host_table(kept),
+        "ops_by_host": _by_host_table(kept, found, side),
         "tf_functions": _functions_table(found.functions),
     }
     return Report(NAME, tables, scalars(SCALARS, _figures(found)), tuple(_notices(found)), after, found)
@@ -150,8 +150,8 @@ def _session(kept: Sequence[HostOpStats]) -> OpDatabase:
     )
 
 
-def _of_framework(device: Ops) -> Ops:
-    return replace(device, table=by_framework_op(device.table), children=None, parent=None)
+def _by_framework(device: Ops, framework: OpTable) -> Ops:
+    return replace(device, table=framework, children=None, parent=None)
 
 
 def _tensor_core_shares(kernels: Report | None) -> dict[str, float]:
@@ -307,10 +307,16 @@ def _hosts_table(kept: Sequence[HostOpStats]) -> pa.Table:
     return _table("hosts", columns)
 
 
-def _by_host_table(kept: Sequence[HostOpStats]) -> pa.Table:
+def _by_host_table(kept: Sequence[HostOpStats], found: OpDatabase, side: Mapping[str, Ranked]) -> pa.Table:
     parts = [_table("ops_by_host", {name: [] for name in TABLES["ops_by_host"].names()})]
     for one in kept:
-        for name, ops in ((DEVICE, ranked(_of_framework(one.device.ops))), (HOST, ranked(one.host.ops))):
+        device, threads = one.device.ops, one.host.ops
+        is_all = {DEVICE: device is found.device, HOST: threads is found.host}  # of the only host that has any
+        of_host = {
+            DEVICE: side[DEVICE] if is_all[DEVICE] else ranked(_by_framework(device, by_framework_op(device.table))),
+            HOST: side[HOST] if is_all[HOST] else ranked(threads),
+        }
+        for name, ops in of_host.items():
             columns = {
                 "host": [one.name] * len(ops),
                 "host_or_device": [name] * len(ops),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.contract import Needs, Report, union
 from fastprof.derive.host import Host
 from fastprof.errors import UsageError
+from fastprof.tables.host_events import HostEvents, read_host
 
 
 @dataclass
@@ -301,6 +304,27 @@ def test_what_computes() -> None:
     assert hardware("/host:CPU", "/device:TPU:0") == "TPU"
     assert hardware("/device:TPU:0", "/device:GPU:0") == "GPU"
     assert hardware("/device:GPU:x", "/device:TPU:0 SparseCore 0") == "CPU_ONLY"
+
+
+def test_reports_keep_no_events_of_hosts_alive(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do circles of references, which are collected late: memory would hold several hosts."""
+    read: list[weakref.ref[HostEvents]] = []
+
+    def remembered(*args: Any) -> HostEvents:
+        events = read_host(*args)
+        read.append(weakref.ref(events))
+        return events
+
+    monkeypatch.setattr(runner, "read_host", remembered)
+    profile = fastprof.load(captures / "xspace" / "gpu-mi300x-jax-conv-minimal-08")
+    gc.collect()
+    gc.disable()
+    try:
+        reports = profile.reports()
+        alive = [one for one in read if one() is not None]
+    finally:
+        gc.enable()
+    assert read and len(reports) == len(ANALYSES) and not alive
 
 
 def in_a_fresh_process(*lines: str, path: Path) -> str:

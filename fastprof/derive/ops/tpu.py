@@ -65,6 +65,8 @@ PLANES: Final = (r"^/device:TPU:",)
 MOST_TIMES: Final = 1000.0
 """A Time Scale Multiplier above this is damage, not a clock ratio, and is ignored."""
 
+_FIRST_EVENTS: Final = (1 << 11, 1 << 14)
+
 Spans = tuple[Int64s, Int64s]
 """Starts and durations of events."""
 
@@ -110,12 +112,14 @@ def op_table(events: HostEvents, found: OpEvents, core_type: int) -> tuple[OpTab
     time = summed_by(op, found.duration_ps, count)
     occurrences = time["count"].copy()
     columns = _described(events, known.metas, occurrences)
+    times = time["total"].copy()
+    scaled = _normalized(events, found.rows, found.duration_ps)
     table = OpTable.of(
         occurrences=occurrences,
-        time_ps=time["total"].copy(),
+        time_ps=times,
         self_ps=sums_by(op, found.self_ps, count),
         min_ps=_shortest(events, op, found.rows, count),
-        normalized_ps=sums_by(op, _normalized(events, found.rows, found.duration_ps), count),
+        normalized_ps=times if scaled is None else sums_by(op, scaled, count),
         dma_stall_ps=_stalls(events, op, found.rows, count),
         energy_j=_energy(events, op, found.rows, count),
         cores=np.ones(count, np.int32),
@@ -153,10 +157,17 @@ def _of_rows(column: Int64s, rows: Int32s) -> Int64s:
 
 def _as_met(meta: Int32s, count: int) -> Int64s:
     """The rows of metadata that occur, each once, in the order in which they first do."""
-    first = np.full(count + 1, len(meta), np.int64)
-    first[meta[::-1]] = np.arange(len(meta))[::-1]
-    met = np.flatnonzero(first[:-1] < len(meta))
-    return met[np.argsort(first[met], kind="stable")]
+    occurs = np.zeros(count + 1, bool)
+    occurs[meta] = True
+    for length in _FIRST_EVENTS:  # all of them mostly occur among the first events
+        met, first = np.unique(meta[:length], return_index=True)
+        first = np.sort(first[met >= 0])
+        if len(first) == np.count_nonzero(occurs[:-1]):
+            return meta[first].astype(np.int64)
+    place = np.full(count + 1, len(meta), np.int64)
+    place[meta[::-1]] = np.arange(len(meta))[::-1]
+    rows = np.flatnonzero(occurs[:-1])
+    return rows[np.argsort(place[rows], kind="stable")]
 
 
 def _replaced(events: HostEvents, stat: str, rows: Int32s, otherwise: Int64s) -> Int64s:
@@ -178,10 +189,10 @@ def _doubles(events: HostEvents, stat: str, rows: Int32s, otherwise: float, most
     return np.where((values >= 0) & (values <= most), values, otherwise)
 
 
-def _normalized(events: HostEvents, rows: Int32s, durations: Int64s) -> Int64s:
-    """Durations at the nominal clock, rounded down."""
+def _normalized(events: HostEvents, rows: Int32s, durations: Int64s) -> Int64s | None:
+    """Durations at the nominal clock, rounded down; None: the clock is always nominal."""
     if not len(events.stat("Time Scale Multiplier")):
-        return durations
+        return None
     return _truncated(durations * _doubles(events, "Time Scale Multiplier", rows, 1.0, MOST_TIMES))
 
 
@@ -233,7 +244,8 @@ def _meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
     number[found.rows] = found.value
     chosen = number[metas]
     distinct, inverse = np.unique(chosen, return_inverse=True)
-    texts = ["" if text < 0 else events.text(text) for text in distinct.tolist()]
+    known = distinct[distinct >= 0]
+    texts = [""] * (len(distinct) - len(known)) + events.all_texts(known)
     return [texts[place] for place in inverse.reshape(-1).tolist()]
 
 

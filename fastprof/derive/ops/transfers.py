@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -111,6 +112,7 @@ def _starts_of_ends(table: OpTable) -> Iterator[tuple[int, int]]:
             yield start, row
 
 
+@lru_cache(1 << 12)
 def _start_of(name: str, text: str) -> str:
     """The name of the op that starts what another one ends: its operand, else as its own name has it."""
     read = read_expression(text) if text else None
