@@ -1,6 +1,6 @@
-"""The compiled programs of a session as tables: modules, computations, instructions, what they cost and hold in memory.
+"""The compiled programs of a session as tables: modules, computations, instructions, their costs and their memory.
 
-Rows are joined to events by ``program_id``, and of instructions by ``name``, which events call ``hlo_op`` and TPUs
+Rows join events by ``program_id``, instructions also by ``name``, which events call ``hlo_op`` and TPUs
 ``display_name``.
 """
 
@@ -36,11 +36,12 @@ _FLAGS = {
     "is_constant": "constant",
 }
 _IN_PARTS = ("-start", "-update", "-done")
-"""How opcodes of asynchronous instructions end."""
+"""Suffixes of opcodes of asynchronous instructions."""
 
 
 class Listed:
-    """A program of a host, whose rows are made. ``module``: None where it does not decode, which the log knows then."""
+    """A program of a host, and what its rows are built from. ``module``: None where it does not decode, which is
+    logged."""
 
     def __init__(self, host: str, program: Program, log: ImportLog, texts: TableTexts) -> None:
         self.host = host
@@ -119,23 +120,23 @@ def instruction_rows(listed: Listed) -> dict[str, Values]:
 
 
 def cost_rows(listed: Listed) -> dict[str, Values]:
-    """By XLA's general cost model. Of what runs other instructions it says how much these move, not from where; of an
-    asynchronous instruction it has the start and the end each move all: bytes of both are left out."""
+    """By XLA's general cost model. For instructions that run others it knows how much these move, not from where; it
+    counts all bytes of an asynchronous instruction at both its start and its end, so those are null."""
     from fastprof.hlo.cost import CostModel
     from fastprof.hlo.counting import GENERAL
 
     module = listed.read
     costs = CostModel(module, GENERAL)
-    found = [costs.cost(row) for row in range(len(module))]
-    opcodes = module.texts.take(pa.array(module.instructions["opcode"])).to_pylist()
-    known = np.array([one.is_known for one in found], bool)
+    every = [costs.cost(row) for row in range(len(module))]
+    opcodes = [module.text(number) for number in module.instructions["opcode"].tolist()]
+    known = np.array([one.is_known for one in every], bool)
     in_parts = np.array([opcode.endswith(_IN_PARTS) for opcode in opcodes], bool)
-    has_places = np.array([_has_places(one, opcode) for one, opcode in zip(found, opcodes, strict=True)], bool)
+    has_places = np.array([_has_places(one, opcode) for one, opcode in zip(every, opcodes, strict=True)], bool)
     figures = {
-        "flops": ([one.model_flops for one in found], known),
-        "accessed_bytes": ([one.bytes_accessed for one in found], known & ~in_parts),
-        "hbm_read_bytes": ([one.hbm_read_bytes for one in found], known & ~in_parts & has_places),
-        "hbm_written_bytes": ([one.hbm_write_bytes for one in found], known & ~in_parts & has_places),
+        "flops": ([one.model_flops for one in every], known),
+        "accessed_bytes": ([one.bytes_accessed for one in every], known & ~in_parts),
+        "hbm_read_bytes": ([one.hbm_read_bytes for one in every], known & ~in_parts & has_places),
+        "hbm_written_bytes": ([one.hbm_write_bytes for one in every], known & ~in_parts & has_places),
     }
     columns: dict[str, Values] = {
         name: Numbers(np.array(one, np.int64), there) for name, (one, there) in figures.items()
@@ -144,9 +145,9 @@ def cost_rows(listed: Listed) -> dict[str, Values]:
 
 
 def _has_places(cost: Cost, opcode: str) -> bool:
-    """Whether the model says where it moves bytes from and to."""
-    told = not cost.bytes_accessed or bool(cost.hbm_read_bytes or cost.hbm_write_bytes or cost.elsewhere)
-    return told and opcode not in _CONTAINERS
+    """Whether the model knows which memory bytes move from and to."""
+    known = not cost.bytes_accessed or bool(cost.hbm_read_bytes or cost.hbm_write_bytes or cost.elsewhere)
+    return known and opcode not in _CONTAINERS
 
 
 # ---- what programs hold in memory
@@ -171,7 +172,7 @@ def allocation_columns(module: HloModule, texts: TableTexts) -> dict[str, Values
 
 
 def buffer_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
-    """The columns of hlo_buffers, likewise."""
+    """The columns of hlo_buffers, as ``allocation_columns``."""
     memory = ProgramMemory(module)
     buffers = memory.buffers
     rows = buffers.buffers
@@ -192,7 +193,7 @@ def buffer_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
 
 
 def heap_event_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
-    """The columns of hlo_heap_events, likewise."""
+    """The columns of hlo_heap_events, as ``allocation_columns``."""
     buffers = BufferAssignment(module.data)
     rows = buffers.events
     words = texts.all_numbers(buffers.texts.to_pylist())
@@ -215,7 +216,7 @@ def _lists(buffers: BufferAssignment, first: Int32s, count: Int32s, valid: np.nd
 
 
 def _of_memory(columns: Callable[[HloModule, TableTexts], dict[str, Values]]) -> Callable[[Listed], dict[str, Values]]:
-    """No rows of programs without an assignment of buffers, or with a damaged one."""
+    """No rows for programs with a damaged assignment of buffers."""
 
     def rows(listed: Listed) -> dict[str, Values]:
         try:
@@ -240,7 +241,7 @@ HLO_TABLES = tuple(_ROWS)
 
 
 def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:
-    """Tables of programs, each with the host that has it and the log for what is wrong with it. Each is read once."""
+    """Tables of programs, each with its host and the log for its faults. Each program is read once."""
     texts = TableTexts()
     parts: dict[str, list[dict[str, Values]]] = {name: [] for name in names}
     for host, program, log in programs:

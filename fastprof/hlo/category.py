@@ -20,7 +20,7 @@ _ELEMENTWISE = (
     "sinh sqrt stochastic-convert subtract tan tanh xor"
 )
 ELEMENTWISE = frozenset(_ELEMENTWISE.split())
-"""Opcodes that work on each element by itself."""
+"""Opcodes that compute element by element."""
 
 _WINDOW, _WINDOW_DILATION, _BASE_DILATION = 15, 5, 6
 
@@ -40,7 +40,7 @@ def category(instruction: Instruction) -> str:
 def _dilations(instruction: Instruction) -> str:
     try:
         dimensions = instruction.fields().message(_WINDOW).messages(1)
-    except CaptureError:  # a damaged window is none
+    except CaptureError:  # a damaged window counts as none
         return ""
     base = any(one.integer(_BASE_DILATION) not in (0, 1) for one in dimensions)
     window = any(one.integer(_WINDOW_DILATION) not in (0, 1) for one in dimensions)

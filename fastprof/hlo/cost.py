@@ -25,7 +25,7 @@ from fastprof.hlo.work import NOTHING, ZERO, Cost, Effort, Float, Place, Work, f
 _HBM = 0
 """Memory space 0 of layouts."""
 _STEPS, _PLACES = 16, 1 << 22
-"""How many steps a module may take for each of its parts, and positions of windows beside those."""
+"""Steps that a module may take per part of it, and extra positions of windows."""
 _FAILURES = (LookupError, ValueError, CaptureError)
 _FASTER = {8: 2, 4: 4}
 """How much faster than at 16 bits the device computes, by bits of the widest operand."""

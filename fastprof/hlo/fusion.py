@@ -134,35 +134,35 @@ class Fusion:
             operand[k, ()] = Float(read.total)
             moved = Float(moved + read.total)
             share[k] = read.share
-        found = self._moved[float(written), operands] = _Moved(moved, operand, share)
-        return found
+        self._moved[float(written), operands] = _Moved(moved, operand, share)
+        return self._moved[float(written), operands]
 
     def _read(self, k: int) -> _Read:
-        found = self._reads.get(k)
-        if found is None:
+        read = self._reads.get(k)
+        if read is None:
             parameter = self.parameters[k]
             sizes: dict[Index, int] = {}
             for index, _ in parameter.shape.leaves():
                 element = self._element(parameter, index)
                 sizes[index] = nearest(Float(element.shape.bytes) * min(self.used[element.row], ONE))
             leaves = {index: Float(size) for index, size in sizes.items() if index}
-            found = self._reads[k] = _Read(sum(sizes.values()), leaves, float(self.used[parameter.row]))
-        return found
+            read = self._reads[k] = _Read(sum(sizes.values()), leaves, float(self.used[parameter.row]))
+        return read
 
     def _elements(self) -> dict[tuple[int, int], Instruction]:
         """The first instruction that selects an element of a tuple, by row of the tuple and place."""
-        found: dict[tuple[int, int], Instruction] = {}
+        elements: dict[tuple[int, int], Instruction] = {}
         for one in self.fused:
             if one.opcode == "get-tuple-element" and one.operands:
-                found.setdefault((one.operands[0], one.tuple_index), one)
-        return found
+                elements.setdefault((one.operands[0], one.tuple_index), one)
+        return elements
 
     def _element(self, parameter: Instruction, index: Index) -> Instruction:
         """The instruction that selects a leaf of a tuple, or the closest enclosing element that one selects."""
-        found = parameter
+        element = parameter
         for place in index:
-            found = self.elements.get((found.row, place), found)
-        return found
+            element = self.elements.get((element.row, place), element)
+        return element
 
     # ---- how much of each instruction is used
 
@@ -174,13 +174,13 @@ class Fusion:
         used: dict[int, Float] = {}
         left = _MANY_ROOTS * len(self.rows)
         for one in reversed(self._operands_first()):
-            found = from_users.pop(one.row, {})
-            roots = _joined(one.row, found, of_root)
+            of_users = from_users.pop(one.row, {})
+            roots = _joined(one.row, of_users, of_root)
             if roots is None:
-                left -= sum(1 if users is None else users.size for users in found.values())
+                left -= sum(1 if users is None else users.size for users in of_users.values())
                 if left < 0:
                     raise LookupError("the instructions of a fusion have too many roots")
-                roots = _united(one.row, found.values(), of_root)
+                roots = _united(one.row, of_users.values(), of_root)
             used[one.row] = roots.share
             for k, operand in enumerate(one.operands):
                 if operand not in self.rows:
@@ -229,19 +229,19 @@ class Fusion:
         return list(done.values())
 
 
-def _joined(row: int, found: Mapping[int, _Roots | None], of_root: Mapping[int, Float]) -> _Roots | None:
+def _joined(row: int, of_users: Mapping[int, _Roots | None], of_root: Mapping[int, Float]) -> _Roots | None:
     """The roots of an instruction, sharing the list of one of its users; None: that is not possible."""
-    users = [roots for roots in found.values() if roots is not None]
-    if len(users) == len(found) == 1:
+    users = [roots for roots in of_users.values() if roots is not None]
+    if len(users) == len(of_users) == 1:
         return users[0]
     if len(users) == 1 and users[0].size >= _MANY_ROOTS:
         return _Roots((row,), Float(users[0].share + of_root[row]), users[0].size + 1, users[0])
     return None
 
 
-def _united(row: int, found: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
+def _united(row: int, of_users: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
     """The roots of an instruction, from those of its users, each once; None among them: the instruction itself."""
-    rows = tuple(dict.fromkeys(chain.from_iterable((row,) if one is None else one for one in found)))
+    rows = tuple(dict.fromkeys(chain.from_iterable((row,) if one is None else one for one in of_users)))
     share = ZERO
     for root in rows:
         share = Float(share + of_root[root])

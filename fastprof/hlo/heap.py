@@ -43,10 +43,10 @@ class Heap:
     """Events that make no sense, such as a second free."""
 
     def places(self, buffers: npt.NDArray[np.integer[Any]]) -> Int64s:
-        """Where in ``rows`` buffers are; -1: the trace does not name them."""
+        """The places of buffers in ``rows``; -1: the trace does not name them."""
         at = np.searchsorted(self.rows, buffers)
-        found: Int64s = np.where(np.append(self.rows, -1)[at] == buffers, at, -1).astype(np.int64)
-        return found
+        places: Int64s = np.where(np.append(self.rows, -1)[at] == buffers, at, -1).astype(np.int64)
+        return places
 
     def spans(self, buffers: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
         """``held`` and ``freed`` of buffers; -1: they own no memory of the heap."""

@@ -29,8 +29,7 @@ _PLACES |= {"end_column": "source_end_column"}
 
 
 def instruction_columns(module: HloModule, words: Int32s, texts: TableTexts) -> dict[str, Values]:
-    """The columns of hlo_instructions, but those that tell the program. ``words``: by text of the module its number in
-    ``texts``."""
+    """The columns of hlo_instructions, except the program's. ``words``: the number in ``texts`` of each module text."""
     rows = module.instructions
     computations = module.computations[rows["computation"]]
     columns: dict[str, Values] = {name: words[rows[name]] for name in _TEXTS}
@@ -53,9 +52,8 @@ def instruction_columns(module: HloModule, words: Int32s, texts: TableTexts) -> 
 
 
 def _of_opcode(module: HloModule, opcode: str) -> npt.NDArray[np.bool_]:
-    number = module.texts.index(opcode).as_py()
-    found: npt.NDArray[np.bool_] = module.instructions["opcode"] == number
-    return found
+    is_opcode: npt.NDArray[np.bool_] = module.instructions["opcode"] == module.texts.index(opcode).as_py()
+    return is_opcode
 
 
 def _names(counts: npt.NDArray[Any], targets: Int32s, names: Int32s) -> Lists:
@@ -64,7 +62,7 @@ def _names(counts: npt.NDArray[Any], targets: Int32s, names: Int32s) -> Lists:
 
 
 def _categories(module: HloModule, texts: TableTexts) -> Int32s:
-    """Of convolutions each by itself; of others it depends on the opcode, and of fusions on their kind."""
+    """Looked up for each convolution; otherwise once per opcode and kind of fusion."""
     rows = module.instructions
     kinds, first, place = np.unique(rows[["opcode", "fusion_kind"]], return_index=True, return_inverse=True)
     numbers = texts.all_numbers([category(module.instruction(int(row))) for row in first])
@@ -126,7 +124,7 @@ def _tile_text(shape: Shape) -> str:
 
 
 def _padded(module: HloModule, shape: Shape) -> int | None:
-    """Bytes of all arrays in a shape, whole tiles; None: they depend on what is not known."""
+    """Bytes of all arrays in a shape, in full tiles; None: unknown."""
     total = 0
     try:
         for _, leaf in shape.leaves():
@@ -167,8 +165,8 @@ def _rare_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
 def _column_of(
     module: HloModule, texts: TableTexts, flag: int, prefix: str, text: Callable[[memoryview], str]
 ) -> Int32s:
-    """Texts about the bytes that instructions with a flag say the place of; equal bytes are read once. What does not
-    decode is null."""
+    """Texts of the bytes that instructions with a flag refer to; equal bytes are read once. Null where they do not
+    decode."""
     found = np.full(len(module), ABSENT, np.int32)
     rows = np.flatnonzero(module.instructions["flags"] & flag)
     places = module.instructions[[f"{prefix}offset", f"{prefix}length"]][rows].tolist()

@@ -1,4 +1,4 @@
-"""Protobuf messages of HLO, each read once and then asked by field number: where C has made no columns of them."""
+"""Protobuf messages of HLO that C makes no columns of, each read once and then looked up by field number."""
 
 from __future__ import annotations
 

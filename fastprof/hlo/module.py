@@ -61,16 +61,16 @@ _PLACE = ("source_file", "source_line", "source_end_line", "source_column", "sou
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An instruction as the cost model and the texts about it need it. ``row`` is its row in the module."""
+    """An instruction as the cost model and its users need it. ``row``: its row in the module."""
 
     row: int
     name: str
     opcode: str
     shape: Shape
     operands: tuple[int, ...]
-    """Rows of instructions; -1 where the module has no such instruction."""
+    """Rows of instructions; -1: the module has no such instruction."""
     calls: tuple[int, ...]
-    """Rows of computations, likewise."""
+    """Rows of computations; -1: the module has no such computation."""
     parameter_number: int
     tuple_index: int
     fusion_kind: str
@@ -84,11 +84,11 @@ class Instruction:
 
 
 class HloModule:
-    """The columns of csrc/formats/hlo.h, and what is looked up in them. Raises CaptureError, with the offset in
-    ``data``, where the bytes are no HloProto.
+    """The columns of csrc/formats/hlo.h, and look-ups in them. CaptureError, with the offset in ``data``: the bytes are
+    not an HloProto.
 
     ``computations``, ``instructions``, ``shapes``, ``tiles``, ``frames``   records, of the types above
-    ``operands``, ``calls``, ``scheduled``                          rows that they refer to, -1 where there is none
+    ``operands``, ``calls``, ``scheduled``                          rows that they refer to, -1: none
     ``dimensions``, ``minor_to_major``, ``tile_dimensions``         of shapes, layouts and tiles
     """
 
@@ -144,17 +144,17 @@ class HloModule:
         return named
 
     def find(self, names: Sequence[str]) -> Int32s:
-        """Rows of the instructions of these names, in whichever computation; -1 where there is none."""
+        """Rows of the instructions of these names, in any computation; -1: none."""
         return np.array([self._named.get(name, -1) for name in names], np.int32)
 
     def instruction(self, row: int) -> Instruction:
         """LookupError: there is no such row."""
         if row < 0:
             raise LookupError("an instruction refers to one that is not there")
-        found = self._met.get(row)
-        if found is None:
-            found = self._met[row] = self._read(row)
-        return found
+        one = self._met.get(row)
+        if one is None:
+            one = self._met[row] = self._read(row)
+        return one
 
     def _read(self, row: int) -> Instruction:
         at, length, shape, first, count, call, calls, name, opcode, parameter, place, kind, target = self._read_fields[
@@ -191,18 +191,18 @@ class HloModule:
         return int(self.instructions["computation"][row])
 
     def is_root(self, row: int) -> bool:
-        """Whether an instruction is what its computation gives."""
+        """Whether an instruction is the result of its computation."""
         return int(self.computations["root"][self.computation_of(row)]) == row
 
     def shape(self, row: int) -> Shape:
         """The shape of a row of ``shapes``; -1: none."""
-        found = self._shapes.get(row)
-        if found is None:
-            found = self._shapes[row] = self._read_shape(row)
-        return found
+        shape = self._shapes.get(row)
+        if shape is None:
+            shape = self._shapes[row] = self._read_shape(row)
+        return shape
 
     def _read_shape(self, row: int) -> Shape:
-        """Elements come before the tuples that hold them: tuples may nest, and nothing recurses."""
+        """Builds elements before the tuples that hold them, without recursion: tuples may nest deep."""
         raws = self.shapes[row : int(self.shapes["last"][row])].tolist()
         built: list[Shape] = []
         lasts = [raw[_LAST] - row for raw in raws]
@@ -238,7 +238,7 @@ class HloModule:
     # ---- where instructions come from
 
     def op_name(self, row: int) -> str:
-        """What the framework calls the op that an instruction comes from: ``jit(f)/dot_general``; "" where unknown."""
+        """The framework's name of the op that an instruction comes from: ``jit(f)/dot_general``; "": unknown."""
         return self.text(self.instructions[row]["op_name"])
 
     def framework_op(self, row: int) -> str:
@@ -249,11 +249,11 @@ class HloModule:
         return f"{name}:{kind}" if name or kind else ""
 
     def full_op_name(self, row: int) -> str:
-        """``op_name:op_type`` as traces of events write it, ``:`` where both are unknown."""
+        """``op_name:op_type`` as traces of events have it, ``:`` where both are unknown."""
         return f"{self.op_name(row)}:{self.text(self.instructions[row]['op_type'])}"
 
     def source_place(self, row: int) -> tuple[str, int]:
-        """File and line as the metadata of an instruction tell them, "" where they do not."""
+        """File and line in the metadata of an instruction; "": unknown."""
         file, line = self._place_fields[row].item()[:2]
         return self.text(file) if file else "", line
 
@@ -263,11 +263,11 @@ class HloModule:
         return [(self.text(name), self.text(kind)) for name, kind in pairs.tolist()]
 
     def deduplicated_name(self, row: int) -> str:
-        """The instruction that the compiler says this one to be a copy of; "" where it says nothing."""
+        """The instruction that this one is a copy of, as the compiler recorded it; "": unknown."""
         return self.text(self.instructions["deduplicated_name"][row])
 
     def scheduling_name(self, row: int) -> str:
-        """What the instruction was called when it was scheduled; "" where that is not noted."""
+        """The name of the instruction when it was scheduled; "": unknown."""
         return self.text(self.instructions["scheduling_name"][row])
 
     def source_of(self, row: int) -> Source:

@@ -1,4 +1,4 @@
-"""The compiled programs of a host, each read when it is first asked for."""
+"""The compiled programs of a host, each read at first use."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 _LOOKED_INTO: Final = 8 << 20
-"""Bytes of programs that are read for no other reason than to see whether they can be: some hundredths of a second."""
+"""Bytes of programs that are read only to check that they decode, which takes some hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An instruction, and all that device ops show of it. Figures are those of one execution."""
+    """An instruction with all that device ops show of it. Figures are for one execution."""
 
     name: str
     category: str
@@ -36,14 +36,14 @@ class Found:
     source: tuple[str, int, str]
     """File, line and stack; "", -1 and "" where unknown."""
     device_cost: Cost
-    """``cost``, with what XLA's model of GPUs leaves out."""
+    """``cost``, plus what XLA's model of GPUs leaves out."""
 
 
 class Modules:
-    """Programs by program id, an int64 that stands for a uint64 (two's complement): those of the capture, and those of
-    files beside it. Events must have been read with the stats ``METADATA_STATS`` of metadata.
+    """Programs by program id, a uint64 as an int64 (two's complement), from the capture and from files beside it.
+    Events must have been read with the stats ``METADATA_STATS`` of metadata.
 
-    ``problems``: what could not be read, in words; it grows as modules are.
+    ``problems``: what could not be read, in words; it grows as modules are read.
     """
 
     def __init__(self, programs: Iterable[Program], log: ImportLog) -> None:
@@ -71,7 +71,7 @@ class Modules:
         return None if program is None else program.data
 
     def named(self, text: str) -> list[int]:
-        """The ids of the programs that a text means: a title, the name of a module, or an id as a decimal number."""
+        """The ids of the programs of a title, else of an id as a decimal number, else of a module name."""
         titled = [number for number, one in self._programs.items() if one.title == text]
         if titled:
             return titled
@@ -98,8 +98,7 @@ class Modules:
         return None if module is None else module.name
 
     def look_into(self) -> None:
-        """Reads what programs take little time to read, so that ``problems`` tells of them even where nobody needs
-        them: as many as have few bytes, together."""
+        """Reads the first programs, up to a total size, so that ``problems`` covers them even where none is needed."""
         left = _LOOKED_INTO
         for number, program in self._programs.items():
             left -= program.length
@@ -110,7 +109,7 @@ class Modules:
     # ---- instructions
 
     def op_name(self, program_id: int, instruction: str) -> str | None:
-        """What the framework calls the op of an instruction, "" where it says nothing; None: no such instruction."""
+        """The framework's name of the op of an instruction, "": unknown; None: no such instruction."""
         module = self.module(program_id)
         row = -1 if module is None else int(module.find([instruction])[0])
         return None if module is None or row < 0 else module.op_name(row)
@@ -118,8 +117,8 @@ class Modules:
     def find(
         self, program_id: int, instructions: Sequence[str], counting: Counting | None = None
     ) -> list[Found | None]:
-        """What is known of instructions of a program; None where there is no such program or instruction.
-        ``counting``: what counts as an operation; None: as XLA counts for GPUs."""
+        """The instructions of a program; None: no such program or instruction. ``counting``: what counts as an
+        operation; None: as XLA counts for GPUs."""
         module = self.module(program_id)
         if module is None:
             return [None] * len(instructions)
@@ -128,7 +127,7 @@ class Modules:
         return [None if row < 0 else _found(module, costs, row) for row in rows]
 
     def costs(self, program_id: int, instructions: Sequence[str], counting: Counting) -> list[tuple[str, Cost] | None]:
-        """Opcode and cost of instructions of a program; None where there is no such program or instruction."""
+        """Opcode and cost of instructions of a program; None: no such program or instruction."""
         module = self.module(program_id)
         if module is None:
             return [None] * len(instructions)
@@ -147,7 +146,7 @@ class Modules:
         return self._costs[key]
 
     def metadata_ops(self) -> Iterator[tuple[str, str]]:
-        """(op_name, op_type) of the instructions of all programs, each pair once a program."""
+        """(op_name, op_type) of the instructions of all programs, each pair once per program."""
         for program_id in self._programs:
             module = self.module(program_id)
             if module is not None:

@@ -137,11 +137,11 @@ def _semantics(read: Expression, position: int, leaf: Leaf) -> Semantics:
         text = labels[3] if position == OUTPUT else labels[position + 1] if position < 2 else ""
         if len(text) == count:
             return tuple(SPATIAL if label.isdecimal() else _ROLES.get(label) for label in text)
-    found: list[str | None] = [None] * count
+    roles: list[str | None] = [None] * count
     if read.opcode == "dot" and position in _DOT:
         for role, pattern in _DOT[position]:
             listed = pattern.search(read.attributes)
             for one in listed[1].split(",") if listed else ():
                 if 0 <= (dimension := number(one, -1)) < count:
-                    found[dimension] = role
-    return tuple(found)
+                    roles[dimension] = role
+    return tuple(roles)

@@ -1,7 +1,7 @@
-"""The compiled programs of a capture, undecoded: those in its plane of metadata, and those of files beside it.
+"""The compiled programs of a capture, undecoded: those in its metadata plane, and those in files beside it.
 
-XProf writes ``jit_f(12).hlo_proto.pb`` beside a capture for each program in it. Such files count where the capture has
-no program of their id: programs are taken out of captures to make them smaller.
+XProf writes ``jit_f(12).hlo_proto.pb`` beside a capture for each program in it. Such files are used where the capture
+has no program of their id: programs are sometimes removed from captures to make these smaller.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _NAMED = re.compile(r".*\((\d+)\)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """``id``: an int64 that stands for a uint64 (two's complement). ``title``: how it is listed, ``jit_f(12)``.
-    ``path``: the file that it lies in, from byte ``offset`` on; ``embedded``: which is the capture. ``head``: bytes
-    that come before those of the file, where these are an HloModuleProto alone, to make it an HloProto."""
+    """``id``: a uint64 as an int64 (two's complement). ``title``: how it is listed, ``jit_f(12)``. ``path``: its file,
+    from byte ``offset`` on; ``embedded``: whether that is the capture. ``head``: bytes put before those of a file that
+    holds only an HloModuleProto, to make it an HloProto."""
 
     id: int
     title: str
@@ -65,7 +65,7 @@ class Program:
         return self is other or (self.length == other.length and self.data == other.data)
 
     def read(self, log: ImportLog) -> HloModule:
-        """Raises CaptureError where it does not decode, which the log knows then."""
+        """CaptureError: it does not decode, which is logged, too."""
         from fastprof.hlo.module import HloModule  # most captures carry no programs
 
         try:
@@ -75,7 +75,7 @@ class Program:
             raise
 
     def note(self, log: ImportLog, error: CaptureError) -> None:
-        """A row of the log, once, about what of the program does not decode."""
+        """Logs, once, what part of the program does not decode."""
         fault, _, what = error.message.rpartition(", reading ")
         text = f"the program {self.title} does not decode: {fault}"
         log.add_faults([("broken_program", text, what, 1, self.offset + self.place(error))], self.path)
@@ -86,14 +86,14 @@ class Program:
         return f"the program {self.title} does not decode: {error.message}, {at}"
 
     def place(self, error: CaptureError) -> int:
-        """Where in its bytes an error is."""
+        """The offset of an error in its bytes."""
         return max((error.offset or 0) - len(self.head), 0)
 
 
 def programs_of(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]) -> list[Program]:
-    """The programs of a capture, of several of one id the first; those of files after those that it has itself.
+    """The programs of a capture, then of files beside it, the first of several of one id.
 
-    ``owners``, ``stats``: of event metadata; ``numbers``: by which number ``stats`` calls each of ``STATS``.
+    ``owners``, ``stats``: of event metadata; ``numbers``: the number of each of ``STATS`` in ``stats``.
     """
     found: dict[int, Program] = {}
     for program in _embedded(capture, owners, stats, numbers):
@@ -112,10 +112,8 @@ def _keep(program: Program, found: dict[int, Program], log: ImportLog) -> None:
     first = found.setdefault(program.id, program)
     if first.is_same(program):
         return
-    text = (
-        f"two programs of the id {program.id % 2**64}: {program.title} is left out, {first.title}, which comes before, "
-        "counts"
-    )
+    title, number = program.title, program.id % 2**64
+    text = f"two programs have the id {number}: {title} is ignored, the earlier {first.title} is used"
     log.add("data_loss", "duplicate_program", text, program.path, offset=program.offset)
 
 
@@ -146,7 +144,7 @@ def _embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mappi
 
 
 def _first_of(owners: Int64s, stats: SpanStats, number: int, chosen: Int64s | None = None) -> dict[int, int]:
-    """By the metadata that have a stat, of ``chosen`` ones: the row of the first of its name."""
+    """By metadata that have a stat, if ``chosen``: the row of its first value."""
     if number < 0:
         return {}
     wanted = (stats.stat == number) & (stats.kind != records.NONE)
@@ -157,14 +155,14 @@ def _first_of(owners: Int64s, stats: SpanStats, number: int, chosen: Int64s | No
 
 
 def _bytes_of(stats: SpanStats, rows: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Offset and length of the bytes that rows hold, by the same key; of those that hold other kinds none."""
+    """Offset and length of the bytes in rows, by the same key; rows of other kinds are left out."""
     at = stats.bytes_at[np.isin(stats.bytes_at["row"], list(rows.values()))]
     places = {row: (offset, length) for row, _, offset, length in at.tolist()}
     return {owner: places[row] for owner, row in rows.items() if row in places}
 
 
 def program_id(title: str) -> int | None:
-    """The number in parentheses at the end of a title; None: it has none, or one that is no program id."""
+    """The number in parentheses at the end of a title; None: no number, or not a program id."""
     named = _NAMED.fullmatch(title)
     if named is None or len(named.group(1)) > 20 or (number := int(named.group(1))) >= 1 << 64:
         return None
@@ -183,8 +181,8 @@ def stem(path: str) -> str:
 
 
 def _of_file(file: str, named: int | None, log: ImportLog) -> Program | None:
-    """The program of a file; it has the id that its name tells, else the one that it has itself. None: it cannot be
-    read, which the log knows then."""
+    """The program of a file, with the id in the file's name or else its own. None: it cannot be read, which is
+    logged."""
     path = shown(file)
     try:
         source = open_program(file)
@@ -208,9 +206,9 @@ def open_program(file: str) -> Source:
 
 
 def head_of(source: Source) -> bytes:
-    """What makes the bytes of a file an HloProto: nothing, or where they are an HloModuleProto alone, as
-    ``as_serialized_hlo_module_proto`` gives it, the tag and the length of one. That begins with its name, a text, and
-    an HloProto with a module, which is not what texts begin with."""
+    """Bytes that make a file an HloProto: empty, or for a file of an HloModuleProto alone, as written from
+    ``as_serialized_hlo_module_proto``, its tag and length. An HloModuleProto begins with its name, a text; an HloProto
+    begins with a module, whose first byte no text begins with."""
     start = bytes(memoryview(source.data)[:12])
     try:
         length, at = varint(memoryview(start), 1)
@@ -226,8 +224,8 @@ def _as_varint(number: int) -> bytes:
 
 
 def checked_sizes(files: Sequence[str]) -> list[int]:
-    """Bytes of the programs of those files that can be read, decompressed. UnreadableError, CaptureError: of the first
-    file, where none can be."""
+    """Decompressed sizes of the programs of those files that can be read. UnreadableError, CaptureError: no file can be
+    read, for the first one."""
     sizes: list[int] = []
     failures: list[FastprofError] = []
     for file in files:

@@ -76,11 +76,11 @@ def read_expression(text: str) -> Expression | None:
 
 def _operands_at(text: str, at: int) -> tuple[tuple[Value, ...], int]:
     """The operands from ``at`` to the closing parenthesis, and where that is."""
-    found: list[Value] = []
+    operands: list[Value] = []
     while True:
         at = _past_blanks(text, at)
         if at >= len(text) or text[at] == ")":
-            return tuple(found), at + 1
+            return tuple(operands), at + 1
         if text[at] == ",":
             at += 1
             continue
@@ -88,8 +88,8 @@ def _operands_at(text: str, at: int) -> tuple[tuple[Value, ...], int]:
         leaves, at = read if read is not None else ((), at)
         name = _NAME.match(text, at)
         if name is None:
-            return tuple(found), at
-        found.append(Value(name[1], leaves))
+            return tuple(operands), at
+        operands.append(Value(name[1], leaves))
         at = name.end()
 
 

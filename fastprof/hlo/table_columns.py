@@ -1,4 +1,4 @@
-"""Columns of tables as they are put together of several programs: texts by number, each distinct one once."""
+"""Columns of tables built from several programs: texts by number, each distinct one once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 LETTERS = 1 << 30
 """Bytes that a column of lists of names may take."""
 LONG_NAME = 1 << 10
-"""Letters of a name in a column that takes more than a small part of that."""
+"""Letters of a name in a column that takes more than a small part of ``LETTERS``."""
 _SMALL_PART = 16
 ABSENT = -1
 """The number of a text that is null."""
@@ -45,7 +45,7 @@ class Lists:
 
 
 Values: TypeAlias = Int32s | Numbers | Lists
-"""A column of one program; plain numbers are those of texts, ABSENT: null."""
+"""A column of one program; plain integers are numbers of texts, ABSENT: null."""
 
 
 class TableTexts:
@@ -55,14 +55,14 @@ class TableTexts:
         self._table = TextTable(Memory())
 
     def number(self, text: str | None) -> int:
-        """The empty text is a null."""
+        """ABSENT for the empty text."""
         return self._table.add(text) if text else ABSENT
 
     def all_numbers(self, texts: Sequence[str | None]) -> Int32s:
         return np.array([self.number(text) for text in texts], np.int32)
 
     def of_pool(self, offsets: bytes, data: bytes) -> Int32s:
-        """The numbers of all texts of a pool, which begins with the empty one: that is a null."""
+        """The numbers of all texts of a pool; its first text is empty, and null here."""
         numbers = self._table.add_all(offsets, data).copy()
         numbers[:1] = ABSENT
         return numbers
@@ -72,7 +72,7 @@ class TableTexts:
 
 
 def ranges(first: npt.NDArray[Any], count: npt.NDArray[Any]) -> Int64s:
-    """The numbers first[i] to first[i] + count[i], one stretch after the other."""
+    """The numbers first[i] to first[i] + count[i], for each i."""
     counts = count.astype(np.int64)
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -119,8 +119,8 @@ def _text_array(numbers: Int32s, words: pa.Array) -> pa.DictionaryArray:
 
 
 def _fitting(words: pa.Array, numbers: npt.NDArray[Any]) -> pa.Array:
-    """The texts as strings that may be repeated so often: where they would take much room, long ones are cut. A few
-    bytes of a damaged program can name one that is megabytes long."""
+    """The texts as strings, long ones cut where the column would take much room: a damaged program of a few bytes can
+    repeat a name of megabytes."""
     lengths = np.append(np.asarray(pc.binary_length(words), np.int64), 0)
     if lengths[numbers].sum() > LETTERS // _SMALL_PART:
         room = max(LETTERS // (4 * len(numbers)), 1)

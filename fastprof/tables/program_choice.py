@@ -105,7 +105,7 @@ def around(chosen: Chosen, name: str, width: int) -> Neighbourhood:
     for computation in range(len(names)):
         found = plain in (names[computation], program.printed_computations[computation])
         if found and program.roots[computation] >= 0:
-            return Neighbourhood(program, program.roots[computation], width, whole=True)
+            return Neighbourhood(program, program.roots[computation], width, entire=True)
     raise UsageError(
         f"no instruction or computation {name!r} in {chosen.program.title}{meant(name, [*program.names, *names])}"
     )

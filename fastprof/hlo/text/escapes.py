@@ -46,14 +46,14 @@ def reads_as_json(text: str) -> bool:
 def _closing_brace(text: str) -> int:
     """Behind the brace that closes the first one; 0: none, or a quote without end before it."""
     depth = 0
-    for found in _TOKEN.finditer(text):
-        token = found.group()
+    for match in _TOKEN.finditer(text):
+        token = match.group()
         if token == "{":
             depth += 1
         elif token == "}":
             depth -= 1
             if depth == 0:
-                return found.end()
+                return match.end()
         elif token == '"':
             return 0
     return 0
@@ -61,10 +61,10 @@ def _closing_brace(text: str) -> int:
 
 def _only_comments(text: str, at: int) -> bool:
     while at < len(text):
-        found = _COMMENT.match(text, at)
-        if found is None:
+        comment = _COMMENT.match(text, at)
+        if comment is None:
             return False
-        at = found.end()
+        at = comment.end()
     return True
 
 

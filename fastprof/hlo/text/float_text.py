@@ -1,7 +1,7 @@
 """Floats as HLO text has them.
 
-Of 32 and 64 bits with 6 and 15 digits where that gives the value back, else with 9 and 17; all others with as many
-digits as tell the values of their type apart. What a NaN carries is told where it is not the plain quiet one.
+32 and 64 bits with 6 and 15 digits where these restore the value, else with 9 and 17; other types with enough digits to
+distinguish their values. The payload of a NaN is printed unless it is the plain quiet NaN.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MANTISSAS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
 def float_texts(values: Numbers, name: str | None = None) -> list[str]:
-    """Of float16, float32 or float64; or of the bits of bfloat16, as uint16, where ``name`` says so."""
+    """Of float16, float32 or float64; or of bfloat16 given as uint16, with that ``name``."""
     name = name or str(values.dtype)
     bits = values.view(f"u{values.dtype.itemsize}")
     if name == "bfloat16":
@@ -69,7 +69,7 @@ def float_texts(values: Numbers, name: str | None = None) -> list[str]:
 
 
 def small_float_texts(kind: int, values: Sequence[int]) -> list[str]:
-    """Of floats of at most a byte, by their bits. KeyError: ``kind`` is none."""
+    """Of floats of at most a byte, by their bits. KeyError: another ``kind``."""
     table = _table(kind)
     return [table[value % len(table)] for value in values]
 
@@ -103,6 +103,6 @@ def _small_text(small: Small, bits: int, width: int) -> str:
 
 
 def _nan(bits: int, mantissa: int, width: int) -> str:
-    told = bits & (1 << mantissa) - 1
+    payload = bits & (1 << mantissa) - 1
     sign = "-" if bits >> width - 1 else ""
-    return f"{sign}nan" if told == 1 << mantissa - 1 else f"{sign}nan(0x{told:x})"
+    return f"{sign}nan" if payload == 1 << mantissa - 1 else f"{sign}nan(0x{payload:x})"

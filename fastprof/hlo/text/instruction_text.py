@@ -53,7 +53,7 @@ class Form:
     backend_config: bool = False
     """Also the configurations of infeeds and outfeeds."""
     control: bool = False
-    """What must run before, beside operands."""
+    """What must run before, in addition to operands."""
     metadata: bool = False
     """Where instructions come from."""
 
@@ -240,7 +240,7 @@ class InstructionText:
 
 
 def _left_out(form: Form) -> Iterator[int]:
-    """Fields that a form does not show."""
+    """Fields that the form does not show."""
     if not form.metadata:
         yield _METADATA
     if not form.backend_config:
@@ -250,7 +250,7 @@ def _left_out(form: Form) -> Iterator[int]:
 
 
 def _named(before: str, names: Iterable[str], behind: str = "") -> Iterator[str]:
-    """Names, and what is around them, in pieces."""
+    """Names between two texts, in pieces."""
     separated = (name if k == 0 else f", {name}" for k, name in enumerate(names))
     return chain([before], separated, [behind])
 

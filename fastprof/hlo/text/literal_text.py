@@ -19,9 +19,9 @@ Numbers = npt.NDArray[np.generic]
 _SHAPE, _TUPLE_LITERALS = 1, 10
 _ELEMENT_TYPE, _DIMENSIONS, _LAYOUT, _MINOR_TO_MAJOR = 2, 3, 5, 1
 _BLOCK = 1 << 14
-"""Elements that are written in one go."""
+"""Elements written at once."""
 _MOST_EMPTY = 1 << 20
-"""Braces that may stand for an array without elements, however large its other dimensions."""
+"""Braces that may be written for an array without elements, whose other dimensions may be large."""
 
 _VARINTS = {"PRED": (2, "?"), "S32": (4, "i4"), "S64": (5, "i8"), "U32": (6, "u4"), "U64": (7, "u8")}
 _FLOATS = {"F32": (8, "f4", 1), "F64": (9, "f8", 1), "C64": (12, "f4", 2), "C128": (18, "f8", 2)}
@@ -66,7 +66,7 @@ def literal_text(literal: Message) -> Iterator[str]:
 def _array(literal: Message, shape: Message, kind: int) -> Iterator[str]:
     sizes = shape.integers(_DIMENSIONS)
     if any(size < 0 for size in sizes):
-        raise CaptureError("a literal has fewer elements than none, reading HLO")
+        raise CaptureError("a literal has a negative dimension, reading HLO")
     if 0 in sizes and product([size for size in sizes if size]) > _MOST_EMPTY:
         raise CaptureError("a literal of no elements has too many dimensions to write, reading HLO")
     if 0 in sizes[:-1]:
@@ -87,20 +87,20 @@ def _array(literal: Message, shape: Message, kind: int) -> Iterator[str]:
 
 def _values(literal: Message, name: str) -> Numbers:
     """The numbers of a literal, as they are stored."""
-    found: list[Numbers]
+    values: list[Numbers]
     if name in _VARINTS:
         number, dtype = _VARINTS[name]
-        found = [*map(packed_integers, literal.parts(number))]
-        if not found:
-            found = [np.array(literal.integers(number), np.int64)]
-        return np.concatenate(found).astype(dtype)
+        values = [*map(packed_integers, literal.parts(number))]
+        if not values:
+            values = [np.array(literal.integers(number), np.int64)]
+        return np.concatenate(values).astype(dtype)
     if name in _FLOATS:
         number, dtype, _ = _FLOATS[name]
-        found = [_stored(part, dtype) for part in literal.parts(number)]
-        if not found:
+        values = [_stored(part, dtype) for part in literal.parts(number)]
+        if not values:
             bits = np.array([value % (1 << 64) for value in literal.integers(number)], np.uint64)
-            found = [bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)]
-        return np.concatenate(found)
+            values = [bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)]
+        return np.concatenate(values)
     if name in _BYTES:
         number, dtype = _BYTES[name]
         return _stored(literal.data(number), dtype)
@@ -115,7 +115,7 @@ def _stored(data: memoryview, dtype: str) -> Numbers:
 
 
 def packed_integers(data: memoryview) -> npt.NDArray[np.int64]:
-    """The values of a packed field, all at once. CaptureError: the last has no end."""
+    """The values of a packed field, computed together. CaptureError: the last has no end."""
     raw = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(raw < 0x80)
     if not len(raw) or len(ends) == len(raw):
@@ -149,7 +149,7 @@ def _in_order(values: Numbers, sizes: list[int], minor_to_major: list[int]) -> N
 
 
 def _texts(name: str, values: Numbers, scalar: bool) -> list[str]:
-    """Of each value; of complex ones each pair's."""
+    """One per value, one per pair for complex ones."""
     if name == "PRED":
         return [("false", "true")[value] if scalar else "01"[value] for value in values.tolist()]
     if name == "BF16":
@@ -178,7 +178,7 @@ def _rows(texts: list[str], length: int, count: int, nested: bool) -> list[str]:
 
 
 def _empty(outer: list[int], rank: int, first: int, last: int) -> list[str]:
-    """What stands for each dimension without elements, inside ``outer``."""
+    """The text of each dimension without elements, inside ``outer``."""
     level = len(outer)
     return [
         _open(rank, level, row % outer[-1] if outer else 0).rstrip(" " * _marked(rank, level)) + " }"
@@ -187,7 +187,7 @@ def _empty(outer: list[int], rank: int, first: int, last: int) -> list[str]:
 
 
 def _marked(rank: int, level: int) -> bool:
-    """Whether a brace says in a comment which element it is."""
+    """Whether a brace has a comment with the number of its element."""
     return rank > 3 and level > 0
 
 
@@ -207,14 +207,14 @@ def _nested(outer: list[int], rank: int, block: int, rows: Callable[[int, int], 
         last = row = first
         while row < first + len(inner):
             last = min(first + len(inner), row - row % together + together)
-            level = len(outer) - _whole(spans, row)
+            level = len(outer) - _complete(spans, row)
             begun = [_open(rank, k, row // spans[k] % sizes[k]) for k in range(level, len(outer))]
-            ended = " }" * _whole(spans, last)
+            ended = " }" * _complete(spans, last)
             yield (", " if row else "") + "".join(begun) + ", ".join(inner[row - first : last - first]) + ended
             row = last
 
 
-def _whole(spans: list[int], row: int) -> int:
-    """How many dimensions, from the last one, have whole elements alone before a row: each span is a multiple of the
-    next."""
+def _complete(spans: list[int], row: int) -> int:
+    """The number of dimensions, from the last one, with only complete elements before a row: each span is a multiple of
+    the next."""
     return sum(1 for _ in takewhile(lambda span: row % span == 0, reversed(spans)))

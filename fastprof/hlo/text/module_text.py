@@ -1,4 +1,4 @@
-"""A whole module as HLO text, piece by piece."""
+"""An entire module as HLO text, in pieces."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def _index(numbers: list[int]) -> str:
 
 
 def _aliases(aliases: Message) -> str:
-    told = []
+    texts = []
     for one in aliases.messages(1):
         kind = one.integer(4)
         word = _ALIAS_KINDS[kind] if 0 <= kind < len(_ALIAS_KINDS) else str(kind)
-        told.append(f"{_index(one.integers(1))}: ({one.integer(2)}, {_index(one.integers(3))}, {word})")
-    return ", ".join(told)
+        texts.append(f"{_index(one.integers(1))}: ({one.integer(2)}, {_index(one.integers(3))}, {word})")
+    return ", ".join(texts)
 
 
 def _donors(donors: Message) -> str:
@@ -84,7 +84,7 @@ def _entry_layout(shape: Message) -> str:
 
 
 def part_text(near: Neighbourhood, writer: InstructionText) -> Iterator[str]:
-    """What is around an instruction, as a computation with nothing else in it."""
+    """The instructions around one, as a computation with nothing else in it."""
     yield from _computation(near.program, writer, near.computation, near.rows())
     yield "\n"
 

@@ -24,26 +24,24 @@ SCHEMA = pa.schema(
 
 
 class Neighbourhood:
-    """What lies within ``width`` uses of an instruction, whichever way they go. ``distances``: by row.
+    """What lies within ``width`` uses of an instruction, in either direction. ``distances``: by row. ``entire``: its
+    entire computation, whatever the width."""
 
-    ``whole``: all of its computation, whatever the width.
-    """
-
-    def __init__(self, program: Program, centre: int, width: int, whole: bool = False) -> None:
+    def __init__(self, program: Program, centre: int, width: int, entire: bool = False) -> None:
         self.program = program
         self.centre = centre
         self.computation = program.computations[centre]
         rows = program.rows_of(self.computation)
         users = _users(program, rows)
-        width = len(rows) if whole else width
+        width = len(rows) if entire else width
         self.distances = _reach(centre, width, lambda row: [*program.operands(row), *users.get(row, ())])
-        if whole:
+        if entire:
             self.distances = {row: self.distances.get(row, width) for row in rows}
         self._before = _reach(centre, width, program.operands)
         self._after = _reach(centre, width, lambda row: users.get(row, []))
 
     def relation(self, row: int) -> str:
-        """``itself``; ``operand`` or ``user``, perhaps through others; ``beside``: only back and forth leads there."""
+        """``itself``; ``operand`` or ``user``, direct or not; ``beside``: reached only back and forth."""
         if row == self.centre:
             return "itself"
         return "operand" if row in self._before else "user" if row in self._after else "beside"
@@ -60,7 +58,7 @@ class Neighbourhood:
                     yield operand, row
 
     def table(self, writer: InstructionText) -> pa.Table:
-        """One row an instruction; ``distance``: how many uses lie between."""
+        """One row per instruction; ``distance``: the number of uses in between."""
         program = self.program
         rows = self.rows()
         columns = {
@@ -76,16 +74,16 @@ class Neighbourhood:
 
 
 def _reach(centre: int, width: int, step: Callable[[int], list[int]]) -> dict[int, int]:
-    """Distances of what at most ``width`` steps lead to."""
-    found = {centre: 0}
+    """Distances of what at most ``width`` steps reach."""
+    distances = {centre: 0}
     edge = [centre]
     for distance in range(1, width + 1):
         reached = dict.fromkeys(one for row in edge for one in step(row) if one >= 0)
-        edge = [one for one in reached if one not in found]
+        edge = [one for one in reached if one not in distances]
         if not edge:
             break
-        found |= dict.fromkeys(edge, distance)
-    return found
+        distances |= dict.fromkeys(edge, distance)
+    return distances
 
 
 def _users(program: Program, rows: range) -> dict[int, list[int]]:

@@ -1,4 +1,4 @@
-"""In which order HLO text has computations and instructions: what is called or used before what calls or uses it."""
+"""The order of computations and instructions in HLO text: callees before callers, operands before users."""
 
 from __future__ import annotations
 
@@ -7,17 +7,8 @@ from fastprof.hlo.text.program import Program
 
 _CHANNEL = 26
 _DEVICE_ASSIGNMENT, _COMPUTATION_COUNT = 15, 2
-_PARTITIONED = frozenset(
-    [
-        "all-reduce",
-        "all-gather",
-        "all-to-all",
-        "collective-broadcast",
-        "collective-permute",
-        "ragged-all-to-all",
-        "reduce-scatter",
-    ]
-)
+_PARTITIONED = frozenset(("all-reduce", "all-gather", "all-to-all", "collective-broadcast", "collective-permute",
+                          "ragged-all-to-all", "reduce-scatter"))  # fmt: skip
 """Opcodes whose instructions of one channel keep their order."""
 _NEW, _OPEN, _DONE = range(3)
 
@@ -26,8 +17,8 @@ _NEW, _OPEN, _DONE = range(3)
 
 
 def computation_order(program: Program) -> list[int]:
-    """Rows of computations: each that no other calls, in the order of their ids, behind those that it calls.
-    Computations in a circle of calls, which only damaged modules have, come last."""
+    """Rows of computations: those that no other calls, in the order of their ids, each behind those that it calls.
+    Computations that call each other in a circle, in damaged modules, come last."""
     by_id = sorted(range(len(program.computation_ids)), key=program.computation_ids.__getitem__)
     called = _called(program)
     inner = {call for calls in called for together in calls for call in together}
@@ -40,19 +31,19 @@ def computation_order(program: Program) -> list[int]:
 
 
 def _called(program: Program) -> list[list[list[int]]]:
-    """Of each computation, and each of its instructions that call any, the computations called."""
+    """By computation, for each of its instructions that calls any: the computations called."""
     called: list[list[list[int]]] = []
     ignored = ("async-update", "async-done")
     for computation in range(len(program.computation_ids)):
         rows = [row for row in program.rows_of(computation) if program.opcodes[row] not in ignored]
-        found = ([call for call in program.calls(row) if call >= 0] for row in rows)
-        called.append([calls for calls in found if calls])
+        of_rows = ([call for call in program.calls(row) if call >= 0] for row in rows)
+        called.append([calls for calls in of_rows if calls])
     return called
 
 
 def _embedded(called: list[list[list[int]]], root: int, known: dict[int, None]) -> list[int]:
-    """What a computation calls, itself or through others, callees first, less what is ``known``. Without recursion.
-    Those of one instruction are begun together, so none of them is put before the others by what they call."""
+    """What a computation calls, directly or not, callees first, without what is ``known``. Without recursion. The calls
+    of one instruction are visited together, so that none comes earlier because of what the others call."""
     order: list[int] = []
     met = {root}
     stack = [(root, iter(called[root]))]
@@ -74,8 +65,8 @@ def _embedded(called: list[list[list[int]]], root: int, known: dict[int, None]) 
 
 
 def instruction_order(program: Program, computation: int) -> list[int]:
-    """Rows of a computation's instructions: as scheduled, else operands first. Instructions in a circle, which only
-    damaged modules have, come somewhere, each once."""
+    """Rows of a computation's instructions: as scheduled, else operands first. Instructions in a circle, in damaged
+    modules, come anywhere, each once."""
     scheduled = program.scheduled(computation)
     if scheduled is not None:
         return scheduled
@@ -113,13 +104,13 @@ def _walk(
 
 
 def _earlier_of_channel(program: Program, rows: range) -> dict[int, int]:
-    """The instruction before each collective of a channel; none where the module is for one partition."""
-    talking = [row for row in rows if program.opcodes[row] in _PARTITIONED]
-    if len(talking) < 2 or _is_one_partition(program):
+    """The previous collective of the channel of each; empty where the module is for one partition."""
+    collectives = [row for row in rows if program.opcodes[row] in _PARTITIONED]
+    if len(collectives) < 2 or _is_one_partition(program):
         return {}
     before: dict[int, int] = {}
     last: dict[int, int] = {}
-    for row in talking:
+    for row in collectives:
         channel = Message(program.proto_of(row)).integer(_CHANNEL)
         if channel > 0:
             if channel in last:

@@ -97,12 +97,12 @@ class Program:
         return messages_at(self.data, places["offset"], places["length"], (*_IN_COLUMNS, *left_out))
 
     def operands(self, row: int) -> list[int]:
-        """Rows of instructions, -1 where there is none."""
+        """Rows of instructions; -1: none."""
         first, count = self._operand_spans[row]
         return self._operand_rows[first : first + count]
 
     def calls(self, row: int) -> list[int]:
-        """Rows of computations, likewise."""
+        """Rows of computations; -1: none."""
         first, count = self._call_spans[row]
         return self._call_rows[first : first + count]
 
@@ -168,10 +168,10 @@ class Program:
 
     def shape_text(self, shape: int) -> str:
         """Of a row of shapes, -1: none."""
-        found = self._shape_texts.get(shape)
-        if found is None:
-            found = self._shape_texts[shape] = self._written.text(self._shape_proto(shape))
-        return found
+        text = self._shape_texts.get(shape)
+        if text is None:
+            text = self._shape_texts[shape] = self._written.text(self._shape_proto(shape))
+        return text
 
     def plain_shape_text(self, row: int) -> str:
         """Of an instruction, without layouts."""

@@ -7,9 +7,9 @@ from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import OPAQUE, TOKEN, TUPLE, TYPE_NAMES
 
 UNKNOWN = "?"
-"""What stands where a damaged module says nothing."""
+"""Printed for what a damaged module lacks."""
 EVERY = 5
-"""Elements of a tuple, and operands, are numbered in comments every so many."""
+"""A comment numbers every fifth element of a tuple, or operand."""
 
 _ELEMENT_TYPE, _DIMENSIONS, _ELEMENTS, _LAYOUT, _DYNAMIC = 2, 3, 4, 5, 6
 _MINOR_TO_MAJOR, _TILES, _ELEMENT_BITS, _MEMORY_SPACE, _LEVELS, _PHYSICAL = 1, 6, 7, 8, 9, 10
@@ -116,8 +116,8 @@ def layout_text(layout: Message, inside: int = 0) -> str:
     ]
     parts[1] = "T" + parts[1] if parts[1] else ""
     parts[7] = "SC" + parts[7] if parts[7] else ""
-    told = "".join(parts)
-    return f"{{{order}:{told}}}" if told else f"{{{order}}}"
+    rest = "".join(parts)
+    return f"{{{order}:{rest}}}" if rest else f"{{{order}}}"
 
 
 def _number(letter: str, value: int, silent: tuple[int, ...] = (0,)) -> str:
@@ -141,12 +141,12 @@ def _levels(layout: Message) -> str:
     levels, unique, ordered = (layout.integers(number) for number in (_LEVELS, _UNIQUE, _ORDERED))
     if not levels:
         return ""
-    told = []
+    texts = []
     for k, level in enumerate(levels):
         letter = _LEVEL_LETTERS[level] if 0 <= level < len(_LEVEL_LETTERS) else UNKNOWN
         letter += "+" if k < len(unique) and not unique[k] else ""
-        told.append(letter + ("~" if k < len(ordered) and not ordered[k] else ""))
-    return f"D({','.join(told)})"
+        texts.append(letter + ("~" if k < len(ordered) and not ordered[k] else ""))
+    return f"D({','.join(texts)})"
 
 
 def _physical(layout: Message, inside: int) -> str:

@@ -81,10 +81,10 @@ def _shard_group(one: Message) -> str:
 
 
 def _sources(sources: list[Message], metadata: MetadataText) -> str:
-    told = [metadata(source) for source in sources]
-    if not any(told):
+    texts = [metadata(source) for source in sources]
+    if not any(texts):
         return ""
-    return " metadata={" + (told[0] if len(told) == 1 else ", ".join(f"{{{one}}}" for one in told)) + "}"
+    return " metadata={" + (texts[0] if len(texts) == 1 else ", ".join(f"{{{one}}}" for one in texts)) + "}"
 
 
 # ---- shardings and groups by the axes of a mesh
@@ -92,11 +92,11 @@ def _sources(sources: list[Message], metadata: MetadataText) -> str:
 _MESH, _BY_DIMENSION, _REPLICATED_AXES, _UNREDUCED_AXES, _SOURCES, _MANUAL_AXES = 2, 3, 4, 5, 6, 7
 _MESH_IOTA = 3
 _LONGEST_AXIS = 256
-"""Letters of the name of an axis where it is referred to: a reference of a few bytes would write any number of them."""
+"""Letters of the name of an axis in references to it, which take a few bytes each."""
 
 
 def _mesh(mesh: Message) -> tuple[str, list[str]]:
-    """A mesh, and the names of its axes, of which long ones are cut."""
+    """A mesh, and the names of its axes, long ones cut."""
     axes = [(one_line(axis.text(1)), axis.integer(2)) for axis in mesh.messages(1)]
     text = "mesh[" + ",".join(f"'{name}'={size}" for name, size in axes) + "]"
     devices = _joined(mesh.integers(2))
@@ -133,8 +133,8 @@ def _named(one: Message, metadata: MetadataText) -> str:
     for number, word in ((_REPLICATED_AXES, "replicated"), (_UNREDUCED_AXES, "unreduced"), (_MANUAL_AXES, "manual")):
         if number in one:
             text += f", {word}={{{', '.join(_axes(one.messages(number), names))}}}"
-    told = [f"{{{metadata(source)}}}" for source in one.messages(_SOURCES) if metadata(source)]
-    return text + (f", metadata={{{', '.join(told)}}}" if told else "") + "}"
+    sources = [f"{{{metadata(source)}}}" for source in one.messages(_SOURCES) if metadata(source)]
+    return text + (f", metadata={{{', '.join(sources)}}}" if sources else "") + "}"
 
 
 def replica_groups_text(instruction: Message) -> str:
