@@ -1,6 +1,6 @@
 /* A hash table whose slots hold rows, not keys: the columns are the keys. It starts small, because most columns hold
- * few distinct keys and a small table stays in the cache; once half of it is full it is replaced by one that has room
- * for all rows. */
+ * few distinct keys and a small table stays in the cache; whenever half of it is full, one four times as large replaces
+ * it. */
 #include "kernels/key_numbers.h"
 
 /* Multiplies and shifts in turn; the seed keeps a file from being made so that its keys collide. */
@@ -28,7 +28,7 @@ typedef struct first_rows {
 } first_rows;
 
 /* The most slots that the first table gets. */
-enum { SMALL = 1 << 16 };
+enum { SMALL = 1 << 12 };
 
 /* The slot of a row's key, or the free one where it belongs. */
 static int32_t *slot_of(const first_rows *table, const int64_t *const *columns, size_t width, size_t row,
@@ -38,10 +38,9 @@ static int32_t *slot_of(const first_rows *table, const int64_t *const *columns, 
   return &table->row[slot];
 }
 
-/* Replaces the table by one with room for as many distinct keys as there are rows. */
-static bool enlarge(fp_memory *memory, first_rows *table, const int64_t *const *columns, size_t width, size_t count) {
-  first_rows larger = {NULL, table->slots};
-  while (larger.slots < 2 * count) larger.slots *= 2;
+/* Replaces the table by one four times as large. */
+static bool enlarge(fp_memory *memory, first_rows *table, const int64_t *const *columns, size_t width) {
+  first_rows larger = {NULL, table->slots * 4};
   larger.row = fp_alloc_zeroed(memory, larger.slots, sizeof *larger.row);
   if (!larger.row) return false;
   for (size_t i = 0; i < table->slots; i++)
@@ -65,7 +64,7 @@ int64_t fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t 
     }
     *first = (int32_t)i + 1;
     numbers[i] = (int32_t)known++;
-    if (2 * known > table.slots) ok = enlarge(memory, &table, columns, width, count);
+    if (2 * known > table.slots) ok = enlarge(memory, &table, columns, width);
   }
   fp_release(memory, table.row);
   return ok ? (int64_t)known : -1;
