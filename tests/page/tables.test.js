@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { list } from "../../fastprof/viewer/static/list.js";
 import { readJson, Report } from "../../fastprof/viewer/static/report.js";
 import { written } from "../../fastprof/viewer/static/table_csv.js";
 import { holds, is, matches, sortRows } from "../../fastprof/viewer/static/table_order.js";
@@ -61,4 +62,13 @@ test("unknown values come last in either order, numbers in names count as number
 
 test("CSV quotes what needs it, and leaves unknown values out", () => {
   assert.equal(written(DATA, ["name", "time_ps"], [3, 2]), 'name,time_ps\n"copy, a",0\n,\n');
+});
+
+test("lists of names are written as text", () => {
+  assert.deepEqual(list("rank, name:220, op:grow, self_ps=Self time"), [
+    "rank",
+    { name: "name", width: 220 },
+    { name: "op", grow: true },
+    ["self_ps", "Self time"],
+  ]);
 });

@@ -1,27 +1,9 @@
 // Colours of series: by number, by name, and those of the categories of step time.
 
-const PALETTE = [
-  "#4c78c8",
-  "#f0882e",
-  "#3fa66b",
-  "#d9534f",
-  "#8d6fc4",
-  "#b0803a",
-  "#d76fae",
-  "#4aa8b8",
-  "#9aa53a",
-  "#6d7a8d",
-  "#7fa6e8",
-  "#f7b56d",
-  "#82cc9e",
-  "#ee9a94",
-  "#b9a3e3",
-  "#d9b886",
-  "#eda6cf",
-  "#8fd0db",
-  "#c6cf7a",
-  "#a3adbb",
-];
+import { list } from "./list.js";
+
+const PALETTE = list(`#4c78c8, #f0882e, #3fa66b, #d9534f, #8d6fc4, #b0803a, #d76fae, #4aa8b8, #9aa53a, #6d7a8d,
+  #7fa6e8, #f7b56d, #82cc9e, #ee9a94, #b9a3e3, #d9b886, #eda6cf, #8fd0db, #c6cf7a, #a3adbb`);
 
 /** Of idle time and of what is too small to be shown alone. */
 export const FAINT = "#98a0ab";

@@ -1,19 +1,11 @@
 // Saves a drawing as a picture: a PNG of twice its size, with the colours and type that the page gives it.
 
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { save } from "../table_csv.js";
 
-const STYLES = [
-  "fill",
-  "stroke",
-  "stroke-width",
-  "stroke-dasharray",
-  "stroke-linejoin",
-  "opacity",
-  "font-size",
-  "font-family",
-  "text-anchor",
-];
+const STYLES = list(`fill, stroke, stroke-width, stroke-dasharray, stroke-linejoin, opacity, font-size, font-family,
+  text-anchor`);
 const SHARP = 2;
 
 /** A button that saves a drawing, shown where the pointer is over it. */

@@ -5,29 +5,15 @@ import { scatter, stacked } from "../charts/series.js";
 import { CATEGORY, colourOf, FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 import { number, text } from "../units.js";
-import { code, columnPairs, detailsPanel, isTold, meter, opLinks, pairList } from "./details.js";
-import { address } from "./generic.js";
+import { code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
 
-const FIGURES = [
-  "device_count",
-  "recorded_ps",
-  "compute_share",
-  "exposed_share",
-  "idle_share",
-  "exposed_ps",
-  "hidden_ps",
-  "costliest_kind",
-  "costliest_operation",
-  "step_time_mean_ps",
-  "step_exposed_mean_ps",
-  "step_if_hidden_mean_ps",
-  "step_gain_share",
-  "meeting_wait_ps",
-  "last_device",
-];
+const FIGURES = list(`device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps, hidden_ps,
+  costliest_kind, costliest_operation, step_time_mean_ps, step_exposed_mean_ps, step_if_hidden_mean_ps,
+  step_gain_share, meeting_wait_ps, last_device`);
 const PARTS = [
   ["compute_ps", "Computes", CATEGORY.device_compute],
   ["exposed_between_devices_ps", "Exposed: between devices", "#d9534f"],
@@ -107,24 +93,9 @@ function divided(body, report, context) {
       onclick: device ? undefined : (place) =>
         hasSteps && context.push({ device: kept.value(place, "core_name") }) }),
   );
-  const shown = [
-    "step",
-    "core_name",
-    "duration_ps",
-    "compute_ps",
-    "communication_ps",
-    "hidden_ps",
-    "exposed_ps",
-    "exposed_share",
-    "hidden_share",
-    "idle_ps",
-    "if_hidden_ps",
-    "step_count",
-  ];
-  context.keep(
-    table(part, data, { columns: shown.filter((name) => data.has(name) && isTold(data, name)), bar: "exposed_share",
-      rows: 8, csv: address(report, device ? "steps" : "devices", context) }),
-  );
+  const shown = list(`step, core_name, duration_ps, compute_ps, communication_ps, hidden_ps, exposed_ps,
+    exposed_share, hidden_share, idle_ps, if_hidden_ps, step_count`);
+  reportTable(context, part, device ? "steps" : "devices", data, { columns: shown, bar: "exposed_share", rows: 8 });
 }
 
 // ---- kinds
@@ -143,12 +114,11 @@ function kinds(body, report, context) {
     { name: "Hidden by compute", values: rows.map((row) => data.value(row, "hidden_ps")),
       colour: CATEGORY.device_compute },
   ], unit: "ps", label: "Hidden and exposed communication by kind", height: 300 }));
-  context.keep(table(boxes[1].body, data, {
+  reportTable(context, boxes[1].body, "kinds", data, {
     columns: ["kind", "exposed_ps", "exposed_share", "hidden_ps", "occurrences", "moved_bytes"],
     bar: "exposed_share",
     rows: 9,
-    csv: address(report, "kinds", context),
-  }));
+  });
 }
 
 // ---- operations
@@ -161,22 +131,14 @@ function operations(body, report, context) {
   const part = section(body, "Operations", { note: "The most exposed first." });
   part.append(h("div.with-details", left, details));
   const describe = (row) => operation(details, data, row, context);
-  const shown = table(left, data, { columns: [
-    { name: "name", width: 200 },
-    "kind",
-    "exposed_ps",
-    "exposed_share",
-    "hidden_ps",
-    "total_ps",
-    "mean_ps",
-    "occurrences",
-    "payload_bytes",
-    "bus_bytes_per_s",
-    "group_size",
-    "framework_op",
-  ].filter((column) => isTold(data, column.name ?? column)),
-    filters: ["kind"].filter((name) => data.coded(name).texts.length > 1), bar: "exposed_share", rows: 12,
-    csv: address(report, "operations", context), onrow: describe });
+  const shown = reportTable(context, left, "operations", data, {
+    columns: list(`name:200, kind, exposed_ps, exposed_share, hidden_ps, total_ps,
+    mean_ps, occurrences, payload_bytes, bus_bytes_per_s, group_size, framework_op`),
+    filters: ["kind"],
+    bar: "exposed_share",
+    rows: 12,
+    onrow: describe,
+  });
   context.keep(shown);
   bandwidth(left, data, context, (row) => {
     shown.select(row);
@@ -236,21 +198,11 @@ function meetings(body, report, context) {
       { name: "It waited for others", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
     ], unit: "ps", label: "Waiting in collectives by device", height: 260 }));
   }
-  context.keep(table(part, stragglers, { rows: 10, csv: address(report, "stragglers", context) }));
+  reportTable(context, part, "stragglers", stragglers);
   const part2 = section(body, "Collectives that devices had together");
-  context.keep(table(part2, data, { columns: [
-    "step",
-    { name: "name", width: 200 },
-    "kind",
-    "number",
-    "device_count",
-    "wait_ps",
-    "skew_ps",
-    "shortest_ps",
-    "longest_ps",
-    "first_device",
-    "last_device",
-  ].filter((column) => isTold(data, column.name ?? column)),
-    filters: ["kind", "last_device"].filter((name) => data.coded(name).texts.length > 1), rows: 10,
-    csv: address(report, "meetings", context) }));
+  reportTable(context, part2, "meetings", data, {
+    columns: list(`step, name:200, kind, number, device_count, wait_ps, skew_ps,
+    shortest_ps, longest_ps, first_device, last_device`),
+    filters: ["kind", "last_device"],
+  });
 }

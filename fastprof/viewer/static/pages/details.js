@@ -42,11 +42,6 @@ export function columnPairs(table, row, names) {
   });
 }
 
-/** Whether a table has the column, and tells anything in it. */
-export function isTold(table, name) {
-  return table.has(name) && table.column(name).some((value) => value !== null && value !== "");
-}
-
 /** A bar of how much of a peak is reached, or of what `shade` is the colour of; null where that is not known. */
 export function meter(name, percent, told = null, shade = null) {
   if (percent === null || percent === undefined) return null;

@@ -2,8 +2,8 @@
 
 import { figures, section, sentence } from "../cards.js";
 import { picker } from "../controls.js";
-import { asked, reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { reportPage } from "../report_page.js";
+import { reportTable } from "../report_tables.js";
 import { label } from "../units.js";
 
 export const show = reportPage(draw);
@@ -22,7 +22,9 @@ export function sections(body, report, context, titles = null) {
     if (data ? data.length === 0 : told.length === 0) continue;
     const part = section(body, one.title);
     if (one.scalars.length) figures(part, report, one.scalars);
-    if (data) context.keep(table(part, data, options(report, one, context)));
+    if (!data) continue;
+    const columns = one.columns.length ? one.columns : undefined;
+    reportTable(context, part, one.table, data, { columns, bar: one.bar, rows: Math.max(one.rows, 10) });
   }
 }
 
@@ -38,22 +40,10 @@ export function allTables(body, report, context, title = "All tables") {
     shown?.leave();
     const note = context.analysis.tables[name];
     part.querySelector(".table-row-note").textContent = note ? `A row is ${note}.` : "";
-    shown = table(part, report.tables[name], { csv: address(report, name, context), rows: 12 });
-    context.keep(shown);
+    shown = reportTable(context, part, name, report.tables[name], { rows: 12 });
   };
   const part = section(body, title, { actions: [picker({ label: "Table", options: choices, onchange: choose })] });
   sentence(part, "");
   part.lastElementChild.classList.add("table-row-note");
   choose(names[0]);
-}
-
-function options(report, { table: name, columns, bar, rows }, context) {
-  return { columns: columns.length ? columns : undefined, bar, rows: Math.max(rows, 10),
-    csv: address(report, name, context) };
-}
-
-/** The address of a table of the report shown as a file. */
-export function address(report, name, context) {
-  const analysis = context.analyses.find((one) => one.name === report.analysis) ?? context.analysis;
-  return context.source.csv(report.analysis, name, asked(analysis, context));
 }

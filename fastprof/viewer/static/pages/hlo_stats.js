@@ -6,129 +6,34 @@ import { pie } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { part, reportPage, wholeRow } from "../report_page.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 import { text } from "../units.js";
-import { code, columnPairs, detailsPanel, heat, isTold, meter, opLinks, pairList } from "./details.js";
-import { address } from "./generic.js";
+import { code, columnPairs, detailsPanel, heat, meter, opLinks, pairList } from "./details.js";
 
 /** Columns of ops but for texts that are read when an op is chosen. */
-const COLUMNS = [
-  "rank",
-  "program_id",
-  "program",
-  "category",
-  "name",
-  "core_type",
-  "occurrences",
-  "executions",
-  "total_ps",
-  "mean_ps",
-  "min_ps",
-  "self_ps",
-  "self_share",
-  "cumulative_self_share",
-  "busy_share",
-  "dma_stall_share",
-  "flops",
-  "model_flops",
-  "accessed_bytes",
-  "flops_per_s",
-  "bytes_per_s",
-  "flops_per_byte",
-  "hbm_bytes",
-  "hbm_bytes_per_s",
-  "bound_by",
-  "framework_op",
-  "source",
-  "is_rematerialized",
-  "is_outside_compilation",
-  "array_bytes",
-  "padded_bytes",
-  "padding_share",
-  "cores",
-  "unattributed",
-];
-const SHOWN = [
-  "rank",
-  { name: "name", width: 220 },
-  "category",
-  "occurrences",
-  "self_ps",
-  "self_share",
-  "total_ps",
-  "mean_ps",
-  "bound_by",
-  "flops_per_s",
-  "hbm_bytes_per_s",
-  "padding_share",
-  "framework_op",
-  "source",
-  "program",
-  "core_type",
-];
-const FIGURES = [
-  "device_op_ps",
-  "device_idle_ps",
-  "op_count",
-  "program_count",
-  "untold_share",
-  "unattributed_share",
-  "rematerialized_share",
-  "outside_compilation_share",
-  "padding_share",
-];
-const OF_OP = [
-  ["program", "Program"],
-  "category",
-  "core_type",
-  "occurrences",
-  "executions",
-  ["self_ps", "Self time"],
-  ["total_ps", "Total time"],
-  ["mean_ps", "Mean"],
-  ["min_ps", "Shortest"],
-  ["self_share", "Of all time"],
-  ["busy_share", "Of busy time"],
-  ["dma_stall_share", "Waiting for DMA"],
-  ["normalized_ps", "At nominal clock"],
-  "bound_by",
-  "is_rematerialized",
-  "is_outside_compilation",
-  "is_eager",
-  "replica_groups",
-  ["cores", "Devices"],
-  ["energy_joules", "Energy"],
-  "deduplicated_name",
-  "attribution",
-  ["unattributed", "Not attributed"],
-];
-const WORK = [
-  ["flops", "Operations"],
-  ["flops_per_s", "Operations/s"],
-  ["flops_source", "Told by"],
-  ["accessed_bytes", "Bytes"],
-  ["bytes_per_s", "Bandwidth"],
-  ["hbm_bytes", "Of HBM"],
-  ["hbm_bytes_per_s", "HBM bandwidth"],
-  ["flops_per_byte", "Operations a byte"],
-  ["array_bytes", "Arrays"],
-  ["padded_bytes", "With padding"],
-  ["padding_share", "Padding"],
-];
+const COLUMNS = list(`rank, program_id, program, category, name, core_type, occurrences, executions, total_ps,
+  mean_ps, min_ps, self_ps, self_share, cumulative_self_share, busy_share, dma_stall_share, flops, model_flops,
+  accessed_bytes, flops_per_s, bytes_per_s, flops_per_byte, hbm_bytes, hbm_bytes_per_s, bound_by, framework_op,
+  source, is_rematerialized, is_outside_compilation, array_bytes, padded_bytes, padding_share, cores, unattributed`);
+const SHOWN = list(`rank, name:220, category, occurrences, self_ps, self_share, total_ps, mean_ps, bound_by,
+  flops_per_s, hbm_bytes_per_s, padding_share, framework_op, source, program, core_type`);
+const FIGURES = list(`device_op_ps, device_idle_ps, op_count, program_count, untold_share, unattributed_share,
+  rematerialized_share, outside_compilation_share, padding_share`);
+const OF_OP = list(`program=Program, category, core_type, occurrences, executions, self_ps=Self time,
+  total_ps=Total time, mean_ps=Mean, min_ps=Shortest, self_share=Of all time, busy_share=Of busy time,
+  dma_stall_share=Waiting for DMA, normalized_ps=At nominal clock, bound_by, is_rematerialized,
+  is_outside_compilation, is_eager, replica_groups, cores=Devices, energy_joules=Energy, deduplicated_name,
+  attribution, unattributed=Not attributed`);
+const WORK = list(`flops=Operations, flops_per_s=Operations/s, flops_source=Told by, accessed_bytes=Bytes,
+  bytes_per_s=Bandwidth, hbm_bytes=Of HBM, hbm_bytes_per_s=HBM bandwidth, flops_per_byte=Operations a byte,
+  array_bytes=Arrays, padded_bytes=With padding, padding_share=Padding`);
 const MOST_BARS = 40;
 
-export const show = reportPage(draw, { params: ["steps"], tables: [
-  "ops",
-  "categories",
-  "programs",
-  "rematerialization",
-  "outside_compilation",
-  "replica_groups",
-  "attribution",
-  "padding",
-  "sparse_core_ops",
-], columns: { ops: COLUMNS } });
+export const show = reportPage(draw, { params: ["steps"], tables: list(`ops, categories, programs,
+  rematerialization, outside_compilation, replica_groups, attribution, padding, sparse_core_ops`),
+  columns: { ops: COLUMNS } });
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
@@ -268,11 +173,8 @@ function ops(body, report, context) {
   const there = category && data.column("category").includes(category)
     ? data.where((row) => data.value(row, "category") === category)
     : data;
-  const shown = context.keep(
-    table(body2, there, { columns: SHOWN.filter((column) => isTold(there, column.name ?? column)),
-      filters: ["category", "program"].filter((column) => there.coded(column).texts.length > 1), bar: "self_share",
-      rows: 20, csv: address(report, "ops", context), onrow: (row) => describe(details, report, there, row, context) }),
-  );
+  const shown = reportTable(context, body2, "ops", there, { columns: SHOWN, filters: ["category", "program"],
+    bar: "self_share", rows: 20, onrow: (row) => describe(details, report, there, row, context) });
   const first = name ? there.column("name").indexOf(name) : -1;
   if (first >= 0) {
     shown.select(first);
@@ -335,22 +237,11 @@ function others(body, report, context) {
   const { programs, padding, attribution, replica_groups: groups, sparse_core_ops: sparse } = report.tables;
   const shown = (title, name, data, options = {}) => {
     const part = section(body, title);
-    context.keep(table(part, data, { rows: 10, csv: address(report, name, context), ...options }));
+    reportTable(context, part, name, data, { ...options });
   };
   if (padding.length) {
-    shown("Padding that is moved", "padding", padding, { columns: [
-      "rank",
-      "name",
-      "category",
-      "padding_bytes",
-      "padding_share",
-      "worst_operand",
-      "worst_shape",
-      "worst_share",
-      "self_ps",
-      "occurrences",
-      "program",
-    ] });
+    shown("Padding that is moved", "padding", padding, { columns: list(`rank, name, category, padding_bytes,
+      padding_share, worst_operand, worst_shape, worst_share, self_ps, occurrences, program`) });
   }
   if (groups.length) shown("Collectives by replica groups", "replica_groups", groups, { bar: "self_share" });
   if (sparse.length) shown("What SparseCores ran for ops", "sparse_core_ops", sparse);

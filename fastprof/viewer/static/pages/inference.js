@@ -5,17 +5,14 @@ import { bars } from "../charts/bar_list.js";
 import { scatter, stacked } from "../charts/series.js";
 import { picker, tabs } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 import { label, scale, text } from "../units.js";
-import { address } from "./generic.js";
 
 export const show = reportPage(draw, { params: ["steps"] });
 
-const PERCENTILES = [["mean_ps", "Mean"], ["p50_ps", "50 %"], ["p75_ps", "75 %"], ["p90_ps", "90 %"], [
-  "p99_ps",
-  "99 %",
-], ["p999_ps", "99.9 %"]];
+const PERCENTILES = list("mean_ps=Mean, p50_ps=50 %, p75_ps=75 %, p90_ps=90 %, p99_ps=99 %, p999_ps=99.9 %");
 const PARTS = ["#4c78c8", "#7fa6e8", "#8d6fc4", "#f0882e", "#3fa66b", "#f7b56d", "#4aa8b8", "#a3adbb", "#6d7a8d"];
 const ALL = "";
 const MOST_DOTS = 5_000;
@@ -27,7 +24,7 @@ function draw(body, report, context) {
     sentence(body, "No requests of a model server are in the capture.");
     return;
   }
-  context.keep(table(section(body, "Models"), models, { csv: address(report, "models", context), rows: 8 }));
+  reportTable(context, section(body, "Models"), "models", models, { rows: 8 });
   const choices = [
     { value: ALL, text: "All models" },
     ...models.column("model").map((model) => ({ value: model ?? "", text: model ?? "unknown" })),
@@ -97,23 +94,12 @@ class ModelPage {
     const box = panel("Latency over time");
     part.append(box);
     this.dots(box.body, data, "latency_ps", "Request");
-    this.context.keep(table(part, data, { columns: [
-      "model",
-      "request_id",
-      "shorter_percent",
-      "start_ps",
-      "latency_ps",
-      "host_preprocess_ps",
-      "host_batch_formation_ps",
-      "host_runtime_ps",
-      "write_to_device_ps",
-      "device_compute_ps",
-      "read_from_device_ps",
-      "host_postprocess_ps",
-      "idle_ps",
-      "other_ps",
-      "size",
-    ], sort: { by: "latency_ps", down: true }, csv: address(this.report, "requests", this.context) }));
+    reportTable(this.context, part, "requests", data, {
+      columns: list(`model, request_id, shorter_percent, start_ps, latency_ps,
+      host_preprocess_ps, host_batch_formation_ps, host_runtime_ps, write_to_device_ps, device_compute_ps,
+      read_from_device_ps, host_postprocess_ps, idle_ps, other_ps, size`),
+      sort: { by: "latency_ps", down: true },
+    });
   }
 
   batches() {
@@ -125,10 +111,7 @@ class ModelPage {
     columns(part, over, sizes);
     this.dots(over.body, data, "duration_ps", "Batch");
     this.sizes(sizes.body);
-    this.context.keep(
-      table(part, data, { sort: { by: "duration_ps", down: true },
-        csv: address(this.report, "batches", this.context) }),
-    );
+    reportTable(this.context, part, "batches", data, { sort: { by: "duration_ps", down: true } });
   }
 
   /** The parameters of batching, where the server told them. */
@@ -177,7 +160,7 @@ class ModelPage {
     const data = this.of("tensor_patterns");
     if (!data.length) return;
     const part = section(this.body, "Tensors between host and device");
-    this.context.keep(table(part, data, { csv: address(this.report, "tensor_patterns", this.context) }));
+    reportTable(this.context, part, "tensor_patterns", data);
   }
 
   /** A dot for each row, the longest where they are many. */

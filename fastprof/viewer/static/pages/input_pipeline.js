@@ -4,26 +4,16 @@ import { columns, figures, panel, section, sentence } from "../cards.js";
 import { bars } from "../charts/bar_list.js";
 import { inputWaits, stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 import { text } from "../units.js";
-import { address } from "./generic.js";
 
 export const show = reportPage(draw);
 
 const SUMMARY = ["input_verdict", "input_percent", "output_percent", "compute_percent", "idle_percent", "uses_tf_data"];
-const STEPS = [
-  "step_time_mean_ps",
-  "step_time_stdev_ps",
-  "step_time_min_ps",
-  "step_time_p50_ps",
-  "step_time_p90_ps",
-  "step_time_p99_ps",
-  "step_time_max_ps",
-  "step_count",
-  "incomplete_step_count",
-  "step_time_shared_out_ps",
-];
+const STEPS = list(`step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps,
+  step_time_p99_ps, step_time_max_ps, step_count, incomplete_step_count, step_time_shared_out_ps`);
 const CAUSES = ["#4c78c8", "#d9534f", "#f0882e", "#8d6fc4", "#6d7a8d"];
 
 function draw(body, report, context) {
@@ -53,7 +43,7 @@ function device(body, report, context) {
     context.keep(inputWaits(waits.body, steps));
   }
   const below = section(body, "Steps");
-  context.keep(table(below, steps, { bar: "input_share", csv: address(report, "steps", context) }));
+  reportTable(context, below, "steps", steps, { bar: "input_share" });
 }
 
 function host(body, report, context) {
@@ -79,8 +69,5 @@ function host(body, report, context) {
     h("ul", ...worst.map((row) => h("li", h("b", row.kind), ` (${text(row.share, "share")}): ${row.advice}`))),
   );
   const below = section(body, "Input ops");
-  context.keep(
-    table(below, ops, { bar: "self_share", filters: ["category"], csv: address(report, "input_ops", context),
-      empty: "No input ops." }),
-  );
+  reportTable(context, below, "input_ops", ops, { bar: "self_share", filters: ["category"], empty: "No input ops." });
 }

@@ -4,29 +4,15 @@ import { columns, figures, panel, section, sentence } from "../cards.js";
 import { pie } from "../charts/ring.js";
 import { h, shortened } from "../dom.js";
 import { kernelName } from "../kernel_names.js";
+import { list } from "../list.js";
 import { reportPage } from "../report_page.js";
+import { address, reportTable } from "../report_tables.js";
 import { table } from "../table.js";
-import { address } from "./generic.js";
 
 export const show = reportPage(draw);
 
-const COLUMNS = [
-  "name",
-  "op_name",
-  "occurrences",
-  "total_ps",
-  "total_share",
-  "mean_ps",
-  "min_ps",
-  "max_ps",
-  "uses_tensor_cores",
-  "could_use_tensor_cores",
-  "occupancy_percent",
-  "registers_per_thread",
-  "shared_bytes",
-  "grid_dim",
-  "block_dim",
-];
+const COLUMNS = list(`name, op_name, occurrences, total_ps, total_share, mean_ps, min_ps, max_ps, uses_tensor_cores,
+  could_use_tensor_cores, occupancy_percent, registers_per_thread, shared_bytes, grid_dim, block_dim`);
 
 function draw(body, report, context) {
   const { kernels, ops } = report.tables;
@@ -38,14 +24,14 @@ function draw(body, report, context) {
   rings(body, kernels, ops, context);
   const note = "Kernels of one name, op and launch size are one row; times are summed over all devices and streams.";
   const part = section(body, "Kernels", { note });
-  const csv = address(report, "kernels", context);
+  const csv = address(context, "kernels");
   context.keep(
     table(part, kernels, { columns: shown(kernels, context), bar: "total_share", filters: ["name", "op_name"], csv,
       rows: 20 }),
   );
   if (ops.length) {
     const below = section(body, "Ops by the time of their kernels");
-    context.keep(table(below, ops, { bar: "total_share", csv: address(report, "ops", context) }));
+    reportTable(context, below, "ops", ops, { bar: "total_share" });
   }
 }
 

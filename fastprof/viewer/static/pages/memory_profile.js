@@ -5,50 +5,19 @@ import { bars } from "../charts/bar_list.js";
 import { lines } from "../charts/series.js";
 import { button, field, picker } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { needsServer, part, reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 import { label, text } from "../units.js";
-import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
-import { address } from "./generic.js";
+import { detailsPanel, linkRow, pairList } from "./details.js";
 import { MemoryTimeline } from "./memory_timeline.js";
 import { timelineButton } from "./timeline_link.js";
 
-const TABLES = [
-  "allocators",
-  "active_groups",
-  "active",
-  "at",
-  "steps",
-  "ops",
-  "growth",
-  "fragmentation",
-  "request",
-  "timeline",
-];
-const BREAKDOWN = [
-  { name: "op_name", grow: true },
-  "allocation_bytes",
-  "requested_bytes",
-  "count",
-  "total_bytes",
-  "share",
-  "wasted_bytes",
-  "region_type",
-  "data_type",
-  "shape",
-  "source",
-];
-const GROUPS = [
-  { name: "op_names", grow: true },
-  "op_count",
-  "count",
-  "total_bytes",
-  "share",
-  "wasted_bytes",
-  "region_type",
-  "data_type",
-  "source",
-];
+const TABLES = list("allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline");
+const BREAKDOWN = list(`op_name:grow, allocation_bytes, requested_bytes, count, total_bytes, share, wasted_bytes,
+  region_type, data_type, shape, source`);
+const GROUPS = list(`op_names:grow, op_count, count, total_bytes, share, wasted_bytes, region_type, data_type,
+  source`);
 const MOST_BARS = 14;
 
 export const show = reportPage(draw, { params: ["steps", "steps_from", "short_lived_us"], tables: TABLES });
@@ -94,21 +63,11 @@ function pickers(names, chosen, context) {
   return bar;
 }
 
-const CARDS = [
-  ["peak_bytes", "Peak in the capture"],
-  ["peak_ps", "Time of the peak"],
-  ["peak_step", "Step of the peak"],
-  ["capacity_bytes", "Capacity"],
-  ["lifetime_peak_bytes", "Lifetime peak"],
-  ["stack_at_peak_bytes", "Stack at the peak"],
-  ["heap_at_peak_bytes", "Heap at the peak"],
-  ["free_at_peak_bytes", "Free at the peak"],
-  ["fragmentation_at_peak", "Fragmentation at the peak"],
-  ["wasted_at_peak_bytes", "Never asked for"],
-  ["allocation_count", "Allocations"],
-  ["free_count", "Frees"],
-  ["held_at_end_bytes", "Held at the end"],
-];
+const CARDS = list(`peak_bytes=Peak in the capture, peak_ps=Time of the peak, peak_step=Step of the peak,
+  capacity_bytes=Capacity, lifetime_peak_bytes=Lifetime peak, stack_at_peak_bytes=Stack at the peak,
+  heap_at_peak_bytes=Heap at the peak, free_at_peak_bytes=Free at the peak,
+  fragmentation_at_peak=Fragmentation at the peak, wasted_at_peak_bytes=Never asked for,
+  allocation_count=Allocations, free_count=Frees, held_at_end_bytes=Held at the end`);
 
 function cards(body, row, data) {
   const known = CARDS.filter(([name]) => row[name] !== null);
@@ -228,20 +187,14 @@ function breakdown(body, report, of, context) {
         ), unit: "bytes", label: "Memory at the peak by op" }),
     );
   }
-  context.keep(
-    table(part, groups, { caption: "Ops of like names together", columns: GROUPS, bar: "share", rows: 8,
-      csv: address(report, "active_groups", context) }),
-  );
+  reportTable(context, part, "active_groups", groups, { caption: "Ops of like names together", columns: GROUPS,
+    bar: "share", rows: 8 });
   alive(part, report, "active", active, context);
 }
 
 function alive(part, report, name, data, context) {
-  context.keep(
-    table(part, data, { caption: name === "at" ? "Allocations" : "Each kind of allocation",
-      columns: BREAKDOWN.filter((column) => isTold(data, column.name ?? column)),
-      filters: ["region_type", "data_type"].filter((column) => data.coded(column).texts.length > 1), bar: "share",
-      rows: 14, csv: address(report, name, context) }),
-  );
+  reportTable(context, part, name, data, { caption: name === "at" ? "Allocations" : "Each kind of allocation",
+    columns: BREAKDOWN, filters: ["region_type", "data_type"], bar: "share", rows: 14 });
 }
 
 // ---- steps, growth, ops, fragmentation
@@ -260,19 +213,8 @@ function steps(body, report, of, context) {
     ].map(([name, words]) => ({ name: words, values: data.column(name) })), unit: "bytes", xTitle: "Step",
       label: "Memory by step", height: 240 }));
   }
-  context.keep(table(part, data, { columns: [
-    "step",
-    "peak_bytes",
-    "begin_bytes",
-    "end_bytes",
-    "growth_bytes",
-    "allocation_count",
-    "free_count",
-    "allocated_bytes",
-    "freed_bytes",
-    "short_lived_bytes",
-    "duration_ps",
-  ], rows: 8, csv: address(report, "steps", context) }));
+  reportTable(context, part, "steps", data, { columns: list(`step, peak_bytes, begin_bytes, end_bytes, growth_bytes,
+    allocation_count, free_count, allocated_bytes, freed_bytes, short_lived_bytes, duration_ps`), rows: 8 });
 }
 
 const MORE = [
@@ -280,63 +222,29 @@ const MORE = [
     "growth",
     "Growth from step to step",
     "Ops that hold more at the end of the last step than at the end of the first; one that grows steadily is what a leak looks like.",
-    [
-      { name: "op_name", grow: true },
-      "growth_bytes",
-      "growth_per_step_bytes",
-      "steps_grown",
-      "step_count",
-      "grows_steadily",
-      "first_step_end_bytes",
-      "last_step_end_bytes",
-    ],
+    list(`op_name:grow, growth_bytes, growth_per_step_bytes, steps_grown, step_count, grows_steadily,
+      first_step_end_bytes, last_step_end_bytes`),
   ],
   [
     "request",
     "When the request would have fitted",
     null,
-    [
-      "fits",
-      "start_ps",
-      "duration_ps",
-      "most_free_bytes",
-      "largest_free_least_bytes",
-      "largest_free_most_bytes",
-      "snapshot_count",
-    ],
+    list(`fits, start_ps, duration_ps, most_free_bytes, largest_free_least_bytes, largest_free_most_bytes,
+      snapshot_count`),
   ],
   [
     "fragmentation",
     "Fragmentation",
     "How much of the free memory is in chunks too small for the largest request that follows.",
-    [
-      "moment",
-      "start_ps",
-      "free_bytes",
-      "fragmentation",
-      "largest_free_bytes",
-      "next_largest_bytes",
-      { name: "next_largest_op", width: 220 },
-      "too_small_least_bytes",
-      "too_small_most_bytes",
-      "request_fits",
-    ],
+    list(`moment, start_ps, free_bytes, fragmentation, largest_free_bytes, next_largest_bytes, next_largest_op:220,
+      too_small_least_bytes, too_small_most_bytes, request_fits`),
   ],
   [
     "ops",
     "Ops by the memory that they ask for",
     null,
-    [
-      { name: "op_name", grow: true },
-      "count",
-      "allocated_bytes",
-      "largest_bytes",
-      "held_at_end_bytes",
-      "short_lived_count",
-      "short_lived_bytes",
-      "lifetime_p50_ps",
-      "lifetime_max_ps",
-    ],
+    list(`op_name:grow, count, allocated_bytes, largest_bytes, held_at_end_bytes, short_lived_count,
+      short_lived_bytes, lifetime_p50_ps, lifetime_max_ps`),
   ],
 ];
 
@@ -345,10 +253,7 @@ function more(body, report, of, context) {
     const data = of(name);
     if (!data.length) continue;
     const part = section(body, title, { note });
-    context.keep(
-      table(part, data, { columns: columns.filter((column) => isTold(data, column.name ?? column)), rows: 10,
-        csv: address(report, name, context) }),
-    );
+    reportTable(context, part, name, data, { columns });
   }
   allocations(body, report, context);
 }
@@ -363,20 +268,12 @@ function allocations(body, report, context) {
     const found = await part(context, { tables: ["allocations"], rows: 20_000 });
     const data = found.tables.allocations;
     load.remove();
-    context.keep(table(part_, data, { columns: [
-      "op_name",
-      "allocation_bytes",
-      "requested_bytes",
-      "allocated_ps",
-      "lifetime_ps",
-      "fate",
-      "allocated_step",
-      "freed_step",
-      "region_type",
-      "shape",
-      "allocator",
-    ].filter((column) => isTold(data, column)), filters: ["allocator", "fate"], rows: 14,
-      csv: address(report, "allocations", context) }));
+    reportTable(context, part_, "allocations", data, {
+      columns: list(`op_name, allocation_bytes, requested_bytes, allocated_ps,
+      lifetime_ps, fate, allocated_step, freed_step, region_type, shape, allocator`),
+      filters: ["allocator", "fate"],
+      rows: 14,
+    });
   }, { title: label("allocations") });
   part_.append(load);
 }

@@ -5,13 +5,13 @@ import { pie } from "../charts/ring.js";
 import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
 import { h, shortened } from "../dom.js";
+import { list } from "../list.js";
 import { needsServer, part, reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 import { text } from "../units.js";
 import { BufferBars } from "./buffer_bars.js";
 import { BufferMap } from "./buffer_map.js";
-import { code, detailsPanel, isTold, link, linkRow, pairList } from "./details.js";
-import { address } from "./generic.js";
+import { code, detailsPanel, link, linkRow, pairList } from "./details.js";
 import { HeapChart } from "./heap_chart.js";
 
 const CATEGORIES = {
@@ -21,37 +21,12 @@ const CATEGORIES = {
   Temporary: "#f0882e",
   "Thread-local": "#6d7a8d",
 };
-const FIGURES = [
-  "peak_bytes",
-  "allocated_bytes",
-  "fragmentation_bytes",
-  "padding_bytes",
-  "peak_instruction",
-  "parameter_bytes",
-  "output_bytes",
-  "aliased_bytes",
-  "constant_bytes",
-  "temporary_bytes",
-  "thread_local_bytes",
-  "scoped_vmem_bytes",
-  "scoped_vmem_instruction",
-  "program_points",
-];
+const FIGURES = list(`peak_bytes, allocated_bytes, fragmentation_bytes, padding_bytes, peak_instruction,
+  parameter_bytes, output_bytes, aliased_bytes, constant_bytes, temporary_bytes, thread_local_bytes,
+  scoped_vmem_bytes, scoped_vmem_instruction, program_points`);
 const HEAP = ["allocation", "point", "event", "instruction", "heap_bytes", "unpadded_heap_bytes", "total_bytes"];
-const LIVES = [
-  "buffer_id",
-  "buffer",
-  "category",
-  "allocation",
-  "timeline_bytes",
-  "offset_bytes",
-  "bytes",
-  "start",
-  "end",
-  "is_at_peak",
-  "op_name",
-  "shape",
-];
+const LIVES = list(`buffer_id, buffer, category, allocation, timeline_bytes, offset_bytes, bytes, start, end,
+  is_at_peak, op_name, shape`);
 
 export const show = reportPage(draw, { params: [],
   tables: ["modules", "buffers_at_peak", "peak_by_op", "by_allocation_type", "heap", "allocations"],
@@ -199,61 +174,24 @@ class MemoryViewer {
     const { peak_by_op: byOp, by_allocation_type: types, allocations, modules } = report.tables;
     if (data.length) {
       const part_ = section(body, "Buffers at the peak", { note: "They add up to the peak." });
-      this.table = table(part_, data, { columns: [
-        { name: "buffer", width: 220 },
-        "category",
-        "bytes",
-        "share",
-        "padding_bytes",
-        "shape",
-        "op_name",
-        "source",
-        "start",
-        "end",
-        "opcode",
-      ].filter((column) => isTold(data, column.name ?? column)), filters: ["category"], bar: "share", rows: 12,
-        csv: address(report, "buffers_at_peak", context), onrow: (row) =>
-          this.choose(data.value(row, "buffer_id"), data.row(row), row) });
+      this.table = reportTable(context, part_, "buffers_at_peak", data, {
+        columns: list(`buffer:220, category, bytes, share, padding_bytes, shape,
+        op_name, source, start, end, opcode`),
+        filters: ["category"],
+        bar: "share",
+        rows: 12,
+        onrow: (row) => this.choose(data.value(row, "buffer_id"), data.row(row), row),
+      });
       this.kept.push(this.table);
     }
     this.types(body, byOp, types);
-    this.plain("Ops at the peak, of like names together", "peak_by_op", byOp, { bar: "share", columns: [
-      { name: "op", grow: true },
-      "category",
-      "buffer_count",
-      "bytes",
-      "share",
-      "padding_bytes",
-      "shape",
-      "source",
-    ] });
-    this.plain("Allocations", "allocations", allocations, { columns: [
-      "allocation",
-      "category",
-      "bytes",
-      { name: "buffer", width: 220 },
-      "op_name",
-      "buffer_count",
-      "peak_bytes",
-      "fragmentation_bytes",
-      "shape",
-      "is_output",
-      "is_aliased",
-    ] });
-    this.plain("Programs", "modules", modules, { columns: [
-      { name: "module", width: 300 },
-      "memory_space_name",
-      "peak_bytes",
-      "allocated_bytes",
-      "parameter_bytes",
-      "output_bytes",
-      "temporary_bytes",
-      "fragmentation_bytes",
-      "buffer_count",
-      "reason",
-      "host",
-      "host_count",
-    ] });
+    this.plain("Ops at the peak, of like names together", "peak_by_op", byOp, { bar: "share", columns: list(`op:grow,
+      category, buffer_count, bytes, share, padding_bytes, shape, source`) });
+    this.plain("Allocations", "allocations", allocations, { columns: list(`allocation, category, bytes, buffer:220,
+      op_name, buffer_count, peak_bytes, fragmentation_bytes, shape, is_output, is_aliased`) });
+    this.plain("Programs", "modules", modules, { columns: list(`module:300, memory_space_name, peak_bytes,
+      allocated_bytes, parameter_bytes, output_bytes, temporary_bytes, fragmentation_bytes, buffer_count, reason,
+      host, host_count`) });
   }
 
   types(body, byOp, types) {
@@ -278,10 +216,7 @@ class MemoryViewer {
   plain(title, name, data, options) {
     if (!data.length) return;
     const part_ = section(this.body, title);
-    this.kept.push(
-      table(part_, data, { rows: 10, csv: address(this.report, name, this.context), ...options,
-        columns: options.columns.filter((column) => isTold(data, column.name ?? column)) }),
-    );
+    reportTable(this.context, part_, name, data, { ...options, columns: options.columns });
   }
 
   /** Marks a buffer in all charts, and tells of it. `row`: its number in buffers_at_peak, if it is known. */

@@ -5,6 +5,7 @@ import { palette } from "../charts/palette.js";
 import { FAINT } from "../colours.js";
 import { button, field, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { needsServer, part, reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { number, text } from "../units.js";
@@ -13,38 +14,15 @@ import { FlameGraph } from "./flame_graph.js";
 import { nodeDetails } from "./op_details.js";
 import { TreeView } from "./tree_view.js";
 
-const SHARED = [
-  "node",
-  "parent",
-  "depth",
-  "name",
-  "ops",
-  "occurrences",
-  "executions",
-  "self_ps",
-  "busy_share",
-  "compute_peak_percent",
-  "hbm_peak_percent",
-  "lost_ps",
-  "work_known_share",
-  "category",
-];
+const SHARED = list(`node, parent, depth, name, ops, occurrences, executions, self_ps, busy_share,
+  compute_peak_percent, hbm_peak_percent, lost_ps, work_known_share, category`);
 const COLUMNS = {
   tree: [...SHARED, "kind", "share", "cost_share", "program", "program_id"],
   scopes: [...SHARED, "own_ps", "forward_ps", "backward_ps", "recompute_ps", "other_ps"],
   layers: [...SHARED, "own_ps", "forward_ps", "backward_ps", "recompute_ps", "other_ps", "instances"],
 };
-const FIGURES = [
-  "device_busy_ps",
-  "device_idle_ps",
-  "lost_ps",
-  "compute_peak_percent",
-  "hbm_peak_percent",
-  "work_known_share",
-  "unattributed_share",
-  "program_count",
-  "op_count",
-];
+const FIGURES = list(`device_busy_ps, device_idle_ps, lost_ps, compute_peak_percent, hbm_peak_percent,
+  work_known_share, unattributed_share, program_count, op_count`);
 const GROUPS = [
   { value: "program", text: "Program" },
   { value: "category", text: "Category" },
@@ -161,13 +139,8 @@ class OpProfile {
     const { data } = this;
     const value = (name) => data.column(name);
     const shares = this.idle && this.view === "tree" ? value("share") : value("busy_share");
-    const [self, lost, compute, hbm, runs] = [
-      "self_ps",
-      "lost_ps",
-      "compute_peak_percent",
-      "hbm_peak_percent",
-      "occurrences",
-    ].map(value);
+    const [self, lost, compute, hbm, runs] = list(`self_ps, lost_ps, compute_peak_percent, hbm_peak_percent,
+      occurrences`).map(value);
     const passes = this.view === "tree"
       ? []
       : ["forward_ps", "backward_ps", "recompute_ps"].filter((name) => value(name).some((one) => one > 0)).map((

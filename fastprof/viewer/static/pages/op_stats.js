@@ -6,10 +6,10 @@ import { pie } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h, shortened } from "../dom.js";
+import { list } from "../list.js";
 import { reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { address, reportTable } from "../report_tables.js";
 import { label, text } from "../units.js";
-import { address } from "./generic.js";
 
 export const show = reportPage(draw, { params: ["steps"] });
 
@@ -21,31 +21,9 @@ const LEAST_SHARE = 0.2;
 const OP_COLUMNS = ["rank", "host_or_device", "type", "name", "self_ps"];
 const MORE_COLUMNS = ["occurrences", "mean_ps", "total_ps"];
 const WORK_COLUMNS = ["flops_per_s", "bytes_per_s", "flops_per_byte", "bound_by", "tensor_core_share"];
-const DEVICE_COLUMNS = [
-  "rank",
-  "program",
-  "category",
-  "name",
-  "self_ps",
-  "busy_share",
-  "occurrences",
-  "mean_ps",
-  "total_ps",
-  "flops_per_s",
-  "bytes_per_s",
-  "bound_by",
-];
-const HOST_COLUMNS = [
-  "rank",
-  "type",
-  "name",
-  "self_ps",
-  "busy_share",
-  "occurrences",
-  "mean_ps",
-  "total_ps",
-  "is_eager",
-];
+const DEVICE_COLUMNS = list(`rank, program, category, name, self_ps, busy_share, occurrences, mean_ps, total_ps,
+  flops_per_s, bytes_per_s, bound_by`);
+const HOST_COLUMNS = list("rank, type, name, self_ps, busy_share, occurrences, mean_ps, total_ps, is_eager");
 
 /** What the address calls the words that tables are filtered by. */
 const SEARCHES = {
@@ -81,8 +59,8 @@ class OpStats {
     for (const name of ["tf_functions", "sparse_core_ops", "hosts"])
       this.drawTable(name, label(name), null, undefined, []);
     context.actions.append(
-      h("a.button", { href: address(report, "ops", context) ?? "#", download: "op_stats.csv",
-        hidden: !address(report, "ops", context) }, "Export as CSV"),
+      h("a.button", { href: address(context, "ops") ?? "#", download: "op_stats.csv",
+        hidden: !address(context, "ops") }, "Export as CSV"),
     );
   }
 
@@ -170,14 +148,13 @@ class OpStats {
   drawOpTable(filter) {
     const shares = this.idle ? ["self_share", "cumulative_self_share"] : ["busy_share", "cumulative_busy_share"];
     this.table?.leave();
-    this.table = table(this.part, this.ops, { columns: [
+    this.table = reportTable(this.context, this.part, "ops", this.ops, { columns: [
       ...OP_COLUMNS,
       ...shares,
       ...MORE_COLUMNS,
       ...WORK_COLUMNS.filter((name) => this.ops.has(name) && this.ops.column(name).some((value) => value !== null)),
     ], bar: shares[0], filters: ["host_or_device", "type", "name"], filter,
-      where: (row) => this.idle || this.ops.value(row, "type") !== IDLE, csv: address(this.report, "ops", this.context),
-      rows: 20, caption: "Framework ops" });
+      where: (row) => this.idle || this.ops.value(row, "type") !== IDLE, rows: 20, caption: "Framework ops" });
     this.context.keep(this.table);
   }
 
@@ -191,10 +168,8 @@ class OpStats {
     const link = name === "device_ops"
       ? { name: "name", node: (value, row) => this.hloLink(data, value, row) }
       : "name";
-    context.keep(
-      table(part, data, { columns: shown?.map((column) => (column === "name" ? link : column)), bar: "busy_share",
-        filters, filter, csv: address(report, name, context), rows: name === "hosts" ? 8 : 15 }),
-    );
+    reportTable(context, part, name, data, { columns: shown?.map((column) => (column === "name" ? link : column)),
+      bar: "busy_share", filters, filter, rows: name === "hosts" ? 8 : 15 });
   }
 
   /** The name of an instruction, that leads to its text where its program is in the capture. */

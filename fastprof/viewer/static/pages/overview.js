@@ -4,42 +4,20 @@ import { columns, figures, panel, section, sentence } from "../cards.js";
 import { stacked } from "../charts/series.js";
 import { stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { asked, reportPage } from "../report_page.js";
+import { reportTable } from "../report_tables.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
-import { address } from "./generic.js";
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"] });
 
-const STEP_FIGURES = [
-  "step_time_mean_ps",
-  "step_time_stdev_ps",
-  "step_time_min_ps",
-  "step_time_p50_ps",
-  "step_time_p90_ps",
-  "step_time_p99_ps",
-  "step_time_max_ps",
-  "step_count",
-  "incomplete_step_count",
-];
-const USE_FIGURES = [
-  "compute_percent",
-  "input_percent",
-  "output_percent",
-  "idle_percent",
-  "duty_cycle_percent",
-  "device_idle_percent",
-  "host_idle_percent",
-  "mxu_utilization_percent",
-  "hbm_utilization_percent",
-  "flops_utilization_percent",
-  "memory_utilization_percent",
-  "compute_16bit_percent",
-  "compute_32bit_percent",
-  "device_eager_percent",
-  "host_eager_percent",
-  "outside_compilation_percent",
-];
+const STEP_FIGURES = list(`step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps,
+  step_time_p90_ps, step_time_p99_ps, step_time_max_ps, step_count, incomplete_step_count`);
+const USE_FIGURES = list(`compute_percent, input_percent, output_percent, idle_percent, duty_cycle_percent,
+  device_idle_percent, host_idle_percent, mxu_utilization_percent, hbm_utilization_percent,
+  flops_utilization_percent, memory_utilization_percent, compute_16bit_percent, compute_32bit_percent,
+  device_eager_percent, host_eager_percent, outside_compilation_percent`);
 const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "is_training"];
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
 
@@ -111,9 +89,7 @@ function topOps(body, report, context) {
       actions: [more],
     });
     const shown = side === "Device" ? OP_COLUMNS : OP_COLUMNS.filter((name) => name !== "flops_per_s");
-    context.keep(
-      table(part, data, { columns: shown, bar: "self_share", rows: 10, csv: address(report, "top_ops", context) }),
-    );
+    reportTable(context, part, "top_ops", data, { columns: shown, bar: "self_share" });
   }
 }
 
@@ -139,10 +115,8 @@ function stragglers(body, report, context) {
   if (!data.length) return;
   const part = section(body, "Stragglers", { note: "Steps of cores that took longer than those of the others." });
   const names = ["step", "host", "core_name", "duration_ps", "median_ps", "excess_ps", "excess_share", "category"];
-  context.keep(
-    table(part, data, { columns: names, bar: "excess_share", rows: 8, sort: { by: "excess_ps", down: true },
-      csv: address(report, "stragglers", context) }),
-  );
+  reportTable(context, part, "stragglers", data, { columns: names, bar: "excess_share", rows: 8,
+    sort: { by: "excess_ps", down: true } });
 }
 
 function environment(body, report, context) {

@@ -5,25 +5,17 @@ import { stacked } from "../charts/series.js";
 import { CATEGORY } from "../colours.js";
 import { picker, slider } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 import { number, text } from "../units.js";
 import { CoreMap, shade, shades } from "./core_map.js";
-import { detailsPanel, isTold, linkRow, pairList } from "./details.js";
-import { address } from "./generic.js";
+import { detailsPanel, linkRow, pairList } from "./details.js";
 import { timelineButton } from "./timeline_link.js";
 
-const PARTS = [
-  ["device_compute_ps", "Device compute"],
-  ["device_to_device_ps", "Device to device"],
-  ["device_collectives_ps", "Device collectives"],
-  ["host_compute_ps", "Host compute"],
-  ["kernel_launch_ps", "Kernel launch"],
-  ["input_ps", "Input"],
-  ["output_ps", "Output"],
-  ["compilation_ps", "Compilation"],
-  ["all_others_ps", "All others"],
-];
+const PARTS = list(`device_compute_ps=Device compute, device_to_device_ps=Device to device,
+  device_collectives_ps=Device collectives, host_compute_ps=Host compute, kernel_launch_ps=Kernel launch,
+  input_ps=Input, output_ps=Output, compilation_ps=Compilation, all_others_ps=All others`);
 const FIGURES = ["step_count", "host_count", "core_count", "device_type", "slowest_core_step_ps", "collective_wait_ps"];
 const MOST_BARS = 256;
 
@@ -238,7 +230,7 @@ class PodViewer {
 
   drawTable() {
     const part = section(this.body, "Steps of cores");
-    this.table = table(part, this.data, { columns: [
+    this.table = reportTable(this.context, part, "cores", this.data, { columns: [
       "step",
       "core_name",
       "duration_ps",
@@ -247,21 +239,14 @@ class PodViewer {
       ...this.parts.map(([name]) => name),
       "complete",
       "host",
-    ], filters: ["bottleneck", "host"].filter((name) => this.data.coded(name).texts.length > 1), rows: 14,
-      csv: address(this.report, "cores", this.context) });
+    ], filters: ["bottleneck", "host"], rows: 14 });
     const { collectives } = this.report.tables;
     if (!collectives.length) return;
     const part2 = section(this.body, "Collectives");
-    this.collectives = table(part2, collectives, { columns: [
-      "step",
-      "collective_id",
-      "core_count",
-      "occurrences",
-      "fastest_ps",
-      "slowest_ps",
-      "wait_ps",
-      "moved_bytes",
-    ].filter((name) => isTold(collectives, name)), rows: 10, csv: address(this.report, "collectives", this.context) });
+    this.collectives = reportTable(this.context, part2, "collectives", collectives, {
+      columns: list(`step, collective_id, core_count, occurrences,
+      fastest_ps, slowest_ps, wait_ps, moved_bytes`),
+    });
   }
 
   leave() {

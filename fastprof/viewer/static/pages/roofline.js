@@ -3,20 +3,16 @@
 import { figures, section, sentence } from "../cards.js";
 import { picker, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { reportPage, wholeRow } from "../report_page.js";
+import { reportTable } from "../report_tables.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
-import { code, columnPairs, detailsPanel, isTold, meter, opLinks, pairList } from "./details.js";
-import { address } from "./generic.js";
+import { code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
 import { RooflineChart } from "./roofline_chart.js";
 
-const MEMORIES = [
-  ["hbm", "HBM"],
-  ["cmem_read", "CMEM Read"],
-  ["cmem_write", "CMEM Write"],
-  ["vmem_read", "VMEM Read"],
-  ["vmem_write", "VMEM Write"],
-];
+const MEMORIES = list(`hbm=HBM, cmem_read=CMEM Read, cmem_write=CMEM Write, vmem_read=VMEM Read,
+  vmem_write=VMEM Write`);
 const OPS = [
   "rank",
   "program_id",
@@ -42,64 +38,16 @@ const OPS = [
   "flops_per_byte",
   ...MEMORIES.flatMap(([name]) => [`flops_per_${name}_byte`, `${name}_peak_percent`]),
 ];
-const FIGURES = [
-  "device_type",
-  "core_count",
-  "peak_flops_per_s",
-  "peak_hbm_bytes_per_s",
-  "ridge_flops_per_byte",
-  "flops_per_s",
-  "hbm_bytes_per_s",
-  "compute_peak_percent",
-  "hbm_peak_percent",
-  "bound_by",
-  "ops_roofline_percent",
-  "lost_ps",
-  "clock_share",
-];
-const OPS_SHOWN = [
-  "rank",
-  { name: "name", width: 200 },
-  "category",
-  "self_ps",
-  "self_share",
-  "bound_by",
-  "roofline_percent",
-  "compute_peak_percent",
-  "hbm_peak_percent",
-  "flops_per_s",
-  "flops_per_hbm_byte",
-  "occurrences",
-  "framework_op",
-  "program",
-];
-const TOTALS_SHOWN = [
-  "scope",
-  "step",
-  "program",
-  "per_core_ps",
-  "busy_share",
-  "bound_by",
-  "roofline_percent",
-  "compute_peak_percent",
-  "hbm_peak_percent",
-  "flops_per_s",
-  "hbm_bytes_per_s",
-  "flops_per_hbm_byte",
-];
-const OF_OP = [
-  ["program", "Program"],
-  "category",
-  ["bound_by", "Bound by"],
-  ["self_ps", "Self time"],
-  ["self_share", "Of all time"],
-  "occurrences",
-  ["flops", "Operations"],
-  ["flops_per_s", "Operations/s"],
-  ["attainable_flops_per_s", "At the roofline"],
-  ["accessed_bytes", "Bytes"],
-  ["flops_per_byte", "Operations a byte"],
-];
+const FIGURES = list(`device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte,
+  flops_per_s, hbm_bytes_per_s, compute_peak_percent, hbm_peak_percent, bound_by, ops_roofline_percent, lost_ps,
+  clock_share`);
+const OPS_SHOWN = list(`rank, name:200, category, self_ps, self_share, bound_by, roofline_percent,
+  compute_peak_percent, hbm_peak_percent, flops_per_s, flops_per_hbm_byte, occurrences, framework_op, program`);
+const TOTALS_SHOWN = list(`scope, step, program, per_core_ps, busy_share, bound_by, roofline_percent,
+  compute_peak_percent, hbm_peak_percent, flops_per_s, hbm_bytes_per_s, flops_per_hbm_byte`);
+const OF_OP = list(`program=Program, category, bound_by=Bound by, self_ps=Self time, self_share=Of all time,
+  occurrences, flops=Operations, flops_per_s=Operations/s, attainable_flops_per_s=At the roofline,
+  accessed_bytes=Bytes, flops_per_byte=Operations a byte`);
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"],
   tables: ["device", "totals", "ops", "lost_time"], columns: { ops: OPS } });
@@ -179,16 +127,9 @@ class Roofline {
         this.table.select(row);
         this.describe(data, row);
       } });
-    this.table = table(this.tableHolder, data, {
-      columns: (of ? OPS_SHOWN : TOTALS_SHOWN).filter((column) => isTold(data, column.name ?? column)),
-      filters: (of ? ["category", "bound_by", "program"] : ["scope"]).filter((column) =>
-        data.coded(column).texts.length > 1
-      ),
-      rows: 14,
-      bar: of ? "self_share" : "busy_share",
-      csv: address(this.report, this.scope, this.context),
-      onrow: (row) => this.describe(data, row),
-    });
+    this.table = reportTable(this.context, this.tableHolder, this.scope, data, { columns: of ? OPS_SHOWN : TOTALS_SHOWN,
+      filters: of ? ["category", "bound_by", "program"] : ["scope"], rows: 14, bar: of ? "self_share" : "busy_share",
+      onrow: (row) => this.describe(data, row) });
     const row = this.named(data);
     if (row >= 0) {
       this.table.select(row);
@@ -242,20 +183,9 @@ function lostTime(body, report, context) {
   const part = section(body, "What could be won", {
     note: "Each op's time beyond what it would take at the roofline, the most first.",
   });
-  context.keep(table(part, data, { columns: [
-    "rank",
-    { name: "name", width: 200 },
-    "category",
-    "lost_ps",
-    "lost_share",
-    "cumulative_lost_share",
-    "self_ps",
-    "least_ps",
-    "roofline_percent",
-    "bound_by",
-    "framework_op",
-    "source",
-  ], bar: "lost_share", rows: 12, csv: address(report, "lost_time", context) }));
+  reportTable(context, part, "lost_time", data, { columns: list(`rank, name:200, category, lost_ps, lost_share,
+    cumulative_lost_share, self_ps, least_ps, roofline_percent, bound_by, framework_op, source`), bar: "lost_share",
+    rows: 12 });
 }
 
 function peaks(body, report, context) {

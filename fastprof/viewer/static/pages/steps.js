@@ -6,9 +6,8 @@ import { coloursOf } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
 import { reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 import { label } from "../units.js";
-import { address } from "./generic.js";
 import { timelineButton } from "./timeline_link.js";
 
 export const show = reportPage(draw);
@@ -27,10 +26,9 @@ function draw(body, report, context) {
   for (const [name, title] of [["stragglers", "Stragglers"], ["hosts", "Hosts"], ["step_summary", "Percentiles"]]) {
     const data = report.tables[name];
     if (data?.length)
-      context.keep(
-        table(section(body, title), data, { csv: address(report, name, context), rows: 10,
-          bar: name === "stragglers" ? "excess_share" : undefined }),
-      );
+      reportTable(context, section(body, title), name, data, {
+        bar: name === "stragglers" ? "excess_share" : undefined,
+      });
   }
   let chosen = 0;
   const place = () => {
@@ -43,10 +41,7 @@ function draw(body, report, context) {
   const onrow = (row) => {
     chosen = row;
   };
-  context.keep(
-    table(part, steps, { onrow, selected: 0, csv: address(report, "steps", context), filters: ["host", "core_name"],
-      rows: 20 }),
-  );
+  reportTable(context, part, "steps", steps, { onrow, selected: 0, filters: ["host", "core_name"], rows: 20 });
 }
 
 /** A line a core, or those of the cores whose steps take longest. */

@@ -5,42 +5,19 @@ import { bars } from "../charts/bar_list.js";
 import { lines } from "../charts/series.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { part, reportPage } from "../report_page.js";
-import { table } from "../table.js";
+import { isRecorded, reportTable } from "../report_tables.js";
 import { number, text } from "../units.js";
-import { detailsPanel, heat, isTold, meter, pairList } from "./details.js";
-import { address } from "./generic.js";
+import { detailsPanel, heat, meter, pairList } from "./details.js";
 import { IteratorGraph } from "./iterator_graph.js";
 import { alikeName, slowest, strip, summed, together } from "./iterator_sums.js";
 import { timelineButton } from "./timeline_link.js";
 
-const FIGURES = [
-  "pipeline_count",
-  "iterator_count",
-  "call_count",
-  "slow_call_count",
-  "max_call_ps",
-  "wait_share",
-  "slow_pipeline",
-  "bottleneck_name",
-  "bottleneck_share",
-  "batch_ps",
-  "best_change",
-  "best_batch_ps",
-];
-const OF_CALL = [
-  "pipeline",
-  "host",
-  "rank",
-  "iterator_id",
-  "start_ps",
-  "total_ps",
-  "self_ps",
-  "critical_ps",
-  "call_count",
-  "is_blocking",
-  "is_bottleneck",
-];
+const FIGURES = list(`pipeline_count, iterator_count, call_count, slow_call_count, max_call_ps, wait_share,
+  slow_pipeline, bottleneck_name, bottleneck_share, batch_ps, best_change, best_batch_ps`);
+const OF_CALL = list(`pipeline, host, rank, iterator_id, start_ps, total_ps, self_ps, critical_ps, call_count,
+  is_blocking, is_bottleneck`);
 const MOST_CALLS = 1_000;
 const ALL = "";
 
@@ -279,12 +256,11 @@ class Pipelines {
         titles: kept.map((row) => data.value(row, "bottleneck_name") ?? "none"), dash: "dot" },
     ], unit: "ps", xUnit: "ps", xTitle: "Time from the start of the host's capture", label: "How long calls took",
       height: 230, onclick: (place) => this.jump(kept[place]) }));
-    this.kept.push(table(part_, data, {
+    reportTable(this.context, part_, "calls", data, {
       columns: ["rank", "duration_ps", "bottleneck_name", "bottleneck_ps", "step", "is_slow", "start_ps"],
       rows: 8,
-      csv: address(this.report, "calls", this.context),
       onrow: (row) => this.jump(row),
-    }));
+    });
   }
 
   jump(rank) {
@@ -299,43 +275,12 @@ class Pipelines {
     this.waits();
     const shown = (title, name, columns, data = this.report.tables[name]) => {
       if (!data.length) return;
-      this.kept.push(table(section(this.body, title), data, {
-        columns: columns.filter((column) => isTold(data, column.name ?? column)),
-        rows: 10,
-        csv: address(this.report, name, this.context),
-      }));
+      reportTable(this.context, section(this.body, title), name, data, { columns });
     };
-    shown("Iterators", "iterators", [
-      "depth",
-      { name: "name", width: 160 },
-      "critical_share",
-      "critical_ps",
-      "self_ps",
-      "total_ps",
-      "call_count",
-      "is_async",
-      "parallelism",
-      "buffer_size",
-      "batch_size",
-      "is_blocking",
-      "long_name",
-    ], this.iterators);
-    shown("All pipelines", "pipelines", [
-      "host",
-      "pipeline",
-      "kind",
-      "call_count",
-      "slow_call_count",
-      "mean_ps",
-      "p50_ps",
-      "p90_ps",
-      "p99_ps",
-      "max_ps",
-      "bottleneck_name",
-      "bottleneck_share",
-      "cpu_budget",
-      "threadpool_size",
-    ]);
+    shown("Iterators", "iterators", list(`depth, name:160, critical_share, critical_ps, self_ps, total_ps,
+      call_count, is_async, parallelism, buffer_size, batch_size, is_blocking, long_name`), this.iterators);
+    shown("All pipelines", "pipelines", list(`host, pipeline, kind, call_count, slow_call_count, mean_ps, p50_ps,
+      p90_ps, p99_ps, max_ps, bottleneck_name, bottleneck_share, cpu_budget, threadpool_size`));
   }
 
   whatIf() {
@@ -356,16 +301,11 @@ class Pipelines {
           `${data.value(row, "name")} ${data.value(row, "change")} (${data.value(row, "assumption")})`
         ), unit: "ps", label: "Time of a batch after a change" }),
     );
-    this.kept.push(table(part_, data, { columns: [
-      "name",
-      "change",
-      "then_ps",
-      "least_then_ps",
-      "saved_ps",
-      "speedup",
-      "iterator_count",
-      { name: "assumption", grow: true },
-    ], rows: 6, csv: address(this.report, "what_if", this.context) }));
+    reportTable(this.context, part_, "what_if", data, {
+      columns: list(`name, change, then_ps, least_then_ps, saved_ps, speedup,
+      iterator_count, assumption:grow`),
+      rows: 6,
+    });
   }
 
   waits() {
@@ -384,7 +324,7 @@ class Pipelines {
     ]];
     this.kept.push(
       lines(box, { x: kept.map((row) => data.value(row, "step")), series: series.filter(([name]) =>
-        isTold(data, name)
+        isRecorded(data, name)
       ).map(([name, title, colour]) => ({ name: title, colour, values: kept.map((row) => data.value(row, name)) })),
         unit: "ps", xTitle: "Step", label: "Waiting for input by step", height: 220 }),
     );

@@ -3,6 +3,8 @@
  * Numbers in a name decide the tone only: fusion.1 and fusion.2 are seen as relatives.
  */
 
+import { list } from "../list.js";
+
 const HUES = 20;
 const TONES = 3;
 export const CODES = HUES * TONES;
@@ -87,24 +89,8 @@ export class Palette {
 export function pageColours(node) {
   const style = getComputedStyle(node);
   const colours = {};
-  for (const name of [
-    "background",
-    "band",
-    "stripe",
-    "line",
-    "grid",
-    "text",
-    "faint",
-    "accent",
-    "select",
-    "slice-text",
-    "mark",
-    "step",
-    "step-other",
-    "counter",
-    "flow",
-    "shade",
-  ])
+  for (const name of list(`background, band, stripe, line, grid, text, faint, accent, select, slice-text, mark,
+    step, step-other, counter, flow, shade`))
     colours[name] = style.getPropertyValue(`--tl-${name}`).trim();
   colours.font = style.getPropertyValue("--tl-font").trim() || "sans-serif";
   return colours;
