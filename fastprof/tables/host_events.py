@@ -24,6 +24,7 @@ from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.import_log import ImportLog
+from fastprof.tables.once import KeptValues
 from fastprof.tables.table_set import TableSet
 
 if TYPE_CHECKING:
@@ -124,8 +125,7 @@ class HostEvents:
         self.duration_ps: Int64s = columns["duration_ps"]
         self.stats: dict[str, Stat] = columns["stats"]
         self._integers: dict[str, Stat] = {}
-        self.kept: dict[str, Any] = {}
-        """What several analyses compute from these events, by a name that the module which computes it chooses."""
+        self.kept: KeptValues = {}
         self.untimed: dict[int, int] = {}
         """By line_id, how many of its events have no start, as aggregated ones: they are left out."""
         self._source = source

@@ -13,6 +13,7 @@ from fastprof._native.op_kernels import SELF_CROSSED, self_times
 from fastprof.decode.nesting import line_rows
 from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.tables.once import once
 
 OP_LINES: Final = ("XLA Ops", "Framework Ops", "Sparse Core Ops")
 
@@ -74,16 +75,9 @@ def _within(rows: Int32s, values: Int64s, first: int, last: int) -> tuple[Int32s
     return rows[low:high], values[low:high]
 
 
+@once
 def op_events(events: HostEvents, plane: Plane) -> OpEvents:
-    """The events of the plane's op lines, nested line by line: once, several analyses ask for them."""
-    key = f"op_events of plane {plane.number}"
-    if key not in events.kept:
-        events.kept[key] = _nested(events, plane)
-    found: OpEvents = events.kept[key]
-    return found
-
-
-def _nested(events: HostEvents, plane: Plane) -> OpEvents:
+    """The events of the plane's op lines, nested line by line."""
     lines = [line for line in plane.lines if line.name in OP_LINES and line.last > line.first]
     if not lines:
         none = np.empty(0, np.int64)

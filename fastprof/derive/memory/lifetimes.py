@@ -12,6 +12,7 @@ from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.ops.tables import sums_by
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.tables.once import once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,18 +35,15 @@ class OpLifetimes:
     lifetime_max_ps: Int64s
 
 
+@once
 def lifetime_ps(events: MemoryEvents) -> Int64s:
     """From each allocation to its free; -1: it has none, and for frees. CaptureError: more than 64 bits tell."""
-    found = events.kept.get("lifetime_ps")
-    if found is None:
-        partner = matches(events).partner
-        freed = events.is_allocation & (partner >= 0)
-        since = events.start_ps[partner] - events.start_ps
-        if (freed & (since < 0)).any():  # a free is never before its allocation
-            raise CaptureError("the times of an allocation and its free are too far apart for 64 bits")
-        found = events.kept["lifetime_ps"] = np.where(freed, since, -1)
-    assert isinstance(found, np.ndarray)
-    return found
+    partner = matches(events).partner
+    freed = events.is_allocation & (partner >= 0)
+    since = events.start_ps[partner] - events.start_ps
+    if (freed & (since < 0)).any():  # a free is never before its allocation
+        raise CaptureError("the times of an allocation and its free are too far apart for 64 bits")
+    return np.where(freed, since, -1)
 
 
 def by_op(events: MemoryEvents, short_lived_ps: int, shown: npt.NDArray[np.bool_] | None = None) -> OpLifetimes:

@@ -21,6 +21,7 @@ from fastprof.derive.memory.memory_events import (
     MemoryEvents,
 )
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.tables.once import once
 
 FATES = ("address unknown", "freed", "held at the end", "free not recorded", "held before", "allocation not recorded")
 """By the number of a fate."""
@@ -56,14 +57,10 @@ def match(
     return Matches(partner, fate)
 
 
+@once
 def matches(events: MemoryEvents) -> Matches:
-    """Those of all events; computed once."""
-    found = events.kept.get("matches")
-    if found is None:
-        found = match(events.is_allocation, events.address, events.bounds, events.has(ADDRESS))
-        events.kept["matches"] = found
-    assert isinstance(found, Matches)
-    return found
+    """Those of all events."""
+    return match(events.is_allocation, events.address, events.bounds, events.has(ADDRESS))
 
 
 def allocating_site(events: MemoryEvents) -> Int32s:
@@ -74,18 +71,11 @@ def allocating_site(events: MemoryEvents) -> Int32s:
     return site.astype(np.int32)
 
 
+@once
 def moved_bytes(events: MemoryEvents) -> Int64s:
     """How much memory each event takes or gives back: its allocation_bytes, of a free else those of its allocation,
     else how much less the heap holds than at the event before, where all other events of the allocator agree with the
     heap; -1: not known."""
-    found = events.kept.get("moved_bytes")
-    if found is None:
-        found = events.kept["moved_bytes"] = _moved_bytes(events)
-    assert isinstance(found, np.ndarray)
-    return found
-
-
-def _moved_bytes(events: MemoryEvents) -> Int64s:
     recorded = events.has(ALLOCATION)
     moved: Int64s = np.where(recorded, events.allocation_bytes, -1)
     if recorded.all():
@@ -115,14 +105,12 @@ def heap_change(events: MemoryEvents) -> tuple[Int64s, npt.NDArray[np.bool_]]:
     return change, known
 
 
+@once
 def breaks(events: MemoryEvents) -> npt.NDArray[np.bool_]:
     """Where the heap is not what the event makes of the heap before: events in between are missing, or were written in
-    another order than they happened. Computed once."""
-    found = events.kept.get("breaks")
-    if found is None:
-        change, known = heap_change(events)
-        moved = moved_bytes(events)
-        expected = np.where(events.is_allocation, moved, -moved)
-        found = events.kept["breaks"] = known & (moved >= 0) & (change != expected)
-    assert isinstance(found, np.ndarray)
+    another order than they happened."""
+    change, known = heap_change(events)
+    moved = moved_bytes(events)
+    expected = np.where(events.is_allocation, moved, -moved)
+    found: npt.NDArray[np.bool_] = known & (moved >= 0) & (change != expected)
     return found

@@ -21,6 +21,7 @@ from fastprof.derive.memory.stat_reader import NOT_THERE, Bits, StatReader
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
+from fastprof.tables.once import KeptValues
 
 ALLOCATION_EVENT, FREE_EVENT = "MemoryAllocation", "MemoryDeallocation"
 ADDRESS, REQUESTED, ALLOCATION, STACK, HEAP, FREE, LIFETIME_PEAK, FRAGMENTATION, DATA_TYPE = (1 << i for i in range(9))
@@ -79,8 +80,7 @@ class MemoryEvents:
     unsigned: Bits | None
     site: Int32s
     sites: Sites
-    kept: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What several modules compute of these events, by a name that the module which computes it chooses."""
+    kept: KeptValues = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.start_ps)

@@ -34,21 +34,17 @@ from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import Cost
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane, Stat
+from fastprof.tables.once import once
 
 Flags = npt.NDArray[np.uint8]
 
 PLANES: Final = (r"^/device:GPU:",)
 
 
+@once
 def op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
-    """The op of each event of a GPU, see attribution.py: once, several analyses ask for them."""
-    if _ATTRIBUTED not in events.kept:
-        events.kept[_ATTRIBUTED] = attributed(events, modules)
-    found: GpuOpEvents = events.kept[_ATTRIBUTED]
-    return found
-
-
-_ATTRIBUTED: Final = "attributed ops of GPUs"
+    """The op of each event of a GPU, see attribution.py."""
+    return attributed(events, modules)
 
 
 def device_ops(events: HostEvents, is_eager: Flags, modules: Modules) -> list[Ops]:

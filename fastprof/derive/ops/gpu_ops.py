@@ -20,6 +20,7 @@ from fastprof.hlo.modules import Found, Modules
 from fastprof.hlo.work import NOTHING, Cost
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane
+from fastprof.tables.once import once
 
 Numbers = npt.NDArray[np.integer[Any]]
 
@@ -88,18 +89,9 @@ def on_op_lines(events: HostEvents) -> Bools:
     return wanted
 
 
+@once
 def named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
-    """The op of each event of a GPU that names one which is known: those that XProf counts. Once for all who ask."""
-    if _NAMED not in events.kept:
-        events.kept[_NAMED] = _named(events, modules)
-    found: GpuOpEvents = events.kept[_NAMED]
-    return found
-
-
-_NAMED: Final = "ops that events of GPUs name"
-
-
-def _named(events: HostEvents, modules: Modules) -> GpuOpEvents:
+    """The op of each event of a GPU that names one which is known: those that XProf counts."""
     wanted = on_op_lines(events)
     found = OpList()
     op = np.full(len(events), -1, np.int32)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.op_kernels import extent
 from fastprof.derive.devices.device_events import OpEvents, device_spans, not_negative, op_events
-from fastprof.derive.ops.memory_accesses import memory_accesses
+from fastprof.derive.ops.memory_accesses import Totals, memory_accesses
 from fastprof.derive.ops.tables import (
     FROM_CAPTURE,
     MOST_WORK,
@@ -33,6 +33,7 @@ from fastprof.derive.ops.tables import (
 )
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane
+from fastprof.tables.once import once
 
 STEP_LINES: Final = ("Steps", "Sparse Core Steps")
 
@@ -210,9 +211,8 @@ def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[s
     flops = _meta_numbers(events, "flops", metas) * occurrences
     moved = _meta_numbers(events, "bytes_accessed", metas) * occurrences
     model = _meta_numbers(events, "model_flops", metas) * occurrences
-    known = events.kept.setdefault("memory accesses by payload", {})
     accesses = events.meta_bytes("memory_access_breakdown")
-    memory = memory_accesses(accesses, metas, known)
+    memory = memory_accesses(accesses, metas, _known_accesses(events))
     program = np.zeros(len(events.names), np.int64)
     programs = events.meta_stat("program_id").of_kinds(_INTEGERS)
     program[programs.rows] = programs.value
@@ -269,20 +269,23 @@ def _source_of(
     return np.where(told[metas] & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
 
 
+@once
+def _known_accesses(_events: HostEvents) -> dict[bytes, Totals]:
+    """Payloads that were read before, and what they say: cores that run one program share them."""
+    return {}
+
+
 def _source(text: str) -> tuple[str, int]:
     """File and line of `file:line`; nothing where the line is no number."""
     file, _, line = text.partition(":")
     return (file, int(line)) if line.isascii() and line.isdigit() and len(line) < 10 else ("", -1)
 
 
+@once
 def plane_table(events: HostEvents, plane: Plane) -> tuple[OpTable, Int32s]:
-    """The ops of a core's op lines, and the row of each event's op: once, several analyses ask for them."""
-    key = f"ops of plane {plane.number}"
-    if key not in events.kept:
-        core_type = SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE
-        events.kept[key] = op_table(events, op_events(events, plane), core_type)
-    found: tuple[OpTable, Int32s] = events.kept[key]
-    return found
+    """The ops of a core's op lines, and the row of each event's op."""
+    core_type = SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE
+    return op_table(events, op_events(events, plane), core_type)
 
 
 def core_ops(events: HostEvents, plane: Plane) -> Ops:

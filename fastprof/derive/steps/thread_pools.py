@@ -10,6 +10,7 @@ import numpy as np
 
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents
+from fastprof.tables.once import once
 
 START, STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
 
@@ -28,16 +29,9 @@ def regions(events: HostEvents) -> Int64s:
     return np.ascontiguousarray(found[np.lexsort((-duration, before))])
 
 
+@once
 def region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
-    """Of each region, those of no length too, the row of its start, the first row of its line, and its duration. Kept
-    with the events."""
-    if "thread_pools.marks" not in events.kept:
-        events.kept["thread_pools.marks"] = _region_marks(events)
-    found: tuple[Int64s, Int64s, Int64s] = events.kept["thread_pools.marks"]
-    return found
-
-
-def _region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
+    """Of each region, those of no length too, the row of its start, the first row of its line, and its duration."""
     marks = _marks(events)
     if marks is None:
         none = np.zeros(0, np.int64)

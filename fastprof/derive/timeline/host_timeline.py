@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.timeline.track_order import Process, Track, processes_of, raw_tracks
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
+from fastprof.tables.once import once
 
 
 @dataclass(slots=True, eq=False)
@@ -41,14 +41,11 @@ def raw_timeline(host: Host) -> HostTimeline:
     )
 
 
+@once
 def shown_names(events: HostEvents) -> tuple[Int32s, list[str]]:
     """What events of each row of metadata are called, as a number, the last for -1: no metadata; and the distinct
-    names by number. Kept with the events."""
-    kept: dict[str, Any] = events.kept
-    if "timeline.names" not in kept:
-        number: dict[str, int] = {}
-        pairs = zip(events.display_names, events.names, strict=True)
-        of_meta = np.array([number.setdefault(shown or name, len(number)) for shown, name in pairs], np.int32)
-        kept["timeline.names"] = of_meta, list(number)
-    found: tuple[Int32s, list[str]] = kept["timeline.names"]
-    return found
+    names by number."""
+    number: dict[str, int] = {}
+    pairs = zip(events.display_names, events.names, strict=True)
+    of_meta = np.array([number.setdefault(shown or name, len(number)) for shown, name in pairs], np.int32)
+    return of_meta, list(number)
