@@ -14,6 +14,7 @@ typedef struct fp_memory {
   uint64_t seed;             /* of hash tables, so that no file can be made whose names collide */
 } fp_memory;
 
+/* No live blocks, no limit, and a seed of its own. */
 void fp_memory_init(fp_memory *memory);
 
 /* All three return NULL when memory or the countdown runs out. A size of 0 gives a block too. fp_resize leaves the old

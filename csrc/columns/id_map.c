@@ -7,6 +7,7 @@ static uint64_t slot_of(const fp_id_map *map, int64_t id) {
   return ((uint64_t)id * map->factor) >> map->shift;
 }
 
+/* An array of rows by id. Later ids overwrite earlier ones, so the last of equal ids wins. */
 static bool build_dense(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first,
                         uint64_t size) {
   map->dense = fp_alloc(memory, size * sizeof *map->dense);
@@ -17,6 +18,11 @@ static bool build_dense(fp_memory *memory, fp_id_map *map, const int64_t *ids, s
   return true;
 }
 
+/* A hash table that is at most half full, with linear probing.
+ *
+ *    slot    0    1    2    3    4    5  ...       id 40 hashes to slot 2, which id 7 has taken,
+ *    keys    -    -    7    40   -    -            so it is in slot 3; a search ends at the first free slot
+ */
 static bool build_sparse(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t count, int32_t first) {
   uint64_t size = 16;
   int bits = 4;

@@ -4,6 +4,10 @@
 
 enum { LINE = 64, LINES = 64, LEAST = 512 }; /* bytes of a cache line; lines of a page; the first capacity */
 
+/* The three arrays lie in one block: values first, since they need the strictest alignment, then rows, then kinds.
+ *
+ *    block   [shift][ value ............ ][ row ...... ][ kind ]
+ */
 bool fp_picked_grow(fp_memory *memory, fp_picked *picked, size_t number) {
   /* Most events have the same stats, so all columns grow in step. Columns that began at the same offset within a page
    * would always be written at the same offset, and would push each other out of the cache. */

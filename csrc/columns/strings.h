@@ -19,6 +19,7 @@ typedef struct fp_strings {
 int32_t fp_strings_add(fp_strings *pool, const uint8_t *text, size_t length);
 /* The number of a text; -1 if it is not in the pool. */
 int32_t fp_strings_find(const fp_strings *pool, const uint8_t *text, size_t length);
+/* How many strings the pool has. */
 size_t fp_strings_count(const fp_strings *pool);
 void fp_strings_free(fp_strings *pool);
 

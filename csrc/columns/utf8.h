@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Whether all of a text is valid. */
 bool fp_utf8_valid(const uint8_t *text, size_t length);
 
 /* Writes the text with U+FFFD in place of each byte that is not part of a character, and returns how many bytes that

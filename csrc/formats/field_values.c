@@ -2,6 +2,7 @@
 
 #include "columns/utf8.h"
 
+/* The repaired copy is only needed until the pool has made its own. */
 fp_code fp_field_text(fp_strings *texts, const wire_field *field, int32_t *number) {
   const uint8_t *text = field->payload;
   uint8_t *repaired = NULL;

@@ -1,3 +1,12 @@
+/* The messages that are read, with the numbers of their fields:
+ *
+ *    HloProto               1 hlo_module
+ *    HloModuleProto         1 name  3 computations  5 id  6 entry_computation_id  7 schedule  17 stack_frame_index
+ *    HloComputationProto    1 name  2 instructions  4 program_shape  5 id  6 root_id  7 is_fusion  8 execution_thread
+ *    HloInstructionProto    1 name  2 opcode  3 shape  7 metadata  35 id  36 operand_ids  38 called_computation_ids
+ *    HloScheduleProto       1 sequences: a map from computation ids to lists of instruction ids
+ *
+ * Each message has a function that handles one of its fields; hlo_read_inner calls it for all of them. */
 #include "formats/hlo.h"
 
 #include "columns/id_map.h"
@@ -59,6 +68,7 @@ static fp_code rare_field(hlo_reading *r, fp_hlo_instruction *instruction, const
   }
 }
 
+/* The fields of HloInstructionProto. */
 static fp_code instruction_field(hlo_reading *r, int32_t row, const wire_field *field) {
   fp_hlo_instruction *instruction = instruction_at(r, row);
   switch (field->tag) {
@@ -79,6 +89,7 @@ static fp_code instruction_field(hlo_reading *r, int32_t row, const wire_field *
   }
 }
 
+/* Adds an instruction. Its operands and calls are the ids that reading it appends, so they lie together. */
 static fp_code read_instruction(hlo_reading *r, const wire_field *field, int32_t computation) {
   int32_t row = hlo_add_row(r, &r->hlo->instructions, sizeof(fp_hlo_instruction));
   if (row < 0) return hlo_no_memory(r, "HloInstructionProto");
@@ -97,6 +108,7 @@ static fp_code read_instruction(hlo_reading *r, const wire_field *field, int32_t
 
 /* ---- computations and the module ------------------------------------------------------------------ */
 
+/* The fields of HloComputationProto. */
 static fp_code computation_field(hlo_reading *r, int32_t row, const wire_field *field) {
   fp_hlo_computation *computation = computation_at(r, row);
   switch (field->tag) {
@@ -114,6 +126,7 @@ static fp_code computation_field(hlo_reading *r, int32_t row, const wire_field *
   }
 }
 
+/* Adds a computation. Its instructions are those that reading it appends. */
 static fp_code read_computation(hlo_reading *r, const wire_field *field) {
   int32_t row = hlo_add_row(r, &r->hlo->computations, sizeof(fp_hlo_computation));
   if (row < 0) return hlo_no_memory(r, "HloComputationProto");
@@ -134,6 +147,7 @@ static fp_code instruction_ids_field(hlo_reading *r, int32_t row, const wire_fie
   return hlo_add_ints(r, field, &r->scheduled_ids, "InstructionSequence.instruction_ids");
 }
 
+/* An entry of the schedule's map: the id of a computation, and the list for it. */
 static fp_code sequence_field(hlo_reading *r, int32_t row, const wire_field *field) {
   if (field->tag == WIRE_TAG(1, WIRE_VARINT))
     ((hlo_sequence *)r->sequences.items)[row].computation_id = (int64_t)field->value;
@@ -152,6 +166,7 @@ static fp_code schedule_field(hlo_reading *r, int32_t row, const wire_field *fie
   return code;
 }
 
+/* The fields of HloModuleProto. */
 static fp_code module_field(hlo_reading *r, int32_t row, const wire_field *field) {
   (void)row;
   switch (field->tag) {
@@ -237,6 +252,7 @@ static void end_reading(hlo_reading *r) {
   fp_strings_free(&r->shape_protos);
 }
 
+/* Number 0 must be the empty text before anything else is added to the pool. */
 fp_code fp_hlo_read(fp_hlo *hlo, fp_fault *fault) {
   hlo_reading r = {.hlo = hlo, .fault = fault};
   hlo->texts.memory = r.shape_protos.memory = hlo->memory;

@@ -36,6 +36,12 @@ enum {
   FP_HLO_SOURCE_TARGET_PAIRS = 64
 };
 
+/* An instruction. first_operand .. first_operand + operand_count of `operands` are the rows of its operands, and
+ * likewise for `calls`, the computations that it calls.
+ *
+ *    %add.3 = f32[8] add(%p.1, %p.2)           rows  0 p.1   1 p.2   2 add.3
+ *    operands   [0 1]                          add.3: first_operand 0, operand_count 2
+ */
 typedef struct fp_hlo_instruction {
   uint64_t offset, length;
   uint64_t backend_config_offset, backend_config_length;
@@ -72,6 +78,7 @@ typedef struct fp_hlo_shape {
   uint8_t is_dynamic; /* some dimension is */
 } fp_hlo_shape;
 
+/* A tile of a layout: how many elements of each dimension it has. */
 typedef struct fp_hlo_tile {
   int32_t first_dimension, dimension_count; /* in `tile_dimensions` */
 } fp_hlo_tile;

@@ -1,9 +1,19 @@
+/* The messages that are read, with the numbers of their fields:
+ *
+ *    HloProto                  3 buffer_assignment
+ *    BufferAssignmentProto     1 logical_buffers  3 buffer_allocations  4 heap_simulator_traces
+ *    LogicalBufferProto        1 id  2 size  3 defined_at (Location)  4 color
+ *    BufferAllocationProto     1 index  2 size  ...  9 assigned (buffer id, offset, size)
+ *    HeapSimulatorTrace        1 events (kind, buffer id, ...)  2 whole_module_simulation  3 buffer_allocation_index
+ *
+ * Items that belong to a row (assigned buffers, events) are appended while it is read, so they lie together. */
 #include "formats/hlo_buffers.h"
 
 #include "columns/id_map.h"
 #include "formats/field_values.h"
 #include "formats/wire.h"
 
+/* The state of a reading, passed to every reader of a field. */
 typedef struct reading {
   fp_hlo_buffers *found;
   fp_fault *fault;
@@ -59,6 +69,7 @@ static fp_code add_indices(reading *r, const wire_field *field, int32_t *first, 
 
 static fp_hlo_buffer *buffer_at(const reading *r, int32_t row) { return (fp_hlo_buffer *)r->found->buffers.items + row; }
 
+/* Where a buffer is defined: an instruction, and the element of its output. */
 static fp_code location_field(reading *r, int32_t row, const wire_field *field) {
   fp_hlo_buffer *buffer = buffer_at(r, row);
   switch (field->tag) {
@@ -101,6 +112,7 @@ static fp_code read_assigned(reading *r, const wire_field *field, int32_t alloca
   return code;
 }
 
+/* The fields of BufferAllocationProto. */
 static fp_code allocation_field(reading *r, int32_t row, const wire_field *field) {
   fp_hlo_allocation *allocation = (fp_hlo_allocation *)r->found->allocations.items + row;
   switch (field->tag) {
@@ -136,6 +148,7 @@ static fp_code read_allocation(reading *r, const wire_field *field) {
 
 /* ---- traces --------------------------------------------------------------------------------------- */
 
+/* The fields of HeapSimulatorTrace.Event. */
 static fp_code event_field(reading *r, int32_t row, const wire_field *field) {
   fp_hlo_event *event = (fp_hlo_event *)r->found->events.items + row;
   switch (field->tag) {

@@ -36,6 +36,7 @@ static fp_code add_item(hlo_reading *r, const wire_field *field, fp_vector *item
   return row < 0 ? hlo_no_memory(r, what) : hlo_read_inner(r, field, row, reader, what);
 }
 
+/* The four lists of StackFrameIndexProto. */
 static fp_code index_field(hlo_reading *r, int32_t row, const wire_field *field) {
   (void)row;
   switch (field->tag) {

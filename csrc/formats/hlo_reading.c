@@ -3,6 +3,7 @@
 
 #include "formats/field_values.h"
 
+/* Stops at the first fault. A fault is at the start of the field that is wrong. */
 fp_code hlo_read_message(hlo_reading *r, const uint8_t *p, uint64_t length, int32_t row, hlo_field_reader reader,
                          const char *what) {
   const uint8_t *end = p + length;

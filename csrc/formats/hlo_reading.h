@@ -25,6 +25,7 @@ typedef struct hlo_frame_ids {
   int32_t location_id, parent_id;
 } hlo_frame_ids;
 
+/* The state of a reading. The vectors are its own and are freed at its end; `hlo` and `fault` belong to the caller. */
 typedef struct hlo_reading {
   fp_hlo *hlo;
   fp_fault *fault;

@@ -13,6 +13,7 @@ static fp_code tile_field(hlo_reading *r, int32_t row, const wire_field *field) 
   return hlo_add_ints(r, field, &r->hlo->tile_dimensions, "TileProto.dimensions");
 }
 
+/* Adds a tile, and its dimensions to tile_dimensions. */
 static fp_code read_tile(hlo_reading *r, const wire_field *field) {
   int32_t row = hlo_add_row(r, &r->hlo->tiles, sizeof(fp_hlo_tile));
   if (row < 0) return hlo_no_memory(r, "TileProto");
@@ -24,6 +25,7 @@ static fp_code read_tile(hlo_reading *r, const wire_field *field) {
   return code;
 }
 
+/* The fields of LayoutProto. */
 static fp_code layout_field(hlo_reading *r, int32_t row, const wire_field *field) {
   switch (field->tag) {
     case WIRE_TAG(1, WIRE_VARINT):

@@ -10,6 +10,7 @@ void fp_json_text(fp_bytes *out, const uint8_t *text, size_t length);
 void fp_json_escaped(fp_bytes *out, const uint8_t *text, size_t length);
 /* A number as digits. */
 void fp_json_digits(fp_bytes *out, uint64_t value);
+/* A number, however large. fp_json_exact_int is the one for values that a reader computes with. */
 void fp_json_int(fp_bytes *out, int64_t value);
 /* A number; beyond 2^53, where readers that hold numbers as doubles would lose digits, a string of digits. */
 void fp_json_exact_int(fp_bytes *out, int64_t value);

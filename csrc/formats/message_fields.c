@@ -37,6 +37,7 @@ static fp_code read_one(fp_message_fields *found, const fp_message_span *span, f
   return FP_OK;
 }
 
+/* first[i] is where the fields of message i begin; one more entry is where those of the last one end. */
 fp_code fp_message_fields_read(fp_message_fields *found, fp_fault *fault) {
   if (!fp_vector_reserve(found->memory, &found->first, sizeof(int64_t), found->count + 1))
     return fp_fail(fault, FP_NO_MEMORY, 0, WHAT);

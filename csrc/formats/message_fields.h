@@ -8,6 +8,7 @@
 /* Only field numbers below this can be left out; each is a bit of `left_out`. */
 enum { FP_NUMBERS_LEFT_OUT = 128 };
 
+/* Where a message lies in the data. */
 typedef struct fp_message_span {
   uint64_t offset, length;
 } fp_message_span;

@@ -5,6 +5,7 @@
 
 enum { MOST_KEPT = 64, MOST_WEIGHED = 16 }; /* leaves that fp_open_slices_clear keeps; rows that row_for compares */
 
+/* An open slice, or a place that can be reused. */
 typedef struct slice {
   fp_slice_end end;
   int32_t below; /* the slice that includes it, or the next place to reuse; counted from 1 */
@@ -68,6 +69,8 @@ static bool grow(fp_open_slices *open) {
   return true;
 }
 
+/* Goes down the tree `least` to the row whose innermost slice ends first, and removes that slice. The one below it is
+ * the innermost then. */
 bool fp_open_slices_end(fp_open_slices *open, int64_t until, int32_t *row, int64_t *end) {
   if (!open->leaves || open->least[1] > until || open->least[1] == INT64_MAX) return false;
   size_t node = 1;
@@ -121,6 +124,7 @@ int32_t fp_open_slices_add(fp_open_slices *open, int64_t end) {
   return fp_open_slices_add_for_all(open, &(fp_slice_end){end, {end, end, end}});
 }
 
+/* Puts the slice on top of its row's stack. */
 int32_t fp_open_slices_add_for_all(fp_open_slices *open, const fp_slice_end *given) {
   const int64_t latest = INT64_MAX - 1; /* INT64_MAX in the trees means: no slice */
   fp_slice_end end = {.over = earlier(given->over, latest)};

@@ -1,5 +1,14 @@
-/* Names, keys and texts are interned: each is written once with a number, in a packet before the first event that uses
- * it. Annotations that hold only numbers have a length of one byte (put_short); other lengths are proto_write.h's. */
+/* The packets of a trace, in order:
+ *
+ *    our own keys, interned; clocks; the root track       fp_perfetto_begin
+ *    a process                                            before the first of its tracks
+ *    a track                                              before its first event, and for each further row
+ *    interned names, keys, texts                          before the first event that uses them
+ *    SLICE_BEGIN or INSTANT, with annotations and flows   an event
+ *    SLICE_END                                            before the next event of the track that starts no earlier
+ *    COUNTER                                              a value of a counter
+ *
+ * Annotations that hold only numbers have a length of one byte (put_short); other lengths are proto_write.h's. */
 #include "formats/perfetto_write.h"
 
 #include <stdio.h>
@@ -27,6 +36,7 @@ enum { STATE_CLEARED = 1, NEEDS_STATE = 2, SEQUENCE = 1 };
 enum { EXPLICIT_ORDER = 3, EXPLICIT_PROCESSES = 1, MERGE_BY_KEY = 3, UNIT_BYTES = 3, REALTIME = 1, BOOTTIME = 6 };
 enum { MOST_OF_TEXT = 1 << 20, MOST_OF_EVENT = 1 << 26, PS_IN_NS = 1000 };
 
+/* A field of type string. A text longer than a megabyte is cut. */
 static void put_text(fp_bytes *out, uint32_t field, fp_text text) {
   text = fp_text_cut(text, MOST_OF_TEXT);
   proto_put_varint(out, field << 3 | WIRE_LEN);
@@ -372,6 +382,7 @@ static int32_t place(fp_perfetto *writer, int32_t track, int64_t start, int64_t 
   return row;
 }
 
+/* Three steps: earlier slices end, what the event uses is interned, and the event's own packet. */
 static bool put_event(fp_perfetto *writer, const fp_trace_batch *batch, size_t at) {
   fp_bytes *out = &writer->out;
   int64_t start = batch->start_ps[at], duration = batch->duration_ps[at];
@@ -403,6 +414,7 @@ bool fp_perfetto_events(fp_perfetto *writer, const fp_trace_batch *batch) {
   return !writer->out.failed && !writer->names.failed && !writer->keys.failed && !writer->texts.failed;
 }
 
+/* Each counter has a track of its own. */
 bool fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times, const int64_t *integers,
                          const double *doubles, size_t count, bool is_bytes) {
   fp_bytes *out = &writer->out;

@@ -85,6 +85,7 @@ static void make_way(fp_trace_walk *walk, const fp_trace_batch *batch) {
   }
 }
 
+/* Every list of stats is sorted by event, so the walk only moves forward in each of them. */
 bool fp_trace_walk_to(fp_trace_walk *walk, const fp_trace_batch *batch, size_t event) {
   int64_t id = batch->event_id[event];
   int32_t meta = batch->meta[event];

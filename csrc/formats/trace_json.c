@@ -1,4 +1,10 @@
-/* Chrome's format has no nesting other than by time, so overlapping events of a track are spread over rows
+/* Lines of a file, for one event and one arrow:
+ *
+ *    {"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"XLA Ops"}},
+ *    {"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":0.25,"name":"fusion","args":{"flops":8}},
+ *    {"ph":"s","pid":1,"tid":2,"ts":1.5,"name":"launch","cat":"flow","id":7},
+ *
+ * The format has no nesting other than by time, so overlapping events of a track are spread over rows
  * (open_slices.h), each of which is a thread in the file. Readers take times as microseconds in doubles and round
  * them in their own ways; rows are chosen so that slices nest for all of them (see docs/trace.md). */
 #include "formats/trace_json.h"
@@ -49,6 +55,7 @@ static void put_metadata(fp_bytes *out, const char *key, int64_t pid, int64_t ti
   fp_bytes_text(out, "\"}},\n");
 }
 
+/* An object that gives a process or thread its rank. */
 static void put_sort_index(fp_bytes *out, const char *key, int64_t pid, int64_t tid, int64_t sort) {
   begin_object(out, "M", pid, tid);
   fp_bytes_text(out, ",\"name\":\"");
@@ -277,6 +284,7 @@ bool fp_trace_json_events(fp_trace_json *writer, const fp_trace_batch *batch) {
   return !writer->out.failed;
 }
 
+/* Counters belong to a process, not to a thread. */
 bool fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *times, const int64_t *integers,
                            const double *doubles, size_t count) {
   fp_bytes *out = &writer->out;

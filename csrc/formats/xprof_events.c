@@ -90,6 +90,7 @@ static void write_context(fp_bytes *out, const char *context) {
   fp_bytes_byte(out, '"');
 }
 
+/* The number that connects the events of a flow, its category, and its direction. */
 static void write_flow(fp_bytes *out, uint64_t flow) {
   write_key_digits(out, ",\"bind_id\":", flow >> 2 & NUMBER_MASK);
   if (*context_of(flow)) write_context(out, context_of(flow));
@@ -138,6 +139,7 @@ static void write_flight(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_ma
   write_end(out, marks, row);
 }
 
+/* A flight that both starts and ends here is two objects. */
 void fp_write_flights(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t track) {
   for (int64_t row = drawn->tracks[track]; row < drawn->tracks[track + 1]; row++) {
     if (!marks->visible[row]) continue;
@@ -317,6 +319,7 @@ static void write_value(fp_bytes *out, const fp_named_values *values, int64_t at
   }
 }
 
+/* Rows without values are left out. */
 void fp_write_points(fp_bytes *out, const uint64_t *start, const fp_named_values *values, int64_t count) {
   bool more = false;
   for (int64_t row = 0; row < count; row++) {

@@ -1,6 +1,8 @@
 /* The general readers: any order, any number of fields, unknown fields between them. */
 #include "formats/xspace_event.h"
 
+/* The number of occurrences and the start share a oneof: the last one in the file counts, and the other is as if it
+ * were not there. */
 fp_code read_event_any(const uint8_t **at, const uint8_t *end, event_fields *event) {
   const uint8_t *p = *at;
   memset(event, 0, sizeof *event);
@@ -27,6 +29,7 @@ fp_code read_event_any(const uint8_t **at, const uint8_t *end, event_fields *eve
   return FP_OK;
 }
 
+/* The values share a oneof too. */
 fp_code read_stat_any(const uint8_t *p, const uint8_t *end, stat_fields *stat) {
   memset(stat, 0, sizeof *stat);
   stat->kind = FP_NONE;

@@ -7,12 +7,20 @@
 #include "formats/wire.h"
 #include "formats/xspace.h"
 
+/* An event's bytes in the regular form; numbers are varints, and each part may be missing:
+ *
+ *    08 metadata_id   10 offset_ps   18 duration_ps   22 length stat   22 length stat ...
+ *
+ * and a stat's bytes, with one value:
+ *
+ *    08 metadata_id   20 int64 | 18 uint64 | 11 eight bytes of a double | 2a length text | 32 length bytes | 38 ref */
 typedef struct event_fields {
   int64_t metadata_id, offset_ps, duration_ps, occurrences;
   bool aggregated;      /* it has a number of occurrences instead of a start: the last of the two in the file counts */
   const uint8_t *stats; /* in regular events: where its stats begin, which reach to its end */
 } event_fields;
 
+/* A stat. A ref is the id of stat metadata whose name is the value. */
 typedef struct stat_fields {
   int64_t id;
   uint64_t value; /* integer, bits of a double, or length of `payload` */

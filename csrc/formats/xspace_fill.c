@@ -41,6 +41,7 @@ static fp_code add_bytes(filling *f, int64_t row, int64_t column, const stat_fie
   return FP_OK;
 }
 
+/* Valid text goes to the pool as it is. Repairs need a copy, since the bytes are only read. */
 fp_code fp_add_text(const fp_xspace *x, fp_strings *pool, fp_vector *faults, const uint8_t *text, uint64_t length,
                     const char *what, int32_t *number, fp_fault *fault) {
   uint64_t offset = (uint64_t)(text - x->data);
@@ -123,6 +124,8 @@ static inline void store(const fp_index_column *column, int64_t row, int32_t val
     ((int32_t *)column->to)[row] = value;
 }
 
+/* A stat's value goes to the column of its kind; the others keep what they had. A ref without text keeps its id as an
+ * integer. */
 fp_code fp_emit_stat(filling *f, int64_t event_id, int32_t meta, const stat_fields *stat) {
   fp_sink *sink = f->sink;
   int64_t row = f->stat_row++;
@@ -198,6 +201,7 @@ static void wide_defaults(const fp_sink *sink, int64_t row, int32_t meta) {
   }
 }
 
+/* An event of no length is kept if it starts in the interval. An event without a start is in no interval. */
 bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields *event, int32_t meta) {
   if (!filter) return true;
   if (filter->keep_meta && !(meta < 0 ? filter->keep_unnamed : filter->keep_meta[meta])) return false;
@@ -209,6 +213,7 @@ bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields 
   return start < filter->to_ps && (end > filter->from_ps || start >= filter->from_ps);
 }
 
+/* In a segment of regular events any other form means that the bytes have changed. */
 fp_code fp_read_event(filling *f, const uint8_t *p, const uint8_t *end, bool regular, event_fields *event, bool *slack) {
   *slack = f->data_end - end >= WIRE_SLACK;
   f->at = p;
@@ -219,6 +224,7 @@ fp_code fp_read_event(filling *f, const uint8_t *p, const uint8_t *end, bool reg
   return code;
 }
 
+/* The columns of one event. Wide columns are emptied first: the first stat of a name counts, then the default. */
 fp_code fp_emit_event(filling *f, const event_fields *event, const uint8_t *end, bool slack, int32_t meta, int64_t row,
                       int64_t event_id) {
   fp_sink *sink = f->sink;

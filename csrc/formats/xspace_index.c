@@ -7,6 +7,7 @@
 #include "formats/xspace_event.h"
 #include "time_sums.h"
 
+/* The state of a walk over one piece. */
 typedef struct walk {
   const fp_xspace *x;
   fp_piece *piece;
@@ -253,6 +254,7 @@ static fp_code salvage(walk *w, fp_code code, const uint8_t *start, const uint8_
   return FP_OK;
 }
 
+/* One field of the line per iteration. A segment ends at the first event behind segment_size. */
 fp_code fp_index_piece(const fp_xspace *x, fp_piece *piece, int64_t piece_number, fp_depth depth, uint64_t from,
                        uint64_t budget, uint64_t segment_size, fp_index *index, uint64_t *stopped, fp_fault *fault) {
   walk w = {.x = x, .piece = piece, .piece_number = piece_number, .depth = depth, .index = index,
@@ -284,6 +286,7 @@ void fp_index_free(fp_memory *memory, fp_index *index) {
   index->kinds = NULL;
 }
 
+/* For stats outside of events: those of planes and of event metadata. */
 fp_code fp_unknown_in_spans(const fp_xspace *x, const fp_owned_span *spans, const int64_t *parts, size_t count,
                             fp_vector *unknown, fp_fault *fault) {
   for (size_t i = 0; i < count; i++) {

@@ -36,6 +36,7 @@ static fp_code count_stats(const event_fields *event, const uint8_t *end, int64_
   return FP_OK;
 }
 
+/* What count_kept needs: the filter, and the segment whose counts it raises. */
 typedef struct keeping {
   const fp_filter *filter;
   fp_segment *segment;
@@ -52,6 +53,7 @@ static fp_code count_kept(filling *f, const event_fields *event, const uint8_t *
   return k->stats ? count_stats(event, end, &k->segment->kept_stats) : FP_OK;
 }
 
+/* More events than the index saw would not fit their columns. */
 fp_code fp_count_kept(const fp_xspace *x, const fp_piece *pieces, fp_segment *segments, size_t count,
                       const fp_filter *filter, bool stats, fp_fault *fault) {
   filling f = {.x = x, .data_end = x->data + x->size, .fault = fault};
@@ -67,6 +69,7 @@ fp_code fp_count_kept(const fp_xspace *x, const fp_piece *pieces, fp_segment *se
   return FP_OK;
 }
 
+/* What add_key needs: the filter, and the place of the next key. */
 typedef struct keying {
   const fp_filter *filter;
   fp_event_key *next, *end;
@@ -99,6 +102,7 @@ fp_code fp_event_keys(const fp_xspace *x, const fp_piece *pieces, const fp_segme
   return code ? fp_fail(fault, code, (uint64_t)(f.at - x->data), "XEvent") : FP_OK;
 }
 
+/* Events come from all over the file, so line, part and names are looked up for each. */
 fp_code fp_fill_keys(const fp_xspace *x, const fp_piece *pieces, const fp_event_key *keys, const int64_t *event_ids,
                      size_t count, int64_t row, int64_t stat_row, int64_t stat_row_end, fp_sink *sink, fp_fault *fault) {
   filling f = {.x = x, .sink = sink, .data_end = x->data + x->size, .stat_row = stat_row, .stat_row_end = stat_row_end,
@@ -121,6 +125,7 @@ fp_code fp_fill_keys(const fp_xspace *x, const fp_piece *pieces, const fp_event_
   return FP_OK;
 }
 
+/* A row for each span, also if it does not decode: the caller drops those of kind FP_LOST_REF. */
 fp_code fp_fill_spans(const fp_xspace *x, const fp_owned_span *spans, const int64_t *parts, size_t count,
                       int64_t *stat_ids, fp_sink *sink, fp_fault *fault) {
   filling f = {.x = x, .sink = sink, .data_end = x->data + x->size, .stat_row_end = (int64_t)count, .fault = fault};

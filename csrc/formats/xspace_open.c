@@ -3,6 +3,7 @@
 #include "formats/wire.h"
 #include "formats/xspace.h"
 
+/* The state of reading name tables. */
 typedef struct opening {
   fp_xspace *x;
   fp_fault *fault;
@@ -62,6 +63,7 @@ static fp_code event_meta_field(const opening *o, int64_t row, const wire_field 
   }
 }
 
+/* A field of an XStatMetadata. */
 static fp_code stat_meta_field(const opening *o, int64_t row, const wire_field *field) {
   fp_stat_meta *meta = (fp_stat_meta *)o->x->stat_metas.items + row;
   if (field->tag == WIRE_TAG(2, WIRE_LEN))
@@ -193,6 +195,7 @@ static size_t spans_of_part(const fp_vector *spans, size_t from, int64_t part) {
   return to;
 }
 
+/* Part by part, as the spans of both kinds are in the order of the file. */
 fp_code fp_xspace_open(fp_xspace *x, const fp_scanner *scanner, fp_fault *fault) {
   opening o = {x, fault};
   x->part_count = scanner->parts.count;
@@ -232,6 +235,7 @@ static void point_to(fp_id_map *map, const int32_t *rows) {
     if (map->rows[slot] >= 0) map->rows[slot] = rows[map->rows[slot]];
 }
 
+/* Builds the extended map first, so that nothing changes if memory runs out. */
 fp_code fp_xspace_declare_stats(fp_xspace *x, int64_t part, const int64_t *ids, size_t count, fp_fault *fault) {
   opening o = {x, fault};
   fp_id_map *map = &x->stat_maps[part], extended = {0};

@@ -1,5 +1,6 @@
 #include "kernels/bitmap.h"
 
+/* Eight codes at a time make a byte; the rest make the last one. */
 size_t fp_bitmap_of_codes(const uint8_t *codes, size_t count, uint32_t wanted, uint8_t *bitmap) {
   size_t set = 0, whole = count / 8;
   for (size_t i = 0; i < whole; i++) {

@@ -13,6 +13,7 @@ typedef struct level {
   bool scoped;
 } level;
 
+/* The stack of open events, and how many events have been started. */
 typedef struct open_levels {
   const fp_derived_line *line;
   size_t depth, count;
@@ -104,6 +105,7 @@ static bool has_names(const fp_derived_from *from, size_t i) {
   return from->names[i] >= 0 && bounds[from->names[i] + 1] > bounds[from->names[i]];
 }
 
+/* Events that are still open at the end are written as they are, unless they were to be closed. */
 size_t fp_derive_line(const fp_derived_from *from, bool over_gaps, bool close, const fp_derived_line *line) {
   open_levels open;
   open.line = line;

@@ -33,6 +33,7 @@ static void nest_children(fp_graph *graph) {
   }
 }
 
+/* `linked` tells most events, which have no links, from those that need a search among members. */
 bool fp_graph_open(fp_graph *graph) {
   size_t bytes = graph->count * sizeof(int32_t);
   graph->first_child = fp_alloc(graph->memory, bytes);
@@ -61,6 +62,7 @@ void fp_graph_close(fp_graph *graph) {
   fp_vector_free(graph->memory, &graph->queue);
 }
 
+/* Bisection. Only events with links get here, so the members need no index by row. */
 size_t fp_first_member(const fp_member *members, size_t count, int32_t row) {
   size_t low = 0, high = count;
   while (low < high) {

@@ -88,6 +88,7 @@ static bool is_long(const fp_graph *graph, uint64_t from) {
   return graph->effort - from > 2 * (uint64_t)graph->count + 4096;
 }
 
+/* If single searches get long, all answers are computed at once, those already found included. */
 bool fp_nearest_above(fp_graph *graph, const uint8_t *marks, uint8_t bits, const int32_t *rows, size_t count,
                       int32_t *found) {
   uint64_t before = graph->effort;
@@ -172,6 +173,7 @@ static bool is_covered(search *s, int32_t root, bool *covered) {
   return true;
 }
 
+/* One root after the other. Searches upwards come before spreading downwards, and only the former are limited. */
 bool fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, const int32_t *level, int32_t first_group,
                      int32_t *group, fp_vector *group_roots, fp_vector *relations) {
   search s = {.cover = {.graph = graph, .level = level, .group = group}, .before = graph->effort};

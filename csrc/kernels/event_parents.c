@@ -49,6 +49,7 @@ static size_t first_region(const fp_region *regions, size_t count, int64_t befor
   return low;
 }
 
+/* Regions are taken in before the row that they come before. */
 bool fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
                 const fp_region *regions, size_t region_count, int64_t first, int64_t last, int32_t *parent) {
   fp_vector stack = {0};

@@ -81,6 +81,7 @@ static int32_t from_above(layers *l, int32_t row, const int32_t *nearest) {
   return through_link(l, graph->consumers[i].link, nearest);
 }
 
+/* Two passes over the same order: distances on the way down, answers by ascending distance. */
 bool fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t *nearest) {
   layers l = {.graph = graph};
   l.distance = fp_alloc(graph->memory, graph->count * sizeof(int32_t));
@@ -208,6 +209,7 @@ static void forget(fp_two_roots *all, fp_vector *noted) {
   noted->count = 0;
 }
 
+/* The queue is used as a stack: only which events are reached matters, not the order. */
 bool fp_cover_level(fp_cover *cover, int32_t level) {
   forget(cover->above, &cover->noted_rows);
   forget(cover->link_above, &cover->noted_links);

@@ -25,6 +25,7 @@ static bool before(const sweep *s, int64_t a, int64_t b) {
   return left != right ? left < right : a < b;
 }
 
+/* Adds a transfer to the heap. */
 static bool push(fp_memory *memory, sweep *s, int64_t fresh) {
   if (!fp_vector_add(memory, &s->heap, sizeof fresh)) return false;
   int64_t *heap = s->heap.items;
@@ -34,6 +35,7 @@ static bool push(fp_memory *memory, sweep *s, int64_t fresh) {
   return true;
 }
 
+/* Removes the first transfer from the heap. */
 static void pop(sweep *s) {
   int64_t *heap = s->heap.items, last = heap[--s->heap.count];
   size_t at = 0, count = s->heap.count;
@@ -108,6 +110,7 @@ static void end_transfers(sweep *s) {
   }
 }
 
+/* Begins the transfers that begin by now. Fails only when memory runs out. */
 static bool begin_transfers(fp_memory *memory, sweep *s) {
   const fp_overlap *of = s->of;
   for (; s->begun < of->transfer_count && of->transfers[s->begun].begin <= s->now; s->begun++) {
@@ -131,6 +134,7 @@ static void turn_work(sweep *s) {
   }
 }
 
+/* At equal times transfers end before others begin, and sums are reported last. */
 bool fp_overlaps(fp_memory *memory, const fp_overlap *of, int64_t *sums) {
   sweep s = {.of = of, .now = INT64_MIN};
   size_t width = FP_SUM_KINDS + 3 * of->kind_count;
@@ -155,6 +159,7 @@ static bool work_ascends(const fp_overlap *of) {
   return true;
 }
 
+/* Transfers by begin, by_end by end, and all of them possible. */
 static bool transfers_ascend(const fp_overlap *of) {
   for (size_t i = 0; i < of->transfer_count; i++) {
     const fp_transfer *one = of->transfers + i;

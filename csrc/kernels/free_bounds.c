@@ -430,6 +430,8 @@ static void finish_whole(const fp_free_events *events, const fp_free_bounds *out
   put_hand(out, row, taken_of(events, out, row));
 }
 
+/* First pass: bounds as if all were taken, and whether the allocator grows. Second: what is in hand. Third: the
+ * results. */
 void fp_bound_free_memory(const fp_free_events *events, const fp_free_bounds *out) {
   for (size_t allocator = 0; allocator < events->allocator_count; allocator++) {
     size_t first = (size_t)events->bounds[allocator], last = (size_t)events->bounds[allocator + 1];

@@ -35,6 +35,7 @@ typedef struct fp_heap {
   int32_t *shown; /* beside `alive`: the buffer that took the memory, if a share took it again after it was free */
 } fp_heap;
 
+/* The highest point of the heap. */
 typedef struct fp_heap_peak {
   int64_t bytes, unpadded;
   int64_t event;       /* the one that made the peak; 0 if there is no peak */

@@ -24,6 +24,7 @@ typedef struct ending {
   int64_t end, number;
 } ending;
 
+/* The state of one line; the vectors keep their memory for the next. */
 typedef struct machine {
   fp_memory *memory;
   const fp_host_ops *input;
@@ -124,6 +125,7 @@ static bool end_stacked(machine *at, int64_t number) {
   return true;
 }
 
+/* Puts an item into the hole, or above it where the heap requires it. */
 static void sift_up(ending *heap, size_t hole, ending item) {
   while (hole && before(&item, &heap[(hole - 1) / 2])) {
     heap[hole] = heap[(hole - 1) / 2];

@@ -50,6 +50,7 @@ static bool enlarge(fp_memory *memory, first_rows *table, const int64_t *const *
   return true;
 }
 
+/* A row whose slot is taken has the number of the row in it. */
 int64_t fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t width, size_t count, int32_t *numbers) {
   first_rows table = {NULL, 16};
   while (table.slots < 2 * count && table.slots < SMALL) table.slots *= 2;

@@ -124,6 +124,7 @@ static bool sorted(const int64_t *start, const int64_t *duration, size_t i) {
   return start[i] > start[i - 1] || (start[i] == start[i - 1] && duration[i] <= duration[i - 1]);
 }
 
+/* The stack of ends is on the C stack, 32 KiB. The trees are allocated only if some event crosses another. */
 int32_t fp_lanes(fp_memory *memory, const int64_t *start, const int64_t *duration, size_t count, uint16_t *lane) {
   lane_ends ends = {.memory = memory, .last = INT64_MIN};
   int64_t stack[FP_MOST_LANES];

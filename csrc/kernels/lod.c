@@ -22,6 +22,8 @@ static bool gather(const fp_track_rows *rows, const uint32_t *order, uint32_t na
   return known;
 }
 
+/* Lanes first, then the events in their order, then the levels of each lane. A track with one lane is copied as it
+ * is. */
 fp_lod_code fp_lod_track(fp_lod_group *group, const fp_track_rows *rows, uint32_t at, uint32_t names,
                          const fp_lod_columns *out) {
   const size_t begin = group->events;
@@ -55,6 +57,7 @@ void fp_lod_group_free(fp_lod_group *group) {
   fp_vector_free(group->memory, &group->first);
 }
 
+/* Lanes must follow each other without gaps, so that every event has one. */
 bool fp_lod_sound(const fp_lod *lod) {
   for (size_t i = 0; i < lod->lane_count; i++) {
     const fp_lane *lane = lod->lanes + i;

@@ -156,6 +156,14 @@ size_t fp_tile_size(const fp_tile *tile) { return HEADER + rows_size(tile) + til
   }                                                               \
   (out) += (count) * sizeof(type)
 
+/* The bytes of a tile, little-endian; the page reads them as typed arrays, hence columns and the padding.
+ *
+ *    header   magic, version, rows, slices, level, 0, index (low, high)          8 x uint32
+ *    rows     track[], lane[], end[]                                             uint32, padded to 8 bytes
+ *    slices   start[], duration[]                                                double
+ *             share[]                                                            float
+ *             count[], name[], at[]                                              uint32
+ */
 void fp_tile_write(const fp_tile *tile, int level, uint64_t index, uint8_t *out) {
   const size_t rows = tile->rows.count, slices = tile->drawn.count;
   const uint32_t header[8] = {MAGIC, VERSION, (uint32_t)rows, (uint32_t)slices, (uint32_t)level, 0, (uint32_t)index,

@@ -24,6 +24,7 @@ typedef struct fp_tile {
  * and a row for them if there are any. Fails only when memory runs out. */
 bool fp_tile_lane(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const fp_window *window, uint32_t track);
 
+/* How many bytes fp_tile_write writes. */
 size_t fp_tile_size(const fp_tile *tile);
 /* Writes fp_tile_size bytes: a header of eight uint32, then columns of rows, padded to 8 bytes, then columns of
  * slices. */

@@ -4,6 +4,7 @@
 
 #include "memory.h"
 
+/* A name and its time. */
 typedef struct fp_name_time {
   int64_t time;
   uint32_t name;

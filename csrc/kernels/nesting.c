@@ -23,6 +23,8 @@ static bool pop(fp_nesting *nesting, int64_t event_id, int64_t *self_time) {
   return late != NULL;
 }
 
+/* Closes what ends before the event does; what is left encloses it. The top is its parent, and loses the part of its
+ * self time that the event newly covers. */
 bool fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *duration, const uint8_t *placement,
                      size_t count, int64_t event_id, bool last, int32_t *depth, int64_t *parent_id, int64_t *self_time) {
   fp_vector *stack = &nesting->stack;

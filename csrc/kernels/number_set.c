@@ -2,6 +2,7 @@
 
 enum { BITS = 6, MASK = 63 };
 
+/* Levels of bits, each a 64th of the one below, until one word is left. */
 bool fp_number_set_open(fp_memory *memory, fp_number_set *set, size_t limit) {
   *set = (fp_number_set){0};
   size_t words = limit;

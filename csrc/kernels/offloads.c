@@ -26,6 +26,7 @@ static int32_t row_for(int64_t *free_from, int32_t *rows, int64_t begin, int64_t
   return row;
 }
 
+/* A start is appended to the chain of its key, an end takes the first of it. */
 int64_t fp_offloads(fp_memory *memory, const int64_t *begin, const int64_t *end, const int32_t *key, const uint8_t *starts,
                     size_t count, size_t keys, int64_t *start_at, int64_t *end_at, int32_t *row) {
   queue *waiting = fp_alloc_zeroed(memory, keys, sizeof *waiting);

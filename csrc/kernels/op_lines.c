@@ -27,6 +27,7 @@ static inline void *append(fp_memory *memory, fp_vector *vector, size_t item_siz
 
 /* ---- self times ---- */
 
+/* An open event. `covered` makes the union of its children a running sum, as in nesting.c. */
 typedef struct parent {
   int64_t row, end;
   int64_t covered; /* its children so far reach up to here */
@@ -113,6 +114,7 @@ typedef struct stretch {
   int64_t begin, end;
 } stretch;
 
+/* An open event. */
 typedef struct frame {
   int64_t end;
   int64_t from; /* its latest child ended here; the time from here on is its own */
@@ -242,6 +244,7 @@ static bool time_of(const op_events *events, walk *walks, walk **heap, const fp_
   return *crossed || cover(events, heap, count, time, crossed);
 }
 
+/* The quick attempt first; if a line's events cross, the one with sorted stretches. */
 bool fp_innermost_time(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
                        uint8_t bits, const fp_line_rows *lines, size_t line_count, uint64_t *time) {
   const op_events events = {memory, start, duration, marks, bits};

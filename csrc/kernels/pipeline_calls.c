@@ -19,6 +19,7 @@ typedef struct frame {
   bool blocks;
 } frame;
 
+/* The state of a walk over all calls. */
 typedef struct walk {
   fp_memory *memory;
   const fp_pipeline_work *work;

@@ -3,6 +3,7 @@
 
 #include "kernels/pipeline_calls.h"
 
+/* One pass: the answer of a row's parent is known when the row is reached. */
 void fp_marked_rows(const int32_t *parent, const uint8_t *marks, size_t count, int32_t *kept, int32_t *above, int32_t *around,
                     int32_t *number) {
   int32_t next = 0;
@@ -81,6 +82,7 @@ void fp_children_close(fp_memory *memory, fp_children *children) {
 
 enum { LISTED = 1, ROOT = 2 }; /* states of a row; a root is never listed below another root */
 
+/* A stack of rows. Children are pushed last first, so that the first is listed first. */
 int64_t fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, const int32_t *roots, size_t root_count,
                     int32_t *order, int32_t *depth) {
   fp_children children = {0};

@@ -10,6 +10,7 @@ typedef struct stop {
   bool blocks;
 } stop;
 
+/* The state of a walk. `stops` is the present path, from the root to the present event. */
 typedef struct walk {
   fp_memory *memory;
   const fp_event_paths *paths;

@@ -23,6 +23,7 @@ static int32_t peak_of(const int32_t *nodes, const int64_t *values, size_t count
   return best;
 }
 
+/* Builds the tree from the leaves up, then answers each range. */
 bool fp_range_peaks(fp_memory *memory, const int64_t *values, size_t count, const int64_t *first, const int64_t *last,
                     size_t range_count, int64_t *peak) {
   int32_t *nodes = fp_alloc(memory, (2 * count + 1) * sizeof *nodes);

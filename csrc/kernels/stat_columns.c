@@ -30,6 +30,7 @@ static size_t seek(const fp_stat *stat, size_t at, int32_t row) {
   return low;
 }
 
+/* Both lists of rows ascend, so the search only moves forward. */
 bool fp_stat_beside(const fp_stat *stat, const int32_t *rows, const int32_t *place, size_t count,
                     const fp_stat_column *column) {
   bool any_odd = false;

@@ -31,6 +31,7 @@ typedef struct boundary {
   uint64_t rank; /* the low bits of a key */
 } boundary;
 
+/* What one call needs beside its input; the keys serve group after group. */
 typedef struct workspace {
   uint32_t *rows;    /* the rows that matter, by group, in their order */
   size_t *first;     /* where each group begins in `rows`; one more than there are groups */
@@ -252,6 +253,7 @@ static void add_piece(sweep *state, int64_t from, int64_t to) {
   fp_add_time(&state->clipped[type], fp_time_between(begin, end));
 }
 
+/* Goes over a group's sorted keys. */
 static void sweep_keys(sweep *state, const uint64_t *keys, size_t count, int64_t begin) {
   int64_t time = (int64_t)((uint64_t)begin + (keys[0] >> KEY_BITS));
   for (size_t i = 0; i + 1 < count; i++) {

@@ -4,11 +4,13 @@
 
 #include "time_sums.h"
 
+/* An open event. */
 typedef struct frame {
   int64_t row, end;
   int64_t from; /* its latest child ended here; the time from here on is its own */
 } frame;
 
+/* The state of a walk over lines. */
 typedef struct walk {
   fp_memory *memory;
   const int64_t *start, *duration;

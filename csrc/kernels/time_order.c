@@ -71,6 +71,7 @@ static void merged(const times *of, int64_t *order, int64_t *other, int64_t firs
   if (from != order) memcpy(order, from, (size_t)count * sizeof *order);
 }
 
+/* `order` is filled anew by merging; what insertion had left in it is not used. */
 bool fp_time_order(fp_memory *memory, const int64_t *start, const int64_t *duration, int64_t first, int64_t last,
                    int64_t *order) {
   const times of = {start, duration};

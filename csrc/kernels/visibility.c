@@ -23,6 +23,7 @@ static const uint64_t RESOLUTIONS[FP_LAYERS] = {
 
 /* ---- one order of all tracks: a heap of tracks, by the next event of each ---- */
 
+/* The state of the merge. */
 typedef struct fp_merge {
   const fp_traced *traced;
   int32_t *heap;  /* tracks */
@@ -292,6 +293,7 @@ static bool layers_of_track(fp_memory *memory, const fp_traced *traced, size_t t
   return true;
 }
 
+/* Flows must be decided first, over all tracks in order of time; then each track can be handled by itself. */
 bool fp_traced_layers(fp_memory *memory, const fp_traced *traced, const int32_t *order, uint8_t *layer) {
   size_t count = 0;
   int32_t *row_of = rows_of_flows(memory, traced, &count);
