@@ -36,6 +36,11 @@ static heap_result follow(const step *steps, size_t count) {
 
 #define FOLLOW(steps) follow(steps, sizeof(steps) / sizeof *(steps))
 
+/* A has 64 bytes, B 16. The heap reaches 80 twice; the first time counts:
+ *
+ *   event   alloc A   alloc B   free B   alloc B   free A
+ *   heap         64        80       64        80       16
+ */
 static void the_peak_is_the_first_of_the_highest_points(void) {
   const step steps[] = {{FP_HEAP_ALLOC, A, -1}, {FP_HEAP_ALLOC, B, -1}, {FP_HEAP_FREE, B, -1}, {FP_HEAP_ALLOC, B, -1},
                         {FP_HEAP_FREE, A, -1}};
@@ -48,6 +53,11 @@ static void the_peak_is_the_first_of_the_highest_points(void) {
   CHECK(found.start[C] == -1 && found.end[C] == -1 && found.held[C] == -1 && found.freed[C] == -1);
 }
 
+/* B shares A, and C shares B and so A. The 64 bytes stay in use until the third free:
+ *
+ *   event   alloc A   share B   free A   share C   free B   free C
+ *   users         1         2        1         2        1        0
+ */
 static void shared_memory_counts_once_and_until_the_last_of_its_buffers_is_freed(void) {
   const step steps[] = {{FP_HEAP_ALLOC, A, -1}, {FP_HEAP_SHARE, B, A},  {FP_HEAP_FREE, A, -1},
                         {FP_HEAP_SHARE, C, B},  {FP_HEAP_FREE, B, -1}, {FP_HEAP_FREE, C, -1}};
@@ -60,6 +70,11 @@ static void shared_memory_counts_once_and_until_the_last_of_its_buffers_is_freed
   CHECK(found.peak.alive == 1 && found.shown[0] == A);
 }
 
+/* A is free when B begins to share it: its memory is taken a second time, and B is the buffer shown in it.
+ *
+ *   event   alloc A   free A   alloc D   share B with A   free D   free B   alloc C
+ *   in use        A        -         D             D, A        A        -         C
+ */
 static void a_share_of_free_memory_takes_it_again(void) {
   const step steps[] = {{FP_HEAP_ALLOC, A, -1}, {FP_HEAP_FREE, A, -1}, {FP_HEAP_ALLOC, D, -1}, {FP_HEAP_SHARE, B, A},
                         {FP_HEAP_FREE, D, -1},  {FP_HEAP_FREE, B, -1}, {FP_HEAP_ALLOC, C, -1}};
@@ -70,6 +85,8 @@ static void a_share_of_free_memory_takes_it_again(void) {
   CHECK(found.held[C] == 6 && found.freed[C] == 6 && found.end[C] == 7);
 }
 
+/* Nine events that contradict the state: frees of free memory, repeated allocations, shares of itself or of nothing,
+ * unknown kinds and buffers. */
 static void what_makes_no_sense_is_passed_over(void) {
   const step steps[] = {{FP_HEAP_FREE, A, -1}, {FP_HEAP_ALLOC, A, -1}, {FP_HEAP_ALLOC, A, -1}, {FP_HEAP_SHARE, A, A},
                         {FP_HEAP_SHARE, B, -1}, {9, C, -1},            {FP_HEAP_ALLOC, -1, -1}, {FP_HEAP_SHARE, B, A},

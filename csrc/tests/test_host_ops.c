@@ -42,6 +42,12 @@ static void check_sum(const fp_op_sum *sum, int64_t occurrences, int64_t time, i
   CHECK_INT(sum->self_time, self_time);
 }
 
+/* Where ops nest both orders give the same sums. Events are named by op:
+ *
+ *   op 0  |-----------------------------|                                 and 200..201
+ *   op 1     |-----|                                                      and 40..70
+ *   op 2      ||
+ */
 static void nested_ops_take_their_time_from_what_they_are_in(void) {
   const int64_t times[][2] = {{0, 100}, {10, 20}, {12, 5}, {40, 30}, {200, 1}};
   const int32_t meta[] = {0, 1, 2, 1, 0};
@@ -55,6 +61,12 @@ static void nested_ops_take_their_time_from_what_they_are_in(void) {
   }
 }
 
+/* Ops 1 and 2 end together. By nesting all three count; on the stack only op 1 does:
+ *
+ *   op 0  |-------------------------------------------------|
+ *   op 1       |---------|
+ *   op 2              |--|
+ */
 static void an_op_that_ends_with_its_parent_is_lost_on_the_stack_and_so_is_all_around_it(void) {
   const int64_t times[][2] = {{0, 100}, {10, 20}, {25, 5}};
   const int32_t meta[] = {0, 1, 2};
@@ -70,6 +82,12 @@ static void an_op_that_ends_with_its_parent_is_lost_on_the_stack_and_so_is_all_a
   CHECK(stacked.line.lost == 2 && stacked.line.span == 100 && stacked.line.self_time == 20);
 }
 
+/* Ops 1 and 2 cross: op 0 loses the time that they cover together, once.
+ *
+ *   op 0  |-------------------------------------------------|
+ *   op 1       |---------|
+ *   op 2            |---------|
+ */
 static void ops_that_cross_share_no_time(void) {
   const int64_t times[][2] = {{0, 100}, {10, 20}, {20, 20}};
   const int32_t meta[] = {0, 1, 2};
@@ -80,6 +98,7 @@ static void ops_that_cross_share_no_time(void) {
   CHECK_INT(out.line.self_time, 110);
 }
 
+/* Rows without a name, or with a number outside the table, neither count nor enclose anything. */
 static void rows_without_an_op_are_not_there(void) {
   const int64_t times[][2] = {{-50, 500}, {0, 10}, {2, 3}, {4, 1000}};
   const int32_t meta[] = {-1, 0, 9, 1};
@@ -89,6 +108,7 @@ static void rows_without_an_op_are_not_there(void) {
   CHECK_INT(out.line.span, 1004);
 }
 
+/* Row 0 gets op 1 instead of op 0; row 1 loses its op and has op 2 only beside it; row 2 has op 0 and op 2. */
 static void another_op_may_stand_in_for_a_name_or_beside_it(void) {
   const int64_t start[] = {0, 10, 20}, duration[] = {5, 5, 5};
   const int32_t meta[] = {0, 0, 0};

@@ -34,6 +34,12 @@ static int32_t lay(const int64_t *start, const int64_t *duration, size_t count, 
   return lanes;
 }
 
+/* Events that nest have their depth as lane:
+ *
+ *   lane 0  |--------------------------------------------|        and 100..110
+ *   lane 1       |--------|                                       and 40..70
+ *   lane 2       |--|
+ */
 static void lanes_of_nested_events_are_their_depths(void) {
   const int64_t start[] = {0, 10, 12, 40, 100}, duration[] = {100, 20, 5, 30, 10};
   uint16_t lane[5];
@@ -41,6 +47,14 @@ static void lanes_of_nested_events_are_their_depths(void) {
   CHECK(lane[0] == 0 && lane[1] == 1 && lane[2] == 2 && lane[3] == 1 && lane[4] == 0);
 }
 
+/* What crosses goes below the lowest event that encloses it, to the first lane that is free there:
+ *
+ *   lane 0  |-------------------------------------------------|   encloses all
+ *   lane 1       |----|
+ *   lane 2          |------|                                      crosses the end of the one above
+ *   lane 3          ||                                            lanes 1 and 2 both enclose it
+ *   lane 1                 |--|                                   lane 1 is free again
+ */
 static void an_event_that_crosses_another_lies_below_what_encloses_both(void) {
   const int64_t start[] = {0, 10, 15, 16, 30, 200, 210}, duration[] = {100, 10, 15, 2, 5, 20, 20};
   uint16_t lane[7];
@@ -49,6 +63,7 @@ static void an_event_that_crosses_another_lies_below_what_encloses_both(void) {
   CHECK(lane[4] == 1 && lane[5] == 0 && lane[6] == 1);
 }
 
+/* Three events in the picosecond 5, two in the picosecond 6: each takes a lane there. */
 static void events_without_a_duration_take_a_picosecond(void) {
   const int64_t start[] = {5, 5, 5, 6, 6}, duration[] = {1, 0, -7, 0, INT64_MIN};
   uint16_t lane[5];

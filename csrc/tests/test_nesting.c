@@ -22,6 +22,13 @@ static small nest(const int64_t (*times)[2], size_t count) {
   return out;
 }
 
+/* Self time is the duration less the direct children:
+ *
+ *   0  |-------------------------------------------------|   self 100 - 20 - 30
+ *   1       |---------|                                      self 20 - 5
+ *   2        |-|                                             self 5
+ *   3                      |--------------|                  self 30
+ */
 static void children_take_their_time_from_their_parent(void) {
   const int64_t times[][2] = {{0, 100}, {10, 20}, {12, 5}, {40, 30}};
   small out = nest(times, 4);
@@ -33,6 +40,7 @@ static void children_take_their_time_from_their_parent(void) {
   CHECK(out.depth[0] == 0 && out.depth[1] == 1 && out.depth[2] == 2 && out.depth[3] == 1);
 }
 
+/* Three equal spans form a chain: only the last has time of its own. */
 static void of_equal_spans_the_second_lies_under_the_first(void) {
   const int64_t times[][2] = {{5, 10}, {5, 10}, {5, 10}};
   small out = nest(times, 3);
@@ -40,12 +48,19 @@ static void of_equal_spans_the_second_lies_under_the_first(void) {
   CHECK(out.self_time[0] == 0 && out.self_time[1] == 0 && out.self_time[2] == 10);
 }
 
+/* An end that is reached exactly still encloses, even for an event of no length at that point. */
 static void spans_may_share_an_end(void) {
   const int64_t times[][2] = {{0, 10}, {5, 5}, {10, 0}};
   small out = nest(times, 3);
   CHECK(out.parent[1] == 0 && out.parent[2] == 1 && out.self_time[0] == 5 && out.self_time[1] == 5);
 }
 
+/* Event 2 begins inside event 1 and ends behind it, so both are children of event 0:
+ *
+ *   0  |-------------------------------------------------|   self 100 - (10..40)
+ *   1       |---------|
+ *   2            |---------|
+ */
 static void an_event_that_crosses_an_end_is_not_inside(void) {
   const int64_t times[][2] = {{0, 100}, {10, 20}, {20, 20}};
   small out = nest(times, 3);
@@ -54,6 +69,7 @@ static void an_event_that_crosses_an_end_is_not_inside(void) {
   CHECK(out.self_time[1] == 20 && out.self_time[2] == 20);
 }
 
+/* An event that ends before it starts is a leaf: nothing can lie in it, but it can lie in another. */
 static void negative_durations_enclose_nothing(void) {
   const int64_t times[][2] = {{0, -5}, {1, 3}, {2, -1}};
   small out = nest(times, 3);

@@ -19,6 +19,11 @@ static paired pair(const int64_t *begin, const int64_t *end, const int32_t *key,
   return found;
 }
 
+/* Starts and ends with their keys, and the transfers that they form:
+ *
+ *   time    0    1    2    10   20   30   40
+ *   event   S0   S0   S1   E0   E1   E0   E0        pairs: (0, 10), (2, 20), (1, 30); the last end has no start
+ */
 static void an_end_completes_the_earliest_start_of_its_key(void) {
   const int64_t begin[] = {0, 1, 2, 10, 20, 30, 40}, end[] = {1, 2, 3, 11, 21, 31, 41};
   const int32_t key[] = {0, 0, 1, 0, 1, 0, 0};
@@ -33,6 +38,12 @@ static void an_end_completes_the_earliest_start_of_its_key(void) {
   }
 }
 
+/* Rows become free at 10, 15 and 30; the transfer that begins at 20 takes the first of them:
+ *
+ *   row 0  |---------|                                 and 20..40
+ *   row 1   |-------------|
+ *   row 2    |---------------------------|
+ */
 static void a_transfer_takes_the_row_that_got_free_first(void) {
   /* three that overlap, then one that begins when the first two have ended */
   const int64_t begin[] = {0, 1, 2, 9, 14, 29, 20, 39}, end[] = {1, 2, 3, 10, 15, 30, 21, 40};

@@ -67,6 +67,13 @@ static result walked(const event *events, size_t count, const fp_activity *activ
   return out;
 }
 
+/* Critical time is what the children leave. Iterator 1 has two events:
+ *
+ *   iterator 0  |-------------------------------------------------|   critical 10 + 10 + 20
+ *   iterator 1       |-------------------|                            critical 40 - 10
+ *   iterator 1                                |---------|             critical 20
+ *   iterator 2          |---|                                         critical 10
+ */
 static void a_call_is_shared_out_from_its_root_down(void) {
   const event events[] = {{0, 100, -1, 0}, {10, 40, 0, 1}, {60, 20, 0, 1}, {15, 10, 1, 2}};
   result out = walked(events, 4, NULL, 0);
@@ -77,6 +84,13 @@ static void a_call_is_shared_out_from_its_root_down(void) {
   CHECK(first->count == 2 && second->iterator == 2 && second->critical == 10);
 }
 
+/* The child that starts first takes its entire interval; the other gets what is left behind it:
+ *
+ *   iterator 0  |-------------------------------------------------|   critical 10 + 10
+ *   iterator 1       |-----------------------------|                  critical 60
+ *   iterator 2                           |-------------------|        critical 20, behind iterator 1
+ *   iterator 3            |-|                                         a child of the root, but iterator 1 has its time
+ */
 static void children_that_overlap_take_their_time_in_order_of_start(void) {
   const event events[] = {{0, 100, -1, 0}, {50, 40, 0, 2}, {10, 60, 0, 1}, {20, 5, 0, 3}};
   result out = walked(events, 4, NULL, 0);
@@ -87,6 +101,13 @@ static void children_that_overlap_take_their_time_in_order_of_start(void) {
   CHECK(out.records[3].iterator == 2 && out.records[3].critical == 20);
 }
 
+/* Children that ran ahead of the call: only what lies within it costs the call anything.
+ *
+ *   iterator 0                           |------------------------|   the call
+ *   iterator 1  |-----------------------------|                       blocks from 50 to 60
+ *   iterator 2  |-------------------|                                 over before the call
+ *   iterator 3  |--------------|                                      in iterator 1
+ */
 static void what_ran_before_costs_nothing_and_does_not_block(void) {
   const event events[] = {{50, 50, -1, 0}, {0, 60, 0, 1}, {0, 40, 0, 2}, {0, 30, 1, 3}};
   result out = walked(events, 4, NULL, 0);
@@ -97,6 +118,18 @@ static void what_ran_before_costs_nothing_and_does_not_block(void) {
   }
 }
 
+/* An event's own time is divided among activities in the order of fp_self_part: where a read and a user function
+ * overlap, the read has the time.
+ *
+ *   event 0        |-------------------------------------------------|
+ *   user function    |------------|
+ *   file read           |--|
+ *   taking                                       |----|
+ *   user function                                  |-----------------|
+ *   event 1                  |--------------|
+ *   file read                  |---------|
+ *   taking                             ||
+ */
 static void segments_and_parts_add_up(void) {
   const event events[] = {{0, 100, -1, 0}, {20, 30, 0, 1}};
   const fp_activity activities[] = {
@@ -114,6 +147,7 @@ static void segments_and_parts_add_up(void) {
   CHECK(of_child[FP_FILE_READ] == 20 && of_child[FP_TAKING] == 0 && of_child[FP_OTHER] == 10);
 }
 
+/* Events 1 and 2 are parents of each other, 3 hangs below them, and 4 is its own parent: none is in the call. */
 static void circles_are_reached_from_no_root(void) {
   const event events[] = {{0, 100, -1, 0}, {10, 10, 2, 1}, {10, 10, 1, 2}, {12, 2, 2, 3}, {5, 1, 4, 4}};
   CHECK_INT(walked(events, 5, NULL, 0).record_count, 1);

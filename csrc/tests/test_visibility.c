@@ -44,6 +44,12 @@ static void look(trace *made, uint64_t begin, uint64_t end, uint64_t resolution)
   CHECK_INT(memory.live, 0);
 }
 
+/* At a resolution of 10, slices of length 1 are visible if they begin 10 or more behind the end of the last visible
+ * one at their depth:
+ *
+ *   start     0    5    11   12   40        50   55   61
+ *   visible   yes  -    yes  -    yes       yes  -    yes        (40 is 100 long; 50 begins a new depth below it)
+ */
 static void short_slices_are_shown_where_they_lie_far_apart(void) {
   const uint64_t slices[][2] = {{0, 1}, {5, 1}, {11, 1}, {12, 1}, {40, 100}, {50, 1}, {55, 1}, {61, 1}};
   const uint8_t wanted[] = {1, 0, 1, 0, 1, 1, 0, 1}; /* below the long one the first is shown whatever is beside it */
@@ -53,6 +59,7 @@ static void short_slices_are_shown_where_they_lie_far_apart(void) {
   for (int i = 0; i < 8; i++) CHECK_INT(made.visible[i], wanted[i]);
 }
 
+/* The window 10..20 includes both of its ends; a slice of no length at 10 and one that begins at 20 are in it. */
 static void a_window_shows_what_overlaps_it(void) {
   const uint64_t slices[][2] = {{0, 5}, {10, 0}, {20, 5}, {30, 1}};
   trace made;
@@ -80,6 +87,7 @@ static void a_flow_is_shown_entirely_or_not_at_all(void) {
   CHECK_INT(made.visible[3], 0);
 }
 
+/* Three events start at 7, on two tracks. They are numbered by length, longest first: 9, 5, 3. */
 static void events_that_start_together_have_serials_of_all_tracks(void) {
   trace made;
   memset(&made, 0, sizeof made);
@@ -92,6 +100,7 @@ static void events_that_start_together_have_serials_of_all_tracks(void) {
   for (int i = 0; i < 5; i++) CHECK_INT(made.serial[i], wanted[i]);
 }
 
+/* On a track of points durations do not count: starts at least 10 apart are visible. */
 static void points_count_by_their_starts(void) {
   const uint64_t slices[][2] = {{0, 50}, {9, 50}, {10, 50}, {15, 0}};
   const uint8_t wanted[] = {1, 0, 1, 0};
