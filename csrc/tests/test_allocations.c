@@ -53,6 +53,7 @@ static void check(const result *found, size_t row, int32_t partner, uint8_t fate
   CHECK_INT(found->fate[row], fate);
 }
 
+/* Address 16 is used twice; -16 is a high address, and not freed. */
 static void a_free_ends_the_allocation_of_its_address(void) {
   const step steps[] = {{ALLOCATES, 16}, {ALLOCATES, -16}, {FREE_EVENT, 16}, {ALLOCATES, 16}, {FREE_EVENT, 16}};
   result found = match(steps, 5, false);
@@ -63,6 +64,9 @@ static void a_free_ends_the_allocation_of_its_address(void) {
   check(&found, 4, 3, FP_FREED);
 }
 
+/*   event   free 8        free 8            alloc 8   free 8   free 8
+ *   fate    HELD_BEFORE   ALLOCATION_LOST   FREED     FREED    ALLOCATION_LOST
+ */
 static void the_first_free_of_an_address_frees_what_was_held_before(void) {
   const step steps[] = {{FREE_EVENT, 8}, {FREE_EVENT, 8}, {ALLOCATES, 8}, {FREE_EVENT, 8}, {FREE_EVENT, 8}};
   result found = match(steps, 5, false);
@@ -72,6 +76,7 @@ static void the_first_free_of_an_address_frees_what_was_held_before(void) {
   check(&found, 4, -1, FP_ALLOCATION_LOST);
 }
 
+/* The free of the first allocation must be missing: an allocator does not give out memory in use. */
 static void of_two_allocations_of_an_address_the_free_is_of_the_second(void) {
   const step steps[] = {{ALLOCATES, 8}, {ALLOCATES, 8}, {FREE_EVENT, 8}};
   result found = match(steps, 3, false);
@@ -79,6 +84,7 @@ static void of_two_allocations_of_an_address_the_free_is_of_the_second(void) {
   check(&found, 1, 2, FP_FREED);
 }
 
+/* With keep_first the second allocation is ignored. */
 static void or_of_the_first_where_that_is_kept(void) {
   const step steps[] = {{ALLOCATES, 8}, {ALLOCATES, 8}, {FREE_EVENT, 8}, {FREE_EVENT, 8}};
   result found = match(steps, 4, true);

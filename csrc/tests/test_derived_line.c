@@ -36,6 +36,11 @@ static void check_event(const made *found, size_t at, int64_t start, int64_t dur
   CHECK_INT(found->group[at], group);
 }
 
+/* Name, group and the derived events; a negative group is no group:
+ *
+ *   source    1 (0)   1 (0)   1 (1)   9 (1)   9 (-)
+ *   derived   [0 ........15]  [1 ]    [2 ]    [3 ]
+ */
 static void events_of_one_name_and_group_become_one(void) {
   const int64_t start[] = {0, 10, 30, 50, 60}, duration[] = {5, 5, 5, 5, 5};
   const int32_t group[] = {0, 0, 1, 1, -7}, names[] = {0, 0, 0, 5, 5};
@@ -50,6 +55,13 @@ static void events_of_one_name_and_group_become_one(void) {
   for (size_t i = 0; i < 5; i++) CHECK_INT(found.closes[i], closes[i]);
 }
 
+/* The lists of names of the source events, and the derived events by level:
+ *
+ *   source     1,2     1,2,4    1,3     (empty)
+ *   level 0    [1 ....................]
+ *   level 1    [2 ............] [3    ]
+ *   level 2             [4    ]
+ */
 static void a_new_outer_name_ends_the_inner_ones(void) {
   const int64_t start[] = {0, 10, 20, 30}, duration[] = {5, 5, 5, 5};
   const int32_t group[] = {-1, -1, -1, -1}, names[] = {1, 3, 2, 4};
@@ -64,6 +76,7 @@ static void a_new_outer_name_ends_the_inner_ones(void) {
   for (size_t i = 0; i < 4; i++) CHECK_INT(found.deepest[i], deepest[i]);
 }
 
+/* Two source events with the same name and group: `closed` keeps them apart. */
 static void what_it_lies_in_ends_an_event(void) {
   const int64_t start[] = {0, 10}, duration[] = {5, 5};
   const int32_t group[] = {0, 0}, names[] = {0, 0};
@@ -74,6 +87,7 @@ static void what_it_lies_in_ends_an_event(void) {
   CHECK_INT(found.closes[1], 1);
 }
 
+/* 0..10 and 30..40 are joined: the gap of 20 is twice the length. 1000 is too far, unless the events have a group. */
 static void only_events_of_groups_go_on_over_long_gaps(void) {
   const int64_t start[] = {0, 30, 1000}, duration[] = {10, 10, 10};
   const int32_t none[] = {-1, -1, -1}, some[] = {3, 3, 3}, names[] = {0, 0, 0};
@@ -85,6 +99,7 @@ static void only_events_of_groups_go_on_over_long_gaps(void) {
   CHECK_INT(derive(&from, false, false).count, 1);
 }
 
+/* Ranges 7, none, 8, and a list that is too long to count: the second continues the first, and the fourth the third. */
 static void ranges_keep_events_apart_where_both_have_one(void) {
   const int64_t start[] = {0, 10, 20, 30}, duration[] = {5, 5, 5, 5}, bounds[] = {0, 1, 2, 4}, ids[] = {7, 8, 7, 8};
   const int32_t group[] = {-1, -1, -1, -1}, names[] = {0, 0, 0, 0}, scopes[] = {0, -1, 1, 2};
@@ -95,6 +110,12 @@ static void ranges_keep_events_apart_where_both_have_one(void) {
   check_event(&found, 1, 20, 15, 1, -1);
 }
 
+/* Three levels from 0 to 5000 end a nanosecond (1000 ps) apart:
+ *
+ *   level 0  |---------------------------------------|
+ *   level 1  |-------------------------------|
+ *   level 2  |-----------------------|
+ */
 static void levels_of_equal_times_get_shorter_when_they_end(void) {
   const int64_t start[] = {0, 100000}, duration[] = {5000, 2500};
   const int32_t group[] = {-1, -1}, names[] = {3, 5};

@@ -16,6 +16,15 @@ static void parents_of(const int64_t (*times)[2], const uint8_t *apart, size_t c
   CHECK_INT(memory.live, 0);
 }
 
+/* Six events; the parent of each is on the right:
+ *
+ *   0  |---------------------------------------|     -
+ *   1  |---------------------------------------|     0: equal spans
+ *   2            |-------------------|               1
+ *   3            |                                   2: no length
+ *   4                                |---------|     1: it ends with it
+ *   5                                |----------|    -: it ends one later
+ */
 static void the_innermost_event_that_includes_another_is_its_parent(void) {
   const int64_t times[][2] = {{0, 40}, {0, 40}, {10, 20}, {10, 0}, {30, 10}, {30, 11}};
   const int32_t wanted[] = {-1, 0, 1, 2, 1, -1}; /* of equal spans the second lies in the first; ends belong to a span */
@@ -24,6 +33,7 @@ static void the_innermost_event_that_includes_another_is_its_parent(void) {
   for (int i = 0; i < 6; i++) CHECK_INT(parent[i], wanted[i]);
 }
 
+/* Events 1 and 3 are apart: 2 lies in 0, not in 1, and 3 in none. */
 static void events_apart_neither_enclose_nor_lie_in_another(void) {
   const int64_t times[][2] = {{0, 40}, {0, 30}, {10, 20}, {10, 5}};
   const uint8_t apart[] = {0, 1, 0, 1};
@@ -32,6 +42,7 @@ static void events_apart_neither_enclose_nor_lie_in_another(void) {
   CHECK(parent[0] == -1 && parent[1] == -1 && parent[2] == 0 && parent[3] == -1);
 }
 
+/* Negative durations end before they start: each lies in the one before as long as that does not end earlier. */
 static void events_that_end_before_they_begin_have_their_place(void) {
   const int64_t times[][2] = {{0, 40}, {5, -3}, {5, -5}, {5, -6}, {6, -1}};
   int32_t parent[5];

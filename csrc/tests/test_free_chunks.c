@@ -48,6 +48,12 @@ static void check(const sums *found, size_t row, int64_t bytes, int64_t chunks, 
   CHECK_INT(found->too_small[row], too_small);
 }
 
+/* 100..130 is allocated and freed, then 110..120 is allocated from it:
+ *
+ *   after 0   [ in use          ]
+ *   after 1   [ free 30         ]
+ *   after 2   [ 10 ][in use][10 ]
+ */
 static void what_is_freed_is_known_until_it_is_used(void) {
   const step steps[] = {{ALLOCATES, 0, 100, 30, 40}, {FREES, 0, 100, 30, 40}, {ALLOCATES, 0, 110, 10, 0}};
   sums found = replay(steps, 3);
@@ -56,6 +62,11 @@ static void what_is_freed_is_known_until_it_is_used(void) {
   check(&found, 2, 20, 2, 20, 0); /* nothing is requested any more: anything fits */
 }
 
+/* Three ranges of 10 are freed, the middle one last:
+ *
+ *   after 4   [free][used][free]      two chunks of 10; a request of 25 fits in neither
+ *   after 5   [free 30         ]      one chunk, which holds 25
+ */
 static void neighbours_become_one_chunk(void) {
   const step steps[] = {{ALLOCATES, 0, 0, 10, 25},  {ALLOCATES, 0, 10, 10, 25}, {ALLOCATES, 0, 20, 10, 25},
                         {FREES, 0, 0, 10, 25},      {FREES, 0, 20, 10, 25},     {FREES, 0, 10, 10, 25}};
@@ -64,6 +75,8 @@ static void neighbours_become_one_chunk(void) {
   check(&found, 5, 30, 1, 30, 0);
 }
 
+/* The middle range is freed while both neighbours are in use: it has exactly 10 bytes, too few for 11. When the first
+ * is freed as well, both are one chunk of 20, which holds 11. */
 static void a_chunk_between_memory_in_use_is_known_from_end_to_end(void) {
   const step steps[] = {{ALLOCATES, 0, 0, 10, 11}, {ALLOCATES, 0, 10, 10, 11}, {ALLOCATES, 0, 20, 10, 11},
                         {FREES, 0, 10, 10, 11},    {FREES, 0, 0, 10, 11}};
@@ -72,6 +85,14 @@ static void a_chunk_between_memory_in_use_is_known_from_end_to_end(void) {
   check(&found, 4, 20, 1, 20, 0);
 }
 
+/* 20..25 and 0..10 are freed without an allocation in the trace: they were in use from the beginning, so the chunk
+ * 10..20 is closed until then.
+ *
+ *   from the beginning   [0 used ][10 ...][20 used]
+ *   after 1              [0 used ][10 free][20 used]      closed: 10 bytes are too small for certain
+ *   after 2              [0 used ][10 free 15      ]
+ *   after 3              [0 free 25                ]
+ */
 static void what_was_held_before_is_in_use_until_it_is_freed(void) {
   const step steps[] = {{ALLOCATES, 0, 10, 10, 50}, {FREES, 0, 10, 10, 50}, {FREES, 1, 20, 5, 50},
                         {FREES, 1, 0, 10, 50}};
@@ -81,6 +102,7 @@ static void what_was_held_before_is_in_use_until_it_is_freed(void) {
   check(&found, 3, 25, 1, 0, 0);
 }
 
+/* Addresses are unsigned: -8 with 8 bytes reaches exactly to the end of the address space, which does not fit. */
 static void events_of_no_size_or_beyond_the_last_address_are_passed_over(void) {
   const step steps[] = {{FREES, 0, 0, 0, 9}, {FREES, 0, 8, -1, 9}, {FREES, 0, -8, 8, 9}, {FREES, 0, -16, 8, 9}};
   sums found = replay(steps, 4);

@@ -8,6 +8,14 @@
 
 enum { MOST = 40, RANGE = 60 };
 
+/* Siblings 1 and 2 overlap from 20 to 30: the union of the children is 30 long, their sum 40.
+ *
+ *   0  |------------------------|                                 self 20, stacked 10
+ *   1       |---------|                                           20
+ *   2            |---------|                                      15
+ *   3             |--|                                            5
+ *   4                                                    |----|   10
+ */
 static void own_time_is_less_the_union_or_the_sum_of_what_lies_within(void) {
   const int64_t start[] = {0, 10, 20, 22, 100, 5}, duration[] = {50, 20, 20, 5, 10, 3};
   const fp_line_rows lines[] = {{0, 5, 0}, {5, 6, 0}};
@@ -20,6 +28,7 @@ static void own_time_is_less_the_union_or_the_sum_of_what_lies_within(void) {
   CHECK_INT(memory.live, 0);
 }
 
+/* The rows of one line, unsorted: they are sorted in memory of their own. */
 static void rows_may_come_in_any_order(void) {
   const int64_t start[] = {20, 0, 22, 10, 0}, duration[] = {20, 5, 5, 20, 50}, wanted[] = {15, 5, 5, 20, 15};
   const fp_line_rows line = {0, 5, 0};

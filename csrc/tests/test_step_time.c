@@ -42,6 +42,14 @@ static result flattened(const event *events, size_t count, const int64_t *lines,
   return out;
 }
 
+/* The step is 10..90. Pieces of the group, and the type that each counts for:
+ *
+ *   host compute  |-------------------------------------------------|             0..20, 50..100 = 70
+ *   wait                    |--------------|                                      20..40, 45..50 = 25
+ *   compute                           |-|                                         5
+ *   nothing                                                         |----|        10
+ *   host compute                                                         |----|   10
+ */
 static void the_higher_type_has_the_time(void) {
   const event events[] = {{0, HOST_COMPUTE, 0, 100}, {0, WAIT, 20, 30}, {0, COMPUTE, 40, 5}, {0, HOST_COMPUTE, 110, 10}};
   result out = flattened(events, 4, NULL, 0);
@@ -55,6 +63,7 @@ static void the_higher_type_has_the_time(void) {
   CHECK(!out.seen[0][0] && out.seen[0][HOST_COMPUTE] && out.seen[0][WAIT] && out.seen[0][COMPUTE] && !out.seen[0][13]);
 }
 
+/* Groups -1 and GROUPS and type 255 are out of range: these rows count nowhere. */
 static void groups_do_not_mix_and_some_rows_are_of_none(void) {
   const event events[] = {{1, WAIT, 0, 10}, {0, WAIT, 5, 10}, {-1, WAIT, 0, 99}, {GROUPS, WAIT, 0, 99},
                           {1, 255, 0, 99},  {3, WAIT, 7, 1}};
@@ -79,6 +88,7 @@ static void an_event_of_no_length_alone_holds_its_type(void) {
   CHECK(out.total[0][WAIT] == 10 && out.total[0][COMPUTE] == 5 && out.total[0][0] == 5 && out.total[0][HOST_COMPUTE] == 5);
 }
 
+/* The step of group 2 is empty: all of its events lie outside, and only the clipped times notice. */
 static void a_step_may_lie_outside(void) {
   const event events[] = {{2, WAIT, 5, 10}, {2, COMPUTE, -20, 10}};
   result out = flattened(events, 2, NULL, 0);
@@ -99,6 +109,7 @@ static void any_times_are_taken(void) {
   CHECK(out.total[3][WAIT] == INT64_MAX && out.total[3][0] == 1 && out.clipped[3][COMPUTE] == INT64_MAX);
 }
 
+/* Nine days do not fit the keys of the quick path. */
 static void days_are_measured_to_the_picosecond(void) {
   const int64_t day = INT64_C(86400000000000000);
   const event events[] = {{3, HOST_COMPUTE, 0, 9 * day + 1}, {3, WAIT, 5, 3}, {3, WAIT, 8 * day, 7}};
