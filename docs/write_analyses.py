@@ -48,7 +48,7 @@ def page(name: str) -> str:
 
 def reference(analysis: Analysis) -> str:
     parts = [
-        f"From here on made from `fastprof/analyses/{analysis.NAME}.py` by `make docs`. Units end the names;\n"
+        f"This part is generated from `fastprof/analyses/{analysis.NAME}.py` by `make docs`. Names end in their unit;\n"
         "a share is a number from 0 to 1.\n",
         _parameters(analysis),
         _figures(analysis),
@@ -58,7 +58,7 @@ def reference(analysis: Analysis) -> str:
 
 
 _SIGNS = {"time": "TIME", "bytes": "SIZE"}
-"""What stands for the value of a parameter of a type, which may be written as text."""
+"""Placeholders for values of types that may be written as text."""
 
 
 def _parameters(analysis: Analysis) -> str:
@@ -68,7 +68,7 @@ def _parameters(analysis: Analysis) -> str:
     rows = "\n".join(
         f"| {_flags(field)} | `{field.name}={_literal(field.default)}` | {field.metadata['help']} |" for field in fields
     )
-    return f"### Parameters\n\n| flag | argument | what |\n|---|---|---|\n{rows}\n"
+    return f"### Parameters\n\n| flag | argument | meaning |\n|---|---|---|\n{rows}\n"
 
 
 def _flags(field: dataclasses.Field[Any]) -> str:
@@ -85,7 +85,7 @@ def _figures(analysis: Analysis) -> str:
     if not analysis.SCALARS:
         return ""
     rows = "\n".join(f"| `{name}` | {spec.unit or ''} | {spec.definition} |" for name, spec in analysis.SCALARS.items())
-    return f"### Figures\n\nIn `scalars`.\n\n| name | unit | what |\n|---|---|---|\n{rows}\n"
+    return f"### Figures\n\nIn `scalars`.\n\n| name | unit | meaning |\n|---|---|---|\n{rows}\n"
 
 
 def index() -> str:
@@ -101,7 +101,7 @@ def index() -> str:
 
 # ---- methods of Profile
 
-MODULE = '''"""The analyses as methods. Made from the registry of analyses by `make docs`."""
+MODULE = '''"""The analyses as methods of Profile. Generated from the registry of analyses by `make docs`."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ if TYPE_CHECKING:
 
 
 class AnalysisMethods:
-    """What Profile has a method of for each analysis."""
+    """The part of Profile with one method per analysis."""
 
     def report(self, name: str, **params: Any) -> Report:
-        """The report of the analysis called ``name``."""
+        """The report of the analysis ``name``."""
         raise NotImplementedError
 '''
 
@@ -147,7 +147,7 @@ def _method(name: str) -> str:
 
 
 def _annotation(field: dataclasses.Field[Any]) -> str:
-    """The type of a parameter; of one with choices, these."""
+    """The annotation of a parameter; its choices if it has any."""
     if field.metadata.get("type") in _SIGNS:
         return "int | str | None"
     choices = field.metadata.get("choices")
@@ -155,7 +155,7 @@ def _annotation(field: dataclasses.Field[Any]) -> str:
 
 
 def _call(opening: str, arguments: Sequence[str], closing: str) -> list[str]:
-    """A call or definition as the formatter lays it out."""
+    """A call or definition in the layout of the formatter."""
     line = f"{opening}({', '.join(arguments)}){closing}"
     if len(line) <= WIDTH:
         return [line]
@@ -165,7 +165,7 @@ def _call(opening: str, arguments: Sequence[str], closing: str) -> list[str]:
 
 
 def _argument(line: str) -> list[str]:
-    """The line of an argument; a choice that is too long for one, a line each."""
+    """The lines of an argument: one, or one per choice if they do not fit."""
     if len(line) <= WIDTH:
         return [line]
     before, _, rest = line.partition("[")
@@ -188,7 +188,7 @@ def _literal(value: object) -> str:
 
 
 def outputs() -> dict[Path, str]:
-    """Every file that is written, with its text."""
+    """Every generated file with its text."""
     return {METHODS: methods(), INDEX: index(), **{page_path(name): page(name) for name in ANALYSES}}
 
 

@@ -13,35 +13,37 @@ PAGE = Path(__file__).parent / "tables.md"
 
 HEAD = f"""# Tables
 
-Schema version {VERSION}. Made from `fastprof/schema/tables.py` by `make docs`.
+Schema version {VERSION}. Generated from `fastprof/schema/tables.py` by `make docs`.
 
-Integers are signed, 64-bit or narrower. A column's unit ends its name. Text that repeats is dictionary-encoded, with
-indices as narrow as the dictionary allows (int8, int16, int32). Every field carries its description as Arrow metadata,
-every table `fastprof.schema_version`, `fastprof.version`, `session_start_unix_ns` and its `sources`.
+Integers are signed, 64-bit or narrower. The name of a column ends in its unit. Repeated text is dictionary-encoded,
+with indices as narrow as the dictionary allows (int8, int16, int32). Every field has its description as Arrow metadata;
+every table has `fastprof.schema_version`, `fastprof.version`, `session_start_unix_ns` and its `sources`.
 
-**Time.** `start_ps` is the line's `timestamp_ns` × 1000 plus the event's offset, as its host recorded it: it counts
-from that host's own start (`hosts.start_unix_ns`) and may be negative. Lines in Unix time are counted from that start
-too, with a row in `import_log`. Aggregated events have no start.
+**Time.** `start_ps` is the line's `timestamp_ns` × 1000 plus the offset of the event, as its host recorded them. It
+counts from the start of profiling on that host (`hosts.start_unix_ns`) and may be negative. Lines in Unix time are
+converted to the same start, with a row in `import_log`. Aggregated events have no start.
 
-**Ids.** Planes, lines and events are numbered over the session, by host, plane, line and start (equal starts: longer
-first, then as in the file; aggregated events last), and keep their numbers in every selection.
+**Ids.** Planes, lines and events are numbered across the session, by host, plane, line and start. For equal starts
+longer events come first, then the order of the file decides; aggregated events come last. Ids are the same in every
+selection.
 
 **Counts** in `planes` and `lines` are those of the capture, whichever events are selected.
 
-**A stat of an event by name** (`event_table(stats=[…])`) is the event's own, else its metadata's; of several the first.
+**A stat of an event by name** (`event_table(stats=[…])`) is the event's own, else that of its event metadata. If there
+are several, the first one counts.
 
-**Compiled programs** (`hlo_…`) are those of the selected hosts, whatever else is selected: those that a capture has in
-its plane `/host:metadata`, and those of [files](sessions.md#compiled-programs) beside it. Each is decoded when a table
-is asked for; one that does not decode has its row in `hlo_modules` with the `problem`, and one in `import_log`; of two
-of one id the first counts, and `import_log` has a row about the other. Rows are joined to events by host, program id
-and name: [how](hlo.md#joined-to-events), with examples.
+**Compiled programs** (`hlo_…`) are those of the selected hosts; other selections do not affect them. They come from
+the plane `/host:metadata` of a capture, and from [files](sessions.md#compiled-programs) beside it. Programs are decoded
+when a table needs them. A program that does not decode has a row in `hlo_modules` with its `problem`, and a row in
+`import_log`. If two programs have one id, the first one counts, and `import_log` reports the other. Rows join to events
+by host, program id and name: [examples](hlo.md#joined-to-events).
 """
 
-ASKED = "From `profile.event_summary()` and `fastprof events`; not among `profile.tables`, nor exported. "
+SUMMARY_NOTE = "From `profile.event_summary()` and `fastprof events`; neither in `profile.tables` nor exported. "
 
 
 def type_text(kind: pa.DataType) -> str:
-    """A type as the page shows it."""
+    """The name of a type on the page."""
     if pa.types.is_dictionary(kind):
         return "text (dictionary)"
     if pa.types.is_string(kind):
@@ -58,13 +60,14 @@ def section(table: TableSchema) -> str:
         f"| `{column.name}` | {type_text(column.type)} | {'yes' if column.nullable else ''} | {column.description} |"
         for column in table.columns
     )
-    return f"## {table.name}\n\nOne row is {table.row}.\n\n| column | type | null | what |\n|---|---|---|---|\n{rows}\n"
+    head = "| column | type | null | meaning |\n|---|---|---|---|"
+    return f"## {table.name}\n\nOne row is {table.row}.\n\n{head}\n{rows}\n"
 
 
 def page() -> str:
     read = "\n".join(section(table) for table in TABLES.values() if not table.derived)
     derived = "\n".join(section(table) for table in TABLES.values() if table.derived)
-    summary = section(SUMMARY).replace("\n\n", f"\n\n{ASKED}", 1)
+    summary = section(SUMMARY).replace("\n\n", f"\n\n{SUMMARY_NOTE}", 1)
     return f"{HEAD}\n# Read from a capture\n\n{read}\n# Derived\n\n{derived}\n{summary}"
 
 

@@ -1,23 +1,23 @@
-"""What can go wrong, as exceptions that are also the fitting builtin.
+"""The exceptions of this package. Each is also the matching builtin exception.
 
-FastprofError                      every error of this package
-├── CaptureError    (ValueError)          the bytes are not what they should be: .path, .offset
+FastprofError                      base class of all errors of this package
+├── CaptureError    (ValueError)          a capture is damaged or not a capture: .path, .offset
 ├── NotFoundError   (FileNotFoundError)   no such path, or a directory without captures
-├── UnreadableError (OSError)             the path exists and cannot be read
-├── OutputError     (OSError)             the output exists or cannot be written
-├── UsageError      (ValueError)          an argument that makes no sense
+├── UnreadableError (OSError)             the path exists but cannot be read
+├── OutputError     (OSError)             the output already exists or cannot be written
+├── UsageError      (ValueError)          an invalid argument
 ├── ChangedError    (RuntimeError)        the file changed while it was being read
-└── MemoryLimitError (MemoryError)        memory ran out
+└── MemoryLimitError (MemoryError)        out of memory
 """
 
 from __future__ import annotations
 
 
 class FastprofError(Exception):
-    """Every error of this package.
+    """Base class of all errors of this package.
 
-    ``path`` is the file (None where the fault has none), ``offset`` the byte offset in it, counted
-    in the decompressed bytes, or None. The message already names both.
+    ``path``: the file, or None. ``offset``: the byte offset in the decompressed file, or None. The message contains
+    both.
     """
 
     def __init__(self, message: str, *, path: str | None = None, offset: int | None = None) -> None:
@@ -48,15 +48,15 @@ class NotFoundError(FastprofError, FileNotFoundError):
 
 
 class UnreadableError(FastprofError, OSError):
-    """A path exists and the system refuses to read it."""
+    """A path exists, but the system cannot read it."""
 
 
 class OutputError(FastprofError, OSError):
-    """An output exists already, or cannot be written."""
+    """An output already exists, or cannot be written."""
 
 
 class UsageError(FastprofError, ValueError):
-    """An argument makes no sense; the message says what would."""
+    """An argument is invalid; the message says which values are valid."""
 
 
 class ChangedError(FastprofError, RuntimeError):

@@ -78,7 +78,7 @@ def test_a_profile_writes_itself(run: Path, tmp_path: Path) -> None:
     profile.to_parquet(tmp_path / "out", tables=["lines", "nesting", "lines"])
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["lines", "nesting"]
     check_export(tmp_path / "out", profile, ["lines", "nesting"])
-    with pytest.raises(fastprof.OutputError, match="exists already"):
+    with pytest.raises(fastprof.OutputError, match="already exists"):
         profile.to_parquet(str(tmp_path / "out"))
     profile.to_parquet(str(tmp_path / "out"), force=True)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(DEFAULT_TABLES)

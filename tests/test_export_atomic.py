@@ -186,7 +186,7 @@ def test_an_export_is_replaced_only_when_forced(run: Path, place: Path) -> None:
     profile = fastprof.load(run)
     out = folders.write(profile, place / "out", format="csv", tables=["nesting", "lines"])
     before = contents(out)
-    with pytest.raises(fastprof.OutputError, match="exists already; choose another name, or replace it with force"):
+    with pytest.raises(fastprof.OutputError, match="already exists; choose another name, or replace it with force"):
         folders.write(profile, out)
     assert contents(out) == before
     seen = []
@@ -246,7 +246,7 @@ def test_files_and_links_are_never_replaced(run: Path, place: Path) -> None:
     (place / "link").symlink_to("folder")
     (place / "dangling").symlink_to("nowhere")
     for name in ("file", "link", "dangling"):
-        with pytest.raises(fastprof.OutputError, match="exists already"):
+        with pytest.raises(fastprof.OutputError, match="already exists"):
             folders.write(fastprof.load(run), place / name)
         with pytest.raises(fastprof.OutputError, match="exists and is not a folder; remove it first") as caught:
             folders.write(fastprof.load(run), place / name, force=True)
@@ -256,7 +256,7 @@ def test_files_and_links_are_never_replaced(run: Path, place: Path) -> None:
 
 
 def test_an_empty_folder_is_replaced_when_forced(run: Path, place: Path) -> None:
-    with pytest.raises(fastprof.OutputError, match="exists already"):
+    with pytest.raises(fastprof.OutputError, match="already exists"):
         folders.write(fastprof.load(run), place)
     check_export(folders.write(fastprof.load(run), place, force=True), fastprof.load(run), folders.DEFAULT_TABLES)
 
@@ -269,7 +269,7 @@ def test_what_comes_into_being_meanwhile_is_kept(force: bool, run: Path, place: 
         out.mkdir(exist_ok=True)
         (out / "mine").write_bytes(b"precious")
 
-    with pytest.raises(fastprof.OutputError, match="holds 'mine'" if force else "exists already"):
+    with pytest.raises(fastprof.OutputError, match="holds 'mine'" if force else "already exists"):
         folders.write(fastprof.load(run), out, force=force, progress=intrude)
     assert contents(place) == {"out/mine": b"precious"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from fastprof._native import records
-from fastprof.analyses import ANALYSES, step_choice
+from fastprof.analyses import ANALYSES, parameters, step_choice
 from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, union
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps, steps_text
@@ -22,9 +22,7 @@ from fastprof.derive.host import Host
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
-from fastprof.wording.sizes import byte_count
 from fastprof.wording.spelling import meant
-from fastprof.wording.times import picoseconds
 
 _HOME: Final = "fastprof.analyses"
 
@@ -79,57 +77,18 @@ def params_of(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dic
         if name not in known:
             there = f"there are: {', '.join(known)}" if known else "there are none"
             raise UsageError(f"no parameter {name!r}; {there}{meant(name, known)}")
-    found = {}
+    params = {}
     for name, analysis in analyses.items():
         own = {field.name: field for field in dataclasses.fields(analysis.Params) if field.name in given}
-        found[name] = analysis.Params(**{key: _checked(field, given[key]) for key, field in own.items()})
-    return found
+        params[name] = analysis.Params(**{key: _checked(field, given[key]) for key, field in own.items()})
+    return params
 
 
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
-    """The value, a time that is written as text in picoseconds, a size in bytes. Raises UsageError for one that the
-    parameter does not take."""
-    if field.metadata.get("type") in _AMOUNTS:
-        return _amount(field.name, value, *_AMOUNTS[field.metadata["type"]])
-    if field.metadata.get("type") == "name":
-        return _name(field.name, value)
-    choices, least = field.metadata.get("choices"), field.metadata.get("min")
-    if choices is not None and not (isinstance(value, str) and value in choices):
-        raise UsageError(f"{field.name} is one of {', '.join(choices)}, not {value!r}")
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if least is not None and not (whole and value >= least):
-        raise UsageError(f"{field.name} is a whole number, {least} or more, not {value!r}")
-    if whole and abs(value) >= 1 << 63:
-        raise UsageError(f"{field.name} is larger than 64 bits can tell: {value!r}")
-    return value
-
-
-_AMOUNTS: Final[Mapping[str, tuple[Callable[[str], int], int, str]]] = {
-    "time": (picoseconds, 1 - (1 << 63), "a time, as '1.5s' or a whole number of picoseconds"),
-    "bytes": (byte_count, 1, "a size, as '2GiB' or a whole number of bytes above 0"),
-}
-"""Types of parameters that may be written as text: what reads it, the least value, and what it is, in words."""
-
-
-def _amount(name: str, value: Any, read: Callable[[str], int], least: int, told: str) -> int | None:
-    if isinstance(value, str):
-        try:
-            return read(value)
-        except ValueError as error:
-            raise UsageError(f"{name}: {error}") from None
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (whole and least <= value < 1 << 63):
-        raise UsageError(f"{name} is {told}, not {value!r}")
-    return cast("int | None", value)
-
-
-def _name(field: str, value: Any) -> str | None:
-    """A name that may be a number, as that of a program by its id."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise UsageError(f"{field} is a name or a whole number, not {value!r}")
-    return str(int(value))
+    try:
+        return parameters.checked(field, value)
+    except ValueError as error:
+        raise UsageError(f"{field.name}: {error}") from None
 
 
 def run(

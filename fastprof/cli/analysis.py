@@ -1,13 +1,12 @@
-"""The verbs of the analyses: each has the flags of its parameters, and writes its report.
+"""The verbs of the analyses, made from the registry: each has one flag per parameter, and writes its report.
 
-All follows from the registry. What an analysis computes with is imported when its verb is used, its flags included,
-so that the list of verbs stays quick.
+An analysis is imported only when its verb is used, because the list of verbs must stay quick.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastprof.analyses import ANALYSES
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 
 REPORT_FORMATS = (*FORMATS, "xprof")
 DOCUMENTS = ("xprof", "svg", "speedscope")
-"""Formats that hold a whole report as others read it, whatever its tables."""
-_TYPES: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
+"""Formats that hold an entire report in one document."""
 
 
 class AnalysisVerb:
@@ -48,14 +46,14 @@ class AnalysisVerb:
             "--table",
             metavar="NAME",
             choices=tuple(analysis.TABLES),
-            help=f"only this table: {', '.join(analysis.TABLES)} (default in CSV and Arrow: the first)",
+            help=f"show only this table: {', '.join(analysis.TABLES)} (default for CSV and Arrow: the first)",
         )
         arguments.add_talk(parser)
 
     def run(self, args: argparse.Namespace) -> None:
         form = output.format_for(args.format, args.output, formats_of(self.name))
         if form in DOCUMENTS and args.table:
-            raise UsageError(f"--table goes with the other formats; {form} is one document")
+            raise UsageError(f"--table cannot be combined with --format {form}, which is one document")
         profile = opening.chosen(opening.open_session(args), args)
         with output.opened(args, form) as sink:
             report = profile.answers([self.name], params_given(args), form)[self.name]
@@ -67,12 +65,12 @@ class AnalysisVerb:
                 sink.send(report_chunks({self.name: report}, form, sink.look, args.limit, several=False))
         if table is not None and args.table is None:
             _note_other_tables(args, table, report.tables)
-        opening.tell_log(profile, args.talk)
+        opening.note_log(profile, args.talk)
         output.note_written(args)
 
 
 def formats_of(name: str) -> tuple[str, ...]:
-    """In which forms a report can be had."""
+    """The formats that this report has."""
     drawn = ("svg",) if name in report_svg.DRAWN else ()
     stacked = ("speedscope",) if name in speedscope.STACKED else ()
     return (*REPORT_FORMATS, *drawn, *stacked)
@@ -81,11 +79,11 @@ def formats_of(name: str) -> tuple[str, ...]:
 def _note_other_tables(args: argparse.Namespace, shown: str, tables: Iterable[str]) -> None:
     others = ", ".join(name for name in tables if name != shown)
     if others:
-        args.talk.note(f"this is the table {shown}; --table gives another: {others}")
+        args.talk.note(f"showing the table {shown}; choose another with --table: {others}")
 
 
 def imported(names: Iterable[str]) -> dict[str, Analysis]:
-    """These analyses and those that they come after, with all that they and their renderers need."""
+    """These analyses and their prerequisites. Imports everything that they and their renderers need."""
     with signals.held():
         from fastprof.analyses import runner
         from fastprof.render import report_json, report_text  # noqa: F401
@@ -98,20 +96,19 @@ def imported(names: Iterable[str]) -> dict[str, Analysis]:
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Which hosts and steps to look at."""
-    group = parser.add_argument_group("choosing hosts and steps")
-    group.add_argument("--host", metavar="NAME", action="append", help="only this host, by its exact name; repeatable")
+    """The flags that select hosts and steps."""
+    group = parser.add_argument_group("selecting hosts and steps")
+    group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
     arguments.add_steps(group)
 
 
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = REPORT_FORMATS) -> Any:
-    """In which form to write, and where to; the group of these flags."""
-    return arguments.add_output(parser, "rows of each table", formats, usual="as many as suit")
+    """The flags for format and destination; returns their group."""
+    return arguments.add_output(parser, "rows per table", formats, usual="as laid out by the analysis")
 
 
 def add_params(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
-    """A flag for each parameter of the analyses and of those that they come after; one that several have goes to all
-    of them."""
+    """One flag per parameter of the analyses and their prerequisites; analyses with the same parameter share it."""
     from fastprof.analyses import runner
 
     fields = runner.fields_of(names)
@@ -127,40 +124,30 @@ def flag(name: str) -> str:
 
 
 def _reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    """How argparse reads the value of a parameter, by its annotation."""
-    told = str(field.metadata["help"]).replace("%", "%%")
-    kinds = [part.strip() for part in str(field.type).split("|") if part.strip() != "None"]
-    if kinds == ["bool"]:
-        usual = "yes" if field.default else "no"
-        return {"action": argparse.BooleanOptionalAction, "help": f"{told} (default: {usual})"}
-    if field.metadata.get("type") == "time":
-        return {"type": arguments.time, "help": told, "metavar": "TIME"}
-    if field.metadata.get("type") == "bytes":
-        return {"type": arguments.size, "help": told, "metavar": "SIZE"}
-    usual = "" if field.default is None else f" (default: {field.default})".replace("%", "%%")
-    reading = {"type": _type(kinds[0], field.metadata.get("min")), "help": told + usual}
+    """The arguments of add_argument for a parameter."""
+    from fastprof.analyses import parameters
+
+    kind, default = parameters.kind_of(field), field.default
+    if isinstance(default, bool):
+        default = "yes" if default else "no"
+    usual = "" if default is None else f" (default: {default})"
+    described = {"help": f"{field.metadata['help']}{usual}".replace("%", "%%")}
+    if bool in kind.types:
+        return {**described, "action": argparse.BooleanOptionalAction}
     if "choices" in field.metadata:
-        return {**reading, "choices": tuple(field.metadata["choices"])}
-    return {**reading, "metavar": field.metadata.get("metavar", {"int": "N", "float": "X"}.get(kinds[0], "TEXT"))}
+        return {**described, "choices": tuple(field.metadata["choices"])}
 
+    def read(text: str) -> Any:
+        try:
+            return parameters.of_text(field, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
-def _type(kind: str, least: float | None) -> Callable[[str], Any]:
-    """Reads a value of the kind, none below ``least``."""
-    if least is None:
-        return _TYPES[kind]
-
-    def bounded(text: str) -> Any:
-        value = _TYPES[kind](text)
-        if not value >= least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {least} or more")
-        return value
-
-    bounded.__name__ = kind  # argparse names it where the text is no number
-    return bounded
+    return {**described, "type": read, "metavar": field.metadata.get("metavar", kind.metavar)}
 
 
 def params_given(args: argparse.Namespace) -> dict[str, Any]:
-    """The parameters that flags set; the others keep their defaults."""
+    """The parameters that the command line sets; the others keep their defaults."""
     given = {name: getattr(args, f"param_{name}") for name in args.params}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -169,14 +156,14 @@ def params_given(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def send_table(sink: output.Sink, report: Report, table: str, form: str, args: argparse.Namespace) -> None:
-    """Write one table of a report, and say which columns it had no room for."""
+    """Write one table of a report, and note the columns that did not fit."""
     left_out: list[str] = []
     limit = arguments.row_limit(args.limit, form)
     sink.send(table_chunks(report, table, form, sink.look, limit, left_out))
     output.note_left_out(args, left_out)
     if not report.tables[table].num_rows:
         args.talk.note(f"the table {table} is empty")
-    for notice in report.notices:  # the table has no place for them
+    for notice in report.notices:  # a table cannot hold them
         if notice.severity in ("warning", "error"):
             args.talk.note(notice.text)
 
@@ -184,21 +171,21 @@ def send_table(sink: output.Sink, report: Report, table: str, form: str, args: a
 def table_chunks(
     report: Report, table: str, form: str, look: Look, limit: int | None, left_out: list[str] | None = None
 ) -> Iterator[bytes]:
-    """One table of a report; ``left_out`` takes the names of columns that text has no room for."""
-    whole: pa.Table = report.tables[table]
-    kept = whole if limit is None else whole.slice(0, limit)
+    """One table of a report. Appends to ``left_out`` the names of columns that do not fit the width of a text."""
+    rows: pa.Table = report.tables[table]
+    rows = rows if limit is None else rows.slice(0, limit)
     if form == "table":
         from fastprof.render import report_text
 
-        kept = kept.select(report_text.by_worth(report, table))
-    return chunks(form, kept, name=table, look=look, left_out=left_out, by_worth=True)
+        rows = rows.select(report_text.by_worth(report, table))
+    return chunks(form, rows, name=table, look=look, left_out=left_out, by_worth=True)
 
 
 def report_chunks(
     reports: Mapping[str, Report], form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
-    """Reports as text, JSON or XProf's JSON, or one as a drawing or as stacks; ``several``: an object of all of them,
-    where the form has objects."""
+    """Reports as text, JSON or XProf's JSON, or one report as a drawing or as stacks. ``several``: write JSON as one
+    object of all reports, by name."""
     from fastprof.render import report_json, report_text
     from fastprof.xprof import report_xprof
 
@@ -218,6 +205,6 @@ def report_chunks(
 
 
 def _parted(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """The texts with two empty lines between them."""
+    """The texts, separated by two empty lines."""
     for number, text in enumerate(texts):
         yield b"\n\n" + text if number else text

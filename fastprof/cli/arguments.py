@@ -1,4 +1,4 @@
-"""The flags that verbs share, and how their values are read."""
+"""The flags that verbs share, and the readers of their values."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from collections.abc import Sequence
 
 from fastprof.cli.progress import MODES
 from fastprof.render.table_forms import FORMATS
-from fastprof.wording import step_ranges
-from fastprof.wording.sizes import byte_count
-from fastprof.wording.times import picoseconds
+from fastprof.wording import amounts
+from fastprof.wording.amounts import byte_count, picoseconds
 
 ALL = -1
 """``--limit all``."""
 
 TABLE_LIMIT = 30
-"""Rows that a table for people has unless asked otherwise."""
+"""Rows of a text table, unless --limit says otherwise."""
 
 
 def add_session(parser: argparse.ArgumentParser) -> None:
-    """Which capture to read, and how."""
+    """SESSION and the flags for reading it."""
     parser.add_argument(
         "session",
         metavar="SESSION",
         nargs="+",
-        help="capture file, run or log directory, glob, or - for standard input; several are one session",
+        help="capture file, run or log directory, glob, or - for standard input; several are read as one session",
     )
     group = parser.add_argument_group("reading")
     group.add_argument("--run", metavar="NAME", help="run of a log directory (default: the newest)")
@@ -33,32 +32,32 @@ def add_session(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("raise", "skip", "salvage"),
         default="raise",
-        help="what a broken or missing file does: stop (raise, the default), be left out (skip), "
-        "or give all that decodes (salvage)",
+        help="for a damaged or missing file: stop with an error (raise, the default), leave it out (skip), "
+        "or keep whatever decodes (salvage)",
     )
-    group.add_argument("--threads", metavar="N", type=positive, help="threads that decode (default: one a processor)")
+    group.add_argument("--threads", metavar="N", type=positive, help="decoding threads (default: one per processor)")
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Which part of the capture to look at. Each may be repeated: a row need match only one of them."""
-    group = parser.add_argument_group("choosing events")
-    group.add_argument("--host", metavar="NAME", action="append", help="only this host, by its exact name; repeatable")
+    """The flags that select events. Values of a repeated flag are alternatives."""
+    group = parser.add_argument_group("selecting events")
+    group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
     for what in ("plane", "line", "name"):
         group.add_argument(
             f"--{what}",
             metavar="REGEX",
             action="append",
             type=regular_expression,
-            help=f"only {'events' if what == 'name' else what + 's'} whose name holds a match, "
-            "in any case with (?i)REGEX; repeatable",
+            help=f"only {'events' if what == 'name' else what + 's'} whose name contains a match; "
+            "(?i)REGEX ignores case; repeatable",
         )
     group.add_argument(
         "--time",
         metavar="A:B",
         type=time_range,
         action=_Once,
-        help="only events that overlap this time, counted from the start of their host: 1.5s:2s, :300ms "
-        "(ps, ns, us, ms, s; a bare number is ps; write --time=-1ms:1ms where A is negative)",
+        help="only events that overlap this time, counted from the start of profiling on their host: 1.5s:2s, :300ms "
+        "(ps, ns, us, ms, s; a bare number is ps; write --time=-1ms:1ms if A is negative)",
     )
     add_steps(group)
 
@@ -68,12 +67,12 @@ def add_steps(group: argparse._ArgumentGroup) -> None:
         "--steps",
         metavar="A:B",
         type=step_range,
-        help="only steps numbered from A up to B, B left out: 3:5, 3:, :5; 3 alone is 3:4",
+        help="only steps from number A up to, but without, B: 3:5, 3:, :5; 3 alone means 3:4",
     )
 
 
 class _Once(argparse.Action):
-    """A flag of which a second one is a mistake, not a correction."""
+    """A flag that may be given only once: a second one is a mistake, not a correction."""
 
     def __call__(
         self, _parser: object, namespace: argparse.Namespace, values: object, _option: str | None = None
@@ -86,47 +85,47 @@ class _Once(argparse.Action):
 def add_output(
     parser: argparse.ArgumentParser, limited: str, formats: Sequence[str] = FORMATS, usual: str = str(TABLE_LIMIT)
 ) -> argparse._ArgumentGroup:
-    """In which form to write, and where to; the group, for further flags.
+    """The flags for format and destination; returns their group.
 
-    ``limited``: what ``--limit`` counts; ``usual``: how many of them a table for people has.
+    ``limited``: what ``--limit`` counts; ``usual``: its default for text tables.
     """
     group = parser.add_argument_group("output")
     group.add_argument(
         "--format",
         choices=formats,
-        help="form of the output (default: what -o FILE is named for, else table)",
+        help="output format (default: by the suffix of -o FILE, else table)",
     )
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output")
-    group.add_argument("--force", action="store_true", help="overwrite FILE where it exists")
+    group.add_argument("--force", action="store_true", help="overwrite an existing FILE")
     group.add_argument(
         "--limit",
         metavar="N",
         type=limit,
-        help=f"at most N {limited}, or all (default: {usual} in a table, all in other forms)",
+        help=f"show at most N {limited}, or all (default: {usual} in a table, all in other formats)",
     )
-    group.add_argument("--wide", action="store_true", help="cut no names and leave out no columns of a table")
+    group.add_argument("--wide", action="store_true", help="show full names and all columns of a table")
     return group
 
 
 def add_talk(parser: argparse.ArgumentParser) -> None:
-    """How much to say on standard error."""
-    group = parser.add_argument_group("talk")
+    """The flags for messages on standard error."""
+    group = parser.add_argument_group("messages")
     loudness = group.add_mutually_exclusive_group()
-    loudness.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
-    loudness.add_argument("-v", "--verbose", action="store_true", help="say more, with tracebacks of errors")
+    loudness.add_argument("-q", "--quiet", action="store_true", help="show only errors")
+    loudness.add_argument("-v", "--verbose", action="store_true", help="show more messages, and tracebacks of errors")
     group.add_argument(
         "--progress",
         choices=MODES,
         default="auto",
-        help="progress: on a terminal (auto, the default), as lines (plain), or none",
+        help="progress on a terminal (auto, the default), as lines (plain), or none",
     )
 
 
-def row_limit(asked: int | None, form: str) -> int | None:
+def row_limit(requested: int | None, form: str) -> int | None:
     """Rows to show, None for all."""
-    if asked is None:
+    if requested is None:
         return TABLE_LIMIT if form == "table" else None
-    return None if asked == ALL else asked
+    return None if requested == ALL else requested
 
 
 def regular_expression(text: str) -> str:
@@ -140,7 +139,7 @@ def regular_expression(text: str) -> str:
 def positive(text: str) -> int:
     number = int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return number
 
 
@@ -153,15 +152,15 @@ def limit(text: str) -> int:
 
 
 def names(text: str) -> list[str]:
-    """Names with commas between them; blanks around a name do not count."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write names with commas between: a,b")
-    return found
+    """Names separated by commas, without the blanks around them."""
+    separated = [name.strip() for name in text.split(",")]
+    if not all(separated):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name; separate names by commas: a,b")
+    return separated
 
 
 def time_range(text: str) -> tuple[int | None, int | None]:
-    """``A:B`` in picoseconds, None for an end left out."""
+    """``A:B`` in picoseconds; None for an open end."""
     start, colon, end = text.partition(":")
     if not colon or not (start.strip() or end.strip()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time range; write A:B, A: or :B, as in 1.5s:2s")
@@ -172,9 +171,9 @@ def time_range(text: str) -> tuple[int | None, int | None]:
 
 
 def step_range(text: str) -> tuple[int | None, int | None]:
-    """``A:B``, ``A:``, ``:B`` or ``A`` alone, B left out."""
+    """``A:B``, ``A:``, ``:B`` or ``A`` alone; B is excluded."""
     try:
-        return step_ranges.step_range(text)
+        return amounts.step_range(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -1,4 +1,4 @@
-"""The card that ``fastprof info`` prints: a session at a glance, then its hosts, planes and troubles."""
+"""The text that ``fastprof info`` prints: a summary of the session, then its hosts, planes, lines and faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def lines(facts: Facts, look: Look, limit: int | None) -> Iterator[str]:
-    """The card's lines; at most ``limit`` rows of each table."""
+    """The lines of the text; at most ``limit`` rows of each table."""
     for label, text in _glance(facts):
         yield from as_text.paragraph(text, look, f"{label:<9}")
     yield from _section("Hosts", _host_rows(facts.hosts), look, limit)
@@ -46,7 +46,7 @@ def _glance(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _place(paths: list[str]) -> str:
-    """The one file, or the directory that all of them are in, in so far as there is one."""
+    """The only file, or the directory that contains all of them, else their names."""
     if len(paths) == 1:
         return paths[0]
     folders = {path.rpartition("/")[0] for path in paths if "/" in path}
@@ -73,7 +73,7 @@ def _host_rows(hosts: pa.Table) -> pa.Table:
 
 
 def _int64(value: int) -> int | None:
-    """A span of more than 106 days is no span that was measured, and no column holds it."""
+    """None for a span of more than 106 days: it is damage, and int64 cannot hold it."""
     return value if -(2**63) <= value < 2**63 else None
 
 
@@ -91,7 +91,7 @@ def _plane_rows(facts: Facts) -> pa.Table:
 
 
 def _line_rows(facts: Facts) -> pa.Table:
-    """Lines by the name that events bear: the display name only where there is no other."""
+    """One row per line. The display name is shown only when the line has no name, because events show the name."""
     lines = facts.lines
     names = zip(lines.column("name").to_pylist(), lines.column("display_name").to_pylist(), strict=True)
     columns: dict[str, Any] = {
@@ -115,7 +115,7 @@ def _times_of(table: pa.Table) -> dict[str, Any]:
 
 
 def _recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
-    """The errors and warnings that the profiler itself wrote into the capture."""
+    """The errors and warnings that the profiler recorded in the capture."""
     for title, column in (("Errors", "errors"), ("Warnings", "warnings")):
         messages = [
             (f"{row['host']}: " if hosts.num_rows > 1 else "") + message
@@ -131,7 +131,7 @@ def _recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
 
 
 def _met(log: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
-    """What was met while reading: a line of what, how often and where, then the first one in words."""
+    """The import log: per row a line with severity, code, count and place, then the example."""
     rows = log.to_pylist()
     if rows:
         yield ""
@@ -149,10 +149,10 @@ def _met(log: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
 def _section(title: str, table: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
     yield ""
     yield look.strong(title)
-    kept = table if limit is None else table.slice(0, limit)
+    shown = table if limit is None else table.slice(0, limit)
     inner = look.narrower(2)
     dropped: list[str] = []
-    for line in as_text.lines(kept, inner, left_out=dropped):
+    for line in as_text.lines(shown, inner, left_out=dropped):
         yield f"  {line}"
     if dropped:
         names = ", ".join(reversed(dropped))

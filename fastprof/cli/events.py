@@ -1,9 +1,9 @@
-"""Events by name: how many, how long, how much of it their own; or the events themselves.
+"""Events by name: count, total time and self time; or the events themselves.
 
-Self time is an event's own: its duration less what events inside it on the same line cover. Names with
-the most of it come first. Other lines may tell the same time again, as modules and steps do for ops:
---line '^XLA Ops$' picks one. The list is in the order of the capture's lines, then of time, and is written as it is
-read, so its length costs no memory.
+Self time is the duration of an event minus the time that events inside it on the same line cover. Names with the most
+self time come first. Some lines record the same time twice, for example modules and steps that contain ops: select one
+line with --line '^XLA Ops$'. --list shows events in the order of the capture's lines, then of time. The list is
+written while it is read and takes no memory.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _MOST_BATCH_ROWS = 1 << 16
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
     group = parser.add_argument_group("what to show")
-    group.add_argument("--list", action="store_true", help="the events themselves, not their sums by name")
+    group.add_argument("--list", action="store_true", help="show the events themselves, not sums by name")
     group.add_argument(
         "--stats",
         metavar="A,B",
         type=arguments.names,
         action="extend",
-        help="with --list: stats by name, each a column; repeatable",
+        help="with --list: add a column for each of these stats; repeatable",
     )
     group.add_argument(
         "--columns",
         metavar="A,B",
         type=arguments.names,
         action="extend",
-        help=f"with --list: columns of the events table (default: {', '.join(LIST_COLUMNS)}, "
-        "less in a table); repeatable",
+        help=f"with --list: columns of the events table (default: {', '.join(LIST_COLUMNS)}; "
+        "fewer in a text table); repeatable",
     )
     arguments.add_filters(parser)
     arguments.add_output(parser, limited="names, or events with --list")
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     if not args.list and (args.stats or args.columns):
-        raise UsageError("--stats and --columns go with --list")
+        raise UsageError("--stats and --columns need --list")
     form = output.format_for(args.format, args.output)
     columns = _checked_columns(args.columns)
     whole = opening.open_session(args)
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
             shown = _write_list(profile, args, sink, form, limit, columns)
         else:
             shown = _write_summary(profile, args, sink, form, limit)
-    opening.tell_log(profile, args.talk)
+    opening.note_log(profile, args.talk)
     if not shown and limit != 0:
         for line in opening.explain_nothing(whole, args):
             args.talk.note(line)
@@ -75,18 +75,18 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _write_summary(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None) -> int:
-    """Write the sums; returns how many names there were."""
+    """Write the sums; returns the number of names."""
     table = profile.event_summary()
     names: int = table.num_rows
-    kept = table if limit is None else table.slice(0, limit)
+    shown = table if limit is None else table.slice(0, limit)
     if form == "table":
-        kept = kept.select([*(name for name in kept.column_names if name != "name"), "name"])
+        shown = shown.select([*(name for name in shown.column_names if name != "name"), "name"])
     left_out: list[str] = []
-    sink.send(chunks(form, kept, name="event_summary", look=sink.look, left_out=left_out))
+    sink.send(chunks(form, shown, name="event_summary", look=sink.look, left_out=left_out))
     output.note_left_out(args, left_out)
     if limit is not None and names > limit:
         output.flush_standard_output()
-        args.talk.note(f"{names - limit:,} more of {names:,} names left out; --limit all shows them")
+        args.talk.note(f"showing {limit:,} of {names:,} names; --limit all shows the others")
     return names
 
 
@@ -98,7 +98,7 @@ def _write_list(
     limit: int | None,
     columns: list[str],
 ) -> int:
-    """Write the events themselves; returns how many were written."""
+    """Write the events themselves; returns their number."""
     stats = args.stats or []
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
@@ -112,17 +112,17 @@ def _write_list(
     output.flush_standard_output()
     output.note_left_out(args, left_out)
     if passage.more:
-        args.talk.note(f"more events than the {passage.rows:,} shown; --limit all shows them")
+        args.talk.note(f"showing the first {passage.rows:,} events; --limit all shows the others")
     _note_absent_stats(profile, passage, args.talk)
     return passage.rows
 
 
 class _Passage:
-    """Batches on their way to the output: counted, held to a limit, their progress told."""
+    """Batches on their way to the output: counts them, stops at the limit, reports progress."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], limit: int | None, stats: list[str]) -> None:
         self.rows = 0
-        self.total = 0  # nobody knows
+        self.total = 0  # unknown
         self.more = False
         self.values = dict.fromkeys(stats, 0)
         self.progress = Progress(None)
@@ -148,7 +148,7 @@ class _Passage:
 
 
 def _note_absent_stats(profile: Profile, passage: _Passage, talk: Talk) -> None:
-    """Say which stats no event had; where not all events were looked at, only those of an unknown name."""
+    """Note the requested stats that no event has. If not all events were read, note only names that do not exist."""
     absent = [stat for stat, values in passage.values.items() if not values]
     if absent and passage.rows:
         known = profile.stat_names()
@@ -158,19 +158,19 @@ def _note_absent_stats(profile: Profile, passage: _Passage, talk: Talk) -> None:
 
 
 def _usual_columns(form: str, hosts: int) -> list[str]:
-    """Every column for machines; for people those that tell much: a host among several, no rare counts."""
+    """All columns for machines; for people the useful ones: the host if there are several, no rare counts."""
     if form != "table":
         return list(LIST_COLUMNS)
     return list(_TABLE_COLUMNS if hosts > 1 else _TABLE_COLUMNS[1:])
 
 
-def _checked_columns(asked: list[str] | None) -> list[str]:
-    if not asked:
+def _checked_columns(requested: list[str] | None) -> list[str]:
+    if not requested:
         return []
     from fastprof.schema import tables as schema
 
     known = schema.TABLES["events"].names()
-    for column in asked:
+    for column in requested:
         if column not in known:
             raise UsageError(f"--columns: events have no column {column!r}; there are: {', '.join(known)}")
-    return asked
+    return requested

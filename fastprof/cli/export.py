@@ -1,7 +1,7 @@
 """Write the tables as Parquet, Arrow or CSV files.
 
-OUT is a directory, laid out as TABLE/host=HOST/part-0.parquet. The export streams: a capture of any
-size takes bounded memory. What is at OUT appears whole or not at all.
+OUT is a directory with the files TABLE/host=HOST/part-0.parquet. The export streams: memory is bounded whatever the
+size of the capture. OUT appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_filters(parser)
     group = parser.add_argument_group("output")
     group.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
-    group.add_argument("--format", choices=FORMATS, default="parquet", help="form of the files (default: parquet)")
+    group.add_argument("--format", choices=FORMATS, default="parquet", help="file format (default: parquet)")
     group.add_argument(
         "--tables",
         metavar="A,B",
         type=arguments.names,
         action="extend",
-        help="tables to write (default: all that are read from a capture); repeatable",
+        help="tables to write (default: all tables that are read from a capture); repeatable",
     )
-    group.add_argument("--force", action="store_true", help="replace OUT where it exists")
+    group.add_argument("--force", action="store_true", help="replace an existing OUT")
     arguments.add_talk(parser)
 
 
@@ -37,14 +37,14 @@ def run(args: argparse.Namespace) -> None:
 
     for table in args.tables or ():
         if table not in schema.TABLES:
-            raise UsageError(f"--tables: no table is called {table!r}; there are: {', '.join(schema.TABLES)}")
+            raise UsageError(f"--tables: there is no table {table!r}; there are: {', '.join(schema.TABLES)}")
     if args.output == "-":
-        raise UsageError("export writes a directory: -o - cannot be standard output")
+        raise UsageError("export writes a directory; -o cannot be standard output")
     whole = opening.open_session(args)
     profile = opening.selected(whole, args)
     progress = args.talk.progress if args.talk.progress.wanted else None
     folders.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
-    opening.tell_log(profile, args.talk)
+    opening.note_log(profile, args.talk)
     if opening.filtered(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
         for line in opening.explain_nothing(whole, args):
             args.talk.note(line)

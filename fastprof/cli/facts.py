@@ -1,4 +1,4 @@
-"""What ``fastprof info`` has found out, for the card and for the other formats."""
+"""The content of ``fastprof info``, for all its formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Facts(NamedTuple):
-    """What a session holds. ``hosts``, ``planes`` and ``lines`` bear counts and times beside their own columns."""
+    """A session. ``hosts``, ``planes`` and ``lines`` have counts and times next to their own columns."""
 
     summary: dict[str, Any]
     hosts: pa.Table

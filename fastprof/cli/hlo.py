@@ -1,8 +1,8 @@
-"""Compiled programs: which there are, and the text of one as XLA prints it.
+"""The list of compiled programs, and the text of one as XLA prints it.
 
-Without --module the programs of the session are listed. --module takes a title as the list has it, literally, its
-parentheses included, the name before them where no other program has it, or a program id. --instruction
-narrows the text to what is around one instruction, or to one computation.
+Without --module, the programs of the session are listed. --module takes a title from that list (literally, with its
+parentheses), the name before the parentheses if only one program has it, or a program id. --instruction limits the
+text to the surroundings of one instruction, or to one computation.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ _LISTED = (
 )
 
 _INSTRUCTIONS = ["name", "opcode", "category", "computation", "shape", "padded_bytes", "op_name"]
-"""Columns that people are shown."""
+"""Columns of the text table."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
-    group = parser.add_argument_group("which program")
-    group.add_argument("--host", metavar="NAME", action="append", help="only this host, by its exact name; repeatable")
-    group.add_argument("--module", metavar="NAME", help="this program: its title, the name of its module, or its id")
+    group = parser.add_argument_group("selecting a program")
+    group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
+    group.add_argument("--module", metavar="NAME", help="the program: its title, the name of its module, or its id")
     group.add_argument(
-        "--instruction", metavar="NAME", help="of the program only what is around this instruction, or this computation"
+        "--instruction", metavar="NAME", help="only the surroundings of this instruction, or only this computation"
     )
     group.add_argument(
         "--width",
         metavar="N",
         type=arguments.positive,
-        help=f"with --instruction: how many uses away instructions may be (default: {WIDTH})",
+        help=f"with --instruction: include instructions up to N uses away (default: {WIDTH})",
     )
     group.add_argument(
-        "--metadata", action="store_true", help="with --module: where each instruction comes from, and stack frames"
+        "--metadata", action="store_true", help="with --module: add the origin of each instruction, and stack frames"
     )
     out = arguments.add_output(parser, "programs, or instructions around one", (*TEXTS, *FORMATS, DOT))
     out.description = (
-        "short-txt (with --module the default) and long-txt are XLA's own; json has all of a program in a form of "
-        "its own; table (without --module the default), csv and arrow list programs, with --module the "
-        "instructions of it, and with --instruction what is around one; dot is a graph of that"
+        "short-txt (the default with --module) and long-txt are XLA's formats; json holds the entire program. "
+        "table (the default without --module), csv and arrow list programs, with --module the instructions of one, "
+        "and with --instruction the surroundings of an instruction; dot is a graph of these"
     )
     arguments.add_talk(parser)
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
             _list_programs(profile, args, sink, form)
         else:
             _write_program(profile, args, sink, form)
-    opening.tell_log(profile, args.talk)
+    opening.note_log(profile, args.talk)
     output.note_written(args)
 
 
@@ -90,16 +90,16 @@ def _checked_form(args: argparse.Namespace) -> str:
             (args.metadata, "--metadata"),
         ):
             if given:
-                raise UsageError(f"{name} goes with --module NAME; without it the programs are listed")
+                raise UsageError(f"{name} needs --module NAME; without it the programs are listed")
         if form not in FORMATS:
-            raise UsageError(f"{form} is the form of one program: give --module NAME")
+            raise UsageError(f"--format {form} needs --module NAME")
     elif args.instruction is None:
         if args.width is not None:
-            raise UsageError("--width goes with --instruction NAME")
+            raise UsageError("--width needs --instruction NAME")
         if form == DOT:
-            raise UsageError(f"{form} goes with --instruction NAME; a whole program is {', '.join((*TEXTS, *FORMATS))}")
+            raise UsageError(f"{form} needs --instruction NAME; an entire program is {', '.join((*TEXTS, *FORMATS))}")
         if args.metadata and form not in (*TEXTS, "json"):
-            raise UsageError(f"--metadata goes with {' and '.join(TEXTS)}; {form} has it all")
+            raise UsageError(f"--metadata is for {' and '.join(TEXTS)}; {form} always has it")
     return form
 
 
@@ -112,11 +112,11 @@ def _list_programs(profile: Profile, args: argparse.Namespace, sink: output.Sink
         table = _for_people(table, len(profile.sources) > 1)
     _send_table(table, "hlo_modules", args, sink, form, "programs")
     if not table.num_rows:
-        args.talk.note("no compiled programs: captures have them where HLO was recorded, or in files beside them")
+        args.talk.note("no compiled programs: neither the captures nor files beside them contain HLO")
 
 
 def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:
-    """Columns that tell one program from another, and others where they say something; by name and id."""
+    """The columns of the text table without those that are the same for all programs; sorted by name and id."""
     import pyarrow.compute as pc
 
     left_out = set()
@@ -137,14 +137,13 @@ def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:
 
 def _send_table(table: pa.Table, name: str, args: argparse.Namespace, sink: output.Sink, form: str, what: str) -> None:
     limit = arguments.row_limit(args.limit, form)
-    kept = table if limit is None else table.slice(0, limit)
+    shown = table if limit is None else table.slice(0, limit)
     left_out: list[str] = []
-    sink.send(chunks(form, kept, name=name, look=sink.look, left_out=left_out))
+    sink.send(chunks(form, shown, name=name, look=sink.look, left_out=left_out))
     output.note_left_out(args, left_out)
-    if kept.num_rows < table.num_rows:
+    if shown.num_rows < table.num_rows:
         output.flush_standard_output()
-        rest = table.num_rows - kept.num_rows
-        args.talk.note(f"{rest:,} more of {table.num_rows:,} {what} left out; --limit all shows them")
+        args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} {what}; --limit all shows the others")
 
 
 # ---- a program
@@ -156,7 +155,7 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
     chosen = chosen_program(profile.table_set, args.module)
     if chosen.others:
         names = ", ".join(chosen.others[:8]) + (" and others" if len(chosen.others) > 8 else "")
-        args.talk.note(f"the program of host {chosen.host}; another of {names} has its id: --host NAME chooses")
+        args.talk.note(f"showing the program of host {chosen.host}; {names} ran another with this id: use --host NAME")
     if args.instruction is None and form in ("table", "csv", "arrow"):
         table = chosen.instructions(profile.table_set.session.log)
         table = table.select(_INSTRUCTIONS) if form == "table" else table
@@ -170,7 +169,7 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
 
 
 def _send_text(pieces: Iterator[str], sink: output.Sink) -> None:
-    """As it is to files and pipes; to a terminal so that nothing in it steers that."""
+    """Write text unchanged to files and pipes; on a terminal, write control characters as escapes."""
     from fastprof.wording.screen import printable_lines
 
     encoding = "utf-8" if sink.look.file else sink.look.encoding

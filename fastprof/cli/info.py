@@ -1,7 +1,7 @@
-"""What a session holds: hosts, planes, lines, devices, counts, times, faults.
+"""The content of a session: hosts, planes, lines, devices, counts, times, faults.
 
-JSON holds all of it; CSV and Arrow hold the table of planes, a row each. With --runs, the runs of a log
-directory instead, newest first.
+JSON holds everything; CSV and Arrow hold the table of planes. With --runs, the runs of a log directory are listed
+instead, newest first.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from fastprof.profile.profile import Profile
 
-_KIND_STATS = ("device_type_string", "device_vendor")  # what a plane says its device is, best first
+_KIND_STATS = ("device_type_string", "device_vendor")  # stats that name the kind of device, best first
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
     group = parser.add_argument_group("what to show")
-    group.add_argument("--runs", action="store_true", help="the runs of log directories, newest first")
+    group.add_argument("--runs", action="store_true", help="list the runs of log directories, newest first")
     arguments.add_filters(parser)
-    arguments.add_output(parser, limited="rows of each table")
+    arguments.add_output(parser, limited="rows per table")
     arguments.add_talk(parser)
 
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def gather(profile: Profile, progress: Progress | None = None) -> Facts:
-    """All that ``info`` tells. Reads the start and duration of every event once, in bounded memory."""
+    """The content of the session. Reads start and duration of every event once, in bounded memory."""
     tables = profile.read("hosts", "planes", "lines", "plane_stats")
     total = sum(tables["lines"].column("event_count").to_pylist())
     spans = _spans(profile, total, progress or Progress(None))
@@ -86,13 +86,13 @@ def gather(profile: Profile, progress: Progress | None = None) -> Facts:
 
 
 _DESCRIPTIONS = {
-    "device_kind": "what the plane says its device is; null: nothing, or not a device",
+    "device_kind": "kind of device, as the plane records it; null: not recorded, or not a device",
     "host": "host",
     "plane": "name of the plane",
-    "plane_count": "planes, as selected",
-    "event_count": "events, as selected",
-    "first_start_ps": "start of the first event; null: none has a start",
-    "last_end_ps": "end of the event that ends last; null: none has a start",
+    "plane_count": "selected planes",
+    "event_count": "selected events",
+    "first_start_ps": "start of the first event; null: no event has a start",
+    "last_end_ps": "end of the event that ends last; null: no event has a start",
 }
 
 
@@ -106,7 +106,7 @@ def _with_columns(table: pa.Table, **columns: pa.Array) -> pa.Table:
 
 
 Span = tuple[int, int | None, int | None]
-"""Events, first start, last end; None where no event has a start."""
+"""Number of events, first start, last end; None if no event has a start."""
 _NOTHING: Span = (0, None, None)
 
 
@@ -124,8 +124,8 @@ def _spans(profile: Profile, total: int, progress: Progress) -> dict[int, Span]:
         table = _table(line_id=batch.column("line_id"), start=batch.column("start_ps"), end=ends)
         extremes = [("start", "min"), ("end", "max"), ("line_id", "count")]
         for row in table.group_by("line_id").aggregate(extremes).to_pylist():
-            found = (row["line_id_count"], row["start_min"], row["end_max"])
-            spans[row["line_id"]] = _together(spans.get(row["line_id"], _NOTHING), found)
+            span = (row["line_id_count"], row["start_min"], row["end_max"])
+            spans[row["line_id"]] = _together(spans.get(row["line_id"], _NOTHING), span)
         done += batch.num_rows
         progress("reading events", done, total)
     return spans
@@ -149,7 +149,7 @@ def _extreme(pick: Any, one: int | None, other: int | None) -> int | None:
 
 
 def _planes(planes: pa.Table, stats: pa.Table, spans: dict[int, Span]) -> pa.Table:
-    """The planes with the kind of device, events as selected, first start and last end."""
+    """The planes with kind of device, selected events, first start and last end."""
     import pyarrow as pa
 
     kinds = _device_kinds(stats)
@@ -164,7 +164,7 @@ def _planes(planes: pa.Table, stats: pa.Table, spans: dict[int, Span]) -> pa.Tab
 
 
 def _lines(lines: pa.Table, planes: pa.Table, spans: dict[int, Span]) -> pa.Table:
-    """The lines with host and plane, events as selected, first start and last end."""
+    """The lines with host and plane, selected events, first start and last end."""
     import pyarrow as pa
 
     of_plane = {row["plane_id"]: row for row in planes.select(["plane_id", "host", "name"]).to_pylist()}
@@ -180,9 +180,9 @@ def _lines(lines: pa.Table, planes: pa.Table, spans: dict[int, Span]) -> pa.Tabl
 def _span_columns(ids: list[int], spans: dict[int, Span]) -> dict[str, pa.Array]:
     import pyarrow as pa
 
-    found = [spans.get(key, _NOTHING) for key in ids]
+    rows = [spans.get(key, _NOTHING) for key in ids]
     names = ("event_count", "first_start_ps", "last_end_ps")
-    return {name: pa.array([span[i] for span in found], pa.int64()) for i, name in enumerate(names)}
+    return {name: pa.array([span[i] for span in rows], pa.int64()) for i, name in enumerate(names)}
 
 
 def _device_kinds(stats: pa.Table) -> dict[int, str]:
@@ -219,12 +219,12 @@ def _extreme_of(pick: Any, rows: list[dict[str, Any]], column: str) -> int | Non
 
 
 def _devices(planes: pa.Table) -> list[dict[str, Any]]:
-    """How many devices there are of each type and kind, in order of first appearance."""
+    """The number of devices of each type and kind, in order of first appearance."""
     rows = planes.select(["device_type", "device_kind", "host", "device_ordinal", "name"]).to_pylist()
-    found = Counter(
+    counts = Counter(
         (row["device_type"], row["device_kind"]) for row in rows if row["device_type"] not in (None, "CUSTOM")
     )
-    return [{"type": kind, "kind": of, "count": count} for (kind, of), count in found.items()]
+    return [{"type": type_, "kind": kind, "count": count} for (type_, kind), count in counts.items()]
 
 
 def _document(facts: Facts, limit: int | None) -> Iterator[bytes]:
@@ -250,7 +250,7 @@ def _write_runs(args: argparse.Namespace, form: str) -> None:
     import fastprof
 
     if "-" in args.session:
-        raise UsageError("--runs lists directories; standard input (-) is none")
+        raise UsageError("--runs lists the runs of directories; standard input (-) is not a directory")
     runs = [run for path in args.session for run in fastprof.runs(path)]
     table = pa.table(
         {
@@ -260,14 +260,14 @@ def _write_runs(args: argparse.Namespace, form: str) -> None:
         }
     )
     limit = arguments.row_limit(args.limit, form)
-    kept = _held_to(table, limit)
+    shown = _held_to(table, limit)
     if form == "table":
-        counts = [len(run.hosts) for run in runs[: kept.num_rows]]
-        kept = kept.set_column(1, "hosts", pa.array(counts, pa.int64()))
+        counts = [len(run.hosts) for run in runs[: shown.num_rows]]
+        shown = shown.set_column(1, "hosts", pa.array(counts, pa.int64()))
     with output.opened(args, form) as sink:
         left_out: list[str] = []
-        sink.send(chunks(form, kept, name="runs", look=sink.look, left_out=left_out))
+        sink.send(chunks(form, shown, name="runs", look=sink.look, left_out=left_out))
     output.note_left_out(args, left_out)
-    if kept.num_rows < table.num_rows:
-        args.talk.note(f"{table.num_rows - kept.num_rows:,} more runs left out; --limit all shows them")
+    if shown.num_rows < table.num_rows:
+        args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} runs; --limit all shows the others")
     output.note_written(args)

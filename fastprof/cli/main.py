@@ -1,7 +1,7 @@
-"""The command line: picks the verb, runs it, and is the only place where an error becomes text.
+"""The command line: picks the verb, runs it, and turns errors into text, which no other module does.
 
-Exit codes: 0 fine, 1 internal, 2 usage, 3 a path that cannot be read or written, 4 bad data; 130, 141
-and 143 when interrupted, when the reader of a pipe has gone, and when terminated.
+Exit codes: 0 success, 1 internal error, 2 usage, 3 a path that cannot be read or written, 4 bad data; 130 when
+interrupted, 141 when the reader of a pipe is gone, 143 when terminated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MODULES = {
     "trace": "fastprof.cli.trace",
     "serve": "fastprof.cli.serve",
 }
-"""Verbs with a module each, which imports nothing heavy before its flags are asked for."""
+"""Verbs with a module each. These modules import nothing heavy before their flags are needed."""
 
 VERBS = (*_MODULES, *_ANALYSES)
 """Every verb, in the order of the help."""
@@ -40,7 +40,7 @@ VERBS = (*_MODULES, *_ANALYSES)
 INTERNAL, USAGE, PATH, DATA = 1, 2, 3, 4
 INTERRUPTED, READER_GONE, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGPIPE, 128 + signal.SIGTERM
 
-_SALVAGE = "--on-error salvage gives what decodes of such a file, --on-error skip leaves it out"
+_SALVAGE = "--on-error salvage keeps whatever decodes of a damaged file; --on-error skip leaves the file out"
 
 _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.UsageError, USAGE),
@@ -55,7 +55,7 @@ _STATUS: tuple[tuple[type[BaseException], int], ...] = (
 
 
 class Verb(Protocol):
-    """What a verb's module offers; the first line of its docstring is its help."""
+    """The interface of a verb's module. The first line of its docstring is its help."""
 
     __doc__: str | None
 
@@ -65,19 +65,19 @@ class Verb(Protocol):
 
 
 def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
-    """The parser of the whole command; ``args.verb_module`` is the verb chosen.
+    """The parser of the command; ``args.verb_module`` is the module of the selected verb.
 
-    ``with_flags``: the verbs whose flags it knows. Those of an analysis are known to its module, which takes time to
-    import, so others than the one that is used do without.
+    ``with_flags``: the verbs that get their flags. The flags of an analysis come from its module, which takes time to
+    import, so only the verb in use gets them.
     """
-    whole = _Parser(
+    command = _Parser(
         prog="fastprof",
-        description="Profiles of TensorFlow, JAX and PyTorch/XLA as tables.",
-        epilog="'fastprof VERB --help' shows a verb's flags.",
+        description="Profiles of TensorFlow, JAX and PyTorch/XLA as tables and reports.",
+        epilog="'fastprof VERB --help' shows the flags of a verb.",
         allow_abbrev=False,
     )
-    whole.add_argument("--version", action="version", version=f"fastprof {__version__}")
-    verbs = whole.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
+    command.add_argument("--version", action="version", version=f"fastprof {__version__}")
+    verbs = command.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
     for name in VERBS:
         module = _verb(name)
         prose = module.__doc__ or ""
@@ -91,7 +91,7 @@ def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
         if name in with_flags:
             module.add_arguments(verb)
         verb.set_defaults(verb_module=module, verb_parser=verb)
-    return whole
+    return command
 
 
 def _verb(name: str) -> Verb:
@@ -101,20 +101,20 @@ def _verb(name: str) -> Verb:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors in two lines, not after a screenful of flags."""
+    """Shows errors in two lines, without the list of flags."""
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
-            told = f"invalid choice: {value!r}{meant(str(value), choices)} (choose from {', '.join(choices)})"
-            raise argparse.ArgumentError(action, told)
+            message = f"invalid choice: {value!r}{meant(str(value), choices)} (choose from {', '.join(choices)})"
+            raise argparse.ArgumentError(action, message)
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with ``argv``, else the process's own arguments; the exit code, never an exception."""
+    """Run the command with ``argv``, or with the arguments of the process. Returns the exit code; never raises."""
     talk = Talk()
     try:
         code = _perform(argv, talk)
@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         talk.progress.clear()
         code = READER_GONE
     except MemoryError as error:
-        talk.error(f"memory ran out: {error}" if str(error) else "memory ran out")
+        talk.error(f"out of memory: {error}" if str(error) else "out of memory")
         code = INTERNAL
     except (errors.FastprofError, OSError) as error:
         talk.traceback(error)
@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, errors.CaptureError) and talk.advice and _is_of_capture(error):
             talk.note(talk.advice)
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
-    except Exception as error:  # noqa: BLE001  the last resort: a user gets one line, never a traceback unasked
+    except Exception as error:  # noqa: BLE001  the last resort: users get one line, and a traceback only with -v
         talk.traceback(error)
         hint = "" if talk.verbose else "; -v shows where"
         talk.error(f"internal error: {type(error).__name__}: {error}{hint}")
@@ -153,7 +153,7 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
         args, unknown = parser(words).parse_known_args(words)
         if unknown:
             args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    except SystemExit as stop:  # argparse has said all there is to say
+    except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
     talk.advice = _SALVAGE if args.on_error == "raise" else ""
@@ -164,7 +164,7 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
 
 
 def _is_of_capture(error: errors.CaptureError) -> bool:
-    """Whether a capture is at fault, and not one compiled program, of which nothing is left to salvage."""
+    """Whether the fault is in a capture. Salvaging does not help for a single compiled program."""
     from fastprof.inputs.log_directory import is_program
 
     return error.path is not None and not is_program(error.path)
@@ -179,13 +179,13 @@ def entry() -> int:
         if sys.stderr is not None:
             sys.stderr.flush()
     except (OSError, ValueError):
-        output.abandon(sys.stderr)  # nobody listened, which is no fault of the result
+        output.abandon(sys.stderr)  # standard error is closed; the result is still valid
     signals.finish()
     return code
 
 
 def _occupy_standard_descriptors() -> None:
-    """Open descriptors 0 to 2 where they are closed, so that no capture or output gets one of them."""
+    """Open closed descriptors among 0 to 2, so that no capture or output gets one of them."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

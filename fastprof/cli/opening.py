@@ -1,4 +1,4 @@
-"""From flags to a profile: open the session, narrow it, and say what there is where nothing matched."""
+"""From flags to a profile: opens the session, applies selections, explains empty selections."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 _LOSSES = ("error", "data_loss")
 _CHOICES = ("newest_run", "runs_below", "several_runs")
 _OFFERED = {
-    "newest_run": "the newest run comes first; the page offers the others",
-    "runs_below": "the captures of the directory named come first; the page offers the runs below it",
+    "newest_run": "showing the newest run; choose another on the page",
+    "runs_below": "showing the captures directly in the directory; choose a run below it on the page",
 }
-_MOST_TOLD = 5
+_MOST_FILES = 5  # files with notes of their own
 
 _NEAREST = 5
 _ALIKE = 0.6
-_LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: likeness costs their square
-_NAMES_LOOKED_AT = 100_000  # for a suggestion; a capture may hold millions of names
+_LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: the cost of likeness grows with the square
+_NAMES_COMPARED = 100_000  # for a suggestion; a capture may hold millions of names
 
 
 def open_session(args: argparse.Namespace, *, renders: bool = True) -> Profile:
-    """The profile that SESSION and the reading flags name. ``renders``: whether the verb writes tables."""
+    """The profile of SESSION, opened as the reading flags say. ``renders``: whether the verb writes tables."""
     sources = [_standard_input() if path == "-" else path for path in args.session]
     if args.session.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
@@ -44,19 +44,19 @@ def open_session(args: argparse.Namespace, *, renders: bool = True) -> Profile:
 
 
 def _check_output(profile: Profile, output: str | None) -> None:
-    """Raise OutputError where the output is one of the captures: --force is not meant for that."""
+    """Raise OutputError if the output is one of the captures, which even --force does not overwrite."""
     if output is None or output == "-":
         return
     for source in profile.sources:
         same = False
-        with contextlib.suppress(OSError):  # one of them is no file yet
+        with contextlib.suppress(OSError):  # the output does not exist yet
             same = Path(output).samefile(source)
         if same:
-            raise OutputError("is a capture that is read, and is not overwritten", path=output)
+            raise OutputError("is one of the captures being read, and is never overwritten", path=output)
 
 
 def _loader(renders: bool) -> Callable[..., Profile]:
-    """``fastprof.load``, with all that a verb will need imported."""
+    """``fastprof.load``. Imports everything that the verb will need."""
     with signals.held():
         import fastprof
 
@@ -70,12 +70,12 @@ def _standard_input() -> Any:
     if sys.stdin is None or sys.stdin.closed:
         raise UnreadableError("standard input is closed")
     if sys.stdin.isatty():
-        raise UsageError("standard input is a terminal; give it a capture: fastprof info - < FILE")
+        raise UsageError("standard input is a terminal; redirect a capture to it: fastprof info - < FILE")
     return sys.stdin.buffer
 
 
 def selected(profile: Profile, args: argparse.Namespace) -> Profile:
-    """The part of the profile that the filters leave. Raises NotFoundError for a host that is not there."""
+    """The part of the profile that the filters select. Raises NotFoundError if a host does not exist."""
     if not filtered(args):
         return profile
     return profile.select(
@@ -84,7 +84,7 @@ def selected(profile: Profile, args: argparse.Namespace) -> Profile:
 
 
 def chosen(profile: Profile, args: argparse.Namespace) -> Profile:
-    """The hosts and steps that the flags of an analysis leave. Raises NotFoundError for a host that is not there."""
+    """The hosts and steps that the flags of an analysis select. Raises NotFoundError if a host does not exist."""
     if args.host is None and args.steps is None:
         return profile
     return profile.select(hosts=args.host, steps=args.steps)
@@ -95,7 +95,7 @@ def filtered(args: argparse.Namespace) -> bool:
 
 
 def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]:
-    """Why a selection of ``profile`` is empty: each filter that matches nothing, with the nearest names."""
+    """Sentences on why a selection is empty: each filter that matches nothing, with similar names."""
     explained = False
     for what, patterns, table in (
         ("plane", args.plane, "planes"),
@@ -107,16 +107,16 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]
         names = _names(profile.tables[table])
         if not any(re.search(pattern, name) for pattern in patterns for name in names):
             explained = True
-            asked = " or ".join(repr(pattern) for pattern in patterns)
-            yield f"no {what} matches {asked}; {nearest(patterns, names)}"
+            expressions = " or ".join(repr(pattern) for pattern in patterns)
+            yield f"no {what} matches {expressions}; {nearest(patterns, names)}"
     if not explained:
-        yield "no event matches all the filters" if filtered(args) else "the session holds no events"
+        yield "no event matches all filters" if filtered(args) else "the session has no events"
 
 
-def tell_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None:
-    """Say what was lost while reading, and which run was read; with ``-v``, all that was met. ``offers_runs``: the
-    other runs of the directory are not left out, but can be chosen later."""
-    rows = profile.remarks().to_pylist()  # what was met so far: a note reads no capture
+def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None:
+    """Note every loss while reading, and the choice of a run; with ``-v``, every row of the import log.
+    ``offers_runs``: other runs of the directory can be chosen later."""
+    rows = profile.remarks().to_pylist()  # rows so far: a note must not read the capture
     if offers_runs:
         rows = [row | {"example": _OFFERED.get(row["code"], row["example"])} for row in rows]
     if not talk.verbose:
@@ -124,31 +124,31 @@ def tell_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None
     files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
     for row in rows:
         files.setdefault((row["severity"], row["path"]), []).append(row)
-    for (severity, path), met in list(files.items())[:_MOST_TOLD]:
+    for (severity, path), remarks in list(files.items())[:_MOST_FILES]:
         lead = f"{severity.replace('_', ' ')}: " if severity in _LOSSES else ""
         say = talk.error if severity == "error" else talk.note
-        say(f"{lead}{f'{path}: ' if path else ''}{_in_words(met)}")
-    if len(files) > _MOST_TOLD:
-        talk.note(f"remarks on {len(files) - _MOST_TOLD:,} more files; 'fastprof info' shows them")
+        say(f"{lead}{f'{path}: ' if path else ''}{_in_words(remarks)}")
+    if len(files) > _MOST_FILES:
+        talk.note(f"remarks on {len(files) - _MOST_FILES:,} more files; 'fastprof info' lists them")
 
 
-def _in_words(met: list[dict[str, Any]]) -> str:
+def _in_words(remarks: list[dict[str, Any]]) -> str:
     """Remarks of one severity on one file, on one line."""
-    if len(met) > 1:
-        counts = ", ".join(f"{row['count']:,} {row['code']}" for row in met)
-        return f"{counts}; 'fastprof info' with the same --on-error says more"
-    (row,) = met
+    if len(remarks) > 1:
+        counts = ", ".join(f"{row['count']:,} {row['code']}" for row in remarks)
+        return f"{counts}; for details run 'fastprof info' with the same --on-error"
+    (row,) = remarks
     times = f" ({row['count']:,} times)" if row["count"] > 1 else ""
     at = "" if row["first_offset"] is None else f" (at byte {row['first_offset']:,})"
     return f"{row['example']}{at}{times}"
 
 
-def nearest(asked: Iterable[str], names: list[str]) -> str:
-    """The names most like those asked for, for people: ``nearest: a, b (of 12)``."""
+def nearest(requested: Iterable[str], names: list[str]) -> str:
+    """The names most similar to the requested ones, as text: ``nearest: a, b (of 12)``."""
     if not names:
-        return "there are none at all"
+        return "the session has none"
     short = [name for name in names if len(name) <= _LIKENABLE][:_LIKENED]
-    likeness = {name: max(_likeness(text, name) for text in asked) for name in short}
+    likeness = {name: max(_likeness(text, name) for text in requested) for name in short}
     close = [name for name in sorted(short, key=lambda name: -likeness[name]) if likeness[name] >= _ALIKE]
     if close:
         close = close[:_NEAREST]
@@ -157,15 +157,15 @@ def nearest(asked: Iterable[str], names: list[str]) -> str:
     return f"there is: {', '.join(names[:_NEAREST])}{more}"
 
 
-def _likeness(asked: str, name: str) -> float:
-    """The share of ``asked`` that ``name`` holds in pieces of two characters or more."""
+def _likeness(requested: str, name: str) -> float:
+    """The share of ``requested`` that ``name`` contains in pieces of two characters or more."""
     from difflib import SequenceMatcher
 
-    matcher = SequenceMatcher(None, asked.casefold(), name.casefold(), autojunk=False)
-    held = sum(block.size for block in matcher.get_matching_blocks() if block.size > 1)
-    return held / max(1, len(asked)) + matcher.ratio() / 100
+    matcher = SequenceMatcher(None, requested.casefold(), name.casefold(), autojunk=False)
+    matched = sum(block.size for block in matcher.get_matching_blocks() if block.size > 1)
+    return matched / max(1, len(requested)) + matcher.ratio() / 100
 
 
 def _names(table: Any) -> list[str]:
-    values = table.column("name").unique().slice(0, _NAMES_LOOKED_AT).to_pylist()
+    values = table.column("name").unique().slice(0, _NAMES_COMPARED).to_pylist()
     return sorted(name for name in values if name)

@@ -1,4 +1,4 @@
-"""Where data goes: standard output, or a file that appears whole or not at all."""
+"""The destination of data: standard output, or a file that appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _STDOUT = "standard output"
 
 
 class Sink:
-    """An open output: ``send`` writes bytes to it; ``look`` says what suits it.
+    """An open output: ``send`` writes bytes to it; ``look`` describes it.
 
-    ``clear`` is called before bytes go to a terminal, which a line of progress may be on.
+    ``clear`` is called before bytes go to a terminal, because a progress line may be on it.
     """
 
     def __init__(
@@ -42,42 +42,42 @@ class Sink:
         self._clear = clear if look.screen else lambda: None
 
     def send(self, chunks: Iterable[bytes]) -> None:
-        """Write all of ``chunks``. Raises OutputError, or BrokenPipeError where the reader has gone."""
+        """Write all ``chunks``. Raises OutputError, or BrokenPipeError if the reader is gone."""
         for chunk in chunks:
             self._clear()
             with _output_errors(self.name):
-                self._write_whole(chunk)
+                self._write_all(chunk)
 
-    def _write_whole(self, chunk: bytes) -> None:
-        """Unbuffered outputs, as with PYTHONUNBUFFERED, may take a part at a time."""
+    def _write_all(self, chunk: bytes) -> None:
+        """Unbuffered outputs, as with PYTHONUNBUFFERED, may accept only a part of a write."""
         rest = memoryview(chunk)
         while len(rest):
             taken = self._write(rest)
             if taken is None:
-                raise BlockingIOError(errno.EAGAIN, "the output takes no more and does not wait")
+                raise BlockingIOError(errno.EAGAIN, "the output is full and non-blocking")
             rest = rest[taken:]
 
 
-def format_for(asked: str | None, path: str | None, there: Container[str] = ()) -> str:
-    """The format asked for, else the one that the file is named for, else text. ``there``: formats that the verb has
-    beside those that all have."""
-    if asked is not None:
-        return asked
+def format_for(requested: str | None, path: str | None, more: Container[str] = ()) -> str:
+    """The requested format, else the one that the suffix of the file names, else text. ``more``: formats of this verb
+    beyond those of all verbs."""
+    if requested is not None:
+        return requested
     if path is not None and path.lower().endswith(speedscope.SUFFIX):
-        if "speedscope" not in there:
-            raise UsageError(f"{path}: this verb has no stacks for speedscope; these do: {speedscope.verbs()}")
+        if "speedscope" not in more:
+            raise UsageError(f"{path}: this verb has no stacks for speedscope; these verbs have: {speedscope.verbs()}")
         return "speedscope"
     suffix = "" if path is None else Path(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
-        raise UsageError(f"{path}: this verb writes no Parquet; 'fastprof export' does")
-    if suffix == ".svg" and "svg" not in there:
-        raise UsageError(f"{path}: this verb draws nothing; these do: {report_svg.verbs()}")
+        raise UsageError(f"{path}: this verb does not write Parquet; 'fastprof export' does")
+    if suffix == ".svg" and "svg" not in more:
+        raise UsageError(f"{path}: this verb has no drawing; these verbs have: {report_svg.verbs()}")
     return _SUFFIXES.get(suffix, "table")
 
 
 @contextlib.contextmanager
 def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
-    """The file that the flags name, or standard output for none and ``-``."""
+    """The file that the flags name, or standard output without one and for ``-``."""
     path: str | None = args.output
     clear = args.talk.progress.clear
     if path is None or path == "-":
@@ -90,27 +90,27 @@ def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
 
 
 def note_left_out(args: argparse.Namespace, left_out: Iterable[str]) -> None:
-    """Say which columns a table had no room for."""
+    """Note the columns that did not fit."""
     names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
     if names:
-        args.talk.note(f"no room for {names}; --wide shows all")
+        args.talk.note(f"hidden columns: {names}; --wide shows all")
 
 
 def note_written(args: argparse.Namespace) -> None:
-    """Say where the data went, where that is a file."""
+    """Note the file that was written."""
     if args.output not in (None, "-"):
         args.talk.note(f"Wrote {args.output}")
 
 
 def flush_standard_output() -> None:
-    """Hand on what is buffered, while an error can still be told. Raises as ``Sink.send`` does."""
+    """Write what is buffered while errors can still be reported. Raises as ``Sink.send`` does."""
     if sys.stdout is not None:
         with _output_errors(_STDOUT):
             sys.stdout.flush()
 
 
 def abandon(stream: TextIO | None) -> None:
-    """Send what the stream still buffers nowhere: the interpreter's own flush at exit stays silent."""
+    """Discard what the stream still buffers, so that the interpreter's flush at exit stays silent."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         descriptor = cast(TextIO, stream).fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -123,10 +123,10 @@ def _look_of_standard_output(form: str, wide: bool) -> Look:
 
     stream = sys.stdout
     if stream is None or stream.closed:
-        raise OutputError(f"{_STDOUT} is closed; give -o FILE")
+        raise OutputError(f"{_STDOUT} is closed; use -o FILE")
     terminal = stream.isatty()
     if terminal and form == "arrow":
-        raise UsageError("Arrow is binary and would garble the terminal; give -o FILE, or redirect it")
+        raise UsageError("Arrow data are binary and would garble the terminal; use -o FILE, or redirect the output")
     width: int | None = WIDTH
     if wide:
         width = None
@@ -144,7 +144,7 @@ def _file(path: str, force: bool) -> Iterator[Callable[[bytes | memoryview], int
         return
     target = Path(os.path.realpath(path))
     if target.exists() and not force:
-        raise OutputError("exists already, and is not overwritten without --force", path=path)
+        raise OutputError("already exists; use --force to overwrite it", path=path)
     temporary = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
     try:
         with _writing(temporary, "xb", path) as write:
@@ -156,7 +156,7 @@ def _file(path: str, force: bool) -> Iterator[Callable[[bytes | memoryview], int
 
 @contextlib.contextmanager
 def _writing(target: Path, mode: str, path: str) -> Iterator[Callable[[bytes | memoryview], int | None]]:
-    """Open ``target`` and close it, which writes what is buffered; faults are told of ``path``, once."""
+    """Open ``target``, and close it, which writes what is buffered. Errors name ``path``, once."""
     with _output_errors(path):
         file = cast(BinaryIO, target.open(mode))
     try:
@@ -169,7 +169,7 @@ def _writing(target: Path, mode: str, path: str) -> Iterator[Callable[[bytes | m
 
 
 def _is_device(path: str) -> bool:
-    """Whether to write straight to the path: a pipe or ``/dev/null`` cannot be replaced by a file."""
+    """Whether to write to the path directly: a pipe or ``/dev/null`` cannot be replaced by a file."""
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
@@ -182,16 +182,15 @@ def _is_device(path: str) -> bool:
 
 
 def _move_into_place(temporary: Path, target: Path, path: str, force: bool) -> None:
-    """Give the file its name; without ``force`` never over one that has appeared since."""
+    """Give the file its name. Without ``force``, never replace a file that has appeared meanwhile."""
     with _output_errors(path):
         if not force:
             try:
                 target.hardlink_to(temporary)
             except FileExistsError:
-                message = "appeared meanwhile, and is not overwritten without --force"
-                raise OutputError(message, path=path) from None
+                raise OutputError("was created meanwhile; use --force to overwrite it", path=path) from None
             except OSError:
-                pass  # a file system without links
+                pass  # the file system has no links
             else:
                 return
         temporary.replace(target)

@@ -1,4 +1,4 @@
-"""Progress on standard error: a line rewritten on a terminal, lines of their own where asked for."""
+"""Progress on standard error: one line, rewritten, on a terminal; separate lines with --progress plain."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PERIOD_S = {"line": 0.1, "plain": 2.0}
 
 
 class Progress:
-    """Called as ``progress(stage, done, total)``; ``total`` 0 says that nobody knows it.
+    """Called as ``progress(stage, done, total)``; a ``total`` of 0 means unknown.
 
-    The first tenth of a second shows nothing: what is over by then needs no progress. ``hidden`` are stages
-    that are not shown, as they are steps of one that is.
+    The first tenth of a second shows nothing, because short work needs no progress. ``hidden``: stages that are not
+    shown because they are parts of a stage that is.
     """
 
     def __init__(self, stream: TextIO | None, mode: str = "auto") -> None:
@@ -49,7 +49,7 @@ class Progress:
             self._shown = len(text)
 
     def clear(self) -> None:
-        """Take the line off the terminal, so that the next text starts on a clean one."""
+        """Erase the progress line, so that the next text starts on an empty line."""
         if self._shown:
             self._write("\r" + " " * self._shown + "\r")
             self._shown = 0
@@ -60,7 +60,7 @@ class Progress:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
-            self._style = "none"  # nobody is there to look
+            self._style = "none"  # standard error is closed
 
 
 def _style(stream: TextIO | None, mode: str) -> str:
@@ -74,7 +74,7 @@ def _style(stream: TextIO | None, mode: str) -> str:
 
 
 def _piped(stream: TextIO | None) -> bool:
-    """Whether the data go to a program, which may well be a pager on the same terminal."""
+    """Whether the data go to a program, which may be a pager on the same terminal."""
     try:
         return stream is not None and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):

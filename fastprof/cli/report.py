@@ -1,8 +1,8 @@
-"""All analyses of a session at once, from one pass over the capture.
+"""All analyses of a session, from one pass over the capture.
 
-Text is one report after the other; JSON and xprof one object of all, by name. CSV and Arrow are a file a table, in
-the directory that -o names, called ANALYSIS.TABLE.csv; or with --table ANALYSIS.TABLE that one alone. --html FILE is a
-page for browsers with a timeline of reduced detail, whole in one file.
+Text shows one report after the other. JSON and xprof are one object with the reports by name. CSV and Arrow write one
+file per table, ANALYSIS.TABLE.csv, to the directory that -o names; with --table ANALYSIS.TABLE they write only that
+table. --html FILE writes pages for a browser, with a timeline of reduced detail, as one file.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         type=_analyses,
         action="extend",
-        help=f"only these analyses (default: all: {', '.join(ANALYSES)}); repeatable",
+        help=f"run only these analyses (default: all: {', '.join(ANALYSES)}); repeatable",
     )
     analysis.add_choice(parser)
     analysis.add_params(parser, ANALYSES)
     group = analysis.add_output(parser)
-    group.add_argument("--table", metavar="ANALYSIS.TABLE", help="only this table")
+    group.add_argument("--table", metavar="ANALYSIS.TABLE", help="show only this table")
     group.add_argument(
         "--html", metavar="FILE", help="write pages for a browser, with a timeline, as one file that needs no server"
     )
@@ -56,10 +56,10 @@ def run(args: argparse.Namespace) -> None:
     names = tuple(dict.fromkeys(args.only or ANALYSES))
     one = _one_table(args.table, names)
     if one is not None and form == "xprof":
-        raise UsageError("--table goes with the other formats; xprof is one document")
+        raise UsageError("--table cannot be combined with --format xprof, which is one document")
     folder = form in _TABLE_FORMATS and one is None
     if folder and args.output in (None, "-"):
-        raise UsageError(f"many tables are no single {form}: name a directory with -o DIR, or one with --table")
+        raise UsageError(f"--format {form} writes one file per table: give a directory with -o DIR, or --table")
     if folder:
         _check_folder(Path(args.output), args.force)
     profile = opening.chosen(opening.open_session(args), args)
@@ -74,21 +74,21 @@ def run(args: argparse.Namespace) -> None:
                 sink.send(analysis.report_chunks(answers, form, sink.look, args.limit, several=True))
             else:
                 analysis.send_table(sink, answers[one[0]], one[1], form, args)
-    opening.tell_log(profile, args.talk)
+    opening.note_log(profile, args.talk)
     output.note_written(args)
 
 
 def _is_html(path: str | None, form: str | None) -> bool:
-    """Whether the file that -o names is a page."""
+    """Whether the name after -o is that of an HTML file."""
     return form is None and path is not None and Path(path).suffix.lower() in (".html", ".htm")
 
 
 def _write_html(args: argparse.Namespace) -> None:
     """The pages of the analyses and a timeline, as one file."""
     if args.html is not None and (args.output is not None or args.format is not None):
-        raise UsageError("--html names its file: it goes without -o and --format")
+        raise UsageError("--html FILE cannot be combined with -o or --format")
     if args.table is not None:
-        raise UsageError("--table is of the other formats: the pages have all tables")
+        raise UsageError("--table cannot be combined with --html: the pages have all tables")
     from fastprof.viewer import html_report
 
     args.output = args.html or args.output
@@ -98,39 +98,39 @@ def _write_html(args: argparse.Namespace) -> None:
         answers = _answers(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html")
         rows = html_report.MOST_ROWS if args.limit is None else arguments.row_limit(args.limit, "html")
         sink.send(html_report.chunks(whole, answers, title=_title(args, whole), hosts=args.host, rows=rows))
-    opening.tell_log(profile, args.talk)
+    opening.note_log(profile, args.talk)
     output.note_written(args)
 
 
 def _title(args: argparse.Namespace, profile: Profile) -> str:
-    """What the session is called: the name of its file or directory, and of the run."""
+    """The title of the session: the name of its file or directory, and of the run."""
     names = [Path(path).absolute().name for path in args.session if path != "-"]
     named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "standard input"
     return f"{named} · {profile.run}" if profile.run and profile.run != named else named
 
 
 def _analyses(text: str) -> list[str]:
-    """Names of analyses with commas between them, written as the verbs or as the methods are."""
-    found = [name.replace("-", "_") for name in arguments.names(text)]
-    for name in found:
+    """Names of analyses separated by commas, as verbs or as methods."""
+    names = [name.replace("-", "_") for name in arguments.names(text)]
+    for name in names:
         if name not in ANALYSES:
             raise argparse.ArgumentTypeError(
                 f"there is no analysis {name!r}; there are: {', '.join(ANALYSES)}{meant(name, ANALYSES)}"
             )
-    return found
+    return names
 
 
-def _one_table(asked: str | None, names: tuple[str, ...]) -> tuple[str, str] | None:
+def _one_table(requested: str | None, names: tuple[str, ...]) -> tuple[str, str] | None:
     """The analysis and the table that --table names."""
-    if asked is None:
+    if requested is None:
         return None
     analyses = analysis.imported(names)
-    name, _, table = asked.partition(".")
+    name, _, table = requested.partition(".")
     name = name.replace("-", "_")
     there = [f"{known}.{table}" for known in names for table in analyses[known].TABLES]
     if f"{name}.{table}" not in there:
-        known = ", ".join(there) + meant(asked, there)
-        raise UsageError(f"--table: no table is called {asked!r}; there are: {known}")
+        known = ", ".join(there) + meant(requested, there)
+        raise UsageError(f"--table: there is no table {requested!r}; there are: {known}")
     return name, table
 
 
@@ -142,13 +142,13 @@ def _answers(profile: Profile, names: tuple[str, ...], args: argparse.Namespace,
 
 def _check_folder(target: Path, force: bool) -> None:
     if target.is_dir() and not force:
-        raise OutputError("exists already, and is not written into without --force", path=str(target))
+        raise OutputError("already exists; use --force to replace files in it", path=str(target))
     if target.exists() and not target.is_dir():
-        raise OutputError("exists already, and is no directory", path=str(target))
+        raise OutputError("already exists, and is not a directory", path=str(target))
 
 
 def _write_folder(reports: Mapping[str, Report], form: str, target: Path, args: argparse.Namespace) -> None:
-    """A file a table. A new directory appears whole or not at all; into one that exists the files are moved last."""
+    """One file per table. A new directory appears complete or not at all; into an existing one, files move last."""
     temporary = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
     try:
         temporary.mkdir(parents=True)

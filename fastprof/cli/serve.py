@@ -1,7 +1,7 @@
-"""Show a session in a browser: its timeline, of any number of events, and its analyses as pages.
+"""Show a session in a browser: its timeline, with any number of events, and its analyses as pages.
 
-SESSION may be a log directory: the page offers its runs. The server answers this machine alone, unless --host names
-another address; then whoever opens the page needs the token that is printed. Ctrl-C stops it.
+If SESSION is a log directory, the page offers all its runs. The server listens on this machine only, unless --host
+names another address; then a browser needs the token that is printed. Ctrl-C stops the server.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_port,
         default=PORT,
-        help=f"port to listen at; 0: one that is free (default: {PORT})",
+        help=f"port to listen on; 0 takes a free one (default: {PORT})",
     )
     group.add_argument(
         "--host",
         metavar="ADDRESS",
         type=_address,
         default="127.0.0.1",
-        help="address to listen at, as 0.0.0.0 for all of this machine; others than its loopback need a token "
-        "(default: 127.0.0.1)",
+        help="address to listen on; 0.0.0.0 means all addresses of this machine. Addresses other than loopback need a "
+        "token (default: 127.0.0.1)",
     )
     group.add_argument(
-        "--token", metavar="TEXT", help="the token to ask for (default: a random one, where one is needed)"
+        "--token", metavar="TEXT", help="the token that requests must have (default: a random one if one is needed)"
     )
     group.add_argument("--open", action="store_true", help="open a browser")
-    group.add_argument("--cache", metavar="DIR", help="folder of what is built of captures (default: the user's own)")
+    group.add_argument("--cache", metavar="DIR", help="folder for data built from captures (default: the user's cache)")
     group.add_argument(
-        "--cache-limit", metavar="SIZE", type=arguments.size, help="how large that folder may grow, as 10GiB"
+        "--cache-limit", metavar="SIZE", type=arguments.size, help="largest size of that folder, for example 10GiB"
     )
     arguments.add_talk(parser)
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     if missing:
         raise UsageError(f"the viewer needs {' and '.join(missing)}: pip install 'fastprof-arrow[serve]'")
     profile = opening.open_session(args, renders=False)
-    with contextlib.suppress(KeyboardInterrupt):  # which is how it is meant to end
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
         _serve(profile, args)
     args.talk.progress.clear()
 
@@ -71,14 +71,14 @@ def _serve(profile: Profile, args: argparse.Namespace) -> None:
     cache = CacheFolder(args.cache, args.cache_limit)
     runs = ViewedRuns(_source(args), profile, lambda name: _loaded(args, name), cache)
     try:
-        runs.run(None)  # begins to build while the server is imported
+        runs.run(None)  # starts to build while the server is imported
         with signals.held():
             from fastprof.viewer import server
         listening = server.bound_socket(args.host, args.port)
         where = server.address(listening, args.host, token)
 
         def started() -> None:
-            opening.tell_log(profile, args.talk, offers_runs=True)
+            opening.note_log(profile, args.talk, offers_runs=True)
             args.talk.error(f"serving {runs.title} at {where}  (Ctrl-C stops)")
             if args.open:
                 _open_browser(where)
@@ -89,7 +89,7 @@ def _serve(profile: Profile, args: argparse.Namespace) -> None:
 
 
 def _source(args: argparse.Namespace) -> Any:
-    """What can be opened again; None: standard input cannot."""
+    """The paths of SESSION, to open them again; None for standard input, which cannot be read again."""
     if "-" in args.session:
         return None
     return args.session[0] if len(args.session) == 1 else list(args.session)
@@ -111,7 +111,7 @@ def _open_browser(where: str) -> None:
 
 def _address(text: str) -> str:
     if not text.strip():
-        raise argparse.ArgumentTypeError("an address is missing; 0.0.0.0 is all of this machine")
+        raise argparse.ArgumentTypeError("the address is empty; 0.0.0.0 means all addresses of this machine")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Signals that ask the command to stop, and the moments when they must wait."""
+"""Signals that stop the command, and moments when they must wait."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(BaseException):
-    """The process was asked to end; what is half written is cleaned up on the way out."""
+    """The process received a request to end. Half-written output is removed on the way out."""
 
 
 def install() -> None:
-    """Let SIGTERM and SIGHUP raise Terminated, unless the caller had them ignored, as nohup does."""
+    """Make SIGTERM and SIGHUP raise Terminated, unless the caller ignores them, as nohup does."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _terminate)
 
 
 def finish() -> None:
-    """All is said: a late Ctrl-C ends the process and shows no traceback."""
+    """From now on Ctrl-C ends the process without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Stops that arrive meanwhile take effect at the end: one that is raised amid imports can get lost there."""
-    if threading.current_thread() is not threading.main_thread():  # signals are no business of other threads
+    """Delay signals until the end of the block: an exception raised during an import can get lost there."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
         yield
         return
     arrived: list[int] = []

@@ -1,4 +1,4 @@
-"""What the command says to people, all on standard error: notes, warnings, errors, progress."""
+"""Messages for people, all on standard error: notes, warnings, errors, progress."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fastprof.wording.screen import printable_lines
 
 
 class Talk:
-    """Notes may be hushed (``-q``) or many (``-v``); errors are always said.
+    """Writes messages. ``-q`` hides notes, ``-v`` shows more; errors are always shown.
 
-    Everything is escaped, for messages quote names and paths, and nothing that is said can fail.
+    Messages are escaped because they quote names and paths. Writing a message never raises.
     """
 
     def __init__(self) -> None:
         self.quiet = False
         self.verbose = False
-        self.advice = ""  # what to say after the error of a broken capture
+        self.advice = ""  # a note after the error of a damaged capture
         self.progress = Progress(None)
 
     def configure(self, *, quiet: bool, verbose: bool, progress: str) -> None:
@@ -51,4 +51,4 @@ class Talk:
                 sys.stderr.write(printable_lines(text))
                 sys.stderr.flush()
         except (OSError, ValueError):
-            pass  # there is no third place to complain to
+            pass  # there is nowhere else to report it

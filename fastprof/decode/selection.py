@@ -9,7 +9,7 @@ from operator import index
 from typing import SupportsIndex
 
 from fastprof.errors import NotFoundError, UsageError
-from fastprof.wording.step_ranges import Steps as Steps
+from fastprof.wording.amounts import Steps as Steps
 
 Patterns = str | Iterable[str] | None
 Interval = tuple[int | None, int | None]

@@ -82,7 +82,7 @@ def _check_target(target: Path, force: bool) -> None:
     if not (target.is_symlink() or target.exists()):
         return
     if not force:
-        raise OutputError("exists already; choose another name, or replace it with force (--force)", path=str(target))
+        raise OutputError("already exists; choose another name, or replace it with force (--force)", path=str(target))
     if not target.is_dir() or target.is_symlink():
         raise OutputError("exists and is not a folder; remove it first", path=str(target))
     for path in target.rglob("*"):

@@ -12,7 +12,7 @@ from fastprof.hlo.buffers import OUTPUT, PARAMETER
 from fastprof.hlo.program_buffers import Alive, Buffers, alive_at_peak
 from fastprof.hlo.program_memory import MemorySpace
 from fastprof.schema.array_types import Int64s
-from fastprof.wording.sizes import size_text
+from fastprof.wording.quantities import size_text
 
 WORTH_SAYING: Final = 0.05
 """Share of the peak, or of temporaries, from which a remark is made."""

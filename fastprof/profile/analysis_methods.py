@@ -1,4 +1,4 @@
-"""The analyses as methods. Made from the registry of analyses by `make docs`."""
+"""The analyses as methods of Profile. Generated from the registry of analyses by `make docs`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class AnalysisMethods:
-    """What Profile has a method of for each analysis."""
+    """The part of Profile with one method per analysis."""
 
     def report(self, name: str, **params: Any) -> Report:
-        """The report of the analysis called ``name``."""
+        """The report of the analysis ``name``."""
         raise NotImplementedError
 
     def overview(self, *, top_ops: int = 10, steps_from: Literal["markers", "modules"] = "markers") -> Report:

@@ -1,4 +1,4 @@
-"""What users hold: load, runs, scan, and Profile."""
+"""The public API: load, runs, scan, and Profile."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def load(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Profile:
-    """Open the captures that ``path`` stands for.
+    """Open captures.
 
-    ``path`` is a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, bytes, a binary file
-    object, or a list of those; gzip and zstd are recognised by content. Of a log directory with several runs the
-    newest is loaded, unless ``run`` names one (see ``runs``).
+    ``path``: a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, bytes, a binary file
+    object, or a list of these. gzip and zstd are recognized by content. From a log directory with several runs the
+    newest run is loaded, unless ``run`` names another (see ``runs``).
 
-    ``on_error``: "raise" stops at the first broken or missing host; "skip" loads the others; "salvage" keeps whatever
-    decodes before and after a fault. What was left out is in the table ``import_log``.
-    ``threads``: how many decode side by side; by default as many as there are processors.
-    ``progress``: called with a stage, how much is done, and of how much.
+    ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
+    whatever decodes before and after a fault. The table ``import_log`` lists what was left out.
+    ``threads``: the number of decoding threads; default: one per processor.
+    ``progress``: called with a stage, the amount done, and the total.
 
-    Raises NotFoundError, UnreadableError, CaptureError (all FastprofError), naming file and byte offset. Loading maps
-    the files and finds their planes; events are decoded when a table is asked for.
+    Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading maps
+    the files and finds their planes. Events are decoded when a table is first used.
     """
     if on_error not in ON_ERROR:
         raise UsageError(f"on_error is one of {', '.join(ON_ERROR)}, not {on_error!r}")
@@ -99,11 +99,10 @@ def scan(
 
 
 class Profile(AnalysisMethods):
-    """The captures of a session as Arrow tables, decoded on first use, and the analyses of them. Immutable; made by
-    ``load``.
+    """A session: its captures as Arrow tables, decoded on first use, and its analyses. Immutable; made by ``load``.
 
-    Tables are in ``tables`` by name, and each is an attribute: ``p.events`` is ``p.tables["events"]``. docs/tables.md
-    says what their columns are. Each analysis is a method that gives a Report, as ``p.overview()``.
+    ``tables`` holds the tables by name, and each table is an attribute: ``p.events`` is ``p.tables["events"]``.
+    docs/tables.md describes their columns. Each analysis is a method that returns a Report: ``p.overview()``.
     """
 
     def __init__(self, tables: TableSet, source: Any, how: dict[str, Any], steps: Steps | None = None) -> None:
@@ -115,17 +114,17 @@ class Profile(AnalysisMethods):
 
     @cached_property
     def _tables(self) -> TableSet:
-        """The tables of what is selected; where that is some steps, of the time that these take on each host."""
+        """The tables of the selection. If steps are selected: of the time that these take on each host."""
         if self._steps is None:
             return self._of_all_steps
-        whole = self._of_all_steps
-        return TableSet(whole.session, whole.selection.within(step_times(whole, self._steps)))
+        every = self._of_all_steps
+        return TableSet(every.session, every.selection.within(step_times(every, self._steps)))
 
     # ---- tables
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """Tables by name; each is decoded when it is first looked up, then kept."""
+        """Tables by name. Each is decoded on first use and then kept."""
         return self._tables
 
     @property
@@ -201,26 +200,26 @@ class Profile(AnalysisMethods):
         return self._tables["nesting"]
 
     def read(self, *names: str) -> dict[str, pa.Table]:
-        """Several tables, decoded in one go: ``read("events", "event_stats")`` reads the capture once."""
+        """Several tables from one pass over the capture: ``read("events", "event_stats")``."""
         return self._tables.read(*names)
 
     def event_table(self, columns: Sequence[str] | None = None, stats: Sequence[str] = ()) -> pa.Table:
-        """Columns of ``events`` (None: all), and a typed column for each of the named stats.
+        """Columns of ``events`` (None: all), and one typed column per named stat.
 
-        A stat's value is the event's own, else its metadata's; of several the first; null where there is none.
-        Integers are int64 (a uint64 as two's complement), doubles float64, texts a dictionary, bytes large_binary.
-        A stat that holds integers and doubles is float64 where that is exact; other mixtures are text.
+        The value of a stat is the event's own, else that of its event metadata; the first if there are several; null
+        if there is none. Integers are int64 (uint64 as two's complement), doubles float64, texts a dictionary, bytes
+        large_binary. A stat with integers and doubles is float64 if that is exact; other mixtures are text.
         """
         return self._tables.event_table(columns, stats)
 
     def scan(
         self, columns: Sequence[str] | None = None, stats: Sequence[str] = (), batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """What ``event_table`` gives, as record batches of about ``batch_rows`` rows, in bounded memory.
+        """The rows of ``event_table`` as record batches of about ``batch_rows`` rows, in bounded memory.
 
-        All batches have one schema; each has dictionaries of its own, with int32 indices. Without any event there is
-        one empty batch. A stat's type follows from the kinds of value that it was met with in all that has been read of
-        the session. Raises UsageError, at the batch, where a stat with doubles has an integer past 2**53.
+        All batches have one schema; each has its own dictionaries, with int32 indices. If there are no events, there is
+        one empty batch. The type of a stat follows from its values in the part of the session that has been read.
+        Raises UsageError, at the batch, if a stat with doubles has an integer beyond 2**53.
         """
         if not 1 <= batch_rows < 2**63:
             raise UsageError("batch_rows is a number of rows, 1 or more")
@@ -241,8 +240,8 @@ class Profile(AnalysisMethods):
         return self._tables.table(TABLES["events"], decoded.events, decoded.wide)
 
     def stat_names(self) -> list[str]:
-        """The names of the stats of the selected events, and of the metadata in their planes: what ``event_table``
-        can be asked for."""
+        """The names of the stats of the selected events and of the event metadata in their planes: the names that
+        ``event_table`` accepts."""
         return self._tables.stat_names()
 
     def event_summary(self) -> pa.Table:
@@ -250,38 +249,38 @@ class Profile(AnalysisMethods):
         return event_summary(self._tables)
 
     def remarks(self) -> pa.Table:
-        """What is in ``import_log`` so far: nothing further is read to make it complete."""
+        """The rows of ``import_log`` so far. Reads nothing further to complete them."""
         return self._session.log.table()
 
     # ---- analyses
 
     def report(self, name: str, **params: Any) -> Report:
-        """The report of the analysis called ``name``, computed once, then kept. docs/analyses lists names and
-        parameters. UsageError: there is no such analysis or parameter."""
+        """The report of the analysis ``name``, computed once and then kept. docs/analyses lists names and parameters.
+        UsageError: no such analysis or parameter."""
         return self.reports(name, **params)[name]
 
     def reports(self, *names: str, **params: Any) -> dict[str, Report]:
-        """Several reports (without names all there are), from one pass over the capture. A parameter goes to all
-        analyses that have it."""
+        """Several reports (without names: all) from one pass over the capture. A parameter goes to all analyses that
+        have it."""
         from fastprof.analyses import ANALYSES, runner
 
         for name in names:
             if not isinstance(name, str):
-                raise UsageError(f"names of analyses are texts, not {type(name).__name__}")
+                raise UsageError(f"names of analyses are strings, not {type(name).__name__}")
         chosen = tuple(dict.fromkeys(names)) or tuple(ANALYSES)
         given = tuple(sorted(params.items()))
         if not all(isinstance(value, Hashable) for value in params.values()):
-            runner.params_of(runner.closure(chosen), params)  # says what the parameter takes
+            runner.params_of(runner.closure(chosen), params)  # raises UsageError with the valid values
         missing = [name for name in chosen if (name, given) not in self._reports]
         if missing:
-            found = runner.run(self._of_all_steps, missing, params, self._steps)
+            answers = runner.run(self._of_all_steps, missing, params, self._steps)
             again = partial(_for_xprof, self._session, self._of_all_steps.selection, self._steps, params)
-            self._reports.update({(name, given): Report(answer, again) for name, answer in found.items()})
+            self._reports.update({(name, given): Report(answer, again) for name, answer in answers.items()})
         return {name: self._reports[name, given] for name in chosen}
 
     def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.Report]:
-        """The reports as renderers of a form take them: with what XProf's pages need of each host where that is
-        ``xprof``."""
+        """The reports for the renderers of a format. For ``xprof``, they also have what XProf's pages need of each
+        host."""
         if form != "xprof":
             return {name: report.answer for name, report in self.reports(*names, **params).items()}
         return _for_xprof(self._session, self._of_all_steps.selection, self._steps, params, names)
@@ -292,7 +291,7 @@ class Profile(AnalysisMethods):
         """The text of a compiled program: "short-txt" or "long-txt", as XLA prints it, or "json"; see docs/hlo.md.
 
         ``module``: its title ``jit_f(12)``, literally, the name before the parentheses, or the program id.
-        ``metadata``: with where instructions come from. UsageError: no program is called so, or several are.
+        ``metadata``: add the origin of instructions. UsageError: no program matches, or several do.
         """
         from fastprof.tables.program_choice import chosen_program
 
@@ -310,24 +309,24 @@ class Profile(AnalysisMethods):
         time_ps: Interval | None = None,
         steps: Steps | int | None = None,
     ) -> Profile:
-        """A profile of fewer events; nothing is copied, and ids stay the same.
+        """A profile of fewer events. Nothing is copied, and ids stay the same.
 
-        ``hosts``: names, literally. ``planes``, ``lines``, ``names`` (of events): a regular expression, found anywhere
-        in the name, or several of which any will do. ``time_ps=(a, b)``: events that overlap a to b, b left out;
-        None leaves an end open. ``steps=(a, b)``: the steps whose number in the table of ``p.steps()`` is a up
-        to b, b left out; ``steps=a`` is that one. For the analyses that is the events that belong to them, for the
-        tables those that overlap the time that they take on their host. Selections of a selection narrow further.
+        ``hosts``: exact names. ``planes``, ``lines``, ``names`` (of events): a regular expression that matches anywhere
+        in the name, or several as alternatives. ``time_ps=(a, b)``: events that overlap the time from a to b, b
+        excluded; None leaves an end open. ``steps=(a, b)``: steps with numbers from a to b, b excluded, as the table of
+        ``p.steps()`` numbers them; ``steps=a`` is one step. Analyses then use the events that belong to these steps;
+        tables hold the events that overlap their time on each host. Selections of a selection narrow it further.
         """
-        asked = Selection().narrowed(hosts)
-        asked.check_hosts(self._session.hosts)
-        selection = self._of_all_steps.selection.narrowed(asked.hosts, planes, lines, names, time_ps)
+        wanted = Selection().narrowed(hosts)
+        wanted.check_hosts(self._session.hosts)
+        selection = self._of_all_steps.selection.narrowed(wanted.hosts, planes, lines, names, time_ps)
         chosen = narrowed_steps(self._steps, steps)
         return Profile(TableSet(self._session, selection), self._source, self._how, chosen)
 
     # ---- out
 
     def to_parquet(self, out: str | Path, *, tables: Sequence[str] | None = None, force: bool = False) -> None:
-        """Write tables as a hive-partitioned Parquet data set, in bounded memory; see docs/export.md."""
+        """Write tables as a hive-partitioned Parquet dataset, in bounded memory; see docs/export.md."""
         from fastprof.export.folders import write
 
         write(self, out, format="parquet", tables=tables, force=force)
@@ -342,13 +341,14 @@ class Profile(AnalysisMethods):
         resolution: float = 8000,
         force: bool = False,
     ) -> None:
-        """Write the selected events for a trace viewer: "chrome", "perfetto", "xprof" or "xprof-streaming" (None: what
-        ``out`` is named for), compressed where that ends in .gz; see docs/trace.md. ``force``: replace the file."""
+        """Write the selected events for a trace viewer; see docs/trace.md. ``format``: "chrome", "perfetto", "xprof" or
+        "xprof-streaming"; None: by the suffix of ``out``. Compressed if ``out`` ends in .gz. ``force``: replace an
+        existing file."""
         from fastprof.profile.trace_out import Trace, form_of, write_trace
 
         form = form_of(str(out)) if format is None else format
         if form is None:
-            raise UsageError(f"{out} is named for no form of traces: give format")
+            raise UsageError(f"the suffix of {out} does not name a trace format; give format")
         write_trace(Trace(self._tables, form, derived=derived, stats=stats, resolution=resolution), out, force)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -357,7 +357,7 @@ class Profile(AnalysisMethods):
     def __arrow_c_schema__(self) -> object:
         return self.events.schema.__arrow_c_schema__()
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def table_set(self) -> TableSet:
@@ -366,12 +366,12 @@ class Profile(AnalysisMethods):
 
     @property
     def sources(self) -> list[str]:
-        """The files, as text."""
+        """The paths of the captures."""
         return [capture.path for capture in self._session.captures]
 
     @property
     def run(self) -> str | None:
-        """The run of a log directory that was loaded."""
+        """The name of the loaded run of a log directory."""
         return self._session.run
 
     @property
@@ -383,8 +383,8 @@ class Profile(AnalysisMethods):
         return self._of_all_steps.session
 
     def __repr__(self) -> str:
-        wanted = self._of_all_steps._wanted_hosts()
-        hosts = [host for host, keep in zip(self._session.hosts, wanted, strict=True) if keep]
+        selected_hosts = self._of_all_steps._wanted_hosts()
+        hosts = [host for host, selected in zip(self._session.hosts, selected_hosts, strict=True) if selected]
         captures = [capture for capture in self._session.captures if capture.host in hosts]
         size = sum(capture.size_bytes for capture in captures)
         shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
@@ -395,7 +395,7 @@ class Profile(AnalysisMethods):
         selected = [str(self._of_all_steps.selection), "" if self._steps is None else steps_text(self._steps)]
         if any(selected):
             lines.append(f"  selected {'; '.join(filter(None, selected))}")
-        decoded = self.__dict__.get("_tables")  # not to be worked out for this
+        decoded = self.__dict__.get("_tables")  # only if already computed
         for name, table in decoded._tables.items() if decoded is not None else ():
             lines.append(f"  {name:<8} {table.num_rows:,} rows")
         return "\n".join(lines) + ">"
@@ -403,7 +403,7 @@ class Profile(AnalysisMethods):
     def __reduce__(self) -> tuple[Any, ...]:
         items = self._source if isinstance(self._source, (list, tuple)) else [self._source]
         if any(hasattr(item, "read") for item in items):
-            raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file, and load that")
+            raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file and load that file")
         items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
         source = items if isinstance(self._source, (list, tuple)) else items[0]
         return _reload, (source, self._how, self._of_all_steps.selection, self._steps)

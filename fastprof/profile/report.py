@@ -1,4 +1,4 @@
-"""What users hold of an analysis: its tables, figures and notices, and the forms that they can be had in."""
+"""The report of an analysis, as users see it: tables, figures and notices, and their conversion to other formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAST_WIDTH = 40
 
 
 class Named(Mapping[str, T]):
-    """Tables or figures by name. Its repr is a line for each; a KeyError says which there are."""
+    """Tables or figures by name. Its repr is one line per item; a KeyError lists the names that exist."""
 
     def __init__(self, kind: str, analysis: str, items: Mapping[str, T], line: Callable[[T], str]) -> None:
         self._kind = kind
@@ -36,7 +36,7 @@ class Named(Mapping[str, T]):
         return self._items[name]
 
     def absence(self, name: object) -> str:
-        """That there is nothing of this name, and what there is."""
+        """A sentence: this name does not exist, and these do."""
         there = ", ".join(self._items) or "none"
         likely = meant(name, self._items) if isinstance(name, str) else ""
         return f"{self._analysis} has no {self._kind} {name!r}; there are: {there}{likely}"
@@ -64,11 +64,11 @@ def _scalar_line(scalar: contract.Scalar) -> str:
 
 
 class Report:
-    """The answer of one analysis. Its repr is the text that the command line shows.
+    """The report of one analysis. Its repr is the text that the command line shows.
 
-    ``tables``: by name, each a pyarrow.Table. ``scalars``: figures by name, each with ``value`` (None where it is not
-    known), ``unit``, ``definition`` and ``reason``, why it is not known. ``notices``: sentences, each with ``severity``
-    ("recommendation", "info", "warning", "error") and ``text``. A notebook shows the text too, and the drawing.
+    ``tables``: pyarrow.Tables by name. ``scalars``: figures by name, each with ``value`` (None if unknown), ``unit``,
+    ``definition`` and ``reason`` (why it is unknown). ``notices``: sentences, each with ``severity``
+    ("recommendation", "info", "warning", "error") and ``text``. A notebook shows the text and the drawing.
     """
 
     def __init__(self, answer: contract.Report, for_xprof: ForXprof | None = None) -> None:
@@ -94,11 +94,11 @@ class Report:
 
     @property
     def answer(self) -> contract.Report:
-        """The report as renderers take it."""
+        """The report in the form that renderers take."""
         return self._answer
 
     def to_arrow(self, table: str | None = None) -> pa.Table:
-        """A table; without a name the first one, which is what the analysis is about."""
+        """A table by name; without a name the first one, the main table of the analysis."""
         if table is None:
             return next(iter(self._answer.tables.values()))
         tables = Named("table", self.analysis, self._answer.tables, _table_line)
@@ -112,21 +112,21 @@ class Report:
         return frame
 
     def to_json(self) -> str:
-        """All of it as JSON text, described: docs/cli.md has the shape."""
+        """The entire report as JSON text; docs/cli.md describes its shape."""
         from fastprof.render import report_json
 
         return b"".join(report_json.chunks(self._answer)).decode("ascii")
 
     def to_xprof(self) -> str:
-        """The JSON text that XProf's page of this tool reads. UsageError: XProf has no such page. Where the page needs
-        more of hosts than the report, they are read again, once."""
+        """The JSON text that XProf's page reads. UsageError: XProf has no such page. If the page needs more of the hosts
+        than the report, they are read again, once."""
         from fastprof.xprof import report_xprof
 
         self._complete()
         return report_xprof.text(self._answer)
 
     def _complete(self) -> None:
-        """Adds what XProf's page needs of hosts."""
+        """Add what XProf's page needs of the hosts."""
         from fastprof.xprof import report_xprof
 
         if self._for_xprof is not None and report_xprof.keepers([self.analysis]):
@@ -135,32 +135,32 @@ class Report:
         self._for_xprof = None
 
     def __reduce__(self) -> tuple[type[Report], tuple[contract.Report]]:
-        """A pickled report has all its forms: hosts cannot be read again where it is loaded."""
+        """A pickled report has all its formats, because the hosts cannot be read again after it is loaded."""
         self._complete()
         return Report, (self._answer,)
 
     def to_svg(self) -> str:
-        """The drawing, an SVG document as text. UsageError: this analysis has none."""
+        """The drawing as an SVG document. UsageError: this analysis has no drawing."""
         from fastprof.render import report_svg
 
         return report_svg.text(self._answer)
 
     def to_speedscope(self) -> str:
-        """The stacks, a document of speedscope's as text. UsageError: this analysis has none."""
+        """The stacks as a speedscope document. UsageError: this analysis has no stacks."""
         from fastprof.render import speedscope
 
         return b"".join(speedscope.chunks(self._answer)).decode("ascii")
 
     def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
-        """The text for people, in so many columns; ``limit``: rows of each table, None for as many as suit.
-        ``wide``: nothing is cut, however long the lines."""
+        """The text for people, ``width`` columns wide. ``limit``: rows per table; None: as the analysis lays it out.
+        ``wide``: full names and all columns, however long the lines."""
         from fastprof.render import report_text
         from fastprof.render.look import Look
 
         if limit is not None and limit != "all" and not (isinstance(limit, int) and limit >= 0):
-            raise UsageError(f"limit is a number of rows, or 'all', not {limit!r}")
+            raise UsageError(f"limit must be a number of rows or 'all', not {limit!r}")
         if not isinstance(width, int) or width < _LEAST_WIDTH:
-            raise UsageError(f"width is a number of columns, {_LEAST_WIDTH} or more, not {width!r}")
+            raise UsageError(f"width must be a number of columns of at least {_LEAST_WIDTH}, not {width!r}")
         rows = report_text.ALL if limit == "all" else limit
         return "\n".join(report_text.lines(self._answer, Look(width=None if wide else width), rows))
 
@@ -168,8 +168,8 @@ class Report:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        """The text, and the drawing below it where there is one, for notebooks: names of a trace are anybody's, so
-        nothing in it is markup. The drawing is an image, so that its styles stay its own."""
+        """The text, and the drawing below it if there is one, for notebooks. The text is escaped, because a trace may
+        contain any names. The drawing is an image, so that its styles do not affect the page."""
         from base64 import b64encode
         from html import escape
 

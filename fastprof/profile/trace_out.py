@@ -1,4 +1,4 @@
-"""Which trace files there are, and how one comes to its place: whole, compressed where its name says so."""
+"""The formats of trace files, and writing one: complete or not at all, compressed if its name ends in .gz."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _PS_IN_MS = 10**9
 
 
 def form_of(path: str) -> str | None:
-    """The form that a file is named for; None: its name says nothing."""
+    """The format that the suffix of a file names; None: it names none."""
     return _SUFFIXES.get(Path(path.removesuffix(GZIP)).suffix.lower())
 
 
 class Trace:
-    """The selected events of a session in one of ``FORMS``. Raises UsageError where there is no such form or stats.
+    """The selected events of a session in one of ``FORMS``. UsageError: no such format, stats or resolution.
 
-    ``derived``, ``stats``: as TraceFile's, of Chrome's and Perfetto's forms. ``resolution``: of xprof-streaming, how
-    many events fit in a row; 0: all.
+    ``derived``, ``stats``: as in TraceFile, for chrome and perfetto. ``resolution``, for xprof-streaming: the number of
+    events that fit in a row; 0: all.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Trace:
         resolution: float = DEFAULT_RESOLUTION,
     ) -> None:
         if form not in FORMS:
-            raise UsageError(f"no form of traces is called {form!r}; there are: {', '.join(FORMS)}{meant(form, FORMS)}")
+            raise UsageError(f"there is no trace format {form!r}; there are: {', '.join(FORMS)}{meant(form, FORMS)}")
         if stats not in STATS:
-            raise UsageError(f"stats is one of {', '.join(STATS)}, not {stats!r}")
+            raise UsageError(f"stats must be one of {', '.join(STATS)}, not {stats!r}")
         if not math.isfinite(resolution) or resolution < 0:
-            raise UsageError("resolution is a number of events, or 0 for all")
+            raise UsageError("resolution must be a number of events, or 0 for all")
         self.file = TraceFile(tables, form, derived, stats) if form in (CHROME, PERFETTO) else None
         self._tables, self._form, self._resolution = tables, form, resolution
 
@@ -80,7 +80,7 @@ class Trace:
 
 
 def made_ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
-    """The next piece is made while the caller writes one."""
+    """Computes the next chunk while the caller writes the current one."""
     try:
         with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
             coming = pool.submit(next, chunks, None)
@@ -93,13 +93,13 @@ def made_ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
 
 
 def write_trace(trace: Trace, out: str | os.PathLike[str], force: bool = False) -> Path:
-    """Writes the file, which appears whole or not at all; returns its path. Raises OutputError where it exists, unless
-    ``force`` replaces it, or cannot be written."""
+    """Write the file, which appears complete or not at all; returns its path. OutputError: it exists and ``force`` is
+    not given, or it cannot be written."""
     target = Path(os.path.realpath(out))
     if target.is_dir():
         raise OutputError("is a directory", path=str(out))
     if target.exists() and not force:
-        raise OutputError("exists already; choose another name, or replace it with force", path=str(out))
+        raise OutputError("already exists; choose another name, or replace it with force", path=str(out))
     temporary = target.with_name(f".fastprof-{secrets.token_hex(6)}.partial")
     try:
         with temporary.open("xb") as file:
@@ -126,8 +126,7 @@ def _compressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _window_ms(tables: TableSet) -> tuple[float, float]:
-    """The time that is selected of any host, as the streaming viewer is asked for it: an end of 0 is that of the
-    capture."""
+    """The selected time of all hosts, as a request to the streaming viewer: an end of 0 is the end of the capture."""
     selection: Selection = tables.selection
     hosts = [host for host in tables.session.hosts if selection.hosts is None or host in selection.hosts]
     windows = [window for host in hosts if (window := selection.window(host)) is not None and window[0] < window[1]]

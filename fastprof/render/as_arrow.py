@@ -1,8 +1,7 @@
-"""Arrow IPC: the stream format for a pipe, the file format, which can be read at random, for a file.
+"""Arrow IPC: the stream format for pipes, the file format, which allows random access, for files.
 
-In the file format a column has one dictionary. Batches whose dictionaries differ are moved to one that
-grows as they come, its additions written as deltas; where all batches share one, as they do in a
-table, the file holds none.
+The file format has one dictionary per column. If dictionaries of batches differ, values are collected in one growing
+dictionary, and additions are written as deltas. Batches of a table share a dictionary, so no deltas are needed.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def _written(
 
 
 class _Held:
-    """What pyarrow has written and nobody has taken: a file object that is read as soon as it is written."""
+    """A file object that keeps what pyarrow writes until ``taken`` returns it."""
 
     closed = False
 
@@ -68,9 +67,9 @@ class _Held:
         return len(piece)
 
     def taken(self) -> bytes:
-        whole = b"".join(self._pieces)
+        pieces = b"".join(self._pieces)
         self._pieces.clear()
-        return whole
+        return pieces
 
     def tell(self) -> int:
         return self._position
@@ -90,7 +89,7 @@ class _Held:
 
 
 class _AnyDictionary:
-    """Batches keep their dictionaries; the widths of their indices may differ, so all become int32."""
+    """Batches keep their dictionaries. All indices become int32, because their widths may differ between batches."""
 
     def __init__(self, kind: pa.DictionaryType) -> None:
         self.type = pa.dictionary(pa.int32(), kind.value_type)
@@ -118,9 +117,9 @@ class _GrowingDictionary(_AnyDictionary):
         return pa.DictionaryArray.from_arrays(indices, self._values)
 
     def _grow(self, dictionary: pa.Array) -> pa.Array | None:
-        """Take in new values; the map from old index to new, None where they are the same."""
+        """Add new values. Returns the map from old to new indices, None if they are the same."""
         if len(self._values) == 0 and dictionary.null_count == 0:
-            # The format cannot replace an empty dictionary by one with values: it begins with one that nothing uses.
+            # The format cannot replace an empty dictionary by one with values, so it starts with an unused value.
             self._values = dictionary if len(dictionary) else pa.array([""], dictionary.type)
             return None
         fresh = dictionary.filter(pc.invert(pc.is_in(dictionary, value_set=self._values))).unique()

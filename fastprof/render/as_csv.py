@@ -1,8 +1,8 @@
-"""CSV in UTF-8: a header of column names, then a line a row.
+"""CSV in UTF-8: a header with column names, then one line per row.
 
-A text is quoted where it must be: when it holds a comma, a quote, a line end or a blank at an end, and
-when it is empty, which tells it from a null (nothing at all). Lists and maps are JSON text, bytes are
-base64; NaN and the infinities are ``NaN``, ``Infinity`` and ``-Infinity``. Lines end in a line feed.
+A text is quoted if it contains a comma, a quote or a line end, if it starts or ends with a blank, and if it is empty,
+because an empty cell is a null. Lists and maps are JSON text, bytes are base64; NaN and infinities are ``NaN``,
+``Infinity`` and ``-Infinity``. Lines end in a line feed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AWKWARD = re.compile(r'[",\r\n]|^\s|\s$|^$')
 
 
 def chunks(data: Data, *, screen: bool = False) -> Iterator[bytes]:
-    """The lines of ``data``; for a ``screen``, control characters as escapes: there they would steer it."""
+    """The lines of ``data``. For a ``screen``, control characters become escapes: a terminal would obey them."""
     schema, batches = blocks(data)
     lines = _lines(schema, batches)
     if not screen:

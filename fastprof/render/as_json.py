@@ -1,4 +1,4 @@
-"""JSON: one document a table, with its columns described and one object a row.
+"""JSON: one document per table, with descriptions of its columns and one object per row.
 
     {"table": "events",
      "columns": [{"name": "start_ps", "type": "int64", "unit": "ps", "description": "..."}, ...],
@@ -6,10 +6,9 @@
     {"start_ps": 12, ...},
     ...]}
 
-Rows are objects, a line each: ``jq '.rows[].name'`` and ``pandas.DataFrame(document["rows"])`` need no
-more. Integers are exact (a reader that uses doubles loses those beyond 2**53); NaN and the infinities,
-which JSON has no number for, are the texts "NaN", "Infinity" and "-Infinity"; bytes are base64; a map
-is an object. The text is ASCII, whatever the names.
+Each row is one line, for ``jq '.rows[].name'`` and ``pandas.DataFrame(document["rows"])``. Integers are exact (readers
+that use doubles lose digits beyond 2**53). NaN and infinities, which JSON numbers lack, are the texts "NaN",
+"Infinity" and "-Infinity". Bytes are base64; a map is an object. The text is always ASCII.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ def table(name: str, data: Data) -> Iterator[bytes]:
     for batch in batches:
         text = joined(_pieces(names, cells, batch))
         if text:
-            yield text[1:] if first else text  # every row brings the comma before it
+            yield text[1:] if first else text  # every row starts with the comma before it
             first = False
     yield b"]}"
 
 
 def _pieces(names: list[str], cells: list[ColumnCells], batch: pa.RecordBatch) -> list[pa.Array | pa.Scalar]:
-    """What a row is made of: comma and brace, then key and value in turn, then the other brace."""
+    """The pieces of a row: comma and opening brace, keys and values in turn, closing brace."""
     if not names:
         return [pa.array([",\n{}"] * batch.num_rows, TEXT)]
     pieces: list[pa.Array | pa.Scalar] = []
@@ -68,7 +67,7 @@ def _pieces(names: list[str], cells: list[ColumnCells], batch: pa.RecordBatch) -
 
 
 def described(name: str, field: pa.Field) -> dict[str, str | None]:
-    """Of a column its name, the type of its values, unit and what it is."""
+    """Name, type, unit and description of a column."""
     metadata = field.metadata or {}
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return {

@@ -1,8 +1,8 @@
-"""Text for people: aligned columns, times and sizes in units that suit, long names cut in the middle.
+"""Text tables for people: aligned columns, readable units for times and sizes, long names cut in the middle.
 
-A table of some thousands of rows is laid out by all of them; of more, or of a stream, the first block settles widths
-and units, and a number too wide for it is printed whole, out of line. Texts are data: nothing in them reaches a
-terminal raw. Nulls are blank, unless the caller says otherwise. Numbers lean right, texts left.
+All rows of a small table determine its layout. For larger tables and streams, the first block determines widths and
+units; a wider number in a later block is printed in full and not aligned. Texts are escaped before they reach a
+terminal. Nulls are blank, unless the caller says otherwise. Numbers are aligned right, texts left.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fastprof.wording.cells import json_text
 from fastprof.wording.screen import cut, excerpt, pad, printable, width, wrapped
 
 _LAYOUT_ROWS = 1_000
-_WHOLE_ROWS = 20_000  # a table of no more rows is laid out by all of them
+_MEASURED_ROWS = 20_000  # all rows of a table up to this size determine its layout
 _GAP = "  "
-_NARROWEST = 8  # cells that a text keeps, however many columns there are
-_READABLE = 16  # cells that a text keeps where columns may be left out instead
+_NARROWEST = 8  # least cells of a text column
+_READABLE = 16  # least cells of a text column if columns may be left out instead
 _THOUSAND = 1_000
-_LAST_READABLE = 28  # cells that a text keeps at the end of the rows, where long names are put
-_COMFORTABLE = 24  # cells that a text keeps where titles may be broken instead
-_TITLE_LIMITS = (16, 12, 9)  # cells of a line of a broken title, tried in turn
+_LAST_READABLE = 28  # least cells of the last column, which holds long names
+_COMFORTABLE = 24  # least cells of a text column if titles may be broken instead
+_TITLE_LIMITS = (16, 12, 9)  # cells per line of a broken title, tried in turn
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Column:
     cells: int = 0
     bar: bool = False
     head: Sequence[str] = ()  # the lines of its title
-    least: int = 0  # cells that a text keeps at the expense of others
+    least: int = 0  # cells that the text keeps at the expense of others
 
 
 def lines(
@@ -55,16 +55,17 @@ def lines(
     by_worth: bool = False,
     first_keeps: int = 0,
 ) -> Iterator[str]:
-    """The lines of a table, titles first; none has blanks at its end.
+    """The lines of a table, titles first, without trailing blanks.
 
-    ``null``: what stands for a null. ``bar``: a column of shares, 0 to 1, drawn as bars at the end of the rows.
-    ``left_out``: where there is little room, titles are broken, and then columns left out, numbers first, whose names
-    this takes; without it all are shown on one line each, however long. ``by_worth``: the last column is left out
-    first, be it a number or not. ``first_keeps``: cells that the first column keeps at the expense of others.
+    ``null``: the text of a null. ``bar``: a column of shares, 0 to 1, to draw as bars at the end of the rows.
+    ``left_out``: a list. If it is given and the table is too wide, titles are broken, then columns are left out,
+    numbers first, and their names appended to it. Without it all columns are shown, however long the lines.
+    ``by_worth``: leave out the last column first, whatever its type. ``first_keeps``: cells that the first column
+    keeps at the expense of others.
     """
     layout_rows = _LAYOUT_ROWS
-    if isinstance(data, pa.Table) and data.num_rows <= _WHOLE_ROWS:
-        data, layout_rows = data.combine_chunks(), _WHOLE_ROWS
+    if isinstance(data, pa.Table) and data.num_rows <= _MEASURED_ROWS:
+        data, layout_rows = data.combine_chunks(), _MEASURED_ROWS
     schema, batches = blocks(data, layout_rows)
     first = next(batches, None)
     rows = [] if first is None else _rows(first)
@@ -90,7 +91,7 @@ def lines(
 
 
 def paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:
-    """The lines of a text from a capture: escaped, broken at the width, indented by the width of ``lead``."""
+    """The lines of a text, escaped, wrapped, and indented by the width of ``lead``."""
     clean = printable(text)
     if look.width is None:
         return [lead + clean]
@@ -122,12 +123,12 @@ def _columns(schema: pa.Schema, rows: Sequence[Sequence[Any]], look: Look, bar: 
 
 
 _TIME_SCALES = {"_ps": 1, "_ns": 1000}
-_NUMBERS = ("id", "rank", "step", "group")  # names, not amounts: no commas between thousands
-_MOMENTS = ("start_ps",)  # read against one another, so they must show how they differ
+_NUMBERS = ("id", "rank", "step", "group")  # names, not amounts: without commas between thousands
+_MOMENTS = ("start_ps",)  # readers compare them, so their differences must show
 
 
 def _times(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quantities.Quantity]:
-    """How each column of times is written: durations in one unit where one suits them all, else each its own."""
+    """The notation of each column of times: one unit for all durations if one suits them all, else one per column."""
     values: dict[str, list[int]] = {}
     for position, field in enumerate(schema):
         scale = _TIME_SCALES.get(field.name[-3:])
@@ -141,7 +142,7 @@ def _times(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quanti
 
 
 def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Look) -> _Column:
-    """How a column is written, by its type, its name, its unit and, for times, its first values."""
+    """The notation of a column, from its type, name and unit; for times also from its first values."""
     name = printable(field.name)
     if not _is_count(field.type):
         return _Column(name, partial(_text, look.width), False)
@@ -167,7 +168,7 @@ def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Loo
 
 
 def _time_text(quantity: quantities.Quantity, scale: int, look: Look) -> Callable[[int], str]:
-    """How a time is written, ``us`` for ``µs`` where the encoding lacks the sign."""
+    """Writes times; uses ``us`` for ``µs`` if the encoding lacks the sign."""
 
     def text(value: float) -> str:
         return quantities.rounded(value * scale, quantity.text)
@@ -176,7 +177,7 @@ def _time_text(quantity: quantities.Quantity, scale: int, look: Look) -> Callabl
 
 
 def _text(cells: int | None, value: Any) -> str:
-    """A value that is no number. ``cells``: how much of it is shown at the most, None: all."""
+    """A value that is not a number. ``cells``: the most cells that are shown of it; None: all."""
     if isinstance(value, str):
         return printable(value if cells is None else excerpt(value, cells))
     if isinstance(value, bool):
@@ -192,7 +193,7 @@ def _is_count(kind: pa.DataType) -> bool:
 
 
 def _break_titles(columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look) -> None:
-    """Break titles that are wider than what stands below them, no more than it takes to make room."""
+    """Break titles that are wider than the cells below them, only as far as necessary to fit the width."""
     for limit in _TITLE_LIMITS:
         _settle_widths(columns, rows, look, _COMFORTABLE)
         if _fits(columns, look):
@@ -203,13 +204,13 @@ def _break_titles(columns: Sequence[_Column], rows: Sequence[Sequence[str]], loo
 
 
 def _broken(title: str, cells: int) -> list[str]:
-    """The title in lines of so many cells where it can be broken, after a ``_`` or at a blank."""
-    found = [""]
+    """The title in lines of at most ``cells`` cells, broken after a ``_`` or at a blank if possible."""
+    head = [""]
     for piece in re.findall(r"[^_ ]*[_ ]?", title):
-        if found[-1] and width(found[-1] + piece.rstrip()) > cells:
-            found.append("")
-        found[-1] += piece
-    return [line.rstrip() for line in found]
+        if head[-1] and width(head[-1] + piece.rstrip()) > cells:
+            head.append("")
+        head[-1] += piece
+    return [line.rstrip() for line in head]
 
 
 def _fits(columns: Sequence[_Column], look: Look) -> bool:
@@ -220,8 +221,9 @@ def _fits(columns: Sequence[_Column], look: Look) -> bool:
 def _without_room(
     columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool
 ) -> Iterator[int]:
-    """Positions of columns to take away, one at a time, until the rest fits: the last column, or the last number
-    but for the first, then texts but for the last; never the first column, nor the one that bars are drawn of."""
+    """Positions of columns to remove, one at a time, until the others fit: with ``by_worth`` the last column, else the
+    last number but never the first one, then texts but never the last one. The first column and the one drawn as bars
+    always stay."""
     while len(columns) > 1:
         _settle_widths(columns, rows, look, _READABLE)
         if _fits(columns, look):
@@ -254,13 +256,13 @@ def _settle_widths(
     limit = _common_limit([column.cells for column in rest], room)
     for column in rest:
         column.cells = min(column.cells, max(limit, narrowest))
-    if texts and texts[-1] is columns[-1]:  # nothing stands to its right: rows to come may need the rest
+    if texts and texts[-1] is columns[-1]:  # nothing is to its right: later rows may use the remaining width
         others = sum(column.cells for column in columns[:-1])
         texts[-1].cells = max(texts[-1].cells, look.width - len(_GAP) * (len(columns) - 1) - others)
 
 
 def _common_limit(sizes: Sequence[int], room: int) -> int:
-    """The largest width that all of ``sizes`` can be held to so that together they take ``room``."""
+    """The largest limit such that ``sizes``, each cut to it, together take at most ``room``."""
     left = len(sizes)
     for size in sorted(sizes):
         if size * left > room:

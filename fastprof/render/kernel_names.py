@@ -1,7 +1,7 @@
-"""Names of kernels for people: what C++ writes around the name of a function is left out.
+"""Short names of kernels: without the C++ return type, namespaces and arguments around the name of the function.
 
-Libraries of templates put the operation deep into a name that is hundreds of characters long: of such a name the
-function and the innermost operation are left.
+Template libraries hide the operation deep in a name of hundreds of characters. Of such a name, the function and the
+innermost operation remain.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ _ANONYMOUS = "(anonymous namespace)::"
 _NAMESPACE = re.compile(r"\b[A-Za-z_]\w*::")
 _OPERATION = re.compile(r"\b(?!TensorAssignOp\b)\w*(?:Op|_op|[Ff]unctor)\b")
 LONG = 40
-"""Characters beyond which template arguments are left out."""
+"""Template arguments of longer names are left out."""
 
 
 def short(name: str) -> str:
-    """The function's name, without return type, namespaces and arguments; what is not C++ stays as it is."""
+    """The name of the function, without return type, namespaces and arguments. Other names stay unchanged."""
     if "::" not in name and "<" not in name and not name.startswith("void "):
         return name
     bare = _NAMESPACE.sub("", _function(name.replace(_ANONYMOUS, "")))
@@ -28,7 +28,7 @@ def short(name: str) -> str:
 
 
 def _function(name: str) -> str:
-    """From the last space before its arguments to them, outside of angle brackets."""
+    """The text between the last space outside angle brackets and the arguments."""
     depth = begin = 0
     for at, character in enumerate(name):
         if character == "<":

@@ -1,4 +1,4 @@
-"""How a rendering should look where it goes: how wide, in colour or not, in which encoding."""
+"""The properties of a destination: width, colour, encoding."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import codecs
 from typing import NamedTuple
 
 WIDTH = 100
-"""Columns of text where there is no terminal to ask."""
+"""Width of text if there is no terminal."""
 
 
 class Look(NamedTuple):
-    """``width``: columns of the screen, None to cut nothing. ``screen``: the bytes go to a terminal.
+    """``width``: columns of text; None: unlimited. ``screen``: the destination is a terminal.
 
-    ``file``: the bytes go to a file of their own, so Arrow may use the form that can be read at random.
+    ``file``: the destination is a file, so Arrow uses its file format.
     """
 
     width: int | None = WIDTH
@@ -23,14 +23,14 @@ class Look(NamedTuple):
 
     @property
     def unicode(self) -> bool:
-        """Whether the encoding writes every character that layout uses."""
+        """Whether the encoding has every character that the layout uses."""
         try:
             return codecs.lookup(self.encoding).name in ("utf-8", "utf-16", "utf-32")
         except LookupError:
             return False
 
     def narrower(self, cells: int) -> Look:
-        """The same look in a space that many cells narrower."""
+        """The same look, ``cells`` narrower."""
         return self if self.width is None else self._replace(width=self.width - cells)
 
     def strong(self, text: str) -> str:

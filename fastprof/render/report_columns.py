@@ -1,4 +1,4 @@
-"""Reports as JSON by column, for pages that show them: about a third of the size of the rows of report_json.py.
+"""Reports as JSON by column, for the pages in the browser: about a third of the size of report_json.py's rows.
 
     {"analysis": "op_stats", "fastprof_version": "…", "schema_version": "1",
      "scalars": {…}, "notices": […],
@@ -7,9 +7,9 @@
     {"name": "name", "type": "string", "unit": null, "description": "…", "texts": ["a", "b"], "codes": [0, 1, -1]},
     {"name": "self_ps", "type": "int64", "unit": "ps", "description": "…", "values": [1, 2, null]}, …]}, …}}
 
-Figures, notices and single values are written as in report_json.py. Texts are those that differ, and for each row the
-number of its text, -1 where it is null. ``of`` is how many rows there are where only ``length`` of them are written,
-from the row ``first`` on.
+Figures, notices and single values are written as in report_json.py. ``texts`` are the distinct texts of a column,
+``codes`` the position of each row's text, -1 for null. ``of`` is the number of rows of the table, of which ``length``
+are written, from row ``first`` on.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _BLOCK_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What of a report is written. ``tables``: those written, None: all;
-    ``columns``: by table those written, of tables not named all; of each table the rows from ``first`` on, at most
-    ``rows``; texts longer than ``letters`` are cut."""
+    """The part of a report to write. ``tables``: names of tables; None: all. ``columns``: names of columns by table;
+    tables without an entry have all. ``first``, ``rows``: the first row of each table, and the largest number of
+    rows. ``letters``: longer texts are cut."""
 
     tables: Collection[str] | None = None
     columns: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -56,9 +56,9 @@ def chunks(report: Report, part: Part | None = None) -> Iterator[bytes]:
     return _document(report, chosen)
 
 
-def _known(kind: str, name: str, there: Collection[str]) -> None:
-    if name not in there:
-        raise UsageError(f"there is no {kind} {name!r}; there are {', '.join(there)}")
+def _known(kind: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise UsageError(f"there is no {kind} {name!r}; there are {', '.join(names)}")
 
 
 def _document(report: Report, part: Part) -> Iterator[bytes]:
@@ -66,7 +66,7 @@ def _document(report: Report, part: Part) -> Iterator[bytes]:
     lead = b"\n"
     for name in report.tables:
         if part.tables is not None and name not in part.tables:
-            continue  # not looked at: making it may take longer than all of the others
+            continue  # never touched: computing it may take longer than all others
         yield lead + json_quote(name).encode("ascii") + b": "
         yield from _table(name, report.tables[name], part)
         lead = b",\n"
@@ -74,14 +74,14 @@ def _document(report: Report, part: Part) -> Iterator[bytes]:
 
 
 def _table(name: str, table: pa.Table, part: Part) -> Iterator[bytes]:
-    kept = table.slice(part.first) if part.rows is None else table.slice(part.first, part.rows)
+    rows = table.slice(part.first) if part.rows is None else table.slice(part.first, part.rows)
     if name in part.columns:
-        kept = kept.select([column for column in kept.schema.names if column in part.columns[name]])
+        rows = rows.select([column for column in rows.schema.names if column in part.columns[name]])
     letters, first = part.letters, part.first
-    sizes = f'"length": {kept.num_rows}, "first": {first}, "of": {table.num_rows}'
+    sizes = f'"length": {rows.num_rows}, "first": {first}, "of": {table.num_rows}'
     yield f'{{"table": {json_quote(name)}, {sizes}, "columns": ['.encode("ascii")
     lead = "\n"
-    for column, kind, values in zip(unique_names(kept.schema), kept.schema, kept.columns, strict=True):
+    for column, kind, values in zip(unique_names(rows.schema), rows.schema, rows.columns, strict=True):
         described = json_text(as_json.described(column, kind))
         yield f"{lead}{described[:-1]}, ".encode("ascii")
         yield from _values(values, letters)
@@ -104,9 +104,9 @@ def _values(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
 
 
 def _texts(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
-    """The texts that differ, then the number of the text of each row."""
+    """The distinct texts, then the position of each row's text."""
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)  # values that no row has are left out, and null texts are null
+        column = column.cast(column.type.value_type)  # drops values that no row has, and makes null texts null
     encoded = column.cast(pa.large_string()).combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.large_string())
@@ -136,7 +136,7 @@ def _blocks(column: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 def _joined(texts: pa.Array) -> bytes:
-    """The texts with commas between them."""
+    """The texts, separated by commas."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     if len(texts) == 0:

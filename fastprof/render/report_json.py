@@ -1,4 +1,4 @@
-"""Reports as JSON: figures with unit and definition, notices, and tables with their columns described.
+"""Reports as JSON: figures with unit and definition, notices, and tables with descriptions of their columns.
 
     {"analysis": "overview", "fastprof_version": "…", "schema_version": "1",
      "scalars": {
@@ -11,7 +11,7 @@
     "ops": {"table": "ops", "columns": […], "rows": […]},
      …}}
 
-The shape is stable: names stay, and what is unknown is null with a reason. Tables are as as_json.py has them.
+The shape is stable: names stay, and an unknown value is null with a reason. Tables are written as in as_json.py.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _document(report: Report, limit: int | None) -> Iterator[bytes]:
 
 
 def head(report: Report) -> str:
-    """The document up to its tables, its brace still open."""
+    """The document up to its tables, with its opening brace."""
     names = (("analysis", report.analysis), ("fastprof_version", __version__), ("schema_version", VERSION))
     pieces = [", ".join(f"{json_quote(key)}: {json_quote(value)}" for key, value in names)]
     scalars = [f"{json_quote(name)}: {json_text(_scalar(scalar))}" for name, scalar in report.scalars.items()]

@@ -1,8 +1,8 @@
-"""A report as text for people: what to do first, then figures and tables as the analysis lays them out, then remarks.
+"""A report as text for people: recommendations, then figures and tables in the layout of the analysis, then remarks.
 
-Figures stand in columns with their units; a figure that is not known is a dash with a number, and the line of that
-number below says why. Tables show the columns that the analysis chose for reading; what finds no room or goes
-beyond the limit is told of, never dropped in silence.
+Figures are aligned with their units. An unknown figure is a dash with the number of a footnote, which gives the reason.
+Tables show the columns that the analysis selects for reading. A line says which columns do not fit, and how many rows
+are not shown.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ALL = -1
 """As ``limit``: every row."""
 
 _INDENT = 2
-_TREE_CELLS = 40  # of the column that a tree is drawn in, where it needs them
-_NAME_CELLS = 26  # of the first column of a section of which the last columns may go
-_DEEPEST = 40  # levels of a tree that are drawn apart
+_TREE_CELLS = 40  # least cells of the column with a tree, if the tree is that wide
+_NAME_CELLS = 26  # least cells of the first column, if the last columns may be left out
+_DEEPEST = 40  # deeper levels of a tree are drawn on one level
 _MEASURED = {measure.ending for unit, measure in quantities.MEASURES.items() if unit != "share"}
 _ENDINGS = sorted({"_ps", "_bytes", *_MEASURED}, key=len, reverse=True)
 _TITLES = {"info": "Remarks", "warning": "Warnings", "error": "Errors"}
 
 
 def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]:
-    """The lines of a report. ``limit``: rows of each table; None: as the analysis has it."""
+    """The lines of a report. ``limit``: rows per table; None: as the analysis lays it out."""
     analysis = runner.module(report.analysis)
     yield look.strong(runner.title(analysis))
     yield from _notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
@@ -48,13 +48,13 @@ def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]
 
 
 def label(name: str) -> str:
-    """The name of a figure as words, without its unit: ``step_time_ps`` is "step time"; but a share is called so."""
+    """The name of a figure as words, without its unit: ``step_time_ps`` is "step time". "share" stays in the name."""
     bare = next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
     return printable(bare or name).replace("_", " ")
 
 
 def value_text(scalar: Scalar) -> str:
-    """A figure with its unit, ``-`` where it is not known."""
+    """A figure with its unit; ``-`` if it is unknown."""
     value = scalar.value
     if value is None:
         return UNKNOWN
@@ -64,7 +64,7 @@ def value_text(scalar: Scalar) -> str:
 
 
 class _Footnotes:
-    """Reasons, each with the number that it got where it was met first."""
+    """Reasons, numbered in order of first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -74,7 +74,7 @@ class _Footnotes:
 
 
 def _plain_sections(report: Report, analysis: Analysis) -> list[Section]:
-    """All figures, then all tables, for an analysis that says nothing of its layout."""
+    """All figures, then all tables: the layout of an analysis that defines none."""
     from fastprof.analyses.contract import Section
 
     figures = Section("Figures", scalars=tuple(report.scalars))
@@ -95,7 +95,7 @@ def _section(
 
 
 def _scalars(names: Sequence[str], scalars: Sequence[Scalar], look: Look, footnotes: _Footnotes) -> Iterator[str]:
-    """A line each: name, number, unit; then the reasons of those unknown, each once."""
+    """One line per figure: name, number, unit. Then the reasons of unknown figures, each once."""
     values = [_number_and_unit(scalar, look) for scalar in scalars]
     column = max(map(width, names), default=0)
     right = max((width(number) for number, _ in values), default=0)
@@ -116,7 +116,7 @@ def _scalars(names: Sequence[str], scalars: Sequence[Scalar], look: Look, footno
 
 
 def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
-    """The two apart, to stand below those of other figures; nothing of a text."""
+    """Number and unit separately, for alignment; both empty for a text."""
     if isinstance(scalar.value, str):
         return "", ""
     text = value_text(scalar)
@@ -126,13 +126,12 @@ def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
 
 def _table(section: Section, report: Report, look: Look, limit: int | None) -> Iterator[str]:
     assert section.table is not None
-    whole = report.tables[section.table]
-    columns, program = _without_the_same(_columns(section, whole), whole)
-    table = whole.select(columns)
-    every = whole.num_rows
-    depths = None if section.depth is None else whole[section.depth]
+    every = report.tables[section.table]
+    columns, program = _without_the_same(_columns(section, every), every)
+    table = every.select(columns)
+    depths = None if section.depth is None else every[section.depth]
     if section.only is not None and limit != ALL:
-        chosen = section.only(whole)
+        chosen = section.only(every)
         table = table.filter(chosen)
         depths = None if depths is None else depths.filter(chosen)
     zeros: list[str] = []
@@ -142,32 +141,33 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
         yield " " * _INDENT + "none"
         return
     most = section.rows if limit is None else limit
-    kept = table if most == ALL else table.slice(0, most)
+    rows = table if most == ALL else table.slice(0, most)
     if section.kernels is not None:
-        kept = _with_short_names(kept, section.kernels)
+        rows = _with_short_names(rows, section.kernels)
     if depths is not None:
-        kept = _as_tree(kept, depths.slice(0, kept.num_rows).to_pylist(), look)
+        rows = _as_tree(rows, depths.slice(0, rows.num_rows).to_pylist(), look)
     left_out: list[str] = []
     keeps = _TREE_CELLS if section.depth is not None else _NAME_CELLS if section.by_worth else 0
     laid_out = as_text.lines(
-        kept, look, null=UNKNOWN, bar=section.bar, left_out=left_out, by_worth=section.by_worth, first_keeps=keeps
+        rows, look, null=UNKNOWN, bar=section.bar, left_out=left_out, by_worth=section.by_worth, first_keeps=keeps
     )
     for line in laid_out:
         yield " " * _INDENT + line
-    shown = kept.num_rows + (0 if section.only is not None else every - table.num_rows)
-    if kept.num_rows < table.num_rows or (section.only is not None and shown < every):
-        yield f"  and {every - shown:,} more of {every:,}; --limit all shows them"
+    total = every.num_rows
+    shown = rows.num_rows + (0 if section.only is not None else total - table.num_rows)
+    if rows.num_rows < table.num_rows or (section.only is not None and shown < total):
+        yield f"  and {total - shown:,} more of {total:,}; --limit all shows them"
     if program is not None:
-        yield from as_text.paragraph(f"of program {printable(program)}", look.narrower(-_INDENT), "  ")
+        yield from as_text.paragraph(f"All in program {printable(program)}", look.narrower(-_INDENT), "  ")
     if zeros:
-        yield from as_text.paragraph(f"0 throughout: {', '.join(zeros)}", look.narrower(-_INDENT), "  ")
+        yield from as_text.paragraph(f"Always 0: {', '.join(zeros)}", look.narrower(-_INDENT), "  ")
     if left_out:
         names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
-        yield from as_text.paragraph(f"no room for {names}; --wide shows all", look.narrower(-_INDENT))
+        yield from as_text.paragraph(f"Hidden columns: {names}; --wide shows all", look.narrower(-_INDENT))
 
 
 def _columns(section: Section, table: pa.Table) -> list[str]:
-    """The columns that a section shows; with the host where there are several, first, but for the names of a tree."""
+    """The columns that a section shows. If there are several hosts, the host is added: first, in a tree second."""
     columns = list(section.columns or table.column_names)
     columns = [name for name in columns if name not in section.parts or any(table[name].to_pylist())]
     if "host" in columns or "host" not in table.column_names or len(table["host"].unique()) < 2:
@@ -177,7 +177,7 @@ def _columns(section: Section, table: pa.Table) -> list[str]:
 
 
 def _without_the_same(columns: list[str], table: pa.Table) -> tuple[list[str], str | None]:
-    """Without the program where all rows are of the same one, and which; None: they are not."""
+    """The columns without ``program`` if all rows have the same program, and its name; else None."""
     if "program" not in columns or len(columns) < 2 or table.num_rows < 2:
         return columns, None
     programs = table["program"].unique().to_pylist()
@@ -187,22 +187,23 @@ def _without_the_same(columns: list[str], table: pa.Table) -> tuple[list[str], s
 
 
 def by_worth(report: Report, table: str) -> list[str]:
-    """The columns of a table, those first that the report shows of it."""
+    """The columns of a table; those that the report shows come first."""
     sections = [section for section in runner.module(report.analysis).SECTIONS if section.table == table]
-    there = report.tables[table].column_names
-    shown = [name for section in sections for name in _columns(section, report.tables[table]) if name in there]
-    return list(dict.fromkeys([*shown, *there]))
+    names = report.tables[table].column_names
+    shown = [name for section in sections for name in _columns(section, report.tables[table]) if name in names]
+    return list(dict.fromkeys([*shown, *names]))
 
 
 def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
-    """Without what is 0 in all its rows, and its names, which the column before has; all, if nothing would be left."""
+    """The table without names (in the column before ``column``) that have 0 in all their rows, and these names. If all
+    are 0, the table is unchanged."""
     names = table[table.column_names.index(column) - 1].to_pylist()
     values = table[column].to_pylist()
-    found = {name for name, value in zip(names, values, strict=True) if value != 0}
-    if not found:
+    nonzero = {name for name, value in zip(names, values, strict=True) if value != 0}
+    if not nonzero:
         return table, []
-    rows = [row for row, name in enumerate(names) if name in found]
-    return table.take(rows), [printable(str(name)) for name in dict.fromkeys(names) if name not in found]
+    rows = [row for row, name in enumerate(names) if name in nonzero]
+    return table.take(rows), [printable(str(name)) for name in dict.fromkeys(names) if name not in nonzero]
 
 
 def _with_short_names(table: pa.Table, column: str) -> pa.Table:
@@ -211,26 +212,26 @@ def _with_short_names(table: pa.Table, column: str) -> pa.Table:
 
 
 def _as_tree(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Table:
-    """The table with branches before its first column, which is a text."""
+    """The table with the branches of a tree before the texts of its first column."""
     names = ["" if name is None else name for name in table.column(0).to_pylist()]
     drawn = [branch + name for branch, name in zip(branches(depths, look.unicode), names, strict=True)]
     return table.set_column(0, table.column_names[0], pa.array(drawn, pa.string()))
 
 
 def branches(depths: Sequence[int], unicode: bool) -> list[str]:
-    """What leads from the parent of each row of a tree to it. ``depths``: of the rows in preorder; a row of depth 0
+    """The branches from the parent to each row of a tree. ``depths``: depth of the rows in preorder; a row of depth 0
     begins a tree."""
     passing, fork, end = ("\u2502  ", "\u251c\u2500 ", "\u2514\u2500 ") if unicode else ("|  ", "|- ", "`- ")
-    found = []
+    drawn = []
     depths = [min(depth, _DEEPEST) for depth in depths]
-    open_levels: list[bool] = []  # whether, below the row, another row of each level follows before that level ends
+    open_levels: list[bool] = []  # by level: whether another row of the level follows below before the level ends
     for depth in reversed(depths):
         follows = len(open_levels) > depth and open_levels[depth]
         open_levels = [*open_levels[: depth + 1], *[False] * (depth + 1 - len(open_levels))]
         open_levels[depth] = True
-        above = "".join(passing if there else "   " for there in open_levels[1:depth])
-        found.append(above + (fork if follows else end) if depth else "")
-    return found[::-1]
+        above = "".join(passing if is_open else "   " for is_open in open_levels[1:depth])
+        drawn.append(above + (fork if follows else end) if depth else "")
+    return drawn[::-1]
 
 
 def _notices(title: str, notices: Sequence[Notice], look: Look) -> Iterator[str]:

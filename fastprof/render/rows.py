@@ -1,4 +1,4 @@
-"""Tables and streams of batches seen alike: a schema, then blocks of few enough rows."""
+"""Tables and streams of batches in one form: a schema, then blocks with a limited number of rows."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ import pyarrow.compute as pc
 Data: TypeAlias = pa.Table | Iterable[pa.RecordBatch]
 
 BLOCK_ROWS = 4_096
-"""Rows turned into text at a time: names can be kilobytes long, and one text must stay small in memory."""
+"""Rows that are turned into text together: names can be kilobytes long, and a text must stay small in memory."""
 BLOCK_BYTES = 64 << 20
-"""What the texts of a block may come to, but for those of a single row."""
+"""The most bytes of the texts of a block of several rows."""
 ANY_BYTES = 2**63 - 1
 
 
 def blocks(
     data: Data, rows: int = BLOCK_ROWS, most_bytes: int = BLOCK_BYTES
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The schema of ``data`` and its rows, at most ``rows`` at a time, fewer where their texts might come to more than
-    ``most_bytes``.
+    """The schema of ``data``, and its rows in blocks of at most ``rows``, fewer if texts might exceed ``most_bytes``.
 
-    The schema of a stream is that of its first batch, so a stream must yield at least one, which may
-    be empty; else ValueError.
+    The schema of a stream is that of its first batch. A stream must yield at least one batch, which may be empty, else
+    ValueError.
     """
     if isinstance(data, pa.Table):
         return data.schema, iter(data.to_batches(max_chunksize=_that_fit(data, rows, most_bytes)))
     batches: Iterator[pa.RecordBatch] = iter(data)
     first = next(batches, None)
     if first is None:
-        raise ValueError("a stream of no batches has no schema; it must yield one empty batch at least")
+        raise ValueError("a stream without batches has no schema; it must yield at least one empty batch")
     return first.schema, _sliced(first, batches, rows, most_bytes)
 
 
@@ -46,19 +45,19 @@ def _sliced(
                 yield batch.slice(start, size)
             batch = next(rest, None)
     finally:
-        close = getattr(rest, "close", None)  # a generator left half read lets go of its threads and files
+        close = getattr(rest, "close", None)  # a partly read generator releases its threads and files
         if close is not None:
             close()
 
 
 def _that_fit(data: pa.Table | pa.RecordBatch, rows: int, most_bytes: int) -> int:
-    """How many rows surely stay below so many bytes: every row might have the longest text of each column."""
+    """The number of rows that certainly stay below ``most_bytes``, even if each has the longest texts."""
     longest = sum(_longest(column) for column in data.columns)
     return max(1, min(rows, most_bytes // (longest + 1)))
 
 
 def _longest(column: pa.Array | pa.ChunkedArray) -> int:
-    """Bytes of the longest text of a column, also one of its dictionary that no row has; 0: it holds no texts."""
+    """Bytes of the longest text of a column or of its dictionary, even if no row has it; 0: not a text column."""
     if isinstance(column, pa.ChunkedArray):
         return max(map(_longest, column.chunks), default=0)
     if isinstance(column, pa.DictionaryArray):
@@ -69,7 +68,7 @@ def _longest(column: pa.Array | pa.ChunkedArray) -> int:
 
 
 def unique_names(schema: pa.Schema) -> list[str]:
-    """The column names, repeated ones numbered: a stat may be called as a column is."""
+    """The column names, with repeated ones numbered: a stat may have the name of a column."""
     taken = set(schema.names)
     seen: set[str] = set()
     names = []

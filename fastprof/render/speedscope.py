@@ -1,8 +1,8 @@
-"""Reports as speedscope's file format, for its flame graphs and those of tools that read it: profiles of stacks with
-weights, which are times in nanoseconds.
+"""Reports in speedscope's file format, which other flame graph tools read too: profiles of stacks with weights, which
+are times in nanoseconds.
 
-https://www.speedscope.app/file-format-schema.json describes the format. A stack is the way down a tree to a node, its
-weight the time of the node that is not its children's.
+https://www.speedscope.app/file-format-schema.json describes the format. A stack is the path from the root of a tree to
+a node; its weight is the time of the node without its children.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ if TYPE_CHECKING:
     from fastprof.render.stacks import Stacks
 
 STACKED = ("op_profile",)
-"""The analyses whose reports have such a form."""
+"""The analyses with stacks."""
 SUFFIX: Final = ".speedscope.json"
-"""What files of the format are named with."""
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 _BLOCK: Final = 1 << 16
 Frame = tuple[str, str | None]
-"""A name, and where its source is."""
+"""A name and its source location."""
 
 
 def chunks(report: Report) -> Iterator[bytes]:
-    """The document. Raises UsageError for an analysis that has no stacks."""
+    """The document. Raises UsageError for an analysis without stacks."""
     if report.analysis not in STACKED:
-        raise UsageError(f"{report.analysis} has no stacks for speedscope; these do: {verbs()}")
+        raise UsageError(f"{report.analysis} has no stacks for speedscope; these analyses have: {verbs()}")
     profiles = importlib.import_module(f"fastprof.render.stacks.{report.analysis}").stacks(report)
     return _document(report.analysis.replace("_", " "), profiles)
 
 
 def verbs() -> str:
-    """The verbs of the analyses that have stacks, in words."""
+    """The verbs of the analyses with stacks, separated by commas."""
     return ", ".join(name.replace("_", "-") for name in STACKED)
 
 
@@ -56,9 +55,9 @@ def _document(title: str, profiles: Sequence[Stacks]) -> Iterator[bytes]:
 
 def _profile(profile: Stacks, frames: dict[Frame, int]) -> Iterator[str]:
     timed = [node for node, own in enumerate(profile.own_ps) if own > 0]
-    whole = sum(profile.own_ps[node] for node in timed)
+    total = sum(profile.own_ps[node] for node in timed)
     head = {"type": "sampled", "name": profile.title, "unit": "nanoseconds", "startValue": 0}
-    yield json.dumps(head)[:-1] + f', "endValue": {_nanoseconds(whole)}, "samples": ['
+    yield json.dumps(head)[:-1] + f', "endValue": {_nanoseconds(total)}, "samples": ['
     for number, node in enumerate(timed):
         yield "," * bool(number) + str(_stack(node, profile, frames)).replace(" ", "")
     yield '],\n"weights": ['
@@ -68,7 +67,7 @@ def _profile(profile: Stacks, frames: dict[Frame, int]) -> Iterator[str]:
 
 
 def _stack(node: int, profile: Stacks, frames: dict[Frame, int]) -> list[int]:
-    """The frames from below the root down to the node; of the root its own. New ones are numbered."""
+    """The numbers of the frames on the path from below the root to the node; for the root its own frame."""
     stack = [node]
     while (node := profile.parent[node]) > 0:
         stack.append(node)
@@ -77,21 +76,21 @@ def _stack(node: int, profile: Stacks, frames: dict[Frame, int]) -> list[int]:
 
 def _frames(frames: Iterable[Frame]) -> Iterator[str]:
     for number, (name, source) in enumerate(frames):
-        told: dict[str, object] = {"name": name}
+        frame: dict[str, object] = {"name": name}
         if source:
             file, _, line = source.rpartition(":")
-            told |= {"file": file, "line": int(line)} if file and line.isdigit() else {"file": source}
-        yield ",\n" * bool(number) + json.dumps(told)
+            frame |= {"file": file, "line": int(line)} if file and line.isdigit() else {"file": source}
+        yield ",\n" * bool(number) + json.dumps(frame)
 
 
 def _nanoseconds(ps: int) -> str:
-    """Exactly, as a number of JSON."""
-    whole, rest = divmod(ps, 1000)
-    return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)
+    """An exact JSON number."""
+    ns, rest = divmod(ps, 1000)
+    return f"{ns}.{rest:03}".rstrip("0") if rest else str(ns)
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
-    """The texts joined to pieces that are worth writing."""
+    """The texts, joined to blocks of a size worth writing."""
     waiting: list[str] = []
     size = 0
     for text in texts:

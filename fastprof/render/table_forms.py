@@ -1,7 +1,7 @@
-"""Tables out, in one of four forms: a renderer is a generator of bytes, so it holds one block at a time.
+"""Tables in one of four formats. A renderer is a generator of bytes and holds one block of rows at a time.
 
-Every renderer takes a table or an iterable of record batches. The caller writes the bytes where it
-likes; a renderer knows neither files nor terminals.
+Every renderer takes a table or an iterable of record batches. The caller writes the bytes; a renderer knows neither
+files nor terminals.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["FORMATS", "Look", "chunks"]
 def chunks(
     form: str, data: Data, *, name: str, look: Look, left_out: list[str] | None = None, by_worth: bool = False
 ) -> Iterator[bytes]:
-    """The bytes of ``data`` in the form named, block by block.
+    """The bytes of ``data`` in a format, block by block.
 
-    ``name`` is the table's name, which JSON carries. ``left_out`` takes the names of columns that text has no room for;
-    without it text is as wide as it must be. ``by_worth``: of columns that text has no room for, the last go first.
-    Raises KeyError for a form that is not in FORMATS.
+    ``name``: the name of the table in JSON. ``left_out``: a list for the names of columns that do not fit the width of
+    a text; without it lines are as long as necessary. ``by_worth``: leave out the last columns first. Raises KeyError
+    for a format that is not in FORMATS.
     """
     if form == "table":
         from fastprof.render import as_text

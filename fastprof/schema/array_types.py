@@ -1,4 +1,4 @@
-"""NumPy arrays by the type of their elements, as signatures name them."""
+"""Names of NumPy array types for signatures."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +8,6 @@ Float64s = npt.NDArray[np.float64]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Records = npt.NDArray[np.void]
-"""Structs, as the native code lays them out."""
+"""Structs in the layout of the native code."""
 UInt64s = npt.NDArray[np.uint64]
 UInt8s = npt.NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""Columns of reports: of a given type, and of text made of few distinct ones."""
+"""Builders of Arrow columns for reports: typed values, and text with few distinct values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 
 
 def typed(values: Any, kind: pa.DataType) -> pa.Array:
-    """Values as an array of a type. Most are made so: to cast, Arrow imports a module that takes 30 ms."""
-    found = values if isinstance(values, pa.Array) else pa.array(values, kind)
-    return found if found.type == kind else found.cast(kind)
+    """Values as an array of this type. Avoids a cast if it can: the first cast imports a module, which takes 30 ms."""
+    array = values if isinstance(values, pa.Array) else pa.array(values, kind)
+    return array if array.type == kind else array.cast(kind)
 
 
 def texts(values: Sequence[str | None], at: npt.NDArray[Any]) -> pa.DictionaryArray:
-    """``values[at[i]]`` in row i; null where the value is None. The dictionary holds each text once."""
+    """``values[at[i]]`` in row i; None becomes null. The dictionary holds each text once."""
     place: dict[str, int] = {}
     number = np.array([-1 if value is None else place.setdefault(value, len(place)) for value in values], np.int32)
     rows = number[at] if len(number) else np.zeros(0, np.int32)

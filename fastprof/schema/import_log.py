@@ -1,4 +1,4 @@
-"""What was met while reading: faults that were survived, remarks, choices made. Becomes the table import_log."""
+"""The table import_log: tolerated faults, remarks, and choices made while reading."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Faults = list[tuple[str, str, str, int, int]]
 
 
 class ImportLog:
-    """Rows of one session, each kind of fault in each file once. Threads may add to it."""
+    """Rows of one session, one per kind of fault and file. Threads may add to it."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str | None, str], LogRow] = {}
@@ -35,7 +35,7 @@ class ImportLog:
     def add(
         self, severity: str, code: str, example: str, path: str | None, count: int = 1, offset: int | None = None
     ) -> None:
-        """Counts a fault; the example kept is that of the lowest offset."""
+        """Count a fault. The example of the lowest offset is kept."""
         assert severity in SEVERITIES, severity
         key = (code, path, severity)
         with self._lock:
@@ -48,9 +48,9 @@ class ImportLog:
             self._rows[key] = LogRow(severity, code, known.count + count, first, path, text)
 
     def add_faults(self, faults: Faults, path: str) -> None:
-        """Faults as the core counts them: code, sentence, what was being read, count, first offset.
+        """Add faults counted by the C core: code, sentence, message being read, count, first offset.
 
-        Names and stats are read for whole captures, so reading them again gives the same faults: they count once.
+        Names and stats are read for entire captures, so reading them again gives the same faults, which count once.
         """
         for code, sentence, what, count, offset in faults:
             seen = (path, code, what, count, offset)

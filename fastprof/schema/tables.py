@@ -1,7 +1,7 @@
-"""Every table's columns: type, unit, nullability and one line of prose.
+"""The columns of every table: type, unit, nullability and a description.
 
-The single source of what tables look like: decoders build to it, the docs are printed from it, and
-its ``VERSION`` goes up when a column is renamed, retyped or removed.
+Decoders build tables from these definitions, and docs/tables.md is generated from them. ``VERSION`` goes up when a
+column is renamed, retyped or removed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fastprof.schema.arrow_columns import typed
 VERSION = "1"
 
 KINDS = ("int64", "uint64", "double", "str", "bytes", "ref", "none")
-"""How a stat's value was written, in the order of the decoder's codes."""
+"""The recorded kinds of stat values, in the order of the decoder's codes."""
 
 SEVERITIES = ("info", "notice", "data_loss", "error")
 
@@ -28,9 +28,9 @@ Formula = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column, written once: name, type, meaning, and how its values follow from the rows of its table.
+    """One column, defined once: name, type, description, and the formula of its values.
 
-    ``type`` is the widest it gets: dictionary indices are as narrow as they can be.
+    ``type`` is the widest type: dictionary indices may be narrower.
     """
 
     name: str
@@ -86,19 +86,19 @@ class TableSchema:
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
-_HOST = Column("host", TEXT, "host the row comes from, as the capture's file is named")
+_HOST = Column("host", TEXT, "host of the row, named after the file of the capture")
 _PLANE_ID = Column("plane_id", pa.int32(), "plane, unique in the session")
-_EVENT_ID = Column("event_id", pa.int64(), "event: its row in the session's events, unfiltered")
+_EVENT_ID = Column("event_id", pa.int64(), "event: its row among all events of the session")
 _METADATA_ID = Column("metadata_id", pa.int64(), "id of the event metadata in its plane")
 
 
 def _stat_columns() -> tuple[Column, ...]:
     return (
-        Column("stat", TEXT, "name of the stat; #ID where the plane has no name for it"),
-        Column("kind", TEXT, "how the value was written: " + ", ".join(KINDS)),
-        Column("int_value", pa.int64(), "value of kind int64, uint64 as two's complement, or ref without text", True),
+        Column("stat", TEXT, "name of the stat; #ID if the plane has no name for it"),
+        Column("kind", TEXT, "kind of the recorded value: " + ", ".join(KINDS)),
+        Column("int_value", pa.int64(), "value of kind int64, uint64 (two's complement), or ref without text", True),
         Column("double_value", pa.float64(), "value of kind double", True),
-        Column("str_value", TEXT, "value of kind str, or the text that a ref stands for", True),
+        Column("str_value", TEXT, "value of kind str, or the text of a ref", True),
         Column("bytes_value", pa.large_binary(), "value of kind bytes", True),
     )
 
@@ -111,21 +111,21 @@ _STRINGS = pa.list_(pa.string())
 
 _PROGRAM = (
     _HOST,
-    Column("program_id", pa.int64(), "id of the program, uint64 as two's complement: what events call program_id"),
-    Column("module", TEXT, "how the program is listed: jit_f(12)"),
+    Column("program_id", pa.int64(), "id of the program, the stat program_id of events; uint64 as two's complement"),
+    Column("module", TEXT, "title of the program: jit_f(12)"),
 )
 _ALLOCATION_FLAGS = {
     "is_thread_local": "whether each thread has its own",
-    "is_entry_parameter": "whether a parameter of the program lies in it",
-    "may_be_output": "whether results of the program may lie in it",
+    "is_entry_parameter": "whether it holds a parameter of the program",
+    "may_be_output": "whether it may hold results of the program",
     "is_tuple": "whether it holds the pointers of a tuple",
     "is_constant": "whether it holds a constant",
-    "is_aliased": "whether it is a parameter that a result is written to (donated)",
+    "is_aliased": "whether it is a parameter that a result overwrites (donated)",
 }
 
 _PLACED = (
-    "bytes of its {0} {1} memory space 0; null: unknown, also of what runs other instructions, and of the start or end "
-    "of an asynchronous instruction"
+    "bytes of its {0} {1} memory space 0; null: unknown; also null for instructions that run others, and for the start "
+    "and end of an asynchronous instruction"
 )
 
 _TABLES = (
@@ -133,9 +133,9 @@ _TABLES = (
         "hosts",
         "a file of the session",
         (
-            Column("host", pa.string(), "host, as the capture's file is named"),
-            Column("run", pa.string(), "run of the log directory; null: the capture was not found in one", True),
-            Column("path", pa.string(), "where the capture was read from"),
+            Column("host", pa.string(), "host, named after the file of the capture"),
+            Column("run", pa.string(), "run of the log directory; null: the capture is not in one", True),
+            Column("path", pa.string(), "path of the capture"),
             Column("size_bytes", pa.int64(), "size of the capture, decompressed", unit="bytes"),
             Column("start_unix_ns", pa.int64(), "when profiling started, Unix time; null: not recorded", True, "ns"),
             Column("stop_unix_ns", pa.int64(), "when profiling stopped, Unix time; null: not recorded", True, "ns"),
@@ -172,8 +172,8 @@ _TABLES = (
             Column("name", pa.string(), "name of the line"),
             Column("display_name", pa.string(), "name to show; null: name", True),
             Column("display_id", pa.int64(), "id to show and order by; null: xline_id", True),
-            Column("timestamp_ns", pa.int64(), "base of the line's events, as recorded", unit="ns"),
-            Column("duration_ps", pa.int64(), "duration as recorded; null: not recorded", True, "ps"),
+            Column("timestamp_ns", pa.int64(), "recorded start of the line, to which offsets of events add", unit="ns"),
+            Column("duration_ps", pa.int64(), "recorded duration; null: not recorded", True, "ps"),
             Column("event_count", pa.int64(), "events of the line"),
         ),
     ),
@@ -188,20 +188,18 @@ _TABLES = (
             _PLANE_ID,
             Column("line_id", pa.int32(), "line, unique in the session"),
             _METADATA_ID,
-            Column("name", TEXT, "name of the event; null: its plane has no metadata of that id", True),
+            Column("name", TEXT, "name of the event; null: its plane has no event metadata with this id", True),
             Column(
                 "start_ps", pa.int64(), "start, from the start of profiling on its host; null: aggregated", True, "ps"
             ),
-            Column("duration_ps", pa.int64(), "duration; of all occurrences where aggregated", unit="ps"),
-            Column(
-                "num_occurrences", pa.int64(), "occurrences of an aggregated event; null: an event of its own", True
-            ),
+            Column("duration_ps", pa.int64(), "duration; if aggregated, of all occurrences together", unit="ps"),
+            Column("num_occurrences", pa.int64(), "occurrences of an aggregated event; null: a single event", True),
         ),
     ),
     TableSchema("event_stats", "a stat of an event", (_EVENT_ID, *_stat_columns())),
     TableSchema(
         "event_metadata",
-        "an XEventMetadata: what events of one kind share",
+        "an XEventMetadata: the name and stats that events of one kind share",
         (
             _PLANE_ID,
             _METADATA_ID,
@@ -222,7 +220,7 @@ _TABLES = (
     ),
     TableSchema(
         "stat_metadata",
-        "an XStatMetadata: a name of a stat, or a text that refs stand for",
+        "an XStatMetadata: the name of a stat, or a text that refs point to",
         (
             _PLANE_ID,
             Column("stat_id", pa.int64(), "id of the stat metadata in its plane"),
@@ -232,31 +230,31 @@ _TABLES = (
     ),
     TableSchema(
         "import_log",
-        "a kind of fault or remark met while reading",
+        "a kind of fault or remark from reading the session",
         (
             Column("severity", pa.string(), ", ".join(SEVERITIES)),
-            Column("code", pa.string(), "what was met, as one word"),
-            Column("count", pa.int64(), "how often"),
+            Column("code", pa.string(), "kind of fault or remark, as one word"),
+            Column("count", pa.int64(), "number of occurrences"),
             Column("first_offset", pa.int64(), "byte offset of the first, in the decompressed bytes", True, "bytes"),
             Column("path", pa.string(), "file", True),
-            Column("example", pa.string(), "the first one, in words"),
+            Column("example", pa.string(), "description of the first one"),
         ),
     ),
     TableSchema(
         "hlo_modules",
-        "a compiled program: of those in the capture and in files beside it",
+        "a compiled program, from the capture or from a file beside it",
         (
             *_PROGRAM,
             Column("name", TEXT, "name of the module; null: it does not decode", True),
-            Column("module_id", pa.int64(), "id that the module has itself; null: it does not decode", True),
-            Column("path", TEXT, "file that it lies in"),
-            Column("embedded", pa.bool_(), "whether that is the capture, not a file beside it"),
+            Column("module_id", pa.int64(), "id recorded in the module; null: it does not decode", True),
+            Column("path", TEXT, "file that contains it"),
+            Column("embedded", pa.bool_(), "whether that file is the capture, not a file beside it"),
             Column("size_bytes", pa.int64(), "size of the HloProto", unit="bytes"),
-            Column("entry_computation", TEXT, "computation that runs first; null: none is", True),
+            Column("entry_computation", TEXT, "computation that runs first; null: unknown", True),
             Column("computation_count", pa.int64(), "computations; null: it does not decode", True),
             Column("instruction_count", pa.int64(), "instructions of all computations; null: it does not decode", True),
-            Column("is_scheduled", pa.bool_(), "whether it says in which order instructions run", True),
-            Column("problem", TEXT, "why it could not be read; null: it was", True),
+            Column("is_scheduled", pa.bool_(), "whether it has a schedule, an order of its instructions", True),
+            Column("problem", TEXT, "why it does not decode; null: it decodes", True),
         ),
     ),
     TableSchema(
@@ -267,12 +265,12 @@ _TABLES = (
             Column("computation", TEXT, "name of the computation", True),
             Column("computation_id", pa.int64(), "id in the program"),
             Column("is_entry", pa.bool_(), "whether the program starts with it"),
-            Column("is_fusion", pa.bool_(), "whether it is what a fusion computes, as the program says"),
-            Column("execution_thread", TEXT, "thread that it runs on; null: the main one", True),
-            Column("root", TEXT, "instruction that gives its result; null: none does", True),
+            Column("is_fusion", pa.bool_(), "whether the program marks it as the computation of a fusion"),
+            Column("execution_thread", TEXT, "thread that it runs on; null: the main thread", True),
+            Column("root", TEXT, "instruction that returns its result; null: none does", True),
             Column("parameter_count", pa.int64(), "parameters"),
             Column("instruction_count", pa.int64(), "instructions"),
-            Column("is_scheduled", pa.bool_(), "whether the program says in which order its instructions run"),
+            Column("is_scheduled", pa.bool_(), "whether it has a schedule, an order of its instructions"),
         ),
     ),
     TableSchema(
@@ -280,61 +278,63 @@ _TABLES = (
         "an instruction of a compiled program, in the order of the program",
         (
             *_PROGRAM,
-            Column("computation", TEXT, "computation that it is in", True),
+            Column("computation", TEXT, "computation that contains it", True),
             Column("instruction_id", pa.int64(), "id in the program"),
-            Column("name", TEXT, "name, unique in the program: what events call hlo_op", True),
-            Column("opcode", TEXT, "what it does: dot, fusion, all-reduce", True),
-            Column("category", TEXT, "category, as tables of ops show it: loop fusion, convolution", True),
-            Column("is_entry", pa.bool_(), "whether its computation is the one that the program starts with"),
-            Column("is_root", pa.bool_(), "whether it gives the result of its computation"),
+            Column("name", TEXT, "name, unique in the program: the stat hlo_op of events", True),
+            Column("opcode", TEXT, "operation: dot, fusion, all-reduce", True),
+            Column("category", TEXT, "category, as in tables of ops: loop fusion, convolution", True),
+            Column("is_entry", pa.bool_(), "whether the program starts with its computation"),
+            Column("is_root", pa.bool_(), "whether it returns the result of its computation"),
             Column("schedule_position", pa.int64(), "place in the schedule of its computation; null: none", True),
             Column("shape", TEXT, "shape of the result with its layout: f32[8,128]{1,0:T(8,128)}", True),
             Column("element_type", TEXT, "type of its elements: f32, bf16, tuple, token", True),
-            Column("dimensions", pa.list_(pa.int64()), "sizes, upper bounds where dynamic; null: no array", True),
-            Column("tile", TEXT, "tiles of its layout: (8,128)(2,1); null: none, or no array", True),
-            Column("memory_space", pa.int64(), "space of its layout, 0: HBM; null: no layout", True),
+            Column("dimensions", pa.list_(pa.int64()), "sizes; upper bounds if dynamic; null: not an array", True),
+            Column("tile", TEXT, "tiles of its layout: (8,128)(2,1); null: none, or not an array", True),
+            Column("memory_space", pa.int64(), "memory space of its layout, 0: HBM; null: no layout", True),
             Column(
-                "shape_bytes", pa.int64(), "its elements without padding, all of a tuple; null: unknown", True, "bytes"
+                "shape_bytes", pa.int64(), "size without padding, of all tuple elements; null: unknown", True, "bytes"
             ),
             Column("padded_bytes", pa.int64(), "the same with the padding of tiles; null: unknown", True, "bytes"),
             Column(
                 "operands",
                 _STRINGS,
-                "names of its operands; a null in it: the program has no such instruction; of "
-                "more than 1,000 letters the beginning, where all would take too much room",
+                "names of its operands; a null in the list: the program has no such instruction; names longer than "
+                "1,000 characters are cut when the list would take too much memory",
             ),
             Column("called_computations", _STRINGS, "names of the computations that it calls"),
-            Column("parameter_number", pa.int64(), "of a parameter which one; null: it is none", True),
-            Column("tuple_index", pa.int64(), "of a get-tuple-element which one; null: it is none", True),
-            Column("fusion_kind", TEXT, "kLoop, kInput, kOutput, kCustom; null: no fusion", True),
-            Column("custom_call_target", TEXT, "what a custom call calls; null: none", True),
+            Column("parameter_number", pa.int64(), "number of the parameter; null: not a parameter", True),
+            Column("tuple_index", pa.int64(), "index of a get-tuple-element; null: not one", True),
+            Column("fusion_kind", TEXT, "kLoop, kInput, kOutput, kCustom; null: not a fusion", True),
+            Column("custom_call_target", TEXT, "target of a custom call; null: not one", True),
             Column("channel_id", pa.int64(), "channel of a communication; null: none", True),
             Column("replica_groups", TEXT, "groups of devices that communicate: {{0,1},{2,3}}; null: none", True),
-            Column("sharding", TEXT, "how it is split over devices; null: not said", True),
-            Column("backend_config", TEXT, "configuration by the compiler's backend; null: none", True),
-            Column("op_name", TEXT, "path of the op that it comes from: jit(f)/dot_general; null: not said", True),
-            Column("op_type", TEXT, "type of that op; null: not said", True),
-            Column("source_file", TEXT, "file of the program's source; null: not said", True),
-            Column("source_line", pa.int64(), "line in it; null: not said", True),
-            Column("source_end_line", pa.int64(), "last line; null: not said", True),
-            Column("source_column", pa.int64(), "column; null: not said", True),
-            Column("source_end_column", pa.int64(), "last column; null: not said", True),
-            Column("stack", TEXT, "file:line:column of the calls, innermost first, a line each; null: not said", True),
-            Column("deduplicated_name", TEXT, "instruction that it is a copy of; null: not said", True),
-            Column("scheduling_name", TEXT, "name when it was scheduled; null: not said", True),
+            Column("sharding", TEXT, "how it is split over devices; null: not recorded", True),
+            Column("backend_config", TEXT, "configuration of the compiler's backend; null: none", True),
+            Column("op_name", TEXT, "path of the op that it comes from: jit(f)/dot_general; null: not recorded", True),
+            Column("op_type", TEXT, "type of that op; null: not recorded", True),
+            Column("source_file", TEXT, "source file; null: not recorded", True),
+            Column("source_line", pa.int64(), "first source line; null: not recorded", True),
+            Column("source_end_line", pa.int64(), "last source line; null: not recorded", True),
+            Column("source_column", pa.int64(), "first source column; null: not recorded", True),
+            Column("source_end_column", pa.int64(), "last source column; null: not recorded", True),
+            Column("stack", TEXT, "file:line:column of calls, innermost first, one per line; null: not recorded", True),
+            Column("deduplicated_name", TEXT, "instruction that it is a copy of; null: not recorded", True),
+            Column("scheduling_name", TEXT, "name when it was scheduled; null: not recorded", True),
         ),
     ),
     TableSchema(
         "hlo_costs",
-        "what an instruction costs by XLA's cost model, one execution of it",
+        "the cost of one execution of an instruction by XLA's cost model",
         (
             *_PROGRAM,
             Column("name", TEXT, "name of the instruction", True),
-            Column("flops", pa.int64(), "operations, one for each element of elementwise ones; null: unknown", True),
+            Column(
+                "flops", pa.int64(), "operations; elementwise instructions count one per element; null: unknown", True
+            ),
             Column(
                 "accessed_bytes",
                 pa.int64(),
-                "bytes read and written, of any memory, as XLA adds them up: small operands may be missing or count "
+                "bytes read and written in any memory, added up as XLA does: small operands may be missing or count "
                 "twice; null: unknown, or the start or end of an asynchronous instruction",
                 True,
                 "bytes",
@@ -346,58 +346,56 @@ _TABLES = (
     ),
     TableSchema(
         "hlo_allocations",
-        "a block of memory that a compiled program takes",
+        "a block of memory that a compiled program allocates",
         (
             *_PROGRAM,
             Column("allocation", pa.int64(), "number in the program"),
-            Column("size_bytes", pa.int64(), "size; null: the program tells one below 0", True, "bytes"),
+            Column("size_bytes", pa.int64(), "size; null: the recorded size is below 0", True, "bytes"),
             Column("memory_space", pa.int64(), "memory space, 0: HBM"),
-            Column("category", TEXT, "what it is for: Parameter, Output, Thread-local, Constant, Temporary"),
-            Column("buffer_count", pa.int64(), "buffers that lie in it"),
-            Column("parameter_number", pa.int64(), "of a parameter which one; null: it is none", True),
-            Column("parameter_index", pa.list_(pa.int64()), "which element of it; null: it is no parameter", True),
+            Column("category", TEXT, "use: Parameter, Output, Thread-local, Constant, Temporary"),
+            Column("buffer_count", pa.int64(), "buffers in it"),
+            Column("parameter_number", pa.int64(), "number of the parameter; null: not a parameter", True),
+            Column("parameter_index", pa.list_(pa.int64()), "element of the parameter; null: not a parameter", True),
             *(Column(name, pa.bool_(), text) for name, text in _ALLOCATION_FLAGS.items()),
         ),
     ),
     TableSchema(
         "hlo_buffers",
-        "a value that a compiled program holds in memory: what an instruction gives, or an element of it",
+        "a value of a compiled program in memory: the result of an instruction, or an element of it",
         (
             *_PROGRAM,
             Column("buffer", pa.int64(), "number in the program"),
-            Column("instruction", TEXT, "instruction that gives it; null: none of the program", True),
-            Column("element", pa.list_(pa.int64()), "which element of what that gives, empty: all of it"),
-            Column("size_bytes", pa.int64(), "size with padding; null: the program tells one below 0", True, "bytes"),
-            Column("unpadded_bytes", pa.int64(), "size of its elements alone; null: unknown", True, "bytes"),
+            Column("instruction", TEXT, "instruction that computes it; null: not in the program", True),
+            Column("element", pa.list_(pa.int64()), "element of the result; empty: the entire result"),
+            Column("size_bytes", pa.int64(), "size with padding; null: the recorded size is below 0", True, "bytes"),
+            Column("unpadded_bytes", pa.int64(), "size without padding; null: unknown", True, "bytes"),
             Column("memory_space", pa.int64(), "memory space, 0: HBM"),
-            Column("allocation", pa.int64(), "allocation that it lies in; null: none", True),
-            Column("offset_bytes", pa.int64(), "where in it it begins; null: none", True, "bytes"),
+            Column("allocation", pa.int64(), "allocation that contains it; null: none", True),
+            Column("offset_bytes", pa.int64(), "start in the allocation; null: no allocation", True, "bytes"),
         ),
     ),
     TableSchema(
         "hlo_heap_events",
-        "an event of the heap that the compiler planned: in the order of the program, by heap",
+        "an event of the heap that the compiler planned, by heap, in program order",
         (
             *_PROGRAM,
             Column("heap", pa.int64(), "heap of the program, from 0"),
             Column("position", pa.int64(), "place among its events, from 0"),
-            Column(
-                "kind", TEXT, "alloc, free, or share: the memory of another buffer is taken over; null: unknown", True
-            ),
+            Column("kind", TEXT, "alloc, free, or share: the buffer takes over another's memory; null: unknown", True),
             Column("buffer", pa.int64(), "number of the buffer"),
-            Column("shared_buffer", pa.int64(), "buffer of which the memory is taken over; null: it is no share", True),
+            Column("shared_buffer", pa.int64(), "buffer whose memory is taken over; null: not a share", True),
             Column("computation", TEXT, "computation of the instruction", True),
             Column("instruction", TEXT, "instruction at which it happens", True),
         ),
     ),
     TableSchema(
         "nesting",
-        "an event, placed among the events of its line",
+        "an event and its place among the events of its line",
         (
             _EVENT_ID,
             Column("depth", pa.int32(), "levels of events above it on its line, 0: none; null: aggregated event", True),
             Column("parent_id", pa.int64(), "innermost event that encloses it; null: none", True),
-            Column("self_time_ps", pa.int64(), "duration less the time that its children cover", True, "ps"),
+            Column("self_time_ps", pa.int64(), "duration minus the time that its children cover", True, "ps"),
         ),
         derived=True,
     ),

@@ -1,4 +1,4 @@
-"""Events by name: how many, how long, and how much of it their own."""
+"""Sums of events by name: count, total time, self time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUMMARY = TableSchema("event_summary", "the events of one name", (
 
 
 def event_summary(tables: TableSet) -> pa.Table:
-    """Largest self time first, then by name. Sums are exact; CaptureError where one passes 64 bits."""
+    """Largest self time first, then by name. Sums are exact; CaptureError if one exceeds 64 bits."""
     decoded = tables.decode(Request(("name", "duration_ps", "num_occurrences")))
     names = decoded.events["name"]
     groups = np.asarray(names.indices.fill_null(-1)).astype(np.int32)

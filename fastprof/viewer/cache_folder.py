@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from fastprof.errors import OutputError, UsageError
 from fastprof.viewer import sealed_file
-from fastprof.wording.sizes import byte_count
+from fastprof.wording.amounts import byte_count
 
 FOLDER = "FASTPROF_CACHE"
 LIMIT = "FASTPROF_CACHE_LIMIT"

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from concurrent.futures import Future
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from fastprof.analyses import runner
+from fastprof.analyses import parameters, runner
 from fastprof.errors import UsageError
 from fastprof.viewer.viewed_run import ViewedRun
-from fastprof.wording.sizes import byte_count
-from fastprof.wording.step_ranges import Steps, step_range
-from fastprof.wording.times import picoseconds
+from fastprof.wording.amounts import Steps, step_range
 
 if TYPE_CHECKING:
-    import dataclasses
-
     from fastprof.profile.report import Report
 
 _KEPT = 24
-_TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class KeptReports:
@@ -82,27 +77,16 @@ def steps_of(text: str | None) -> Steps | None:
 
 
 def params_of(name: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters of an analysis, read from texts. UsageError for what it does not take."""
+    """The parameters of an analysis, read from texts. UsageError: an unknown parameter, or a value it does not take."""
     fields = {field.name: field for field in runner.fields_of([name])}
-    found = {}
+    params = {}
     for key, text in given.items():
         field = fields.get(key.replace("-", "_"))
         if field is None:
-            there = f"there are: {', '.join(fields)}" if fields else "there are none"
-            raise UsageError(f"{name} has no parameter {key!r}; {there}")
-        found[field.name] = _value(field, text)
-    return found
-
-
-def _value(field: dataclasses.Field[Any], text: str) -> Any:
-    kinds = [part.strip() for part in str(field.type).split("|") if part.strip() != "None"]
-    special: Mapping[str, Callable[[str], Any]] = {"time": picoseconds, "bytes": byte_count, "name": str}
-    read: Callable[[str], Any] = special.get(field.metadata.get("type", ""), _READERS.get(kinds[0], str))
-    try:
-        return read(text)
-    except (ValueError, KeyError):
-        wanted = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(kinds[0], "a value")
-        raise UsageError(f"{field.name} is {wanted}, not {text[:60]!r}") from None
-
-
-_READERS: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": _TRUTHS.__getitem__}
+            known = f"there are: {', '.join(fields)}" if fields else "there are none"
+            raise UsageError(f"{name} has no parameter {key!r}; {known}")
+        try:
+            params[field.name] = parameters.of_text(field, text)
+        except ValueError as error:
+            raise UsageError(f"{field.name}: {error}") from None
+    return params

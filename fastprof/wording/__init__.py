@@ -1,3 +1,3 @@
 """Wording: how do people write and read times, sizes, steps and names?"""
 
-__all__ = ["cells", "quantities", "screen", "sizes", "spelling", "step_ranges", "times"]
+__all__ = ["amounts", "cells", "quantities", "screen", "spelling"]

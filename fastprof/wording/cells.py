@@ -1,6 +1,6 @@
-"""Columns as columns of text, whole arrays at a time: what JSON and CSV share.
+"""Columns as columns of text, for JSON and CSV. Works on arrays, not on single values.
 
-A text that repeats is encoded once, however many rows hold it: dictionaries are encoded, not rows.
+Dictionaries are encoded, not rows, so a text that repeats is encoded once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ TEXT = pa.large_string()
 
 
 class ColumnCells:
-    """One column's values as text, batch after batch.
+    """The values of a column as text, batch after batch.
 
-    ``quote`` writes a text as the format wants it, ``null`` is how the format writes a null, and
-    ``nested`` writes the JSON of a list or map. Nothing is quoted twice for one dictionary: the
-    last one and its texts are kept.
+    ``quote`` writes a text in the notation of the format; ``null`` is its notation of a null. The last dictionary and
+    its texts are kept, so that batches that share a dictionary quote it once.
     """
 
     def __init__(self, *, quote: Callable[[str], str], null: str) -> None:
@@ -31,7 +30,7 @@ class ColumnCells:
         self._quoted: pa.Array | None = None
 
     def texts(self, array: pa.Array) -> pa.Array:
-        """large_string array of the same length without nulls."""
+        """A large_string array of the same length without nulls."""
         return pc.fill_null(self._nullable_texts(array), self._null)
 
     def _nullable_texts(self, array: pa.Array) -> pa.Array:
@@ -57,7 +56,7 @@ class ColumnCells:
         return self._quoted
 
     def _floats(self, array: pa.Array) -> pa.Array:
-        """Shortest digits that read back as the same float; what JSON has no number for, as text."""
+        """The shortest digits that read back as the same float. NaN and infinities become quoted texts."""
         texts = pc.cast(array, TEXT)
         for spelt, odd in (
             ("NaN", pc.is_nan(array)),
@@ -68,7 +67,7 @@ class ColumnCells:
         return texts
 
     def _nested(self, array: pa.Array) -> pa.Array:
-        """Lists, maps and structs as JSON text; JSON itself takes it bare, CSV as one more text."""
+        """Lists, maps and structs as JSON text: unquoted in JSON, quoted in CSV."""
         raw = self._quote is json_quote
         is_map = pa.types.is_map(array.type)
         texts = (None if value is None else json_text(value, pairs=is_map) for value in array.to_pylist())
@@ -79,11 +78,11 @@ class ColumnCells:
 
 
 json_quote = json.encoder.encode_basestring_ascii
-"""A JSON string in ASCII: valid in every encoding, and no control character reaches a terminal."""
+"""Writes a JSON string in ASCII, which is valid in every encoding and has no control characters."""
 
 
 def json_text(value: Any, *, pairs: bool = False) -> str:
-    """JSON of a value as pyarrow gives it; ``pairs``: a map, whose repeated keys are kept."""
+    """JSON of a value from pyarrow. ``pairs``: the value is a map; repeated keys are kept."""
     if pairs:
         return "{" + ", ".join(f"{json_quote(str(key))}: {json_text(item)}" for key, item in value) + "}"
     if isinstance(value, dict):
@@ -100,13 +99,13 @@ def json_text(value: Any, *, pairs: bool = False) -> str:
 
 
 def joined(pieces: list[pa.Array | pa.Scalar]) -> bytes:
-    """The texts of every row, one row after another: columns joined side by side, then end to end."""
+    """The texts of all rows, one after another: joins the columns of each row, then the rows."""
     rows = pc.binary_join_element_wise(*pieces, pa.scalar("", TEXT))
     if isinstance(rows, pa.Scalar) or len(rows) == 0:
         return b""
     one_list = pa.LargeListArray.from_arrays(pa.array([0, len(rows)], pa.int64()), rows)
-    whole: bytes = pc.binary_join(one_list, pa.scalar("", TEXT))[0].as_buffer().to_pybytes()
-    return whole
+    text: bytes = pc.binary_join(one_list, pa.scalar("", TEXT))[0].as_buffer().to_pybytes()
+    return text
 
 
 def _base64(value: bytes) -> str:
@@ -122,7 +121,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _same(one: pa.Array | None, other: pa.Array) -> bool:
-    """Whether two arrays are the same memory; ``one`` is held, so its addresses cannot have been reused."""
+    """Whether two arrays are the same memory. The caller holds ``one``, so its addresses cannot have been reused."""
     if one is None or len(one) != len(other) or one.offset != other.offset or one.type != other.type:
         return False
     return [_address(buffer) for buffer in one.buffers()] == [_address(buffer) for buffer in other.buffers()]

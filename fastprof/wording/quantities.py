@@ -1,6 +1,7 @@
-"""Numbers for people: times and sizes in a unit that suits, one for a whole column where one does.
+"""Numbers as people read them: times and sizes in a readable unit, for a column in one unit if possible.
 
-Times, sizes and counts are integers throughout: what is shown is the exact value, rounded once, half to even.
+Times, sizes and counts are integers: the exact value is rounded once, half to even. Sentences and tables use the same
+functions, so that they show the same digits.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from math import isfinite
 TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("µs", 10**6), ("ns", 10**3), ("ps", 1))
 SIZE_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
 
-_TOP = 10**6  # of the column's unit: beyond, digits are too many to read
+_TOP = 10**6  # of the column's unit: longer numbers are hard to read
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """How a column of times is written: the unit that its title bears, or none, and each time."""
+    """The notation of a column of times: the unit in its title, or "", and the text of each time."""
 
     unit: str
     text: Callable[[int], str]
@@ -33,6 +34,12 @@ def time_text(picoseconds: int) -> str:
 def size_text(size: int) -> str:
     """Four digits and a unit: ``1.234 MiB``."""
     return _scaled(size, SIZE_UNITS)
+
+
+def moment_text(picoseconds: int) -> str:
+    """A single moment with three decimals: ``1,234.567 s``. Moments in a column use ``moment_column``."""
+    moment = moment_column([picoseconds])
+    return f"{moment.text(picoseconds)} {moment.unit}"
 
 
 def count_text(number: int) -> str:
@@ -55,10 +62,10 @@ def unix_text(nanoseconds: int) -> str:
 
 
 def time_column(picoseconds: Sequence[int]) -> Quantity:
-    """How to write these times: in one unit where three decimals show them all, else each in its own.
+    """The notation of these times: in one unit if three decimals show them all, else each in its own unit.
 
-    The unit is the largest in which the least time still shows two digits, unless the greatest would
-    then take more than six before its point: times as far apart as that have a unit each.
+    The unit is the largest in which the shortest time shows at least two digits. If the longest would then have more
+    than six digits before its point, each time has its own unit.
     """
     sizes = [abs(time) for time in picoseconds if time]
     if sizes:
@@ -70,29 +77,30 @@ def time_column(picoseconds: Sequence[int]) -> Quantity:
 
 
 def moment_column(picoseconds: Sequence[int]) -> Quantity:
-    """How to write moments: in the unit that suits the greatest, to a nanosecond where they are that close."""
+    """The notation of these moments: in the unit that suits the largest, with enough decimals to distinguish them, down
+    to a nanosecond."""
     most = max((abs(moment) for moment in picoseconds), default=0)
     name, unit = next(((name, unit) for name, unit in TIME_UNITS if most >= unit), TIME_UNITS[-1])
     apart = len(set(picoseconds))
     for decimals in (3, 6, 9):
         if decimals > 3 and unit < 10**decimals:
             break
-        quantity = _in_one_unit(name, unit, decimals, whole=True)
+        quantity = _in_one_unit(name, unit, decimals, always=True)
         if len({quantity.text(moment) for moment in picoseconds}) == apart:
             break
     return quantity
 
 
 def rounded(value: float, text: Callable[[int], str]) -> str:
-    """A time or size that may be a mean, rounded to a whole one first."""
+    """A time or size, rounded to an integer first, because means have fractions."""
     return text(round(value)) if isfinite(value) else _odd(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How figures of a unit are written: ``number``, and the ``sign`` of the unit, which may take a prefix.
+    """The notation of figures in a unit: ``number`` writes the number; ``sign`` is the unit, which may take a prefix.
 
-    ``ending``: how names of columns in this unit end.
+    ``ending``: the ending of column names in this unit.
     """
 
     ending: str
@@ -120,7 +128,7 @@ def measured(value: float, unit: str | None) -> str:
 
 
 def bar_text(share: float, unicode: bool) -> str:
-    """A bar as long as the share, 0 to 1, of the longest; nothing for what is no share."""
+    """A bar whose length is this share, 0 to 1, of the longest bar; empty for other values."""
     if not 0 < share <= 1 + 1e-9:
         return ""
     eighths = round(min(share, 1.0) * BAR * 8)
@@ -172,18 +180,18 @@ MEASURES = {
     "joules": Measure("_joules", "J", _prefixed),
     "watts": Measure("_watts", "W", _prefixed),
 }
-"""Units of figures that are neither counts nor whole picoseconds or bytes."""
+"""Units of figures that are neither counts nor integers of picoseconds or bytes."""
 
 
-def _in_one_unit(name: str, unit: int, decimals: int = 3, *, whole: bool = False) -> Quantity:
-    """Numbers without their unit, which the title bears.
+def _in_one_unit(name: str, unit: int, decimals: int = 3, *, always: bool = False) -> Quantity:
+    """Numbers without their unit, which is in the title.
 
-    A number that shows nothing in it has one of its own, unless ``whole`` forbids.
+    A number that is too small or too large for this unit has its own unit, unless ``always`` is set.
     """
 
     def text(picoseconds: int) -> str:
         size = abs(picoseconds)
-        if size and not whole and (size * 1000 < unit or size >= unit * _TOP * 1000):
+        if size and not always and (size * 1000 < unit or size >= unit * _TOP * 1000):
             return time_text(picoseconds)
         return _decimal(picoseconds, unit, 0 if unit == 1 else decimals)
 
@@ -193,18 +201,17 @@ def _in_one_unit(name: str, unit: int, decimals: int = 3, *, whole: bool = False
 def _scaled(value: int, units: Sequence[tuple[str, int]]) -> str:
     for name, unit in units:
         if abs(value) >= unit:
-            whole = abs(value) // unit
-            decimals = 0 if unit == 1 else max(0, 4 - len(str(whole)))
+            decimals = 0 if unit == 1 else max(0, 4 - len(str(abs(value) // unit)))
             return f"{_decimal(value, unit, decimals)} {name}"
     return f"{value} {units[-1][0]}"
 
 
 def _decimal(value: int, unit: int, decimals: int) -> str:
-    """``value / unit`` rounded to ``decimals``, with thousands separated."""
+    """``value / unit``, rounded to ``decimals``, with commas between thousands."""
     scale = 10**decimals
     quotient, rest = divmod(abs(value) * scale, unit)
     if rest * 2 > unit or (rest * 2 == unit and quotient % 2):
         quotient += 1
     sign = "-" if value < 0 and quotient else ""
-    whole, part = divmod(quotient, scale)
-    return f"{sign}{whole:,}.{part:0{decimals}d}" if decimals else f"{sign}{whole:,}"
+    integer, part = divmod(quotient, scale)
+    return f"{sign}{integer:,}.{part:0{decimals}d}" if decimals else f"{sign}{integer:,}"

@@ -1,4 +1,8 @@
-"""Text of a trace made fit for a terminal: nothing that steers it, and no wider than it."""
+"""Text of a trace for a terminal: without control characters, and no wider than the terminal.
+
+Widths of characters come from ``unicodedata``, not from a package such as wcwidth: the core needs numpy and pyarrow
+only, and the two differ in rare sequences such as joined emoji.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str) -> str:
-    """``text`` with all that does not print as an escape: control characters, bidi marks, lone surrogates.
+    """``text`` with escapes for everything that does not print: control characters, bidi marks, lone surrogates.
 
-    A name in a trace is anybody's bytes. Raw, it could clear the screen, retitle the window or show
+    Names in a trace are arbitrary bytes. Unescaped, they could clear the screen, set the title of the window, or show
     one name as another.
     """
     if text.isprintable():
@@ -19,9 +23,9 @@ def printable(text: str) -> str:
 
 
 def excerpt(text: str, cells: int) -> str:
-    """Of a text that is far longer than so many cells, its ends: ``cut`` makes the same of both. To escape or measure
-    all of a name of megabytes takes long, for what nobody sees."""
-    ends = 4 * cells + 64  # most marks that take no cell of their own are few
+    """Both ends of a text that is far longer than ``cells``; ``cut`` gives the same result for it. Escaping and
+    measuring an entire name of megabytes would take long."""
+    ends = 4 * cells + 64  # with room for characters that take no cell
     return text if len(text) <= 2 * ends else text[:ends] + text[-ends:]
 
 
@@ -35,7 +39,7 @@ def _escape(character: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """As ``printable``, but line ends stay."""
+    """As ``printable``, but keeps line ends."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
@@ -53,7 +57,7 @@ def _cells(character: str) -> int:
 
 
 def cut(text: str, limit: int, ellipsis: str = "…") -> str:
-    """``text`` in at most ``limit`` cells, without its middle: names differ at both ends."""
+    """``text`` in at most ``limit`` cells. The middle is left out, because names differ at their ends."""
     if width(text) <= limit:
         return text
     room = limit - len(ellipsis)
@@ -75,7 +79,7 @@ def _head(text: str, limit: int) -> str:
 
 
 def wrapped(text: str, limit: int) -> list[str]:
-    """Printable ``text`` in lines of at most ``limit`` cells, broken at blanks; longer words wherever they must be."""
+    """Printable ``text`` in lines of at most ``limit`` cells, broken at blanks, or inside words that are longer."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
@@ -84,15 +88,15 @@ def wrapped(text: str, limit: int) -> list[str]:
             continue
         if not lines[-1]:
             lines.pop()
-        *whole, rest = _pieces(word, limit)
-        lines += whole
+        *full, rest = _pieces(word, limit)
+        lines += full
         if rest or not lines:
             lines.append(rest)
     return [line.rstrip() for line in lines]
 
 
 def _pieces(word: str, limit: int) -> list[str]:
-    """A word in pieces of as many cells as fit the limit, the last of which may be empty."""
+    """A word in pieces of at most ``limit`` cells; the last piece may be empty."""
     pieces = []
     start = taken = 0
     for place, character in enumerate(word):
@@ -105,6 +109,6 @@ def _pieces(word: str, limit: int) -> list[str]:
 
 
 def pad(text: str, cells: int, *, right: bool = False) -> str:
-    """``text`` filled with blanks to ``cells``; ``right`` puts the blanks before it."""
+    """``text``, padded with blanks to ``cells``; ``right``: with blanks before it."""
     blanks = " " * max(0, cells - width(text))
     return blanks + text if right else text + blanks

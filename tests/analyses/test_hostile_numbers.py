@@ -200,11 +200,11 @@ def test_a_bottleneck_never_has_more_than_all_of_its_step() -> None:
 @pytest.mark.parametrize(
     ("analysis", "params", "complaint"),
     [
-        ("inference", {"request_order": "zz"}, "^request_order is one of .*latency"),
-        ("steps", {"steps_from": [1]}, r"^steps_from is one of markers, modules, not \[1\]"),
-        ("overview", {"top_ops": [1]}, "^top_ops is a whole number, 0 or more"),
-        ("overview", {"top_ops": 2.5}, "^top_ops is a whole number, 0 or more"),
-        ("overview", {"top_ops": True}, "^top_ops is a whole number, 0 or more"),
+        ("inference", {"request_order": "zz"}, "^request_order: 'zz' is not one of .*latency"),
+        ("steps", {"steps_from": [1]}, r"^steps_from: \[1\] is not one of markers, modules"),
+        ("overview", {"top_ops": [1]}, r"^top_ops: \[1\] is not a whole number of at least 0"),
+        ("overview", {"top_ops": 2.5}, "^top_ops: 2.5 is not a whole number of at least 0"),
+        ("overview", {"top_ops": True}, "^top_ops: True is not a whole number of at least 0"),
     ],
 )
 def test_a_value_that_a_parameter_does_not_take(analysis: str, params: dict[str, Any], complaint: str) -> None:

@@ -136,7 +136,7 @@ def test_slow_is_what_is_asked_for() -> None:
     assert serial(slow_call_us=100).scalars["slow_call_count"].value == 0
     found = serial(slow_call_us=99)
     assert found.scalars["slow_call_count"].value == 3
-    with pytest.raises(fastprof.UsageError, match="parallel is a whole number, 2 or more, not 1"):
+    with pytest.raises(fastprof.UsageError, match="parallel: 1 is not a whole number of at least 2"):
         serial(parallel=1)
 
 

@@ -81,7 +81,7 @@ def test_json(ask: Callable[..., Ran]) -> None:
 def test_csv_and_arrow_hold_one_table(ask: Callable[..., Ran], tmp_path: Path) -> None:
     ran = ask(VERB, "--format", "csv")
     assert ran.out.splitlines()[0] == "host,events,duration_ps,event_share"
-    assert ran.err == "fastprof: this is the table hosts; --table gives another: names\n"
+    assert ran.err == "fastprof: showing the table hosts; choose another with --table: names\n"
     assert ask(VERB, "--format", "csv", "--table", "names") == (0, "name\na\nb\x1b[2J\nc\n", "")
     out = tmp_path / "names.arrow"
     assert ask(VERB, "--table", "names", "-o", str(out)).code == 0
@@ -105,7 +105,7 @@ def test_a_table_alone_is_no_wider_than_the_screen(ask: Callable[..., Ran], monk
     for verb, table in ((VERB, "hosts"), ("report", "sample_analysis.hosts")):
         ran = ask(verb, "--table", table)
         assert ran.out == "host_0               host_1\naaaaaaaaa…aaaaaaaaa  aaaaaaaaa…aaaaaaaaa\n"
-        assert ran.err == "fastprof: no room for host_2, host_3, host_4, host_5; --wide shows all\n"
+        assert ran.err == "fastprof: hidden columns: host_2, host_3, host_4, host_5; --wide shows all\n"
         assert len(ask(verb, "--table", table, "--wide").out.splitlines()[0]) > 150
 
 
@@ -122,7 +122,7 @@ def test_a_table_alone_shows_first_what_the_report_shows_of_it(
     monkeypatch.setattr(runner, "run", lambda *_: {"sample_analysis": report})
     ran = ask(VERB, "--table", "hosts")
     assert ran.out == "events  host\n     7  bbbbbbbbbbbbbbbbbbbb\n"
-    assert ran.err == "fastprof: no room for note, more; --wide shows all\nfastprof: Beware.\n"
+    assert ran.err == "fastprof: hidden columns: note, more; --wide shows all\nfastprof: Beware.\n"
     report = Report("sample_analysis", {"hosts": wide.slice(0, 0)}, {})
     assert ask(VERB, "--table", "hosts", "--wide").err == "fastprof: the table hosts is empty\n"
 
@@ -132,10 +132,10 @@ def test_parameters_are_flags(ask: Callable[..., Ran]) -> None:
     assert "  loud           yes\n" in ask(VERB, "--loud").out
     assert "  loud            no\n" in ask(VERB, "--no-loud").out
     for flags, complaint in (
-        (["--least", "x"], "invalid int value"),
-        (["--least", "-1"], "'-1' is not 0 or more"),
+        (["--least", "x"], "argument --least: 'x' is not a whole number"),
+        (["--least", "-1"], "argument --least: -1 is not a whole number of at least 0"),
         (["--order", "size"], "invalid choice"),
-        (["--ratio", "half"], "invalid float value"),
+        (["--ratio", "half"], "argument --ratio: 'half' is not a number"),
         (["--lust", "3"], "unrecognized arguments: --lust 3"),
     ):
         ran = ask(VERB, *flags)
@@ -167,12 +167,12 @@ def test_ranges_of_steps_that_make_no_sense(ask: Callable[..., Ran], text: str) 
 
 @pytest.mark.parametrize("text", ["3-5", "3 - 5"])
 def test_a_range_with_a_dash_is_shown_with_a_colon(ask: Callable[..., Ran], text: str) -> None:
-    assert "write A:B, where B is left out: 3:6 for 3 to 5" in ask(VERB, f"--steps={text}").err
+    assert "for steps 3 to 5 write 3:6" in ask(VERB, f"--steps={text}").err
 
 
 @pytest.mark.parametrize("text", ["9223372036854775807", "1:9223372036854775807", "1234567890:"])
 def test_numbers_of_steps_have_nine_digits_at_most(ask: Callable[..., Ran], text: str) -> None:
-    assert "no range of steps: their numbers have nine digits at most" in ask(VERB, f"--steps={text}").err
+    assert "is not a range of steps; step numbers have at most nine digits" in ask(VERB, f"--steps={text}").err
 
 
 def test_steps_reach_the_analysis(ask: Callable[..., Ran]) -> None:
@@ -225,7 +225,7 @@ def test_report_as_a_folder(ask: Callable[..., Ran], tmp_path: Path) -> None:
 
     ran = ask("report", "--format", "csv", "-o", str(out))
     assert (ran.code, ran.out) == (3, "")
-    assert "exists already" in ran.err
+    assert "already exists" in ran.err
 
     (out / "mine.txt").write_text("mine")
     assert ask("report", "--format", "csv", "-o", str(out), "--force", "--limit", "1").code == 0
@@ -237,7 +237,7 @@ def test_report_as_a_folder(ask: Callable[..., Ran], tmp_path: Path) -> None:
 def test_a_folder_is_no_file_and_no_standard_output(ask: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     ran = ask("report", "--format", "arrow", "-o", str(tmp_path / "file"), "--force")
-    assert ran.code == 3 and "is no directory" in ran.err
+    assert ran.code == 3 and "is not a directory" in ran.err
     for flags in ([], ["-o", "-"]):
         ran = ask("report", "--format", "csv", *flags)
         assert ran.code == 2 and "-o DIR" in ran.err

@@ -25,7 +25,7 @@ def test_a_file_is_not_overwritten_without_force(command: Callable[..., Any], tm
     out.write_text("mine")
     ran = command("events", "usual", "-o", str(out))
     assert (ran.code, ran.out) == (3, "")
-    assert ran.err == f"fastprof: {out}: exists already, and is not overwritten without --force\n"
+    assert ran.err == f"fastprof: {out}: already exists; use --force to overwrite it\n"
     assert out.read_text() == "mine"
     assert command("events", "usual", "-o", str(out), "--force").code == 0
     assert out.read_text().startswith("name,count,")
@@ -41,7 +41,7 @@ def test_a_capture_that_is_read_is_never_overwritten(
     link.symlink_to(capture)
     before = capture.read_bytes()
     assert main([verb, str(tmp_path), "-o", str(link), "--force", "--format", "json"]) == 3
-    assert capsys.readouterr().err == f"fastprof: {link}: is a capture that is read, and is not overwritten\n"
+    assert capsys.readouterr().err == f"fastprof: {link}: is one of the captures being read, and is never overwritten\n"
     assert capture.read_bytes() == before
     assert main([verb, str(capture), "-o", str(tmp_path / "out.json"), "--format", "json"]) == 0
 
@@ -55,7 +55,7 @@ def opened(out: Path) -> AbstractContextManager[output.Sink]:
 def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     with (
-        pytest.raises(output.OutputError, match="appeared meanwhile"),
+        pytest.raises(output.OutputError, match="was created meanwhile"),
         opened(out) as sink,
     ):
         sink.send([b"ours"])
@@ -158,7 +158,7 @@ def test_a_terminal_never_gets_what_steers_it(on_terminal: Callable[..., Any]) -
 def test_a_terminal_gets_no_arrow(on_terminal: Callable[..., Any]) -> None:
     ran = on_terminal("events", "usual", "--format", "arrow")
     assert (ran.code, ran.out) == (2, "")
-    assert "Arrow is binary" in ran.err
+    assert "Arrow data are binary" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -168,14 +168,14 @@ def test_a_terminal_gets_no_arrow(on_terminal: Callable[..., Any]) -> None:
         ("unreadable", 3, "unreadable: permission denied"),
         ("broken", 4, "broken: not an XSpace: field 0 (at byte 12,345)"),
         ("changed", 4, "changed: the file shrank while it was read"),
-        ("memory", 1, "memory ran out: 4 GiB are too many"),
+        ("memory", 1, "out of memory: 4 GiB are too many"),
         ("bug", 1, "internal error: KeyError: 'no\\x1bsuch'; -v shows where"),
     ],
 )
 def test_an_error_is_one_line_and_a_code_with_advice_where_a_capture_is_broken(
     command: Callable[..., Any], session: str, code: int, message: str
 ) -> None:
-    advice = "fastprof: --on-error salvage gives what decodes of such a file, --on-error skip leaves it out\n"
+    advice = "fastprof: --on-error salvage keeps whatever decodes of a damaged file; --on-error skip leaves the file out\n"
     told = f"fastprof: {message}\n" + (advice if session == "broken" else "")
     assert command("events", session) == (code, "", told)
     assert command("events", session, "--on-error", "skip") == (code, "", f"fastprof: {message}\n")

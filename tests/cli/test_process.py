@@ -104,7 +104,7 @@ def test_a_full_disk_behind_standard_output(flags: list[str]) -> None:
 
 @pytest.mark.parametrize("argv", [["events", "usual"], ["info", "usual"]])
 def test_closed_standard_output(argv: list[str]) -> None:
-    assert ended(start(*argv, close=">&-")) == (3, "", "fastprof: standard output is closed; give -o FILE\n")
+    assert ended(start(*argv, close=">&-")) == (3, "", "fastprof: standard output is closed; use -o FILE\n")
 
 
 def test_closed_descriptors_stay_out_of_the_output(tmp_path: Path) -> None:

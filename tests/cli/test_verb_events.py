@@ -32,7 +32,7 @@ def test_a_limit_says_how_many_it_left_out(command: Callable[..., Any]) -> None:
         "    3       7.000      7.000      2.333     1.500     3.000  matmul\n"
         "    1       0.500      0.500      0.500     0.500     0.500  copy, async\n"
     )
-    assert ran.err == "fastprof: 3 more of 5 names left out; --limit all shows them\n"
+    assert ran.err == "fastprof: showing 2 of 5 names; --limit all shows the others\n"
     assert command("events", "usual", "--limit", "2", "-q").err == ""
 
 
@@ -41,7 +41,7 @@ def test_columns_without_room_are_told_of(command: Callable[..., Any], monkeypat
     ran = command("events", "usual")
     assert ran.out.splitlines()[0] == "count     total      self  name"
     assert max(map(len, ran.out.splitlines())) <= 44
-    assert ran.err == "fastprof: no room for mean_ps, min_ps, max_ps; --wide shows all\n"
+    assert ran.err == "fastprof: hidden columns: mean_ps, min_ps, max_ps; --wide shows all\n"
     assert command("events", "usual", "--wide").err == ""
 
 
@@ -61,7 +61,7 @@ def test_the_events_themselves(command: Callable[..., Any]) -> None:
         "alpha  /device:GPU:0  Stream #7       1.000          2.500  matmul          10  f32[2]\n"
         "alpha  /device:GPU:0  Stream #7       4.000          0.500  copy, async\n"
         "alpha  /device:GPU:0  Stream #7       5.000          1.500  matmul          20\n",
-        "fastprof: more events than the 3 shown; --limit all shows them\n",
+        "fastprof: showing the first 3 events; --limit all shows the others\n",
     )
 
 
@@ -120,7 +120,7 @@ def test_time_and_repeated_filters(command: Callable[..., Any]) -> None:
         (["--plane", "xyz"], "no plane matches 'xyz'; there is: /device:GPU:0, /host:CPU"),
         (["--line", "stream #7"], "no line matches 'stream #7'; nearest: Stream #7 (of 2)"),
         (["--name", "mat_mul"], "no event matches 'mat_mul'; nearest: matmul (of 5)"),
-        (["--name", "agg", "--plane", "CPU"], "no event matches all the filters"),
+        (["--name", "agg", "--plane", "CPU"], "no event matches all filters"),
     ],
 )
 def test_nothing_matched(command: Callable[..., Any], flags: list[str], note: str) -> None:
@@ -132,7 +132,7 @@ def test_nothing_matched(command: Callable[..., Any], flags: list[str], note: st
 
 
 def test_no_events_at_all(command: Callable[..., Any]) -> None:
-    assert command("events", "empty").err == "fastprof: the session holds no events\n"
+    assert command("events", "empty").err == "fastprof: the session has no events\n"
 
 
 def test_a_stat_that_nothing_has(command: Callable[..., Any]) -> None:

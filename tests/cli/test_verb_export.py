@@ -22,7 +22,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         if rest["progress"] is not None:
             rest["progress"]("events", 1, 2)
         if out == "taken":
-            raise OutputError("exists already", path=out)
+            raise OutputError("already exists", path=out)
 
     module = types.ModuleType("fastprof.export.folders")
     module.write = write  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ def test_progress_as_lines(command: Callable[..., Any], written: list[dict[str, 
 def test_faults(command: Callable[..., Any], written: list[dict[str, Any]]) -> None:
     ran = command("export", "usual", "-o", "out", "--tables", "events,event")
     assert ran.code == 2
-    assert "no table is called 'event'; there are: hosts, planes" in ran.err
+    assert "there is no table 'event'; there are: hosts, planes" in ran.err
     assert written == []
     ran = command("export", "usual", "-o", "taken")
-    assert (ran.code, ran.err) == (3, "fastprof: taken: exists already\n")
+    assert (ran.code, ran.err) == (3, "fastprof: taken: already exists\n")

@@ -151,7 +151,7 @@ def test_hosts_with_other_programs_of_the_id_are_told_of(command: Command, tmp_p
         metadata = [Metadata("jit_f(3)", 3, stats={"Hlo Proto": program(name)})]
         (tmp_path / f"{host}.xplane.pb").write_bytes(xspace(plane("/host:metadata", event_metadata=metadata)))
     ran = command(str(tmp_path), "--module", "3")
-    assert ran.err == "fastprof: the program of host a; another of b has its id: --host NAME chooses\n"
+    assert ran.err == "fastprof: showing the program of host a; b ran another with this id: use --host NAME\n"
     assert ran.out == SHORT
     ran = command(str(tmp_path), "--module", "3", "--host", "b")
     assert ran.err == "" and ran.out.startswith("HloModule jit_g,")
@@ -185,13 +185,13 @@ def test_around_an_instruction(command: Command, run: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (["--instruction", "y"], "--instruction goes with --module NAME; without it the programs are listed"),
-        (["--width", "2"], "--width goes with --module NAME; without it the programs are listed"),
-        (["--metadata"], "--metadata goes with --module NAME; without it the programs are listed"),
-        (["--format", "long-txt"], "long-txt is the form of one program: give --module NAME"),
-        (["--module", "3", "--width", "2"], "--width goes with --instruction NAME"),
-        (["--module", "3", "--format", "csv", "--metadata"], "--metadata goes with short-txt and long-txt; csv has it"),
-        (["--module", "3", "--format", "dot"], "dot goes with --instruction NAME; a whole program is"),
+        (["--instruction", "y"], "--instruction needs --module NAME; without it the programs are listed"),
+        (["--width", "2"], "--width needs --module NAME; without it the programs are listed"),
+        (["--metadata"], "--metadata needs --module NAME; without it the programs are listed"),
+        (["--format", "long-txt"], "--format long-txt needs --module NAME"),
+        (["--module", "3", "--width", "2"], "--width needs --instruction NAME"),
+        (["--module", "3", "--format", "csv", "--metadata"], "--metadata is for short-txt and long-txt; csv always has it"),
+        (["--module", "3", "--format", "dot"], "dot needs --instruction NAME; an entire program is"),
     ],
 )
 def test_flags_that_do_not_go_together(command: Command, run: str, flags: list[str], why: str) -> None:

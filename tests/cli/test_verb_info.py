@@ -126,7 +126,7 @@ def test_runs(command: Callable[..., Any]) -> None:
     )
     ran = command("info", "--runs", "logs", "--limit", "1")
     assert ran.out == "run      hosts  path\n2026_02      2  logs/2026_02\n"
-    assert ran.err == "fastprof: 1 more runs left out; --limit all shows them\n"
+    assert ran.err == "fastprof: showing 1 of 2 runs; --limit all shows the others\n"
     read = json.loads(command("info", "--runs", "logs", "--format", "json").out)
     assert read["rows"][0] == {"run": "2026_02", "hosts": ["a", "b"], "path": "logs/2026_02"}
     assert command("info", "--runs", "-").code == 2

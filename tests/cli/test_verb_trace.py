@@ -62,7 +62,7 @@ def test_files_are_named_for_their_form(command: Command, tmp_path: Path) -> Non
     assert command("-o", str(tmp_path / "t.pftrace")).code == 0
     assert [one.name for one in read_perfetto((tmp_path / "t.pftrace").read_bytes()).slices] == ["a", "b", "d"]
     again = command("-o", str(tmp_path / "t.pftrace"))
-    assert (again.code, "without --force" in again.err) == (3, True)
+    assert (again.code, "use --force" in again.err) == (3, True)
     assert command("-o", str(tmp_path / "t.pftrace"), "--force").code == 0
 
 
@@ -83,9 +83,9 @@ def test_a_selection_without_events_says_so(command: Command) -> None:
     [
         ([], "give --format"),
         (["-o", "t.txt"], "give --format"),
-        (["--format", "xprof", "--raw"], "--raw goes with"),
-        (["--format", "xprof", "--stats", "none"], "--stats goes with"),
-        (["--format", "chrome", "--resolution", "9"], "--resolution goes with"),
+        (["--format", "xprof", "--raw"], "--raw is for"),
+        (["--format", "xprof", "--stats", "none"], "--stats is for"),
+        (["--format", "chrome", "--resolution", "9"], "--resolution is for"),
         (["--format", "pdf"], "invalid choice"),
     ],
 )

@@ -100,7 +100,7 @@ def test_the_streaming_form_has_the_window_that_is_selected(profile: fastprof.Pr
 def test_a_file_is_not_overwritten_unless_asked(profile: fastprof.Profile, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("mine")
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         profile.to_trace(path)
     assert path.read_text() == "mine"
     profile.to_trace(path, force=True)
@@ -129,7 +129,7 @@ def test_a_file_that_fails_leaves_nothing(
     [
         ({"out": "a.txt"}, "named for no form"),
         ({"out": "a.json", "format": "perfeto"}, "perfetto"),
-        ({"out": "a.json", "stats": "some"}, "stats is one of"),
+        ({"out": "a.json", "stats": "some"}, "stats must be one of"),
         ({"out": "a.json", "format": "xprof-streaming", "resolution": float("nan")}, "resolution"),
     ],
 )

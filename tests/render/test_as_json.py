@@ -78,7 +78,7 @@ def test_names_of_columns_are_unique() -> None:
 def test_no_rows_no_columns() -> None:
     assert document(pa.table({"a": pa.array([], pa.int64())}))["rows"] == []
     assert document(iter([pa.record_batch({"a": pa.array([], pa.int64())})]))["rows"] == []
-    with pytest.raises(ValueError, match="no batches"):
+    with pytest.raises(ValueError, match="without batches"):
         document(iter([]))
 
 

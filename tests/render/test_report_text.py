@@ -108,7 +108,7 @@ def test_columns_without_room_are_told_of(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Hosts", "hosts", columns, "event_share"),))
     shown = text(sample(), Look(width=40))
     assert "host         events  event (%)\n" in shown
-    assert "  no room for duration_ps; --wide shows\n  all\n" in shown
+    assert "  Hidden columns: duration_ps; --wide\n  shows all\n" in shown
     assert max(map(width, shown.splitlines())) <= 40
     assert "no room" not in text(sample(), Look(width=None))
 
@@ -131,7 +131,7 @@ def test_rows_of_zero_are_only_named(monkeypatch: pytest.MonkeyPatch) -> None:
     section = Section("Hosts", "hosts", ("host", "events"), nonzero="events")
     monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
     shown = text(sample())
-    assert "  alpha         3,000\n  be\\x1b[2Jta   1,000\n  0 throughout: gamma\n" in shown
+    assert "  alpha         3,000\n  be\\x1b[2Jta   1,000\n  Always 0: gamma\n" in shown
     assert "throughout" not in text(sample(), limit=-1)
 
 
@@ -235,7 +235,7 @@ def test_a_program_that_is_the_same_in_all_rows_is_told_once(monkeypatch: pytest
     table = pa.table({"name": ["x", "y"], "program": ["f(1)", "f(1)"]})
     report = replace(sample(), tables={"ops": table}, notices=())
     monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Ops", "ops", ("name", "program")),))
-    assert text(report).endswith("\nOps\n  name\n  x\n  y\n  of program f(1)\n")
+    assert text(report).endswith("\nOps\n  name\n  x\n  y\n  All in program f(1)\n")
     two = table.set_column(1, "program", pa.array(["f(1)", "g(2)"]))
     assert text(replace(report, tables={"ops": two})).endswith("\n  name  program\n  x     f(1)\n  y     g(2)\n")
 
@@ -246,7 +246,7 @@ def test_parts_that_are_nothing_are_left_out_and_the_last_column_goes_first(monk
     section = Section("Ops", "ops", tuple(table.column_names), parts=("left", "right"), by_worth=True)
     monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
     shown = text(report, Look(width=20))
-    assert "  name  right\n" in shown and "left" not in shown and "no room for what" in shown
+    assert "  name  right\n" in shown and "left" not in shown and "Hidden columns:\n  what" in shown
 
 
 TREE = [0, 1, 2, 2, 1, 2, 3, 0, 1]

@@ -102,5 +102,5 @@ def test_without_executions_there_are_no_steps(space: bytes) -> None:
 
 
 def test_what_steps_come_from_is_checked() -> None:
-    with pytest.raises(UsageError, match="steps_from is one of markers, modules, not 'moduls'"):
+    with pytest.raises(UsageError, match="steps_from: 'moduls' is not one of markers, modules"):
         fastprof.load(spaces(plane(HOST))).report("steps", steps_from="moduls")

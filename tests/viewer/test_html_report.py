@@ -232,7 +232,7 @@ def test_the_flag_writes_a_file_that_is_whole(tmp_path: Path, capsys: pytest.Cap
     assert document.json("session")["title"].startswith("pod · ")
     assert [host["host"] for host in document.json("timeline")["hosts"]] == ["host0"]
     assert main.main(words) == 3
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main.main([*words, "--force", "--quiet"]) == 0
 
 

@@ -11,8 +11,7 @@ from fastprof.derive.communication.communication_tables import StepCosts, total_
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, WITH_HOST
 from fastprof.derive.communication.meetings import Meetings
-from fastprof.wording.quantities import counted
-from fastprof.wording.times import moment_text
+from fastprof.wording.quantities import counted, moment_text
 
 COSTLY_SHARE: Final = 0.05
 """Share of what devices recorded from which on exposed communication is worth a recommendation."""

@@ -16,9 +16,7 @@ from fastprof.derive.memory.live_set import REASONS
 from fastprof.derive.memory.memory_events import FREE, LIFETIME_PEAK, first_of_most
 from fastprof.derive.memory.request_remarks import request_remarks
 from fastprof.schema.array_types import Int64s
-from fastprof.wording.quantities import counted
-from fastprof.wording.sizes import size_text
-from fastprof.wording.times import moment_text
+from fastprof.wording.quantities import counted, moment_text, size_text
 
 LEAK_STEPS: Final = 4
 """Steps that growth must be seen over before it is called what a leak looks like."""

@@ -9,9 +9,7 @@ import numpy as np
 from fastprof.derive.memory.host_memory import MemoryFigures
 from fastprof.derive.memory.memory_events import FREE
 from fastprof.derive.memory.request_fits import FROM_DEVICE, NO, OPEN, YES, Fits, not_taken_bytes
-from fastprof.wording.quantities import counted
-from fastprof.wording.sizes import size_text
-from fastprof.wording.times import moment_text
+from fastprof.wording.quantities import counted, moment_text, size_text
 
 TOLD = 4
 """Allocators that are told of, those with the largest peaks; the table has the others."""

@@ -20,7 +20,7 @@ from fastprof.derive.ops.tables import (
     MemoryAccess,
 )
 from fastprof.schema.array_types import Int64s
-from fastprof.wording.sizes import size_text
+from fastprof.wording.quantities import size_text
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 

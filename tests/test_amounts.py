@@ -1,10 +1,10 @@
-"""Sizes as people write them."""
+"""Amounts as people write them."""
 
 from __future__ import annotations
 
 import pytest
 
-from fastprof.wording.sizes import byte_count
+from fastprof.wording.amounts import byte_count
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ def test_a_size_is_a_number_of_bytes_or_one_and_a_unit(text: str, size: int) -> 
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "2G", "1e9", "2 GiBs", "ten", "1,000", "9" * 61])
-def test_what_is_no_size_is_told(text: str) -> None:
+def test_what_is_not_a_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size; write a number of bytes"):
         byte_count(text)
 
 
 @pytest.mark.parametrize("text", ["0", "0.0GiB", str(2**63), "9999999999TiB"])
-def test_nothing_and_more_than_there_is_are_told(text: str) -> None:
+def test_a_size_below_or_beyond_the_limits_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not between 1 byte and 8 EiB"):
         byte_count(text)

@@ -1,0 +1,80 @@
+"""Values of parameters of analyses: the one reader for Python arguments, flags and addresses.
+
+All functions raise ValueError, with a sentence for the user, for a value that the parameter does not take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import Field
+from typing import Any, NamedTuple
+
+from fastprof.wording.amounts import byte_count, picoseconds
+
+_TRUTHS = {"1": True, "true": True, "0": False, "false": False}
+
+
+class Kind(NamedTuple):
+    """A kind of parameter. ``wanted``: its values in words; ``read``: the reader of a text; ``types``: types of values
+    from Python; ``least``: the least value; ``metavar``: the placeholder of a value in help and docs."""
+
+    wanted: str
+    read: Callable[[str], Any]
+    types: tuple[type, ...]
+    metavar: str = "TEXT"
+    least: int | None = None
+
+
+_KINDS = {
+    "int": Kind("a whole number", int, (int,), "N"),
+    "float": Kind("a number", float, (int, float), "X"),
+    "bool": Kind("true or false", _TRUTHS.__getitem__, (bool,)),
+    "str": Kind("a text", str, (str,)),
+    "name": Kind("a name or a whole number", str, (str, int)),
+    "time": Kind("a time such as '1.5s', or a whole number of picoseconds", picoseconds, (int,), "TIME", 1 - (1 << 63)),
+    "bytes": Kind("a size such as '2GiB', or a whole number of bytes above 0", byte_count, (int,), "SIZE", 1),
+}
+_AMOUNTS = (_KINDS["time"], _KINDS["bytes"])
+
+
+def kind_of(field: Field[Any]) -> Kind:
+    """The kind of a parameter: ``type`` of its metadata, else its annotation."""
+    annotation = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    return _KINDS[field.metadata.get("type") or annotation.partition("|")[0].strip()]
+
+
+def of_text(field: Field[Any], text: str) -> Any:
+    """The value of a parameter that is written as text, on the command line or in an address."""
+    kind = kind_of(field)
+    if kind in _AMOUNTS:
+        return kind.read(text)
+    try:
+        value = kind.read(text)
+    except (ValueError, KeyError):
+        raise ValueError(f"{text[:60]!r} is not {kind.wanted}") from None
+    return checked(field, value)
+
+
+def checked(field: Field[Any], value: Any) -> Any:
+    """The value of a parameter from Python. Times and sizes may be texts; a name may be a number."""
+    kind = kind_of(field)
+    if kind in (*_AMOUNTS, _KINDS["name"]):
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return kind.read(value)
+    if kind is _KINDS["name"] and hasattr(value, "__index__") and not isinstance(value, bool):
+        return str(int(value))
+    choices = field.metadata.get("choices")
+    if choices is not None:
+        if not (isinstance(value, str) and value in choices):
+            raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
+        return value
+    least = field.metadata.get("min", kind.least)
+    fits = isinstance(value, kind.types) and (bool in kind.types or not isinstance(value, bool))
+    if not fits or (least is not None and not value >= least):
+        bound = "" if least is None or kind in _AMOUNTS else f" of at least {least}"
+        raise ValueError(f"{value!r} is not {kind.wanted}{bound}")
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        raise ValueError(f"{value!r} does not fit 64 bits")
+    return value

@@ -1,0 +1,69 @@
+"""Readers of amounts as people write them: times (1.5s), sizes (2GiB) and ranges of steps (3:5).
+
+They raise ValueError with a sentence for the user.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PICOSECONDS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
+_TIME = re.compile(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*(ps|ns|us|µs|ms|s)?\s*", re.ASCII)
+_BYTES = {
+    "b": 1,
+    **{f"{prefix}ib": 1 << 10 * power for power, prefix in enumerate("kmgt", 1)},
+    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
+}
+_SIZE = re.compile(r"\s*\+?(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?b)?\s*", re.ASCII | re.IGNORECASE)
+_LONGEST = 60
+
+Steps = tuple[int | None, int | None]
+"""A range of step numbers without its second bound; None: an open end."""
+
+
+def picoseconds(text: str) -> int:
+    """A time in picoseconds. ValueError: not a time, or not a whole number of picoseconds."""
+    from fractions import Fraction
+
+    match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise ValueError(f"{text[:_LONGEST]!r} is not a time; write a number and ps, ns, us, ms or s")
+    time = Fraction(match[1]) * _PICOSECONDS[match[2] or "ps"]
+    if time.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of picoseconds")
+    if abs(time.numerator) >= 1 << 63:
+        raise ValueError(f"{text!r} is more than 106 days, the limit of 64-bit picoseconds")
+    return time.numerator
+
+
+def byte_count(text: str) -> int:
+    """A size in bytes, at least 1; fractions of a byte are rounded up. ValueError: not a size."""
+    from fractions import Fraction
+
+    match = _SIZE.fullmatch(text) if len(text) <= _LONGEST else None
+    unit = None if match is None else _BYTES.get((match[2] or "b").lower())
+    if match is None or unit is None:
+        raise ValueError(f"{text[:_LONGEST]!r} is not a size; write a number of bytes, or a number and KiB, MiB or GiB")
+    size = -int(-Fraction(match[1]) * unit // 1)
+    if not 0 < size < 1 << 63:
+        raise ValueError(f"{text!r} is not between 1 byte and 8 EiB")
+    return size
+
+
+def step_range(text: str) -> Steps:
+    """``A:B``, ``A:``, ``:B``, or ``A`` for one step; B is excluded. ValueError: not a range of steps."""
+    span = re.fullmatch(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*", text, re.ASCII)
+    if span:
+        low, high = int(span[1]), int(span[2])
+        raise ValueError(f"{text!r} is not a range of steps; for steps {low} to {high} write {low}:{high + 1}")
+    if re.fullmatch(r"[\s\d:]*\d{10}[\s\d:]*", text, re.ASCII):
+        raise ValueError(f"{text!r} is not a range of steps; step numbers have at most nine digits")
+    match = re.fullmatch(r"\s*(\d{1,9})?\s*(:?)\s*(\d{1,9})?\s*", text, re.ASCII)
+    if match is None or not (match[1] or match[3]) or (not match[2] and match[1] and match[3]):
+        raise ValueError(f"{text!r} is not a range of steps; write A:B, A:, :B or A; B is excluded: 3:5 is 3 and 4")
+    first, last = (None if bound is None else int(bound) for bound in (match[1], match[3]))
+    if not match[2] and first is not None:
+        last = first + 1
+    if first is not None and last is not None and last <= first:
+        raise ValueError(f"{text!r} contains no step; the second number is excluded: 3:5 is 3 and 4")
+    return first, last
