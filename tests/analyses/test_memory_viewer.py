@@ -302,7 +302,7 @@ def test_the_program_that_takes_most_is_told_of_unless_one_is_named() -> None:
     with pytest.raises(UsageError, match=r"several programs are called 'a': a\(1\), a\(3\); name one"):
         viewed(data, module="a")
     for odd in (True, 3.0, [3]):
-        with pytest.raises(UsageError, match="module: .* is not a name or a whole number"):
+        with pytest.raises(UsageError, match=r"module: .* is not a name or a whole number"):
             viewed(data, module=odd)
 
 

@@ -175,9 +175,9 @@ def test_a_terminal_gets_no_arrow(on_terminal: Callable[..., Any]) -> None:
 def test_an_error_is_one_line_and_a_code_with_advice_where_a_capture_is_broken(
     command: Callable[..., Any], session: str, code: int, message: str
 ) -> None:
-    advice = "fastprof: --on-error salvage keeps whatever decodes of a damaged file; --on-error skip leaves the file out\n"
-    told = f"fastprof: {message}\n" + (advice if session == "broken" else "")
-    assert command("events", session) == (code, "", told)
+    advice = "--on-error salvage keeps whatever decodes of a damaged file; --on-error skip leaves the file out"
+    expected = f"fastprof: {message}\n" + (f"fastprof: {advice}\n" if session == "broken" else "")
+    assert command("events", session) == (code, "", expected)
     assert command("events", session, "--on-error", "skip") == (code, "", f"fastprof: {message}\n")
     assert command("events", session, "-q") == (code, "", f"fastprof: {message}\n")
 

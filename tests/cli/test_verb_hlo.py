@@ -190,7 +190,7 @@ def test_around_an_instruction(command: Command, run: str) -> None:
         (["--metadata"], "--metadata needs --module NAME; without it the programs are listed"),
         (["--format", "long-txt"], "--format long-txt needs --module NAME"),
         (["--module", "3", "--width", "2"], "--width needs --instruction NAME"),
-        (["--module", "3", "--format", "csv", "--metadata"], "--metadata is for short-txt and long-txt; csv always has it"),
+        (["--module", "3", "--format", "csv", "--metadata"], "--metadata is for short-txt and long-txt; csv always"),
         (["--module", "3", "--format", "dot"], "dot needs --instruction NAME; an entire program is"),
     ],
 )
