@@ -99,7 +99,7 @@ def test_text_of_other_widths_and_limits(run: Path) -> None:
     assert "and 5 more of 5" in report.to_text(limit=0)
     assert "more of" in report.to_text() and "more of" not in report.to_text(limit="all", wide=True)
     for wrong in ({"limit": -1}, {"limit": "none"}, {"width": 10}, {"width": None}):
-        with pytest.raises(fastprof.UsageError, match=r"limit is a number|width is a number"):
+        with pytest.raises(fastprof.UsageError, match=r"limit must be a number|width must be a number"):
             report.to_text(**wrong)  # type: ignore[arg-type]
 
 

@@ -53,7 +53,7 @@ def byte_count(text: str) -> int:
 def step_range(text: str) -> Steps:
     """``A:B``, ``A:``, ``:B``, or ``A`` for one step; B is excluded. ValueError: not a range of steps."""
     span = re.fullmatch(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*", text, re.ASCII)
-    if span:
+    if span and int(span[1]) <= int(span[2]):
         low, high = int(span[1]), int(span[2])
         raise ValueError(f"{text!r} is not a range of steps; for steps {low} to {high} write {low}:{high + 1}")
     if re.fullmatch(r"[\s\d:]*\d{10}[\s\d:]*", text, re.ASCII):

@@ -215,7 +215,7 @@ def test_a_value_that_a_parameter_does_not_take(analysis: str, params: dict[str,
 
 def test_names_of_analyses_are_texts() -> None:
     names: Any = ["steps"]
-    with pytest.raises(fastprof.UsageError, match=r"^names of analyses are texts, not list"):
+    with pytest.raises(fastprof.UsageError, match=r"^names of analyses are strings, not list"):
         fastprof.load(spaces()).report(names)
 
 

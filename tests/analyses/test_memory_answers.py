@@ -136,7 +136,7 @@ def test_of_the_stack_the_program_is_told(at_ps: int, told: str) -> None:
     found = report(threads([pool.alloc(at_ps, 64, 10, peak_bytes_in_use=10)], planes=devices))
     (text,) = notices(found)
     assert text.startswith("90 % of the memory in use at the peak of TPU 1 is the stack: what the runtime reserves for")
-    assert told in text and text.endswith("The lifetime peak, 10 bytes, counts the heap alone.")
+    assert told in text and text.endswith("The lifetime peak, 10 B, counts the heap alone.")
 
 
 # ---- whether a request fits
@@ -181,13 +181,13 @@ def test_between_the_bounds_of_the_largest_chunk_nothing_is_known() -> None:
 def test_a_sentence_tells_of_the_peak_the_time_asked_for_and_the_whole() -> None:
     (text,) = [text for text in notices(asked(700, at=3_000)) if "request" in text]
     assert text == (
-        "A request of 700 bytes would not have fitted in GPU_0_bfc at its peak, at 6.000 ns: 500 bytes were free, the "
-        "largest chunk had 500 bytes. At the time asked for it would have fitted: 900 bytes were free, the largest "
-        "chunk had 900 bytes. From the first snapshot to the last it fits for 80.0 %, it does not fit for 20.0 % of "
+        "A request of 700 B would not have fitted in GPU_0_bfc at its peak, at 6.000 ns: 500 B were free, the "
+        "largest chunk had 500 B. At the time asked for it would have fitted: 900 B were free, the largest "
+        "chunk had 900 B. From the first snapshot to the last it fits for 80.0 %, it does not fit for 20.0 % of "
         "the time, no more from 6.000 ns on. See the table request."
     )
     assert rows(asked(700, at=3_000), "fragmentation", "moment", "request_fits")[-1] == ("at", "yes")
-    assert "A request of 4.88 KiB is more than all that GPU_0_bfc may use, 1000 bytes." in notices(asked(5_000))
+    assert "A request of 4.883 KiB is more than all that GPU_0_bfc may use, 1,000 B." in notices(asked(5_000))
 
 
 def test_an_allocator_that_takes_more_from_the_device_may_do_so() -> None:
@@ -236,7 +236,7 @@ def test_a_leak_ends_where_the_peak_of_a_step_does_not_fit() -> None:
     """Of 300 bytes the last step needs 120; 18 steps on it needs all."""
     (text,) = notices(leak(None), "recommendation")
     assert text.endswith(
-        "; at this pace the peak of a step, 120 bytes in the last one, reaches the 300 bytes that the allocator may "
+        "; at this pace the peak of a step, 120 B in the last one, reaches the 300 B that the allocator may "
         "use after 18 more steps. See the table growth."
     )
 
@@ -256,11 +256,11 @@ def test_what_runs_outside_of_steps_may_fail_sooner() -> None:
     """Before the first step the leak had not begun, so nothing tells how many steps are left."""
     (after,) = notices(leak(5_000), "recommendation")
     assert after.endswith(
-        "after 18 more steps. What runs outside of steps may fail sooner: it had 170 bytes in use at 5.000 ns, which "
+        "after 18 more steps. What runs outside of steps may fail sooner: it had 170 B in use at 5.000 ns, which "
         "fits for 13 more steps. See the table growth."
     )
     (before,) = notices(leak(10), "recommendation")
-    assert before.endswith("it had 130 bytes in use at 10 ps. See the table growth.")
+    assert before.endswith("it had 130 B in use at 10 ps. See the table growth.")
 
 
 # ---- some steps

@@ -313,9 +313,9 @@ def test_an_op_that_holds_more_and_more_is_a_leak() -> None:
     (notice,) = found.notices
     assert notice.severity == "recommendation"
     assert notice.text.startswith(
-        "leak holds more and more memory of GPU_0_bfc: 40 bytes more at the end of the last of 5"
+        "leak holds more and more memory of GPU_0_bfc: 40 B more at the end of the last of 5"
     )
-    assert "the peak of a step, 130 bytes in the last one, reaches the 200 bytes that" in notice.text
+    assert "the peak of a step, 130 B in the last one, reaches the 200 B that" in notice.text
     assert "may use after 7 more steps. See" in notice.text  # 70 bytes are left at that peak, not 100 as at its end
 
 
@@ -411,8 +411,8 @@ def test_fragmentation_that_kept_the_next_request_out_is_told() -> None:
     (notice,) = found.notices
     assert notice.severity == "recommendation"
     assert notice.text.startswith(
-        "At 1.000 ns 600 bytes of GPU_0_bfc were free, but no chunk held the 400 bytes that big asked for at 3.000 ns: "
-        "the largest had at most 151 bytes."
+        "At 1.000 ns 600 B of GPU_0_bfc were free, but no chunk held the 400 B that big asked for at 3.000 ns: "
+        "the largest had at most 151 B."
     )
 
 
@@ -422,14 +422,14 @@ def test_of_an_allocator_that_grows_the_largest_chunk_is_known_within_bounds() -
     found = report(threads([pool.alloc(0, 64, 100, fragmentation=0.9), pool.alloc(1, 512, 600, "big")]))
     assert rows(found, "snapshots", "largest_free_bytes", "too_small_most_bytes") == [(91, 900), (300, 0)]
     assert found.notices[0].text.startswith(
-        "1 allocator takes more memory from the device as it is needed: GPU_0_bfc has taken 700 bytes to 1000 bytes by "
-        "its last event, of the 1000 bytes that it may."
+        "1 allocator takes more memory from the device as it is needed: GPU_0_bfc has taken 700 B to 1,000 B by "
+        "its last event, of the 1,000 B that it may."
     )
 
 
 def test_a_nearly_exhausted_allocator_is_told() -> None:
     (notice,) = report(threads([Pool(limit=100).alloc(2 * MS, 64, 95)])).notices
-    assert notice.text.startswith("GPU_0_bfc is nearly exhausted: at its peak, at 2.000 ms, 95.0 % of the 100 bytes")
+    assert notice.text.startswith("GPU_0_bfc is nearly exhausted: at its peak, at 2.000 ms, 95.0 % of the 100 B")
     assert report(threads([Pool(limit=100).alloc(2 * MS, 64, 94)])).notices == ()
 
 

@@ -161,10 +161,10 @@ def test_a_space_that_no_program_has_puts_the_largest_program_first() -> None:
 
 def test_padding_fragmentation_and_parameters_that_could_be_donated_are_told() -> None:
     said = texts(viewed(capture(training_step())))
-    assert "recommendation: 8 MiB of the peak, 67 %, is padding, most of it for f32[8,3]{1,0:T(8,128)}" in said
+    assert "recommendation: 8.000 MiB of the peak, 67 %, is padding, most of it for f32[8,3]{1,0:T(8,128)}" in said
     assert "f32[8,128]" in said
-    assert "info: The temporaries take 9 MiB, 1 MiB more than is ever in use: there are gaps between buffers." in said
-    assert "recommendation: 1 output has the shape of a parameter and memory of its own, 2 MiB" in said
+    assert "info: The temporaries take 9.000 MiB, 1.000 MiB more than is ever in use: there are gaps between buffers." in said
+    assert "recommendation: 1 output has the shape of a parameter and memory of its own, 2.000 MiB" in said
 
 
 def test_donated_parameters_are_not_told_to_be_donated() -> None:

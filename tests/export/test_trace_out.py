@@ -127,7 +127,7 @@ def test_a_file_that_fails_leaves_nothing(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"out": "a.txt"}, "named for no form"),
+        ({"out": "a.txt"}, "does not name a trace format"),
         ({"out": "a.json", "format": "perfeto"}, "perfetto"),
         ({"out": "a.json", "stats": "some"}, "stats must be one of"),
         ({"out": "a.json", "format": "xprof-streaming", "resolution": float("nan")}, "resolution"),

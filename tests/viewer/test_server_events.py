@@ -75,7 +75,7 @@ def test_a_breakdown_of_memory_accesses_is_told_in_words() -> None:
     served = Served(threads([event("copy", 0, 1, stats=values), event("odd", 2, 1, {"memory_access_breakdown": b"a"})]))
     served.timeline()
     told = stats(served.get("/api/event", at=0))["memory_access_breakdown"]
-    assert told == "HBM read: 8 MiB (8,388,608 bytes)\nVMEM written: 32 bytes"
+    assert told == "HBM read: 8.000 MiB (8,388,608 bytes)\nVMEM written: 32 B"
     assert stats(served.get("/api/event", at=1))["memory_access_breakdown"] == "61"
 
 

@@ -76,7 +76,7 @@ def test_it_says_where_it_serves_and_ends_when_it_is_interrupted() -> None:
 @pytest.mark.parametrize("host", ["", " "])
 def test_an_empty_address_is_refused(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(POD), "--host", host]) == 2
-    assert "an address is missing; 0.0.0.0 is all of this machine" in capsys.readouterr().err
+    assert "the address is empty; 0.0.0.0 means all addresses of this machine" in capsys.readouterr().err
 
 
 def test_it_can_be_terminated() -> None:
@@ -188,5 +188,5 @@ def test_the_other_runs_of_a_directory_are_offered(tmp_path: Path) -> None:
             said.append(process.stderr.readline())
         process.kill()
     told = "".join(said)
-    assert "2026_11_22_00_00_00: the newest run comes first; the page offers the others" in told
+    assert "2026_11_22_00_00_00: showing the newest run; choose another on the page" in told
     assert "left out" not in told

@@ -52,14 +52,13 @@ def memory_accesses(payloads: Mapping[int, memoryview], keys: Int64s, known: dic
 
 
 def access_text(payload: bytes) -> str:
-    """In words, a line for each space and direction: ``HBM read: 8 MiB (8,388,608 bytes)``; "": it tells nothing."""
+    """One line per memory and direction: ``HBM read: 8.000 MiB (8,388,608 bytes)``; "": none is recorded."""
     return "\n".join(_access(space, operation, size) for (operation, space), size in _totals(payload).items())
 
 
 def _access(space: int, operation: int, size: int) -> str:
-    told = size_text(size)
-    more = "" if told.endswith(" bytes") else f" ({size:,} bytes)"
-    return f"{_SPACES.get(space, f'memory {space}')} {_WAYS.get(operation, 'moved')}: {told}{more}"
+    exact = f" ({size:,} bytes)" if abs(size) >= 1024 else ""
+    return f"{_SPACES.get(space, f'memory {space}')} {_WAYS.get(operation, 'moved')}: {size_text(size)}{exact}"
 
 
 _SPACES: Final = {0: "unknown memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
