@@ -118,8 +118,8 @@ class Report:
         return b"".join(report_json.chunks(self._answer)).decode("ascii")
 
     def to_xprof(self) -> str:
-        """The JSON text that XProf's page reads. UsageError: XProf has no such page. If the page needs more of the hosts
-        than the report, they are read again, once."""
+        """The JSON text that XProf's page reads. UsageError: XProf has no such page. If the page needs more than the
+        report, the hosts are read again, once."""
         from fastprof.xprof import report_xprof
 
         self._complete()

@@ -312,9 +312,7 @@ def test_an_op_that_holds_more_and_more_is_a_leak() -> None:
     assert rows(found, "growth", *columns) == [("leak", 40, 10.0, 4, 5, 10, 50, True)]
     (notice,) = found.notices
     assert notice.severity == "recommendation"
-    assert notice.text.startswith(
-        "leak holds more and more memory of GPU_0_bfc: 40 B more at the end of the last of 5"
-    )
+    assert notice.text.startswith("leak holds more and more memory of GPU_0_bfc: 40 B more at the end of the last of 5")
     assert "the peak of a step, 130 B in the last one, reaches the 200 B that" in notice.text
     assert "may use after 7 more steps. See" in notice.text  # 70 bytes are left at that peak, not 100 as at its end
 
