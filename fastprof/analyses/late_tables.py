@@ -1,4 +1,4 @@
-"""Tables that are made when they are first looked at: of reports whose largest tables few ask for."""
+"""Tables that are made at first use, for reports whose largest tables are seldom read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class LateTables(Mapping[str, "pa.Table"]):
-    """``made``: by name, in their order, a table or what makes it."""
+    """``made``: by name, in order, a table or a function that makes it."""
 
     def __init__(self, made: Mapping[str, pa.Table | Callable[[], pa.Table]]) -> None:
         self._made = dict(made)
 
     def __getitem__(self, name: str) -> pa.Table:
-        found = self._made[name]
-        if callable(found):
-            found = self._made[name] = found()
-        return found
+        table = self._made[name]
+        if callable(table):
+            table = self._made[name] = table()
+        return table
 
     def __contains__(self, name: object) -> bool:
         return name in self._made

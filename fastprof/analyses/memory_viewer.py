@@ -17,7 +17,7 @@ from fastprof import hlo
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, is_known, scalars
 from fastprof.decode.plane_kinds import device_of
 from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
-from fastprof.errors import CaptureError, UsageError
+from fastprof.errors import CaptureError
 from fastprof.hlo import program_memory_tables as tables_of
 from fastprof.hlo.memory_spaces import DEVICE, space_name, space_number, space_text
 from fastprof.hlo.program_memory import TOO_LARGE, MemorySpace, ProgramMemory
@@ -25,7 +25,7 @@ from fastprof.hlo.program_memory_tables import TABLES as TABLES
 from fastprof.hlo.program_memory_tables import ModuleRow, module_rows
 from fastprof.hlo.program_remarks import Remark, remarks
 from fastprof.hlo.unplanned_memory import scoped_vmem, signature_rows
-from fastprof.wording.spelling import meant
+from fastprof.tables.program_choice import matching, named
 
 if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
@@ -176,7 +176,7 @@ def of_host(given: Host, params: Params) -> HostPrograms:
     listed = [(number, modules.title(number) or "") for number in modules.program_ids]
     wanted = [number for number, _ in listed]
     if params.module is not None:
-        wanted = [number for number, _ in _matching(listed, str(params.module))]
+        wanted = [number for number, _ in matching(listed, str(params.module))]
     problems: list[str] = []
     programs = [
         _program(modules, number, title, problems) if number in wanted else Program(title, number)
@@ -207,17 +207,6 @@ def _program(modules: Modules, number: int, title: str, problems: list[str]) -> 
         at = f", at byte {error.offset:,} of its HLO" if error.offset is not None else ""
         problems.append(f"the memory of the program {title} does not decode: {error.message}{at}")
         return Program(title, number)
-
-
-Listed = tuple[int, str]
-"""Id and title of a program."""
-
-
-def _matching(listed: Sequence[Listed], requested: str) -> list[Listed]:
-    """Programs of this title; else of this id, or of this name, as jit_f for jit_f(12)."""
-    exact = [one for one in listed if one[1] == requested]
-    by_id = [one for one in listed if requested in (str(one[0]), str(one[0] % (1 << 64)))]
-    return exact or by_id or [one for one in listed if one[1].rpartition("(")[0] == requested]
 
 
 # ---- the report
@@ -272,24 +261,11 @@ def _distinct(kept: Sequence[HostPrograms]) -> list[Found]:
 
 
 def _named(found: Sequence[Found], kept: Sequence[HostPrograms], requested: str) -> list[Found]:
-    """The programs of a name on all hosts, all of one id; none where it does not decode, which notices report.
+    """The programs of a name on all hosts, all of one id; empty where it does not decode, which notices report.
     UsageError: no program has the name, or several."""
     listed = list(dict.fromkeys((program.program_id, program.title) for one in kept for program in one.programs))
-    meant_by = _matching(listed, requested)
-    titles = [title for _, title in listed]
-    if not titles:
-        raise UsageError(f"no program {requested!r}: {_NO_PROGRAMS}")
-    if not meant_by:
-        raise UsageError(f"no program {requested!r}; there are: {_some(titles)}{meant(requested, titles)}")
-    if len({number for number, _ in meant_by}) > 1:
-        several = _some([title for _, title in meant_by])
-        raise UsageError(f"several programs are called {requested!r}: {several}; name one")
-    return [one for one in found if (one[0].program_id, one[0].title) in meant_by]
-
-
-def _some(titles: Sequence[str]) -> str:
-    names = list(dict.fromkeys(titles))
-    return ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+    matches = named(listed, requested, _NO_PROGRAMS)
+    return [one for one in found if (one[0].program_id, one[0].title) in matches]
 
 
 def _taken(row: ModuleRow) -> int:

@@ -1,6 +1,6 @@
 """XProf's memory viewer: sizes in MiB as doubles, one memory space of one program, protobuf's JSON.
 
-What it has at its default, 0 or nothing, is left out. Formulas: XProf's hlo_proto_to_memory_visualization_utils.
+Defaults (0 or empty) are left out. Formulas: XProf's hlo_proto_to_memory_visualization_utils.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SMALL = 16384
-"""Buffers below that many bytes are told of together."""
+"""Buffers of fewer bytes are one entry."""
 _MIB = float(1 << 20)
 _CANVAS = 4096
-"""Width and height of the drawing: what is thinner than one of these is not drawn, and takes no colour."""
+"""Width and height of the drawing: thinner blocks are not drawn, and take no colour."""
 
 
 def answer(report: Report) -> Any:
-    """Without a program an empty page: XProf answers nothing at all. So is that of sizes that 64 bits cannot count."""
+    """An empty page without a program, where XProf has no answer, and for sizes beyond 64 bits."""
     shown = report.detail
     return {} if shown is None or shown.memory.unknown == TOO_LARGE else _bare(_Page(shown.space).all())
 
 
 def _bare(value: Any) -> Any:
-    """Without what is at its default; a number in a oneof is always told, and so is an entry of a map."""
+    """Without defaults, except numbers in a oneof and entries of a map, which are always written."""
     if isinstance(value, dict):
-        found = {name: _bare(item) for name, item in value.items()}
-        return {name: item for name, item in found.items() if item not in (0, "", []) or name == "numbered"}
+        items = {name: _bare(item) for name, item in value.items()}
+        return {name: item for name, item in items.items() if item not in (0, "", []) or name == "numbered"}
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return [_bare(item) for item in value]
     return value
 
 
 def _largest_first(mebibytes: Sequence[float]) -> list[int]:
-    """The places of sizes as std::sort leaves them: of equal ones there are many, as of layers that are alike."""
+    """The places of sizes in the order of std::sort: many are equal, such as those of equal layers."""
     order = np.arange(len(mebibytes), dtype=np.int32)
     rank_order(np.array([int(size * _MIB) for size in mebibytes], np.int64), order)
-    found: list[int] = order.tolist()
-    return found
+    places: list[int] = order.tolist()
+    return places
 
 
 class _Page:
@@ -68,12 +68,12 @@ class _Page:
         self.program = space.program
         self.plan = space.program.buffers
         every = self.plan.allocations
-        self.whole = [row for row in space.allocations.tolist() if self.plan.whole_run[row]]
-        """Rows of allocations whose lifetimes are not told."""
-        self.throughout = [row for row in self.whole if self._largest(row) >= 0]
+        self.lasting = [row for row in space.allocations.tolist() if self.plan.whole_run[row]]
+        """Rows of allocations of indefinite lifetime."""
+        self.throughout = [row for row in self.lasting if self._largest(row) >= 0]
         self.throughout_bytes = int(every["size"][self.throughout].sum())
         self.place: dict[int, int] = {}
-        """By buffer, where it is among those at the peak."""
+        """By buffer, its place among those at the peak."""
         self._shape_texts: dict[tuple[int, int], str] = {}
         self._sources: dict[tuple[int, int, int], Json] = {}
 
@@ -89,7 +89,7 @@ class _Page:
             "maxHeapBySize": [at_peak[i] for i in order],
             "bySizeToMaxHeap": order,
             "maxHeapToBySize": [ranks[i] for i in range(len(at_peak))],
-            "indefiniteLifetimes": [self._lifetime(row) for row in self.whole],
+            "indefiniteLifetimes": [self._lifetime(row) for row in self.lasting],
             "bufferBlocks": self._blocks(),
             "peakHeapMib": self._with_throughout(0 if heap is None else heap.peak_bytes),
             "peakUnpaddedHeapMib": self._with_throughout(0 if heap is None else heap.peak_unpadded),
@@ -106,7 +106,7 @@ class _Page:
         return size / _MIB + self.throughout_bytes / _MIB
 
     def _largest(self, allocation: int) -> int:
-        """The first of the largest buffers in an allocation; -1: none takes anything."""
+        """The first of the largest buffers in an allocation; -1: no buffer, or only empty ones."""
         rows = self._inside(allocation)
         sizes = self.plan.buffers["size"][rows]
         return int(rows[np.argmax(sizes)]) if len(rows) and sizes.max() > 0 else -1
@@ -128,7 +128,7 @@ class _Page:
         return heap_of(self.plan, trace, self.unpadded)
 
     def _trace(self) -> int | None:
-        """That of the first temporaries that have one, else that which has most events of the memory space."""
+        """The trace of the first temporaries that have one, else the one with most events of the memory space."""
         for row in self.space.allocations.tolist():
             if not self.plan.whole_run[row] and row in self.program.trace_of:
                 return self.program.trace_of[row]
@@ -142,10 +142,9 @@ class _Page:
         names = self.plan.texts.take(pa.array(heap.events["instruction_name"])).to_pylist()
         owns = heap.held >= 0
         columns = (self.plan.buffers["id"][heap.rows[owns]], heap.held[owns], heap.freed[owns])
-        told_spans = zip(*(column.tolist() for column in columns), strict=True)
-        spans = {str(id): {"start": start, "limit": limit} for id, start, limit in told_spans}
-        told = {"logicalBufferSpans": spans} if spans else {}
-        return told | {
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        spans = {str(id): {"start": start, "limit": limit} for id, start, limit in rows}
+        return ({"logicalBufferSpans": spans} if spans else {}) | {
             "heapSizes": (heap.bytes / _MIB + self.throughout_bytes / _MIB).tolist(),
             "unpaddedHeapSizes": (heap.unpadded / _MIB + self.throughout_bytes / _MIB).tolist(),
             "hloInstructionNames": [*names, ""],
@@ -156,7 +155,7 @@ class _Page:
 
     @cached_property
     def shapes(self) -> list[Shape]:
-        """Of an element of a tuple of tuples, the shape of the outer tuple's element of the last number."""
+        """For nested tuples XProf looks up only the last index, so the shape is that of the outer tuple's element."""
         module = self.program.module
         rows = np.append(module.instructions["shape"], np.int32(-1))[self.program.instruction].tolist()
         shapes = [module.shape(row) for row in rows]
@@ -181,7 +180,7 @@ class _Page:
         return self._shape_texts[shape.proto]
 
     def _source(self, buffer: int) -> Json:
-        """Equal ones once: stacks may be long, and many instructions have the same."""
+        """Equal ones are built once: stacks may be long, and many instructions share them."""
         row = int(self.program.instruction[buffer])
         if row < 0:
             return {}
@@ -216,21 +215,21 @@ class _Page:
             shown += [self._largest(row) for row in self.throughout]
         if self.heap is not None:
             shown += self.heap.shown.tolist()
-        found: list[Json] = []
+        objects: list[Json] = []
         small = 0
         for buffer in shown:
             size = int(self.plan.buffers["size"][buffer])
             if size < SMALL:
                 small += size
                 continue
-            self.place[buffer] = len(found)
-            found.append(self._heap_object(buffer, len(found)))
+            self.place[buffer] = len(objects)
+            objects.append(self._heap_object(buffer, len(objects)))
         if small:
-            found.append({
-                "numbered": len(found), "label": f"small (<{SMALL} bytes)", "logicalBufferId": -1,
+            objects.append({
+                "numbered": len(objects), "label": f"small (<{SMALL} bytes)", "logicalBufferId": -1,
                 "logicalBufferSizeMib": small / _MIB, "unpaddedShapeMib": 0.0,
             })  # fmt: skip
-        return found
+        return objects
 
     def _heap_object(self, buffer: int, number: int) -> Json:
         name, opcode, op_name = (self.texts[name][buffer] for name in ("instruction", "opcode", "op_name"))
@@ -264,45 +263,38 @@ class _Page:
         return {name: int(every["size"][chosen].sum()) / _MIB for name, chosen in parts.items()}
 
     def _scoped(self) -> Json:
-        told = scoped_vmem(self.program, self.space.number)
-        if isinstance(told["scoped_vmem_bytes"], tuple):
+        scoped = scoped_vmem(self.program, self.space.number)
+        if isinstance(scoped["scoped_vmem_bytes"], tuple):
             return {}
         return {
-            "maxScopedVmemAllocationMib": told["scoped_vmem_bytes"] / _MIB,
-            "maxScopedVmemInstructionName": told["scoped_vmem_instruction"],
+            "maxScopedVmemAllocationMib": scoped["scoped_vmem_bytes"] / _MIB,
+            "maxScopedVmemInstructionName": scoped["scoped_vmem_instruction"],
         }
 
     def _lifetime(self, allocation: int) -> Json:
         every = self.plan.allocations[allocation]
-        attributes = [
-            name
-            for name, applies in (
-                ("entry computation parameter", every["entry_parameter"] != 0),
-                ("may-be live out", every["live_out"] != 0),
-                ("reusable", every["thread_local"] == 0 and every["tuple"] == 0),
-            )
-            if applies
-        ]
-        buffers = [self._assigned(one) for one in range(*self._assigned_rows(allocation))]
+        attributes = {
+            "entry computation parameter": every["entry_parameter"] != 0,
+            "may-be live out": every["live_out"] != 0,
+            "reusable": every["thread_local"] == 0 and every["tuple"] == 0,
+        }
+        first, count = every[["first_assigned", "assigned_count"]].item()
+        buffers = [self._assigned(one) for one in range(first, first + count)]
         shapes = {one["shape"] for one in buffers}
         return {
-            "id": _whole(int(every["index"])),
+            "id": _id(int(every["index"])),
             "sizeMib": int(every["size"]) / _MIB,
-            "attributes": attributes,
+            "attributes": [name for name, applies in attributes.items() if applies],
             "logicalBuffers": buffers,
             "commonShape": shapes.pop() if len(shapes) == 1 else "",
         }
-
-    def _assigned_rows(self, allocation: int) -> tuple[int, int]:
-        first, count = self.plan.allocations[["first_assigned", "assigned_count"]][allocation].item()
-        return first, first + count
 
     def _assigned(self, row: int) -> Json:
         one = self.plan.assigned[row]
         buffer = int(one["buffer"])
         known = buffer >= 0
         return {
-            "id": _whole(int(one["buffer_id"])),
+            "id": _id(int(one["buffer_id"])),
             "sizeMib": int(one["size"]) / _MIB,
             "hloName": self.texts["instruction"][buffer] if known else "",
             "shapeIndex": [str(place) for place in self.program.index(buffer)] if known else [],
@@ -312,7 +304,7 @@ class _Page:
     # ---- the timeline
 
     def _blocks(self) -> list[Json]:
-        """A block for each allocation of temporaries that has a trace, one upon the other, and those of its buffers."""
+        """A block per allocation of temporaries with a trace, stacked, each followed by those of its buffers."""
         traced = [
             row
             for row in self.space.allocations.tolist()
@@ -323,24 +315,24 @@ class _Page:
         height, width = int(every[traced].sum()), max(counts, default=0)
         if height <= 0 or width <= 0:
             return []
-        found: list[Json] = []
+        blocks: list[Json] = []
         drawn, offset = 0, 0
         for row in traced:
             size, category = int(every[row]), self._category(row)
-            found.append({
+            blocks.append({
                 "logicalBufferId": -1, "name": category, "offset": float(offset), "size": float(size), "startStep": 0,
                 "endStep": width, "category": category, "color": "#ffffff",
             })  # fmt: skip
             drawn += int(size * (_CANVAS / height) >= 1)
             rows = self._spanning(row)
             seen = np.cumsum(self._are_drawn(rows, width, height))
-            found += self._inner_blocks(rows, offset, category, drawn + np.append(0, seen)[:-1])
+            blocks += self._inner_blocks(rows, offset, category, drawn + np.append(0, seen)[:-1])
             drawn += int(seen[-1]) if len(seen) else 0
             offset += size
-        return found
+        return blocks
 
     def _spanning(self, allocation: int) -> Int64s:
-        """Rows of the buffers in an allocation that the heap tells the lives of."""
+        """Rows of the buffers in an allocation whose lives are in the heap."""
         rows = self._inside(allocation)
         return rows[:0] if self.heap is None else rows[self.heap.spans(rows)[0] >= 0]
 
@@ -354,8 +346,8 @@ class _Page:
         return drawn
 
     def _inner_blocks(self, rows: Int64s, base: int, category: str, drawn: Int64s) -> list[Json]:
-        """``drawn``: beside each row, how many rectangles come before it, which is its colour if it is not among those
-        at the peak."""
+        """``drawn``: for each row, the number of rectangles before it, which is its colour unless it is among those at
+        the peak."""
         heap = self.heap
         if heap is None:
             return []
@@ -364,7 +356,7 @@ class _Page:
             self.plan.buffers["size"][rows].astype(float), *heap.spans(rows),
             self.unpadded[rows].astype(float), drawn,
         )  # fmt: skip
-        told = zip(rows.tolist(), *(column.tolist() for column in numbers), strict=True)
+        values = zip(rows.tolist(), *(column.tolist() for column in numbers), strict=True)
         return [
             {
                 "logicalBufferId": id,
@@ -380,7 +372,7 @@ class _Page:
                 "color": PALETTE[self.place.get(row, number) % len(PALETTE)],
                 **self._source(row),
             }
-            for row, id, offset, size, start, end, unpadded, number in told
+            for row, id, offset, size, start, end, unpadded, number in values
         ]
 
 
@@ -391,16 +383,15 @@ def _source_info(source: Source) -> Json:
     return {"sourceInfo": {"fileName": source.file, "lineNumber": source.line, "stackFrame": stack}}
 
 
-def _whole(number: int) -> str:
-    """A 64-bit number, which JSON has as text; "" for 0, which is left out."""
+def _id(number: int) -> str:
+    """A 64-bit number, which protobuf's JSON has as text; "" for 0, which is left out."""
     return str(number) if number else ""
 
 
 def _unpadded(shape: Shape, known: dict[tuple[int, int], int]) -> int:
-    found = known.get(shape.proto)
-    if found is None:
-        found = known[shape.proto] = _bytes(shape)
-    return found
+    if shape.proto not in known:
+        known[shape.proto] = _bytes(shape)
+    return known[shape.proto]
 
 
 def _bytes(shape: Shape) -> int:
