@@ -127,7 +127,7 @@ SCALARS = {
                                "TensorCores, in percent of step time"),
     "input_verdict": ScalarSpec(None, "how much the program waits for input: none, moderate (5 % or more of step "
                                 "time) or high (20 % or more)"),
-    "uses_tf_data": ScalarSpec(None, "whether ops of tf.data, or stages of another pipeline that tell what they do, "
+    "uses_tf_data": ScalarSpec(None, "whether ops of tf.data, or stages of another pipeline that record what they do, "
                                "took any time"),
     "input_op_self_ps": ScalarSpec("ps", "self time of all input ops, on all threads of all hosts"),
     "enqueue_share": ScalarSpec("share", "part of the time for input that the host spends on enqueuing: durations of "
@@ -155,7 +155,7 @@ KINDS: Final = (
 )
 """Kinds of work for input, in the order of InputTime, and what makes each shorter."""
 _STAGES: Final = (
-    "tf-data tells which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
+    "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
     "times of input ops here are those of threads, which run side by side."
 )
 
@@ -368,11 +368,11 @@ def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == verdicts.UNKNOWN:
         return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
-    told = [verdict.input.plain_statement]
+    sentences = [verdict.input.plain_statement]
     if verdict.input.classification in (verdicts.HOST, verdicts.BOTH):
-        told.append(_next_step(pipeline))
-    told += [finding.plain_statement for finding in further(verdict)]
-    notices = [Notice("recommendation", text) for text in told if text]
+        sentences.append(_next_step(pipeline))
+    sentences += [finding.plain_statement for finding in further(verdict)]
+    notices = [Notice("recommendation", text) for text in sentences if text]
     notices[:1] = [input_notice(verdict.input)]
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))

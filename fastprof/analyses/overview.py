@@ -97,7 +97,7 @@ TABLES = {
 }  # fmt: skip
 
 MOST_UNTOLD: Final = 10.0
-"""Percent of op time of which the work may be unknown before figures of all work are."""
+"""If more than this percentage of op time has unknown work, figures of all work are unknown."""
 
 _CHIPS: Final = "of all TPU chips and GPUs"
 SCALARS = {
@@ -114,7 +114,7 @@ SCALARS = {
     "device_count": ScalarSpec(None, "GPUs, or TensorCores of TPUs, of all hosts"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
-    "duty_cycle_sure_percent": ScalarSpec("%", "the same, with custom calls that tell of no work counted as idle"),
+    "duty_cycle_sure_percent": ScalarSpec("%", "the same, with custom calls that record no work counted as idle"),
     "busy_ps": ScalarSpec("ps", f"time {_CHIPS} in which an op ran that does not only wait, or a kernel or copy"),
     "idle_ps": ScalarSpec("ps", f"the other time {_CHIPS}, from each one's first event to its last"),
     "device_idle_percent": ScalarSpec("%", "time of devices without any op, in percent of the time they were observed"),
@@ -355,7 +355,7 @@ def sure_duty_percent(duty: DutyCycle) -> float | None:
 
 
 def idle_percent(ops: Ops) -> float | None:
-    """Time without any op, in percent of the time observed; None: no op tells of its time."""
+    """Time without any op, in percent of the time observed; None: no op records its time."""
     return 100.0 * ops.idle_ps / ops.total_ps if ops.op_ps and ops.total_ps > 0 else None
 
 
@@ -383,7 +383,7 @@ def _use_of_devices(overview: Overview) -> dict[str, Known]:
         "duty_cycle_sure_percent": _or(sure_duty_percent(duty), no_chip),
         "busy_ps": _of_chips(duty, duty.busy_ps, no_chip),
         "idle_ps": _of_chips(duty, duty.idle_ps, no_chip),
-        "device_idle_percent": _or(idle_percent(overview.device_ops), "no event of a device tells of an op"),
+        "device_idle_percent": _or(idle_percent(overview.device_ops), "no event of a device records an op"),
         "host_idle_percent": _or(idle_percent(overview.host_ops), "no framework op took any time on a host thread"),
     }
     for name, measured in (
@@ -412,13 +412,13 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
     table = ops.table
     vague = share(int(table.self_ps[untold(table)].sum()), ops.op_ps)
     if vague >= MOST_UNTOLD:
-        reason = f"what ops did that take {vague:.1f} % of op time is not known: calls of libraries do not tell it"
+        reason = f"the work of ops that take {vague:.1f} % of op time is unknown: library calls do not record it"
         return dict.fromkeys(names, (None, reason))
     innermost = ~np.isin(np.array(table.category, object), op_shares.CONTAINERS)
     done = (float(table.flops[innermost].sum()) / 1e12, float(table.hbm_bytes()[innermost].sum()) / 1e9)
     best = (peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[HBM] if peaks.bandwidths_gb_per_s else 0.0)
-    why = "; ".join(peaks.reasons) or "the capture does not tell the device's peak"
-    no_work = "the device ops of the capture do not tell their work"
+    why = "; ".join(peaks.reasons) or "the capture does not record the device's peak"
+    no_work = "the device ops of the capture do not record their work"
     seconds = ops.total_ps / 1e12
     return {
         name: (None, why) if not most else 100.0 * work / seconds / most if work else (None, no_work)
@@ -470,8 +470,8 @@ def _notices(
     found = []
     if verdict.input.classification != verdicts.UNKNOWN:
         found.append(input_pipeline.input_notice(verdict.input))
-    told = [*input_pipeline.further(verdict), *findings.values()]
-    found += [Notice("recommendation", finding.plain_statement) for finding in told if finding.statement]
+    every = [*input_pipeline.further(verdict), *findings.values()]
+    found += [Notice("recommendation", finding.plain_statement) for finding in every if finding.statement]
     if verdict.input.classification == verdicts.UNKNOWN:
         why = input_pipeline.why_no_steps(of_steps)
         found.append(Notice("warning", f"How long steps take is not known: {why}"))

@@ -1,6 +1,6 @@
 """Each step on each core of all hosts: what it spent its time on, and its bottleneck.
 
-Steps are those that all hosts have; the analysis steps tells of those that a host has alone.
+Steps are those that all hosts have; the analysis ``steps`` also has those of single hosts.
 Definitions: docs/analyses/pod-viewer.md.
 """
 
@@ -53,7 +53,7 @@ TABLES = {
         Column("pod_core_id", pa.int64(), "core_id, for the host of number i of several with 1000 times i added: as "
                "XProf numbers cores"),
         Column("sparse_core", pa.bool_(), "the core is a SparseCore"),
-        Column("complete", pa.bool_(), "the step is not cut off, as far as one can tell"),
+        Column("complete", pa.bool_(), "the step is not cut off, as far as is known"),
         Column("start_ps", pa.int64(), "begin of the step, from the start of the host's capture", unit="ps"),
         Column("duration_ps", pa.int64(), "time of the step", unit="ps"),
         Column("bottleneck", TEXT, "category of the most time; of equals the first in the order of the columns"),
@@ -68,14 +68,14 @@ TABLES = {
     "collectives": TableSchema("collectives", "a collective operation of several cores, in a step", (
         _STEP,
         Column("collective_id", pa.int64(), "all_reduce_unique_id, uint64 as two's complement: the same on all cores "
-               "that take part; on GPUs, which do not tell it, 0 for all of a step"),
+               "that take part; on GPUs, which do not record it, 0 for all of a step"),
         Column("core_count", pa.int64(), "cores, or GPUs, that took part"),
         Column("occurrences", pa.int64(), "events of them together"),
         Column("moved_bytes", pa.int64(), "bytes_accessed of its ops, over all cores; 0: not recorded", unit="bytes"),
         Column("fastest_ps", pa.int64(), "shortest event: what the operation itself takes", unit="ps"),
         Column("slowest_ps", pa.int64(), "longest event", unit="ps"),
         Column("wait_ps", pa.int64(), "time of all events beyond the shortest one: waiting for the slowest core; null: "
-               "on GPUs, which do not tell what belongs together", True, "ps"),
+               "on GPUs, which do not record what belongs together", True, "ps"),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
@@ -159,7 +159,7 @@ def _array(values: object) -> pa.Array:
 
 def _wait(database: StepDatabase, collectives: pa.Table) -> int | tuple[None, str]:
     if not database.is_tpu:
-        return None, "only TPUs tell which events are one collective operation"
+        return None, "only TPUs record which events are one collective operation"
     if not len(collectives) and core_breakdown(database)[:, :, COLLECTIVES].any():
         return None, "the collective operations of the capture have no ids (all_reduce_unique_id)"
     waits: list[int] = collectives["wait_ps"].to_pylist()

@@ -52,11 +52,11 @@ _IN_STEP = {
     "device_to_device": "copies between devices; on TPUs waiting for others: send, recv, async-done, megacore fusion",
     "device_collectives": "nccl kernels; on TPUs all-reduce and all-to-all",
     "host_compute": "the host's threads run anything not listed here; known where there is no device",
-    "kernel_launch": "the host prepares kernels; not told apart at present, always 0",
+    "kernel_launch": "the host prepares kernels; not distinguished at present, always 0",
     "input": "waiting for input, or copying it to the device; on TPUs infeed, and idle time that the host's input "
     "explains",
     "output": "copies from the device; on TPUs outfeed and host send",
-    "compilation": "compiling; not told apart at present, always 0",
+    "compilation": "compiling; not distinguished at present, always 0",
     "all_others": "none of these; on TPUs idle",
 }
 TABLES = {
@@ -314,10 +314,10 @@ def _summary(rows: list[_Rows], database: StepDatabase) -> pa.Table:
                 if times[counts, core, place].any():
                     quantities[category.name] = times[counts, core, place]
             for quantity, values in quantities.items():
-                told = spread(values)
-                if told is not None:
+                summary = spread(values)
+                if summary is not None:
                     core_id = int(own.cores.id[core])
-                    found.append({"host": one.host.host, "core_id": core_id, "quantity": quantity, **told})
+                    found.append({"host": one.host.host, "core_id": core_id, "quantity": quantity, **summary})
     return pa.Table.from_pylist(found, TABLES["step_summary"].arrow())
 
 
@@ -331,14 +331,14 @@ def _longest(database: StepDatabase) -> Int64s:
 
 def _hosts(found: Sequence[HostTime], kept: Sequence[HostSteps]) -> pa.Table:
     def row(one: HostTime) -> dict[str, Any]:
-        told = spread(one.times_ps) or {}
+        summary = spread(one.times_ps) or {}
         count = max(one.compared, 1)
         return {
             "host": kept[one.place].host,
             "hostname": kept[one.place].hostname,
             "core_count": one.core_count,
             "step_count": len(one.times_ps),
-            **{name: told[name] for name in ("mean_ps", "p50_ps", "p99_ps", "max_ps")},
+            **{name: summary[name] for name in ("mean_ps", "p50_ps", "p99_ps", "max_ps")},
             "compared_count": one.compared,
             "slowest_count": one.slowest,
             "excess_ps": None if one.excess_ps is None else one.excess_ps / count,
@@ -374,7 +374,7 @@ def _values(
     kept: Sequence[HostSteps], database: StepDatabase, reason: str | None
 ) -> dict[str, Value | tuple[None, str]]:
     longest = _longest(database)
-    told = spread(longest)
+    summary = spread(longest)
     unknown = (None, reason or "no core took part in a complete step")
     values: dict[str, Value | tuple[None, str]] = {
         "step_count": len(database),
@@ -385,8 +385,8 @@ def _values(
     }
     for name in SCALARS:
         if name.startswith("step_time_"):
-            value = None if told is None else told[name.removeprefix("step_time_")]
-            values[name] = unknown if told is None else (None, "a single step has none") if value is None else value
+            value = None if summary is None else summary[name.removeprefix("step_time_")]
+            values[name] = unknown if summary is None else (None, "a single step has none") if value is None else value
     return values
 
 

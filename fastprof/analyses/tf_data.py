@@ -43,7 +43,7 @@ from fastprof.tables.host_events import HostEvents
 NAME = "tf_data"
 TITLE = "tf.data"
 OF_ALL_THREADS = True
-"""Of chosen steps the calls are told, with all that other threads did for them, whatever its group."""
+"""Calls of chosen steps are reported with everything other threads did for them, whatever its group."""
 READS = union([
     Host.GROUPING,
     Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
@@ -69,7 +69,7 @@ class Params:
 
 
 SCALARS = {
-    "pipeline_count": ScalarSpec(None, "input pipelines of all hosts, of which a call was recorded"),
+    "pipeline_count": ScalarSpec(None, "input pipelines of all hosts with a recorded call"),
     "iterator_count": ScalarSpec(None, "iterators of these"),
     "call_count": ScalarSpec(None, "calls of them"),
     "slow_call_count": ScalarSpec(None, "calls that take longer than slow_call_us"),
@@ -90,7 +90,7 @@ SCALARS = {
 }  # fmt: skip
 _ASSUMED = (
     "What if: times per batch. They are exact where nothing runs ahead; elsewhere the longest of the stages that work "
-    "at the same time sets the pace. The column assumption of the table what_if tells what each rests on. "
+    "at the same time sets the pace. The column assumption of the table what_if says what each rests on. "
 )
 _CORES_FOR_ALL = "All suppose that there are cores for it: how many there are is not recorded."
 _ON_CORES = (
@@ -99,10 +99,10 @@ _ON_CORES = (
 )
 _HOST_WAITS = (
     "It is the host that waits here; devices may have work meanwhile. What they stand still for it, overview and "
-    "input-pipeline tell."
+    "input-pipeline say."
 )
 _SOME_STEPS = (
-    "Only some steps are selected. Told are the calls that belong to them, with all that other threads did for them, "
+    "Only some steps are selected: their calls are reported, with everything other threads did for them, "
     "then or before; calls that belong to no step are left out."
 )
 _NO_CHANGE = "What if: no change of a single iterator makes batches faster by 1 % or more."
@@ -200,7 +200,7 @@ def _why_none(kept: Sequence[HostKept]) -> str:
     some = sum(one.pipelines.iterator_event_count for one in kept)
     unidentified = sum(one.pipelines.unidentified for one in kept)
     if some and unidentified == some:
-        return f"{some:,} events of tf.data iterators, none of which has an id: the version of TensorFlow is too old"
+        return f"{some:,} events of tf.data iterators, all without an id: the version of TensorFlow is too old"
     if not some:
         return verdicts.NO_ITERATORS
     return verdicts.NO_CHOSEN_CALLS if any(one.chosen for one in kept) else verdicts.NO_CALLS
@@ -228,7 +228,7 @@ def _values(kept: Sequence[HostKept], hosts: Sequence[HostPipelines]) -> dict[st
     no_change = (None, "no change of a single iterator makes a batch a twentieth faster")
     count, total = int(host.calls.count[pipeline]), int(host.calls.total_ps[pipeline])
     between = int(host.calls.between_ps[pipeline]) / max(count - 1, 1)
-    single = (None, "there was a single call, which tells nothing of the time between calls")
+    single = (None, "there was a single call, so the time between calls is unknown")
     return values | {
         "slow_pipeline": name if len(hosts) == 1 else f"{name} of {host.host}",
         "bottleneck_name": host.reading.iterators.name[int(host.reading.tree.iterator[row])],
@@ -294,13 +294,13 @@ def _remarks(kept: Sequence[HostKept], hosts: Sequence[HostPipelines], told_of: 
     of_steps = sum(len(host.reading.calls) for host in hosts if len(host.steps.group))
     if away > told_of:
         text = f"{away:,} of {of_steps:,} calls run outside of all steps"
-        yield Notice("info", f"{text}: whether the program waits for them, the capture does not tell.")
+        yield Notice("info", f"{text}: the capture does not record whether the program waits for them.")
     unidentified = sum(one.pipelines.unidentified for one in kept)
     if unidentified:
         yield Notice("warning", f"{unidentified:,} events of iterators have no id, and count nowhere here.")
     if any(host.steps.of_devices and host.waits.wait_ps.any() for host in hosts):
         yield Notice("info", _HOST_WAITS)
     if not all(host.waits.ahead_known for host in hosts):
-        yield Notice("info", "There are too many steps and pipelines to tell what runs ahead in each step.")
+        yield Notice("info", "There are too many steps and pipelines to find what runs ahead in each step.")
     if any(one.chosen for one in kept):
         yield Notice("info", _SOME_STEPS)

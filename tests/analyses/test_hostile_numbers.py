@@ -45,7 +45,7 @@ def test_a_negative_duration_of_a_kernel_counts_as_0() -> None:
 
 def test_kernels_of_negative_durations_alone_leave_the_idle_share_unknown() -> None:
     found = fastprof.load(xspace(gpu(("k", 0, -1)))).overview().scalars["device_idle_percent"]
-    assert (found.value, found.reason) == (None, "no event of a device tells of an op")
+    assert (found.value, found.reason) == (None, "no event of a device records an op")
 
 
 def test_a_request_of_negative_duration_lasts_no_time() -> None:

@@ -115,7 +115,7 @@ def test_input_ops_come_with_shares_of_their_self_time() -> None:
 
 def test_iterators_of_tf_data_are_told_of_further_in_tf_data() -> None:
     text = (
-        "tf-data tells which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
+        "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
         "times of input ops here are those of threads, which run side by side."
     )
     op = ("Iterator::Root::Map", "Dataset", 30)

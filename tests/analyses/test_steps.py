@@ -186,7 +186,7 @@ def kernels(count: int) -> bytes:
         ),
         (
             [spaces(host([step(0, 0, 10), ran("ForOp", 1, 2), ran("op", 4, 1)]))],
-            "no steps can be told apart: the capture has loops whose events do not tell their iterations",
+            "no steps can be distinguished: the capture has loops whose events do not record their iterations",
         ),
         ([cpu(3), spaces(plane(HOST))], "not every host has steps: none on "),
         ([cpu(3), spaces(plane(HOST)), spaces(hostnames=["c"])], "not every host has steps: none on "),

@@ -268,7 +268,7 @@ def test_iterators_without_a_root_call_need_a_longer_capture() -> None:
 def test_iterators_without_ids_are_told_of() -> None:
     bare = [ran("Iterator::Root", 0, 10), ran("Iterator::Root::Map", 1, 5)]
     found = fastprof.load(spaces(host(bare))).tf_data()
-    assert "2 events of tf.data iterators, none of which has an id" in found.notices[0].text
+    assert "2 events of tf.data iterators, all without an id" in found.notices[0].text
     mixed = fastprof.load(spaces(host([*bare, *serial_call(20)]))).tf_data()
     assert "2 events of iterators have no id, and count nowhere here." in [notice.text for notice in mixed.notices]
 
@@ -276,18 +276,18 @@ def test_iterators_without_ids_are_told_of() -> None:
 def test_a_single_call_predicts_nothing_between_calls() -> None:
     found = fastprof.load(spaces(host([step(0, 0, 200), *serial_call(10)]))).tf_data()
     assert "its only call takes 100 µs" in found.notices[0].text and "A batch takes" not in found.notices[0].text
-    assert found.scalars["batch_ps"].reason == "there was a single call, which tells nothing of the time between calls"
+    assert found.scalars["batch_ps"].reason == "there was a single call, so the time between calls is unknown"
 
 
 def test_calls_outside_of_steps_keep_no_step_waiting() -> None:
     thread = [step(0, 0, 50), ran("work", 5, 40), *serial_call(100), step(1, 250, 50), ran("work", 255, 40)]
     found = fastprof.load(spaces(host(thread))).tf_data()
     assert [notice.text for notice in found.notices] == [
-        "Host:0: its only call takes 100 µs, outside of all steps: whether the program waits for that, the capture "
-        "does not tell. 70 % of a call is Map."
+        "Host:0: its only call takes 100 µs, outside of all steps: the capture does not record whether "
+        "the program waits for that. 70 % of a call is Map."
     ]
     quick = fastprof.load(spaces(host(thread))).tf_data(slow_call_us=100)
-    assert "1 of 1 calls run outside of all steps: whether the program waits for them, the capture does not tell." in [
+    assert "1 of 1 calls run outside of all steps: the capture does not record whether the program waits for them." in [
         notice.text for notice in quick.notices
     ]
     assert "between its steps" in (found.scalars["wait_share"].reason or "")
@@ -342,7 +342,7 @@ def test_of_some_steps_no_other_thread_is_said_to_count_nowhere() -> None:
     whole = fastprof.load(DEMO)
     told = [notice.text for notice in whole.select(steps=(2, 5)).tf_data().notices]
     assert told[-1] == (
-        "Only some steps are selected. Told are the calls that belong to them, with all that other threads did for "
+        "Only some steps are selected: their calls are reported, with everything other threads did for "
         "them, then or before; calls that belong to no step are left out."
     )
     assert not any("count nowhere" in text for text in told)

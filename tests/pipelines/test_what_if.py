@@ -172,7 +172,7 @@ def test_the_truth_lies_between_computing_and_waiting() -> None:
 def test_a_single_call_predicts_nothing() -> None:
     told = predictions(Root(Batch(Map(Source(20 * US), 100 * US), 8)), MS, steps=7)
     assert {row["assumption"] for row in told.values()} == {
-        "none: there was a single call, which tells nothing of the time between calls"
+        "none: there was a single call, so the time between calls is unknown"
     }
     assert {row[name] for row in told.values() for name in ("now_ps", "then_ps", "least_then_ps", "speedup")} == {None}
 

@@ -56,8 +56,7 @@ def test_steps_whose_names_do_not_tell_are_aligned_by_time() -> None:
     assert database.group.tolist() == [[2, 0], [3, 1], [4, 2]] and database.step.tolist() == [2, 3, 4]
     assert shown(*captures).step.tolist() == [0, 1, 2]
     assert on_pairs(database) == [
-        "The names of steps do not tell which step of one host is which of another: they are aligned by when they ran, "
-        "with b shifted by 2.",
+        "Steps of hosts cannot be paired by their names: they are aligned by when they ran, with b shifted by 2.",
         "Hosts number their steps differently: numbers here are those of a.",
     ]
 

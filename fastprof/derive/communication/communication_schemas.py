@@ -61,7 +61,7 @@ TABLES = {
         _DEVICE,
         Column("core_name", TEXT, "device as in the analysis steps, host:ordinal; of GPUs as in device"),
         Column("sparse_core", pa.bool_(), "the device is a SparseCore"),
-        Column("complete", pa.bool_(), "the step is not cut off, as far as one can tell"),
+        Column("complete", pa.bool_(), "the step is not cut off, as far as is known"),
         _ps("start_ps", "begin, on the clock of the device's ops"),
         *_split("the step on the device: of TPUs as in the analysis steps, of each GPU of its own events"),
     ), derived=True),

@@ -1,4 +1,4 @@
-"""Who asked for what an iterator did: across threads, told by the elements of buffers and by contexts.
+"""Which iterator requested the work of another: across threads, by the elements of buffers and by contexts.
 
 An asynchronous iterator fills its buffer on a thread of its own. There, ``…Produce`` encloses what made an element; on
 the thread of whoever asked, ``…Consume`` lies in the iterator that hands the element on. Both name the element.

@@ -32,7 +32,7 @@ _READERS: Final = ("::TFRecord", "::TextLine", "::FixedLengthRecord", "::SSTable
 """How names of tf.data iterators end that read files."""
 
 _AHEAD: Final = ("::MemoryReader", "::MemoryWriter", "::Interleave", "::Prefetch", "::ParallelMap")
-"""Stages of which one further out makes a reader read before it is asked; XProf's list."""
+"""Stages that, further out, make a reader read ahead of requests; XProf's list."""
 
 
 def input_category(op_category: str, name: str) -> str | None:
@@ -65,7 +65,7 @@ class InputOps:
 
     @property
     def uses_tf_data(self) -> bool:
-        """Whether the pipeline tells what it does: any time reads or preprocesses."""
+        """Whether the pipeline records what it does: any time reads or preprocesses."""
         return self.self_of(DEMANDED_READ, ADVANCED_READ, PREPROCESSING) > 0
 
 
@@ -111,10 +111,10 @@ def input_time(ops: InputOps, enqueue_share: float) -> InputTime:
     """
     enqueue = ops.self_of(ENQUEUE)
     parts = [ops.self_of(what) for what in (DEMANDED_READ, ADVANCED_READ, PREPROCESSING)]
-    told = sum(parts)
+    total = sum(parts)
     share = min(1.0, enqueue_share)
-    rest = enqueue * (1.0 - share) / share if enqueue and share > 0 else float(told)
-    read, ahead, prepared = (rest * part / told if told else 0.0 for part in parts)
+    rest = enqueue * (1.0 - share) / share if enqueue and share > 0 else float(total)
+    read, ahead, prepared = (rest * part / total if total else 0.0 for part in parts)
     return InputTime(float(enqueue), read, ahead, prepared, max(0.0, rest - read - ahead - prepared))
 
 

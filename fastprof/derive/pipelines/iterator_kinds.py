@@ -20,7 +20,7 @@ from fastprof.schema.array_types import Bools, Int32s
 ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_size", "cycle_length", "deterministic",
               "cpu_budget", "threadpool_size")  # fmt: skip
 """Stats of iterator events that say how the iterator is set up; the last two are those of whole pipelines."""
-_NOT_TOLD = "unavailable"
+_UNAVAILABLE = "unavailable"
 
 ASYNCHRONOUS = {
     "Prefetch", "ParallelInterleave", "ParallelMap", "ParseExample", "MapAndBatch", "DataService",
@@ -67,7 +67,7 @@ def own_parts(names: list[str], asynchronous: Bools) -> npt.NDArray[np.uint8]:
     return np.array([known[key] for key in keys], np.uint8)
 
 
-def told(lines: HostLines, iterator: Int32s, count: int) -> dict[str, list[Value]]:
+def recorded_attributes(lines: HostLines, iterator: Int32s, count: int) -> dict[str, list[Value]]:
     """By attribute that the capture has, what it says of each iterator last, in the order of its events. ``iterator``:
     by iterator event, -1: it does not say which."""
     found: dict[str, list[Value]] = {}
@@ -99,5 +99,5 @@ def _value(lines: HostLines, kind: int, value: int) -> Value:
         return float(np.int64(value).view(np.float64))
     if kind in (records.STR, records.REF):
         text = lines.events.text(value)
-        return None if text == _NOT_TOLD else text
+        return None if text == _UNAVAILABLE else text
     return None

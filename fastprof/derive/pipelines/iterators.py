@@ -24,7 +24,13 @@ from fastprof.derive.pipelines.iterator_events import (
     is_integer,
     iterator_events,
 )
-from fastprof.derive.pipelines.iterator_kinds import ATTRIBUTES, is_asynchronous, own_parts, short_name, told
+from fastprof.derive.pipelines.iterator_kinds import (
+    ATTRIBUTES,
+    is_asynchronous,
+    own_parts,
+    recorded_attributes,
+    short_name,
+)
 from fastprof.derive.pipelines.iterator_tree import number_of, parents_by_id, tree_of
 from fastprof.derive.pipelines.reading import (
     GENERATOR,
@@ -116,7 +122,7 @@ def _iterators(lines: HostLines, events: IteratorEvents, identified: Bools, ran:
         sums_by(own, np.maximum(events.duration_ps[identified], 0), count, _TIMES),
         sums_by(own, _self_times(lines, lines.iterator_rows[identified]), count, _TIMES),
         _function_times(lines, events, iterator, ran, origins.iterator_id[first]),
-        told(lines, iterator, count),
+        recorded_attributes(lines, iterator, count),
     )
     return found, iterator
 

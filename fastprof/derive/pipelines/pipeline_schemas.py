@@ -54,7 +54,7 @@ TABLES: Final = {
                      "down"),
         Column("bottleneck_share", pa.float64(), "critical time of these / total_ps; null: no time at all", True,
                "share"),
-        Column("bottleneck_call_count", pa.int64(), "calls of which one of these is the bottleneck too"),
+        Column("bottleneck_call_count", pa.int64(), "calls whose bottleneck one of these is too"),
     ), derived=True),
     "iterators": TableSchema("iterators", "an iterator of a pipeline, each before those whose elements it takes", (
         _HOST,

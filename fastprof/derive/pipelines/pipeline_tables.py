@@ -22,7 +22,7 @@ from fastprof.derive.pipelines.pipeline_sums import (
     iterator_sums,
 )
 from fastprof.derive.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, Value
-from fastprof.derive.pipelines.stages import numbers_told
+from fastprof.derive.pipelines.stages import recorded_numbers
 from fastprof.derive.pipelines.step_waits import Steps, StepWaits, outside, step_waits
 from fastprof.derive.pipelines.subtrees import rows_of
 from fastprof.derive.pipelines.suggestions import Helps, is_true, suggestion
@@ -73,7 +73,7 @@ class HostPipelines:
     def suggestions(self) -> list[str | None]:
         """What to do about the bottleneck of each pipeline; None: it has none."""
         reading, tree, iterators = self.reading, self.reading.tree, self.reading.iterators
-        parts, told, helps = reading.parts, iterators.attributes, _Helps(self)
+        parts, known, helps = reading.parts, iterators.attributes, _Helps(self)
         read = parts.part == FILE_READ
         reading_ps = np.zeros(len(tree.iterator) + 1, np.int64)
         reading_ps[rows_of(tree, parts.pipeline[read], parts.iterator[read])] = parts.time_ps[read]
@@ -86,7 +86,7 @@ class HostPipelines:
             found.append(suggestion(
                 iterators.name[number],
                 iterators.long_name[number],
-                {name: told[name][number] for name in ("parallelism", "autotune") if name in told},
+                {name: known[name][number] for name in ("parallelism", "autotune") if name in known},
                 to_device=iterators.kind[number] == GENERATOR,
                 reading=int(reading_ps[row]) / int(self.sums.critical_ps[row]),
                 helps=helps(row),
@@ -121,10 +121,10 @@ class _Helps:
 
     def __call__(self, row: int) -> Helps:
         place = {"faster": self._like[row], "several": self._like[row], "any_change": self._pipeline[row]}
-        told: dict[str, bool | None] = {}
+        helpful: dict[str, bool | None] = {}
         for name, (known, helps) in self._of.items():
-            told[name] = bool(helps[place[name]]) if known[place[name]] else None
-        return Helps(**told, cores=int(self._cores[self._like[row]]))
+            helpful[name] = bool(helps[place[name]]) if known[place[name]] else None
+        return Helps(**helpful, cores=int(self._cores[self._like[row]]))
 
 
 def tables(hosts: Sequence[HostPipelines]) -> dict[str, pa.Table]:
@@ -175,7 +175,7 @@ def _pipelines(host: HostPipelines) -> Columns:
     pipelines, rows = reading.pipelines, host.bottlenecks.of_pipeline
     none = rows < 0
     critical = host.bottlenecks.critical_ps
-    of_roots = {name: numbers_told(reading, name)[pipelines.root] for name in ("cpu_budget", "threadpool_size")}
+    of_roots = {name: recorded_numbers(reading, name)[pipelines.root] for name in ("cpu_budget", "threadpool_size")}
     return {
         **_of_host(host, np.arange(len(pipelines))),
         "kind": texts(["host", "device"], pipelines.is_device.astype(np.int64)),
@@ -204,7 +204,7 @@ def _iterator_columns(host: HostPipelines) -> Columns:
     total = host.calls.total_ps[tree.pipeline]
     is_bottleneck = np.zeros(len(numbers), np.bool_)
     is_bottleneck[host.bottlenecks.of_pipeline[host.bottlenecks.of_pipeline >= 0]] = True
-    told = {name: _told(values, convert) for name, convert in _TOLD.items()
+    numeric = {name: _recorded(values, convert) for name, convert in _ATTRIBUTES.items()
             if (values := _attribute(iterators.attributes, name)) is not None}  # fmt: skip
     return {
         **_of_host(host, tree.pipeline),
@@ -222,15 +222,16 @@ def _iterator_columns(host: HostPipelines) -> Columns:
         "event_count": iterators.event_count[numbers],
         "event_self_ps": iterators.event_self_ps[numbers],
         "function_ps": iterators.event_function_ps[numbers],
-        **{name: told[name].take(pa.array(numbers)) if name in told else pa.nulls(len(numbers)) for name in _TOLD},
-    }
+        **{name: numeric[name].take(pa.array(numbers)) if name in numeric else pa.nulls(len(numbers))
+           for name in _ATTRIBUTES},
+    }  # fmt: skip
 
 
 def _whole(value: Value) -> int | None:
     return value if isinstance(value, int) and 0 <= value <= _MOST else None
 
 
-_TOLD: Mapping[str, Callable[[Value], int | None]] = {
+_ATTRIBUTES: Mapping[str, Callable[[Value], int | None]] = {
     "parallelism": _whole,
     "buffer_size": _whole,
     "autotune": is_true,
@@ -249,7 +250,7 @@ def _attribute(attributes: Mapping[str, list[Value]], name: str) -> list[Value] 
     return [one if two is None else two for one, two in zip(values, limit, strict=True)]
 
 
-def _told(values: Sequence[Value], convert: Callable[[Value], int | None]) -> pa.Array:
+def _recorded(values: Sequence[Value], convert: Callable[[Value], int | None]) -> pa.Array:
     kind = pa.bool_() if convert is is_true else pa.int64()
     return pa.array([None if value is None else convert(value) for value in values], kind)
 

@@ -54,13 +54,13 @@ class Change(NamedTuple):
     def text(self) -> str:
         """What it would make of a batch."""
         faster = f" ({self.now_ps / self.then_ps:,.2g} times as fast)" if self.then_ps else ""
-        told = f"A batch takes {time_text(self.now_ps)}; with {self.words}, {time_text(self.then_ps)}{faster}"
+        sentence = f"A batch takes {time_text(self.now_ps)}; with {self.words}, {time_text(self.then_ps)}{faster}"
         if self.least_ps < self.then_ps:
             waiting = f"{time_text(self.least_ps)} if they wait for something else"
-            return f"{told} if threads compute, as {cores_are(self.cores)} there for it, and {waiting}."
+            return f"{sentence} if threads compute, as {cores_are(self.cores)} there for it, and {waiting}."
         if self.then_ps <= PACE * self.between_ps:
-            return f"{told}: then the program sets the pace, and not its input."
-        return f"{told}."
+            return f"{sentence}: then the program sets the pace, and not its input."
+        return f"{sentence}."
 
 
 def time_text(ps: int) -> str:
@@ -117,18 +117,18 @@ def verdict(host: HostPipelines, pipeline: int, *, several_hosts: bool) -> str:
     long = long if count > 1 else f"its only call takes {time_text(total)}"
     name, waits = f"{names[pipeline]}{of}", step_share(host, pipeline)
     if is_outside(host, pipeline):
-        when = "outside of all steps: whether the program waits for that, the capture does not tell."
+        when = "outside of all steps: the capture does not record whether the program waits for that."
         return f"{name}: {long}, {when}{_bottleneck(host, pipeline)}"
     if waits is not None and waits < HARDLY:
         hardly = f"but steps wait only {100 * waits:,.1f} % of their time for it."
         return f"{name}: {long}, {hardly}{_bottleneck(host, pipeline)}"
-    told = f"{name} is slow: {long}"
-    told += "." if waits is None else f"; steps wait {100 * waits:,.1f} % of their time for it."
-    told += _bottleneck(host, pipeline)
+    sentence = f"{name} is slow: {long}"
+    sentence += "." if waits is None else f"; steps wait {100 * waits:,.1f} % of their time for it."
+    sentence += _bottleneck(host, pipeline)
     if host.suggestions[pipeline]:
-        told += f" {host.suggestions[pipeline]}"
+        sentence += f" {host.suggestions[pipeline]}"
     change = best_change(host, pipeline)
-    return told if change is None else f"{told} {change.text()}"
+    return sentence if change is None else f"{sentence} {change.text()}"
 
 
 def _bottleneck(host: HostPipelines, pipeline: int) -> str:

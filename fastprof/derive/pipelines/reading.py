@@ -29,7 +29,7 @@ class Iterators:
 
     ``event_*``: over all events of the host, whether or not a call reached them: how many, their durations, those less
     the time of iterators inside them, and of the user functions that the iterator ran, each by itself.
-    ``attributes``: what TensorFlow says of the iterator, the value told last; None: it tells none."""
+    ``attributes``: what TensorFlow records of the iterator, the last value; None: it records none."""
 
     iterator_id: Int64s
     is_unsigned: Bools

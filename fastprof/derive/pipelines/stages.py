@@ -8,7 +8,7 @@ An iterator that runs k calls at a time has k elements ready at most. Whoever ta
 something else between bursts, waits for the rest (``late``).
 
 Where the number of cores is recorded, the time of all stages together takes its share of each, if threads compute. They
-may wait instead, for storage or another host: a capture does not tell which.
+may wait instead, for storage or another host: a capture does not record which.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class Stages:
         return len(self.stage)
 
     @property
-    def untold(self) -> Bools:
+    def unseen(self) -> Bools:
         """By row: it runs a function on threads of its own, and how long that takes is not known."""
         silent = (self.kind == Kind.PARALLEL) & (self.function[: self.rows] == 0)
-        untold: Bools = silent | (self.kind == Kind.SERVICE)
-        return untold
+        unseen: Bools = silent | (self.kind == Kind.SERVICE)
+        return unseen
 
     def now_of(self, rows: Int64s) -> Float64s:
         return self.now[self.pipeline[rows]]
@@ -148,7 +148,7 @@ class Stages:
 
 
 def busy(kind: Int64s, base: Float64s, function: Float64s, at_a_time: Int64s, ready: Int64s | None = None) -> Float64s:
-    """How long a stage works: its thread, and its functions, each of which takes its place while its input is read.
+    """How long a stage works: its thread, and its functions, which replace the thread while their input is read.
     ``ready``: how many have a place, where that is more than run ``at_a_time``."""
     several = np.maximum(at_a_time, 1)
     places = several if ready is None else np.maximum(ready, 1)
@@ -190,7 +190,7 @@ def stages_of(reading: Reading, calls: CallSums, sums: IteratorSums) -> Stages:
     of_stage = np.concatenate([pipeline, np.arange(programs)])
     critical = sums.critical_ps / np.maximum(calls.count, 1)[pipeline]
 
-    at_once = numbers_told(reading, "parallelism")[tree.iterator]
+    at_once = recorded_numbers(reading, "parallelism")[tree.iterator]
     at_a_time = np.append(np.where(asynchronous, at_once, 0), np.zeros(programs, np.int64))
     work, function, each = _work(reading, calls, sums, trees, stage)
     work = np.where(asynchronous, 0.0, np.where(stage < size, work, critical))
@@ -222,8 +222,8 @@ def stages_of(reading: Reading, calls: CallSums, sums: IteratorSums) -> Stages:
         time=np.maximum(busy(kinds, base, function, at_a_time) + bursts, least),
         pipeline=of_stage,
         now=now,
-        cores=numbers_told(reading, "cpu_budget")[reading.pipelines.root],
-        threads=numbers_told(reading, "threadpool_size")[reading.pipelines.root],
+        cores=recorded_numbers(reading, "cpu_budget")[reading.pipelines.root],
+        threads=recorded_numbers(reading, "threadpool_size")[reading.pipelines.root],
         batches=np.array([_is_batch(reading.iterators.name[number]) for number in tree.iterator.tolist()], np.bool_),
     )
 
@@ -253,7 +253,7 @@ def _unseen(reading: Reading, trees: Subtrees, kind: Int64s, function: Float64s)
     return unseen
 
 
-def numbers_told(reading: Reading, attribute: str) -> Int64s:
+def recorded_numbers(reading: Reading, attribute: str) -> Int64s:
     """By iterator, a number above 0 that it says of itself; 0: it does not say."""
     values = reading.iterators.attributes.get(attribute)
     if values is None:

@@ -28,7 +28,7 @@ _LEAST: Final = 64  # steps that a pipeline counts for: each takes its own look
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The steps of a host: the group of events of each, ascending, when it ran, and what it is called. ``of_devices``:
-    they are told by what devices did."""
+    they come from the events of devices."""
 
     group: Int64s
     begin_ps: Int64s
@@ -40,7 +40,7 @@ class Steps:
 @dataclass(frozen=True, slots=True)
 class StepWaits:
     """By step, then pipeline, where a call is of the step or runs in it. ``step``: row of Steps. ``ahead_ps``: -1
-    throughout where there are too many steps and pipelines to tell, which ``ahead_known`` says."""
+    throughout where there are too many steps and pipelines, which ``ahead_known`` says."""
 
     step: Int64s
     pipeline: Int64s

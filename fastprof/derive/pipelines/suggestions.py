@@ -78,7 +78,7 @@ _READS: Final = (
 _MOSTLY = 0.5
 _LATE: Final = (
     "No change of one iterator makes batches faster: what makes its elements takes less time than there is, by what "
-    "its events tell. They came late for another reason, such as threads that wait for a core or a lock: look at its "
+    "its events record. They came late for another reason, such as threads that wait for a core or a lock: look at its "
     "slowest calls on the timeline."
 )
 _NOTHING: Final = "No change of one iterator makes batches faster."
@@ -111,13 +111,13 @@ def kind_of(name: str) -> Kind:
 def suggestion(
     name: str,
     long_name: str,
-    told: Mapping[str, int | float | str | None],
+    recorded: Mapping[str, int | float | str | None],
     *,
     to_device: bool = False,
     reading: float = 0.0,
     helps: Helps = Helps(),
 ) -> str:
-    """What to do about an iterator that takes the time. ``told``: what it says of itself; ``to_device``: it brings
+    """What to do about an iterator that takes the time. ``recorded``: its attributes; ``to_device``: it brings
     elements to a device; ``reading``: the share of its time that is reading files; ``helps``: what is predicted of
     changes: none is proposed that saves nothing."""
     kind = kind_of(name)
@@ -139,15 +139,15 @@ def suggestion(
         return _BATCH
     text = _ADVICE[kind]
     if kind in (Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING):
-        text = _more_at_a_time(told) or text
+        text = _more_at_a_time(recorded) or text
     if reading >= _MOSTLY and kind not in (Kind.SOURCE, Kind.INTERLEAVING, Kind.PARALLEL_INTERLEAVING):
         text = _READS
     return text
 
 
-def _more_at_a_time(told: Mapping[str, int | float | str | None]) -> str | None:
-    """To raise the parallelism, where it is told and fixed."""
-    count, autotune = told.get("parallelism"), told.get("autotune")
+def _more_at_a_time(recorded: Mapping[str, int | float | str | None]) -> str | None:
+    """To raise the parallelism, where it is recorded and fixed."""
+    count, autotune = recorded.get("parallelism"), recorded.get("autotune")
     if not isinstance(count, int) or count < 1 or is_true(autotune):
         return None
     calls = "1 call" if count == 1 else f"{count:,} calls"

@@ -54,10 +54,10 @@ ASSUMPTIONS: Final = (
     "none: it runs in parallel already; how many at a time is not recorded",
     "none: it fetches what the host's pipeline makes",
     "none: how long its own work takes is not recorded",
-    "none: there was a single call, which tells nothing of the time between calls",
+    "none: there was a single call, so the time between calls is unknown",
 )
 (
-    SERIAL, STAGES, OWN_THREAD, FUNCTIONS, POOL, BATCHES, INPUTS, MORE, IS_AHEAD, NO_WORK, ENOUGH, UNTOLD, OF_HOST,
+    SERIAL, STAGES, OWN_THREAD, FUNCTIONS, POOL, BATCHES, INPUTS, MORE, IS_AHEAD, NO_WORK, ENOUGH, UNRECORDED, OF_HOST,
     UNSEEN, SINGLE,
 ) = range(len(ASSUMPTIONS))  # fmt: skip
 """What a prediction rests on, or why there is none: numbers of ASSUMPTIONS."""
@@ -66,9 +66,9 @@ ASSUMPTIONS: Final = (
 @dataclass(frozen=True, slots=True)
 class WhatIf:
     """A row for each change of each iterator that works, it or its inputs, or is waited for; what saves most first.
-    ``tree_row``: of the iterator; ``now_ps``: -1: a single call does not tell; ``then_ps``: on the cores of the host,
+    ``tree_row``: of the iterator; ``now_ps``: -1: unknown, of a single call; ``then_ps``: on the cores of the host,
     ``least_ps``: if threads wait rather than compute, -1 where the change does not apply; ``at_a_time``: what it runs
-    now, 0: not told; ``cores``, ``threads``: of its pipeline, 0: not told; ``alike``: how many iterators change
+    now, 0: not recorded; ``cores``, ``threads``: of its pipeline, 0: not recorded; ``alike``: how many iterators change
     together. Times are per batch, whole ps."""
 
     tree_row: Int64s
@@ -107,14 +107,14 @@ alone where other threads that compute leave it a share of the cores, 0 where th
 
 def worded(found: WhatIf, parallel: int) -> tuple[list[str], Int64s]:
     """What each row rests on, or why there is no prediction, in words: the texts, and which is that of each row."""
-    is_told = found.then_ps >= 0
-    bound = is_told & (found.then_ps > found.least_ps)
-    state = np.select([~is_told | (found.assumption == SERIAL), found.cores == 0, bound], [0, 1, 2], 3)
+    is_known = found.then_ps >= 0
+    bound = is_known & (found.then_ps > found.least_ps)
+    state = np.select([~is_known | (found.assumption == SERIAL), found.cores == 0, bound], [0, 1, 2], 3)
     keys = np.stack([found.assumption, found.at_a_time, found.threads, found.cores, state])
-    told, of_row = np.unique(keys, axis=1, return_inverse=True)
+    distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
     texts = [
         (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=cores_are(cores))
-        for number, k, threads, cores, state in told.T.tolist()
+        for number, k, threads, cores, state in distinct.T.tolist()
     ]
     return texts, of_row.reshape(-1)
 
@@ -197,7 +197,7 @@ def _twice(stages: Stages, rows: Int64s) -> Prediction:
     runs_ahead[stages.pipeline[: stages.rows][stages.asynchronous]] = True
     why = np.where(runs_ahead[stages.pipeline[rows]], STAGES, SERIAL)
     unknown = behind & (stages.function[rows] == 0)
-    reason = np.where(stages.untold[rows], UNSEEN, NO_WORK)
+    reason = np.where(stages.unseen[rows], UNSEEN, NO_WORK)
     return np.where(unknown, np.nan, then), np.where(unknown, reason, why), np.zeros(len(rows))
 
 
@@ -256,8 +256,8 @@ def _more_at_a_time(stages: Stages, rows: Int64s, parallel: int) -> Prediction:
     then = stages.predicted(rows, rows, *figures, ready=ready)
     buffers = ~np.isin(stages.kind[rows], (Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING, Kind.SERVICE))
     reason = np.select(
-        [buffers, known >= parallel, known == 0, stages.untold[rows], pooled],
-        [NO_WORK, ENOUGH, UNTOLD, UNSEEN, POOL],
+        [buffers, known >= parallel, known == 0, stages.unseen[rows], pooled],
+        [NO_WORK, ENOUGH, UNRECORDED, UNSEEN, POOL],
         MORE,
     )
     alone = stages.crowding(rows, stages.function[rows], known, many)

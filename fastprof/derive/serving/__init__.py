@@ -20,7 +20,7 @@ USER_ROOT, SERVER_ROOT, SERVER_REQUEST = -1, 1, "ModelServerRequest_"
 """Levels of roots that are requests; of the second only those whose names begin so."""
 
 PARAMETERS = "/tensorflow/serving/batching/"
-"""What stats begin with that tell how batching is set up."""
+"""The beginning of names of stats that record how batching is set up."""
 STATS = (
     "_r", "_c", "model_id", "batching_input_task_size", "padding_amount", "batch_size_after_padding", "program_id",
     "shape", "layout", f"{PARAMETERS}*",
@@ -33,9 +33,9 @@ TENSOR_PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 def may_serve(events: HostEvents) -> bool:
     """Whether a host may have requests or batches; surely not where this is false."""
-    told = {name for names in (*REQUESTS, BATCHES) for name in names}
+    serving_names = {name for names in (*REQUESTS, BATCHES) for name in names}
     return (
-        bool(told & set(events.names))
+        bool(serving_names & set(events.names))
         or bool((events.ints("_r")[1] == USER_ROOT).any())
         or any(name.startswith(SERVER_REQUEST) for name in events.names)
     )

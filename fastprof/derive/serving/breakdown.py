@@ -1,4 +1,4 @@
-"""Where the time of a request went: host, transfers, device, told by the events of its groups.
+"""Where the time of a request went: host, transfers and device, by the events of its groups.
 
 A request's parts come from its own group and from those that it led to, its batches. Where parts overlap, time counts
 for the one of highest rank: device compute, read from device, write to device, runtime, batch formation,
@@ -229,7 +229,7 @@ def parts(requests: Requests, device: Spans, when: Stamps, links: GroupLinks) ->
 
 
 def _sources(requests: Requests, links: GroupLinks) -> tuple[Int64s, Int64s]:
-    """The groups that tell of each request, its own and those it led to, and the request's place."""
+    """The groups of each request, its own and those it led to, and the request's place."""
     request, led = links.children.of_each(requests.group)
     own = np.arange(len(requests))
     return np.concatenate([requests.group, led]), np.concatenate([own, request])

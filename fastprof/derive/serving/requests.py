@@ -1,4 +1,4 @@
-"""Which groups of a host are requests and which are batches, of which model, and when each began and ended."""
+"""Which groups of a host are requests or batches, their models, and when each began and ended."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PADDING = ("ConcatInputTensors", "OrbaxServing::ConcatInputBuffers", "MergeInput
 SCHEDULE = ("ScheduleWithSplit", "ScheduleWithoutSplit", "ScheduleWithEagerSplit", "ASBSQueue::Schedule")
 MODEL_RUNS = ("SessionRun", "TfrtModelRun", "ServingModelRun")
 
-NO_MODEL, NOT_TOLD = -1, -2
-"""A request of no model; one whose model nothing tells, as it led to no other group."""
+NO_MODEL, UNKNOWN = -1, -2
+"""A request of no model; one whose model is not known, as it led to no other group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests of a host. ``group``: their ids; ``model``: place in ``models``, NO_MODEL or NOT_TOLD; ``size``: tasks
+    """Requests of a host. ``group``: their ids; ``model``: place in ``models``, NO_MODEL or UNKNOWN; ``size``: tasks
     that it put into batches; ``batches``: of each request, batches by their place, that of the least group first."""
 
     group: Int64s
@@ -149,7 +149,7 @@ def _standard_models(group: Int64s, model_of_group: Int64s, links: GroupLinks, b
     if not batching:
         return model_of_group[group]
     child = links.children.first(group)
-    return np.where(child >= 0, np.append(model_of_group, NOT_TOLD)[child], NOT_TOLD)
+    return np.where(child >= 0, np.append(model_of_group, UNKNOWN)[child], UNKNOWN)
 
 
 def _root_models(group: Int64s, model_of_group: Int64s, links: GroupLinks) -> Int64s:
@@ -161,7 +161,7 @@ def _root_models(group: Int64s, model_of_group: Int64s, links: GroupLinks) -> In
     np.minimum.at(low, place[known], model[known])
     np.maximum.at(high, place[known], model[known])
     common = np.where(low == high, high, NO_MODEL)
-    common[np.bincount(place, minlength=len(group)) == 0] = NOT_TOLD
+    common[np.bincount(place, minlength=len(group)) == 0] = UNKNOWN
     own = model_of_group[group]
     return np.where(own >= 0, own, common)
 
@@ -174,13 +174,13 @@ def _numbered_models(
     links: GroupLinks,
     names: list[str],
 ) -> tuple[Int64s, list[str]]:
-    """Models in the order of the requests that tell of them; those of groups that a root led to among them."""
+    """Models in the order of the requests that record them, including those of groups that a root led to."""
     own = np.where(rooted, model_of_group[group], model)
     searched = np.flatnonzero(rooted & (own < 0))
     place, led = links.children.of_each(group[searched])
-    teller = np.concatenate([np.arange(len(group)), searched[place]])
-    told = np.concatenate([own, model_of_group[led]])[np.argsort(teller, kind="stable")]
-    distinct, first = np.unique(told[told >= 0], return_index=True)
+    source = np.concatenate([np.arange(len(group)), searched[place]])
+    recorded = np.concatenate([own, model_of_group[led]])[np.argsort(source, kind="stable")]
+    distinct, first = np.unique(recorded[recorded >= 0], return_index=True)
     ordered = distinct[np.argsort(first)]
     renumbered = np.full(len(names) + 1, NO_MODEL, np.int64)
     renumbered[ordered] = np.arange(len(ordered))

@@ -10,7 +10,7 @@ import numpy as np
 from fastprof.derive.serving.breakdown import Timed
 from fastprof.derive.serving.of_host import HostServing
 from fastprof.derive.serving.parameters import BatchingParameters
-from fastprof.derive.serving.requests import NO_MODEL, NOT_TOLD
+from fastprof.derive.serving.requests import NO_MODEL, UNKNOWN
 from fastprof.derive.serving.tensors import Pattern
 from fastprof.derive.steps.time_spread import rank
 from fastprof.schema.array_types import Int64s
@@ -19,7 +19,7 @@ from fastprof.schema.array_types import Int64s
 @dataclass(frozen=True, slots=True)
 class RequestColumns:
     """A row a request, shortest first. ``host``: number of the host; ``model``: place in the session's models, NO_MODEL
-    or NOT_TOLD; ``parts``: int64[n, 8], as breakdown.PARTS; ``batch_bounds``, ``batch_ids``: its batches, those of row
+    or UNKNOWN; ``parts``: int64[n, 8], as breakdown.PARTS; ``batch_bounds``, ``batch_ids``: its batches, those of row
     i from ``batch_bounds[i]`` on."""
 
     host: Int64s
@@ -102,13 +102,13 @@ def combined(kept: Sequence[HostServing]) -> Session:
 
 
 def numbered_models(kept: Sequence[HostServing]) -> tuple[list[str], list[Int64s]]:
-    """The models of a session, and by host the place of each of its own among them; the last two are for NOT_TOLD and
+    """The models of a session, and by host the place of each of its own among them; the last two are for UNKNOWN and
     NO_MODEL."""
     models: dict[str, int] = {}
     places = []
     for host in kept:
         numbers = [models.setdefault(model, len(models)) for model in host.requests.models]
-        places.append(np.array([*numbers, NOT_TOLD, NO_MODEL], np.int64))
+        places.append(np.array([*numbers, UNKNOWN, NO_MODEL], np.int64))
     return list(models), places
 
 
@@ -166,14 +166,14 @@ def _batches(kept: Sequence[HostServing], places: Sequence[Int64s]) -> BatchColu
 
 
 def _batch_models(host: HostServing) -> Int64s:
-    """The model of the first request of each batch; NOT_TOLD where the first group that led to it is no request."""
+    """The model of the first request of each batch; UNKNOWN where the first group that led to it is no request."""
     requests, first = host.timed.requests, host.batches.first_request
     place = np.minimum(np.searchsorted(np.sort(requests.group), first), max(len(requests) - 1, 0))
     order = np.argsort(requests.group)
     if not len(requests):
-        return np.full(len(first), NOT_TOLD, np.int64)
+        return np.full(len(first), UNKNOWN, np.int64)
     request = order[place]
-    return np.where(requests.group[request] == first, requests.model[request], NOT_TOLD)
+    return np.where(requests.group[request] == first, requests.model[request], UNKNOWN)
 
 
 def _moves(kept: Sequence[HostServing], places: Sequence[Int64s], patterns: dict[Pattern, int]) -> MoveColumns:

@@ -72,12 +72,12 @@ def aligned_by_time(hosts: Sequence[HostSteps], databases: Sequence[StepDatabase
 
 
 def rows_of_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
-    """The rows of the steps whose names all have, in the order of the first; None: names do not tell which are the
-    same: some are not told, or given twice, or there is none that all have."""
+    """For each host the rows of the steps whose names all hosts have, in the order of the first host. None: steps
+    cannot be paired by name, because a name is not recorded, occurs twice, or none is common to all."""
     places: list[dict[str, int]] = []
     for database in databases:
         place = {name: row for row, name in enumerate(database.label)}
-        if not len(place) or len(place) < len(database) or not database.told.all():
+        if not len(place) or len(place) < len(database) or not database.numbered.all():
             return None
         places.append(place)
     common = [name for name in places[0] if all(name in place for place in places)]
@@ -201,7 +201,7 @@ def _joined(
         step=np.arange(n, dtype=np.int64),
         name=[first.name[row] for row in first_rows],
         label=[first.label[row] for row in first_rows],
-        told=first.told[rows[0]],
+        numbered=first.numbered[rows[0]],
         complete=complete,
         cores=_cores(databases, numbers, workers),
         group=group,

@@ -83,7 +83,7 @@ class StepDatabase:
     step: Int64s  # [n]
     name: list[str]  # [n] of steps of host threads: "train 7"; empty where devices mark the steps
     label: list[str]  # [n] name of the step's group, also on devices
-    told: Bools  # [n] the capture records the number in that name; False: it only counts the groups of the host
+    numbered: Bools  # [n] the capture records the number in that name; False: it only counts the groups of the host
     complete: Bools  # [n] False: the first and the last of more than five steps, except on TPUs
     cores: Cores  # [c]
     group: Int64s  # [n, hosts] the step's group id on each host; -1: no such step there
@@ -113,10 +113,10 @@ class StepDatabase:
         return self.hardware == "TPU"
 
     @property
-    def tells_categories(self) -> Bools:
+    def knows_categories(self) -> Bools:
         """[n, c] whether time is known by category of op: not where a SparseCore does not mark its steps."""
-        tells: Bools = np.asarray(self.category_ps.any(axis=2))
-        return tells
+        known: Bools = np.asarray(self.category_ps.any(axis=2))
+        return known
 
     def complete_steps(self) -> StepDatabase:
         """Only the complete steps."""
@@ -147,7 +147,7 @@ class StepDatabase:
 
 
 def check_size(steps: int, cores: int, categories: int) -> None:
-    """MemoryLimitError: a database of so many steps on so many cores, by so many categories of ops, takes more memory
+    """MemoryLimitError: a database of this many steps, cores and categories of ops takes more memory
     than it may. A capture of a few hundred kilobytes can ask for gigabytes."""
     of_type, others = len(TYPES) * 9, 33
     size = steps * cores * (of_type + others + 8 * (categories + len(CATEGORIES)))
@@ -186,7 +186,7 @@ def blank_database(
         step=group,
         name=[""] * n,
         label=label,
-        told=np.zeros(n, np.bool_),
+        numbered=np.zeros(n, np.bool_),
         complete=np.ones(n, np.bool_),
         cores=cores,
         group=group.reshape(n, 1),

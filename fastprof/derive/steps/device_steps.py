@@ -53,7 +53,7 @@ def is_derived(line: Line) -> bool:
 
 
 def grouping_line(plane: Plane) -> Line | None:
-    """The line of a TPU plane that tells its steps: that of steps, else that of modules; None: both are empty."""
+    """The line of a TPU plane that marks its steps: the line of steps, else that of modules; None: both are empty."""
     for names in (STEP_LINES, MODULE_LINES):
         for line in plane.lines:
             if line.name in names and line.last > line.first:
@@ -76,7 +76,7 @@ def of_planes(events: HostEvents, group_id: Int32s, recorded: bool) -> dict[int,
 
 
 def device_times(events: HostEvents, rows: npt.NDArray[np.intp] | Int32s) -> tuple[Int64s, Int64s]:
-    """Start and duration by the device's own clock where the event tells both, else the event's own."""
+    """Start and duration by the device's own clock where the event records both, else the event's own."""
     start, duration = events.start_ps[rows], events.duration_ps[rows]
     offsets, offset = events.ints("device_offset_ps")
     lengths, length = events.ints("device_duration_ps")
@@ -196,7 +196,7 @@ def _spans_of(events: HostEvents, line: Line) -> tuple[Int64s, Int64s, Int64s]:
 
 def lock_step(planes: Sequence[Plane], graph: EventGraph, group_id: Int32s, count: int) -> tuple[int, bytes]:
     """Where no group of the host reaches a TensorCore, the steps of all of them are numbered alike, on from ``count``;
-    returns how many groups there are then, and pairs of groups of which these lead into others, int32s."""
+    returns the new number of groups, and int32 pairs of groups, the first of which leads into the second."""
     lines = [grouping_line(plane) for plane in planes if plane.kind == "TPU"]
     cores = [line for line in lines if line is not None]
     if any((group_id[line.first : line.last] >= 0).any() for line in cores):

@@ -44,7 +44,7 @@ KERNEL_LAUNCH, KERNEL_EXECUTE = CODES["KernelLaunch"], CODES["KernelExecute"]
 
 @lru_cache(maxsize=1 << 16)
 def code_of(name: str) -> int:
-    """The code of an event's name; UNKNOWN where the name tells nothing."""
+    """The code of an event's name; UNKNOWN where the name says nothing."""
     code = CODES.get(name)
     if code is not None:
         return code

@@ -1,4 +1,4 @@
-"""Steps of a host without TPUs: one core stands for all it has, and time is told by type of event."""
+"""Steps of a host without TPUs: one core represents all its devices, with its time by type of event."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Found:
 
 
 def one_core(hostname: str) -> Cores:
-    """What stands for a host whose cores are not told apart."""
+    """The core of a host whose cores are not distinguished."""
     one = np.array([GENERIC_CORE], np.int64)
     none = np.zeros(1, np.int32)
     return Cores(one, one, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_))
@@ -103,13 +103,13 @@ def _found(markers: Markers, events: TypedEvents, count: int, needs: tuple[int, 
 
 def _database(hardware: str, host: str, hostname: str, found: _Found, step_names: StepNames) -> StepDatabase:
     n, group = len(found.spans), found.spans.group
-    labels, told = step_names(group)
+    labels, numbered = step_names(group)
     complete = np.ones(n, np.bool_)
     if n > MOST_WITHOUT_ENDS:
         complete[[0, -1]] = False
     return replace(
         blank_database(hardware, host, one_core(hostname), group.astype(np.int64), labels, []),
-        told=told,
+        numbered=numbered,
         complete=complete,
         present=np.ones((n, 1), np.bool_),
         begin_ps=found.spans.start_ps.reshape(n, 1),

@@ -1,8 +1,8 @@
 """Time in which no GPU of a host did anything, and the host waited for input.
 
-What GPUs record tells that they stood still, not why. Host threads that wait for the input of the same step tell: they
-are what host_step_events takes for waiting, less the ops that hand on what came (``IteratorGetNext/_3:_Send``), as the
-rest of the step may run inside these.
+GPUs record that they stood still, not why. Host threads that wait for input of the same step explain it: events that
+host_step_events takes for waiting, except ops that pass the input on (``IteratorGetNext/_3:_Send``), as the rest of the
+step may run inside these.
 """
 
 from __future__ import annotations

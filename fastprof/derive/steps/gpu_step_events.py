@@ -89,8 +89,8 @@ def _kernel_of_name(name: str) -> int:
 
 
 def gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents:
-    """Of all GPUs of a host: what runs for a launch (it has a correlation id) and belongs to a group of which the same
-    GPU has a step."""
+    """Events of all GPUs of a host that run for a launch (they have a correlation id), in groups whose step the same
+    GPU marks."""
     stat = events.stat("correlation_id")
     launched = (stat.kind == records.INT64) & (stat.value >= 0) | (stat.kind == records.UINT64)
     launched_rows = stat.rows[launched]

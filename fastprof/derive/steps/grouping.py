@@ -30,15 +30,15 @@ _IMPLICIT = tuple(CODES[name] for name in ("FunctionRun", "SessionRun", "RunGrap
 _IMPLICIT_LINES = ("Steps", "Sparse Core Steps", "XLA Modules", "Sparse Core Modules")
 _TRACE_CONTEXT = CODES["TraceContext"]
 _MOST_GROUPS = 1 << 20
-"""A capture that was cut has few events, of groups whose numbers may be larger than that; so many are believed."""
+"""Recorded group numbers up to this are accepted; a truncated capture may have few events and large numbers."""
 _BATCHES, _BATCHING_RUN = (CODES["ProcessBatch"], CODES["OrbaxServing::ProcessBatch"]), CODES["BatchingSessionRun"]
 
 
 @dataclass(eq=False)
 class Groups:
     """``group_id``: int32 by row of ``events``, -1: none. ``is_eager``: uint8 likewise. ``root_rows``: the root of each
-    group, int32. ``step_rows``, ``step_groups``: rows that carry the name of a step, and of which. ``relations``: int32
-    pairs, the first group leads into the second. ``device_steps``: by number of plane."""
+    group, int32. ``step_rows``, ``step_groups``: rows that carry the name of a step, and its group. ``relations``:
+    int32 pairs, the first group leads into the second. ``device_steps``: by number of plane."""
 
     events: HostEvents
     types: Types
@@ -53,12 +53,12 @@ class Groups:
     vetoed: bool = False
     """Whether grouping was given up, for events of loops that say nothing of their iterations."""
     made: int | None = None
-    """How many groups were made, where the capture tells more; None: all."""
+    """The number of groups that were made, where the capture records more; None: all were."""
     _naming: Forest | None = None
     """What the names of groups are looked up in; None: they are known, or their groups have no roots."""
     _known_names: dict[int, str] | None = None
     _later_names: dict[int, str] = field(default_factory=dict)
-    _told: npt.NDArray[np.bool_] | None = None
+    _numbered: npt.NDArray[np.bool_] | None = None
 
     @cached_property
     def names(self) -> list[str]:
@@ -74,30 +74,30 @@ class Groups:
         named = _names(self._naming, self.root_rows, groups)
         return [self._later_names.get(*pair) for pair in zip(groups.tolist(), named, strict=True)]
 
-    def told(self, groups: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Whether the capture tells the number in the name of each; else it is only that of the group on its host."""
-        if self._told is not None:
-            told: npt.NDArray[np.bool_] = self._told[groups]
-            return told
+    def numbered(self, groups: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Whether the capture records the number in each name; if not, it is that of the group on its host."""
+        if self._numbered is not None:
+            numbered: npt.NDArray[np.bool_] = self._numbered[groups]
+            return numbered
         if self._known_names is not None:
             return np.array([bool(self._known_names.get(group)) for group in groups.tolist()], np.bool_)
-        told = np.array([group in self._later_names for group in groups.tolist()], np.bool_)
+        numbered = np.array([group in self._later_names for group in groups.tolist()], np.bool_)
         if self._naming is not None:
             roots = self.root_rows[groups]
             for bit in (HAS_ITER_NUM, HAS_STEP_NUM):
-                told[roots >= 0] |= self._naming.nearest_above(bit, roots[roots >= 0]) >= 0
-        return told
+                numbered[roots >= 0] |= self._naming.nearest_above(bit, roots[roots >= 0]) >= 0
+        return numbered
 
     def step_names(self, groups: npt.NDArray[Any]) -> tuple[list[str], npt.NDArray[np.bool_]]:
-        """What these steps are called, and whether the capture tells so, by their groups or by the lines of steps of
-        TPUs; the others are called by the number of their group."""
+        """The names of these steps, and whether the capture records them, with their groups or on the step lines of
+        TPUs; other steps are named by the number of their group."""
         names = [name or str(number) for name, number in zip(self.names_of(groups), groups.tolist(), strict=True)]
-        told = self.told(groups)
-        if not told.all() and (on_lines := self._names_on_step_lines()):
-            for place in np.flatnonzero(~told).tolist():
+        numbered = self.numbered(groups)
+        if not numbered.all() and (on_lines := self._names_on_step_lines()):
+            for place in np.flatnonzero(~numbered).tolist():
                 if name := on_lines.get(int(groups[place])):
-                    names[place], told[place] = name, True
-        return names, told
+                    names[place], numbered[place] = name, True
+        return names, numbered
 
     def _names_on_step_lines(self) -> dict[int, str]:
         """By group, the name that all TPUs have for the step; empty where they differ."""
@@ -113,7 +113,7 @@ class Groups:
         return found
 
     def known_names(self) -> dict[int, str]:
-        """Names that the capture tells, by group."""
+        """Names that the capture records, by group."""
         return self._known_names or {}
 
     @property
@@ -141,7 +141,7 @@ class Groups:
         return Groups(
             self.events.subset(keep), self.types[keep], self.group_id[keep], self.is_eager[keep], self.count,
             roots.astype(np.int32), moved[self.step_rows[here]], self.step_groups[here], self.relations[related],
-            steps, self.vetoed, self.made, _known_names=known, _told=self.told(np.arange(self.count)),
+            steps, self.vetoed, self.made, _known_names=known, _numbered=self.numbered(np.arange(self.count)),
         )  # fmt: skip
 
 
@@ -182,26 +182,26 @@ def _recorded(forest: Forest) -> Groups:
     )  # fmt: skip
 
 
-def _completed(groups: Groups, told: Groups, forest: Forest) -> Groups:
-    """Groups of a capture of which only some planes were grouped before: events that have none now stay in the group
-    that they were in, and so do those of a TPU that only take the group of the step that they overlap."""
+def _completed(groups: Groups, recorded: Groups, forest: Forest) -> Groups:
+    """Groups of a capture in which only some planes had been grouped: events without a new group keep the recorded one,
+    and so do events of a TPU that only take the group of the step they overlap."""
     stay = groups.group_id < 0
     for plane in forest.tpu_planes:
         line = device_steps.grouping_line(plane)
         for other in plane.lines:
             if other is not line:
                 stay[other.first : other.last] = True
-    stay &= told.group_id >= 0
-    named = stay[told.step_rows]
-    count = max(groups.count, told.count)
-    later = {group: name for group, name in told.known_names().items() if group >= groups.count}
+    stay &= recorded.group_id >= 0
+    named = stay[recorded.step_rows]
+    count = max(groups.count, recorded.count)
+    later = {group: name for group, name in recorded.known_names().items() if group >= groups.count}
     return replace(
         groups,
-        group_id=np.where(stay, told.group_id, groups.group_id),
+        group_id=np.where(stay, recorded.group_id, groups.group_id),
         count=count,
         root_rows=np.concatenate([groups.root_rows, np.full(count - groups.count, -1, np.int32)]),
-        step_rows=np.concatenate([groups.step_rows, told.step_rows[named]]),
-        step_groups=np.concatenate([groups.step_groups, told.step_groups[named]]),
+        step_rows=np.concatenate([groups.step_rows, recorded.step_rows[named]]),
+        step_groups=np.concatenate([groups.step_groups, recorded.step_groups[named]]),
         made=groups.count,
         _later_names=later,
     )

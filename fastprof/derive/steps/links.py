@@ -18,7 +18,7 @@ Types = npt.NDArray[np.uint8]
 MEMBER = np.dtype([("row", "i4"), ("link", "i4")])
 
 CROWD = 64
-"""A context with so many producers and so many consumers, or more of both, is left out."""
+"""A context with this many producers and this many consumers, or more of both, is left out."""
 
 _EXECUTOR = CODES["ExecutorState::Process"]
 DEVICE_REQUESTS = tuple(
@@ -116,7 +116,7 @@ def numbered(columns: Sequence[Int64s]) -> tuple[Int32s, int]:
 
 
 def first_of(number: npt.NDArray[np.integer], count: int) -> npt.NDArray[np.int64]:
-    """The first place of each number below count, all of which occur."""
+    """The first place of each number below ``count``; every number occurs."""
     first = np.empty(count, np.int64)
     first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
     return first

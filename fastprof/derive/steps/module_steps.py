@@ -89,7 +89,7 @@ def grouped_by_execution(events: HostEvents, groups: Groups) -> Groups:
         vetoed=False,
         _naming=None,
         _known_names=names,
-        _told=None,
+        _numbered=None,
     )
 
 
@@ -203,7 +203,7 @@ def _op(events: HostEvents, rows: Int64s) -> Int64s:
 
 
 def _on_host(events: HostEvents, plane: Plane) -> _Executions:
-    """Ops that tell their module and their run belong to that run."""
+    """Ops that record their module and their run belong to that run."""
     stat = events.stat("hlo_module").of_kinds((records.STR, records.REF))
     runs, run = events.ints("run_id")
     rows, at, beside = np.intersect1d(stat.rows, runs, assume_unique=True, return_indices=True)

@@ -39,7 +39,7 @@ def _why(hosts: Sequence[HostSteps], from_modules: bool) -> str:
         marked = "1 step marker" if unfit == 1 else f"{unfit:,} step markers"
         return f"{marked} in this capture, but nothing that was computed belongs to {'it' if unfit == 1 else 'them'}"
     if any(host.vetoed for host in hosts):
-        return "no steps can be told apart: the capture has loops whose events do not tell their iterations"
+        return "no steps can be distinguished: the capture has loops whose events do not record their iterations"
     if any(host.groups for host in hosts) and any(host.accelerated for host in hosts):
         return "no step markers on the devices of this capture"
     return "no step markers in this capture"
@@ -52,8 +52,8 @@ def on_pairs(database: StepDatabase) -> list[str]:
     found = []
     if database.shifts is not None:
         found.append(
-            "The names of steps do not tell which step of one host is which of another: they are aligned by when they "
-            f"ran, with {_shifted(database, database.shifts)}."
+            "Steps of hosts cannot be paired by their names: they are aligned by when they ran, with "
+            f"{_shifted(database, database.shifts)}."
         )
     elif database.shifts_by_time is not None:
         found.append(

@@ -169,7 +169,7 @@ def core_breakdown(database: StepDatabase) -> Int64s:
         times[:, :, _PLACE.get(op, COMPUTE)] += database.category_ps[:, :, number]
     times[:, :, INPUT] += database.infeed_ps
     times[:, :, OTHER] -= database.infeed_ps
-    busy = database.cores.sparse & ~database.tells_categories
+    busy = database.cores.sparse & ~database.knows_categories
     times[:, :, COMPUTE] = np.where(busy, database.sparse_busy_ps, times[:, :, COMPUTE])
     times[:, :, OTHER] = np.where(busy, database.duration_ps - database.sparse_busy_ps, times[:, :, OTHER])
     return times

@@ -1,4 +1,4 @@
-"""How times spread: mean, deviation, extremes and percentiles."""
+"""Spread of times: mean, deviation, extremes and percentiles."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ PERCENTILES: Final = (50, 90, 99)
 
 
 def rank(percent: float, count: int) -> int:
-    """Where among so many values, ascending, the least one is that ``percent`` of 100 do not exceed: the nearest rank,
-    counted from 0. ``percent`` has at most one decimal."""
+    """The index, among ``count`` ascending values, of the least one that ``percent`` of 100 do not exceed (nearest
+    rank). ``percent`` has at most one decimal."""
     return max(-(-round(10 * percent) * count // 1000) - 1, 0)
 
 
@@ -25,12 +25,12 @@ def spread(times_ps: npt.NDArray[np.int64]) -> dict[str, int | float | None] | N
     if not count:
         return None
     ordered = np.sort(times_ps)
-    told: dict[str, int | float | None] = {
+    summary: dict[str, int | float | None] = {
         "count": count,
         "mean_ps": sum(ordered.tolist()) / count,
         "stdev_ps": float(np.std(ordered.astype(np.float64), ddof=1)) if count > 1 else None,
         "min_ps": int(ordered[0]),
     }
     for percent in PERCENTILES:
-        told[f"p{percent}_ps"] = int(ordered[rank(percent, count)])
-    return told | {"max_ps": int(ordered[-1])}
+        summary[f"p{percent}_ps"] = int(ordered[rank(percent, count)])
+    return summary | {"max_ps": int(ordered[-1])}

@@ -24,7 +24,7 @@ METADATA_STATS: Final = ("program_id", "symbol_id", "hlo_category", "bytes_acces
 
 INFEEDS: Final = ("infeed", "sparsecorev0 infeed")
 FEEDS: Final = ("infeed", "outfeed")
-"""Those of OFF_DUTY that are told of a SparseCore; other waiting of it is idle time."""
+"""Categories of OFF_DUTY that SparseCores record; their other waiting is idle time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[s
 
 
 def _ops(events: HostEvents) -> Bools:
-    """Rows of metadata that tell which op they are."""
+    """Rows of metadata that identify an op."""
     program, symbol = np.zeros(len(events.names), np.bool_), np.zeros(len(events.names), np.bool_)
     program[events.meta_stat("program_id").rows] = True
     stat = events.meta_stat("symbol_id")
@@ -139,7 +139,7 @@ def _core(
     if plane.number in groups.device_steps:
         steps = groups.device_steps[plane.number]
         markers = Markers(steps.group_id, steps.device_start_ps, steps.device_duration_ps)
-    waits, feeds = (np.array([name in told for name in categories] + [False]) for told in (OFF_DUTY, FEEDS))
+    waits, feeds = (np.array([name in wanted for name in categories] + [False]) for wanted in (OFF_DUTY, FEEDS))
     works = ~waits[category[ops.meta]]
     counts = is_op & ~(waits & ~feeds)[category] if plane.kind == "SPARSECORE" else is_op
     return CoreStepEvents(
@@ -154,7 +154,7 @@ def _core(
 
 
 def _without_steps(plane: Plane) -> CoreStepEvents:
-    """A core of a host without markers: it is all that is told of it."""
+    """A core of a host without markers, of which nothing else is known."""
     rows, times = np.zeros(0, np.int32), np.zeros(0, np.int64)
     none = CoreCollectives(rows, times, times, times, times, times)
     return CoreStepEvents(plane, joined([]), rows, rows, times, nothing(), none)

@@ -1,4 +1,4 @@
-"""What a TPU step says across its cores: the figures of XProf's step table, in milliseconds."""
+"""What a TPU step says across its cores: its figures in milliseconds."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def tpu_step_values(database: StepDatabase) -> TpuStepValues:
     non_idle = tc_compute + scv0_compute + tc_infeed + tc_outfeed
     tc_idle = np.maximum(0.0, cores.least(step / _MS) - non_idle)
     percent = np.divide(100.0 * infeed, step, out=np.zeros(step.shape), where=step > 0)
-    busy = np.where(database.tells_categories, busy_ps(database), database.sparse_busy_ps)
+    busy = np.where(database.knows_categories, busy_ps(database), database.sparse_busy_ps)
     tc_active, sc_active = cores.mean(busy / _MS), sparse.mean(busy / _MS)
-    sc_idle = np.where(database.tells_categories, database.category(IDLE), step - database.sparse_busy_ps)
+    sc_idle = np.where(database.knows_categories, database.category(IDLE), step - database.sparse_busy_ps)
     return TpuStepValues(
         step=database.step,
         tc_compute_ms=tc_compute,
@@ -135,7 +135,7 @@ def _of_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) -> Int
 def waiting_for_scv0(database: StepDatabase) -> tuple[Int64s, Int64s]:
     """[n, c]: time that a core waits for the first kind of SparseCore, and in which that transforms data.
 
-    A core that tells only its infeed from there transforms as long as it feeds out, and waits for the rest.
+    A core that records only its infeed from there transforms while it feeds out, and waits for the rest.
     """
     infeed, outfeed = database.category(SCV0_INFEED), database.category(SCV0_OUTFEED)
     least = np.minimum(infeed, outfeed)

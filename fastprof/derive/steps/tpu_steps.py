@@ -1,4 +1,4 @@
-"""Steps of a host with TPUs: a core each, time told by category of op."""
+"""Steps of a host with TPUs: each core by itself, with its time by category of op."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def of_tpus(
         for core, one in zip(cores, slots, strict=True)
     ]
     present = np.stack([time.present for time in times], axis=1)
-    labels, told = groups.step_names(step)
+    labels, numbered = groups.step_names(step)
     database = replace(
         blank_database("TPU", host, _cores(hostname, cores, ids), step.astype(np.int64), labels, categories),
-        told=told,
+        numbered=numbered,
         present=present,
         begin_ps=np.where(present, np.stack([time.begin_ps for time in times], axis=1), 0),
         duration_ps=np.where(present, np.stack([time.duration_ps for time in times], axis=1), 0),
@@ -98,9 +98,9 @@ def _cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> Cores:
         ids,
         np.zeros(len(cores), np.int32),
         [hostname] * len(cores),
-        [hostname if told is None else f"{hostname}:{told.device_ordinal}" for told in details],
+        [hostname if one is None else f"{hostname}:{one.device_ordinal}" for one in details],
         np.array([core.sparse for core in cores], np.bool_),
-        np.array([told is not None for told in details], np.bool_),
+        np.array([one is not None for one in details], np.bool_),
     )
 
 
@@ -180,11 +180,11 @@ def _core_times(
 def _collectives(cores: list[CoreStepEvents], core_ids: Int64s, slot: Int64s) -> Collectives:
     parts = []
     for core, core_id in zip(cores, core_ids.tolist(), strict=True):
-        told = core.collectives
-        step = slot[told.group]
+        recorded = core.collectives
+        step = slot[recorded.group]
         keep = step >= 0
         ids = np.full(int(keep.sum()), core_id, np.int64)
-        columns = (told.unique_id, told.all_reduce_id, told.begin_ps, told.end_ps, told.bytes)
+        columns = (recorded.unique_id, recorded.all_reduce_id, recorded.begin_ps, recorded.end_ps, recorded.bytes)
         parts.append((step[keep], ids, *(values[keep] for values in columns)))
     return Collectives(*(np.concatenate(values) for values in zip(*parts, strict=True))) if parts else no_collectives()
 

@@ -177,7 +177,7 @@ def of_tpu(
 
 
 def _input(percent: float, other: float) -> tuple[Finding, bool]:
-    """The verdict on input, and whether it has told of all other time already."""
+    """The verdict on input, and whether its statement covers all other time too."""
     moderate, high = INPUT_BOUND_PERCENT
     if percent >= high:
         return Finding(HOST, f"Your program is HIGHLY input-bound because {percent:.1f}% {_SAMPLED} waiting for input. "
@@ -220,8 +220,8 @@ def _kernel_launch(percent: float, tf_data: bool) -> Finding:
     return _graded(percent, f"{{:.1f}} % {_SAMPLED} spent on 'Kernel Launch'.{contention if tf_data else ''}")
 
 
-def _all_other(percent: float, told: bool) -> Finding:
-    if told:
+def _all_other(percent: float, explained: bool) -> Finding:
+    if explained:
         return Finding(NO, "", percent)
     return _graded(percent, f"{{:.1f}} % {_SAMPLED} spent on 'All Others' time. This could be due to Python execution "
                    "overhead.")  # fmt: skip
@@ -257,8 +257,8 @@ def _sparse_core(percent: float) -> Finding:
         if high
         else "You may also want to reduce the SparseCoreV0 compute time."
     )
-    told = f"Also, {percent:.1f} % {_SAMPLED} spent on the SparseCoreV0 compute. {advice}"
-    return Finding(HIGH if high else MODERATE, told, percent)
+    statement = f"Also, {percent:.1f} % {_SAMPLED} spent on the SparseCoreV0 compute. {advice}"
+    return Finding(HIGH if high else MODERATE, statement, percent)
 
 
 # ---- ops ------------------------------------------------------------------------------------------------
@@ -278,16 +278,16 @@ def of_precision(compute_16bit: float, compute_32bit: float) -> Finding:
 def of_eager(host_percent: float | None, device_percent: float | None) -> Finding:
     """Whether much op time is spent in eager execution, in percent on the host and on devices; None: no op time."""
     percents = {side: percent for side, percent in (("host", host_percent), ("device", device_percent)) if percent}
-    told = [
+    sentences = [
         f"{percent:.1f}% of Op time on the {side} used eager execution. "
         for side, percent in percents.items()
         if percent > EAGER_PERCENT
     ]
     known = [percent for percent in (host_percent, device_percent) if percent is not None]
-    if not told:
+    if not sentences:
         return Finding(NO, "", max(known, default=None))
     link = Link("tf.function.", "https://www.tensorflow.org/guide/function")
-    return Finding(YES, "".join([*told, "Performance could be improved with ", link.words]),
+    return Finding(YES, "".join([*sentences, "Performance could be improved with ", link.words]),
                    max(known), link)  # fmt: skip
 
 

@@ -59,7 +59,7 @@ _ByPlane = dict[tuple[str, int], Process]
 
 
 def _key(plane: Plane) -> tuple[str, int]:
-    """Tells a plane from the others of its host, however many of them are read."""
+    """Identifies a plane among those of its host, however many of them are read."""
     return plane.name, plane.xplane_id
 
 
@@ -67,7 +67,7 @@ def _key(plane: Plane) -> tuple[str, int]:
 
 
 def _counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
-    """An event of a counter line tells a value by a stat, which most often is called as the event."""
+    """An event of a counter line records its value in a stat, which usually has the name of the event."""
     host = tables.session.hosts[number]
     chosen = TableSet(tables.session, tables.selection.narrowed([host], lines=_LINES))
     if not chosen["lines"].num_rows:
@@ -106,7 +106,7 @@ def _unit(name: str) -> str:
 
 
 def _memory(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
-    """Bytes in use of each allocator after each allocation and free that tells them."""
+    """Bytes in use of each allocator after each allocation and free that records them."""
     events = read_host(tables, number, (_THREADS,), MEMORY_STATS, ())
     found = memory_events(events)
     threads = next((one for (name, _), one in by_plane.items() if name == HOST_THREADS), None)
@@ -115,9 +115,9 @@ def _memory(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Serie
     known = found.has(STACK | HEAP)
     for place, allocator in enumerate(found.allocators):
         here = found.of_allocator(place)
-        told = known[here]
-        if told.any():
-            times, used = found.start_ps[here][told], found.in_use_bytes[here][told]
+        recorded = known[here]
+        if recorded.any():
+            times, used = found.start_ps[here][recorded], found.in_use_bytes[here][recorded]
             process = _device_of(allocator, by_plane) or threads
             yield Series(process, f"memory in use: {allocator}", "bytes", times, used)
 

@@ -83,7 +83,7 @@ def _step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]:
 
 
 def _eager(host: Host) -> npt.NDArray[np.int8]:
-    """Ops and kernels, of TPUs only those that tell their steps."""
+    """Ops and kernels; on TPUs only those on lines that mark steps."""
     found = np.full(len(host.raw), -1, np.int8)
     if host.groups.vetoed:
         return found

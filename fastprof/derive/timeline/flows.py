@@ -32,11 +32,11 @@ class FlowPairs:
 
 def flows(host: Host) -> FlowPairs:
     """Each pair once. Launches and kernels are paired by their correlation id, others by what they say or have in
-    common; flows that the capture tells by itself (stat ``flow``) go from event to event in the order of time."""
+    common; flows that the capture records itself (stat ``flow``) go from event to event in the order of time."""
     ends = flow_ends(host)
     found = _paired(host.raw, _joined([_of(one, OUT) for one in ends]), _joined([_of(one, IN) for one in ends]))
-    told = _told(host.raw)
-    producer, consumer, kind = (np.concatenate([found[part], told[part]]) for part in range(3))
+    recorded = _recorded_flows(host.raw)
+    producer, consumer, kind = (np.concatenate([found[part], recorded[part]]) for part in range(3))
     _, first = np.unique(producer.astype(np.int64) << 32 | consumer, return_index=True)
     first = first[producer[first] != consumer[first]]
     return FlowPairs(producer[first].astype(np.int32), consumer[first].astype(np.int32), kind[first].astype(np.uint8))
@@ -87,8 +87,8 @@ def _last_before(
     return np.maximum(found, first[number])
 
 
-def _told(events: HostEvents) -> tuple[Int32s, Int32s, npt.NDArray[np.uint8]]:
-    """Flows that events tell by a stat: two bits of direction, an id, and the kind above it."""
+def _recorded_flows(events: HostEvents) -> tuple[Int32s, Int32s, npt.NDArray[np.uint8]]:
+    """Flows recorded in a stat of events: two bits of direction, an id, and the kind above it."""
     rows, value = events.ints("flow")
     direction, number, kind = value & 3, (value >> 2) & (2**56 - 1), (value >> 58) & 63
     known = direction > 0

@@ -45,8 +45,8 @@ class _Kernels:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """``program``: an int64, None: not told. ``hlo_op``: the names of an instruction and of what it is in, outermost
-    first, joined by ``::``; None: it is none, and ``tf_op`` counts."""
+    """``program``: an int64, None: not recorded. ``hlo_op``: the names of an instruction and of those around it,
+    outermost first, joined by ``::``; None: it is none, and ``tf_op`` counts."""
 
     program: int | None
     module: str
@@ -173,7 +173,7 @@ class GpuLines:
 
 
 def _last(name: str, rows: Int64s, values: npt.NDArray[Any]) -> Arg:
-    """An arg of which the last value of each row counts."""
+    """An arg; the last value of each row counts."""
     used, last = np.unique(rows[::-1], return_index=True)
     return Arg(name, used, values[::-1][last])
 
@@ -245,7 +245,7 @@ def _names_of(key: _Key, names: PlaneNames, modules: Modules) -> dict[int, list[
         prefix = key.module if number is None else str(number)
         levels = key.hlo_op.split(_BETWEEN_NAMES)
         found[_HLO_OPS] = [names.number(f"{prefix}/{name}", name) for name in levels]
-        op, source = _told_by_program(modules, key.program, levels[-1])
+        op, source = _texts_of_program(modules, key.program, levels[-1])
     if op:
         found[_NAME_SCOPES] = names.numbers(scopes_of(op))
         found[_OPS] = [number_of_op(names, op)]
@@ -254,7 +254,7 @@ def _names_of(key: _Key, names: PlaneNames, modules: Modules) -> dict[int, list[
     return found
 
 
-def _told_by_program(modules: Modules, program: int | None, instruction: str) -> tuple[str, str]:
+def _texts_of_program(modules: Modules, program: int | None, instruction: str) -> tuple[str, str]:
     """The full name of the op that an instruction comes from, and file and line; "": there is no such instruction."""
     module = None if program is None else modules.module(program)
     row = -1 if module is None else int(module.find([instruction])[0])

@@ -16,7 +16,7 @@ from fastprof.tables.once import once
 @dataclass(slots=True, eq=False)
 class HostTimeline:
     """Columns by row. ``start_ps``, ``duration_ps``: int64. ``name``: int32, the place in ``names``; equal names have
-    equal numbers. ``tracks`` tell which rows are theirs; rows of a raw timeline are those of the host's events."""
+    equal numbers. ``tracks`` name their rows; rows of a raw timeline are those of the host's events."""
 
     host: str
     processes: list[Process]

@@ -24,7 +24,7 @@ _PS_PER_US: Final = 1e6
 
 def launch_stats(host: Host, gpus: Sequence[Process], names: Mapping[int, PlaneNames]) -> list[DerivedTrack]:
     """Of the events of the host's threads, but not of the driver, that launched something on a GPU for a step. Which
-    GPU is told by its place among those of the host."""
+    GPU is known by its place among those of the host."""
     device, value = host.raw.ints("device_id")
     ordered = sorted(gpus, key=lambda process: process.plane.number)
     rows = _launches(host)

@@ -17,7 +17,7 @@ Lists = tuple[Int64s, Int64s]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The events that lines are derived from, in order. ``key``: int32, by which lists of names are told; -1: none.
+    """The events that lines are derived from, in order. ``key``: int32, number of the lists of names; -1: none.
     ``scopes``: int32, the place of the ids of ranges in ``scope_lists``, -1: none; None: nobody has any."""
 
     start_ps: Int64s

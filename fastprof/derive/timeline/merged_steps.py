@@ -82,7 +82,7 @@ def _unchanged() -> MergedSteps:
 
 
 def _idle(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Int64s:
-    """The idle time of each step. One that tells none has that of the step before, as XProf has it."""
+    """The idle time of each step. One that records none has that of the step before, as in XProf."""
     at, value = events.ints(_IDLE)
     has, place = stat_places(at, rows)
     own = np.zeros(len(rows), np.int64)
@@ -91,8 +91,8 @@ def _idle(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.
     if not has.any() or has[first[known]].all():
         return sums[known]
     carried, found = 0, []
-    for is_step, told, total in zip(known.tolist(), has[first].tolist(), sums.tolist(), strict=True):
-        carried = 0 if not is_step else total if told else carried + total
+    for is_step, recorded, total in zip(known.tolist(), has[first].tolist(), sums.tolist(), strict=True):
+        carried = 0 if not is_step else total if recorded else carried + total
         if is_step:
             found.append(carried)
     return np.array(found, np.int64)
@@ -101,7 +101,7 @@ def _idle(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.
 def _on_device(
     events: HostEvents, rows: Int64s, first: npt.NDArray[Any], last: npt.NDArray[Any]
 ) -> dict[str, tuple[Int64s, Int64s]]:
-    """When steps that are made of several ran by the device's clock, where the first of them tells."""
+    """When steps that are made of several ran by the device's clock, where the first of them records it."""
     several = last > first
     for name in (_OFFSET, _DURATION):
         has, _ = stat_places(events.ints(name)[0], rows[first])

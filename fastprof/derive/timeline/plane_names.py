@@ -42,7 +42,7 @@ class PlaneNames:
         self._number: dict[str, int] = {}
 
     def number(self, name: str, displayed: str = "") -> int:
-        """The number of a name, which is displayed as told unless it is known to be displayed in another way."""
+        """The number of a name. ``displayed``: how it is shown, unless another form is known already."""
         found = self._number.get(name)
         if found is None:
             row = self._rows.get(name, -1)

@@ -35,7 +35,7 @@ def step_bands(host: Host) -> list[StepBand]:
     known = np.flatnonzero(groups.root_rows >= 0).astype(np.int32)
     if len(known):
         rows = groups.root_rows[known]
-    else:  # a capture that was grouped before tells which events are called by the names of steps
+    else:  # a capture that was grouped before records which events have the names of steps
         on_host = _on_host(host, groups.step_rows)
         rows, known = groups.step_rows[on_host], groups.step_groups[on_host].astype(np.int32)
     start, duration = host.raw.start_ps[rows], host.raw.duration_ps[rows]

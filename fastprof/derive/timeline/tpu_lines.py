@@ -66,8 +66,8 @@ class TpuLines:
         def of_sources(texts: list[str]) -> tuple[Lists, ...]:
             return (lists_of([names.numbers([text] if text else []) for text in texts]),)
 
-        ops, (scope_lists, op_lists) = self._told(rows, "tf_op", of_ops)
-        sources, (source_lists,) = self._told(rows, "source", of_sources)
+        ops, (scope_lists, op_lists) = self._lists_of_stat(rows, "tf_op", of_ops)
+        sources, (source_lists,) = self._lists_of_stat(rows, "source", of_sources)
         scopes = derive(ops, scope_lists, close=True)
         found = [
             (_SCOPES_TID, "Framework Name Scope", scopes),
@@ -79,7 +79,7 @@ class TpuLines:
             for tid, title, one in found
         ]
 
-    def _told(
+    def _lists_of_stat(
         self, rows: Int64s, stat: str, lists: Callable[[list[str]], tuple[Lists, ...]]
     ) -> tuple[Source, tuple[Lists, ...]]:
         """The events that have a text, themselves or by their metadata, and the lists of names made of the texts."""

@@ -1,9 +1,9 @@
 """Processes and tracks of a host: what XProf's trace viewer calls them, and in which order it shows them.
 
 A process is a plane, a track a line of it. XProf shows the planes of host threads, of GPUs or where there are none of
-TPUs, and custom ones; here others that have events follow, as ``shown`` tells. A process is known by its pid: 1000 for
+TPUs, and custom ones; here others that have events follow, as ``shown`` says. A process is known by its pid: 1000 for
 each host up to this one, 1 and the id of the plane for devices, 501 and that of custom planes, 701 and on for the
-threads of the host. A track is known by its tid: the display id of the line, of which XProf keeps 32 bits.
+threads of the host. A track is known by its tid: the display id of the line, cut to 32 bits as in XProf.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 
 COUNTER_LINE: Final = "_counters_"
 EVENTS, COUNTER, STEPS = "events", "counter", "steps"
-"""Kinds of tracks: slices, values over time, and slices each of which is a step."""
+"""Kinds of tracks: slices, values over time, and slices that are steps."""
 
 PIDS_OF_A_HOST: Final = 1000
 _DEVICES, _LAST_DEVICE, _CUSTOM, _THREADS, _OTHERS = 1, 500, 501, 701, 1 << 20
@@ -29,7 +29,7 @@ _GPU, _TPU, _CUSTOM_PLANES = "/device:GPU:", "/device:TPU:", "/device:CUSTOM:"
 _STEP_LINES: Final = frozenset({"Steps", "Sparse Core Steps"})
 _TIDS_A_STREAM: Final = 7
 _MOST_STREAMS: Final = 16
-"""So many streams have derived lines; the others keep their own tids."""
+"""The number of streams that have derived lines; the others keep their own tids."""
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +116,7 @@ def _kind(line: Line) -> str:
 
 
 def tid_of(line: Line) -> int:
-    """The display id, else the id, of which 32 bits are kept."""
+    """The display id, else the id, cut to 32 bits."""
     return (line.display_id or line.xline_id) % 2**32
 
 

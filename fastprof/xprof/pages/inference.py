@@ -16,7 +16,7 @@ from fastprof.analyses.contract import Report
 from fastprof.analyses.inference import BATCH_ORDERS, REQUEST_ORDERS, Inference
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES
 from fastprof.derive.serving.parameters import BatchingParameters
-from fastprof.derive.serving.requests import NOT_TOLD
+from fastprof.derive.serving.requests import UNKNOWN
 from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, combined, per_second
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Cell, Col, data_table, number, one_digit, text, three_digits
@@ -105,7 +105,7 @@ def _models(inference: Inference, session: Session, requests: RequestColumns) ->
         rows = (np.arange(len(column)) for column in (requests.id, batches.id, moves.model))
         return [_of_model(session, requests, ALL_MODELS, *rows)]
     by_host = first_models(inference.hosts)
-    counted = np.where(requests.model == NOT_TOLD, by_host[requests.host], requests.model)
+    counted = np.where(requests.model == UNKNOWN, by_host[requests.host], requests.model)
     models = (counted, batches.model, moves.model)
     return [
         _of_model(session, requests, name, *(np.flatnonzero(one == place) for one in models))
