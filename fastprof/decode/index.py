@@ -19,13 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native import records
+from fastprof.decode.import_log import ImportLog
 from fastprof.decode.session_texts import SessionNames
 from fastprof.decode.task_environment import TaskEnvironment, read_task_environment
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.workers import Workers, grouped
 from fastprof.decode.xspace_capture import Capture, Kinds
 from fastprof.schema.array_types import Bools, Int64s, Records
-from fastprof.schema.import_log import ImportLog
 
 UNIX_NS = 10**18
 """Line timestamps past this, September 2001, are in Unix time: no profile lasts so long."""

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.xspace import Memory, Pool, Sink, XSpace
+from fastprof.decode.import_log import Faults
 from fastprof.schema.array_types import Int32s
-from fastprof.schema.import_log import Faults
 
 
 def texts_of(offsets: bytes, data: bytes) -> pa.Array:

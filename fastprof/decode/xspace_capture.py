@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,30 +12,16 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.xspace import Memory, Scanner, XSpace
+from fastprof.decode.import_log import ImportLog
 from fastprof.decode.merged_planes import renumbered
+from fastprof.decode.other_files import explained, refuse_program
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
-from fastprof.inputs.source import explained, open_source
+from fastprof.inputs.source import open_source
 from fastprof.schema.array_types import Int32s, Int64s, Records
-from fastprof.schema.import_log import ImportLog
 
 Kinds = npt.NDArray[np.uint8]
-
-_PROGRAM = "a compiled program (HLO); called NAME.hlo_proto.pb it is read as one"
-
-
-def _begins_with_text(start: bytes, depth: int) -> bool:
-    """Whether field 1 is a text, of a message that is the first field of so many others."""
-    length = 0
-    for _ in range(depth + 1):
-        if start[:1] != b"\x0a":
-            return False
-        rest = start[1:].lstrip(bytes(range(0x80, 0x100)))
-        length = rest[0] if rest else 0  # of texts of 128 bytes and more only some of it
-        start = rest[1:]
-    text = start[: min(length, 8)]
-    return text >= b"0" and text.isascii() and text.decode().isprintable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +54,12 @@ class Capture:
         self._scanner = Scanner(memory, file.path, salvage)
         try:
             self.source = open_source(file.source, file.path, self._push, salvage)
-            self._refuse_program()
+            refuse_program(self._head, self.path)
             self._scanner.finish()
             xspace = XSpace(self._scanner, self.source.data, salvage)
             self.stats = DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
         except CaptureError as error:
-            raise self._explained(error) from None
+            raise explained(error, self._head) from None
         self.size_bytes = self.source.size
         self._read_structure()
         self.host = file.host or self._recorded_host()
@@ -84,26 +71,16 @@ class Capture:
     def _push(self, chunk: Any) -> None:
         if len(self._head) < 64:
             self._head += bytes(memoryview(chunk)[: 64 - len(self._head)])
-            self._refuse_program()
+            refuse_program(self._head, self.path)
         self._scanner.push(chunk)
-
-    def _explained(self, error: CaptureError) -> CaptureError:
-        text = explained(error.message, self._head)
-        if text == error.message and _begins_with_text(self._head, 0):  # an HloModuleProto
-            text = f"{text}; the file looks like {_PROGRAM}"
-        return CaptureError(text, path=error.path, offset=error.offset)
-
-    def _refuse_program(self) -> None:
-        """An HloProto would be read as a plane of which nothing is known."""
-        if _begins_with_text(self._head, 1):
-            raise CaptureError(f"the file is no capture but {_PROGRAM}", path=self.path, offset=0)
 
     def _read_structure(self) -> None:
         self.parts = np.frombuffer(self._scanner.parts(), records.PART)
         spans = [np.frombuffer(self._scanner.spans(kind), records.SPAN) for kind in range(7)]
         if not len(self.parts) and not any(len(s) for s in spans):
             if not self.salvage:
-                raise self._explained(CaptureError("the file holds no field of an XSpace", path=self.path, offset=0))
+                nothing = CaptureError("the file holds no field of an XSpace", path=self.path, offset=0)
+                raise explained(nothing, self._head)
             self.log.add("data_loss", "no_planes", "the file holds no field of an XSpace", self.path, offset=0)
         self.plane_stat_spans = spans[records.PLANE_STATS]
         self.errors = self.texts(spans[records.ERRORS], b"XSpace.errors")
@@ -233,3 +210,18 @@ class Capture:
             example = f"stats of plane {plane!r} have no name, such as #{group['id'][0]}"
             self.log.add("notice", "no_stat_name", example, self.path, len(group))
         return DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
+
+
+def name_hosts(captures: Sequence[Capture], log: ImportLog) -> None:
+    """Gives captures whose recorded host names repeat a name of their own: the second ``vm`` becomes ``vm#2``."""
+    recorded = {capture.host for capture in captures}
+    seen: dict[str, int] = {}
+    for capture in captures:
+        number = seen[capture.host] = seen.get(capture.host, 0) + 1
+        if number > 1:
+            while f"{capture.host}#{number}" in recorded:
+                number += 1
+            seen[capture.host] = number
+            text = f"several captures are of host {capture.host!r}; this one is called {capture.host}#{number}"
+            log.add("notice", "duplicate_host", text, capture.path)
+            capture.host = f"{capture.host}#{number}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from fastprof.decode.import_log import ImportLog
 from fastprof.errors import CaptureError
 from fastprof.hlo.buffers import CATEGORIES, KINDS, SHARE_WITH, BufferAssignment
 from fastprof.hlo.instruction_columns import instruction_columns
@@ -21,7 +22,6 @@ from fastprof.hlo.program_memory import UNKNOWN, ProgramMemory
 from fastprof.hlo.programs import Program
 from fastprof.hlo.table_columns import ABSENT, Lists, Numbers, TableTexts, Values, ranges, tables_of
 from fastprof.schema.array_types import Int32s
-from fastprof.schema.import_log import ImportLog
 from fastprof.schema.tables import TABLES
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from fastprof.errors import CaptureError
 
 if TYPE_CHECKING:
+    from fastprof.decode.import_log import ImportLog
     from fastprof.hlo.cost import CostModel
     from fastprof.hlo.counting import Counting
     from fastprof.hlo.module import HloModule
     from fastprof.hlo.programs import Program
     from fastprof.hlo.work import Cost
-    from fastprof.schema.import_log import ImportLog
 
 
 _LOOKED_INTO: Final = 8 << 20

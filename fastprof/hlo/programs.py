@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastprof._native import records
+from fastprof.decode.import_log import ImportLog
+from fastprof.decode.other_files import explained
 from fastprof.decode.span_stats import SpanStats
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError, FastprofError, UnreadableError
 from fastprof.hlo.message import varint
 from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
 from fastprof.inputs.paths import shown
-from fastprof.inputs.source import Source, explained, open_source
+from fastprof.inputs.source import Source, open_source
 from fastprof.schema.array_types import Int64s
-from fastprof.schema.import_log import ImportLog
 
 if TYPE_CHECKING:
     from fastprof.hlo.module import HloModule
@@ -245,6 +246,6 @@ def _checked_size(file: str) -> int:
         if not len(program.read(ImportLog()).computations):
             raise CaptureError("the file holds no compiled program: no computation", offset=0)
     except CaptureError as error:
-        looks = explained(error.message, bytes(memoryview(source.data)[:64]))
-        raise CaptureError(looks, path=shown(file), offset=program.place(error)) from None
+        placed = CaptureError(error.message, path=shown(file), offset=program.place(error))
+        raise explained(placed, bytes(memoryview(source.data)[:64]), is_program=True) from None
     return source.size

@@ -24,18 +24,6 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _MAGIC |= {bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x60)}  # frames to skip, as pzstd begins
 _HEAD = 4
 
-
-_LOOKS_LIKE = {
-    b"{": "JSON text; traces in JSON are not XSpace captures",
-    b"[": "JSON text; traces in JSON are not XSpace captures",
-    b"PK\x03\x04": "a ZIP archive; unpack it first",
-    b"SQLite": "an SQLite data base",
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
-    b"BZh": "bzip2 data; unpack it first",
-    b"\xfd7zXZ": "xz data; unpack it first",
-    b"<": "XML or HTML text",
-}
 Watched = tuple[tuple[int, int], tuple[int, int], str | bytes]
 """Of a file: device and number; size and time of the last change; name."""
 
@@ -152,15 +140,6 @@ def _mapped(descriptor: int, size: int) -> mmap.mmap:
     if sys.version_info >= (3, 13):
         return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False)
     return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
-
-
-def explained(message: str, start: bytes) -> str:
-    """The message, and what the file looks like by its first bytes."""
-    head = start.lstrip()
-    guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
-    if guess is None and len(head) > 8 and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
-        guess = "plain text"
-    return message + (f"; the file looks like {guess}" if guess else "")
 
 
 def _codec(head: bytes) -> str | None:

@@ -1,3 +1,3 @@
 """Schema: what are tables, their columns, types and units?"""
 
-__all__ = ["array_types", "arrow_columns", "column_kinds", "import_log", "tables"]
+__all__ = ["array_types", "arrow_columns", "column_kinds", "tables"]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from fastprof import hlo
 from fastprof._native import records
 from fastprof.decode import metadata_tables
+from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import CaptureIndex, Index, label
 from fastprof.decode.nesting import int64s
 from fastprof.decode.plane_kinds import device_of
@@ -23,7 +24,6 @@ from fastprof.decode.wanted import Wanted
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.schema.import_log import ImportLog
 from fastprof.tables.once import KeptValues
 from fastprof.tables.table_set import TableSet
 

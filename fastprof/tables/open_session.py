@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from fastprof._native.xspace import Memory
 from fastprof._version import __version__
 from fastprof.decode import metadata_tables
+from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import Index
 from fastprof.decode.span_stats import SpanStats, metadata_stats
 from fastprof.decode.workers import Workers
-from fastprof.decode.xspace_capture import Capture
+from fastprof.decode.xspace_capture import Capture, name_hosts
 from fastprof.errors import CaptureError, FastprofError, MemoryLimitError
 from fastprof.inputs.resolve import Session
 from fastprof.schema.array_types import Int64s
-from fastprof.schema.import_log import ImportLog
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
@@ -33,7 +33,7 @@ class OpenSession:
         for remark in session.remarks:
             self.log.add(remark.severity, remark.code, remark.message, remark.path)
         self.captures = self._open(session, on_error)
-        self._name_hosts()
+        name_hosts(self.captures, self.log)
         self.index = Index(self.captures, workers, self.log)
         self._all_read = False
         self._reading_all = threading.Lock()
@@ -73,20 +73,6 @@ class OpenSession:
         from fastprof.hlo.programs import checked_sizes
 
         capture.size_bytes = sum(checked_sizes(capture.program_files))
-
-    def _name_hosts(self) -> None:
-        """Hosts of captures that only the captures name may repeat; each gets a name of its own."""
-        recorded = {capture.host for capture in self.captures}
-        seen: dict[str, int] = {}
-        for capture in self.captures:
-            number = seen[capture.host] = seen.get(capture.host, 0) + 1
-            if number > 1:
-                while f"{capture.host}#{number}" in recorded:
-                    number += 1
-                seen[capture.host] = number
-                text = f"several captures are of host {capture.host!r}; this one is called {capture.host}#{number}"
-                self.log.add("notice", "duplicate_host", text, capture.path)
-                capture.host = f"{capture.host}#{number}"
 
     def read_all(self) -> None:
         """Reads all that can be faulty, once, so that the log knows of it."""

@@ -12,11 +12,11 @@ from fastprof.wording.spelling import meant
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from fastprof.decode.import_log import ImportLog
     from fastprof.hlo.module import HloModule
     from fastprof.hlo.programs import Program
     from fastprof.hlo.text.instruction_text import Form
     from fastprof.hlo.text.neighbourhood import Neighbourhood
-    from fastprof.schema.import_log import ImportLog
     from fastprof.tables.table_set import TableSet
 
 Listed: TypeAlias = tuple[int, str]

@@ -16,10 +16,10 @@ from fastprof.derive.ops.tree.fused_columns import FusedInstructions
 from fastprof.errors import CaptureError
 
 if TYPE_CHECKING:
+    from fastprof.decode.import_log import ImportLog
     from fastprof.derive.ops.tables import OpTable
     from fastprof.hlo.counting import Counting
     from fastprof.hlo.programs import Program
-    from fastprof.schema.import_log import ImportLog
 
 
 MOST_COSTED: Final = 1_000
