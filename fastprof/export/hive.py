@@ -40,10 +40,15 @@ def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: ty
     _index(tables, chosen)
     passes = any(name in EVENT_TABLES for name in chosen) + PASSES * ("nesting" in chosen)
     tally = _Tally(session.workers, passes * _event_count(tables), len(names) * len(chosen))
-    for step in (_Host.export, _Host.export_log):  # the log comes last: the other tables of any host add to it
+
+    def of(host: str) -> _Host:
+        return _Host(TableSet(session, selection.narrowed(hosts=host)), out, host, names, writer)
+
+    for host in names:
+        of(host).export(chosen, tally)
+    if "import_log" in chosen:  # it comes last: the other tables of any host add to it
         for host in names:
-            one = TableSet(session, selection.narrowed(hosts=host))
-            step(_Host(one, out, host, names, writer), chosen, tally)
+            of(host).export_log(tally)
 
 
 def _index(tables: TableSet, chosen: Sequence[str]) -> None:
@@ -128,10 +133,9 @@ class _Host:
                 self._write(name, iter([self.tables[name]]))
                 tally.wrote(1)
 
-    def export_log(self, chosen: Sequence[str], tally: _Tally) -> None:
-        if "import_log" in chosen:
-            self._write("import_log", iter([self._log_rows()]))
-            tally.wrote(1)
+    def export_log(self, tally: _Tally) -> None:
+        self._write("import_log", iter([self._log_rows()]))
+        tally.wrote(1)
 
     def _log_rows(self) -> pa.Table:
         """Rows of this host's file; the first host takes those of no host, such as files that were left out."""
@@ -231,8 +235,6 @@ def with_used_texts(table: pa.Table) -> pa.Table:
 
 def _compact(array: pa.DictionaryArray) -> pa.DictionaryArray:
     texts = array.dictionary
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
     if not len(array):
         return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), texts.slice(0, 0))
     valid = None if not array.null_count else np.asarray(array.is_valid())

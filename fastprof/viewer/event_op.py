@@ -7,9 +7,8 @@ of host threads by their names, derived ones by what they are derived as.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -20,6 +19,7 @@ from fastprof.decode.single_event import METADATA, EventFacts, StatValue
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HOST_THREADS
+from fastprof.viewer.computed_once import ComputedOnce
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.gpu_ops import GpuOp
@@ -233,66 +233,54 @@ def _hlo(tables: TableSet, programs: dict[int, Program], program: Program, instr
 # ---- what is kept of a session
 
 
-@dataclass(slots=True)
 class _Session:
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    listed: dict[int, dict[int, Program]] = field(default_factory=dict)
-    modules: OrderedDict[int, HloModule | None] = field(default_factory=OrderedDict)
-    gpus: dict[int, tuple[Int32s, list[GpuOp]]] = field(default_factory=dict)
-    devices: dict[int, bool] = field(default_factory=dict)
-    tpu_programs: dict[int, set[int]] = field(default_factory=dict)
+    """What is computed of a session for its first event that needs it; events that need something else do not wait."""
+
+    def __init__(self) -> None:
+        self._programs: ComputedOnce[int, dict[int, Program]] = ComputedOnce()
+        self._modules: ComputedOnce[int, HloModule | None] = ComputedOnce(_KEPT_MODULES)
+        self._gpus: ComputedOnce[int, tuple[Int32s, list[GpuOp]]] = ComputedOnce()
+        self._devices: ComputedOnce[int, bool] = ComputedOnce()
+        self._tpu_programs: ComputedOnce[int, set[int]] = ComputedOnce()
 
     def programs(self, tables: TableSet, number: int) -> dict[int, Program]:
         """Those of a host, by id."""
-        with self.lock:
-            if number not in self.listed:
-                name = tables.session.hosts[number]
-                self.listed[number] = {one.id: one for host, one in tables.programs() if host == name}
-            return self.listed[number]
+        name = tables.session.hosts[number]
+        return self._programs.of(number, lambda: {one.id: one for host, one in tables.programs() if host == name})
 
     def module(self, tables: TableSet, program: Program) -> HloModule | None:
         """None: it does not decode."""
-        key = id(program)  # the list of programs is kept
-        with self.lock:
-            if key not in self.modules:
-                try:
-                    self.modules[key] = program.read(tables.session.log)
-                except CaptureError:
-                    self.modules[key] = None
-                if len(self.modules) > _KEPT_MODULES:
-                    self.modules.popitem(last=False)
-            self.modules.move_to_end(key)
-            return self.modules[key]
+
+        def read() -> HloModule | None:
+            try:
+                return program.read(tables.session.log)
+            except CaptureError:
+                return None
+
+        return self._modules.of(id(program), read)  # the list of programs is kept
 
     def gpu_op(self, tables: TableSet, number: int, row: int) -> GpuOp | None:
         """The op of an event of a GPU; read once for all of a host."""
-        with self.lock:
-            if number not in self.gpus:
-                self.gpus[number] = _gpu_ops(tables, number)
-            places, ops = self.gpus[number]
+        places, ops = self._gpus.of(number, lambda: _gpu_ops(tables, number))
         place = int(places[row]) if row < len(places) else -1
         return ops[place] if place >= 0 else None
 
     def has_ops(self, tables: TableSet, seen: Seen, program: int) -> bool:
         """Whether devices of the kind ran instructions of a program that op stats counts."""
-        with self.lock:
-            if seen.plane.startswith(_GPU):
-                if seen.number not in self.gpus:
-                    self.gpus[seen.number] = _gpu_ops(tables, seen.number)
-                return any(one.program_id == program for one in self.gpus[seen.number][1])
-            if seen.number not in self.tpu_programs:
-                self.tpu_programs[seen.number] = _tpu_programs(tables, seen.number)
-            return program in self.tpu_programs[seen.number]
+        number = seen.number
+        if seen.plane.startswith(_GPU):
+            _, ops = self._gpus.of(number, lambda: _gpu_ops(tables, number))
+            return any(one.program_id == program for one in ops)
+        return program in self._tpu_programs.of(number, lambda: _tpu_programs(tables, number))
 
     def has_devices(self, tables: TableSet, number: int) -> bool:
         """Whether the host has planes of GPUs or of TPUs."""
         from fastprof.tables.host_events import host_lines
 
-        with self.lock:
-            if number not in self.devices:
-                planes = host_lines(tables, number).planes
-                self.devices[number] = any(plane.kind in ("GPU", "TPU") for plane in planes)
-            return self.devices[number]
+        def look() -> bool:
+            return any(plane.kind in ("GPU", "TPU") for plane in host_lines(tables, number).planes)
+
+        return self._devices.of(number, look)
 
 
 def _gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from concurrent.futures import Future
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from fastprof.analyses import parameters, runner
 from fastprof.errors import UsageError
+from fastprof.viewer.computed_once import ComputedOnce
 from fastprof.viewer.viewed_run import ViewedRun
 from fastprof.wording.amounts import Steps, step_range
 
@@ -20,43 +18,21 @@ _KEPT = 24
 
 
 class KeptReports:
-    """The reports asked for last. Who asks for one that is being computed waits for it."""
+    """The reports that were requested last."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._reports: OrderedDict[Hashable, Future[Report]] = OrderedDict()
+        self._reports: ComputedOnce[Hashable, Report] = ComputedOnce(_KEPT)
 
     def of(
         self, run: ViewedRun, name: str, hosts: tuple[str, ...], params: Mapping[str, Any], steps: Steps | None = None
     ) -> Report:
         """The report of an analysis, of these hosts, without any of all, and of these steps. UsageError: it is not
         called properly."""
-        key = (run.identity, name, hosts, tuple(sorted(params.items())), steps)
-        with self._lock:
-            waited = self._reports.get(key)
-            mine: Future[Report] = Future()
-            if waited is None:
-                self._reports[key] = mine
-            self._reports.move_to_end(key)
-            while len(self._reports) > _KEPT:
-                self._reports.popitem(last=False)
-        if waited is not None:
-            return waited.result()
-        try:
-            mine.set_result(self._computed(run, name, hosts, params, steps))
-        except BaseException as error:
-            mine.set_exception(error)
-            with self._lock:
-                if self._reports.get(key) is mine:
-                    del self._reports[key]
-            raise
-        return mine.result()
 
-    def _computed(
-        self, run: ViewedRun, name: str, hosts: tuple[str, ...], params: Mapping[str, Any], steps: Steps | None
-    ) -> Report:
-        profile = run.profile.select(hosts=hosts or None, steps=steps)
-        return profile.report(name, **params)  # of a profile of its own, which does not keep it
+        def compute() -> Report:  # of a profile of its own, which does not keep it
+            return run.profile.select(hosts=hosts or None, steps=steps).report(name, **params)
+
+        return self._reports.of((run.identity, name, hosts, tuple(sorted(params.items())), steps), compute)
 
 
 def known_analysis(name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from functools import partial
 from typing import Final
 
@@ -24,7 +22,8 @@ from fastprof.viewer.store import COARSEST, TilePart, tile
 from fastprof.viewer.timeline_document import timeline_document
 from fastprof.viewer.viewed_run import ViewedRun
 
-_LONG_POLL_S, _LOOK_S = 2.0, 0.005
+_LONG_POLL_S = 2.0
+"""A page that has seen all there is waits so long for more."""
 _BYTES: Final = "application/octet-stream"
 _MOST_NAMES: Final = 10_000
 _MOST_LANES: Final = 4096
@@ -33,7 +32,8 @@ _MOST_LANES: Final = 4096
 def routes(state: ServerState) -> list[Route]:
     async def timeline(request: Request) -> Response:
         run = await state.quick.run(lambda: Asked(state, request).run)
-        await _changed(run, Query(request).given("after"))
+        after = Query(request).given("after")
+        await run.changes.until(lambda: run.snapshot.key != after or run.is_over, _LONG_POLL_S)
         return await state.quick.run(partial(_timeline_answer, run, request))
 
     return [
@@ -50,13 +50,6 @@ def _runs(asked: Asked) -> Response:
 
 
 # ---- the timeline
-
-
-async def _changed(run: ViewedRun, after: str | None) -> None:
-    """Waits until there is something else to show than what that key stands for, or for a while."""
-    until = time.monotonic() + _LONG_POLL_S
-    while after is not None and run.snapshot.key == after and time.monotonic() < until and not run.is_over:
-        await asyncio.sleep(_LOOK_S)
 
 
 def _timeline_answer(run: ViewedRun, request: Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -50,6 +51,37 @@ class Pool:
             except RuntimeError:
                 return  # the server has stopped meanwhile
             del work, answer, result, error
+
+
+class Changes:
+    """Wakes coroutines, of whatever loop, when a thread has changed what they look at."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+
+    def happened(self) -> None:
+        """To be called after a change."""
+        with self._lock:
+            for loop, event in self._waiting:
+                with contextlib.suppress(RuntimeError):  # a server that has stopped
+                    loop.call_soon_threadsafe(event.set)
+
+    async def until(self, met: Callable[[], bool], seconds: float) -> None:
+        """Waits for a change after which ``met``, so long at most."""
+        event = asyncio.Event()
+        mine = (asyncio.get_running_loop(), event)
+        with self._lock:
+            self._waiting.add(mine)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while not met():
+                        await event.wait()
+                        event.clear()
+        finally:
+            with self._lock:
+                self._waiting.discard(mine)
 
 
 def _settle(answer: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

@@ -26,6 +26,7 @@ from fastprof.viewer.snapshot import BUILDING, READY, WAITING, SeenHost, Snapsho
 from fastprof.viewer.snapshot import FAILED as FAILED
 from fastprof.viewer.store import HostStore
 from fastprof.viewer.store_file import FORMAT as STORE_FORMAT
+from fastprof.viewer.threads import Changes
 
 if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
@@ -75,6 +76,7 @@ class ViewedRun:
         self.offsets_ps = clock_offsets(self.starts_unix_ns)
         self._sources = self._source_keys()
         self._issued: dict[str, Snapshot] = {}
+        self.changes = Changes()
         self.snapshot = self._look()
 
     def start(self) -> None:
@@ -93,6 +95,7 @@ class ViewedRun:
     def leave(self) -> None:
         """Nobody looks at the run any more: what is being built of it is given up."""
         self._left = True
+        self.changes.happened()
 
     @property
     def identity(self) -> str:
@@ -139,12 +142,12 @@ class ViewedRun:
             if host.store is None:
                 host.state = FAILED
             host.derived = FAILED
-        self.snapshot = self._look()
+        self._show_more()
         _give_back_memory()
 
     def _show(self, host: HostState) -> None:
         host.state = BUILDING
-        self.snapshot = self._look()
+        self._show_more()
         raw = raw_store(self.tables, host.number, self._cache, self._progress(host))
         host.store = HostStore(raw)
         host.state, host.progress = READY, 1.0
@@ -171,6 +174,10 @@ class ViewedRun:
         return tell
 
     # ---- what is there
+
+    def _show_more(self) -> None:
+        self.snapshot = self._look()
+        self.changes.happened()
 
     def _look(self) -> Snapshot:
         stores = [(host.store, self.offsets_ps[host.number]) for host in self.hosts if host.store is not None]

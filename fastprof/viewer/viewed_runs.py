@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ class ViewedRuns:
         self._load = load
         self._cache = cache
         self._lock = threading.Lock()
+        self._opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._open: OrderedDict[str, ViewedRun] = OrderedDict()
         self.stopping = threading.Event()
         self.usual = first.run or _title(source, first)
@@ -59,26 +60,30 @@ class ViewedRuns:
 
     def run(self, name: str | None) -> ViewedRun:
         """The run of that name, being made ready. NotFoundError: there is none."""
-        asked = name or self.usual
+        wanted = name or self.usual
+        if wanted not in self._open:
+            names = [run["name"] for run in self.listed()]
+            if wanted not in names:
+                raise NotFoundError(f"no run {wanted!r}; there are: {', '.join(names[:8])}")
         with self._lock:
-            found = self._open.get(asked)
-            if found is None:
-                names = [run["name"] for run in self.listed()]
-                if asked not in names:
-                    raise NotFoundError(f"no run {asked!r}; there are: {', '.join(names[:8])}")
-                found = self._open[asked] = ViewedRun(self._load(asked), self._cache, self.stopping)
-            self._open.move_to_end(asked)
-            self._open.move_to_end(self.usual)
-            while len(self._open) > _MOST_OPEN:
-                _, left = self._open.popitem(last=False)
-                left.leave()
-        found.start()
-        return found
+            opening = self._opening[wanted]
+        with opening:  # so that it is opened once; requests for other runs go on
+            run = self._open.get(wanted) or ViewedRun(self._load(wanted), self._cache, self.stopping)
+            with self._lock:
+                self._open[wanted] = run
+                self._open.move_to_end(wanted)
+                self._open.move_to_end(self.usual)
+                while len(self._open) > _MOST_OPEN:
+                    _, left = self._open.popitem(last=False)
+                    left.leave()
+        run.start()
+        return run
 
     def stop(self) -> None:
         """What is being built is given up; soon, as a rule, and no thread is to be cut off in the middle."""
         self.stopping.set()
         for run in list(self._open.values()):
+            run.changes.happened()
             run.wait_for_end(_PATIENCE_S)
         if self._cache is not None:
             self._cache.let_go()

@@ -14,8 +14,9 @@ from trace_builder import event, line, plane, xspace
 
 from fastprof.viewer import viewed_run
 from fastprof.viewer.answers import Body, body
+from fastprof.viewer.computed_once import ComputedOnce
 from fastprof.viewer.server_state import KeptBodies
-from fastprof.viewer.threads import Pool
+from fastprof.viewer.threads import Changes, Pool
 
 CAPTURE = xspace(plane("/host:CPU", [line("main", [event("a", n * 10, 5) for n in range(50)])]))
 
@@ -162,3 +163,53 @@ def test_runs_that_nobody_looked_at_for_long_are_closed(tmp_path: Path) -> None:
         assert served.get("/api/timeline", run=f"run{number}")["key"]
     assert len(served.runs._open) <= 4
     assert served.runs.usual in served.runs._open
+
+
+def test_a_value_is_computed_once_and_again_where_it_failed() -> None:
+    kept: ComputedOnce[str, int] = ComputedOnce(2)
+    computed: list[str] = []
+    go_on = threading.Event()
+
+    def compute(key: str, value: int) -> int:
+        computed.append(key)
+        if key == "slow":
+            assert go_on.wait(10)
+        return 10 // value
+
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(kept.of("slow", lambda: compute("slow", 2)))) for _ in "ab"]
+    for thread in threads:
+        thread.start()
+    assert kept.of("other", lambda: compute("other", 1)) == 10, "another key does not wait"
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert (found, computed.count("slow")) == ([5, 5], 1)
+    for value, wanted in ((0, None), (5, 2)):
+        try:
+            assert kept.of("fails", lambda value=value: compute("fails", value)) == wanted
+        except ZeroDivisionError:
+            assert wanted is None
+    assert computed.count("fails") == 2
+    kept.of("other", lambda: compute("other", 1))
+    kept.of("slow", lambda: compute("slow", 2))
+    assert computed.count("slow") == 2, "of three values two are kept"
+
+
+def test_changes_wake_who_waits_for_them() -> None:
+    changes, seen = Changes(), [0]
+
+    def change(value: int) -> None:
+        seen[0] = value
+        changes.happened()
+
+    async def wait() -> float:
+        began = time.monotonic()
+        threading.Timer(0.05, change, (1,)).start()
+        threading.Timer(0.15, change, (2,)).start()
+        await asyncio.gather(*(changes.until(lambda: seen[0] == 2, 5) for _ in range(3)))
+        await changes.until(lambda: seen[0] == 3, 0.05)
+        return time.monotonic() - began
+
+    assert 0.15 < asyncio.run(wait()) < 3
+    assert changes._waiting == set()
