@@ -1,8 +1,10 @@
-/* Bytes that change after they were indexed end in an error or a result whose every index is sound; nothing is read
- * or written out of bounds. */
+/* Bytes that change after they were indexed give an error, or a result whose every index is valid. Nothing outside
+ * the buffers is read or written. */
 #include "fuzz/target.h"
 #include "tests/decoding.h"
 
+/* Flips bits, sets bytes, moves and fills short ranges. The size stays the same, as for a mapped file that another
+ * process writes. */
 static void change(uint8_t *data, size_t size, dice *chance) {
   size_t times = 1 + (size_t)roll_below(chance, 1 << roll_below(chance, 7));
   for (size_t i = 0; size && i < times; i++) {
@@ -17,12 +19,13 @@ static void change(uint8_t *data, size_t size, dice *chance) {
   }
 }
 
-/* The texts and the stats that fp_sink numbers must lie in their dictionaries, whatever the bytes say now. */
+/* After a success, texts and stats must lie in their dictionaries, whatever the bytes say now. */
 static void check_result(decoding *d, fp_code code, columns *c) {
   if (!code) columns_check(c, d);
   columns_free(c, d);
 }
 
+/* Changes the bytes between the passes: after opening, after the index, and between fills. */
 static void decode(const uint8_t *data, size_t size, bool salvage, dice *chance) {
   uint8_t *copy = malloc(size);
   CHECK(copy || !size);

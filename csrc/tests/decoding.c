@@ -1,3 +1,5 @@
+/* The steps of a decoding, with checks between them that hold for any bytes: faults lie within the data, segments
+ * within their pieces, counts add up, texts and ids are found again. */
 #include "tests/decoding.h"
 
 #include "tests/check.h"
@@ -8,6 +10,7 @@ void *exact(size_t count, size_t item_size) {
   return block;
 }
 
+/* Checks that a failure is reported completely: a code, a text for it, and a place within the data. */
 static fp_code failed(decoding *d, fp_code code) {
   CHECK(code > FP_OK && code <= FP_CHANGED);
   CHECK_INT(d->fault.code, code);
@@ -46,6 +49,7 @@ fp_code decoding_open(decoding *d) {
 
 /* ---- index ------------------------------------------------------------------------------------------ */
 
+/* Indexes each piece in several calls of `budget` bytes. Each call must make progress. */
 static fp_code index_pieces(decoding *d) {
   if (d->depth == FP_STATS && !d->index.kinds) {
     d->index.kinds = fp_alloc_zeroed(&d->memory, d->xspace.stat_metas.count, 1);
@@ -76,6 +80,7 @@ static int by_part_and_id(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* Declarations go to a fork, as in the package; the original must not change. */
 static fp_code fork_once(decoding *d) {
   if (d->forked) return FP_OK;
   d->original = d->xspace;
@@ -85,6 +90,7 @@ static fp_code fork_once(decoding *d) {
   return code;
 }
 
+/* Declares the unknown ids of each part, and checks that only the fork has them. */
 static fp_code declare(decoding *d, const fp_vector *unknown) {
   if (!unknown->count) return FP_OK;
   fp_unknown_stat *items = unknown->items;
@@ -130,6 +136,7 @@ static fp_code look_up(decoding *d, const fp_vector *records, size_t item_size, 
   return code ? failed(d, code) : FP_OK;
 }
 
+/* Interns everything that has a name. */
 static fp_code look_up_names(decoding *d) {
   fp_xspace *x = &d->xspace;
   fp_vector pieces = {d->pieces, d->piece_count, d->piece_count};
@@ -154,7 +161,8 @@ static fp_code look_up_names(decoding *d) {
   return code;
 }
 
-/* What a stat is called: its name, or where none is declared the first of the texts. */
+/* Fills the tables that a sink looks things up in. Stats without a declared name are called "#"; each stat goes to
+ * one of the wide columns or to none; every second event metadata has a default. */
 static fp_code prepare_lookups(decoding *d) {
   if (fp_strings_add(&d->texts, (const uint8_t *)"#", 1) < 0) return fp_fail(&d->fault, FP_NO_MEMORY, 0, "texts");
   size_t stats = d->xspace.stat_metas.count, metas = d->xspace.event_metas.count;
@@ -177,6 +185,7 @@ static fp_code prepare_lookups(decoding *d) {
   return FP_OK;
 }
 
+/* Checks what the index says of segments, and gives their events ids, rows and stat rows. */
 static void check_segments(decoding *d) {
   int64_t *counted = exact(d->piece_count, sizeof *counted);
   for (size_t i = 0; i < d->piece_count; i++) counted[i] = 0;
@@ -209,6 +218,7 @@ fp_code decoding_index(decoding *d) {
   return prepare_lookups(d);
 }
 
+/* Everything is freed twice: a free function must leave its struct empty. */
 void decoding_free(decoding *d) {
   for (int twice = 0; twice < 2; twice++) {
     fp_scanner_free(&d->scanner);
@@ -231,6 +241,7 @@ void decoding_free(decoding *d) {
 
 /* ---- fill ------------------------------------------------------------------------------------------- */
 
+/* Rows are numbered from the counts of what the filter keeps, so a wrong count writes outside of its segment's rows. */
 fp_code decoding_fill(decoding *d, const fp_filter *filter, columns *c) {
   size_t count = d->index.segments.count;
   fp_segment *segments = exact(count, sizeof *segments);
@@ -251,7 +262,7 @@ fp_code decoding_fill(decoding *d, const fp_filter *filter, columns *c) {
   return code ? failed(d, code) : FP_OK;
 }
 
-/* The keys of all events that the filter keeps. */
+/* Collects the keys of all events that the filter keeps, with their ids, and counts their stats. */
 static fp_code keys_of(decoding *d, const fp_filter *filter, fp_event_key *keys, int64_t *event_ids, int64_t *kept,
                        int64_t *stats) {
   const fp_segment *segments = d->index.segments.items;

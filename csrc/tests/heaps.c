@@ -2,6 +2,7 @@
 
 #include "tests/check.h"
 
+/* A copy in a block of exactly its size; `items` NULL: only the block. */
 static void *copy_of(const void *items, size_t bytes) {
   void *block = malloc(bytes ? bytes : 1);
   CHECK(block != NULL);
@@ -36,18 +37,21 @@ bool heap_follow(fp_memory *memory, const heap_case *one, heap_result *out) {
   return done;
 }
 
-/* Groups of buffers that share memory, without any cleverness: who owns each, how many users an owner has. */
+/* Groups of buffers that share memory, without union-find: the owner of each buffer, how many users an owner has, and
+ * whether a buffer has occurred. */
 typedef struct groups {
   int32_t owner[MOST_BUFFERS], users[MOST_BUFFERS];
   bool met[MOST_BUFFERS];
 } groups;
 
+/* Gives all buffers of one owner to another. */
 static void move_group(groups *g, size_t buffers, int32_t from, int32_t to) {
   for (size_t i = 0; i < buffers; i++)
     if (g->owner[i] == from) g->owner[i] = to;
 }
 
-/* Whether the event makes sense. Of frees in a group only the number counts. */
+/* Applies one event; false if it contradicts the state. Which buffers of a group are freed does not matter, only how
+ * many. */
 static bool apply(groups *g, const heap_case *one, size_t i) {
   int32_t *users = g->users;
   int32_t b = one->buffer[i], c = one->canonical[i];
@@ -69,6 +73,7 @@ static bool apply(groups *g, const heap_case *one, size_t i) {
   return g->met[b] = true;
 }
 
+/* After each event the heap is summed up again from scratch. */
 void heap_check(const heap_case *one, const heap_result *found) {
   groups g = {{0}, {0}, {false}};
   int64_t most = 0, at = 0;

@@ -3,6 +3,7 @@
 #include "tests/check.h"
 #include "tests/spans.h"
 
+/* Adds a track with random names. */
 static bool add_track(made_lod *made, spans *line, uint32_t track, dice *chance) {
   int32_t *name = calloc(line->count + 1, sizeof *name);
   CHECK(name);

@@ -39,6 +39,7 @@ static bool matched(fp_memory *memory, const step *steps, const uint8_t *known, 
   return ok;
 }
 
+/* The events of one allocator. */
 static result match(const step *steps, size_t count, bool keep_first) {
   const int64_t bounds[] = {0, (int64_t)count};
   fp_memory memory;
@@ -48,6 +49,7 @@ static result match(const step *steps, size_t count, bool keep_first) {
   return out;
 }
 
+/* Checks the partner and the fate of one event. */
 static void check(const result *found, size_t row, int32_t partner, uint8_t fate) {
   CHECK_INT(found->partner[row], partner);
   CHECK_INT(found->fate[row], fate);

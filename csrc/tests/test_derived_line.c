@@ -28,6 +28,7 @@ static made derive(fp_derived_from *from, bool over_gaps, bool close) {
   return found;
 }
 
+/* Checks one derived event. */
 static void check_event(const made *found, size_t at, int64_t start, int64_t duration, int64_t name, int32_t group) {
   CHECK(at < found->count);
   CHECK_INT(found->start[at], start);

@@ -20,7 +20,7 @@ static void repeat(message *m, const void *unit, size_t size) {
   while (m->size < MEGABYTE) put_raw(m, unit, size);
 }
 
-/* The message as the only line, or as the only plane, of a space. */
+/* Wraps a message as the only line of the only plane of a space, or as its only plane. */
 static void as_line(message *line) {
   message plane = {0}, space = {0};
   put_message(&plane, 3, line);
@@ -34,29 +34,36 @@ static void as_plane(message *plane) {
   *plane = space;
 }
 
+/* Half a million planes of two bytes. Whatever is allocated for each plane must be small. */
 static void empty_planes(message *m) { repeat(m, "\x0A\x00", 2); }
 
+/* A name table with one entry for each plane: maps must be small when tables are. */
 static void planes_with_small_tables(message *m) { repeat(m, "\x0A\x08\x22\x02\x08\x3F\x2A\x02\x08\x3F", 10); }
 
+/* Every plane declares nothing and uses one stat, so metadata is added plane by plane. */
 static void planes_with_undeclared_stats(message *m) {
   repeat(m, "\x0A\x0A\x1A\x08\x22\x06\x22\x04\x08\x07\x20\x01", 12);
 }
 
+/* Half a million lines of two bytes in one plane. */
 static void empty_lines(message *m) {
   repeat(m, "\x1A\x00", 2);
   as_plane(m);
 }
 
+/* Half a million events of two bytes: the rows take far more memory than the bytes. */
 static void empty_events(message *m) {
   repeat(m, "\x22\x00", 2);
   as_line(m);
 }
 
+/* All entries of both name tables have the id 0, so all but the last must be removed again. */
 static void equal_keys(message *m) {
   repeat(m, "\x22\x00\x2A\x00", 4);
   as_plane(m);
 }
 
+/* A million children of one event metadata, a byte each. */
 static void packed_children(message *m) {
   message value = {0}, entry = {0}, ids = {0};
   repeat(&ids, "\x01", 1);
@@ -66,6 +73,7 @@ static void packed_children(message *m) {
   as_plane(m);
 }
 
+/* Half a million stats of one event metadata. */
 static void empty_metadata_stats(message *m) {
   message value = {0}, entry = {0};
   repeat(&value, "\x2A\x00", 2);
@@ -81,7 +89,8 @@ static uint64_t inverse(uint64_t odd) {
   return found;
 }
 
-/* Ids whose products with the golden ratio, the usual multiplier, agree in the bits that choose a slot. */
+/* Ids whose products with the golden ratio, the usual multiplier, agree in the bits that choose a slot. A map without
+ * a seed would search all of them for each. */
 static void ids_of_one_slot(message *m) {
   uint64_t back = inverse(UINT64_C(0x9E3779B97F4A7C15));
   for (uint64_t i = 1; m->size < MEGABYTE; i++) {
@@ -93,7 +102,8 @@ static void ids_of_one_slot(message *m) {
   as_plane(m);
 }
 
-/* Texts of eight letters that a hash by multiplying and shifting, without a secret, maps to one number. */
+/* The next text of eight ASCII letters that a hash by multiplying and shifting, without a seed, maps to 0. Such a
+ * hash can be computed backwards. */
 static bool next_colliding_text(uint64_t *seed, uint64_t *text) {
   const uint64_t factor = UINT64_C(0xFF51AFD7ED558CCD), back = inverse(factor);
   for (; *seed < UINT64_C(1) << 32; ++*seed) {
@@ -108,6 +118,7 @@ static bool next_colliding_text(uint64_t *seed, uint64_t *text) {
   return false;
 }
 
+/* The colliding texts as names of event metadata. */
 static void names_of_one_hash(message *m) {
   uint64_t seed = 0, text, id = 0;
   while (m->size < MEGABYTE && next_colliding_text(&seed, &text)) {
@@ -120,6 +131,7 @@ static void names_of_one_hash(message *m) {
   as_plane(m);
 }
 
+/* The colliding texts as values of stats. */
 static void stats_of_one_hash(message *m) {
   uint64_t seed = 0, text;
   message event = {0};
@@ -133,6 +145,7 @@ static void stats_of_one_hash(message *m) {
   as_line(m);
 }
 
+/* One event with stats of ever new ids, in no order: the list of unknown ids is sorted again and again. */
 static void undeclared_stats(message *m) {
   message event = {0};
   for (int64_t i = 0; event.size < MEGABYTE; i++) {
@@ -144,6 +157,7 @@ static void undeclared_stats(message *m) {
   as_line(m);
 }
 
+/* Two unknown ids in turn: none equals the last one, so each is appended and removed as a repeat later. */
 static void two_undeclared_stats_in_turn(message *m) {
   message event = {0};
   repeat(&event, "\x22\x02\x08\x01\x22\x02\x08\x02", 8);
@@ -151,16 +165,19 @@ static void two_undeclared_stats_in_turn(message *m) {
   as_line(m);
 }
 
+/* Events whose fields are in another order, which only the general readers take. */
 static void events_in_odd_order(message *m) {
   repeat(m, "\x22\x0A\x22\x04\x08\x01\x38\x05\x08\x01\x10\x02", 12);
   as_line(m);
 }
 
+/* Every second event does not decode: with salvage each ends a segment. */
 static void good_and_bad_events(message *m) {
   repeat(m, "\x22\x00\x22\x01\xFF", 5);
   as_line(m);
 }
 
+/* Texts of one invalid byte each, every one of which is repaired and logged. */
 static void bad_texts(message *m) {
   message event = {0};
   repeat(&event, "\x22\x05\x08\x01\x2A\x01\xFF", 7);
@@ -168,6 +185,7 @@ static void bad_texts(message *m) {
   as_line(m);
 }
 
+/* One text of a million invalid bytes: its repair is three times as long. */
 static void a_long_bad_text(message *m) {
   message stat = {0}, event = {0}, text = {0};
   repeat(&text, "\xFF", 1);
@@ -177,6 +195,7 @@ static void a_long_bad_text(message *m) {
   as_line(m);
 }
 
+/* A group opens at every byte and none closes, so nesting must be limited. */
 static void open_groups(message *m) { repeat(m, "\x0B", 1); }
 
 /* A group begins in every value: a search that tries every offset would walk to the end each time. */
@@ -194,6 +213,7 @@ static void groups_in_values_of_a_line(message *m) {
   as_line(m);
 }
 
+/* Events of 127 bytes that overlap, with a group at the beginning of each. */
 static void groups_in_events(message *m) {
   put_byte(m, 0);
   repeat(m, "\x22\x7F\x0B\x78\x22\x78", 6);
@@ -207,17 +227,20 @@ static void events_in_stats(message *m) {
   as_line(m);
 }
 
+/* The same with tags of two bytes, which the fast readers leave to the general ones. */
 static void events_in_stats_with_long_tags(message *m) {
   put_byte(m, 0);
   repeat(m, "\x22\x05\xA2\x00\xFF\xFF\x07\x78", 8);
   as_line(m);
 }
 
+/* Random bytes: hardly any begins a field. */
 static void noise(message *m) {
   dice chance = {1};
   while (m->size < MEGABYTE) put_byte(m, (unsigned)roll(&chance));
 }
 
+/* Random bytes that all look like tags or short numbers: nearly every offset begins a field. */
 static void noise_of_tags(message *m) {
   static const uint8_t tags[] = {0x08, 0x0A, 0x0B, 0x0C, 0x10, 0x12, 0x1A, 0x22, 0x2A, 0x32, 0x38, 0x01, 0x02, 0xFF};
   dice chance = {2};
@@ -234,6 +257,7 @@ static void noise_in_a_line(message *m) {
   as_line(m);
 }
 
+/* Chains of known fields that are one too short to be accepted, everywhere. */
 static void short_chains(message *m) { repeat(m, "\x12\x00\x1A\x00\x22\x00\x12\x00\xFF\xFF\xFF", 11); }
 
 static void short_chains_in_a_plane(message *m) {

@@ -111,6 +111,7 @@ static void family_free(const scene *s, family *f) {
   free(f->reaches);
 }
 
+/* A breadth-first search upwards with a list and a flag for each row. */
 static int32_t nearest_slowly(const scene *s, const family *f, uint8_t bits, int32_t row) {
   int32_t queue[MOST_ROWS];
   uint8_t seen[MOST_ROWS] = {0};
@@ -156,6 +157,7 @@ static void spread_slowly(const scene *s, const family *f, int32_t number, group
   }
 }
 
+/* Groups one root after the other: everything below it that has no group joins. */
 static void group_slowly(const scene *s, const family *f, bool levels, grouping *g) {
   memset(g, 0, sizeof *g);
   memset(g->group, 0xff, sizeof g->group);
@@ -188,6 +190,7 @@ static void *block_of(const void *bytes, size_t size) {
   return block;
 }
 
+/* Opens the graph of a scene, with a limited number of allocations. */
 static bool open_scene(const scene *s, opened *o, int64_t allocations) {
   memset(&o->graph, 0, sizeof o->graph);
   fp_memory_init(&o->memory);
@@ -213,6 +216,7 @@ static void close_scene(opened *o) {
   for (int i = 0; i < 3; i++) free(o->owned[i]);
 }
 
+/* Both searches, from single events and of the entire graph, must give what the slow one gives. */
 static void check_nearest(const scene *s, const family *f, opened *o) {
   int32_t *rows = malloc(s->rows * sizeof *rows), *each = malloc(s->rows * sizeof *each);
   int32_t *all = malloc(s->rows * sizeof *all);
@@ -249,6 +253,7 @@ static bool find_covered(const scene *s, fp_graph *graph, uint8_t *covered) {
   return ok;
 }
 
+/* The cover of each level must agree with the slow search. */
 static void check_covered(const scene *s, const family *f, opened *o) {
   uint8_t covered[MOST_ROWS];
   CHECK(find_covered(s, &o->graph, covered));
@@ -256,6 +261,7 @@ static void check_covered(const scene *s, const family *f, opened *o) {
     if (s->level[row]) CHECK_INT(covered[row], covered_slowly(s, f, row));
 }
 
+/* Groups, their roots and their relations must agree with the slow ones; relations may repeat. */
 static void check_groups(const scene *s, const family *f, opened *o, bool levels) {
   enum { FIRST = 5 };
   static grouping wanted;

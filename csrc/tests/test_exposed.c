@@ -21,6 +21,7 @@ static bool is_innermost(const spans *line, const nested *found, size_t row, int
   return inside || (from <= time && time < end);
 }
 
+/* Whether a stretch of the row includes the picosecond. */
 static bool covers(const fp_vector *stretches, int64_t row, int64_t time) {
   const fp_stretch *items = stretches->items;
   for (size_t i = 0; i < stretches->count; i++)
@@ -28,6 +29,7 @@ static bool covers(const fp_vector *stretches, int64_t row, int64_t time) {
   return false;
 }
 
+/* Compares the stretches of a line with is_innermost, picosecond by picosecond. */
 static void check_line(const spans *line, const nested *slow, const uint8_t *marks, const fp_vector *work,
                        const fp_vector *others) {
   for (int64_t time = -RANGE; time < 2 * RANGE; time++) {
@@ -117,6 +119,7 @@ static int later(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
+/* Fills by_end. */
 static void sort_by_end(made *m) {
   for (size_t i = 0; i < m->of.transfer_count; i++) {
     size_t at = i;
@@ -125,6 +128,7 @@ static void sort_by_end(made *m) {
   }
 }
 
+/* Random work and transfers, and the times at which sums are due. */
 static void roll_overlap(made *m, dice *chance) {
   m->of = (fp_overlap){.work = m->work, .transfers = m->transfers, .by_end = m->by_end, .times = m->times,
                        .work_count = roll_below(chance, 8), .transfer_count = roll_below(chance, MOST),
@@ -148,6 +152,7 @@ static void roll_overlap(made *m, dice *chance) {
   qsort(m->times, m->of.time_count, sizeof *m->times, later);
 }
 
+/* Whether there is work in a picosecond. */
 static bool works_at(const made *m, int64_t time) {
   for (size_t i = 0; i < m->of.work_count; i++)
     if (m->work[i].begin <= time && time < m->work[i].end) return true;

@@ -22,6 +22,7 @@ typedef struct result {
   int64_t known[MOST], chunks[MOST], fitting[MOST], too_small[MOST];
 } result;
 
+/* Runs the kernel on events of one allocator of 1,000,000 bytes. `out` may hold known chunks. */
 static void bound(const record *events, size_t count, int64_t stack, uint16_t recorded, result *out) {
   uint8_t is_allocation[MOST];
   double fragmentation[MOST];
@@ -39,6 +40,7 @@ static void bound(const record *events, size_t count, int64_t stack, uint16_t re
   fp_bound_free_memory(&input, &output);
 }
 
+/* The bounds after a single event. */
 static result of_one(double fragmentation, int64_t heap, int64_t request) {
   const record event = {true, 10, heap, fragmentation, request};
   result out = {0};
@@ -127,6 +129,7 @@ static void chunks_where_the_stack_may_lie_are_not_known(void) {
   CHECK_INT(out.most[0], 400001); /* of 800,000, 399,999 at the least are the largest chunk */
 }
 
+/* Whether the kernel concludes from two events that the allocator grows. */
 static bool grows(record first, record second, int64_t stack, uint16_t recorded) {
   const record events[] = {first, second};
   result out = {0};

@@ -17,6 +17,7 @@ typedef struct sums {
   int64_t bytes[MOST], chunks[MOST], fitting[MOST], too_small[MOST];
 } sums;
 
+/* Runs the kernel; false if memory ran out. */
 static bool replayed(fp_memory *memory, const step *steps, size_t count, const int64_t *bounds, size_t allocators,
                      sums *out) {
   uint8_t is_allocation[MOST], held_before[MOST];
@@ -32,6 +33,7 @@ static bool replayed(fp_memory *memory, const step *steps, size_t count, const i
   return done;
 }
 
+/* The events of one allocator. */
 static sums replay(const step *steps, size_t count) {
   const int64_t bounds[] = {0, (int64_t)count};
   fp_memory memory;
@@ -41,6 +43,7 @@ static sums replay(const step *steps, size_t count) {
   return out;
 }
 
+/* Checks the four sums after one event. */
 static void check(const sums *found, size_t row, int64_t bytes, int64_t chunks, int64_t fitting, int64_t too_small) {
   CHECK_INT(found->bytes[row], bytes);
   CHECK_INT(found->chunks[row], chunks);

@@ -27,6 +27,7 @@ static void *zeroed(size_t count, size_t size) {
   return block;
 }
 
+/* Allocates everything; no event has a parent, a level or a group. */
 static attack begin(void) {
   attack a = {.parent = zeroed(ROWS, 4), .level = zeroed(ROWS, 4), .roots = zeroed(ROWS, 4), .group = zeroed(ROWS, 4),
               .found = zeroed(ROWS, 4), .marks = zeroed(ROWS, 1), .producers = zeroed(2 * ROWS, sizeof(fp_member)),
@@ -52,15 +53,18 @@ static void roots_of_levels(attack *a, int32_t levels) {
     for (int32_t row = (ROWS - level) / levels * levels + level - 1; row >= 0; row -= levels) add_root(a, row, level);
 }
 
+/* Each event lies in the one before. */
 static void deep_nest(attack *a) {
   for (int32_t row = 1; row < ROWS; row++) a->parent[row] = row - 1;
 }
 
+/* Link i leads from event i to event i + 1. */
 static void chain_of_links(attack *a) {
   a->links = ROWS - 1;
   for (int32_t row = 0; row + 1 < ROWS; row++) produce(a, row, row), consume(a, row + 1, row);
 }
 
+/* One more link, from the last event to the first. */
 static void close_ring(attack *a) {
   produce(a, ROWS - 1, ROWS - 1);
   memmove(a->consumers + 1, a->consumers, a->consumer_count++ * sizeof(fp_member));
@@ -100,6 +104,8 @@ static size_t end(attack *a) {
 
 /* ---- attacks ----------------------------------------------------------------------------------------- */
 
+/* 131,072 events, each in the one before, all of them roots of one level. A search upwards from each would visit all
+ * above it. */
 static void a_deep_nest_of_roots(void) {
   attack a = begin();
   deep_nest(&a);
@@ -107,6 +113,7 @@ static void a_deep_nest_of_roots(void) {
   CHECK_INT(end(&a), 1);
 }
 
+/* The only mark is on the outermost event, so each search for it is as long as the nest is deep. */
 static void a_deep_nest_with_its_mark_outside(void) {
   attack a = begin();
   deep_nest(&a);
@@ -114,6 +121,7 @@ static void a_deep_nest_with_its_mark_outside(void) {
   CHECK_INT(end(&a), 0);
 }
 
+/* All roots of level 1 are in the inner half, except for one at the very top. */
 static void roots_far_below_the_only_other_of_their_level(void) {
   attack a = begin();
   deep_nest(&a);
@@ -123,6 +131,7 @@ static void roots_far_below_the_only_other_of_their_level(void) {
   CHECK_INT(end(&a), 2);
 }
 
+/* As many levels as events: whatever is done for each level must not depend on the number of events. */
 static void a_level_for_every_root(void) {
   attack a = begin();
   deep_nest(&a);
@@ -130,6 +139,7 @@ static void a_level_for_every_root(void) {
   CHECK_INT(end(&a), ROWS);
 }
 
+/* Each level has one root that the other covers. */
 static void two_roots_of_every_level(void) {
   attack a = begin();
   deep_nest(&a);
@@ -137,6 +147,7 @@ static void two_roots_of_every_level(void) {
   CHECK(end(&a) >= ROWS / 2);
 }
 
+/* The same with links in place of nesting. */
 static void two_linked_roots_of_every_level(void) {
   attack a = begin();
   chain_of_links(&a);
@@ -144,6 +155,7 @@ static void two_linked_roots_of_every_level(void) {
   CHECK(end(&a) >= ROWS / 2);
 }
 
+/* Each event causes the next through a link of its own. */
 static void a_chain_of_links(void) {
   attack a = begin();
   chain_of_links(&a);
@@ -152,6 +164,7 @@ static void a_chain_of_links(void) {
   CHECK_INT(end(&a), 2);
 }
 
+/* The last event also causes the first: every event is above every other. */
 static void a_ring_of_links(void) {
   attack a = begin();
   chain_of_links(&a);
@@ -160,6 +173,7 @@ static void a_ring_of_links(void) {
   CHECK_INT(end(&a), 0);
 }
 
+/* One link from one event to all, itself included. */
 static void one_producer_of_all_events(void) {
   attack a = begin();
   a.links = 1;
@@ -169,6 +183,7 @@ static void one_producer_of_all_events(void) {
   end(&a);
 }
 
+/* One link from 63 producers to all other events: pairs would be 63 times as many as members. */
 static void a_crowd_of_producers_of_all_events(void) {
   attack a = begin();
   a.links = 1;
@@ -180,6 +195,7 @@ static void a_crowd_of_producers_of_all_events(void) {
   CHECK_INT(end(&a), ROWS);
 }
 
+/* The same link in the other direction. */
 static void all_events_are_producers_of_a_crowd(void) {
   attack a = begin();
   a.links = 1;

@@ -13,6 +13,7 @@ typedef struct step {
 
 static const int64_t SIZES[] = {64, 16, 32, 8};
 
+/* A case from a list of steps and the sizes above. */
 static heap_case case_of(const step *steps, size_t count) {
   heap_case one = {.count = count, .buffers = 4};
   for (size_t i = 0; i < 4; i++) one.size[i] = SIZES[i], one.unpadded[i] = SIZES[i] / 2;
@@ -24,6 +25,7 @@ static heap_case case_of(const step *steps, size_t count) {
   return one;
 }
 
+/* Runs the kernel and checks its result against the definitions as well. */
 static heap_result follow(const step *steps, size_t count) {
   heap_case one = case_of(steps, count);
   fp_memory memory;

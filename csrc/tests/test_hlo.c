@@ -28,6 +28,7 @@ static void read_bytes(reading *r, const uint8_t *bytes, size_t size, int64_t al
   r->code = fp_hlo_read(&r->hlo, &r->fault);
 }
 
+/* Frees everything, twice, and checks that no block is left. */
 static void end(reading *r) {
   uint8_t *block = (uint8_t *)(uintptr_t)r->hlo.data;
   fp_hlo_free(&r->hlo);
@@ -46,6 +47,7 @@ static const fp_hlo_shape *shape_at(const reading *r, size_t row) {
   return (const fp_hlo_shape *)r->hlo.shapes.items + row;
 }
 
+/* Compares a text of the pool. */
 static void check_text(const reading *r, int32_t number, const char *wanted) {
   const int64_t *offsets = r->hlo.texts.offsets.items;
   CHECK(number >= 0 && (size_t)number < fp_strings_count(&r->hlo.texts));
@@ -57,6 +59,7 @@ static void check_text(const reading *r, int32_t number, const char *wanted) {
 
 static void put_tile(message *layout, const char *bytes, size_t size) { put_bytes(layout, 6, bytes, size); }
 
+/* ShapeProto of a two-dimensional array with a layout. */
 static message array_shape(int64_t rows, int64_t columns) {
   message shape = {0}, layout = {0};
   put_int(&shape, 2, F32);
@@ -72,6 +75,7 @@ static message array_shape(int64_t rows, int64_t columns) {
   return shape;
 }
 
+/* ShapeProto of a tuple of two shapes. */
 static message tuple_of(message first, message second) {
   message shape = {0};
   put_int(&shape, 2, TUPLE);
@@ -80,6 +84,7 @@ static message tuple_of(message first, message second) {
   return shape;
 }
 
+/* An instruction with a shape and metadata, and with an operand and a call unless these are 0. */
 static void put_instruction(message *computation, int64_t id, const char *name, const char *opcode, int64_t operand,
                             int64_t call) {
   message instruction = {0}, metadata = {0}, shape = array_shape(3, 7);
@@ -103,6 +108,7 @@ static void put_instruction(message *computation, int64_t id, const char *name, 
   put_message(computation, 2, &instruction);
 }
 
+/* A schedule of one computation with two instructions. */
 static void put_schedule(message *module, int64_t computation, int64_t first, int64_t second) {
   message schedule = {0}, entry = {0}, sequence = {0};
   put_int(&sequence, 1, first);
@@ -113,6 +119,7 @@ static void put_schedule(message *module, int64_t computation, int64_t first, in
   put_message(module, 7, &schedule);
 }
 
+/* A message with two numbers, as locations and frames are. */
 static void put_pair(message *index, unsigned field, int64_t first, int64_t second) {
   message pair = {0};
   put_int(&pair, 1, first);
@@ -160,6 +167,7 @@ static message two_computations(void) {
   return proto;
 }
 
+/* A program with nothing but this instruction. */
 static void put_lonely_instruction(message *proto, message *instruction) {
   message module = {0}, computation = {0};
   put_message(&computation, 2, instruction);

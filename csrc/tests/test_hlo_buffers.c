@@ -25,6 +25,7 @@ static void read_bytes(reading *r, const uint8_t *bytes, size_t size, int64_t al
   r->code = fp_hlo_read_buffers(&r->found, &r->fault);
 }
 
+/* Frees everything, twice, and checks that no block is left. */
 static void end(reading *r) {
   uint8_t *block = (uint8_t *)(uintptr_t)r->found.data;
   fp_hlo_free_buffers(&r->found);
@@ -33,6 +34,7 @@ static void end(reading *r) {
   free(block);
 }
 
+/* Compares a text of the pool. */
 static void check_text(const reading *r, int32_t number, const char *wanted) {
   const int64_t *offsets = r->found.texts.offsets.items;
   CHECK(number >= 0 && (size_t)number < fp_strings_count(&r->found.texts));
@@ -80,6 +82,7 @@ static void put_event(message *trace, int64_t kind, int64_t buffer, const char *
   put_message(trace, 1, &event);
 }
 
+/* A plan with one item of every kind. */
 static message one_of_each(void) {
   message proto = {0}, plan = {0}, allocation = {0}, trace = {0};
   put_buffer(&plan, 7, 64, (INT64_C(3) << 32) | 1, "add");

@@ -15,6 +15,7 @@ typedef struct summed {
 static const int32_t NAMES[MOST_OPS] = {0, 1, 2, 3};
 static const uint8_t ENQUEUES[MOST_OPS] = {0, 0, 0, 1};
 
+/* Input whose op of every name has the number of the name. */
 static fp_host_ops input_of(const int64_t *start, const int64_t *duration, const int32_t *meta) {
   return (fp_host_ops){.start = start, .duration = duration, .meta = meta, .op_of_meta = NAMES, .meta_count = MOST_OPS,
                        .enqueues = ENQUEUES, .op_count = MOST_OPS};
@@ -29,6 +30,7 @@ static summed sum_up(const fp_host_ops *input, fp_ops_order order, size_t count)
   return out;
 }
 
+/* The same from pairs of start and duration. */
 static summed sum_times(const int64_t (*times)[2], const int32_t *meta, fp_ops_order order, size_t count) {
   int64_t start[8], duration[8];
   for (size_t i = 0; i < count; i++) start[i] = times[i][0], duration[i] = times[i][1];
@@ -36,6 +38,7 @@ static summed sum_times(const int64_t (*times)[2], const int32_t *meta, fp_ops_o
   return sum_up(&input, order, count);
 }
 
+/* Checks how often an op ran, and its times. */
 static void check_sum(const fp_op_sum *sum, int64_t occurrences, int64_t time, int64_t self_time) {
   CHECK_INT(sum->occurrences, occurrences);
   CHECK_INT(sum->time, time);
@@ -218,6 +221,7 @@ static void nested_of(const spans *line, const int32_t *meta, summed *out) {
   nested_free(&nesting);
 }
 
+/* Compares the sums of all ops. */
 static void compare(const summed *wanted, const summed *found) {
   for (int op = 0; op < MOST_OPS; op++)
     check_sum(&found->sums[op], wanted->sums[op].occurrences, wanted->sums[op].time, wanted->sums[op].self_time);

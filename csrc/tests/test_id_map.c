@@ -9,6 +9,7 @@ static void build(fp_memory *memory, fp_id_map *map, const int64_t *ids, size_t 
   CHECK(fp_id_map_build(memory, map, ids, count, first));
 }
 
+/* Frees the map, twice, and checks that no block is left. */
 static void end(fp_memory *memory, fp_id_map *map) {
   fp_id_map_free(memory, map);
   fp_id_map_free(memory, map);

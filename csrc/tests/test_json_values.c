@@ -9,6 +9,7 @@
 static fp_memory memory;
 static fp_bytes out;
 
+/* Compares what has been written since the last call. */
 static void is(const char *wanted) {
   CHECK(!out.failed);
   if (out.size != strlen(wanted) || memcmp(out.data, wanted, out.size)) {

@@ -26,6 +26,7 @@ static int32_t lay_slowly(const int64_t *start, const int64_t *duration, size_t 
   return lanes;
 }
 
+/* Runs the kernel and checks that it frees its memory. */
 static int32_t lay(const int64_t *start, const int64_t *duration, size_t count, uint16_t *lane) {
   fp_memory memory;
   fp_memory_init(&memory);

@@ -20,6 +20,7 @@ static fp_place place_of(const fp_lod *lod, size_t at) {
   return (fp_place){lod->start[at], lane->track, lane->lane};
 }
 
+/* The next wanted event behind (or before) a place, by examining all events. */
 static uint32_t next_slowly(const fp_lod *lod, fp_place place, bool forward) {
   uint32_t best = FP_NO_EVENT;
   for (size_t at = 0; at < lod->events; at++) {
@@ -60,6 +61,7 @@ static void hits_are_found_in_the_order_of_time(void) {
   }
 }
 
+/* Whether one event includes another on the same track. */
 static bool encloses(const fp_lod *lod, size_t outer, size_t inner) {
   const fp_lane *one = lod->lanes + fp_lod_lane_of(lod, (uint32_t)outer), *other = lod->lanes + fp_lod_lane_of(lod, (uint32_t)inner);
   return one->track == other->track && one->lane < other->lane && lod->start[outer] <= lod->start[inner] &&

@@ -8,6 +8,7 @@ typedef struct slow_sum {
   int64_t count, total, clipped, least, most, longest;
 } slow_sum;
 
+/* Adds one event to the sums, clipped to the window. */
 static void add_slowly(slow_sum *sums, const fp_lod *lod, size_t at, int64_t from, int64_t last) {
   slow_sum *sum = sums + lod->name[at];
   int64_t duration = lod->duration[at] > 0 ? lod->duration[at] : 0, start = lod->start[at], end = start + duration;

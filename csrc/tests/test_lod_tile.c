@@ -10,6 +10,7 @@ typedef struct slice {
   uint32_t count, name, at;
 } slice;
 
+/* Whether event i is shorter than a bucket of the level, and so may be joined. */
 static bool is_short(const fp_lod *lod, const fp_lane *lane, size_t i, int level) {
   int64_t end = fp_lane_end(lod->start + lane->first, lod->duration + lane->first, i, lane->count);
   return (uint64_t)end - (uint64_t)lod->start[lane->first + i] < (uint64_t)1 << level;
@@ -47,6 +48,7 @@ static void begin(fp_tile *tile, fp_memory *memory) {
   tile->times.memory = memory;
 }
 
+/* Draws a lane and compares every slice with the definition. */
 static void check_lane(const fp_lod *lod, const fp_lane *lane, const fp_window *window) {
   fp_memory memory;
   fp_tile tile;

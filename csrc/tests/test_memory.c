@@ -53,6 +53,7 @@ typedef struct taker {
   void *blocks[2000];
 } taker;
 
+/* Up to 2,000 allocations by one thread; all threads share the countdown. */
 static void *take_all(void *argument) {
   taker *t = argument;
   for (int i = 0; i < 2000; i++)

@@ -30,6 +30,7 @@ static void read_spans(reading *r, const message *m, const fp_message_span *span
   r->code = fp_message_fields_read(&r->found, &r->fault);
 }
 
+/* Frees everything, twice, and checks that no block is left. */
 static void end(reading *r) {
   fp_message_fields_free(&r->found);
   fp_message_fields_free(&r->found); /* may be called twice */
@@ -44,6 +45,7 @@ static void check_field(const reading *r, size_t row, int64_t number, uint64_t v
   CHECK_INT(((const int64_t *)r->found.lengths.items)[row], length);
 }
 
+/* A message with numbers, bytes, a group, and fields that are to be left out. */
 static void put_sample(message *m) {
   put_int(m, 1, -1);
   put_text(m, 2, "left out");

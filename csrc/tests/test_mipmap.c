@@ -24,6 +24,7 @@ static void roll_line(line *events, size_t count, int64_t time, dice *chance) {
   }
 }
 
+/* Whether event i is shorter than a bucket of the level, and so may be joined. */
 static bool is_short(const line *events, size_t i, int level) {
   int64_t end = fp_lane_end(events->start, events->duration, i, events->count);
   return (uint64_t)end - (uint64_t)events->start[i] < (uint64_t)1 << level;

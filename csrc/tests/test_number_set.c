@@ -4,6 +4,7 @@
 #include "tests/check.h"
 #include "tests/message.h"
 
+/* The definitions: look at every number. */
 static int64_t upto(const uint8_t *there, size_t number) {
   for (int64_t i = (int64_t)number; i >= 0; i--)
     if (there[i]) return i;
@@ -16,6 +17,7 @@ static int64_t from(const uint8_t *there, size_t number, size_t limit) {
   return -1;
 }
 
+/* Compares all questions about one number. */
 static void check_like(const fp_number_set *set, const uint8_t *there, size_t number, size_t limit) {
   CHECK_INT(fp_number_set_has(set, number), there[number]);
   CHECK_INT(fp_number_set_upto(set, number), upto(there, number));

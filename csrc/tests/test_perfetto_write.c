@@ -9,6 +9,7 @@ typedef struct counts {
   int begins, ends, instants, counters, tracks, clocks, names, texts, annotations, flows;
 } counts;
 
+/* A writer with one process and one track. */
 static fp_perfetto writer_of(fp_memory *memory, fp_trace_track *process, fp_trace_track *track) {
   *process = (fp_trace_track){701, 0, 9, 0, 0, 0};
   *track = (fp_trace_track){701, 5, 1, 0, 1, 0};
@@ -22,6 +23,7 @@ static fp_perfetto writer_of(fp_memory *memory, fp_trace_track *process, fp_trac
 /* Calls `each` for every field of a message, with its bytes if it has a length, else with its value. */
 typedef void (*field_of)(counts *found, uint32_t field, const uint8_t *bytes, uint64_t value);
 
+/* Reads the fields of a message, as protobuf defines them. */
 static void walk(const uint8_t *at, uint64_t size, counts *found, field_of each) {
   const uint8_t *end = at + size, *bytes;
   uint32_t tag;
@@ -69,6 +71,7 @@ static void trace_field(counts *found, uint32_t field, const uint8_t *bytes, uin
   walk(bytes, value, found, packet_field);
 }
 
+/* Counts packets by kind, and what they hold. */
 static counts count(const fp_bytes *out) {
   counts found = {0};
   walk(out->data, out->size, &found, trace_field);

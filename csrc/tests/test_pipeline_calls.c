@@ -58,6 +58,7 @@ static bool walk(fp_memory *memory, const event *events, size_t count, const int
   return done;
 }
 
+/* One call, whose root is row 0. */
 static result walked(const event *events, size_t count, const fp_activity *activities, size_t activity_count) {
   const int32_t root = 0;
   fp_memory memory;

@@ -6,6 +6,7 @@
 
 enum { MOST = 70 };
 
+/* The definition: look at every value. */
 static int64_t first_largest(const int64_t *values, int64_t first, int64_t last) {
   int64_t best = -1;
   for (int64_t i = first; i < last; i++)

@@ -13,6 +13,7 @@ typedef struct columns {
   uint16_t recorded[MOST], odd[MOST];
 } columns;
 
+/* Runs the kernel on columns that begin as untouched. */
 static bool placed(const fp_stat *stat, const int32_t *rows, const int32_t *place, size_t count, columns *out) {
   for (int i = 0; i < MOST; i++) out->value[i] = -1, out->recorded[i] = out->odd[i] = BEFORE;
   const fp_stat_column column = {out->value, out->recorded, out->odd, BIT, ACCEPTED, PLAIN, FP_NO_KIND, FP_NO_KIND};
@@ -78,6 +79,7 @@ static void no_stat_and_no_rows_are_nothing(void) {
   check(&found, 0, -1, 0, 0);
 }
 
+/* Random ascending rows; a higher rarity means fewer. */
 static size_t some_rows(dice *chance, int32_t *rows, uint64_t rarity) {
   size_t count = 0;
   for (int32_t row = 0; row < MOST; row++)

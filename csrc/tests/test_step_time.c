@@ -18,6 +18,7 @@ typedef struct result {
   uint8_t seen[GROUPS][FP_EVENT_TYPES];
 } result;
 
+/* Runs the kernel; false if memory ran out. */
 static bool flatten(fp_memory *memory, const event *events, size_t count, const int64_t *lines, size_t line_count,
                     const int64_t clip[GROUPS][2], result *out) {
   int32_t group[MOST];
@@ -33,6 +34,7 @@ static bool flatten(fp_memory *memory, const event *events, size_t count, const 
   return done;
 }
 
+/* The times of four groups, with steps of different kinds: inside the events, around them, empty, and all of time. */
 static result flattened(const event *events, size_t count, const int64_t *lines, size_t line_count) {
   static const int64_t steps[GROUPS][2] = {{10, 90}, {0, 1000}, {0, 0}, {INT64_MIN, INT64_MAX}};
   fp_memory memory;

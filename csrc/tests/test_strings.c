@@ -9,6 +9,7 @@ static fp_strings begin(fp_memory *memory) {
   return (fp_strings){.memory = memory};
 }
 
+/* Frees the pool, twice, and checks that no block is left. */
 static void end(fp_strings *pool) {
   fp_memory *memory = pool->memory;
   fp_strings_free(pool);

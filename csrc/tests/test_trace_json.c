@@ -23,6 +23,7 @@ static const char WANTED[] =
     "\"long_name\":\"\\\"\\\\\\n\\u0001\"}},\n"
     "{\"ph\":\"i\",\"pid\":701,\"tid\":5,\"ts\":0.00925,\"s\":\"t\",\"name\":\"\",\"args\":{\"duration_ps\":-3}},\n";
 
+/* A writer with one process and one track. */
 static fp_trace_json writer_of(fp_memory *memory, fp_trace_track *process, fp_trace_track *track) {
   *process = (fp_trace_track){701, 0, 9, 0, 0, 0};
   *track = (fp_trace_track){701, 5, 5, 0, 1, 0};

@@ -33,6 +33,7 @@ static void set_line(trace *made, const uint64_t (*slices)[2], size_t count) {
   set(made, 1);
 }
 
+/* Computes everything that a view needs, and the view. */
 static void look(trace *made, uint64_t begin, uint64_t end, uint64_t resolution) {
   fp_memory memory;
   fp_memory_init(&memory);
@@ -120,6 +121,7 @@ typedef struct slow_row {
   uint64_t last_flow, last_point;
 } slow_row;
 
+/* The rule without bisection: depths are searched from the top. */
 static bool slow_shows(const trace *made, slow_row *row, bool point, int *flows, int32_t event, uint64_t resolution) {
   uint64_t start = made->start[event], end = start + made->duration[event];
   if (point) {
@@ -141,6 +143,7 @@ static bool slow_shows(const trace *made, slow_row *row, bool point, int *flows,
   return shown;
 }
 
+/* Random tracks with slices, points and flows. */
 static void fill(trace *made, dice *chance) {
   memset(made, 0, sizeof *made);
   size_t tracks = 1 + roll_below(chance, MOST_TRACKS), at = 0;

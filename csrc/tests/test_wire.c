@@ -69,6 +69,7 @@ static void the_fast_way_reads_the_same_varints(void) {
   }
 }
 
+/* Whether all of the bytes are one tag. */
 static bool is_tag(const uint8_t *bytes, size_t size) {
   uint32_t tag;
   const uint8_t *p = bytes;
@@ -177,6 +178,7 @@ static uint8_t *with_slack(const message *m, uint8_t slack) {
   return block;
 }
 
+/* Up to four tags of known fields, with a varint and random bytes behind each. */
 static void random_fields(message *m, dice *chance) {
   static const uint8_t tags[] = {0x08, 0x10, 0x18, 0x20, 0x22, 0x28, 0x11, 0x2A, 0x32, 0x38, 0x3D, 0x0B};
   for (uint64_t fields = roll_below(chance, 5); fields--;) {

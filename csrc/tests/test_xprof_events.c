@@ -10,11 +10,13 @@ static const int32_t NAMES[] = {0, 1, 1}, GROUPS[] = {4, -1, -1};
 static const int64_t NAME_AT[] = {0, 1, 4}, TRACKS[] = {0, 1, 3};
 static const uint32_t PIDS[] = {1003, 1701}, TIDS[] = {2, 7}, SERIALS[] = {0, 0, 2};
 
+/* The events that the tests write, on two tracks. */
 static fp_drawn slices(void) {
   fp_texts names = {NAME_AT, (const uint8_t *)"fa\"b"};
   return (fp_drawn){STARTS, DURATIONS, NAMES, names, TRACKS, PIDS, TIDS, 2};
 }
 
+/* Compares what was written, and shows it where it differs. */
 static void check_text(const fp_bytes *out, const char *wanted) {
   if (out->size != strlen(wanted) || memcmp(out->data, wanted, out->size) != 0) {
     fprintf(stderr, "%.*s\nis not\n%s\n", (int)out->size, (const char *)out->data, wanted);
