@@ -115,10 +115,6 @@ def computation_rows(listed: Listed) -> dict[str, Values]:
     }
 
 
-def instruction_rows(listed: Listed) -> dict[str, Values]:
-    return instruction_columns(listed.read, listed.words, listed.texts)
-
-
 def cost_rows(listed: Listed) -> dict[str, Values]:
     """By XLA's general cost model. For instructions that run others it knows how much these move, not from where; it
     counts all bytes of an asynchronous instruction at both its start and its end, so those are null."""
@@ -153,16 +149,16 @@ def _has_places(cost: Cost, opcode: str) -> bool:
 # ---- what programs hold in memory
 
 
-def allocation_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
-    """The columns of hlo_allocations, except the program's. CaptureError: the assignment does not decode."""
-    buffers = BufferAssignment(module.data)
+def allocation_rows(listed: Listed) -> dict[str, Values]:
+    """CaptureError, also of ``buffer_rows`` and ``heap_event_rows``: the assignment of buffers does not decode."""
+    buffers = BufferAssignment(listed.read.data)
     rows = buffers.allocations
     is_parameter = rows["entry_parameter"] != 0
     columns: dict[str, Values] = {
         "allocation": Numbers(rows["index"]),
         "size_bytes": Numbers(rows["size"], ~buffers.odd_allocations),
         "memory_space": Numbers(rows["color"]),
-        "category": texts.all_numbers(CATEGORIES)[buffers.category],
+        "category": listed.texts.all_numbers(CATEGORIES)[buffers.category],
         "buffer_count": Numbers(rows["assigned_count"].astype(np.int64)),
         "parameter_number": Numbers(rows["parameter_number"], is_parameter),
         "parameter_index": _lists(buffers, rows["first_index"], rows["index_count"], is_parameter),
@@ -171,15 +167,13 @@ def allocation_columns(module: HloModule, texts: TableTexts) -> dict[str, Values
     return columns | flags | {"is_aliased": Numbers(buffers.aliased)}
 
 
-def buffer_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
-    """The columns of hlo_buffers, as ``allocation_columns``."""
-    memory = ProgramMemory(module)
+def buffer_rows(listed: Listed) -> dict[str, Values]:
+    memory = ProgramMemory(listed.read)
     buffers = memory.buffers
     rows = buffers.buffers
     lies = buffers.allocation_of >= 0
     allocations = np.append(buffers.allocations["index"], np.int64(0))[buffers.allocation_of]
-    words = texts.of_pool(*module.text_pool)
-    names = np.append(words[module.instructions["name"]], np.int32(ABSENT))
+    names = np.append(listed.words[memory.module.instructions["name"]], np.int32(ABSENT))
     return {
         "buffer": Numbers(rows["id"]),
         "instruction": names[memory.instruction],
@@ -192,9 +186,8 @@ def buffer_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
     }
 
 
-def heap_event_columns(module: HloModule, texts: TableTexts) -> dict[str, Values]:
-    """The columns of hlo_heap_events, as ``allocation_columns``."""
-    buffers = BufferAssignment(module.data)
+def heap_event_rows(listed: Listed) -> dict[str, Values]:
+    buffers, texts = BufferAssignment(listed.read.data), listed.texts
     rows = buffers.events
     words = texts.all_numbers(buffers.texts.to_pylist())
     kinds = texts.all_numbers([*KINDS, None])
@@ -215,29 +208,15 @@ def _lists(buffers: BufferAssignment, first: Int32s, count: Int32s, valid: np.nd
     return Lists(counts, buffers.indices[ranges(first, counts)], valid)
 
 
-def _of_memory(columns: Callable[[HloModule, TableTexts], dict[str, Values]]) -> Callable[[Listed], dict[str, Values]]:
-    """No rows for programs with a damaged assignment of buffers."""
-
-    def rows(listed: Listed) -> dict[str, Values]:
-        try:
-            return columns(listed.read, listed.texts)
-        except CaptureError as error:
-            listed.program.note(listed.log, error)
-            return {}
-
-    return rows
-
-
 _ROWS: Mapping[str, Callable[[Listed], dict[str, Values]]] = {
     "hlo_modules": module_row,
     "hlo_computations": computation_rows,
-    "hlo_instructions": instruction_rows,
+    "hlo_instructions": lambda listed: instruction_columns(listed.read, listed.words, listed.texts),
     "hlo_costs": cost_rows,
-    "hlo_allocations": _of_memory(allocation_columns),
-    "hlo_buffers": _of_memory(buffer_columns),
-    "hlo_heap_events": _of_memory(heap_event_columns),
+    "hlo_allocations": allocation_rows,
+    "hlo_buffers": buffer_rows,
+    "hlo_heap_events": heap_event_rows,
 }
-HLO_TABLES = tuple(_ROWS)
 
 
 def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:
@@ -246,10 +225,12 @@ def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, Impo
     parts: dict[str, list[dict[str, Values]]] = {name: [] for name in names}
     for host, program, log in programs:
         listed = Listed(host, program, log, texts)
-        for name, shares in parts.items():
-            columns = _ROWS[name](listed) if listed.module is not None or name == "hlo_modules" else {}
-            if columns:
-                shares.append(listed.key(_length(columns)) | columns)
+        for name in parts if listed.module is not None else parts.keys() & {"hlo_modules"}:
+            try:
+                columns = _ROWS[name](listed)
+                parts[name].append(listed.key(_length(columns)) | columns)
+            except CaptureError as error:  # a damaged assignment of buffers
+                program.note(log, error)
     return {name: tables_of(TABLES[name], shares, texts) for name, shares in parts.items()}
 
 

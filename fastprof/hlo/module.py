@@ -266,10 +266,6 @@ class HloModule:
         """The instruction that this one is a copy of, as the compiler recorded it; "": unknown."""
         return self.text(self.instructions["deduplicated_name"][row])
 
-    def scheduling_name(self, row: int) -> str:
-        """The name of the instruction when it was scheduled; "": unknown."""
-        return self.text(self.instructions["scheduling_name"][row])
-
     def source_of(self, row: int) -> Source:
         """Where in the source an instruction comes from: by its metadata, else by its innermost stack frame."""
         file, line, end_line, column, end_column, frame = self._place_fields[row].item()

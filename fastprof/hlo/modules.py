@@ -65,19 +65,6 @@ class Modules:
         program = self._programs.get(program_id)
         return None if program is None else program.title
 
-    def data(self, program_id: int) -> memoryview | None:
-        """The HloProto; None: no such program. Raises ChangedError."""
-        program = self._programs.get(program_id)
-        return None if program is None else program.data
-
-    def named(self, text: str) -> list[int]:
-        """The ids of the programs of a title, else of an id as a decimal number, else of a module name."""
-        titled = [number for number, one in self._programs.items() if one.title == text]
-        if titled:
-            return titled
-        numbered = [number for number in self._programs if text in (str(number), str(number % 2**64))]
-        return numbered or [number for number in self._programs if self.name(number) == text]
-
     def module(self, program_id: int) -> HloModule | None:
         """None: there is no such program, or it does not decode."""
         if program_id not in self._read:

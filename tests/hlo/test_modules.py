@@ -13,6 +13,7 @@ import fastprof
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules
 from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.program_choice import matching
 
 LARGE = 12190760917235803885
 """A program id that is no int64."""
@@ -65,24 +66,12 @@ def test_numbers_that_are_no_program_id_are_part_of_the_name() -> None:
     assert modules.program_ids == [5, 6]
 
 
-def test_the_bytes_of_a_program_are_those_of_the_capture() -> None:
-    proto = program("f")
-    modules = modules_of(metadata(entry("f(3)", 3, Hlo_Proto=proto)))
-    data = modules.data(3)
-    assert data is not None and bytes(data) == proto and modules.data(4) is None
-
-
 def test_a_text_names_programs_by_title_id_or_the_name_of_the_module() -> None:
-    modules = modules_of(
-        metadata(
-            entry("jit_f(3)", 3, Hlo_Proto=program("jit_f")),
-            entry("jit_f(4)", 4, Hlo_Proto=program("jit_f")),
-            entry(f"g({LARGE})", 5, Hlo_Proto=program("g")),
-        )
-    )
-    assert modules.named("jit_f(4)") == [4] and modules.named("jit_f") == [3, 4] and modules.named("3") == [3]
-    assert modules.named(str(LARGE)) == modules.named(str(LARGE - 2**64)) == modules.named("g") == [LARGE - 2**64]
-    assert modules.named("jit_f(") == modules.named("") == []
+    listed = [(3, "jit_f(3)"), (4, "jit_f(4)"), (LARGE - 2**64, f"g({LARGE})")]
+    assert matching(listed, "jit_f(4)") == listed[1:2] and matching(listed, "3") == listed[:1]
+    assert matching(listed, "jit_f") == listed[:2]
+    assert matching(listed, str(LARGE)) == matching(listed, str(LARGE - 2**64)) == matching(listed, "g") == listed[2:]
+    assert matching(listed, "jit_f(") == matching(listed, "") == []
 
 
 def test_older_captures_spell_the_stat_in_capitals() -> None:

@@ -11,14 +11,10 @@ from fastprof.hlo.text.orders import instruction_order
 from fastprof.hlo.text.program import Program
 
 SCHEMA = pa.schema(
-    [
-        pa.field("distance", pa.int64(), False),
-        pa.field("relation", pa.string(), False),
-        pa.field("name", pa.string(), False),
-        pa.field("opcode", pa.string(), False),
-        pa.field("shape", pa.string(), False),
-        pa.field("computation", pa.string(), False),
-        pa.field("instruction", pa.string(), False),
+    [pa.field("distance", pa.int64(), False)]
+    + [
+        pa.field(name, pa.string(), False)
+        for name in ("relation", "name", "opcode", "shape", "computation", "instruction")
     ]
 )
 
