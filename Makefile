@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 PAGE := tests/page
 PAGE_TOOLS := $(VENV)/page
 PAGE_STAMP := $(PAGE_TOOLS)/.installed
-SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(wildcard fastprof/_native/*.p*)
+SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(filter-out %.pyi,$(wildcard fastprof/_native/*.p*))
+MODULES := $(patsubst fastprof/_native/%.pyx,fastprof._native.%,$(wildcard fastprof/_native/*.pyx))
 
 .PHONY: help build demo test check format unit page bench fuzz asan docs clean
 .DEFAULT_GOAL := help
@@ -48,10 +49,11 @@ format: build $(PAGE_STAMP) ## rewrite Python and JavaScript in the one style
 	$(BIN)/ruff format .
 	$(BIN)/node $(PAGE)/format.js
 
-check: build $(PAGE_STAMP) ## lint, types, layers
+check: build $(PAGE_STAMP) ## lint, types, stubs, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/stubtest --mypy-config-file pyproject.toml $(MODULES)
 	$(BIN)/node $(PAGE)/format.js --check
 	$(BIN)/oxlint --config $(PAGE)/oxlint.json --deny-warnings fastprof/viewer/static $(PAGE)
 	$(BIN)/python -m pytest -q tests/test_layers.py

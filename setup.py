@@ -70,7 +70,7 @@ setup(
     libraries=[("fastprof_core", core)],
     ext_modules=cythonize(
         [extension(source) for source in MODULES],
-        compiler_directives={"language_level": 3, "embedsignature": False},
+        compiler_directives={"language_level": 3, "auto_pickle": False, "autotestdict": False},
         build_dir="build/cython",
     ),
     cmdclass={"build_ext": BuildWithCore},

@@ -3,7 +3,8 @@
 const char *fp_code_name(fp_code code) {
   static const char *const names[] = {
       "ok",        "no_memory", "truncated", "bad_tag", "bad_varint",  "bad_length",
-      "bad_group", "bad_utf8",  "too_deep",  "changed", "no_metadata", "no_text"};
+      "bad_group", "bad_utf8",  "too_deep",  "changed", "no_metadata", "no_text",
+      "overflow",  "unsorted",  "out_of_range", "crossed", "too_long"};
   return (unsigned)code < sizeof names / sizeof *names ? names[code] : "unknown";
 }
 
@@ -21,6 +22,11 @@ const char *fp_code_text(fp_code code) {
     case FP_CHANGED: return "the bytes changed while they were being read";
     case FP_NO_METADATA: return "an event with a metadata id that its plane does not declare";
     case FP_NO_TEXT: return "a ref to an id that is not declared";
+    case FP_OVERFLOW: return "a sum does not fit 64 bits";
+    case FP_UNSORTED: return "events are not sorted by start, longer first";
+    case FP_OUT_OF_RANGE: return "a number leads outside of its table";
+    case FP_CROSSED: return "events of a line overlap";
+    case FP_TOO_LONG: return "more work than allowed";
   }
   return "unknown fault";
 }

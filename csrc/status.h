@@ -17,7 +17,13 @@ typedef enum fp_code {
   FP_CHANGED = 9,       /* the bytes are not those that were indexed */
   /* remarks for the log, not faults */
   FP_NO_METADATA = 10,  /* an event with a metadata id that its plane does not declare */
-  FP_NO_TEXT = 11       /* a ref to an id that is not declared */
+  FP_NO_TEXT = 11,      /* a ref to an id that is not declared */
+  /* of kernels */
+  FP_OVERFLOW = 12,     /* a sum that does not fit 64 bits */
+  FP_UNSORTED = 13,     /* rows that are not in the order that a kernel needs */
+  FP_OUT_OF_RANGE = 14, /* a number that leads outside of a table */
+  FP_CROSSED = 15,      /* some siblings overlap, so the sum of their durations is more than their union */
+  FP_TOO_LONG = 16      /* more work than the caller allows */
 } fp_code;
 
 /* `what` is a string constant such as "XEvent.stats"; it is not freed. */

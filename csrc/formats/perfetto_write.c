@@ -189,16 +189,16 @@ static void end_slices(fp_perfetto *writer, int64_t until) {
   }
 }
 
-bool fp_perfetto_end(fp_perfetto *writer) {
+fp_code fp_perfetto_end(fp_perfetto *writer) {
   end_slices(writer, INT64_MAX);
   fp_open_slices_clear(&writer->open);
   writer->line = 0;
-  return !writer->out.failed;
+  return !writer->out.failed ? FP_OK : FP_NO_MEMORY;
 }
 
 /* Begins a track: slices of the one before are ended first. */
 static bool begin_line(fp_perfetto *writer, int32_t track) {
-  if (!fp_perfetto_end(writer)) return false;
+  if (fp_perfetto_end(writer) != FP_OK) return false;
   writer->line = track + 1;
   writer->rows.count = 0;
   describe_process(writer, writer->tracks[track].process);
@@ -403,22 +403,22 @@ static bool put_event(fp_perfetto *writer, const fp_trace_batch *batch, size_t a
   return !out->failed;
 }
 
-bool fp_perfetto_events(fp_perfetto *writer, const fp_trace_batch *batch) {
+fp_code fp_perfetto_events(fp_perfetto *writer, const fp_trace_batch *batch) {
   fp_trace_walk_begin(&writer->walk);
   for (size_t event = 0; event < batch->count; event++) {
     int32_t track = batch->track[event];
     if (track < 0 || (size_t)track >= writer->track_count) continue;
-    if (track + 1 != writer->line && !begin_line(writer, track)) return false;
-    if (!put_event(writer, batch, event)) return false;
+    if (track + 1 != writer->line && !begin_line(writer, track)) return FP_NO_MEMORY;
+    if (!put_event(writer, batch, event)) return FP_NO_MEMORY;
   }
-  return !writer->out.failed && !writer->names.failed && !writer->keys.failed && !writer->texts.failed;
+  return !writer->out.failed && !writer->names.failed && !writer->keys.failed && !writer->texts.failed ? FP_OK : FP_NO_MEMORY;
 }
 
 /* Each counter has a track of its own. */
-bool fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times, const int64_t *integers,
+fp_code fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times, const int64_t *integers,
                          const double *doubles, size_t count, bool is_bytes) {
   fp_bytes *out = &writer->out;
-  if (track >= writer->track_count) return true;
+  if (track >= writer->track_count) return FP_OK;
   describe_process(writer, writer->tracks[track].process);
   uint64_t uuid = describe_track(writer, writer->tracks + track, merge_key((int32_t)track), true, is_bytes);
   for (size_t i = 0; i < count; i++) {
@@ -430,10 +430,10 @@ bool fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times
     proto_end(out, event);
     proto_end(out, packet);
   }
-  return !out->failed;
+  return !out->failed ? FP_OK : FP_NO_MEMORY;
 }
 
-bool fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns) {
+fp_code fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns) {
   fp_bytes *out = &writer->out;
   size_t packet = begin_packet(writer);
   proto_put_number(out, PACKET_FLAGS, STATE_CLEARED);
@@ -448,7 +448,7 @@ bool fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns) {
   proto_put_number(out, TRACK_PROCESS_ORDER, EXPLICIT_PROCESSES);
   proto_end(out, root);
   proto_end(out, packet);
-  return !out->failed;
+  return !out->failed ? FP_OK : FP_NO_MEMORY;
 }
 
 void fp_perfetto_free(fp_perfetto *writer) {

@@ -3,6 +3,7 @@
 #define FASTPROF_PERFETTO_WRITE_H
 
 #include "formats/trace_batch.h"
+#include "status.h"
 
 /* The caller sets everything above `line` and the `memory` of parts, and zeroes the rest. fp_perfetto_free releases
  * it. */
@@ -23,18 +24,18 @@ typedef struct fp_perfetto {
 
 /* Appends the beginning of a trace: that processes and tracks are in order, and the time of day at time 0;
  * start_unix_ns 0: unknown. */
-bool fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns);
+fp_code fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns);
 
 /* Appends the events of a batch. Times are cut to nanoseconds; where that loses something, the annotations ts_ps and
  * dur_ps hold the exact times. Rows of a track behind its first are tracks with the same name, which viewers merge.
  * Fails only when memory runs out. */
-bool fp_perfetto_events(fp_perfetto *writer, const fp_trace_batch *batch);
+fp_code fp_perfetto_events(fp_perfetto *writer, const fp_trace_batch *batch);
 
 /* Ends the slices of the last track. Must be called before `titles`, processes or tracks change, and at the end. */
-bool fp_perfetto_end(fp_perfetto *writer);
+fp_code fp_perfetto_end(fp_perfetto *writer);
 
 /* Appends a counter, which `track` names. Its values are integers if `doubles` is NULL; `is_bytes`: their unit. */
-bool fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times, const int64_t *integers,
+fp_code fp_perfetto_counter(fp_perfetto *writer, size_t track, const int64_t *times, const int64_t *integers,
                          const double *doubles, size_t count, bool is_bytes);
 void fp_perfetto_free(fp_perfetto *writer);
 

@@ -273,22 +273,22 @@ void fp_trace_json_host(fp_trace_json *writer) {
   writer->line = 0;
 }
 
-bool fp_trace_json_events(fp_trace_json *writer, const fp_trace_batch *batch) {
+fp_code fp_trace_json_events(fp_trace_json *writer, const fp_trace_batch *batch) {
   fp_trace_walk_begin(&writer->walk);
   for (size_t event = 0; event < batch->count; event++) {
     int32_t track = batch->track[event];
     if (track < 0 || (size_t)track >= writer->track_count) continue;
-    if (track + 1 != writer->line && !begin_line(writer, track)) return false;
-    if (!put_event(writer, batch, event)) return false;
+    if (track + 1 != writer->line && !begin_line(writer, track)) return FP_NO_MEMORY;
+    if (!put_event(writer, batch, event)) return FP_NO_MEMORY;
   }
-  return !writer->out.failed;
+  return !writer->out.failed ? FP_OK : FP_NO_MEMORY;
 }
 
 /* Counters belong to a process, not to a thread. */
-bool fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *times, const int64_t *integers,
+fp_code fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *times, const int64_t *integers,
                            const double *doubles, size_t count) {
   fp_bytes *out = &writer->out;
-  if (track >= writer->track_count) return true;
+  if (track >= writer->track_count) return FP_OK;
   const fp_trace_track *of = writer->tracks + track;
   fp_text name = fp_text_of(&writer->titles, of->name);
   describe_process(writer, of->process);
@@ -302,7 +302,7 @@ bool fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *t
     else fp_json_int(out, integers[i]);
     fp_bytes_text(out, "}},\n");
   }
-  return !out->failed;
+  return !out->failed ? FP_OK : FP_NO_MEMORY;
 }
 
 void fp_trace_json_free(fp_trace_json *writer) {

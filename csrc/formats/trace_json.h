@@ -4,6 +4,7 @@
 
 #include "formats/json_values.h"
 #include "formats/trace_batch.h"
+#include "status.h"
 
 /* The caller sets everything above `line` and the `memory` of parts, and zeroes the rest. fp_trace_json_free releases
  * it. */
@@ -26,10 +27,10 @@ void fp_trace_json_host(fp_trace_json *writer);
 
 /* Appends the events of a batch to `out`. Rows of a track behind its first get an id of their own and the name "name
  * (2)", and so on. Fails only when memory runs out. */
-bool fp_trace_json_events(fp_trace_json *writer, const fp_trace_batch *batch);
+fp_code fp_trace_json_events(fp_trace_json *writer, const fp_trace_batch *batch);
 
 /* Appends the values of a counter, which `track` names. They are integers if `doubles` is NULL. */
-bool fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *times, const int64_t *integers,
+fp_code fp_trace_json_counter(fp_trace_json *writer, size_t track, const int64_t *times, const int64_t *integers,
                            const double *doubles, size_t count);
 void fp_trace_json_free(fp_trace_json *writer);
 

@@ -4,6 +4,7 @@
 #define FASTPROF_XSPACE_FILL_H
 
 #include "formats/xspace_event.h"
+#include "status.h"
 
 /* The state of a fill: where it is in the file, and in the stat rows. */
 typedef struct filling {

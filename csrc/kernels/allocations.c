@@ -101,7 +101,7 @@ static bool match_one(fp_memory *memory, table *addresses, const fp_allocation_e
   return true;
 }
 
-bool fp_match_allocations(fp_memory *memory, const fp_allocation_events *events, bool keep_first, int32_t *partner,
+fp_code fp_match_allocations(fp_memory *memory, const fp_allocation_events *events, bool keep_first, int32_t *partner,
                           uint8_t *fate) {
   bool ok = true;
   for (size_t allocator = 0; ok && allocator < events->allocator_count; allocator++) {
@@ -110,5 +110,5 @@ bool fp_match_allocations(fp_memory *memory, const fp_allocation_events *events,
     ok = addresses.slots && match_one(memory, &addresses, events, first, last, keep_first, partner, fate);
     fp_release(memory, addresses.slots);
   }
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

@@ -3,6 +3,7 @@
 #define FASTPROF_ALLOCATIONS_H
 
 #include "memory.h"
+#include "status.h"
 
 /* What became of an allocation's memory, or where a free's memory came from. */
 enum fp_fate {
@@ -31,7 +32,7 @@ typedef struct fp_allocation_events {
  *    alloc 100   alloc 100   free 100   free 100
  *    REPLACED    FREED       FREED      ALLOCATION_LOST
  */
-bool fp_match_allocations(fp_memory *memory, const fp_allocation_events *events, bool keep_first, int32_t *partner,
+fp_code fp_match_allocations(fp_memory *memory, const fp_allocation_events *events, bool keep_first, int32_t *partner,
                           uint8_t *fate);
 
 #endif

@@ -34,7 +34,7 @@ static void nest_children(fp_graph *graph) {
 }
 
 /* `linked` tells most events, which have no links, from those that need a search among members. */
-bool fp_graph_open(fp_graph *graph) {
+fp_code fp_graph_open(fp_graph *graph) {
   size_t bytes = graph->count * sizeof(int32_t);
   graph->first_child = fp_alloc(graph->memory, bytes);
   graph->next_sibling = fp_alloc(graph->memory, bytes);
@@ -44,11 +44,11 @@ bool fp_graph_open(fp_graph *graph) {
   bool ok = graph->first_child && graph->next_sibling && graph->linked && graph->seen && graph->link_seen &&
             by_link(graph, graph->producers, graph->producer_count, &graph->producers_of, &graph->from_link) &&
             by_link(graph, graph->consumers, graph->consumer_count, &graph->consumers_of, &graph->to_link);
-  if (!ok) return false;
+  if (!ok) return FP_NO_MEMORY;
   nest_children(graph);
   for (size_t i = 0; i < graph->producer_count; i++) graph->linked[graph->producers[i].row] |= 1;
   for (size_t i = 0; i < graph->consumer_count; i++) graph->linked[graph->consumers[i].row] |= 2;
-  return true;
+  return FP_OK;
 }
 
 void fp_graph_close(fp_graph *graph) {

@@ -11,6 +11,7 @@
 #define FASTPROF_EVENT_GRAPH_H
 
 #include "memory.h"
+#include "status.h"
 
 /* The event `row` takes part in the link `link`. */
 typedef struct fp_member {
@@ -37,8 +38,8 @@ typedef struct fp_graph {
   fp_vector queue;           /* int32_t: rows of the present walk, in the order of visits */
 } fp_graph;
 
-/* Builds the lists that walks need. Returns false when memory runs out; the graph must be closed in either case. */
-bool fp_graph_open(fp_graph *graph);
+/* Builds the lists that walks need. Fails only when memory runs out; the graph must be closed in either case. */
+fp_code fp_graph_open(fp_graph *graph);
 void fp_graph_close(fp_graph *graph);
 
 /* The index of the first member whose row is not less than `row`; `count` if there is none. */

@@ -89,19 +89,19 @@ static bool is_long(const fp_graph *graph, uint64_t from) {
 }
 
 /* If single searches get long, all answers are computed at once, those already found included. */
-bool fp_nearest_above(fp_graph *graph, const uint8_t *marks, uint8_t bits, const int32_t *rows, size_t count,
+fp_code fp_nearest_above(fp_graph *graph, const uint8_t *marks, uint8_t bits, const int32_t *rows, size_t count,
                       int32_t *found) {
   uint64_t before = graph->effort;
   for (size_t i = 0; i < count; i++) {
-    if (!nearest(graph, marks, bits, rows[i], &found[i])) return false;
+    if (!nearest(graph, marks, bits, rows[i], &found[i])) return FP_NO_MEMORY;
     if (!is_long(graph, before)) continue;
     int32_t *all = fp_alloc(graph->memory, graph->count * sizeof *all);
-    bool ok = all && fp_nearest_above_all(graph, marks, bits, all);
+    bool ok = all && fp_nearest_above_all(graph, marks, bits, all) == FP_OK;
     for (size_t j = 0; ok && j < count; j++) found[j] = all[rows[j]];
     fp_release(graph->memory, all);
-    return ok;
+    return ok ? FP_OK : FP_NO_MEMORY;
   }
-  return true;
+  return FP_OK;
 }
 
 /* ---- groups -------------------------------------------------------------------------------------- */
@@ -174,7 +174,7 @@ static bool is_covered(search *s, int32_t root, bool *covered) {
 }
 
 /* One root after the other. Searches upwards come before spreading downwards, and only the former are limited. */
-bool fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, const int32_t *level, int32_t first_group,
+fp_code fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, const int32_t *level, int32_t first_group,
                      int32_t *group, fp_vector *group_roots, fp_vector *relations) {
   search s = {.cover = {.graph = graph, .level = level, .group = group}, .before = graph->effort};
   s.most = 64 * ((uint64_t)graph->count + graph->producer_count + graph->consumer_count + 64);
@@ -192,5 +192,5 @@ bool fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, c
     s.before += graph->effort - searched; /* only searches upwards count as effort here */
   }
   fp_cover_close(&s.cover);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

@@ -3,10 +3,11 @@
 #define FASTPROF_EVENT_GROUPS_H
 
 #include "kernels/event_graph.h"
+#include "status.h"
 
 /* For each of `rows`, writes the nearest event at or above it that has one of `bits` in its mark; -1 if there is none.
- * Returns false when memory runs out. */
-bool fp_nearest_above(fp_graph *graph, const uint8_t *marks, uint8_t bits, const int32_t *rows, size_t count,
+ * Fails only when memory runs out. */
+fp_code fp_nearest_above(fp_graph *graph, const uint8_t *marks, uint8_t bits, const int32_t *rows, size_t count,
                       int32_t *nearest);
 
 /* Something below an event of group `parent` is in group `child`. */
@@ -22,8 +23,8 @@ typedef struct fp_relation {
  * search slow: past a bound of effort the remaining roots are not skipped.
  *
  * Appends the root of each new group (int32_t) to *group_roots and each pair of groups where the first reaches into
- * the second to *relations; pairs may repeat. Returns false when memory runs out. */
-bool fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, const int32_t *level, int32_t first_group,
+ * the second to *relations; pairs may repeat. Fails only when memory runs out. */
+fp_code fp_group_events(fp_graph *graph, const int32_t *roots, size_t root_count, const int32_t *level, int32_t first_group,
                      int32_t *group, fp_vector *group_roots, fp_vector *relations);
 
 #endif

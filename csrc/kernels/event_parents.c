@@ -50,7 +50,7 @@ static size_t first_region(const fp_region *regions, size_t count, int64_t befor
 }
 
 /* Regions are taken in before the row that they come before. */
-bool fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
+fp_code fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
                 const fp_region *regions, size_t region_count, int64_t first, int64_t last, int32_t *parent) {
   fp_vector stack = {0};
   bool ok = true;
@@ -67,5 +67,5 @@ bool fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration
     ok = enter(memory, &stack, (open_span){start[row], end, (int32_t)row});
   }
   fp_vector_free(memory, &stack);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

@@ -3,6 +3,7 @@
 #define FASTPROF_EVENT_PARENTS_H
 
 #include "memory.h"
+#include "status.h"
 
 /* A stretch of a line that is not an event but separates events. It applies from row `before` on. Regions are sorted by
  * `before`, and of equal ones the longer comes first. */
@@ -14,7 +15,7 @@ typedef struct fp_region {
  * one line, sorted by start, the longer event first. Events with `apart` set (NULL: none are) neither enclose others nor
  * are enclosed. A region separates: an event inside it only gets a parent that is inside it too. Returns false when
  * memory runs out. */
-bool fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
+fp_code fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
                 const fp_region *regions, size_t region_count, int64_t first, int64_t last, int32_t *parent);
 
 #endif

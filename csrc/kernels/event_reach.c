@@ -82,7 +82,7 @@ static int32_t from_above(layers *l, int32_t row, const int32_t *nearest) {
 }
 
 /* Two passes over the same order: distances on the way down, answers by ascending distance. */
-bool fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t *nearest) {
+fp_code fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t *nearest) {
   layers l = {.graph = graph};
   l.distance = fp_alloc(graph->memory, graph->count * sizeof(int32_t));
   l.order = fp_alloc(graph->memory, graph->count * sizeof(int32_t));
@@ -106,7 +106,7 @@ bool fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, i
   fp_release(graph->memory, l.order);
   fp_release(graph->memory, l.link_distance);
   fp_release(graph->memory, l.link_nearest);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }
 
 /* ---- roots below roots ---------------------------------------------------------------------------- */

@@ -5,10 +5,11 @@
 #define FASTPROF_EVENT_REACH_H
 
 #include "kernels/event_graph.h"
+#include "status.h"
 
 /* For every row, writes the nearest event at or above it that has one of `bits` in its mark; -1 if there is none.
- * Returns false when memory runs out. */
-bool fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t *nearest);
+ * Fails only when memory runs out. */
+fp_code fp_nearest_above_all(fp_graph *graph, const uint8_t *marks, uint8_t bits, int32_t *nearest);
 
 /* Up to two different roots above an event or a link; -1: none. Two suffice to decide whether some root other than the
  * event itself is above it. */

@@ -135,7 +135,7 @@ static void turn_work(sweep *s) {
 }
 
 /* At equal times transfers end before others begin, and sums are reported last. */
-bool fp_overlaps(fp_memory *memory, const fp_overlap *of, int64_t *sums) {
+fp_code fp_overlaps(fp_memory *memory, const fp_overlap *of, int64_t *sums) {
   sweep s = {.of = of, .now = INT64_MIN};
   size_t width = FP_SUM_KINDS + 3 * of->kind_count;
   bool ok = true;
@@ -148,7 +148,7 @@ bool fp_overlaps(fp_memory *memory, const fp_overlap *of, int64_t *sums) {
       memcpy(sums + s.timed * width, s.sums, width * sizeof *sums);
   }
   fp_vector_free(memory, &s.heap);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }
 
 /* ---- what it needs */

@@ -3,6 +3,7 @@
 #define FASTPROF_EXPOSED_H
 
 #include "kernels/stretches.h"
+#include "status.h"
 
 /* A transfer between devices, or to or from the host. `rank`: where several are exposed at once, the one with the
  * lowest rank is blamed; of equal ranks the first. `exposed` and `hidden` are written: the time that it is blamed
@@ -44,6 +45,6 @@ bool fp_overlap_is_in_order(const fp_overlap *of);
  *
  * Linear in work and transfers, but for a heap of the transfers that are under way at once. Fails only when memory
  * runs out. */
-bool fp_overlaps(fp_memory *memory, const fp_overlap *of, int64_t *sums);
+fp_code fp_overlaps(fp_memory *memory, const fp_overlap *of, int64_t *sums);
 
 #endif

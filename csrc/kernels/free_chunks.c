@@ -86,11 +86,11 @@ static bool find_places(fp_memory *memory, replay *work) {
   const int64_t *pair[] = {events->address + work->first, events->size + work->first};
   work->number = fp_alloc(memory, count * sizeof *work->number);
   if (!work->number) return false;
-  int64_t pairs = fp_key_numbers(memory, pair, 2, count, work->number);
-  if (pairs < 0) return false;
-  work->begin = fp_alloc(memory, (size_t)pairs * sizeof *work->begin);
-  work->end = fp_alloc(memory, (size_t)pairs * sizeof *work->end);
-  work->address = fp_alloc(memory, 2 * (size_t)pairs * sizeof *work->address);
+  size_t pairs;
+  if (fp_key_numbers(memory, pair, 2, count, work->number, &pairs) != FP_OK) return false;
+  work->begin = fp_alloc(memory, pairs * sizeof *work->begin);
+  work->end = fp_alloc(memory, pairs * sizeof *work->end);
+  work->address = fp_alloc(memory, 2 * pairs * sizeof *work->address);
   if (!work->begin || !work->end || !work->address) return false;
   int64_t met = 0;
   for (size_t i = 0; i < count; i++) {
@@ -279,8 +279,8 @@ static bool replay_one(fp_memory *memory, const fp_chunk_events *events, const f
   return ok;
 }
 
-bool fp_known_chunks(fp_memory *memory, const fp_chunk_events *events, const fp_chunk_sums *out) {
+fp_code fp_known_chunks(fp_memory *memory, const fp_chunk_events *events, const fp_chunk_sums *out) {
   for (size_t allocator = 0; allocator < events->allocator_count; allocator++)
-    if (!replay_one(memory, events, out, allocator)) return false;
-  return true;
+    if (!replay_one(memory, events, out, allocator)) return FP_NO_MEMORY;
+  return FP_OK;
 }

@@ -3,6 +3,7 @@
 #define FASTPROF_FREE_CHUNKS_H
 
 #include "memory.h"
+#include "status.h"
 
 /* Events of several allocators, in order of time; those of allocator a are bounds[a] .. bounds[a + 1]. Only read. */
 typedef struct fp_chunk_events {
@@ -31,6 +32,6 @@ typedef struct fp_chunk_sums {
  *    known       [in use ][ free  ][in use ]?        the chunk 8..16 is closed: it is exactly 8 bytes
  *    later       [in use ][ free           ]?        after a free of 16..24: at least 16 bytes, perhaps more
  */
-bool fp_known_chunks(fp_memory *memory, const fp_chunk_events *events, const fp_chunk_sums *out);
+fp_code fp_known_chunks(fp_memory *memory, const fp_chunk_events *events, const fp_chunk_sums *out);
 
 #endif

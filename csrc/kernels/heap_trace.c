@@ -136,10 +136,10 @@ static void finish(const walk *w) {
   }
 }
 
-bool fp_heap_trace(fp_memory *memory, const fp_heap_events *events, const fp_heap_sizes *sizes, const fp_heap *out,
+fp_code fp_heap_trace(fp_memory *memory, const fp_heap_events *events, const fp_heap_sizes *sizes, const fp_heap *out,
                    fp_heap_peak *peak) {
   int32_t *state = fp_alloc(memory, (3 * sizes->count + events->count) * sizeof *state);
-  if (!state) return false;
+  if (!state) return FP_NO_MEMORY;
   walk w = {.events = events, .sizes = sizes, .out = out, .shared = state, .users = state + sizes->count,
             .taking = state + 2 * sizes->count, .until = state + 3 * sizes->count};
   memset(peak, 0, sizeof *peak);
@@ -148,5 +148,5 @@ bool fp_heap_trace(fp_memory *memory, const fp_heap_events *events, const fp_hea
   finish(&w);
   keep_alive(&w, takings, peak);
   fp_release(memory, state);
-  return true;
+  return FP_OK;
 }

@@ -4,6 +4,7 @@
 #define FASTPROF_HEAP_TRACE_H
 
 #include "memory.h"
+#include "status.h"
 
 /* Kinds of events; others are skipped. */
 enum { FP_HEAP_ALLOC, FP_HEAP_FREE, FP_HEAP_SHARE };
@@ -51,7 +52,7 @@ typedef struct fp_heap_peak {
  *    free A           heap 4      users of A: 1      A's memory stays in use for B
  *    free B           heap 0      users of A: 0
  */
-bool fp_heap_trace(fp_memory *memory, const fp_heap_events *events, const fp_heap_sizes *sizes, const fp_heap *out,
+fp_code fp_heap_trace(fp_memory *memory, const fp_heap_events *events, const fp_heap_sizes *sizes, const fp_heap *out,
                    fp_heap_peak *peak);
 
 #endif

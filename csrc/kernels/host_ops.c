@@ -222,7 +222,7 @@ static bool sum_line(machine *at, fp_ops_order order) {
   return !at->any || between(at->first_begin, at->last_end, &at->line->span);
 }
 
-fp_ops_result fp_host_ops_sum(fp_memory *memory, const fp_host_ops *input, fp_ops_order order, fp_op_line *lines,
+fp_code fp_host_ops_sum(fp_memory *memory, const fp_host_ops *input, fp_ops_order order, fp_op_line *lines,
                               size_t line_count, fp_op_sum *sums) {
   machine at = {.memory = memory, .input = input, .sums = sums};
   bool done = true;
@@ -237,6 +237,6 @@ fp_ops_result fp_host_ops_sum(fp_memory *memory, const fp_host_ops *input, fp_op
   fp_vector_free(memory, &at.open);
   fp_vector_free(memory, &at.nested);
   fp_vector_free(memory, &at.crossed);
-  if (at.out_of_memory) return FP_OPS_NO_MEMORY;
-  return done ? FP_OPS_DONE : FP_OPS_OVERFLOW;
+  if (at.out_of_memory) return FP_NO_MEMORY;
+  return done ? FP_OK : FP_OVERFLOW;
 }

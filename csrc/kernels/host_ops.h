@@ -3,8 +3,7 @@
 #define FASTPROF_HOST_OPS_H
 
 #include "memory.h"
-
-typedef enum fp_ops_result { FP_OPS_DONE = 0, FP_OPS_NO_MEMORY = 1, FP_OPS_OVERFLOW = 2 } fp_ops_result;
+#include "status.h"
 
 /* How ops of one thread relate to each other.
  *
@@ -61,8 +60,8 @@ typedef struct fp_host_ops {
 } fp_host_ops;
 
 /* Adds the ops of complete lines to `sums`, which has one item per op, and fills the lines. Rows of a line are sorted
- * by start. FP_OPS_OVERFLOW: a sum does not fit 64 bits. */
-fp_ops_result fp_host_ops_sum(fp_memory *memory, const fp_host_ops *input, fp_ops_order order, fp_op_line *lines,
+ * by start. FP_OVERFLOW: a sum does not fit 64 bits. */
+fp_code fp_host_ops_sum(fp_memory *memory, const fp_host_ops *input, fp_ops_order order, fp_op_line *lines,
                               size_t line_count, fp_op_sum *sums);
 
 #endif

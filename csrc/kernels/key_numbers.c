@@ -51,7 +51,8 @@ static bool enlarge(fp_memory *memory, first_rows *table, const int64_t *const *
 }
 
 /* A row whose slot is taken has the number of the row in it. */
-int64_t fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t width, size_t count, int32_t *numbers) {
+fp_code fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t width, size_t count, int32_t *numbers,
+                       size_t *distinct) {
   first_rows table = {NULL, 16};
   while (table.slots < 2 * count && table.slots < SMALL) table.slots *= 2;
   table.row = fp_alloc_zeroed(memory, table.slots, sizeof *table.row);
@@ -68,5 +69,6 @@ int64_t fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t 
     if (2 * known > table.slots) ok = enlarge(memory, &table, columns, width);
   }
   fp_release(memory, table.row);
-  return ok ? (int64_t)known : -1;
+  *distinct = known;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

@@ -3,13 +3,15 @@
 #define FASTPROF_KEY_NUMBERS_H
 
 #include "memory.h"
+#include "status.h"
 
 /* Numbers the distinct keys from 0, in the order in which they first occur. A key is `width` (1 to 4) integers;
- * columns[j][i] is the j-th integer of key i. Returns how many distinct keys there are; -1 when memory runs out.
+ * columns[j][i] is the j-th integer of key i. `distinct` gets the number of distinct keys.
  *
- *    columns   7 7 3 7         numbers   0 0 1 0        returns 2
+ *    columns   7 7 3 7         numbers   0 0 1 0        distinct 2
  *              1 1 1 1
  */
-int64_t fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t width, size_t count, int32_t *numbers);
+fp_code fp_key_numbers(fp_memory *memory, const int64_t *const *columns, size_t width, size_t count, int32_t *numbers,
+                       size_t *distinct);
 
 #endif

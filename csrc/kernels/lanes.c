@@ -125,15 +125,17 @@ static bool sorted(const int64_t *start, const int64_t *duration, size_t i) {
 }
 
 /* The stack of ends is on the C stack, 32 KiB. The trees are allocated only if some event crosses another. */
-int32_t fp_lanes(fp_memory *memory, const int64_t *start, const int64_t *duration, size_t count, uint16_t *lane) {
+fp_code fp_lanes(fp_memory *memory, const int64_t *start, const int64_t *duration, size_t count, uint16_t *lane,
+                 int32_t *found) {
   lane_ends ends = {.memory = memory, .last = INT64_MIN};
   int64_t stack[FP_MOST_LANES];
   int32_t lanes = 0;
-  for (size_t i = 0; i < count && lanes >= 0; i++) {
+  fp_code code = FP_OK;
+  for (size_t i = 0; i < count; i++) {
     int32_t at = -1;
     int64_t end = fp_counted_end(start[i], duration[i]);
     if (i && !sorted(start, duration, i)) {
-      lanes = -2;
+      code = FP_UNSORTED;
       break;
     }
     if (ends.crossed && ends.last <= start[i]) uncross(&ends);
@@ -147,7 +149,7 @@ int32_t fp_lanes(fp_memory *memory, const int64_t *start, const int64_t *duratio
       }
     }
     if (at < 0) {
-      lanes = -1;
+      code = FP_NO_MEMORY;
       break;
     }
     lane[i] = (uint16_t)at;
@@ -155,7 +157,8 @@ int32_t fp_lanes(fp_memory *memory, const int64_t *start, const int64_t *duratio
     if (end > ends.last) ends.last = end;
   }
   fp_release(memory, ends.largest);
-  return lanes;
+  *found = lanes;
+  return code;
 }
 
 /* Counting sort. Filling moves each lane's begin to its end, which is where the next lane begins; the last loop moves

@@ -3,6 +3,7 @@
 #define FASTPROF_LANES_H
 
 #include "memory.h"
+#include "status.h"
 
 enum { FP_MOST_LANES = 4096 };
 
@@ -12,8 +13,8 @@ static inline int64_t fp_counted_end(int64_t start, int64_t duration) {
   return __builtin_add_overflow(start, duration > 1 ? duration : 1, &end) ? INT64_MAX : end;
 }
 
-/* Writes the lane of each event of a track. Events are sorted by start, longer first. Returns how many lanes there
- * are; -1 when memory runs out; -2 if the events are not sorted.
+/* Writes the lane of each event of a track. Events are sorted by start, longer first, or else it
+ * fails with FP_UNSORTED. `found` gets the number of lanes.
  *
  * An event goes to the first free lane below the lowest event that encloses it entirely. So lanes of properly nested
  * events are their depths, and only events that cross need further lanes:
@@ -24,7 +25,8 @@ static inline int64_t fp_counted_end(int64_t start, int64_t duration) {
  *                                                   and lanes 0 and 1 are taken
  *
  * An event for which no lane is free goes to the last of FP_MOST_LANES; only there may events overlap. */
-int32_t fp_lanes(fp_memory *memory, const int64_t *start, const int64_t *duration, size_t count, uint16_t *lane);
+fp_code fp_lanes(fp_memory *memory, const int64_t *start, const int64_t *duration, size_t count, uint16_t *lane,
+                 int32_t *found);
 
 /* Sorts events by lane, keeping their order within each: order[i] is the event at place i. `first` has room for lanes
  * + 1 numbers and receives where each lane begins. */

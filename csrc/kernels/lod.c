@@ -24,29 +24,30 @@ static bool gather(const fp_track_rows *rows, const uint32_t *order, uint32_t na
 
 /* Lanes first, then the events in their order, then the levels of each lane. A track with one lane is copied as it
  * is. */
-fp_lod_code fp_lod_track(fp_lod_group *group, const fp_track_rows *rows, uint32_t at, uint32_t names,
+fp_code fp_lod_track(fp_lod_group *group, const fp_track_rows *rows, uint32_t at, uint32_t names,
                          const fp_lod_columns *out) {
   const size_t begin = group->events;
-  if (!rows->count) return FP_LOD_OK;
-  if (!room(group, rows->count)) return FP_LOD_NO_MEMORY;
+  if (!rows->count) return FP_OK;
+  if (!room(group, rows->count)) return FP_NO_MEMORY;
   uint16_t *lane = group->lane.items;
-  int32_t lanes = fp_lanes(group->memory, rows->start, rows->duration, rows->count, lane);
-  if (lanes < 0) return lanes == -2 ? FP_LOD_UNSORTED : FP_LOD_NO_MEMORY;
+  int32_t lanes;
+  fp_code code = fp_lanes(group->memory, rows->start, rows->duration, rows->count, lane, &lanes);
+  if (code != FP_OK) return code;
   group->first.count = 0;
-  if (!fp_vector_reserve(group->memory, &group->first, sizeof(uint32_t), (size_t)lanes + 1)) return FP_LOD_NO_MEMORY;
+  if (!fp_vector_reserve(group->memory, &group->first, sizeof(uint32_t), (size_t)lanes + 1)) return FP_NO_MEMORY;
   uint32_t *first = group->first.items;
   fp_lane_order(lane, rows->count, (size_t)lanes, group->order.items, first);
-  if (!gather(rows, lanes > 1 ? group->order.items : NULL, names, out, begin)) return FP_LOD_BAD_NAME;
+  if (!gather(rows, lanes > 1 ? group->order.items : NULL, names, out, begin)) return FP_OUT_OF_RANGE;
   for (int32_t i = 0; i < lanes; i++) {
     size_t from = begin + first[i];
     fp_lane *added = fp_vector_add(group->memory, &group->lanes, sizeof *added);
-    if (!added) return FP_LOD_NO_MEMORY;
+    if (!added) return FP_NO_MEMORY;
     *added = (fp_lane){(uint32_t)(at + from), first[i + 1] - first[i], rows->track, (uint32_t)i, 0, 0};
     if (!fp_mipmap_add(&group->mipmap, out->start + from, out->duration + from, out->name + from, names, added))
-      return FP_LOD_NO_MEMORY;
+      return FP_NO_MEMORY;
   }
   group->events += rows->count;
-  return FP_LOD_OK;
+  return FP_OK;
 }
 
 void fp_lod_group_free(fp_lod_group *group) {

@@ -8,6 +8,7 @@
 #define FASTPROF_LOD_H
 
 #include "kernels/mipmap.h"
+#include "status.h"
 
 /* The events of a track as they are decoded: sorted by start, longer first. Their rows count up from `row`. */
 typedef struct fp_track_rows {
@@ -33,11 +34,9 @@ typedef struct fp_lod_group {
   size_t events;          /* of all tracks so far */
 } fp_lod_group;
 
-typedef enum fp_lod_code { FP_LOD_OK, FP_LOD_NO_MEMORY, FP_LOD_UNSORTED, FP_LOD_BAD_NAME } fp_lod_code;
-
 /* Writes the events of the next track behind those before it, sorted by lane, and adds its lanes and their levels.
- * Events are numbered from `at` on, where the group begins. FP_LOD_BAD_NAME: a name is not below `names`. */
-fp_lod_code fp_lod_track(fp_lod_group *group, const fp_track_rows *rows, uint32_t at, uint32_t names,
+ * Events are numbered from `at` on, where the group begins. FP_OUT_OF_RANGE: a name is not below `names`. */
+fp_code fp_lod_track(fp_lod_group *group, const fp_track_rows *rows, uint32_t at, uint32_t names,
                          const fp_lod_columns *out);
 void fp_lod_group_free(fp_lod_group *group);
 

@@ -44,8 +44,8 @@ static bool ready(fp_range_sums *sums, const fp_lod *lod) {
 
 /* Events of a lane do not overlap, so only the last one begun by `from` can reach into the window. The last lane of
  * all is the exception: there any earlier event may, and all are examined. */
-bool fp_sum_lane(fp_range_sums *sums, const fp_lod *lod, const fp_lane *lane, int64_t from, int64_t last) {
-  if (!ready(sums, lod)) return false;
+fp_code fp_sum_lane(fp_range_sums *sums, const fp_lod *lod, const fp_lane *lane, int64_t from, int64_t last) {
+  if (!ready(sums, lod)) return FP_NO_MEMORY;
   const size_t until = fp_lod_begun(lod, lane, last);
   size_t first = fp_lod_begun(lod, lane, from);
   if (lane->lane == FP_MOST_LANES - 1)
@@ -55,16 +55,16 @@ bool fp_sum_lane(fp_range_sums *sums, const fp_lod *lod, const fp_lane *lane, in
   for (size_t i = first; i < until; i++) {
     size_t at = lane->first + i;
     if (fp_counted_end(lod->start[at], lod->duration[at]) <= from && lod->start[at] < from) continue;
-    if (!add(sums, lod, at, from, last)) return false;
+    if (!add(sums, lod, at, from, last)) return FP_NO_MEMORY;
   }
-  return true;
+  return FP_OK;
 }
 
-bool fp_sum_run(fp_range_sums *sums, const fp_lod *lod, size_t at, size_t count) {
-  if (!ready(sums, lod)) return false;
+fp_code fp_sum_run(fp_range_sums *sums, const fp_lod *lod, size_t at, size_t count) {
+  if (!ready(sums, lod)) return FP_NO_MEMORY;
   for (size_t i = at; i < lod->events && i - at < count; i++)
-    if (!add(sums, lod, i, INT64_MIN, INT64_MAX)) return false;
-  return true;
+    if (!add(sums, lod, i, INT64_MIN, INT64_MAX)) return FP_NO_MEMORY;
+  return FP_OK;
 }
 
 void fp_range_sums_free(fp_range_sums *sums) {

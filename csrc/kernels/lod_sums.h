@@ -3,6 +3,7 @@
 #define FASTPROF_LOD_SUMS_H
 
 #include "kernels/lod.h"
+#include "status.h"
 
 /* The sums of one name; sums stop at the largest number. */
 typedef struct fp_range_sum {
@@ -21,9 +22,9 @@ typedef struct fp_range_sums {
 
 /* Adds the events of a lane that overlap the times `from` to `last`, both included; an event without a duration is
  * one picosecond long here. Fails only when memory runs out. */
-bool fp_sum_lane(fp_range_sums *sums, const fp_lod *lod, const fp_lane *lane, int64_t from, int64_t last);
+fp_code fp_sum_lane(fp_range_sums *sums, const fp_lod *lod, const fp_lane *lane, int64_t from, int64_t last);
 /* Adds `count` events from number `at` on, on whatever lanes. Fails only when memory runs out. */
-bool fp_sum_run(fp_range_sums *sums, const fp_lod *lod, size_t at, size_t count);
+fp_code fp_sum_run(fp_range_sums *sums, const fp_lod *lod, size_t at, size_t count);
 void fp_range_sums_free(fp_range_sums *sums);
 
 #endif

@@ -121,13 +121,13 @@ static bool draw(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const so
 
 /* The first slice to draw may begin before the window: the search steps back to the item that reaches into it, and
  * then to the first item of its slice. */
-bool fp_tile_lane(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const fp_window *window, uint32_t track) {
-  if (!fp_name_times_reserve(&tile->times, lod->names)) return false;
+fp_code fp_tile_lane(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const fp_window *window, uint32_t track) {
+  if (!fp_name_times_reserve(&tile->times, lod->names)) return FP_NO_MEMORY;
   const source of = source_of(lod, lane, window->level);
   const size_t drawn_before = tile->drawn.count, until = begun(&of, window->last);
   size_t first = begun(&of, window->from);
   if (first && (span_of(&of, first - 1).end > window->from)) first--;
-  if (first >= until) return true;
+  if (first >= until) return FP_OK;
   while (first && joined(span_of(&of, first - 1), span_of(&of, first), window->level)) first--;
   for (size_t next; first < until; first = next) {
     span last = span_of(&of, first);
@@ -136,12 +136,12 @@ bool fp_tile_lane(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const f
       if (!joined(last, following, window->level)) break;
       last = following;
     }
-    if (!draw(tile, lod, lane, &of, window, first, next)) return false;
+    if (!draw(tile, lod, lane, &of, window, first, next)) return FP_NO_MEMORY;
   }
-  if (tile->drawn.count == drawn_before) return true;
+  if (tile->drawn.count == drawn_before) return FP_OK;
   row *added = fp_vector_add(tile->memory, &tile->rows, sizeof *added);
   if (added) *added = (row){track, lane->lane, (uint32_t)tile->drawn.count};
-  return added != NULL;
+  return added != NULL ? FP_OK : FP_NO_MEMORY;
 }
 
 static size_t rows_size(const fp_tile *tile) { return (tile->rows.count * PER_ROW + 7) / 8 * 8; }

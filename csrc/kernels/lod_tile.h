@@ -3,6 +3,7 @@
 #define FASTPROF_LOD_TILE_H
 
 #include "kernels/lod.h"
+#include "status.h"
 
 /* Times `from` to `last`, both included. A slice that begins at `origin` is written with the start `shift`: times are
  * relative, so that doubles hold them. */
@@ -22,7 +23,7 @@ typedef struct fp_tile {
 
 /* Adds what overlaps the window on a lane: complete slices of the window's level, whether that level is kept or not,
  * and a row for them if there are any. Fails only when memory runs out. */
-bool fp_tile_lane(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const fp_window *window, uint32_t track);
+fp_code fp_tile_lane(fp_tile *tile, const fp_lod *lod, const fp_lane *lane, const fp_window *window, uint32_t track);
 
 /* How many bytes fp_tile_write writes. */
 size_t fp_tile_size(const fp_tile *tile);

@@ -25,7 +25,7 @@ static bool pop(fp_nesting *nesting, int64_t event_id, int64_t *self_time) {
 
 /* Closes what ends before the event does; what is left encloses it. The top is its parent, and loses the part of its
  * self time that the event newly covers. */
-bool fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *duration, const uint8_t *placement,
+fp_code fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *duration, const uint8_t *placement,
                      size_t count, int64_t event_id, bool last, int32_t *depth, int64_t *parent_id, int64_t *self_time) {
   fp_vector *stack = &nesting->stack;
   for (size_t row = 0; row < count; row++) {
@@ -36,7 +36,7 @@ bool fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *d
     parent_id[row] = -1;
     if (placement && placement[row] == FP_APART) continue;
     while (stack->count && ((frame *)stack->items)[stack->count - 1].end < end)
-      if (!pop(nesting, event_id, self_time)) return false;
+      if (!pop(nesting, event_id, self_time)) return FP_NO_MEMORY;
     if (stack->count) {
       frame *top = (frame *)stack->items + stack->count - 1;
       depth[row] = (int32_t)stack->count;
@@ -48,12 +48,12 @@ bool fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *d
       }
     }
     frame *fresh = fp_vector_add(nesting->memory, stack, sizeof *fresh);
-    if (!fresh) return false;
+    if (!fresh) return FP_NO_MEMORY;
     *fresh = (frame){event_id + (int64_t)row, end, start[row], duration[row]};
   }
   while (last && stack->count)
-    if (!pop(nesting, event_id, self_time)) return false;
-  return true;
+    if (!pop(nesting, event_id, self_time)) return FP_NO_MEMORY;
+  return FP_OK;
 }
 
 void fp_nesting_free(fp_nesting *nesting) {
@@ -61,15 +61,15 @@ void fp_nesting_free(fp_nesting *nesting) {
   fp_vector_free(nesting->memory, &nesting->late);
 }
 
-bool fp_nesting_lines(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
+fp_code fp_nesting_lines(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
                       const fp_line_rows *lines, size_t line_count, int32_t *depth, int64_t *parent_id, int64_t *self_time) {
   fp_nesting nesting = {.memory = memory};
   bool ok = true;
   for (size_t i = 0; ok && i < line_count; i++) {
     int64_t at = lines[i].first;
     ok = fp_nesting_push(&nesting, start + at, duration + at, placement ? placement + at : NULL,
-                         (size_t)(lines[i].last - at), lines[i].event_id, true, depth + at, parent_id + at, self_time + at);
+                         (size_t)(lines[i].last - at), lines[i].event_id, true, depth + at, parent_id + at, self_time + at) == FP_OK;
   }
   fp_nesting_free(&nesting);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

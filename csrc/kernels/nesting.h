@@ -3,6 +3,7 @@
 #define FASTPROF_NESTING_H
 
 #include "memory.h"
+#include "status.h"
 
 /* Whether an event takes part in nesting: it does; it is apart (asynchronous); it has no time. */
 enum fp_placement { FP_NESTS = 0, FP_APART = 1, FP_TIMELESS = 2 };
@@ -36,7 +37,7 @@ typedef struct fp_nesting {
  * and their outputs stay as they are. parent_id is -1 where there is no parent. The self time of events that are
  * still open when the stretch ends is not final: it is reported through `late`, unless this is the `last` stretch.
  * Fails only when memory runs out. */
-bool fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *duration, const uint8_t *placement,
+fp_code fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t *duration, const uint8_t *placement,
                      size_t count, int64_t event_id, bool last, int32_t *depth, int64_t *parent_id, int64_t *self_time);
 void fp_nesting_free(fp_nesting *nesting);
 
@@ -46,7 +47,7 @@ typedef struct fp_line_rows {
 } fp_line_rows;
 
 /* The same for complete lines of one table; outputs are columns of that table. Fails only when memory runs out. */
-bool fp_nesting_lines(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
+fp_code fp_nesting_lines(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
                       const fp_line_rows *lines, size_t line_count, int32_t *depth, int64_t *parent_id, int64_t *self_time);
 
 #endif

@@ -27,15 +27,16 @@ static int32_t row_for(int64_t *free_from, int32_t *rows, int64_t begin, int64_t
 }
 
 /* A start is appended to the chain of its key, an end takes the first of it. */
-int64_t fp_offloads(fp_memory *memory, const int64_t *begin, const int64_t *end, const int32_t *key, const uint8_t *starts,
-                    size_t count, size_t keys, int64_t *start_at, int64_t *end_at, int32_t *row) {
+fp_code fp_offloads(fp_memory *memory, const int64_t *begin, const int64_t *end, const int32_t *key, const uint8_t *starts,
+                    size_t count, size_t keys, int64_t *start_at, int64_t *end_at, int32_t *row, size_t *transfers) {
   queue *waiting = fp_alloc_zeroed(memory, keys, sizeof *waiting);
   int64_t *next = fp_alloc_zeroed(memory, count, sizeof *next);
-  int64_t found = -1, free_from[FP_OFFLOAD_ROWS];
+  int64_t free_from[FP_OFFLOAD_ROWS];
+  size_t found = 0;
+  const bool ok = waiting && next;
   int32_t rows = 0;
-  if (!waiting || !next) goto done;
+  if (!ok) goto done;
   for (size_t i = 0; i < keys; i++) waiting[i] = (queue){NOBODY, NOBODY};
-  found = 0;
   for (size_t i = 0; i < count; i++) {
     queue *mine = &waiting[key[i]];
     if (starts[i]) {
@@ -54,5 +55,6 @@ int64_t fp_offloads(fp_memory *memory, const int64_t *begin, const int64_t *end,
 done:
   fp_release(memory, waiting);
   fp_release(memory, next);
-  return found;
+  *transfers = found;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

@@ -51,7 +51,7 @@ static bool in_order(const self_line *line, int64_t first, int64_t last) {
 }
 
 /* Self times of one line whose rows come in order of time. */
-static fp_self_result nest_line(const self_line *line, int64_t first, int64_t last) {
+static fp_code nest_line(const self_line *line, int64_t first, int64_t last) {
   fp_vector *stack = line->stack;
   int64_t *self_time = line->self_time, *stacked = line->stacked;
   bool crossed = false;
@@ -73,18 +73,18 @@ static fp_self_result nest_line(const self_line *line, int64_t first, int64_t la
       }
     }
     parent *fresh = append(line->memory, stack, sizeof *fresh);
-    if (!fresh) return FP_SELF_NO_MEMORY;
+    if (!fresh) return FP_NO_MEMORY;
     *fresh = (parent){row, end, begin};
   }
-  return crossed ? FP_SELF_CROSSED : FP_SELF_DONE;
+  return crossed ? FP_CROSSED : FP_OK;
 }
 
 /* Self times of one line, whose rows are sorted first if they need it. */
-static fp_self_result nest_any(self_line *line, int64_t first, int64_t last) {
+static fp_code nest_any(self_line *line, int64_t first, int64_t last) {
   line->order = NULL;
   if (in_order(line, first, last)) return nest_line(line, first, last);
   int64_t *order = fp_alloc(line->memory, (size_t)(last - first) * sizeof *order);
-  fp_self_result result = FP_SELF_NO_MEMORY;
+  fp_code result = FP_NO_MEMORY;
   if (order && fp_time_order(line->memory, line->start, line->duration, first, last, order)) {
     line->order = order;
     result = nest_line(line, first, last);
@@ -93,14 +93,14 @@ static fp_self_result nest_any(self_line *line, int64_t first, int64_t last) {
   return result;
 }
 
-fp_self_result fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration, const fp_line_rows *lines,
+fp_code fp_self_times(fp_memory *memory, const int64_t *start, const int64_t *duration, const fp_line_rows *lines,
                              size_t line_count, int64_t *self_time, int64_t *stacked) {
   fp_vector stack = {0};
   self_line line = {memory, &stack, start, duration, NULL, self_time, stacked};
-  fp_self_result result = FP_SELF_DONE;
-  for (size_t i = 0; i < line_count && result < FP_SELF_NO_MEMORY; i++) {
-    fp_self_result of_line = nest_any(&line, lines[i].first, lines[i].last);
-    if (of_line > result) result = of_line;
+  fp_code result = FP_OK;
+  for (size_t i = 0; i < line_count && result != FP_NO_MEMORY; i++) {
+    fp_code of_line = nest_any(&line, lines[i].first, lines[i].last);
+    if (of_line != FP_OK) result = of_line;
   }
   fp_vector_free(memory, &stack);
   return result;
@@ -245,7 +245,7 @@ static bool time_of(const op_events *events, walk *walks, walk **heap, const fp_
 }
 
 /* The quick attempt first; if a line's events cross, the one with sorted stretches. */
-bool fp_innermost_time(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
+fp_code fp_innermost_time(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
                        uint8_t bits, const fp_line_rows *lines, size_t line_count, uint64_t *time) {
   const op_events events = {memory, start, duration, marks, bits};
   walk *walks = fp_alloc_zeroed(memory, line_count, sizeof *walks);
@@ -262,10 +262,10 @@ bool fp_innermost_time(fp_memory *memory, const int64_t *start, const int64_t *d
   }
   fp_release(memory, heap);
   fp_release(memory, walks);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }
 
-bool fp_extent(const int64_t *start, const int64_t *duration, size_t count, int64_t *begin, int64_t *end) {
+fp_code fp_extent(const int64_t *start, const int64_t *duration, size_t count, int64_t *begin, int64_t *end) {
   *begin = INT64_MAX;
   *end = INT64_MIN;
   bool fits = true;
@@ -275,5 +275,5 @@ bool fp_extent(const int64_t *start, const int64_t *duration, size_t count, int6
     *begin = start[i] < *begin ? start[i] : *begin;
     *end = until > *end ? until : *end;
   }
-  return fits;
+  return fits ? FP_OK : FP_OVERFLOW;
 }

@@ -209,7 +209,7 @@ static bool open_walk(walk *state) {
   return fp_children_open(state->memory, events->parent, events->start, events->count, &state->children);
 }
 
-bool fp_pipeline_calls(fp_memory *memory, const fp_pipeline_work *work, fp_vector *records, fp_vector *segments,
+fp_code fp_pipeline_calls(fp_memory *memory, const fp_pipeline_work *work, fp_vector *records, fp_vector *segments,
                        fp_vector *parts) {
   walk state = {.memory = memory, .work = work, .records = records, .segments = segments, .parts = parts};
   bool ok = open_walk(&state);
@@ -220,5 +220,5 @@ bool fp_pipeline_calls(fp_memory *memory, const fp_pipeline_work *work, fp_vecto
   fp_release(memory, state.parts_of);
   fp_vector_free(memory, &state.stack);
   fp_vector_free(memory, &state.own);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

@@ -3,6 +3,7 @@
 #define FASTPROF_PIPELINE_CALLS_H
 
 #include "memory.h"
+#include "status.h"
 
 /* What an iterator may do in its own time. Where several go on at once, the first listed here gets the time. */
 enum fp_self_part { FP_FILE_READ, FP_USER_FUNCTION, FP_TAKING, FP_WAITING, FP_OTHER, FP_SELF_PARTS };
@@ -38,10 +39,10 @@ bool fp_children_open(fp_memory *memory, const int32_t *parent, const int64_t *s
 void fp_children_close(fp_memory *memory, fp_children *children);
 
 /* Lists the trees below `roots`, each row before what is below it: rows go to `order`, their depth below the root to
- * `depth`; both have room for `count`. A row that is reached twice is listed once. Returns how many rows are listed;
- * -1 when memory runs out. */
-int64_t fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, const int32_t *roots, size_t root_count,
-                    int32_t *order, int32_t *depth);
+ * `depth`; both have room for `count`. A row that is reached twice is listed once. `listed` gets the number of
+ * rows. */
+fp_code fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, const int32_t *roots, size_t root_count,
+                    int32_t *order, int32_t *depth, size_t *listed);
 
 /* Iterator events by row. `parent` is the event that requested this one's element; -1: none. A circle of parents is
  * reached from no root and ignored. `iterator` is below iterator_count. */
@@ -106,7 +107,7 @@ typedef struct fp_pipeline_work {
  *    critical  |rr|aaaaaa|bbbbb|rrrr|
  *
  * An event blocks the call if its parent does and the two overlap in time. Fails only when memory runs out. */
-bool fp_pipeline_calls(fp_memory *memory, const fp_pipeline_work *work, fp_vector *records, fp_vector *segments,
+fp_code fp_pipeline_calls(fp_memory *memory, const fp_pipeline_work *work, fp_vector *records, fp_vector *segments,
                        fp_vector *parts);
 
 #endif

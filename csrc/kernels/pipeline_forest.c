@@ -83,16 +83,15 @@ void fp_children_close(fp_memory *memory, fp_children *children) {
 enum { LISTED = 1, ROOT = 2 }; /* states of a row; a root is never listed below another root */
 
 /* A stack of rows. Children are pushed last first, so that the first is listed first. */
-int64_t fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, const int32_t *roots, size_t root_count,
-                    int32_t *order, int32_t *depth) {
+fp_code fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, const int32_t *roots, size_t root_count,
+                    int32_t *order, int32_t *depth, size_t *listed) {
   fp_children children = {0};
   uint8_t *seen = fp_alloc_zeroed(memory, count, sizeof *seen);
   int32_t *depth_of = fp_alloc_zeroed(memory, count, sizeof *depth_of);
   int32_t *stack = fp_alloc(memory, (count + root_count) * sizeof *stack);
-  int64_t found = -1;
-  if (fp_children_open(memory, parent, NULL, count, &children) && seen && depth_of && stack) {
-    size_t waiting = 0;
-    found = 0;
+  size_t found = 0, waiting = 0;
+  bool ok = fp_children_open(memory, parent, NULL, count, &children) && seen && depth_of && stack;
+  if (ok) {
     for (size_t i = root_count; i > 0; i--) stack[waiting++] = roots[i - 1];
     for (size_t i = 0; i < root_count; i++) seen[roots[i]] = ROOT;
     while (waiting) {
@@ -113,5 +112,6 @@ int64_t fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, cons
   fp_release(memory, seen);
   fp_release(memory, depth_of);
   fp_release(memory, stack);
-  return found;
+  *listed = found;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

@@ -70,11 +70,11 @@ static int32_t next_of(const walk *state, stop *here) {
 }
 
 /* Depth first over all paths of a call. */
-static enum fp_path_result walk_call(walk *state, int32_t call, int32_t root) {
+static fp_code walk_call(walk *state, int32_t call, int32_t root) {
   const fp_event_paths *paths = state->paths;
   int level = 0;
-  if (paths->iterator[root] < 0) return FP_WALKED;
-  if (!enter(state, call, state->stops, root, true)) return FP_NO_ROOM;
+  if (paths->iterator[root] < 0) return FP_OK;
+  if (!enter(state, call, state->stops, root, true)) return FP_NO_MEMORY;
   while (level >= 0) {
     stop *here = state->stops + level;
     int32_t event = next_of(state, here);
@@ -87,21 +87,21 @@ static enum fp_path_result walk_call(walk *state, int32_t call, int32_t root) {
     fp_call_record *above = (fp_call_record *)state->records->items + here->record;
     add_wrapping(&above->self, (int64_t)(0 - (uint64_t)common));
     if (level == FP_DEEPEST_LEVEL || paths->iterator[event] < 0) continue;
-    if (!enter(state, call, state->stops + ++level, event, here->blocks && common > 0)) return FP_NO_ROOM;
+    if (!enter(state, call, state->stops + ++level, event, here->blocks && common > 0)) return FP_NO_MEMORY;
   }
-  return FP_WALKED;
+  return FP_OK;
 }
 
-enum fp_path_result fp_pipeline_paths(fp_memory *memory, const fp_event_paths *paths, const int32_t *roots,
+fp_code fp_pipeline_paths(fp_memory *memory, const fp_event_paths *paths, const int32_t *roots,
                                       size_t root_count, uint64_t most_visits, fp_vector *records) {
   walk state = {.memory = memory, .paths = paths, .records = records, .visits_left = most_visits};
-  enum fp_path_result result = FP_NO_ROOM;
+  fp_code result = FP_NO_MEMORY;
   size_t of_iterators = paths->iterator_count * sizeof *state.record_of;
   state.record_of = fp_alloc(memory, of_iterators);
   if (state.record_of && fp_children_open(memory, paths->parent, NULL, paths->count, &state.children)) {
     memset(state.record_of, -1, of_iterators);
-    result = FP_WALKED;
-    for (size_t i = 0; result == FP_WALKED && i < root_count; i++) result = walk_call(&state, (int32_t)i, roots[i]);
+    result = FP_OK;
+    for (size_t i = 0; result == FP_OK && i < root_count; i++) result = walk_call(&state, (int32_t)i, roots[i]);
   }
   fp_children_close(memory, &state.children);
   fp_release(memory, state.record_of);

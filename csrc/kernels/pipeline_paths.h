@@ -4,6 +4,7 @@
 #define FASTPROF_PIPELINE_PATHS_H
 
 #include "kernels/pipeline_calls.h"
+#include "status.h"
 
 /* Events by row. `iterator` -1: the event has no iterator id, and the walk ends there. Row r leads to the rows whose
  * `parent` it is, and to those of the links link[asks[r]] .. link[asks[r + 1]]; link l has the rows given[gives[l]]
@@ -18,7 +19,6 @@ typedef struct fp_event_paths {
 
 enum { FP_DEEPEST_LEVEL = 100 };
 /* How a walk ended: complete; memory ran out; more than the allowed number of visits. */
-enum fp_path_result { FP_WALKED, FP_NO_ROOM, FP_TOO_LONG };
 
 /* Appends to records (fp_call_record; `critical` is 0) what each call reaches, in the order of the walk. An event
  * counts once for each path to it of at most FP_DEEPEST_LEVEL steps. Self time is the duration less every overlap
@@ -28,7 +28,7 @@ enum fp_path_result { FP_WALKED, FP_NO_ROOM, FP_TOO_LONG };
  *    A -> B -> D
  *      `-> C --^            D is reached twice and counts twice
  */
-enum fp_path_result fp_pipeline_paths(fp_memory *memory, const fp_event_paths *paths, const int32_t *roots,
+fp_code fp_pipeline_paths(fp_memory *memory, const fp_event_paths *paths, const int32_t *roots,
                                       size_t root_count, uint64_t most_visits, fp_vector *records);
 
 #endif

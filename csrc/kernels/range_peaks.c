@@ -24,16 +24,16 @@ static int32_t peak_of(const int32_t *nodes, const int64_t *values, size_t count
 }
 
 /* Builds the tree from the leaves up, then answers each range. */
-bool fp_range_peaks(fp_memory *memory, const int64_t *values, size_t count, const int64_t *first, const int64_t *last,
+fp_code fp_range_peaks(fp_memory *memory, const int64_t *values, size_t count, const int64_t *first, const int64_t *last,
                     size_t range_count, int64_t *peak) {
   int32_t *nodes = fp_alloc(memory, (2 * count + 1) * sizeof *nodes);
-  if (!nodes) return false;
+  if (!nodes) return FP_NO_MEMORY;
   for (size_t i = 0; i < count; i++) nodes[count + i] = (int32_t)i;
   for (size_t i = count; i-- > 1;) nodes[i] = better(values, nodes[2 * i], nodes[2 * i + 1]);
   for (size_t i = 0; i < range_count; i++)
     peak[i] = first[i] < last[i] ? peak_of(nodes, values, count, (size_t)first[i], (size_t)last[i]) : -1;
   fp_release(memory, nodes);
-  return true;
+  return FP_OK;
 }
 
 /* From the end of each stretch backwards. The `>=` lets the first of equal values win. */

@@ -3,11 +3,12 @@
 #define FASTPROF_RANGE_PEAKS_H
 
 #include "memory.h"
+#include "status.h"
 
 /* Writes to peak[i] the first place of the largest value in first[i]..last[i] (last excluded), or -1 where the range
  * is empty. Ranges may overlap; each takes time in the order of log count. `count` is below 2^31. Fails only when
  * memory runs out. */
-bool fp_range_peaks(fp_memory *memory, const int64_t *values, size_t count, const int64_t *first, const int64_t *last,
+fp_code fp_range_peaks(fp_memory *memory, const int64_t *values, size_t count, const int64_t *first, const int64_t *last,
                     size_t range_count, int64_t *peak);
 
 /* Writes to peak[i] the first place of the largest positive value behind place i within its stretch, or -1 where

@@ -305,7 +305,7 @@ static void sweep_group(const fp_typed_events *events, const workspace *work, si
   sweep_keys(state, sort_keys(work->keys, work->keys + work->key_room, boundaries), boundaries, begin);
 }
 
-bool fp_step_time(fp_memory *memory, const fp_typed_events *events, const fp_step_times *out) {
+fp_code fp_step_time(fp_memory *memory, const fp_typed_events *events, const fp_step_times *out) {
   workspace work = {0};
   bool ok = sort_by_group(memory, events, out->group_count, &work);
   for (size_t group = 0; ok && group < out->group_count; group++) {
@@ -319,5 +319,5 @@ bool fp_step_time(fp_memory *memory, const fp_typed_events *events, const fp_ste
     sweep_group(events, &work, group, &state);
   }
   free_workspace(memory, &work);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

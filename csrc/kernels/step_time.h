@@ -4,6 +4,7 @@
 #define FASTPROF_STEP_TIME_H
 
 #include "memory.h"
+#include "status.h"
 
 enum { FP_EVENT_TYPES = 18 };
 
@@ -34,6 +35,6 @@ typedef struct fp_step_times {
  *    type 2   |-------------|        |---|
  *    pieces   |  2 |  5  | 2|    0   | 2 |        total[2] = 2 + 2 + 2, total[5] = 5, total[0] = 0
  */
-bool fp_step_time(fp_memory *memory, const fp_typed_events *events, const fp_step_times *out);
+fp_code fp_step_time(fp_memory *memory, const fp_typed_events *events, const fp_step_times *out);
 
 #endif

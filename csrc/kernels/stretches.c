@@ -57,7 +57,7 @@ static bool push(walk *line, int64_t row) {
   return fresh != NULL;
 }
 
-bool fp_innermost_stretches(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
+fp_code fp_innermost_stretches(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
                             const fp_line_rows *lines, size_t line_count, fp_vector *work, fp_vector *others) {
   walk line = {.memory = memory, .start = start, .duration = duration, .marks = marks, .work = work, .others = others};
   bool ok = true;
@@ -66,5 +66,5 @@ bool fp_innermost_stretches(fp_memory *memory, const int64_t *start, const int64
     while (ok && line.stack.count) ok = pop(&line);
   }
   fp_vector_free(memory, &line.stack);
-  return ok;
+  return ok ? FP_OK : FP_NO_MEMORY;
 }

@@ -3,6 +3,7 @@
 #define FASTPROF_STRETCHES_H
 
 #include "kernels/nesting.h"
+#include "status.h"
 
 /* A stretch of time, never empty. `row`: the event that is innermost in it; -1 for work, which is joined over events.
  */
@@ -23,7 +24,7 @@ enum { FP_UNMARKED = 0, FP_WORK = 1 };
  *    row 1 (transfer)       |-----|              others: row 1
  *    work              |----|     |--------|     two stretches, cut by row 1
  */
-bool fp_innermost_stretches(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
+fp_code fp_innermost_stretches(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *marks,
                             const fp_line_rows *lines, size_t line_count, fp_vector *work, fp_vector *others);
 
 #endif

@@ -63,7 +63,7 @@ static void run_merge(fp_merge *merge, int32_t *order) {
   }
 }
 
-bool fp_traced_order(fp_memory *memory, const fp_traced *traced, int32_t *order) {
+fp_code fp_traced_order(fp_memory *memory, const fp_traced *traced, int32_t *order) {
   fp_merge merge = {.traced = traced};
   merge.heap = fp_alloc(memory, traced->track_count * sizeof *merge.heap);
   merge.next = fp_alloc(memory, traced->track_count * sizeof *merge.next);
@@ -77,7 +77,7 @@ bool fp_traced_order(fp_memory *memory, const fp_traced *traced, int32_t *order)
   }
   fp_release(memory, merge.heap);
   fp_release(memory, merge.next);
-  return there;
+  return there ? FP_OK : FP_NO_MEMORY;
 }
 
 void fp_traced_serials(const fp_traced *traced, const int32_t *order, uint32_t *serial) {
@@ -294,7 +294,7 @@ static bool layers_of_track(fp_memory *memory, const fp_traced *traced, size_t t
 }
 
 /* Flows must be decided first, over all tracks in order of time; then each track can be handled by itself. */
-bool fp_traced_layers(fp_memory *memory, const fp_traced *traced, const int32_t *order, uint8_t *layer) {
+fp_code fp_traced_layers(fp_memory *memory, const fp_traced *traced, const int32_t *order, uint8_t *layer) {
   size_t count = 0;
   int32_t *row_of = rows_of_flows(memory, traced, &count);
   fp_seen *flow_rows = fp_alloc_zeroed(memory, FILTERED * (count ? count : 1), sizeof *flow_rows);
@@ -311,7 +311,7 @@ bool fp_traced_layers(fp_memory *memory, const fp_traced *traced, const int32_t 
   fp_release(memory, row_of);
   fp_release(memory, flows);
   fp_release(memory, of_flows);
-  return done;
+  return done ? FP_OK : FP_NO_MEMORY;
 }
 
 /* ---- a view ---- */
@@ -341,7 +341,7 @@ static bool overlaps(const fp_traced *traced, const fp_view *view, int32_t event
 }
 
 /* A view of no length shows all that it reads; so does a resolution of 0. */
-bool fp_traced_visible(fp_memory *memory, const fp_traced *traced, const int32_t *order, const uint8_t *layer,
+fp_code fp_traced_visible(fp_memory *memory, const fp_traced *traced, const int32_t *order, const uint8_t *layer,
                        const uint8_t *hidden, const fp_view *view, uint8_t *visible) {
   fp_seen *rows = fp_alloc_zeroed(memory, traced->track_count ? traced->track_count : 1, sizeof *rows);
   uint8_t *flows = fp_alloc_zeroed(memory, traced->flow_count, 1);
@@ -363,5 +363,5 @@ bool fp_traced_visible(fp_memory *memory, const fp_traced *traced, const int32_t
   }
   release_rows(memory, rows, traced->track_count);
   fp_release(memory, flows);
-  return done;
+  return done ? FP_OK : FP_NO_MEMORY;
 }

@@ -5,6 +5,7 @@
 #define FASTPROF_VISIBILITY_H
 
 #include "memory.h"
+#include "status.h"
 
 /* Layer k holds the events that a resolution of 10^(12 - k) ps shows and coarser ones do not; the last one the rest. */
 enum { FP_LAYERS = 13 };
@@ -26,13 +27,13 @@ static inline size_t fp_traced_count(const fp_traced *traced) {
 
 /* Writes the events of all tracks in one order: by start, longer first, then by track. Fails only when memory runs
  * out. */
-bool fp_traced_order(fp_memory *memory, const fp_traced *traced, int32_t *order);
+fp_code fp_traced_order(fp_memory *memory, const fp_traced *traced, int32_t *order);
 
 /* Numbers events with the same start 0, 1, 2, … in that order, to tell them apart. */
 void fp_traced_serials(const fp_traced *traced, const int32_t *order, uint32_t *serial);
 
 /* Writes the layer that each event is kept in. Fails only when memory runs out. */
-bool fp_traced_layers(fp_memory *memory, const fp_traced *traced, const int32_t *order, uint8_t *layer);
+fp_code fp_traced_layers(fp_memory *memory, const fp_traced *traced, const int32_t *order, uint8_t *layer);
 
 /* A request: the events from `begin` to `end`, both included, at `resolution` ps per pixel; 0: every event. */
 typedef struct fp_view {
@@ -44,7 +45,7 @@ int fp_layers_read(uint64_t resolution);
 
 /* Writes to `visible` which events are shown. `layer` is NULL where no cache is involved, so that all events are
  * read. `hidden` (may be NULL) marks events to leave out beforehand. Fails only when memory runs out. */
-bool fp_traced_visible(fp_memory *memory, const fp_traced *traced, const int32_t *order, const uint8_t *layer,
+fp_code fp_traced_visible(fp_memory *memory, const fp_traced *traced, const int32_t *order, const uint8_t *layer,
                        const uint8_t *hidden, const fp_view *view, uint8_t *visible);
 
 #endif

@@ -20,7 +20,7 @@ bool heap_follow(fp_memory *memory, const heap_case *one, heap_result *out) {
                   copy_of(NULL, m * 4),       copy_of(NULL, n * 4),       copy_of(NULL, n * 4)};
   fp_heap_events events = {kind, buffer, canonical, n};
   fp_heap_sizes sizes = {size, unpadded, m};
-  bool done = fp_heap_trace(memory, &events, &sizes, &heap, &out->peak);
+  bool done = fp_heap_trace(memory, &events, &sizes, &heap, &out->peak) == FP_OK;
   CHECK_INT(memory->live, 0);
   if (done) {
     memcpy(out->heap, heap.heap, (n + 1) * 8);

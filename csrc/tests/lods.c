@@ -10,10 +10,10 @@ static bool add_track(made_lod *made, spans *line, uint32_t track, dice *chance)
   for (size_t i = 0; i < line->count; i++) name[i] = (int32_t)roll_below(chance, LOD_NAMES);
   const fp_lod_columns out = {made->start, made->duration, made->name, made->event};
   const fp_track_rows rows = {line->start, line->duration, name, line->count, (uint32_t)made->group.events, track};
-  fp_lod_code code = fp_lod_track(&made->group, &rows, 0, LOD_NAMES, &out);
+  fp_code code = fp_lod_track(&made->group, &rows, 0, LOD_NAMES, &out);
   free(name);
-  CHECK(code == FP_LOD_OK || code == FP_LOD_NO_MEMORY);
-  return code == FP_LOD_OK;
+  CHECK(code == FP_OK || code == FP_NO_MEMORY);
+  return code == FP_OK;
 }
 
 bool lod_make(made_lod *made, size_t events, int64_t range, bool crowd, dice *chance, int64_t countdown) {

@@ -128,7 +128,7 @@ static void push(fp_nesting *nesting, const spans *line, nested *out, size_t at,
   nested_make(&share, count);
   clear(&share, count);
   CHECK(fp_nesting_push(nesting, start, duration, placement, count, (int64_t)at, last, share.depth, share.parent,
-                        share.self_time));
+                        share.self_time) == FP_OK);
   for (size_t i = 0; i < count; i++) {
     out->depth[at + i] = share.depth[i];
     out->parent[at + i] = share.parent[i];

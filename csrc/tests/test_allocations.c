@@ -29,7 +29,7 @@ static bool matched(fp_memory *memory, const step *steps, const uint8_t *known, 
     address[i] = steps[i].address;
   }
   fp_allocation_events events = {is_allocation, address, known, count, bounds, allocators};
-  bool ok = fp_match_allocations(memory, &events, keep_first, partner, fate);
+  bool ok = fp_match_allocations(memory, &events, keep_first, partner, fate) == FP_OK;
   CHECK_INT(memory->live, 0);
   if (ok) {
     memcpy(out->partner, partner, count * sizeof *partner);
@@ -164,7 +164,7 @@ static void tables_grow_and_regular_addresses_do_not_crowd(void) {
     fp_allocation_events events = {is_allocation, address, NULL, COUNT, bounds, 1};
     fp_memory memory;
     fp_memory_init(&memory);
-    CHECK(fp_match_allocations(&memory, &events, false, partner, fate));
+    CHECK(fp_match_allocations(&memory, &events, false, partner, fate) == FP_OK);
     for (int64_t i = 0; i < COUNT / 2; i++) CHECK_INT(partner[i], i + COUNT / 2);
   }
   free(is_allocation), free(fate), free(address), free(partner);
@@ -181,7 +181,7 @@ static void running_out_of_memory_is_reported(void) {
     fp_memory memory;
     fp_memory_init(&memory);
     memory.countdown = allowed;
-    bool done = fp_match_allocations(&memory, &events, false, partner, fate);
+    bool done = fp_match_allocations(&memory, &events, false, partner, fate) == FP_OK;
     CHECK_INT(memory.live, 0);
     if (!done) continue;
     CHECK_INT(allowed, 4); /* a table each, and the second grows twice */

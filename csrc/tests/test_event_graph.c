@@ -206,7 +206,7 @@ static bool open_scene(const scene *s, opened *o, int64_t allocations) {
   o->graph.consumers = o->owned[2];
   o->graph.producer_count = s->producer_count;
   o->graph.consumer_count = s->consumer_count;
-  return fp_graph_open(&o->graph);
+  return fp_graph_open(&o->graph) == FP_OK;
 }
 
 static void close_scene(opened *o) {
@@ -224,8 +224,8 @@ static void check_nearest(const scene *s, const family *f, opened *o) {
   CHECK(rows && each && all);
   for (uint8_t bits = 1; bits < 8; bits++) {
     for (size_t i = 0; i < s->rows; i++) rows[i] = (int32_t)(s->rows - 1 - i);
-    CHECK(fp_nearest_above(&o->graph, marks, bits, rows, s->rows, each));
-    CHECK(fp_nearest_above_all(&o->graph, marks, bits, all));
+    CHECK(fp_nearest_above(&o->graph, marks, bits, rows, s->rows, each) == FP_OK);
+    CHECK(fp_nearest_above_all(&o->graph, marks, bits, all) == FP_OK);
     for (size_t i = 0; i < s->rows; i++) {
       CHECK_INT(each[i], nearest_slowly(s, f, bits, rows[i]));
       CHECK_INT(all[rows[i]], each[i]);
@@ -270,7 +270,7 @@ static void check_groups(const scene *s, const family *f, opened *o, bool levels
   CHECK(group != NULL);
   memset(group, 0xff, s->rows * sizeof *group);
   fp_vector found = {0}, relations = {0};
-  CHECK(fp_group_events(&o->graph, roots, s->root_count, levels ? s->level : NULL, FIRST, group, &found, &relations));
+  CHECK(fp_group_events(&o->graph, roots, s->root_count, levels ? s->level : NULL, FIRST, group, &found, &relations) == FP_OK);
   CHECK_INT(found.count, wanted.count);
   for (size_t i = 0; i < found.count; i++) CHECK_INT(((int32_t *)found.items)[i], wanted.root[i]);
   for (size_t row = 0; row < s->rows; row++)
@@ -330,8 +330,8 @@ static void of_equally_near_events_the_enclosing_is_first_then_links_in_order(vo
   const int32_t wanted[] = {0, 2, 3, 1};
   for (int bit = 0; bit < 4; bit++) {
     int32_t found, all[5];
-    CHECK(fp_nearest_above(&o.graph, marks, (uint8_t)(1 << bit), &row, 1, &found));
-    CHECK(fp_nearest_above_all(&o.graph, marks, (uint8_t)(1 << bit), all));
+    CHECK(fp_nearest_above(&o.graph, marks, (uint8_t)(1 << bit), &row, 1, &found) == FP_OK);
+    CHECK(fp_nearest_above_all(&o.graph, marks, (uint8_t)(1 << bit), all) == FP_OK);
     CHECK(found == wanted[bit] && all[1] == wanted[bit]);
   }
   close_scene(&o);
@@ -345,7 +345,7 @@ static void a_group_takes_everything_below_its_root_and_lists_groups_that_it_rea
   CHECK(open_scene(&s, &o, -1));
   int32_t group[] = {-1, -1, -1, -1, -1};
   fp_vector roots = {0}, relations = {0};
-  CHECK(fp_group_events(&o.graph, s.roots, 2, s.level, 0, group, &roots, &relations));
+  CHECK(fp_group_events(&o.graph, s.roots, 2, s.level, 0, group, &roots, &relations) == FP_OK);
   CHECK(group[0] == 0 && group[1] == 0 && group[2] == -1 && group[3] == -1 && group[4] == 1);
   CHECK_INT(relations.count, 1);
   fp_relation pair = *(fp_relation *)relations.items;
@@ -461,10 +461,10 @@ static bool run_all(const scene *s, int64_t allocations) {
   for (size_t i = 0; i < s->rows; i++) rows[i] = (int32_t)i;
   memset(group, 0xff, sizeof group);
   bool ok = open_scene(s, &o, allocations);
-  ok = ok && fp_nearest_above(&o.graph, s->marks, 1, rows, s->rows, found);
-  ok = ok && fp_nearest_above_all(&o.graph, s->marks, 1, found);
+  ok = ok && fp_nearest_above(&o.graph, s->marks, 1, rows, s->rows, found) == FP_OK;
+  ok = ok && fp_nearest_above_all(&o.graph, s->marks, 1, found) == FP_OK;
   ok = ok && find_covered(s, &o.graph, covered);
-  ok = ok && fp_group_events(&o.graph, s->roots, s->root_count, s->level, 0, group, &roots, &relations);
+  ok = ok && fp_group_events(&o.graph, s->roots, s->root_count, s->level, 0, group, &roots, &relations) == FP_OK;
   fp_vector_free(&o.memory, &roots);
   fp_vector_free(&o.memory, &relations);
   close_scene(&o);

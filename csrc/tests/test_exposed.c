@@ -63,7 +63,7 @@ static void stretches_are_when_an_event_is_the_innermost(void) {
     memset(line.placement, FP_NESTS, line.count);
     nest_slowly(&line, &slow);
     const fp_line_rows rows = {0, (int64_t)line.count, 0};
-    CHECK(fp_innermost_stretches(&memory, line.start, line.duration, marks, &rows, 1, &work, &others));
+    CHECK(fp_innermost_stretches(&memory, line.start, line.duration, marks, &rows, 1, &work, &others) == FP_OK);
     check_line(&line, &slow, marks, &work, &others);
     fp_vector_free(&memory, &work);
     fp_vector_free(&memory, &others);
@@ -80,7 +80,7 @@ static void work_that_meets_is_one_stretch(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_vector work = {0}, others = {0};
-  CHECK(fp_innermost_stretches(&memory, start, duration, marks, &line, 1, &work, &others));
+  CHECK(fp_innermost_stretches(&memory, start, duration, marks, &line, 1, &work, &others) == FP_OK);
   CHECK_INT(work.count, 1);
   CHECK_INT(((fp_stretch *)work.items)->end, 10);
   CHECK_INT(others.count, 0);
@@ -97,7 +97,7 @@ static void stretches_fail_cleanly_without_memory(void) {
     fp_memory_init(&memory);
     memory.countdown = nth;
     fp_vector work = {0}, others = {0};
-    done = fp_innermost_stretches(&memory, start, duration, marks, &line, 1, &work, &others);
+    done = fp_innermost_stretches(&memory, start, duration, marks, &line, 1, &work, &others) == FP_OK;
     fp_vector_free(&memory, &work);
     fp_vector_free(&memory, &others);
     CHECK_INT(memory.live, 0);
@@ -180,7 +180,7 @@ static void overlaps_are_those_of_counting_each_picosecond(void) {
     fp_memory_init(&memory);
     roll_overlap(&m, &chance);
     CHECK(fp_overlap_is_in_order(&m.of));
-    CHECK(fp_overlaps(&memory, &m.of, sums));
+    CHECK(fp_overlaps(&memory, &m.of, sums) == FP_OK);
     CHECK_INT(memory.live, 0);
     size_t timed = 0;
     for (int64_t time = -RANGE; time < 4 * RANGE; time++) {
@@ -245,10 +245,10 @@ static void overlaps_fail_cleanly_without_memory(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   memory.countdown = 0;
-  CHECK(!fp_overlaps(&memory, &of, sums));
+  CHECK(fp_overlaps(&memory, &of, sums) != FP_OK);
   CHECK_INT(memory.live, 0);
   memory.countdown = -1;
-  CHECK(fp_overlaps(&memory, &of, sums));
+  CHECK(fp_overlaps(&memory, &of, sums) == FP_OK);
   CHECK_INT(sums[FP_SUM_EXPOSED], 3);
   CHECK_INT(memory.live, 0);
 }
@@ -268,7 +268,7 @@ static void time_is_linear_however_many_are_under_way(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   CHECK(fp_overlap_is_in_order(&of));
-  CHECK(fp_overlaps(&memory, &of, sums));
+  CHECK(fp_overlaps(&memory, &of, sums) == FP_OK);
   CHECK_INT(sums[FP_SUM_EXPOSED], 2 * COUNT);
   CHECK_INT(moved[COUNT - 1].exposed, 2);
 }

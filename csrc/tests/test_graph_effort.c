@@ -84,10 +84,10 @@ static size_t end(attack *a) {
   for (int32_t row = 0; row < ROWS; row++) rows[row] = row;
   alarm(120);
   clock_t begun = clock();
-  CHECK(fp_graph_open(&graph));
-  CHECK(fp_group_events(&graph, a->roots, a->root_count, a->level, 0, a->group, &roots, &relations));
-  CHECK(fp_nearest_above(&graph, a->marks, 1, rows, ROWS, a->found));
-  CHECK(fp_nearest_above_all(&graph, a->marks, 1, a->found));
+  CHECK(fp_graph_open(&graph) == FP_OK);
+  CHECK(fp_group_events(&graph, a->roots, a->root_count, a->level, 0, a->group, &roots, &relations) == FP_OK);
+  CHECK(fp_nearest_above(&graph, a->marks, 1, rows, ROWS, a->found) == FP_OK);
+  CHECK(fp_nearest_above_all(&graph, a->marks, 1, a->found) == FP_OK);
   double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
   printf("      %.2f s, %zu groups, %zu relations\n", seconds, roots.count, relations.count);
   CHECK(seconds < MOST_SECONDS);

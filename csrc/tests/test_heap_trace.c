@@ -153,7 +153,7 @@ static void long_chains_of_shares_are_followed_quickly(void) {
   fp_memory memory;
   fp_heap_peak peak;
   fp_memory_init(&memory);
-  CHECK(fp_heap_trace(&memory, &events, &sizes, &out, &peak));
+  CHECK(fp_heap_trace(&memory, &events, &sizes, &out, &peak) == FP_OK);
   CHECK(peak.bytes == 1 && peak.alive == 1 && peak.passed_over == 0 && series[2 * count] == 0);
   free(kind), free(buffer), free(canonical), free(size), free(series), free(rows);
 }

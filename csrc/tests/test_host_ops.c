@@ -25,7 +25,7 @@ static summed sum_up(const fp_host_ops *input, fp_ops_order order, size_t count)
   summed out = {.line = {.last = (int64_t)count}};
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK_INT(fp_host_ops_sum(&memory, input, order, &out.line, 1, out.sums), FP_OPS_DONE);
+  CHECK_INT(fp_host_ops_sum(&memory, input, order, &out.line, 1, out.sums), FP_OK);
   CHECK_INT(memory.live, 0);
   return out;
 }
@@ -156,7 +156,7 @@ static void lines_know_nothing_of_each_other_and_keep_their_order(void) {
   fp_op_sum sums[MOST_OPS] = {0};
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK_INT(fp_host_ops_sum(&memory, &input, FP_OPS_NEST, lines, 3, sums), FP_OPS_DONE);
+  CHECK_INT(fp_host_ops_sum(&memory, &input, FP_OPS_NEST, lines, 3, sums), FP_OK);
   CHECK(lines[0].span == 5 && lines[1].span == 0 && lines[2].span == 10);
   CHECK(sums[1].occurrences == 2 && sums[1].time == 6);
   CHECK(sums[3].met && sums[3].met < 1 + 2 * 2); /* met in rows 0 and 2: the earlier rows come first */
@@ -171,7 +171,7 @@ static void sums_that_do_not_fit_are_reported(void) {
     fp_op_line line = {.last = 2};
     fp_op_sum sums[MOST_OPS] = {0};
     fp_host_ops input = input_of(order == FP_OPS_NEST ? start : wide, duration, meta);
-    CHECK_INT(fp_host_ops_sum(&memory, &input, order, &line, 1, sums), FP_OPS_OVERFLOW);
+    CHECK_INT(fp_host_ops_sum(&memory, &input, order, &line, 1, sums), FP_OVERFLOW);
     CHECK_INT(memory.live, 0);
   }
 }
@@ -264,10 +264,10 @@ static void without_memory_it_says_so(void) {
       memory.countdown = allowed;
       fp_op_line line = {.last = 200};
       fp_op_sum sums[MOST_OPS] = {0};
-      const fp_ops_result result = fp_host_ops_sum(&memory, &input, order, &line, 1, sums);
+      const fp_code result = fp_host_ops_sum(&memory, &input, order, &line, 1, sums);
       CHECK_INT(memory.live, 0);
-      if (result == FP_OPS_NO_MEMORY) continue;
-      CHECK(result == FP_OPS_DONE && allowed > 4);
+      if (result == FP_NO_MEMORY) continue;
+      CHECK(result == FP_OK && allowed > 4);
       break;
     }
 }

@@ -16,7 +16,9 @@ static int64_t numbers_of(fp_memory *memory, int64_t (*keys)[MOST_WIDTH], size_t
     CHECK(columns[j] != NULL);
     for (size_t i = 0; i < count; i++) columns[j][i] = keys[i][j];
   }
-  int64_t found = fp_key_numbers(memory, (const int64_t *const *)columns, width, count, out);
+  size_t distinct;
+  fp_code code = fp_key_numbers(memory, (const int64_t *const *)columns, width, count, out, &distinct);
+  int64_t found = code == FP_OK ? (int64_t)distinct : -1;
   if (found >= 0) memcpy(numbers, out, count * sizeof *out);
   for (size_t j = 0; j < width; j++) free(columns[j]);
   free(out);

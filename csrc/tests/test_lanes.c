@@ -30,9 +30,10 @@ static int32_t lay_slowly(const int64_t *start, const int64_t *duration, size_t 
 static int32_t lay(const int64_t *start, const int64_t *duration, size_t count, uint16_t *lane) {
   fp_memory memory;
   fp_memory_init(&memory);
-  int32_t lanes = fp_lanes(&memory, start, duration, count, lane);
+  int32_t lanes;
+  fp_code code = fp_lanes(&memory, start, duration, count, lane, &lanes);
   CHECK_INT(memory.live, 0);
-  return lanes;
+  return code == FP_OK ? lanes : -(int32_t)code;
 }
 
 /* Events that nest have their depth as lane:
@@ -83,8 +84,8 @@ static void times_at_the_ends_of_64_bits_do_not_overflow(void) {
 static void unsorted_events_are_reported(void) {
   const int64_t start[] = {1, 0}, same[] = {1, 1}, duration[] = {1, 2};
   uint16_t lane[2];
-  CHECK_INT(lay(start, duration, 2, lane), -2);
-  CHECK_INT(lay(same, duration, 2, lane), -2);
+  CHECK_INT(lay(start, duration, 2, lane), -FP_UNSORTED);
+  CHECK_INT(lay(same, duration, 2, lane), -FP_UNSORTED);
   CHECK_INT(lay(start, duration, 0, lane), 0);
 }
 
@@ -153,9 +154,10 @@ static void without_memory_it_says_so(void) {
     fp_memory memory;
     fp_memory_init(&memory);
     memory.countdown = allowed;
-    int32_t lanes = fp_lanes(&memory, start, duration, 100, lane);
+    int32_t lanes;
+    fp_code code = fp_lanes(&memory, start, duration, 100, lane, &lanes);
     CHECK_INT(memory.live, 0);
-    if (lanes == -1) continue;
+    if (code == FP_NO_MEMORY) continue;
     CHECK_INT(lanes, 100);
     CHECK(allowed > 3);
     return;

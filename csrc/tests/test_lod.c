@@ -38,7 +38,7 @@ static void an_unknown_name_is_reported(void) {
     fp_memory_init(&memory);
     fp_lod_group group = {.memory = &memory, .mipmap = {.memory = &memory, .times = {.memory = &memory}}};
     const fp_track_rows rows = {start, duration, bad[i], 2, 0, 0};
-    CHECK(fp_lod_track(&group, &rows, 0, 3, &(fp_lod_columns){starts, durations, names, events}) == FP_LOD_BAD_NAME);
+    CHECK(fp_lod_track(&group, &rows, 0, 3, &(fp_lod_columns){starts, durations, names, events}) == FP_OUT_OF_RANGE);
     fp_lod_group_free(&group);
     CHECK_INT(memory.live, 0);
   }
@@ -53,7 +53,7 @@ static void unsorted_events_are_reported_and_nothing_is_added(void) {
   fp_memory_init(&memory);
   fp_lod_group group = {.memory = &memory, .mipmap = {.memory = &memory, .times = {.memory = &memory}}};
   const fp_track_rows rows = {start, duration, name, 2, 0, 0};
-  CHECK(fp_lod_track(&group, &rows, 0, 1, &(fp_lod_columns){starts, durations, names, events}) == FP_LOD_UNSORTED);
+  CHECK(fp_lod_track(&group, &rows, 0, 1, &(fp_lod_columns){starts, durations, names, events}) == FP_UNSORTED);
   CHECK(group.events == 0 && group.lanes.count == 0);
   fp_lod_group_free(&group);
 }

@@ -49,7 +49,7 @@ static void sums_of_a_window_are_those_of_its_events(void) {
     fp_memory memory;
     fp_memory_init(&memory);
     fp_range_sums sums = {.memory = &memory};
-    for (size_t i = 0; i < lod->lane_count; i++) CHECK(fp_sum_lane(&sums, lod, lod->lanes + i, from, last));
+    for (size_t i = 0; i < lod->lane_count; i++) CHECK(fp_sum_lane(&sums, lod, lod->lanes + i, from, last) == FP_OK);
     compare(&sums, wanted);
     fp_range_sums_free(&sums);
     CHECK_INT(memory.live, 0);
@@ -66,9 +66,9 @@ static void sums_of_a_run_are_not_clipped(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_range_sums sums = {.memory = &memory};
-  CHECK(fp_sum_run(&sums, &made.lod, 40, 50));
+  CHECK(fp_sum_run(&sums, &made.lod, 40, 50) == FP_OK);
   compare(&sums, wanted);
-  CHECK(fp_sum_run(&sums, &made.lod, made.lod.events - 1, SIZE_MAX) && fp_sum_run(&sums, &made.lod, made.lod.events, 5));
+  CHECK(fp_sum_run(&sums, &made.lod, made.lod.events - 1, SIZE_MAX) == FP_OK && fp_sum_run(&sums, &made.lod, made.lod.events, 5) == FP_OK);
   fp_range_sums_free(&sums);
   lod_free(&made);
 }
@@ -82,7 +82,7 @@ static void where_events_overlap_long_ones_from_before_count(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_range_sums sums = {.memory = &memory};
-  CHECK(fp_sum_lane(&sums, &lod, &lane, 500, 599));
+  CHECK(fp_sum_lane(&sums, &lod, &lane, 500, 599) == FP_OK);
   const fp_range_sum *sum = sums.sums.items;
   CHECK(sums.sums.count == 1 && sum->count == 1 && sum->total == 1000 && sum->clipped == 100);
   fp_range_sums_free(&sums);
@@ -97,7 +97,7 @@ static void sums_that_64_bits_cannot_hold_are_the_largest_number(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_range_sums sums = {.memory = &memory};
-  CHECK(fp_sum_lane(&sums, &lod, &lane, INT64_MIN, INT64_MAX));
+  CHECK(fp_sum_lane(&sums, &lod, &lane, INT64_MIN, INT64_MAX) == FP_OK);
   const fp_range_sum *sum = sums.sums.items;
   CHECK(sum->count == 2 && sum->total == INT64_MAX && sum->clipped == INT64_MAX && sum->least == INT64_MAX);
   fp_range_sums_free(&sums);
@@ -112,7 +112,7 @@ static void names_that_are_not_there_are_left_out(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   fp_range_sums sums = {.memory = &memory};
-  CHECK(fp_sum_lane(&sums, &lod, &lane, 0, 10) && sums.sums.count == 0);
+  CHECK(fp_sum_lane(&sums, &lod, &lane, 0, 10) == FP_OK && sums.sums.count == 0);
   fp_range_sums_free(&sums);
 }
 
@@ -125,7 +125,7 @@ static void without_memory_it_says_so(void) {
     fp_memory_init(&memory);
     memory.countdown = allowed;
     fp_range_sums sums = {.memory = &memory};
-    bool done = fp_sum_lane(&sums, &made.lod, made.lod.lanes, 0, 1000) && fp_sum_run(&sums, &made.lod, 0, 10);
+    bool done = fp_sum_lane(&sums, &made.lod, made.lod.lanes, 0, 1000) == FP_OK && fp_sum_run(&sums, &made.lod, 0, 10) == FP_OK;
     fp_range_sums_free(&sums);
     CHECK_INT(memory.live, 0);
     if (!done) continue;

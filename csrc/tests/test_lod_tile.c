@@ -53,7 +53,7 @@ static void check_lane(const fp_lod *lod, const fp_lane *lane, const fp_window *
   fp_memory memory;
   fp_tile tile;
   begin(&tile, &memory);
-  CHECK(fp_tile_lane(&tile, lod, lane, window, 77));
+  CHECK(fp_tile_lane(&tile, lod, lane, window, 77) == FP_OK);
   const slice *found = tile.drawn.items;
   size_t seen = 0;
   for (size_t i = 0; i < lane->count;) {
@@ -103,7 +103,7 @@ static void the_bytes_are_columns(void) {
   fp_tile tile;
   begin(&tile, &memory);
   const fp_window window = {0, 1 << 20, 0, 0, 0, 0, 4};
-  for (size_t i = 0; i < made.lod.lane_count; i++) CHECK(fp_tile_lane(&tile, &made.lod, made.lod.lanes + i, &window, 3));
+  for (size_t i = 0; i < made.lod.lane_count; i++) CHECK(fp_tile_lane(&tile, &made.lod, made.lod.lanes + i, &window, 3) == FP_OK);
   const size_t size = fp_tile_size(&tile), rows = tile.rows.count, count = tile.drawn.count;
   uint8_t *bytes = calloc(size, 1);
   CHECK(bytes && rows == made.lod.lane_count && count > 40);
@@ -141,7 +141,7 @@ static void times_at_the_ends_of_64_bits_do_not_overflow(void) {
           fp_memory memory;
           fp_tile tile;
           begin(&tile, &memory);
-          CHECK(fp_tile_lane(&tile, &lod, &lane, &(fp_window){ends[i], ends[k], ends[o], 0.5, 0, 0, level}, 0));
+          CHECK(fp_tile_lane(&tile, &lod, &lane, &(fp_window){ends[i], ends[k], ends[o], 0.5, 0, 0, level}, 0) == FP_OK);
           CHECK(level || ends[k] < INT64_MAX || ends[i] > INT64_MIN || tile.drawn.count == 5);
           fp_tile_free(&tile);
         }
@@ -161,7 +161,7 @@ static void damaged_slices_stay_within(void) {
     fp_tile tile;
     begin(&tile, &memory);
     const fp_window window = {100, 50000, 0, 0, 0, 0, (int)roll_below(&chance, 30)};
-    for (size_t i = 0; i < made.lod.lane_count; i++) CHECK(fp_tile_lane(&tile, &made.lod, made.lod.lanes + i, &window, 0));
+    for (size_t i = 0; i < made.lod.lane_count; i++) CHECK(fp_tile_lane(&tile, &made.lod, made.lod.lanes + i, &window, 0) == FP_OK);
     fp_tile_free(&tile);
   }
   lod_free(&made);
@@ -178,7 +178,7 @@ static void without_memory_it_says_so(void) {
     memory.countdown = allowed;
     bool done = true;
     const fp_window window = {0, 3000, 0, 0, 0, 0, 1};
-    for (size_t i = 0; done && i < made.lod.lane_count; i++) done = fp_tile_lane(&tile, &made.lod, made.lod.lanes + i, &window, 0);
+    for (size_t i = 0; done && i < made.lod.lane_count; i++) done = fp_tile_lane(&tile, &made.lod, made.lod.lanes + i, &window, 0) == FP_OK;
     fp_tile_free(&tile);
     CHECK_INT(memory.live, 0);
     if (!done) continue;

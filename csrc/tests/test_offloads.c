@@ -14,7 +14,9 @@ static paired pair(const int64_t *begin, const int64_t *end, const int32_t *key,
   paired found;
   fp_memory memory;
   fp_memory_init(&memory);
-  found.count = fp_offloads(&memory, begin, end, key, starts, count, 3, found.start_at, found.end_at, found.row);
+  size_t transfers;
+  CHECK(fp_offloads(&memory, begin, end, key, starts, count, 3, found.start_at, found.end_at, found.row, &transfers) == FP_OK);
+  found.count = (int64_t)transfers;
   CHECK_INT(memory.live, 0);
   return found;
 }
@@ -80,9 +82,10 @@ static void every_failing_allocation_is_reported(void) {
     fp_memory memory;
     fp_memory_init(&memory);
     memory.countdown = fails;
-    int64_t found = fp_offloads(&memory, begin, end, key, starts, 2, 1, start_at, end_at, row);
+    size_t found;
+    fp_code code = fp_offloads(&memory, begin, end, key, starts, 2, 1, start_at, end_at, row, &found);
     CHECK_INT(memory.live, 0);
-    if (found >= 0) {
+    if (code == FP_OK) {
       CHECK_INT(found, 1);
       CHECK(fails >= 2);
       return;

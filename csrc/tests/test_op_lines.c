@@ -22,7 +22,7 @@ static void own_time_is_less_the_union_or_the_sum_of_what_lies_within(void) {
   int64_t own[6], stacked[6];
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_self_times(&memory, start, duration, lines, 2, own, stacked) == FP_SELF_CROSSED);
+  CHECK(fp_self_times(&memory, start, duration, lines, 2, own, stacked) == FP_CROSSED);
   const int64_t wanted[] = {20, 20, 15, 5, 10, 3}, wanted_stacked[] = {10, 20, 15, 5, 10, 3};
   for (int i = 0; i < 6; i++) CHECK(own[i] == wanted[i] && stacked[i] == wanted_stacked[i]);
   CHECK_INT(memory.live, 0);
@@ -35,15 +35,15 @@ static void rows_may_come_in_any_order(void) {
   int64_t own[5];
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_self_times(&memory, start, duration, &line, 1, own, NULL) == FP_SELF_CROSSED);
+  CHECK(fp_self_times(&memory, start, duration, &line, 1, own, NULL) == FP_CROSSED);
   for (int i = 0; i < 5; i++) CHECK_INT(own[i], wanted[i]);
-  fp_self_result result = FP_SELF_NO_MEMORY;
-  for (int64_t nth = 0; result == FP_SELF_NO_MEMORY; nth++) {
+  fp_code result = FP_NO_MEMORY;
+  for (int64_t nth = 0; result == FP_NO_MEMORY; nth++) {
     memory.countdown = nth;
     result = fp_self_times(&memory, start, duration, &line, 1, own, NULL);
     CHECK_INT(memory.live, 0);
   }
-  CHECK(result == FP_SELF_CROSSED);
+  CHECK(result == FP_CROSSED);
 }
 
 /* Rows far from sorted are merged, others inserted: both give the same order as comparing all pairs. */
@@ -87,9 +87,9 @@ static void own_times_are_those_of_the_nesting(void) {
     memset(line.placement, FP_NESTS, line.count);
     nest_slowly(&line, &slow);
     const fp_line_rows rows = {0, (int64_t)line.count, 0};
-    fp_self_result result = fp_self_times(&memory, line.start, line.duration, &rows, 1, own, stacked);
-    CHECK(result <= FP_SELF_CROSSED);
-    CHECK(result == FP_SELF_CROSSED || !memcmp(own, stacked, line.count * 8));
+    fp_code result = fp_self_times(&memory, line.start, line.duration, &rows, 1, own, stacked);
+    CHECK(result <= FP_CROSSED);
+    CHECK(result == FP_CROSSED || !memcmp(own, stacked, line.count * 8));
     for (size_t i = 0; i < line.count; i++) sums[i] = line.duration[i];
     for (size_t i = 0; i < line.count; i++)
       if (slow.parent[i] >= 0) sums[slow.parent[i]] -= line.duration[i];
@@ -149,7 +149,7 @@ static void innermost_time_is_that_of_counting_each_picosecond(void) {
     }
     uint64_t time, wanted = 0;
     for (int i = 0; i < 3 * RANGE; i++) wanted += active[i];
-    CHECK(fp_innermost_time(&memory, start, duration, marks, 2, rows, line_count, &time));
+    CHECK(fp_innermost_time(&memory, start, duration, marks, 2, rows, line_count, &time) == FP_OK);
     CHECK_INT(time, wanted);
     CHECK_INT(memory.live, 0);
   }
@@ -169,7 +169,7 @@ static void many_lines_are_merged_in_order(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   uint64_t time;
-  CHECK(fp_innermost_time(&memory, start, duration, marks, 1, rows, LINES, &time));
+  CHECK(fp_innermost_time(&memory, start, duration, marks, 1, rows, LINES, &time) == FP_OK);
   CHECK_INT(time, (LINES - 1) * EVENTS);
 }
 
@@ -180,16 +180,16 @@ static void negative_durations_count_as_none_and_late_ones_are_cut(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   uint64_t time;
-  CHECK(fp_innermost_time(&memory, start, duration, marks, 1, &line, 1, &time));
+  CHECK(fp_innermost_time(&memory, start, duration, marks, 1, &line, 1, &time) == FP_OK);
   CHECK_INT(time, 15);
 }
 
 static void the_extent_is_from_the_first_begin_to_the_last_end(void) {
   const int64_t start[] = {7, 3, 20, INT64_MAX - 1}, duration[] = {100, 1, -50, 2};
   int64_t begin, end;
-  CHECK(fp_extent(start, duration, 3, &begin, &end));
+  CHECK(fp_extent(start, duration, 3, &begin, &end) == FP_OK);
   CHECK(begin == 3 && end == 107);
-  CHECK(!fp_extent(start, duration, 4, &begin, &end));
+  CHECK(fp_extent(start, duration, 4, &begin, &end) != FP_OK);
 }
 
 static void running_out_of_memory_is_reported(void) {
@@ -202,10 +202,10 @@ static void running_out_of_memory_is_reported(void) {
     fp_memory memory;
     fp_memory_init(&memory);
     memory.countdown = allocations;
-    fp_self_result result = fp_self_times(&memory, start, duration, &line, 1, own, NULL);
-    CHECK(result == (allocations >= 1 ? FP_SELF_DONE : FP_SELF_NO_MEMORY));
+    fp_code result = fp_self_times(&memory, start, duration, &line, 1, own, NULL);
+    CHECK(result == (allocations >= 1 ? FP_OK : FP_NO_MEMORY));
     memory.countdown = allocations;
-    bool done = fp_innermost_time(&memory, start, duration, marks, 1, &line, 1, &time);
+    bool done = fp_innermost_time(&memory, start, duration, marks, 1, &line, 1, &time) == FP_OK;
     CHECK(done == (allocations >= 4));
     CHECK_INT(memory.live, 0);
   }

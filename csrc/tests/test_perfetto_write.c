@@ -84,9 +84,9 @@ static void events_are_packets(void) {
   fp_trace_track process, track;
   fp_perfetto writer = writer_of(&memory, &process, &track);
   fp_trace_batch batch = sample_batch();
-  CHECK(fp_perfetto_begin(&writer, 12345));
-  CHECK(fp_perfetto_events(&writer, &batch));
-  CHECK(fp_perfetto_end(&writer));
+  CHECK(fp_perfetto_begin(&writer, 12345) == FP_OK);
+  CHECK(fp_perfetto_events(&writer, &batch) == FP_OK);
+  CHECK(fp_perfetto_end(&writer) == FP_OK);
   counts found = count(&writer.out);
   CHECK_INT(found.begins, 3);
   CHECK_INT(found.ends, 3);
@@ -109,9 +109,9 @@ static void names_are_interned_once(void) {
   fp_trace_track process, track;
   fp_perfetto writer = writer_of(&memory, &process, &track);
   fp_trace_batch batch = sample_batch();
-  CHECK(fp_perfetto_events(&writer, &batch));
+  CHECK(fp_perfetto_events(&writer, &batch) == FP_OK);
   writer.out.size = 0;
-  CHECK(fp_perfetto_events(&writer, &batch));
+  CHECK(fp_perfetto_events(&writer, &batch) == FP_OK);
   counts found = count(&writer.out);
   CHECK_INT(found.begins, 3);
   CHECK_INT(found.names + found.texts + found.tracks, 0);
@@ -125,9 +125,9 @@ static void counters_have_values(void) {
   fp_perfetto writer = writer_of(&memory, &process, &track);
   const int64_t times[] = {0, 1000000}, values[] = {1, -1};
   const double doubles[] = {0.5, 1.5};
-  CHECK(fp_perfetto_counter(&writer, 0, times, values, NULL, 2, true));
-  CHECK(fp_perfetto_counter(&writer, 0, times, NULL, doubles, 2, false));
-  CHECK(fp_perfetto_counter(&writer, 1, times, NULL, doubles, 2, false)); /* of no track: nothing */
+  CHECK(fp_perfetto_counter(&writer, 0, times, values, NULL, 2, true) == FP_OK);
+  CHECK(fp_perfetto_counter(&writer, 0, times, NULL, doubles, 2, false) == FP_OK);
+  CHECK(fp_perfetto_counter(&writer, 1, times, NULL, doubles, 2, false) == FP_OK); /* of no track: nothing */
   CHECK_INT(count(&writer.out).counters, 4);
   fp_perfetto_free(&writer);
 }
@@ -141,7 +141,7 @@ static void running_out_of_memory_is_reported(void) {
     fp_trace_track process, track;
     fp_perfetto writer = writer_of(&memory, &process, &track);
     memory.countdown = allowed;
-    done = fp_perfetto_begin(&writer, 1) && fp_perfetto_events(&writer, &batch) && fp_perfetto_end(&writer);
+    done = fp_perfetto_begin(&writer, 1) == FP_OK && fp_perfetto_events(&writer, &batch) == FP_OK && fp_perfetto_end(&writer) == FP_OK;
     fp_perfetto_free(&writer);
     CHECK_INT(memory.live, 0);
   }

@@ -41,7 +41,7 @@ static bool walk(fp_memory *memory, const event *events, size_t count, const int
   };
   fp_vector records = {0}, segments = {0}, parts = {0};
   memset(own, FP_OTHER, sizeof own);
-  bool done = fp_pipeline_calls(memory, &work, &records, &segments, &parts);
+  bool done = fp_pipeline_calls(memory, &work, &records, &segments, &parts) == FP_OK;
   if (done) {
     CHECK(records.count <= MOST && segments.count <= (size_t)4 * MOST && parts.count <= MOST);
     if (records.count) memcpy(out->records, records.items, records.count * sizeof *out->records);
@@ -214,7 +214,7 @@ static void a_deep_nest_takes_no_deep_stack(void) {
   fp_vector records = {0}, segments = {0}, parts = {0};
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_pipeline_calls(&memory, &work, &records, &segments, &parts));
+  CHECK(fp_pipeline_calls(&memory, &work, &records, &segments, &parts) == FP_OK);
   CHECK(records.count == 7 && segments.count == 0);
   fp_vector_free(&memory, &records);
   fp_vector_free(&memory, &parts);
@@ -243,9 +243,10 @@ static void trees_are_listed_before_what_is_below(void) {
   for (int64_t allowed = 0;; allowed++) {
     fp_memory_init(&memory);
     memory.countdown = allowed;
-    int64_t found = fp_preorder(&memory, parent, 10, roots, 3, order, depth);
+    size_t found;
+    fp_code code = fp_preorder(&memory, parent, 10, roots, 3, order, depth, &found);
     CHECK_INT(memory.live, 0);
-    if (found < 0) continue;
+    if (code != FP_OK) continue;
     CHECK(allowed > 3);
     CHECK_INT(found, 7);
     break;

@@ -13,7 +13,7 @@ typedef struct graph {
   size_t count;
 } graph;
 
-static enum fp_path_result walk(fp_memory *memory, const graph *g, int32_t root, uint64_t most, fp_vector *records) {
+static fp_code walk(fp_memory *memory, const graph *g, int32_t root, uint64_t most, fp_vector *records) {
   const fp_event_paths paths = {g->start, g->duration, g->parent, g->iterator, g->count, MOST,
                                 g->asks,  g->gives,    g->link,   g->given};
   return fp_pipeline_paths(memory, &paths, &root, 1, most, records);
@@ -24,7 +24,7 @@ static void walked(const graph *g, fp_call_record *by_iterator) {
   fp_memory memory;
   fp_vector records = {0};
   fp_memory_init(&memory);
-  CHECK_INT(walk(&memory, g, 0, 1000000, &records), FP_WALKED);
+  CHECK_INT(walk(&memory, g, 0, 1000000, &records), FP_OK);
   memset(by_iterator, 0, MOST * sizeof *by_iterator);
   for (size_t i = 0; i < records.count; i++) {
     const fp_call_record *one = (fp_call_record *)records.items + i;
@@ -87,11 +87,11 @@ static void running_out_of_memory_is_reported(void) {
     fp_memory_init(&memory);
     memory.countdown = allowed;
     fp_vector records = {0};
-    enum fp_path_result result = walk(&memory, &g, 0, 10, &records);
+    fp_code result = walk(&memory, &g, 0, 10, &records);
     fp_vector_free(&memory, &records);
     CHECK_INT(memory.live, 0);
-    if (result == FP_NO_ROOM) continue;
-    CHECK(result == FP_WALKED && allowed > 3);
+    if (result == FP_NO_MEMORY) continue;
+    CHECK(result == FP_OK && allowed > 3);
     break;
   }
 }

@@ -29,7 +29,7 @@ static void ranges_have_the_first_of_their_largest_values(void) {
     }
     fp_memory memory;
     fp_memory_init(&memory);
-    CHECK(fp_range_peaks(&memory, values, count, first, last, MOST, peak));
+    CHECK(fp_range_peaks(&memory, values, count, first, last, MOST, peak) == FP_OK);
     CHECK_INT(memory.live, 0);
     for (size_t i = 0; i < MOST; i++) CHECK_INT(peak[i], first_largest(values, first[i], last[i]));
     free(values);
@@ -50,9 +50,9 @@ static void running_out_of_memory_is_reported(void) {
   fp_memory memory;
   fp_memory_init(&memory);
   memory.countdown = 0;
-  CHECK(!fp_range_peaks(&memory, &value, 1, &first, &last, 1, &peak));
+  CHECK(fp_range_peaks(&memory, &value, 1, &first, &last, 1, &peak) != FP_OK);
   memory.countdown = 1;
-  CHECK(fp_range_peaks(&memory, &value, 1, &first, &last, 1, &peak));
+  CHECK(fp_range_peaks(&memory, &value, 1, &first, &last, 1, &peak) == FP_OK);
   CHECK_INT(peak, 0);
 }
 

@@ -29,7 +29,7 @@ static bool flatten(fp_memory *memory, const event *events, size_t count, const 
   memset(out, 0, sizeof *out);
   const fp_typed_events typed = {group, type, start, duration, count, lines, line_count};
   const fp_step_times times = {clip ? &clip[0][0] : NULL, out->total[0], clip ? out->clipped[0] : NULL, out->seen[0], GROUPS};
-  bool done = fp_step_time(memory, &typed, &times);
+  bool done = fp_step_time(memory, &typed, &times) == FP_OK;
   CHECK_INT(memory->live, 0);
   return done;
 }

@@ -40,7 +40,7 @@ static void events_are_objects(void) {
   fp_trace_track process, track;
   fp_trace_json writer = writer_of(&memory, &process, &track);
   fp_trace_batch batch = sample_batch();
-  CHECK(fp_trace_json_events(&writer, &batch));
+  CHECK(fp_trace_json_events(&writer, &batch) == FP_OK);
   if (writer.out.size != strlen(WANTED) || memcmp(writer.out.data, WANTED, writer.out.size)) {
     fprintf(stderr, "%.*s", (int)writer.out.size, (const char *)writer.out.data);
     abort();
@@ -57,10 +57,10 @@ static void counters_have_a_value(void) {
   fp_trace_json writer = writer_of(&memory, &process, &track);
   process.described = 1;
   const int64_t times[] = {0, 1000000}, values[] = {1, INT64_MAX};
-  CHECK(fp_trace_json_counter(&writer, 0, times, values, NULL, 2));
+  CHECK(fp_trace_json_counter(&writer, 0, times, values, NULL, 2) == FP_OK);
   fp_bytes_byte(&writer.out, 0);
   CHECK(strstr((const char *)writer.out.data, "\"ph\":\"C\",\"pid\":701,\"ts\":1.00025,\"name\":\"thread\",\"args\":{\"value\":9223372036854775807}"));
-  CHECK(fp_trace_json_counter(&writer, 1, times, values, NULL, 2)); /* of no track: nothing */
+  CHECK(fp_trace_json_counter(&writer, 1, times, values, NULL, 2) == FP_OK); /* of no track: nothing */
   fp_trace_json_free(&writer);
 }
 
@@ -73,7 +73,7 @@ static void running_out_of_memory_is_reported(void) {
     fp_trace_track process, track;
     fp_trace_json writer = writer_of(&memory, &process, &track);
     memory.countdown = allowed;
-    done = fp_trace_json_events(&writer, &batch);
+    done = fp_trace_json_events(&writer, &batch) == FP_OK;
     fp_trace_json_free(&writer);
     CHECK_INT(memory.live, 0);
   }

@@ -38,10 +38,10 @@ static void look(trace *made, uint64_t begin, uint64_t end, uint64_t resolution)
   fp_memory memory;
   fp_memory_init(&memory);
   fp_view view = {begin, end, resolution};
-  CHECK(fp_traced_order(&memory, &made->traced, made->order));
+  CHECK(fp_traced_order(&memory, &made->traced, made->order) == FP_OK);
   fp_traced_serials(&made->traced, made->order, made->serial);
-  CHECK(fp_traced_layers(&memory, &made->traced, made->order, made->layer));
-  CHECK(fp_traced_visible(&memory, &made->traced, made->order, made->layer, NULL, &view, made->visible));
+  CHECK(fp_traced_layers(&memory, &made->traced, made->order, made->layer) == FP_OK);
+  CHECK(fp_traced_visible(&memory, &made->traced, made->order, made->layer, NULL, &view, made->visible) == FP_OK);
   CHECK_INT(memory.live, 0);
 }
 
@@ -174,8 +174,8 @@ static void a_view_without_layers_is_the_rule_in_order_of_time(void) {
     memset(rows, 0, sizeof rows);
     uint64_t resolution = 1 + roll_below(&chance, 30);
     fp_view view = {0, UINT64_MAX, resolution};
-    CHECK(fp_traced_order(&memory, &made.traced, made.order));
-    CHECK(fp_traced_visible(&memory, &made.traced, made.order, NULL, NULL, &view, made.visible));
+    CHECK(fp_traced_order(&memory, &made.traced, made.order) == FP_OK);
+    CHECK(fp_traced_visible(&memory, &made.traced, made.order, NULL, NULL, &view, made.visible) == FP_OK);
     for (size_t i = 0; i < fp_traced_count(&made.traced); i++) {
       int32_t event = made.order[i];
       size_t track = 0;
@@ -197,8 +197,8 @@ static void depth_is_found_however_deep(void) {
   fp_traced traced = {start, duration, tracks, &point, flow, flow_end, 1, 0};
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_traced_order(&memory, &traced, order));
-  CHECK(fp_traced_layers(&memory, &traced, order, layer));
+  CHECK(fp_traced_order(&memory, &traced, order) == FP_OK);
+  CHECK(fp_traced_layers(&memory, &traced, order, layer) == FP_OK);
   CHECK_INT(layer[DEEP - 1], 0);
   free(start), free(duration), free(flow), free(order), free(layer), free(flow_end);
 }
@@ -213,9 +213,9 @@ static void running_out_of_memory_is_reported(void) {
     fp_memory_init(&memory);
     memory.countdown = allowed;
     fp_view view = {0, 1000, 3};
-    bool done = fp_traced_order(&memory, &made.traced, made.order) &&
-                fp_traced_layers(&memory, &made.traced, made.order, made.layer) &&
-                fp_traced_visible(&memory, &made.traced, made.order, made.layer, NULL, &view, made.visible);
+    bool done = fp_traced_order(&memory, &made.traced, made.order) == FP_OK &&
+                fp_traced_layers(&memory, &made.traced, made.order, made.layer) == FP_OK &&
+                fp_traced_visible(&memory, &made.traced, made.order, made.layer, NULL, &view, made.visible) == FP_OK;
     CHECK_INT(memory.live, 0);
     if (done) break;
     CHECK(allowed < 5000);

@@ -1,8 +1,10 @@
-from typing import Any
+"""Types of the compiled module."""
+
+from fastprof.schema.array_types import Flags, Int64s, Records
 
 SIZES: dict[str, int]
 MOST_KINDS: int
 SUM_KINDS: int
 
-def innermost_stretches(start: Any, duration: Any, marks: Any, lines: Any) -> tuple[bytes, bytes]: ...
-def overlaps(work: Any, transfers: Any, by_end: Any, times: Any, sums: Any, kinds: int) -> None: ...
+def innermost_stretches(start: Int64s, duration: Int64s, marks: Flags, lines: Records) -> tuple[bytes, bytes]: ...
+def overlaps(work: Records, transfers: Records, by_end: Int64s, times: Int64s, sums: Int64s, kinds: int) -> None: ...

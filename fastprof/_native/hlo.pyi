@@ -1,13 +1,16 @@
-"""Types of the compiled module. Structs are those of fastprof/hlo/columns.py."""
+"""Types of the compiled module."""
 
-from typing import Any, TypeAlias, TypedDict
+from collections.abc import Iterable
+from typing import TypedDict
 
-Buffer: TypeAlias = Any
+from _typeshed import ReadableBuffer
+
+from fastprof.schema.array_types import UInt64s
 
 SIZES: dict[str, int]
 """Bytes of each struct, by the name of its type in columns.py."""
 
-class HloColumns(TypedDict):
+class _HloColumns(TypedDict):
     id: int
     name: int
     entry: int
@@ -26,4 +29,22 @@ class HloColumns(TypedDict):
     tile_dimensions: bytes
     texts: tuple[bytes, bytes]
 
-def read_hlo(data: Buffer) -> HloColumns: ...
+def read_hlo(data: ReadableBuffer) -> _HloColumns: ...
+
+BUFFER_SIZES: dict[str, int]
+"""The same of buffers.py."""
+
+class _BufferColumns(TypedDict):
+    is_there: bool
+    buffers: bytes
+    allocations: bytes
+    assigned: bytes
+    traces: bytes
+    events: bytes
+    indices: bytes
+    texts: tuple[bytes, bytes]
+
+def read_hlo_buffers(data: ReadableBuffer) -> _BufferColumns: ...
+def read_message_fields(
+    data: ReadableBuffer, spans: UInt64s, left_out: Iterable[int]
+) -> tuple[bytes, bytes, bytes, bytes]: ...

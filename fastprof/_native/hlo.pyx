@@ -1,15 +1,14 @@
-"""HLO to columns. Structs have the layouts of fastprof/hlo/module.py."""
+"""HLO to columns. Structs have the layouts of fastprof/hlo/module.py and fastprof/hlo/buffers.py."""
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
-from fastprof._native.core cimport (
-    FP_NO_MEMORY, FP_OK, fp_code, fp_code_text, fp_fault, fp_memory, fp_memory_init, fp_strings, fp_vector,
-)
+from fastprof._native.border cimport *
 
-from fastprof.errors import CaptureError, MemoryLimitError
+
+cdef extern from "columns/strings.h" nogil:
+    ctypedef struct fp_strings:
+        fp_vector bytes, offsets
 
 
 cdef extern from "formats/hlo.h" nogil:
@@ -25,7 +24,7 @@ cdef extern from "formats/hlo.h" nogil:
         pass
     ctypedef struct fp_hlo:
         fp_memory *memory
-        const uint8_t *data
+        void *data
         uint64_t size, module_offset, module_length
         int64_t id
         int32_t name, entry, is_scheduled
@@ -36,29 +35,53 @@ cdef extern from "formats/hlo.h" nogil:
     void fp_hlo_free(fp_hlo *hlo)
 
 
+cdef extern from "formats/hlo_buffers.h" nogil:
+    ctypedef struct fp_hlo_buffer:
+        pass
+    ctypedef struct fp_hlo_allocation:
+        pass
+    ctypedef struct fp_hlo_assigned:
+        pass
+    ctypedef struct fp_hlo_trace:
+        pass
+    ctypedef struct fp_hlo_event:
+        pass
+    ctypedef struct fp_hlo_buffers:
+        fp_memory *memory
+        void *data
+        uint64_t size
+        int32_t is_there
+        fp_vector buffers, allocations, assigned, traces, events, indices
+        fp_strings texts
+    fp_code fp_hlo_read_buffers(fp_hlo_buffers *found, fp_fault *fault)
+    void fp_hlo_free_buffers(fp_hlo_buffers *found)
+
+
+cdef extern from "formats/message_fields.h" nogil:
+    enum: FP_NUMBERS_LEFT_OUT
+    ctypedef struct fp_message_fields:
+        fp_memory *memory
+        void *data
+        uint64_t size
+        void *messages
+        size_t count
+        uint64_t left_out[2]
+        fp_vector first, numbers, values, lengths
+    fp_code fp_message_fields_read(fp_message_fields *found, fp_fault *fault)
+    void fp_message_fields_free(fp_message_fields *found)
+
+
 SIZES = {
     "COMPUTATION": sizeof(fp_hlo_computation), "INSTRUCTION": sizeof(fp_hlo_instruction),
     "SHAPE": sizeof(fp_hlo_shape), "TILE": sizeof(fp_hlo_tile), "FRAME": sizeof(fp_hlo_frame),
 }
+BUFFER_SIZES = {
+    "BUFFER": sizeof(fp_hlo_buffer), "ALLOCATION": sizeof(fp_hlo_allocation), "ASSIGNED": sizeof(fp_hlo_assigned),
+    "TRACE": sizeof(fp_hlo_trace), "EVENT": sizeof(fp_hlo_event),
+}
+"""Of the structs that bytes hold, in bytes: those of read_hlo, and those of read_hlo_buffers."""
 
-
-cdef bytes take(fp_vector *vector, size_t item_size):
-    return PyBytes_FromStringAndSize(<char *>vector.items, <Py_ssize_t>(vector.count * item_size))
-
-
-cdef dict columns_of(fp_hlo *hlo):
-    return {
-        "id": hlo.id, "name": hlo.name, "entry": hlo.entry, "is_scheduled": bool(hlo.is_scheduled),
-        "module": (hlo.module_offset, hlo.module_length),
-        "computations": take(&hlo.computations, sizeof(fp_hlo_computation)),
-        "instructions": take(&hlo.instructions, sizeof(fp_hlo_instruction)),
-        "shapes": take(&hlo.shapes, sizeof(fp_hlo_shape)),
-        "tiles": take(&hlo.tiles, sizeof(fp_hlo_tile)), "frames": take(&hlo.frames, sizeof(fp_hlo_frame)),
-        "operands": take(&hlo.operands, 4), "calls": take(&hlo.calls, 4), "scheduled": take(&hlo.scheduled, 4),
-        "dimensions": take(&hlo.dimensions, 8), "minor_to_major": take(&hlo.minor_to_major, 8),
-        "tile_dimensions": take(&hlo.tile_dimensions, 8),
-        "texts": (take(&hlo.texts.offsets, 8), take(&hlo.texts.bytes, 1)),
-    }
+cdef str DOING = "reading HLO"
 
 
 def read_hlo(data):
@@ -67,25 +90,92 @@ def read_hlo(data):
 
     Raises CaptureError, with the offset in ``data``, where it is not one, and MemoryLimitError.
     """
-    cdef Py_buffer buffer
+    cdef Array message = given(data, U8)
     cdef fp_memory memory
     cdef fp_hlo hlo
     cdef fp_fault fault
     cdef fp_code code
     memset(&hlo, 0, sizeof(hlo))
     fp_memory_init(&memory)
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    hlo.memory, hlo.data, hlo.size = &memory, message.at, message.count
     try:
-        hlo.memory = &memory
-        hlo.data = <const uint8_t *>buffer.buf
-        hlo.size = <uint64_t>buffer.len
         with nogil:
             code = fp_hlo_read(&hlo, &fault)
-        if code == FP_NO_MEMORY:
-            raise MemoryLimitError("out of memory while reading HLO")
-        if code != FP_OK:
-            raise CaptureError(f"{fp_code_text(code).decode()}, reading {fault.what.decode()}", offset=fault.offset)
-        return columns_of(&hlo)
+        check(code, DOING, &fault if code != FP_NO_MEMORY else NULL)
+        return {
+            "id": hlo.id, "name": hlo.name, "entry": hlo.entry, "is_scheduled": bool(hlo.is_scheduled),
+            "module": (hlo.module_offset, hlo.module_length),
+            "computations": taken(&hlo.computations, sizeof(fp_hlo_computation)),
+            "instructions": taken(&hlo.instructions, sizeof(fp_hlo_instruction)),
+            "shapes": taken(&hlo.shapes, sizeof(fp_hlo_shape)),
+            "tiles": taken(&hlo.tiles, sizeof(fp_hlo_tile)), "frames": taken(&hlo.frames, sizeof(fp_hlo_frame)),
+            "operands": taken(&hlo.operands, 4), "calls": taken(&hlo.calls, 4), "scheduled": taken(&hlo.scheduled, 4),
+            "dimensions": taken(&hlo.dimensions, 8), "minor_to_major": taken(&hlo.minor_to_major, 8),
+            "tile_dimensions": taken(&hlo.tile_dimensions, 8),
+            "texts": (taken(&hlo.texts.offsets, 8), taken(&hlo.texts.bytes, 1)),
+        }
     finally:
         fp_hlo_free(&hlo)
-        PyBuffer_Release(&buffer)
+
+
+def read_hlo_buffers(data):
+    """The columns of the buffer assignment of an HloProto: bytes by name, ``texts`` as int64 offsets and bytes, and
+    ``is_there``, whether it has one.
+
+    Raises CaptureError, with the offset in ``data``, where it is no HloProto, and MemoryLimitError.
+    """
+    cdef Array message = given(data, U8)
+    cdef fp_memory memory
+    cdef fp_hlo_buffers found
+    cdef fp_fault fault
+    cdef fp_code code
+    memset(&found, 0, sizeof(found))
+    fp_memory_init(&memory)
+    found.memory, found.data, found.size = &memory, message.at, message.count
+    try:
+        with nogil:
+            code = fp_hlo_read_buffers(&found, &fault)
+        check(code, "reading the buffer assignment of HLO", &fault if code != FP_NO_MEMORY else NULL)
+        return {
+            "is_there": bool(found.is_there),
+            "buffers": taken(&found.buffers, sizeof(fp_hlo_buffer)),
+            "allocations": taken(&found.allocations, sizeof(fp_hlo_allocation)),
+            "assigned": taken(&found.assigned, sizeof(fp_hlo_assigned)),
+            "traces": taken(&found.traces, sizeof(fp_hlo_trace)),
+            "events": taken(&found.events, sizeof(fp_hlo_event)),
+            "indices": taken(&found.indices, 8),
+            "texts": (taken(&found.texts.offsets, 8), taken(&found.texts.bytes, 1)),
+        }
+    finally:
+        fp_hlo_free_buffers(&found)
+
+
+def read_message_fields(data, spans, left_out):
+    """The fields of the messages of ``data`` whose offsets and lengths, uint64, are in ``spans`` by turns: int64 bytes of
+    where the fields of each begin, one more than there are messages; of field numbers; of values, or offsets of bytes; and of
+    lengths of bytes, -1 of numbers. Fields whose numbers, below 128, are ``left_out`` are not there, nor are groups.
+
+    Raises CaptureError where one does not decode, and MemoryLimitError.
+    """
+    cdef Array message = given(data, U8), places = given(spans, U64)
+    cdef fp_memory memory
+    cdef fp_message_fields found
+    cdef fp_fault fault
+    cdef fp_code code
+    if places.count % 2:
+        raise ValueError("there is not one length for each offset")
+    memset(&found, 0, sizeof(found))
+    fp_memory_init(&memory)
+    for number in left_out:
+        if not 0 <= number < FP_NUMBERS_LEFT_OUT:
+            raise IndexError(number)
+        found.left_out[number // 64] |= (<uint64_t>1) << (number % 64)
+    found.memory, found.data, found.size = &memory, message.at, message.count
+    found.messages, found.count = places.at, places.count // 2
+    try:
+        with nogil:
+            code = fp_message_fields_read(&found, &fault)
+        check(code, DOING, &fault if code != FP_NO_MEMORY else NULL)
+        return taken(&found.first, 8), taken(&found.numbers, 8), taken(&found.values, 8), taken(&found.lengths, 8)
+    finally:
+        fp_message_fields_free(&found)

@@ -1,34 +1,35 @@
-"""Types of the compiled module. Buffers are anything with the buffer protocol."""
+"""Types of the compiled module."""
 
-from typing import Any, TypeAlias
+from typing import final
 
-Buffer: TypeAlias = Any
+from fastprof.schema.array_types import Flags, Int32s, Int64s, Records
 
+@final
 class LineNesting:
     """The nesting of one line whose events come in stretches."""
 
     def push(
         self,
-        start: Buffer,
-        duration: Buffer,
-        placement: Buffer | None,
+        start: Int64s,
+        duration: Int64s,
+        placement: Flags | None,
         event_id: int,
         last: bool,
-        depth: Buffer,
-        parent_id: Buffer,
-        self_time: Buffer,
+        depth: Int32s,
+        parent_id: Int64s,
+        self_time: Int64s,
     ) -> None: ...
     def late(self) -> bytes: ...
 
 def nesting_lines(
-    start: Buffer,
-    duration: Buffer,
-    placement: Buffer | None,
-    lines: Buffer,
-    depth: Buffer,
-    parent_id: Buffer,
-    self_time: Buffer,
+    start: Int64s,
+    duration: Int64s,
+    placement: Flags | None,
+    lines: Records,
+    depth: Int32s,
+    parent_id: Int64s,
+    self_time: Int64s,
 ) -> None: ...
-def group_sums(groups: Buffer, value: Buffer, sums: Buffer) -> None: ...
-def bitmap_of_codes(codes: Buffer, wanted: int) -> tuple[bytearray, int]: ...
-def rank_order(length: Buffer, order: Buffer) -> None: ...
+def group_sums(groups: Int32s, value: Int64s, sums: Records) -> None: ...
+def bitmap_of_codes(codes: Flags | bytearray, wanted: int) -> tuple[bytearray, int]: ...
+def rank_order(length: Int64s, order: Int32s) -> None: ...

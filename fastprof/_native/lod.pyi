@@ -1,51 +1,54 @@
-"""Types of the compiled module. Buffers are anything with the buffer protocol."""
+"""Types of the compiled module."""
 
-from typing import Any, TypeAlias
+from typing import final
 
-Buffer: TypeAlias = Any
+from fastprof.schema.array_types import Flags, Int32s, Int64s, Records, UInt16s, UInt32s
 
 COARSEST: int
 UNSORTED: int
 BAD_NAME: int
 
-def lanes(start: Buffer, duration: Buffer, lane: Buffer) -> int: ...
+def lanes(start: Int64s, duration: Int64s, lane: UInt16s) -> int: ...
 
+@final
 class Group:
-    def __init__(self, at: int, names: int, start: Buffer, duration: Buffer, name: Buffer, event: Buffer) -> None: ...
-    def add(self, track: int, start: Buffer, duration: Buffer, name: Buffer, row: int) -> int: ...
+    def __new__(cls, at: int, names: int, start: Int64s, duration: Int64s, name: UInt32s, event: UInt32s) -> Group: ...
+    def add(self, track: int, start: Int64s, duration: Int64s, name: Int32s, row: int) -> int: ...
     def lanes(self) -> bytes: ...
     def levels(self) -> bytes: ...
     def slices(self) -> bytes: ...
 
+@final
 class Lod:
-    def __init__(
-        self,
-        start: Buffer,
-        duration: Buffer,
-        name: Buffer,
-        event: Buffer,
-        lanes: Buffer,
-        levels: Buffer,
-        slices: Buffer,
+    def __new__(
+        cls,
+        start: Int64s,
+        duration: Int64s,
+        name: UInt32s,
+        event: UInt32s,
+        lanes: Records,
+        levels: Records,
+        slices: Records,
         names: int,
-    ) -> None: ...
-    def sums(self, lanes: Buffer, start: int, last: int) -> bytes: ...
+    ) -> Lod: ...
+    def sums(self, lanes: UInt32s, start: int, last: int) -> bytes: ...
     def run_sums(self, at: int, count: int) -> bytes: ...
-    def hits(self, lanes: Buffer, wanted: Buffer, out: Buffer) -> None: ...
+    def hits(self, lanes: UInt32s, wanted: Flags, out: Int64s) -> None: ...
     def next_hit(
-        self, lanes: Buffer, wanted: Buffer, start: int, track: int, lane: int, forward: bool
+        self, lanes: UInt32s, wanted: Flags, start: int, track: int, lane: int, forward: bool
     ) -> int | None: ...
-    def hits_before(self, lanes: Buffer, wanted: Buffer, start: int, track: int, lane: int) -> int: ...
+    def hits_before(self, lanes: UInt32s, wanted: Flags, start: int, track: int, lane: int) -> int: ...
     def lane_of(self, at: int) -> int: ...
     def parent(self, at: int) -> int | None: ...
-    def children(self, at: int, children: Buffer, effort: int) -> int: ...
+    def children(self, at: int, children: UInt32s, effort: int) -> int: ...
 
+@final
 class Tile:
     def add(
         self,
         lod: Lod,
-        lanes: Buffer,
-        tracks: Buffer,
+        lanes: UInt32s,
+        tracks: UInt32s,
         level: int,
         start: int,
         last: int,

@@ -1,162 +1,140 @@
 """Kernels of memory analysis: arrays in, arrays out. The caller allocates every array at its size."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t
 
-from fastprof._native.core cimport fp_memory, fp_memory_init
-
-from fastprof.errors import MemoryLimitError
+from fastprof._native.border cimport *
 
 
 cdef extern from "kernels/stat_columns.h" nogil:
     ctypedef struct fp_stat:
-        const int32_t *row
-        const uint8_t *kind
-        const int64_t *value
+        void *row
+        void *kind
+        void *value
         size_t count
     ctypedef struct fp_stat_column:
-        int64_t *value
-        uint16_t *recorded
-        uint16_t *odd
+        void *value
+        void *recorded
+        void *odd
         uint16_t bit
         uint32_t accepted
         uint8_t plain, integer, natural
     enum:
         FP_NO_KIND
-    bint fp_stat_beside(const fp_stat *stat, const int32_t *rows, const int32_t *place, size_t count,
+    bint fp_stat_beside(const fp_stat *stat, void *rows, void *place, size_t count,
                         const fp_stat_column *column)
 
 
 cdef extern from "kernels/allocations.h" nogil:
     ctypedef struct fp_allocation_events:
-        const uint8_t *is_allocation
-        const int64_t *address
-        const uint8_t *known
+        void *is_allocation
+        void *address
+        void *known
         size_t count
-        const int64_t *bounds
+        void *bounds
         size_t allocator_count
     enum:
         FP_FATE_UNKNOWN, FP_FREED, FP_HELD_AT_END, FP_REPLACED, FP_HELD_BEFORE, FP_ALLOCATION_LOST
-    bint fp_match_allocations(fp_memory *memory, const fp_allocation_events *events, bint keep_first,
-                              int32_t *partner, uint8_t *fate)
+    fp_code fp_match_allocations(fp_memory *memory, const fp_allocation_events *events, bint keep_first,
+                              void *partner, void *fate)
 
 
 cdef extern from "kernels/free_chunks.h" nogil:
     ctypedef struct fp_chunk_events:
-        const uint8_t *is_allocation
-        const uint8_t *held_before
-        const int64_t *address
-        const int64_t *size
-        const int64_t *request
+        void *is_allocation
+        void *held_before
+        void *address
+        void *size
+        void *request
         size_t count
-        const int64_t *bounds
+        void *bounds
         size_t allocator_count
     ctypedef struct fp_chunk_sums:
-        int64_t *bytes
-        int64_t *chunks
-        int64_t *fitting
-        int64_t *too_small
-    bint fp_known_chunks(fp_memory *memory, const fp_chunk_events *events, const fp_chunk_sums *out)
+        void *bytes
+        void *chunks
+        void *fitting
+        void *too_small
+    fp_code fp_known_chunks(fp_memory *memory, const fp_chunk_events *events, const fp_chunk_sums *out)
 
 
 cdef extern from "kernels/free_bounds.h" nogil:
     ctypedef struct fp_free_events:
-        const uint8_t *is_allocation
-        const double *fragmentation
-        const int64_t *free_bytes
-        const int64_t *heap
-        const int64_t *stack
-        const uint16_t *recorded
+        void *is_allocation
+        void *fragmentation
+        void *free_bytes
+        void *heap
+        void *stack
+        void *recorded
         uint16_t free_bit, heap_bit
-        const int64_t *moved
-        const int64_t *request
-        const int64_t *bounds
+        void *moved
+        void *request
+        void *bounds
         size_t allocator_count
     ctypedef struct fp_free_bounds:
-        int64_t *largest_low
-        int64_t *largest_high
-        int64_t *too_small_least
-        int64_t *too_small_most
-        int64_t *taken_low
-        int64_t *taken_high
-        uint8_t *grows
-        int64_t *known
-        int64_t *chunks
-        int64_t *fitting
-        int64_t *known_too_small
+        void *largest_low
+        void *largest_high
+        void *too_small_least
+        void *too_small_most
+        void *taken_low
+        void *taken_high
+        void *grows
+        void *known
+        void *chunks
+        void *fitting
+        void *known_too_small
     void fp_bound_free_memory(const fp_free_events *events, const fp_free_bounds *out)
 
 
 cdef extern from "kernels/range_peaks.h" nogil:
-    bint fp_range_peaks(fp_memory *memory, const int64_t *values, size_t count, const int64_t *first,
-                        const int64_t *last, size_t range_count, int64_t *peak)
-    void fp_following_peaks(const int64_t *values, const int64_t *bounds, size_t stretch_count, int32_t *peak)
+    fp_code fp_range_peaks(fp_memory *memory, void *values, size_t count, void *first,
+                        void *last, size_t range_count, void *peak)
+    void fp_following_peaks(void *values, void *bounds, size_t stretch_count, void *peak)
 
 
 cdef extern from "kernels/heap_trace.h" nogil:
     ctypedef struct fp_heap_events:
-        const int32_t *kind
-        const int32_t *buffer
-        const int32_t *canonical
+        void *kind
+        void *buffer
+        void *canonical
         size_t count
     ctypedef struct fp_heap_sizes:
-        const int64_t *size
-        const int64_t *unpadded
+        void *size
+        void *unpadded
         size_t count
     ctypedef struct fp_heap:
-        int64_t *heap
-        int64_t *unpadded
-        int32_t *start
-        int32_t *end
-        int32_t *held
-        int32_t *freed
-        int32_t *root
-        int32_t *alive
-        int32_t *shown
+        void *heap
+        void *unpadded
+        void *start
+        void *end
+        void *held
+        void *freed
+        void *root
+        void *alive
+        void *shown
     ctypedef struct fp_heap_peak:
         int64_t bytes, unpadded, event
         size_t alive, passed_over
-    bint fp_heap_trace(fp_memory *memory, const fp_heap_events *events, const fp_heap_sizes *sizes, const fp_heap *out,
+    fp_code fp_heap_trace(fp_memory *memory, const fp_heap_events *events, const fp_heap_sizes *sizes, const fp_heap *out,
                        fp_heap_peak *peak)
 
-
-include "borrowed.pxi"
 
 UNKNOWN, FREED, HELD_AT_END = FP_FATE_UNKNOWN, FP_FREED, FP_HELD_AT_END
 REPLACED, HELD_BEFORE, ALLOCATION_LOST = FP_REPLACED, FP_HELD_BEFORE, FP_ALLOCATION_LOST
 
-
-cdef int check(bint done) except -1:
-    if not done:
-        raise MemoryLimitError("out of memory while following allocations")
-    return 0
+cdef str DOING = "following allocations"
 
 
-cdef int fits(Borrowed column, size_t count, size_t item_size) except -1:
-    if <size_t>column.buffer.len != count * item_size:
-        raise ValueError("columns differ in their number of values")
-    return 0
+cdef Array allocators(array, size_t count):
+    """Bounds that divide so many events among allocators."""
+    cdef Array edges = given(array, I64)
+    if count > INT32_MAX:
+        raise ValueError("there are too many events")
+    covers(edges, count)
+    return edges
 
 
-cdef int are_bounds(Borrowed bounds, size_t count) except -1:
-    """Whether int64s ascend from 0 to count."""
-    cdef const int64_t *at = <const int64_t *>bounds.buffer.buf
-    cdef size_t places = <size_t>bounds.buffer.len // 8, i
-    if not places or at[0] != 0 or at[places - 1] != <int64_t>count or count >> 31:
-        raise ValueError("allocators do not cover the events, or these are too many")
-    for i in range(places - 1):
-        if at[i] > at[i + 1]:
-            raise ValueError("allocators are not in order")
-    return 0
-
-
-cdef int are_places(const int32_t *place, size_t count, size_t room) except -1:
-    cdef size_t i
-    cdef bint outside = False
-    with nogil:
-        for i in range(count):
-            outside |= place[i] < 0 or <size_t>place[i] >= room
-    if outside:
-        raise ValueError("a place is outside the columns")
+cdef int are_among(Array edges, int64_t first, int64_t last) except -1:
+    if not 0 <= first <= last <= <int64_t>edges.count - 1:
+        raise IndexError("there are no such allocators")
     return 0
 
 
@@ -166,203 +144,119 @@ def stat_beside(row, kind, value, rows, place, kinds, values, recorded, odd, int
     (uint16) gets the bit there; ``odd`` (uint16) where the kind is not the first of them, unless 0 is written.
     ``doubles``: of the kinds, the second is signed integers and the third unsigned ones, which become doubles. Returns
     whether any is odd."""
-    cdef Borrowed at = Borrowed(row), its_kind = Borrowed(kind), its_value = Borrowed(value)
-    cdef Borrowed chosen = Borrowed(rows), places = Borrowed(place), out = Borrowed(values, True)
-    cdef Borrowed told = Borrowed(recorded, True), unlike = Borrowed(odd, True)
-    cdef fp_stat stat
+    cdef Array at = given(row, I32), its_kind = given(kind, U8, at.count), its_value = given(value, I64, at.count)
+    cdef Array chosen = given(rows, I32), places = given(place, I32, chosen.count), out = room(values, I64)
+    cdef Array known = room(recorded, U16, out.count), unlike = room(odd, U16, out.count)
+    cdef fp_stat stat = fp_stat(at.at, its_kind.at, its_value.at, at.count)
     cdef fp_stat_column column
-    cdef size_t count = <size_t>chosen.buffer.len // 4, room = <size_t>out.buffer.len // 8
-    cdef const int32_t *wanted = <const int32_t *>chosen.buffer.buf
-    cdef const int32_t *to = <const int32_t *>places.buffer.buf
     cdef bint any_odd
-    stat.row = <const int32_t *>at.buffer.buf
-    stat.kind = <const uint8_t *>its_kind.buffer.buf
-    stat.value = <const int64_t *>its_value.buffer.buf
-    stat.count = <size_t>at.buffer.len // 4
-    column.value = <int64_t *>out.buffer.buf
-    column.recorded = <uint16_t *>told.buffer.buf
-    column.odd = <uint16_t *>unlike.buffer.buf
-    column.bit = <uint16_t>bit
+    within(places, 0, out.count)
+    within(its_kind, 0, 32)
+    column.value, column.recorded, column.odd, column.bit = out.at, known.at, unlike.at, <uint16_t>bit
     column.plain = kinds[0]
     column.integer = kinds[1] if doubles else FP_NO_KIND
     column.natural = kinds[2] if doubles else FP_NO_KIND
     column.accepted = 0
     for accepted in kinds:
+        if not 0 <= accepted < 32:
+            raise ValueError("there is no such kind")
         column.accepted |= <uint32_t>1 << <int>accepted
-    fits(its_kind, stat.count, 1)
-    fits(its_value, stat.count, 8)
-    fits(places, count, 4)
-    fits(told, room, 2)
-    fits(unlike, room, 2)
-    are_places(to, count, room)
     with nogil:
-        any_odd = fp_stat_beside(&stat, wanted, to, count, &column)
+        any_odd = fp_stat_beside(&stat, chosen.at, places.at, chosen.count, &column)
     return any_odd
 
 
 def match_allocations(is_allocation, address, known, bounds, bint keep_first, partner, fate):
     """Writes the partner (int32) and fate (uint8) of each event; ``known``: uint8 or None. See kernels/allocations.h."""
-    cdef Borrowed are = Borrowed(is_allocation), addresses = Borrowed(address), edges = Borrowed(bounds)
-    cdef Borrowed told = None if known is None else Borrowed(known)
-    cdef Borrowed partners = Borrowed(partner, True), fates = Borrowed(fate, True)
-    cdef fp_allocation_events events
+    cdef Array are = given(is_allocation, U8), addresses = given(address, I64, are.count)
+    cdef Array recorded = maybe(known, U8, are.count), edges = allocators(bounds, are.count)
+    cdef Array partners = room(partner, I32, are.count), fates = room(fate, U8, are.count)
+    cdef fp_allocation_events events = fp_allocation_events(
+        are.at, addresses.at, recorded.at, are.count, edges.at, edges.count - 1)
     cdef fp_memory memory
-    cdef size_t count = <size_t>are.buffer.len
-    cdef bint done
-    fits(addresses, count, 8)
-    fits(partners, count, 4)
-    fits(fates, count, 1)
-    if told is not None:
-        fits(told, count, 1)
-    are_bounds(edges, count)
-    events.is_allocation = <const uint8_t *>are.buffer.buf
-    events.address = <const int64_t *>addresses.buffer.buf
-    events.known = NULL if told is None else <const uint8_t *>told.buffer.buf
-    events.count = count
-    events.bounds = <const int64_t *>edges.buffer.buf
-    events.allocator_count = <size_t>edges.buffer.len // 8 - 1
-    cdef int32_t *partner_at = <int32_t *>partners.buffer.buf
-    cdef uint8_t *fate_at = <uint8_t *>fates.buffer.buf
+    cdef fp_code code
     fp_memory_init(&memory)
     with nogil:
-        done = fp_match_allocations(&memory, &events, keep_first, partner_at, fate_at)
-    check(done)
-
-
-cdef int are_allocators(Borrowed bounds, int64_t first, int64_t last) except -1:
-    if not 0 <= first <= last <= <int64_t>(bounds.buffer.len // 8) - 1:
-        raise ValueError("there are no such allocators")
-    return 0
+        code = fp_match_allocations(&memory, &events, keep_first, partners.at, fates.at)
+    check(code, DOING)
 
 
 def known_chunks(is_allocation, held_before, address, size, request, bounds, int64_t first, int64_t last, known, chunks,
                  fitting, too_small):
     """Writes what is known of free memory after each event of allocators first to last, four int64 columns. See
     kernels/free_chunks.h."""
-    cdef Borrowed are = Borrowed(is_allocation), before = Borrowed(held_before), addresses = Borrowed(address)
-    cdef Borrowed sizes = Borrowed(size), requests = Borrowed(request), edges = Borrowed(bounds)
-    cdef Borrowed all_known = Borrowed(known, True), counts = Borrowed(chunks, True)
-    cdef Borrowed fit = Borrowed(fitting, True), small = Borrowed(too_small, True)
+    cdef Array are = given(is_allocation, U8), before = given(held_before, U8, are.count)
+    cdef Array addresses = given(address, I64, are.count), sizes = given(size, I64, are.count)
+    cdef Array requests = given(request, I64, are.count), edges = allocators(bounds, are.count)
+    cdef Array all_known = room(known, I64, are.count), counts = room(chunks, I64, are.count)
+    cdef Array fit = room(fitting, I64, are.count), small = room(too_small, I64, are.count)
     cdef fp_chunk_events events
-    cdef fp_chunk_sums out
+    cdef fp_chunk_sums out = fp_chunk_sums(all_known.at, counts.at, fit.at, small.at)
     cdef fp_memory memory
-    cdef size_t count = <size_t>are.buffer.len
-    cdef bint done
-    fits(before, count, 1)
-    for column in (addresses, sizes, requests, all_known, counts, fit, small):
-        fits(column, count, 8)
-    are_bounds(edges, count)
-    are_allocators(edges, first, last)
-    events.is_allocation = <const uint8_t *>are.buffer.buf
-    events.held_before = <const uint8_t *>before.buffer.buf
-    events.address = <const int64_t *>addresses.buffer.buf
-    events.size = <const int64_t *>sizes.buffer.buf
-    events.request = <const int64_t *>requests.buffer.buf
-    events.count = count
-    events.bounds = <const int64_t *>edges.buffer.buf + first
-    events.allocator_count = <size_t>(last - first)
-    out.bytes = <int64_t *>all_known.buffer.buf
-    out.chunks = <int64_t *>counts.buffer.buf
-    out.fitting = <int64_t *>fit.buffer.buf
-    out.too_small = <int64_t *>small.buffer.buf
+    cdef fp_code code
+    are_among(edges, first, last)
+    events = fp_chunk_events(
+        are.at, before.at, addresses.at, sizes.at, requests.at, are.count, <int64_t *>edges.at + first,
+        <size_t>(last - first))
     fp_memory_init(&memory)
     with nogil:
-        done = fp_known_chunks(&memory, &events, &out)
-    check(done)
+        code = fp_known_chunks(&memory, &events, &out)
+    check(code, DOING)
 
 
 def bound_free_memory(is_allocation, fragmentation, free_bytes, heap, stack, recorded, int free_bit, int heap_bit,
                       moved, request, bounds, int64_t first, int64_t last, known, chunks, fitting, too_small, largest_low,
                       largest_high, too_small_least, too_small_most, taken_low, taken_high, grows):
     """Writes bounds of the largest free chunk, of what is too small and of what is taken from the device after each
-    event of allocators first to last, int64 columns, and whether each allocator grows (uint8). The columns of known_chunks are changed. See
-    kernels/free_bounds.h."""
-    cdef Borrowed are = Borrowed(is_allocation), share = Borrowed(fragmentation), free = Borrowed(free_bytes)
-    cdef Borrowed heaps = Borrowed(heap), stacks = Borrowed(stack), told = Borrowed(recorded), sizes = Borrowed(moved)
-    cdef Borrowed requests = Borrowed(request), edges = Borrowed(bounds)
-    cdef Borrowed all_known = Borrowed(known, True), counts = Borrowed(chunks, True)
-    cdef Borrowed fit = Borrowed(fitting, True), small = Borrowed(too_small, True)
-    cdef Borrowed low = Borrowed(largest_low, True), high = Borrowed(largest_high, True)
-    cdef Borrowed least = Borrowed(too_small_least, True), most = Borrowed(too_small_most, True)
-    cdef Borrowed taken = Borrowed(taken_low, True), taken_most = Borrowed(taken_high, True)
-    cdef Borrowed growing = Borrowed(grows, True)
+    event of allocators first to last, int64 columns, and whether each allocator grows (uint8). The columns of
+    known_chunks are changed. See kernels/free_bounds.h."""
+    cdef Array are = given(is_allocation, U8)
+    cdef Py_ssize_t count = are.count
+    cdef Array share = given(fragmentation, F64, count), free = given(free_bytes, I64, count), edges
+    cdef Array heaps = given(heap, I64, count), stacks = given(stack, I64, count), bits = given(recorded, U16, count)
+    cdef Array sizes = given(moved, I64, count), requests = given(request, I64, count)
+    cdef Array all_known = room(known, I64, count), counts = room(chunks, I64, count)
+    cdef Array fit = room(fitting, I64, count), small = room(too_small, I64, count)
+    cdef Array low = room(largest_low, I64, count), high = room(largest_high, I64, count)
+    cdef Array least = room(too_small_least, I64, count), most = room(too_small_most, I64, count)
+    cdef Array taken_least = room(taken_low, I64, count), taken_most = room(taken_high, I64, count), growing
     cdef fp_free_events events
     cdef fp_free_bounds out
-    cdef size_t count = <size_t>are.buffer.len
-    for column in (share, free, heaps, stacks, sizes, requests, all_known, counts, fit, small, low, high, least, most,
-                   taken, taken_most):
-        fits(column, count, 8)
-    fits(told, count, 2)
-    are_bounds(edges, count)
-    fits(growing, <size_t>edges.buffer.len // 8 - 1, 1)
-    are_allocators(edges, first, last)
-    events.is_allocation = <const uint8_t *>are.buffer.buf
-    events.fragmentation = <const double *>share.buffer.buf
-    events.free_bytes = <const int64_t *>free.buffer.buf
-    events.heap = <const int64_t *>heaps.buffer.buf
-    events.stack = <const int64_t *>stacks.buffer.buf
-    events.recorded = <const uint16_t *>told.buffer.buf
-    events.free_bit, events.heap_bit = <uint16_t>free_bit, <uint16_t>heap_bit
-    events.moved = <const int64_t *>sizes.buffer.buf
-    events.request = <const int64_t *>requests.buffer.buf
-    events.bounds = <const int64_t *>edges.buffer.buf + first
-    events.allocator_count = <size_t>(last - first)
-    out.largest_low, out.largest_high = <int64_t *>low.buffer.buf, <int64_t *>high.buffer.buf
-    out.too_small_least, out.too_small_most = <int64_t *>least.buffer.buf, <int64_t *>most.buffer.buf
-    out.taken_low, out.taken_high = <int64_t *>taken.buffer.buf, <int64_t *>taken_most.buffer.buf
-    out.grows = <uint8_t *>growing.buffer.buf + first
-    out.known, out.chunks = <int64_t *>all_known.buffer.buf, <int64_t *>counts.buffer.buf
-    out.fitting, out.known_too_small = <int64_t *>fit.buffer.buf, <int64_t *>small.buffer.buf
+    edges = allocators(bounds, count)
+    growing = room(grows, U8, edges.count - 1)
+    are_among(edges, first, last)
+    events = fp_free_events(
+        are.at, share.at, free.at, heaps.at, stacks.at, bits.at, <uint16_t>free_bit, <uint16_t>heap_bit, sizes.at,
+        requests.at, <int64_t *>edges.at + first, <size_t>(last - first))
+    out = fp_free_bounds(
+        low.at, high.at, least.at, most.at, taken_least.at, taken_most.at, <uint8_t *>growing.at + first, all_known.at,
+        counts.at, fit.at, small.at)
     with nogil:
         fp_bound_free_memory(&events, &out)
 
 
 def range_peaks(values, first, last, peak):
     """Writes the first place of the largest value of each range of places; all are int64s. See kernels/range_peaks.h."""
-    cdef Borrowed numbers = Borrowed(values), firsts = Borrowed(first), lasts = Borrowed(last)
-    cdef Borrowed peaks = Borrowed(peak, True)
-    cdef size_t count = <size_t>numbers.buffer.len // 8, ranges = <size_t>firsts.buffer.len // 8, i
-    cdef const int64_t *begin = <const int64_t *>firsts.buffer.buf
-    cdef const int64_t *end = <const int64_t *>lasts.buffer.buf
+    cdef Array numbers = given(values, I64), firsts = given(first, I64), lasts = given(last, I64, firsts.count)
+    cdef Array peaks = room(peak, I64, firsts.count)
     cdef fp_memory memory
-    cdef bint done
-    fits(lasts, ranges, 8)
-    fits(peaks, ranges, 8)
-    for i in range(ranges):
-        if begin[i] < 0 or end[i] > <int64_t>count or count >> 31:
-            raise ValueError("a range is outside the values, or these are too many")
-    cdef const int64_t *value_at = <const int64_t *>numbers.buffer.buf
-    cdef int64_t *peak_at = <int64_t *>peaks.buffer.buf
+    cdef fp_code code
+    if numbers.count > INT32_MAX:
+        raise ValueError("there are too many values")
+    within(firsts, 0, INT64_MAX)
+    within(lasts, INT64_MIN, numbers.count + 1)
     fp_memory_init(&memory)
     with nogil:
-        done = fp_range_peaks(&memory, value_at, count, begin, end, ranges, peak_at)
-    check(done)
+        code = fp_range_peaks(&memory, numbers.at, numbers.count, firsts.at, lasts.at, firsts.count, peaks.at)
+    check(code, DOING)
 
 
 def following_peaks(values, bounds, peak):
     """Writes (int32) where the largest value (int64) above 0 after each place of a stretch is, -1: there is none."""
-    cdef Borrowed numbers = Borrowed(values), edges = Borrowed(bounds), peaks = Borrowed(peak, True)
-    cdef size_t count = <size_t>numbers.buffer.len // 8
-    fits(peaks, count, 4)
-    are_bounds(edges, count)
-    cdef const int64_t *value_at = <const int64_t *>numbers.buffer.buf
-    cdef const int64_t *bound_at = <const int64_t *>edges.buffer.buf
-    cdef int32_t *peak_at = <int32_t *>peaks.buffer.buf
-    cdef size_t stretches = <size_t>edges.buffer.len // 8 - 1
+    cdef Array numbers = given(values, I64), edges = allocators(bounds, numbers.count)
+    cdef Array peaks = room(peak, I32, numbers.count)
     with nogil:
-        fp_following_peaks(value_at, bound_at, stretches, peak_at)
-
-
-cdef int are_buffers(const int32_t *row, size_t count, size_t room) except -1:
-    """Whether each is the row of a buffer, or -1."""
-    cdef size_t i
-    cdef bint outside = False
-    with nogil:
-        for i in range(count):
-            outside |= row[i] < -1 or (row[i] >= 0 and <size_t>row[i] >= room)
-    if outside:
-        raise ValueError("an event is of a buffer that is not there")
-    return 0
+        fp_following_peaks(numbers.at, edges.at, edges.count - 1, peaks.at)
 
 
 def heap_trace(kind, buffer, canonical, size, unpadded, heap, unpadded_heap, start, end, held, freed, root, alive,
@@ -370,44 +264,28 @@ def heap_trace(kind, buffer, canonical, size, unpadded, heap, unpadded_heap, sta
     """Writes the heap on the way through a program: of events (int32 columns) of buffers (int64 sizes), ``heap`` and
     ``unpadded_heap`` (int64, one more than events), five int32 columns by buffer, and two int32 columns with room for
     all events, of which the first ``alive`` are set. Returns the dict of fp_heap_peak. See kernels/heap_trace.h."""
-    cdef Borrowed kinds = Borrowed(kind), rows = Borrowed(buffer), others = Borrowed(canonical)
-    cdef Borrowed sizes = Borrowed(size), unpaddeds = Borrowed(unpadded)
-    cdef Borrowed heaps = Borrowed(heap, True), unpadded_heaps = Borrowed(unpadded_heap, True)
-    cdef Borrowed starts = Borrowed(start, True), ends = Borrowed(end, True), holds = Borrowed(held, True)
-    cdef Borrowed frees = Borrowed(freed, True), roots = Borrowed(root, True)
-    cdef Borrowed living = Borrowed(alive, True), seen = Borrowed(shown, True)
-    cdef fp_heap_events events
-    cdef fp_heap_sizes all_sizes
-    cdef fp_heap out
+    cdef Array kinds = given(kind, I32), rows = given(buffer, I32, kinds.count), others = given(canonical, I32, kinds.count)
+    cdef Array sizes = given(size, I64), unpaddeds = given(unpadded, I64, sizes.count)
+    cdef Array heaps = room(heap, I64, kinds.count + 1), unpadded_heaps = room(unpadded_heap, I64, kinds.count + 1)
+    cdef Array starts = room(start, I32, sizes.count), ends = room(end, I32, sizes.count)
+    cdef Array holds = room(held, I32, sizes.count), frees = room(freed, I32, sizes.count)
+    cdef Array roots = room(root, I32, sizes.count), living = room(alive, I32, kinds.count)
+    cdef Array seen = room(shown, I32, kinds.count)
+    cdef fp_heap_events events = fp_heap_events(kinds.at, rows.at, others.at, kinds.count)
+    cdef fp_heap_sizes all_sizes = fp_heap_sizes(sizes.at, unpaddeds.at, sizes.count)
+    cdef fp_heap out = fp_heap(
+        heaps.at, unpadded_heaps.at, starts.at, ends.at, holds.at, frees.at, roots.at, living.at, seen.at)
     cdef fp_heap_peak peak
     cdef fp_memory memory
-    cdef bint done
-    events.count = <size_t>kinds.buffer.len // 4
-    all_sizes.count = <size_t>sizes.buffer.len // 8
-    if events.count + 1 >> 31 or all_sizes.count >> 31:
+    cdef fp_code code
+    if kinds.count >= INT32_MAX or sizes.count > INT32_MAX:
         raise ValueError("there are too many events or buffers")
-    for column in (rows, others, living, seen):
-        fits(column, events.count, 4)
-    fits(unpaddeds, all_sizes.count, 8)
-    for column in (starts, ends, holds, frees, roots):
-        fits(column, all_sizes.count, 4)
-    for column in (heaps, unpadded_heaps):
-        fits(column, events.count + 1, 8)
-    events.kind = <const int32_t *>kinds.buffer.buf
-    events.buffer = <const int32_t *>rows.buffer.buf
-    events.canonical = <const int32_t *>others.buffer.buf
-    are_buffers(events.buffer, events.count, all_sizes.count)
-    are_buffers(events.canonical, events.count, all_sizes.count)
-    all_sizes.size, all_sizes.unpadded = <const int64_t *>sizes.buffer.buf, <const int64_t *>unpaddeds.buffer.buf
-    out.heap, out.unpadded = <int64_t *>heaps.buffer.buf, <int64_t *>unpadded_heaps.buffer.buf
-    out.start, out.end = <int32_t *>starts.buffer.buf, <int32_t *>ends.buffer.buf
-    out.held, out.freed = <int32_t *>holds.buffer.buf, <int32_t *>frees.buffer.buf
-    out.root = <int32_t *>roots.buffer.buf
-    out.alive, out.shown = <int32_t *>living.buffer.buf, <int32_t *>seen.buffer.buf
+    within(rows, -1, sizes.count)
+    within(others, -1, sizes.count)
     fp_memory_init(&memory)
     with nogil:
-        done = fp_heap_trace(&memory, &events, &all_sizes, &out, &peak)
-    check(done)
+        code = fp_heap_trace(&memory, &events, &all_sizes, &out, &peak)
+    check(code, DOING)
     return {
         "bytes": peak.bytes, "unpadded": peak.unpadded, "event": peak.event, "alive": peak.alive,
         "passed_over": peak.passed_over,

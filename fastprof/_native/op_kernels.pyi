@@ -1,28 +1,26 @@
-"""Types of the compiled module. Buffers are anything with the buffer protocol."""
+"""Types of the compiled module."""
 
-from typing import Any, TypeAlias
-
-Buffer: TypeAlias = Any
+from fastprof.schema.array_types import Flags, Int32s, Int64s, Records
 
 SIZES: dict[str, int]
 
 def host_ops_sum(
-    start: Buffer,
-    duration: Buffer,
-    meta: Buffer,
-    op_of_meta: Buffer,
-    eager: Buffer | None,
-    instead: Buffer,
-    beside: Buffer,
-    enqueues: Buffer,
+    start: Int64s,
+    duration: Int64s,
+    meta: Int32s,
+    op_of_meta: Int32s,
+    eager: Flags | None,
+    instead: Records,
+    beside: Records,
+    enqueues: Flags,
     stacked: bool,
-    lines: Buffer,
-    sums: Buffer,
+    lines: Records,
+    sums: Records,
 ) -> None: ...
 
 SELF_DONE: int
 SELF_CROSSED: int
 
-def self_times(start: Buffer, duration: Buffer, lines: Buffer, self_time: Buffer, stacked: Buffer | None) -> int: ...
-def innermost_time(start: Buffer, duration: Buffer, marks: Buffer, bits: int, lines: Buffer) -> int: ...
-def extent(start: Buffer, duration: Buffer) -> tuple[int, int] | None: ...
+def self_times(start: Int64s, duration: Int64s, lines: Records, self_time: Int64s, stacked: Int64s | None) -> int: ...
+def innermost_time(start: Int64s, duration: Int64s, marks: Flags, bits: int, lines: Records) -> int: ...
+def extent(start: Int64s, duration: Int64s) -> tuple[int, int] | None: ...

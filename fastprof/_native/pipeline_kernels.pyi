@@ -1,24 +1,22 @@
-"""Types of the compiled module. Buffers are anything with the buffer protocol."""
+"""Types of the compiled module."""
 
-from typing import Any, TypeAlias
-
-Buffer: TypeAlias = Any
+from fastprof.schema.array_types import Flags, Int32s, Int64s, Records, UInt32s
 
 SELF_PARTS: int
 
-def marked_rows(parent: Buffer, marks: Buffer, kept: Buffer, above: Buffer, around: Buffer, number: Buffer) -> None: ...
-def nearest_marked(parent: Buffer, marks: Buffer, bits: int, nearest: Buffer) -> None: ...
-def preorder(parent: Buffer, roots: Buffer, order: Buffer, depth: Buffer) -> int: ...
+def marked_rows(parent: Int32s, marks: Flags, kept: Int32s, above: Int32s, around: Int32s, number: Int32s) -> None: ...
+def nearest_marked(parent: Int32s, marks: Flags, bits: int, nearest: Int32s) -> None: ...
+def preorder(parent: Int32s, roots: Int32s, order: Int32s, depth: Int32s) -> int: ...
 def pipeline_calls(
-    events: tuple[Buffer, Buffer, Buffer, Buffer],
-    own_part: Buffer,
-    activities: Buffer,
-    calls: tuple[Buffer, Buffer, Buffer],
+    events: tuple[Int64s, Int64s, Int32s, Int32s],
+    own_part: Flags,
+    activities: Records,
+    calls: tuple[Int32s, Int32s, Flags],
 ) -> tuple[bytes, bytes, bytes]: ...
 def pipeline_paths(
-    events: tuple[Buffer, Buffer, Buffer, Buffer],
+    events: tuple[Int64s, Int64s, Int32s, Int32s],
     iterator_count: int,
-    links: tuple[Buffer, Buffer, Buffer, Buffer],
-    roots: Buffer,
+    links: tuple[UInt32s, UInt32s, Int32s, Int32s],
+    roots: Int32s,
     most_visits: int,
 ) -> bytes | None: ...

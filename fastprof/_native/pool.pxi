@@ -2,6 +2,7 @@
 
 
 @cython.no_gc_clear  # __dealloc__ needs the Memory
+@cython.final
 cdef class Pool:
     """Distinct texts, numbered in the order in which they were first met."""
 
@@ -20,10 +21,8 @@ cdef class Pool:
         return fp_strings_count(&self.strings)
 
     def add(self, bytes text not None):
-        cdef const uint8_t *start = <const uint8_t *><const char *>text
-        number = fp_strings_add(&self.strings, start, len(text))
-        if number < 0:
-            raise MemoryLimitError("out of memory while collecting names")
+        number = fp_strings_add(&self.strings, <const uint8_t *><const char *>text, len(text))
+        check(FP_NO_MEMORY if number < 0 else FP_OK, "collecting names")
         return number
 
     def find(self, bytes text not None):
@@ -31,26 +30,26 @@ cdef class Pool:
 
     def add_all(self, offsets, data):
         """Adds texts given as Arrow has them, int64 offsets and bytes; returns their numbers, int32."""
-        cdef View at = View(offsets), text = View(data)
-        cdef const int64_t *begins = <const int64_t *>at.at()
-        cdef size_t count = at.size() // 8
-        cdef size_t i
-        cdef int32_t number = 0
-        numbers = bytearray(4 * (count - 1) if count else 0)
-        cdef View out = View(numbers, True)
+        cdef Array places = given(offsets, I64), text = given(data, U8)
+        cdef const int64_t *at = <const int64_t *>places.at
+        cdef size_t count = places.count - 1 if places.count else 0, i
+        numbers = bytearray(4 * count)
+        cdef Array out = room(numbers, U8)
+        cdef int32_t *number = <int32_t *>out.at
+        cdef fp_code code = FP_OK
+        if count:
+            bounds(places, text.count)
         with nogil:
-            for i in range(count - 1 if count else 0):
-                number = fp_strings_add(&self.strings, <const uint8_t *>text.buffer.buf + begins[i],
-                                        <size_t>(begins[i + 1] - begins[i]))
-                if number < 0:
+            for i in range(count):
+                number[i] = fp_strings_add(&self.strings, <const uint8_t *>text.at + at[i], <size_t>(at[i + 1] - at[i]))
+                if number[i] < 0:
+                    code = FP_NO_MEMORY
                     break
-                (<int32_t *>out.buffer.buf)[i] = number
-        if number < 0:
-            raise MemoryLimitError("out of memory while collecting names")
+        check(code, "collecting names")
         return numbers
 
     def arrow_buffers(self):
         """(int64 offsets, bytes), as Arrow wants them for a large_string of len(self)."""
         if not self.strings.offsets.count:
             return bytes(8), b""
-        return take(self.strings.memory, &self.strings.offsets, 8), take(self.strings.memory, &self.strings.bytes, 1)
+        return taken(&self.strings.offsets, 8), taken(&self.strings.bytes, 1)

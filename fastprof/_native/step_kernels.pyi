@@ -1,29 +1,27 @@
-"""Types of the compiled module. Buffers are anything with the buffer protocol."""
+"""Types of the compiled module."""
 
-from typing import Any, TypeAlias
-
-Buffer: TypeAlias = Any
+from fastprof.schema.array_types import Flags, Int32s, Int64s
 
 EVENT_TYPES: int
 
 def step_time(
-    group: Buffer,
-    type: Buffer,
-    start: Buffer,
-    duration: Buffer,
-    lines: Buffer | None,
-    clip: Buffer | None,
-    total: Buffer,
-    clipped: Buffer | None,
-    seen: Buffer,
+    group: Int32s,
+    type: Flags,
+    start: Int64s,
+    duration: Int64s,
+    lines: Int64s | None,
+    clip: Int64s | None,
+    total: Int64s,
+    clipped: Int64s | None,
+    seen: Flags,
 ) -> None: ...
 def placed(
-    begin: Buffer,
-    end: Buffer,
-    upto: Buffer,
-    value: Buffer,
-    start: Buffer,
-    duration: Buffer,
+    begin: Int64s,
+    end: Int64s,
+    upto: Int64s,
+    value: Int32s,
+    start: Int64s,
+    duration: Int64s,
     overlapping: bool,
-    found: Buffer,
+    found: Int32s,
 ) -> None: ...

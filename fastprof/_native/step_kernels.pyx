@@ -1,69 +1,41 @@
 """Kernels of step analysis: arrays in, arrays out. The caller allocates every array at its size."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MIN, UINT32_MAX
 
-from fastprof._native.core cimport fp_memory, fp_memory_init
-
-from fastprof.errors import MemoryLimitError
+from fastprof._native.border cimport *
 
 
 cdef extern from "kernels/step_time.h" nogil:
     enum:
         FP_EVENT_TYPES
     ctypedef struct fp_typed_events:
-        const int32_t *group
-        const uint8_t *type
-        const int64_t *start
-        const int64_t *duration
-        size_t count
-        const int64_t *lines
-        size_t line_count
+        void *group
+        void *type
+        void *start
+        void *duration
+        void *lines
+        size_t count, line_count
     ctypedef struct fp_step_times:
-        const int64_t *clip
-        int64_t *total
-        int64_t *clipped
-        uint8_t *seen
+        void *clip
+        void *total
+        void *clipped
+        void *seen
         size_t group_count
-    bint fp_step_time(fp_memory *memory, const fp_typed_events *events, const fp_step_times *out)
+    fp_code fp_step_time(fp_memory *memory, const fp_typed_events *events, const fp_step_times *out)
 
 
 cdef extern from "kernels/grouping_line.h" nogil:
     ctypedef struct fp_grouping_line:
-        const int64_t *begin
-        const int64_t *end
-        const int64_t *upto
-        const int32_t *value
+        void *begin
+        void *end
+        void *upto
+        void *value
         size_t count
-    void fp_including(const fp_grouping_line *line, const int64_t *start, const int64_t *duration, size_t count,
-                      int32_t *found)
-    void fp_overlapping(const fp_grouping_line *line, const int64_t *start, const int64_t *duration, size_t count,
-                        int32_t *found)
+    void fp_including(const fp_grouping_line *line, void *start, void *duration, size_t count, void *found)
+    void fp_overlapping(const fp_grouping_line *line, void *start, void *duration, size_t count, void *found)
 
 
 EVENT_TYPES = FP_EVENT_TYPES
-
-
-cdef class Borrowed:
-    """A buffer held while C works on it; none where the object is None."""
-
-    cdef Py_buffer buffer
-    cdef bint held
-
-    def __cinit__(self, obj, bint writable=False):
-        if obj is not None:
-            PyObject_GetBuffer(obj, &self.buffer, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
-            self.held = True
-
-    def __dealloc__(self):
-        if self.held:
-            PyBuffer_Release(&self.buffer)
-
-    cdef void *at(self) noexcept:
-        return self.buffer.buf if self.held else NULL
-
-    cdef size_t count(self, size_t item_size):
-        return <size_t>self.buffer.len // item_size if self.held else 0
 
 
 def step_time(group, type, start, duration, lines, clip, total, clipped, seen):
@@ -71,39 +43,31 @@ def step_time(group, type, start, duration, lines, clip, total, clipped, seen):
 
     Of the events: group (int32, negative: left out), type (uint8, from 18 on: left out), start and duration (int64).
     lines: None, or int64[lines + 1], the rows at which lines begin, and the end of the last. clip: None, or int64[groups,
-    2], begin and end of each group's step. See kernels/step_time.h.
+    2], begin and end of each group's step; clipped is None, too, then. See kernels/step_time.h.
     """
-    cdef Borrowed groups = Borrowed(group), types = Borrowed(type), starts = Borrowed(start)
-    cdef Borrowed durations = Borrowed(duration), bounds = Borrowed(lines), clips = Borrowed(clip)
-    cdef Borrowed totals = Borrowed(total, True), within = Borrowed(clipped, True), seens = Borrowed(seen, True)
+    cdef Array starts = given(start, I64), durations = given(duration, I64, starts.count)
+    cdef Array groups = given(group, I32, starts.count), types = given(type, U8, starts.count)
+    cdef Array line_bounds = maybe(lines, I64), totals = room(total, I64)
+    cdef Array seens = room(seen, U8, totals.count), clips = maybe(clip, I64, totals.count // FP_EVENT_TYPES * 2)
+    cdef Array within_clips = maybe(None, I64) if clip is None else room(clipped, I64, totals.count)
     cdef fp_memory memory
     cdef fp_typed_events events
     cdef fp_step_times out
-    cdef size_t count = starts.count(8)
-    cdef bint done
-    events.group = <const int32_t *>groups.at()
-    events.type = <const uint8_t *>types.at()
-    events.start = <const int64_t *>starts.at()
-    events.duration = <const int64_t *>durations.at()
-    events.count = count
-    events.lines = <const int64_t *>bounds.at()
-    events.line_count = bounds.count(8) - 1 if bounds.held else 0
-    out.clip = <const int64_t *>clips.at()
-    out.total = <int64_t *>totals.at()
-    out.clipped = <int64_t *>within.at()
-    out.seen = <uint8_t *>seens.at()
-    out.group_count = seens.count(FP_EVENT_TYPES)
-    if groups.count(4) != count or types.count(1) != count or durations.count(8) != count or count >> 32:
-        raise ValueError("events differ in their number of values, or are too many")
-    if totals.count(8) != out.group_count * FP_EVENT_TYPES:
-        raise ValueError("totals do not fit the groups")
-    if clips.held and (clips.count(16) != out.group_count or within.count(8) != out.group_count * FP_EVENT_TYPES):
-        raise ValueError("steps do not fit the groups")
+    cdef fp_code code
+    if starts.count > UINT32_MAX or totals.count % FP_EVENT_TYPES:
+        raise ValueError("there are too many events, or totals do not have a column for each type")
+    within(groups, INT32_MIN, totals.count // FP_EVENT_TYPES)
+    if line_bounds.held:
+        bounds(line_bounds, starts.count)
+    events.group, events.type, events.start, events.duration = groups.at, types.at, starts.at, durations.at
+    events.count, events.lines = starts.count, line_bounds.at
+    events.line_count = line_bounds.count - line_bounds.held
+    out.clip, out.total, out.clipped, out.seen = clips.at, totals.at, within_clips.at, seens.at
+    out.group_count = totals.count // FP_EVENT_TYPES
     fp_memory_init(&memory)
     with nogil:
-        done = fp_step_time(&memory, &events, &out)
-    if not done:
-        raise MemoryLimitError("out of memory while adding up step time")
+        code = fp_step_time(&memory, &events, &out)
+    check(code, "adding up step time")
 
 
 def placed(begin, end, upto, value, start, duration, bint overlapping, found):
@@ -111,24 +75,12 @@ def placed(begin, end, upto, value, start, duration, bint overlapping, found):
 
     Times are int64s, those of the grouping line in order of begin. See kernels/grouping_line.h.
     """
-    cdef Borrowed begins = Borrowed(begin), ends = Borrowed(end), reached = Borrowed(upto), values = Borrowed(value)
-    cdef Borrowed starts = Borrowed(start), durations = Borrowed(duration), out = Borrowed(found, True)
-    cdef fp_grouping_line line
-    cdef size_t count = starts.count(8)
-    line.begin = <const int64_t *>begins.at()
-    line.end = <const int64_t *>ends.at()
-    line.upto = <const int64_t *>reached.at()
-    line.value = <const int32_t *>values.at()
-    line.count = begins.count(8)
-    if ends.count(8) != line.count or reached.count(8) != line.count or values.count(4) != line.count:
-        raise ValueError("the columns of the grouping line differ in length")
-    if durations.count(8) != count or out.count(4) != count:
-        raise ValueError("the columns of the events differ in length")
-    cdef const int64_t *at = <const int64_t *>starts.at()
-    cdef const int64_t *lasting = <const int64_t *>durations.at()
-    cdef int32_t *to = <int32_t *>out.at()
+    cdef Array begins = given(begin, I64), ends = given(end, I64, begins.count), reached = given(upto, I64, begins.count)
+    cdef Array values = given(value, I32, begins.count), starts = given(start, I64)
+    cdef Array durations = given(duration, I64, starts.count), out = room(found, I32, starts.count)
+    cdef fp_grouping_line line = fp_grouping_line(begins.at, ends.at, reached.at, values.at, begins.count)
     with nogil:
         if overlapping:
-            fp_overlapping(&line, at, lasting, count, to)
+            fp_overlapping(&line, starts.at, durations.at, starts.count, out.at)
         else:
-            fp_including(&line, at, lasting, count, to)
+            fp_including(&line, starts.at, durations.at, starts.count, out.at)

@@ -1,39 +1,40 @@
-"""Types of the compiled module. Buffers are anything with the buffer protocol."""
+"""Types of the compiled module."""
 
-from typing import Any, TypeAlias
+from typing import final
 
-Buffer: TypeAlias = Any
+from fastprof.schema.array_types import Flags, Int32s, Int64s
 
 DERIVED_LEVELS: int
 
+@final
 class DerivedLine:
     """A line derived from events."""
 
-    def __init__(
-        self,
-        start: Buffer,
-        duration: Buffer,
-        group: Buffer,
-        names: Buffer,
-        name_lists: tuple[Buffer, Buffer],
-        scopes: Buffer | None,
-        scope_lists: tuple[Buffer, Buffer] | None,
-        closed: Buffer | None,
+    def __new__(
+        cls,
+        start: Int64s,
+        duration: Int64s,
+        group: Int32s,
+        names: Int32s,
+        name_lists: tuple[Int64s, Int64s],
+        scopes: Int32s | None,
+        scope_lists: tuple[Int64s, Int64s] | None,
+        closed: Flags | None,
         over_gaps: bool,
         close: bool,
-    ) -> None: ...
+    ) -> DerivedLine: ...
     def count(self) -> int: ...
     def fill(
-        self, start: Buffer, duration: Buffer, name: Buffer, group: Buffer, closes: Buffer, deepest: Buffer
+        self, start: Int64s, duration: Int64s, name: Int64s, group: Int32s, closes: Flags, deepest: Int64s
     ) -> None: ...
 
 def offloads(
-    begin: Buffer,
-    end: Buffer,
-    key: Buffer,
-    starts: Buffer,
+    begin: Int64s,
+    end: Int64s,
+    key: Int32s,
+    starts: Flags,
     keys: int,
-    start_at: Buffer,
-    end_at: Buffer,
-    row: Buffer,
+    start_at: Int64s,
+    end_at: Int64s,
+    row: Int32s,
 ) -> int: ...

@@ -1,12 +1,31 @@
-from typing import Any
+"""Types of the compiled module."""
 
+from typing import final
+
+from fastprof.schema.array_types import Flags, Int32s, Int64s, UInt32s, UInt64s
+
+@final
 class Traced:
-    def __init__(
-        self, start: Any, duration: Any, tracks: Any, points: Any, flow: Any, flow_end: Any, flow_count: int
-    ) -> None: ...
-    def order(self, order: Any) -> None: ...
-    def serials(self, order: Any, serial: Any) -> None: ...
-    def layers(self, order: Any, layer: Any) -> None: ...
+    def __new__(
+        cls,
+        start: UInt64s,
+        duration: UInt64s,
+        tracks: Int64s,
+        points: Flags,
+        flow: Int32s,
+        flow_end: Flags,
+        flow_count: int,
+    ) -> Traced: ...
+    def order(self, order: Int32s) -> None: ...
+    def serials(self, order: Int32s, serial: UInt32s) -> None: ...
+    def layers(self, order: Int32s, layer: Flags) -> None: ...
     def visible(
-        self, order: Any, layer: Any | None, hidden: Any | None, begin: int, end: int, resolution: int, visible: Any
+        self,
+        order: Int32s,
+        layer: Flags | None,
+        hidden: Flags | None,
+        begin: int,
+        end: int,
+        resolution: int,
+        visible: Flags,
     ) -> None: ...

@@ -1,14 +1,36 @@
-from typing import Any
+"""Types of the compiled module."""
 
+from typing import final
+
+from _typeshed import ReadableBuffer
+
+from fastprof.schema.array_types import Flags, Float64s, Int32s, Int64s, UInt32s, UInt64s
+
+_Pair = tuple[Int64s, ReadableBuffer]
+
+@final
+class Texts:
+    """Held for the writers."""
+
+    def __new__(cls, pair: _Pair) -> Texts: ...
+
+@final
 class Drawn:
-    def __init__(self, start: Any, duration: Any, name: Any, names: Any, tracks: Any, pid: Any, tid: Any) -> None: ...
+    def __new__(
+        cls, start: UInt64s, duration: UInt64s, name: Int32s, names: _Pair, tracks: Int64s, pid: UInt32s, tid: UInt32s
+    ) -> Drawn: ...
 
+@final
 class Marks:
-    def __init__(self, visible: Any, group: Any, serial: Any, flow: Any) -> None: ...
+    def __new__(cls, visible: Flags, group: Int32s, serial: UInt32s, flow: UInt64s) -> Marks: ...
 
+@final
 class NamedValues:
-    def __init__(self, first: Any, key: Any, kind: Any, value: Any, real: Any, text: Any, texts: Any) -> None: ...
+    def __new__(
+        cls, first: Int64s, key: Int32s, kind: Flags, value: Int64s, real: Float64s | None, text: Int32s, texts: _Pair
+    ) -> NamedValues: ...
 
+@final
 class Writer:
     def drawn(
         self, events: Drawn, marks: Marks, place: tuple[int, int], most: int
@@ -17,16 +39,16 @@ class Writer:
     def told(
         self,
         events: Drawn,
-        kept: Any,
-        keys: Any,
-        meta: Any,
+        kept: Flags,
+        keys: _Pair,
+        meta: Int32s,
         of_meta: NamedValues,
         own: NamedValues,
         found: NamedValues,
         place: tuple[int, int],
         most: int,
     ) -> tuple[bytes, tuple[int, int]]: ...
-    def points(self, start: Any, values: NamedValues, count: int) -> bytes: ...
+    def points(self, start: UInt64s, values: NamedValues, count: int) -> bytes: ...
     def text(self, text: bytes) -> bytes: ...
 
 def gnu_hash(text: bytes) -> int: ...

@@ -2,11 +2,9 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MIN, int32_t, int64_t, uint8_t, uint64_t
 
-from fastprof._native.core cimport fp_memory, fp_memory_init
-
-from fastprof.errors import MemoryLimitError
+from fastprof._native.border cimport *
 
 
 cdef extern from "formats/growing_bytes.h" nogil:
@@ -22,119 +20,143 @@ cdef extern from "formats/json_values.h" nogil:
     void fp_json_text(fp_bytes *out, const uint8_t *text, size_t length)
 
 
+cdef extern from "formats/xspace.h" nogil:
+    enum: FP_STR, FP_REF
+
+
 cdef extern from "formats/xprof_events.h" nogil:
     ctypedef struct fp_texts:
-        const int64_t *offsets
-        const uint8_t *bytes
+        void *offsets
+        void *bytes
     ctypedef struct fp_drawn:
-        const uint64_t *start
-        const uint64_t *duration
-        const int32_t *name
+        void *start
+        void *duration
+        void *name
         fp_texts names
-        const int64_t *tracks
-        const uint32_t *pid
-        const uint32_t *tid
+        void *tracks
+        void *pid
+        void *tid
         size_t track_count
     ctypedef struct fp_drawn_marks:
-        const uint8_t *visible
-        const int32_t *group
-        const uint32_t *serial
-        const uint64_t *flow
+        void *visible
+        void *group
+        void *serial
+        void *flow
     ctypedef struct fp_drawn_place:
         size_t track
         int64_t row
     ctypedef struct fp_named_values:
-        const int64_t *first
-        const int32_t *key
-        const uint8_t *kind
-        const int64_t *value
-        const double *real
-        const int32_t *text
+        void *first
+        void *key
+        void *kind
+        void *value
+        void *real
+        void *text
         fp_texts texts
     ctypedef struct fp_event_values:
         fp_texts keys
-        const int32_t *meta
+        void *meta
         fp_named_values of_meta, own, derived
     void fp_write_drawn(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t most,
                         fp_drawn_place *place)
     void fp_write_flights(fp_bytes *out, const fp_drawn *drawn, const fp_drawn_marks *marks, size_t track)
-    void fp_write_events(fp_bytes *out, const fp_drawn *drawn, const uint8_t *kept, const fp_event_values *given,
-                         size_t most, fp_drawn_place *place)
-    void fp_write_points(fp_bytes *out, const uint64_t *start, const fp_named_values *values, int64_t count)
+    void fp_write_events(fp_bytes *out, const fp_drawn *drawn, void *kept, const fp_event_values *given, size_t most,
+                         fp_drawn_place *place)
+    void fp_write_points(fp_bytes *out, void *start, const fp_named_values *values, int64_t count)
     uint64_t fp_gnu_hash(const uint8_t *text, size_t length)
 
 
-include "borrowed.pxi"
+@cython.final
+cdef class Texts:
+    """Texts as Arrow has them, held: int64 offsets and bytes."""
+
+    cdef fp_texts texts
+    cdef Array offsets, data
+
+    def __cinit__(self, pair):
+        self.offsets, self.data = given(pair[0], I64), given(pair[1], U8)
+        bounds(self.offsets, self.data.count)
+        self.texts = fp_texts(self.offsets.at, self.data.at)
+
+    cdef int have(self, Array numbers) except -1:
+        """Raises IndexError where a number, unless negative, is not that of a text."""
+        return within(numbers, INT32_MIN, self.offsets.count - 1)
 
 
-cdef class _Held:
-    """Buffers that C may use for as long as this lives."""
-
-    cdef list views
-
-    def __cinit__(self):
-        self.views = []
-
-    cdef const void *hold(self, array) except? NULL:
-        if array is None:
-            return NULL
-        cdef Borrowed view = Borrowed(array)
-        self.views.append(view)
-        return view.buffer.buf
-
-    cdef fp_texts texts(self, pair) except *:
-        cdef fp_texts found
-        found.offsets = <const int64_t *>self.hold(pair[0])
-        found.bytes = <const uint8_t *>self.hold(pair[1])
-        return found
-
-
-cdef class Drawn(_Held):
+@cython.final
+cdef class Drawn:
     """Rows of events by track: start, duration (uint64), name (int32), names (offsets int64, bytes), tracks (int64
     bounds), pid, tid (uint32 by track)."""
 
     cdef fp_drawn drawn
+    cdef size_t count
+    cdef tuple held
 
-    def __init__(self, start, duration, name, names, tracks, pid, tid):
-        self.drawn.start = <const uint64_t *>self.hold(start)
-        self.drawn.duration = <const uint64_t *>self.hold(duration)
-        self.drawn.name = <const int32_t *>self.hold(name)
-        self.drawn.names = self.texts(names)
-        self.drawn.tracks = <const int64_t *>self.hold(tracks)
-        self.drawn.pid = <const uint32_t *>self.hold(pid)
-        self.drawn.tid = <const uint32_t *>self.hold(tid)
-        self.drawn.track_count = len(tracks) - 1
+    def __cinit__(self, start, duration, name, names, tracks, pid, tid):
+        cdef Array starts = given(start, U64), durations = given(duration, U64, starts.count), edges = given(tracks, I64)
+        cdef Array numbers = given(name, I32, starts.count), pids, tids
+        cdef Texts texts = Texts(names)
+        bounds(edges, starts.count)
+        texts.have(numbers)
+        pids, tids = given(pid, U32, edges.count - 1), given(tid, U32, edges.count - 1)
+        self.held = (starts, durations, numbers, texts, edges, pids, tids)
+        self.count = starts.count
+        self.drawn = fp_drawn(
+            starts.at, durations.at, numbers.at, texts.texts, edges.at, pids.at, tids.at, edges.count - 1)
 
 
-cdef class Marks(_Held):
+@cython.final
+cdef class Marks:
     """What comes with the rows of the streaming form: visible (uint8), group (int32), serial (uint32), flow (uint64)."""
 
     cdef fp_drawn_marks marks
+    cdef size_t count
+    cdef tuple held
 
-    def __init__(self, visible, group, serial, flow):
-        self.marks.visible = <const uint8_t *>self.hold(visible)
-        self.marks.group = <const int32_t *>self.hold(group)
-        self.marks.serial = <const uint32_t *>self.hold(serial)
-        self.marks.flow = <const uint64_t *>self.hold(flow)
+    def __cinit__(self, visible, group, serial, flow):
+        cdef Array shown = given(visible, U8), groups = given(group, I32, shown.count)
+        cdef Array serials = given(serial, U32, shown.count), flows = given(flow, U64, shown.count)
+        self.held = (shown, groups, serials, flows)
+        self.count = shown.count
+        self.marks = fp_drawn_marks(shown.at, groups.at, serials.at, flows.at)
 
 
-cdef class NamedValues(_Held):
+@cython.final
+cdef class NamedValues:
     """Lists of values with a key each: first (int64), key (int32), kind (uint8), value (int64), real (double or None),
     text (int32), texts (offsets, bytes)."""
 
     cdef fp_named_values values
+    cdef Array first, key
+    cdef tuple held
 
-    def __init__(self, first, key, kind, value, real, text, texts):
-        self.values.first = <const int64_t *>self.hold(first)
-        self.values.key = <const int32_t *>self.hold(key)
-        self.values.kind = <const uint8_t *>self.hold(kind)
-        self.values.value = <const int64_t *>self.hold(value)
-        self.values.real = <const double *>self.hold(real)
-        self.values.text = <const int32_t *>self.hold(text)
-        self.values.texts = self.texts(texts)
+    def __cinit__(self, first, key, kind, value, real, text, texts):
+        self.first, self.key = given(first, I64), given(key, I32)
+        cdef Array kinds = given(kind, U8, self.key.count), values = given(value, I64, self.key.count)
+        cdef Array reals = maybe(real, F64, self.key.count), numbers = given(text, I32, self.key.count)
+        cdef Texts pool = Texts(texts)
+        cdef const uint8_t *written_as = <const uint8_t *>kinds.at
+        cdef const int32_t *number = <const int32_t *>numbers.at
+        cdef bint outside = False
+        cdef size_t i
+        bounds(self.first, self.key.count)
+        for i in range(kinds.count):  # of other kinds the number is not looked at
+            outside |= (written_as[i] == FP_STR or written_as[i] == FP_REF) and number[i] >= <int64_t>pool.offsets.count - 1
+        if outside:
+            raise IndexError("a value has a text that is not there")
+        self.held = (kinds, values, reals, numbers, pool)
+        self.values = fp_named_values(
+            self.first.at, self.key.at, kinds.at, values.at, reals.at, numbers.at, pool.texts)
+
+    cdef int has_lists(self, size_t count) except -1:
+        """Raises ValueError unless there is a list for each of so many rows."""
+        if self.first.count != count + 1:
+            raise ValueError("there is not one list of values for each row")
+        return 0
 
 
 @cython.no_gc_clear  # __dealloc__ needs the memory
+@cython.final
 cdef class Writer:
     """Bytes of JSON, a piece at a time."""
 
@@ -149,46 +171,56 @@ cdef class Writer:
         fp_bytes_free(&self.out)
 
     cdef bytes take(self):
-        if self.out.failed:
-            raise MemoryLimitError("out of memory while writing events")
+        check(FP_NO_MEMORY if self.out.failed else FP_OK, "writing events")
         piece = PyBytes_FromStringAndSize(<char *>self.out.data, <Py_ssize_t>self.out.size)
         self.out.size = 0
         return piece
 
-    def drawn(self, Drawn events not None, Marks marks not None, tuple place, size_t most):
+    def drawn(self, Drawn events not None, Marks marks not None, tuple place not None, size_t most):
         """(the visible rows from ``place``, a track and a row, on, as about ``most`` bytes; where to go on); no bytes:
         none is left."""
         cdef fp_drawn_place at
         at.track, at.row = place
+        if marks.count != events.count:
+            raise ValueError("there is not one mark for each row")
         with nogil:
             fp_write_drawn(&self.out, &events.drawn, &marks.marks, most, &at)
         return self.take(), (at.track, at.row)
 
     def flights(self, Drawn events not None, Marks marks not None, size_t track):
+        if marks.count != events.count:
+            raise ValueError("there is not one mark for each row")
+        if track >= events.drawn.track_count:
+            raise IndexError("there is no such track")
         with nogil:
             fp_write_flights(&self.out, &events.drawn, &marks.marks, track)
         return self.take()
 
     def told(self, Drawn events not None, kept, keys, meta, NamedValues of_meta not None, NamedValues own not None,
-             NamedValues found not None, tuple place, size_t most):
+             NamedValues found not None, tuple place not None, size_t most):
         """The same of whole events; ``meta``: int32 by row."""
-        cdef _Held held = _Held()
-        cdef fp_event_values given
+        cdef Texts names = Texts(keys)
+        cdef Array wanted = given(kept, U8, events.count), kinds = given(meta, I32, events.count)
+        cdef NamedValues values
+        cdef fp_event_values of_rows
         cdef fp_drawn_place at
-        cdef const uint8_t *wanted = <const uint8_t *>held.hold(kept)
         at.track, at.row = place
-        given.keys = held.texts(keys)
-        given.meta = <const int32_t *>held.hold(meta)
-        given.of_meta, given.own, given.derived = of_meta.values, own.values, found.values
+        for values in (of_meta, own, found):
+            names.have(values.key)
+        within(kinds, INT32_MIN, <int64_t>of_meta.first.count - 1)
+        own.has_lists(events.count)
+        found.has_lists(events.count)
+        of_rows.keys, of_rows.meta = names.texts, kinds.at
+        of_rows.of_meta, of_rows.own, of_rows.derived = of_meta.values, own.values, found.values
         with nogil:
-            fp_write_events(&self.out, &events.drawn, wanted, &given, most, &at)
+            fp_write_events(&self.out, &events.drawn, wanted.at, &of_rows, most, &at)
         return self.take(), (at.track, at.row)
 
     def points(self, start, NamedValues values not None, int64_t count):
-        cdef _Held held = _Held()
-        cdef const uint64_t *starts = <const uint64_t *>held.hold(start)
+        cdef Array starts = given(start, U64, count)
+        values.has_lists(count)
         with nogil:
-            fp_write_points(&self.out, starts, &values.values, count)
+            fp_write_points(&self.out, starts.at, &values.values, count)
         return self.take()
 
     def text(self, bytes text not None):

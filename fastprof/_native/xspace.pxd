@@ -1,15 +1,28 @@
 # csrc/formats/xspace.h, as far as it is called from here.
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from fastprof._native.core cimport fp_code, fp_fault, fp_memory, fp_strings, fp_vector
+from fastprof._native.border cimport fp_code, fp_fault, fp_memory, fp_vector
+
+
+cdef extern from "columns/strings.h" nogil:
+    ctypedef struct fp_strings:
+        fp_memory *memory
+        fp_vector bytes
+        fp_vector offsets
+    int32_t fp_strings_add(fp_strings *pool, const uint8_t *text, size_t length)
+    int32_t fp_strings_find(const fp_strings *pool, const uint8_t *text, size_t length)
+    size_t fp_strings_count(const fp_strings *pool)
+    void fp_strings_free(fp_strings *pool)
 
 
 cdef extern from "columns/picked.h" nogil:
     ctypedef struct fp_picked:
+        const int64_t *value
+        const uint8_t *kind
         size_t count
     void fp_picked_free(fp_memory *memory, fp_picked *picked)
-    void fp_picked_copy(const fp_picked *picked, const int32_t *own_numbers, int64_t text_base, int own_kind,
-                        int32_t *row, uint8_t *kind, int64_t *value)
+    void fp_picked_copy(const fp_picked *picked, void *own_numbers, int64_t text_base, int own_kind,
+                        void *row, void *kind, void *value)
 
 
 cdef extern from "formats/xspace.h" nogil:
@@ -28,17 +41,18 @@ cdef extern from "formats/xspace.h" nogil:
     ctypedef struct fp_stat_meta:
         pass
     ctypedef struct fp_owned_span:
-        pass
+        uint64_t offset, length
     ctypedef struct fp_child:
         pass
     ctypedef struct fp_piece:
         uint64_t offset, length
     ctypedef struct fp_segment:
-        pass
+        int64_t event_count
     ctypedef struct fp_unknown_stat:
         pass
     ctypedef struct fp_event_key:
-        pass
+        uint64_t offset
+        uint32_t length
     ctypedef struct fp_bytes_at:
         int64_t row, column
         uint64_t offset, length
@@ -49,20 +63,21 @@ cdef extern from "formats/xspace.h" nogil:
         fp_vector parts
         fp_vector spans[7]
         fp_vector faults
-    fp_code fp_scanner_push(fp_scanner *scanner, const uint8_t *chunk, size_t size, fp_fault *fault)
+    fp_code fp_scanner_push(fp_scanner *scanner, void *chunk, size_t size, fp_fault *fault)
     fp_code fp_scanner_finish(fp_scanner *scanner, fp_fault *fault)
     void fp_scanner_free(fp_scanner *scanner)
 
     ctypedef struct fp_xspace:
         fp_memory *memory
-        const uint8_t *data
+        void *data
         uint64_t size
+        size_t part_count
         bint salvage
         fp_vector event_metas, stat_metas, meta_stats, children, faults
     fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_fault *fault)
     fp_code fp_xspace_fork(const fp_xspace *xspace, fp_xspace *fork, fp_fault *fault)
     void fp_xspace_free_fork(fp_xspace *fork)
-    fp_code fp_xspace_declare_stats(fp_xspace *xspace, int64_t part, const int64_t *ids, size_t count, fp_fault *fault)
+    fp_code fp_xspace_declare_stats(fp_xspace *xspace, int64_t part, void *ids, size_t count, fp_fault *fault)
     void fp_xspace_free(fp_xspace *xspace)
 
     ctypedef enum fp_depth:
@@ -79,41 +94,41 @@ cdef extern from "formats/xspace.h" nogil:
         void *to
         int width
     ctypedef struct fp_filter:
-        const uint8_t *keep_meta
+        void *keep_meta
         uint8_t keep_unnamed
         int64_t from_ps, to_ps
         uint8_t timed
     ctypedef struct fp_wide_column:
-        uint8_t *kind
-        int64_t *value
-        const uint8_t *default_kind
-        const int64_t *default_value
+        void *kind
+        void *value
+        void *default_kind
+        void *default_value
     ctypedef struct fp_sink:
         const fp_filter *filter
-        const int32_t *meta_names
-        const int64_t *meta_ids
-        const int32_t *stat_names
-        const int32_t *stat_texts
-        const int32_t *wide_of_stat
+        void *meta_names
+        void *meta_ids
+        void *stat_names
+        void *stat_texts
+        void *wide_of_stat
         int64_t wide_count
         fp_wide_column *wide
-        const int16_t *pick_of_stat
-        const uint8_t *pick_parts
-        int64_t *event_id
-        int64_t *metadata_id
-        int64_t *start_ps
-        int64_t *duration_ps
-        int64_t *num_occurrences
-        int32_t *plane_id
-        int32_t *line_id
+        void *pick_of_stat
+        void *pick_parts
+        void *event_id
+        void *metadata_id
+        void *start_ps
+        void *duration_ps
+        void *num_occurrences
+        void *plane_id
+        void *line_id
         fp_index_column host, plane, line, name
-        uint8_t *present
+        void *present
         int64_t want_stats
-        int64_t *stat_event_id
-        int64_t *int_value
-        double *double_value
+        void *stat_event_id
+        void *int_value
+        void *double_value
         fp_index_column stat
-        uint8_t *kind
+        void *kind
         fp_index_column text
         int64_t text_base
         fp_strings texts
@@ -121,18 +136,18 @@ cdef extern from "formats/xspace.h" nogil:
         fp_picked *picks
         fp_vector faults
         int64_t unnamed
-    fp_code fp_fill(const fp_xspace *xspace, const fp_piece *pieces, const fp_segment *segments, size_t count,
+    fp_code fp_fill(const fp_xspace *xspace, void *pieces, void *segments, size_t count,
                     fp_sink *sink, fp_fault *fault)
-    fp_code fp_count_kept(const fp_xspace *xspace, const fp_piece *pieces, fp_segment *segments, size_t count,
+    fp_code fp_count_kept(const fp_xspace *xspace, void *pieces, void *segments, size_t count,
                           const fp_filter *filter, bint stats, fp_fault *fault)
-    fp_code fp_event_keys(const fp_xspace *xspace, const fp_piece *pieces, const fp_segment *segment,
-                          const fp_filter *filter, fp_event_key *keys, fp_fault *fault)
-    fp_code fp_fill_keys(const fp_xspace *xspace, const fp_piece *pieces, const fp_event_key *keys,
-                         const int64_t *event_ids, size_t count, int64_t row, int64_t stat_row,
+    fp_code fp_event_keys(const fp_xspace *xspace, void *pieces, void *segment,
+                          const fp_filter *filter, void *keys, fp_fault *fault)
+    fp_code fp_fill_keys(const fp_xspace *xspace, void *pieces, void *keys,
+                         void *event_ids, size_t count, int64_t row, int64_t stat_row,
                          int64_t stat_row_end, fp_sink *sink, fp_fault *fault)
-    fp_code fp_fill_spans(const fp_xspace *xspace, const fp_owned_span *spans, const int64_t *parts, size_t count,
-                          int64_t *stat_ids, fp_sink *sink, fp_fault *fault)
-    fp_code fp_unknown_in_spans(const fp_xspace *xspace, const fp_owned_span *spans, const int64_t *parts,
+    fp_code fp_fill_spans(const fp_xspace *xspace, void *spans, void *parts, size_t count,
+                          void *stat_ids, fp_sink *sink, fp_fault *fault)
+    fp_code fp_unknown_in_spans(const fp_xspace *xspace, void *spans, void *parts,
                                 size_t count, fp_vector *unknown, fp_fault *fault)
-    fp_code fp_intern(const fp_xspace *xspace, const uint64_t *offsets, const uint64_t *lengths, size_t count,
-                      const char *what, fp_strings *pool, int32_t *numbers, fp_vector *faults, fp_fault *fault)
+    fp_code fp_intern(const fp_xspace *xspace, void *offsets, void *lengths, size_t count,
+                      const char *what, fp_strings *pool, void *numbers, fp_vector *faults, fp_fault *fault)

@@ -1,18 +1,15 @@
 """XSpace to columns: the scanner, the opened capture, and what a fill writes into.
 
-Arrays go in and out as anything with the buffer protocol; structs have the layouts of records.py.
+Arrays go in as anything with the buffer protocol; structs have the layouts of records.py.
 """
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, SIZE_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
-from fastprof._native.core cimport *
+from fastprof._native.border cimport *
 from fastprof._native.xspace cimport *
-
-from fastprof.errors import CaptureError, ChangedError, MemoryLimitError
 
 SIZES = {
     "PART": sizeof(fp_part), "SPAN": sizeof(fp_span), "EVENT_META": sizeof(fp_event_meta),
@@ -30,27 +27,18 @@ cdef dict WHAT = {
 }
 
 
-cdef class View:
-    """A buffer that is held for as long as C may use it."""
-
-    cdef Py_buffer buffer
-    cdef bint held
-
-    def __cinit__(self, obj, bint writable=False):
-        PyObject_GetBuffer(obj, &self.buffer, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
-        self.held = True
-
-    cdef void *at(self) noexcept:
-        return self.buffer.buf
-
-    cdef size_t size(self) noexcept:
-        return <size_t>self.buffer.len
-
-    def __dealloc__(self):
-        if self.held:
-            PyBuffer_Release(&self.buffer)
+cdef const char *PIECE = "QQqqqqqQQQQqqiiiiii"
+cdef const char *SEGMENT = "QQqqqqqqqqqqqqqqqqqqqqq"
+cdef const char *EVENT_KEY = "qqQIIii"
+cdef const char *OWNED_SPAN = "QQq"
+cdef enum:  # the numbers of their fields
+    PIECE_PART = 2, SEGMENT_PIECE = 2, SEGMENT_ROW = 17, SEGMENT_STAT_ROW = 19, KEY_PIECE = 5
 
 
+cdef str DOING = "reading a capture"
+
+
+@cython.final
 cdef class Memory:
     """Where the core allocates from; counts blocks, and fails on demand, for tests."""
 
@@ -68,24 +56,6 @@ cdef class Memory:
         self.memory.countdown = allocations
 
 
-cdef int check(fp_code code, fp_fault *fault, path) except -1:
-    """The one place where a status of C becomes an exception."""
-    if code == FP_OK:
-        return 0
-    what = fault.what.decode() if fault.what != NULL else "capture"
-    if code == FP_NO_MEMORY:
-        raise MemoryLimitError(f"out of memory while reading {what}", path=path)
-    if code == FP_CHANGED:
-        raise ChangedError("the file changed while it was being read; load it again", path=path)
-    text = fp_code_text(code).decode()
-    raise CaptureError(f"{text}, reading {what}", path=path, offset=fault.offset)
-
-
-cdef bytes take(fp_memory *memory, fp_vector *vector, size_t item_size):
-    """The items as bytes; the vector is left as it is."""
-    return PyBytes_FromStringAndSize(<char *>vector.items, <Py_ssize_t>(vector.count * item_size))
-
-
 cdef list faults_of(fp_vector *log):
     """(code, sentence, what was being read, count, first offset) a row."""
     cdef fp_fault_row *rows = <fp_fault_row *>log.items
@@ -100,6 +70,7 @@ include "pool.pxi"
 
 
 @cython.no_gc_clear  # __dealloc__ needs the Memory
+@cython.final
 cdef class Scanner:
     """Finds where the planes, lines, name tables and stats of an XSpace lie, in pushed bytes."""
 
@@ -118,166 +89,40 @@ cdef class Scanner:
             fp_scanner_free(&self.scanner)
 
     def push(self, chunk):
-        cdef View view = View(chunk)
+        cdef Array bytes_in = given(chunk, U8)
         cdef fp_fault fault
         cdef fp_code code
         with nogil:
-            code = fp_scanner_push(&self.scanner, <const uint8_t *>view.buffer.buf, <size_t>view.buffer.len, &fault)
-        check(code, &fault, self.path)
+            code = fp_scanner_push(&self.scanner, bytes_in.at, bytes_in.count, &fault)
+        check(code, DOING, &fault, self.path)
 
     def finish(self):
         cdef fp_fault fault
-        check(fp_scanner_finish(&self.scanner, &fault), &fault, self.path)
+        check(fp_scanner_finish(&self.scanner, &fault), DOING, &fault, self.path)
 
     def parts(self):
-        return take(&self.memory.memory, &self.scanner.parts, sizeof(fp_part))
+        return taken(&self.scanner.parts, sizeof(fp_part))
 
     def spans(self, int kind):
         if not 0 <= kind < FP_SPAN_KINDS:
             raise IndexError(kind)
-        return take(&self.memory.memory, &self.scanner.spans[kind], sizeof(fp_span))
+        return taken(&self.scanner.spans[kind], sizeof(fp_span))
 
     def faults(self):
         return faults_of(&self.scanner.faults)
 
 
-cdef class Filter:
-    """Which events a fill keeps: by a byte per event metadata, and by time."""
-
-    cdef fp_filter filter
-    cdef View keep
-
-    def __cinit__(self, keep_meta, bint keep_unnamed, time_ps):
-        if keep_meta is not None:
-            self.keep = View(keep_meta)
-            self.filter.keep_meta = <const uint8_t *>self.keep.at()
-        self.filter.keep_unnamed = keep_unnamed
-        if time_ps is not None:
-            self.filter.timed = 1
-            self.filter.from_ps, self.filter.to_ps = time_ps
-
-
-include "picks.pxi"
+include "sink.pxi"
 
 
 @cython.no_gc_clear  # __dealloc__ needs the Memory
-cdef class Sink:
-    """The columns that one fill writes into, and what it adds: texts, places of bytes, faults.
-
-    Columns are given by the names of struct fp_sink; those that are not given are not decoded.
-    """
-
-    cdef fp_sink sink
-    cdef Memory memory
-    cdef list held
-    cdef Filter filter
-    cdef readonly Picks picks
-
-    def __cinit__(self, Memory memory not None, dict columns not None, dict tables not None, Filter filter=None,
-                  wide=(), int64_t text_base=0, bint want_stats=False, Picks picks=None):
-        self.memory = memory
-        self.held = []
-        self.sink.texts.memory = &memory.memory
-        self.sink.text_base = text_base
-        self.sink.want_stats = want_stats
-        if filter is not None:
-            self.filter = filter
-            self.sink.filter = &filter.filter
-        if picks is not None:
-            self.picks = picks
-            self.sink.picks = picks.stats
-        self.sink.wide = <fp_wide_column *>fp_alloc_zeroed(&memory.memory, len(wide), sizeof(fp_wide_column))
-        if self.sink.wide == NULL:
-            raise MemoryLimitError("out of memory while preparing columns")
-        self.sink.wide_count = len(wide)
-        for i, (kind, value, default_kind, default_value) in enumerate(wide):
-            self.sink.wide[i].kind = <uint8_t *>self.hold(kind, True)
-            self.sink.wide[i].value = <int64_t *>self.hold(value, True)
-            if default_kind is not None:
-                self.sink.wide[i].default_kind = <const uint8_t *>self.hold(default_kind, False)
-                self.sink.wide[i].default_value = <const int64_t *>self.hold(default_value, False)
-        for name, array in columns.items():
-            self.set_column(name, array)
-        for name, array in tables.items():
-            self.set_table(name, array)
-        if self.sink.pick_of_stat != NULL and picks is None:
-            raise ValueError("there are no columns for picks")
-
-    def __dealloc__(self):
-        if self.memory is not None:
-            fp_release(&self.memory.memory, self.sink.wide)
-            fp_strings_free(&self.sink.texts)
-            fp_vector_free(&self.memory.memory, &self.sink.bytes)
-            fp_vector_free(&self.memory.memory, &self.sink.faults)
-
-    cdef void *hold(self, array, bint writable) except? NULL:
-        cdef View view = View(array, writable)
-        self.held.append(view)
-        return view.at()
-
-    cdef int set_index(self, fp_index_column *column, array) except -1:
-        column.to = self.hold(array, True)
-        column.width = array.itemsize
-        return 0
-
-    cdef int set_column(self, str name, array) except -1:
-        if name == "host": self.set_index(&self.sink.host, array)
-        elif name == "plane": self.set_index(&self.sink.plane, array)
-        elif name == "line": self.set_index(&self.sink.line, array)
-        elif name == "name": self.set_index(&self.sink.name, array)
-        elif name == "stat": self.set_index(&self.sink.stat, array)
-        elif name == "text": self.set_index(&self.sink.text, array)
-        elif name == "event_id": self.sink.event_id = <int64_t *>self.hold(array, True)
-        elif name == "metadata_id": self.sink.metadata_id = <int64_t *>self.hold(array, True)
-        elif name == "start_ps": self.sink.start_ps = <int64_t *>self.hold(array, True)
-        elif name == "duration_ps": self.sink.duration_ps = <int64_t *>self.hold(array, True)
-        elif name == "num_occurrences": self.sink.num_occurrences = <int64_t *>self.hold(array, True)
-        elif name == "plane_id": self.sink.plane_id = <int32_t *>self.hold(array, True)
-        elif name == "line_id": self.sink.line_id = <int32_t *>self.hold(array, True)
-        elif name == "present": self.sink.present = <uint8_t *>self.hold(array, True)
-        elif name == "stat_event_id": self.sink.stat_event_id = <int64_t *>self.hold(array, True)
-        elif name == "int_value": self.sink.int_value = <int64_t *>self.hold(array, True)
-        elif name == "double_value": self.sink.double_value = <double *>self.hold(array, True)
-        elif name == "kind": self.sink.kind = <uint8_t *>self.hold(array, True)
-        else: raise KeyError(name)
-        return 0
-
-    cdef int set_table(self, str name, array) except -1:
-        if name == "meta_names": self.sink.meta_names = <const int32_t *>self.hold(array, False)
-        elif name == "meta_ids": self.sink.meta_ids = <const int64_t *>self.hold(array, False)
-        elif name == "stat_names": self.sink.stat_names = <const int32_t *>self.hold(array, False)
-        elif name == "stat_texts": self.sink.stat_texts = <const int32_t *>self.hold(array, False)
-        elif name == "wide_of_stat": self.sink.wide_of_stat = <const int32_t *>self.hold(array, False)
-        elif name == "pick_of_stat": self.sink.pick_of_stat = <const int16_t *>self.hold(array, False)
-        elif name == "pick_parts": self.sink.pick_parts = <const uint8_t *>self.hold(array, False)
-        else: raise KeyError(name)
-        return 0
-
-    @property
-    def unnamed(self):
-        return self.sink.unnamed
-
-    def texts(self):
-        """What the stats' own texts are: (int64 offsets, bytes); numbered from text_base on."""
-        if not self.sink.texts.offsets.count:
-            return bytes(8), b""
-        return (take(&self.memory.memory, &self.sink.texts.offsets, 8),
-                take(&self.memory.memory, &self.sink.texts.bytes, 1))
-
-    def bytes_at(self):
-        return take(&self.memory.memory, &self.sink.bytes, sizeof(fp_bytes_at))
-
-    def faults(self):
-        return faults_of(&self.sink.faults)
-
-
-@cython.no_gc_clear  # __dealloc__ needs the Memory
+@cython.final
 cdef class XSpace:
     """A capture: the bytes and its name tables. Holds on to the bytes."""
 
     cdef fp_xspace xspace
     cdef Memory memory
-    cdef View data
+    cdef Array data
     cdef XSpace original  # of a fork: who owns all but its stat metadata
     cdef readonly str path
 
@@ -287,20 +132,19 @@ cdef class XSpace:
         if original is not None:
             self.memory, self.path, self.data = original.memory, original.path, original.data
             self.original = original if original.original is None else original.original
-            check(fp_xspace_fork(&original.xspace, &self.xspace, &fault), &fault, self.path)
+            check(fp_xspace_fork(&original.xspace, &self.xspace, &fault), DOING, &fault, self.path)
             return
         if scanner is None:
             raise TypeError("a capture is opened with the Scanner of its bytes")
         self.memory = scanner.memory
         self.path = scanner.path
-        self.data = View(data)
+        self.data = given(data, U8)
         self.xspace.memory = &self.memory.memory
-        self.xspace.data = <const uint8_t *>self.data.at()
-        self.xspace.size = self.data.size()
+        self.xspace.data, self.xspace.size = self.data.at, self.data.count
         self.xspace.salvage = salvage
         with nogil:
             code = fp_xspace_open(&self.xspace, &scanner.scanner, &fault)
-        check(code, &fault, self.path)
+        check(code, DOING, &fault, self.path)
 
     def __dealloc__(self):
         if self.memory is not None:
@@ -314,42 +158,78 @@ cdef class XSpace:
         return XSpace(None, None, original=self)
 
     def event_metas(self):
-        return take(&self.memory.memory, &self.xspace.event_metas, sizeof(fp_event_meta))
+        return taken(&self.xspace.event_metas, sizeof(fp_event_meta))
 
     def stat_metas(self):
-        return take(&self.memory.memory, &self.xspace.stat_metas, sizeof(fp_stat_meta))
+        return taken(&self.xspace.stat_metas, sizeof(fp_stat_meta))
 
     def meta_stats(self):
-        return take(&self.memory.memory, &self.xspace.meta_stats, sizeof(fp_owned_span))
+        return taken(&self.xspace.meta_stats, sizeof(fp_owned_span))
 
     def children(self):
-        return take(&self.memory.memory, &self.xspace.children, sizeof(fp_child))
+        return taken(&self.xspace.children, sizeof(fp_child))
 
     def faults(self):
         return faults_of(&self.xspace.faults)
 
+    cdef Array pieces(self, array, bint writable=False):
+        """Pieces that lie in the capture, of parts that there are."""
+        cdef Array pieces = room(array, PIECE) if writable else given(array, PIECE)
+        spans(pieces, self.xspace.size)
+        within(pieces, 0, self.xspace.part_count, PIECE_PART)
+        return pieces
+
+    cdef Array segments(self, array, Array pieces, bint writable=False):
+        """Segments that lie in the capture, of these pieces."""
+        cdef Array segments = room(array, SEGMENT) if writable else given(array, SEGMENT)
+        slices(segments, self.xspace.size)
+        within(segments, 0, pieces.count, SEGMENT_PIECE)
+        return segments
+
+    cdef Array places(self, array):
+        cdef Array places = given(array, OWNED_SPAN)
+        spans(places, self.xspace.size)
+        return places
+
+    cdef Array parts(self, array, size_t count):
+        cdef Array parts = given(array, I64, count)
+        within(parts, 0, self.xspace.part_count)
+        return parts
+
+    cdef Filter fitting(self, Filter filter):
+        if filter is not None and filter.keep.held and filter.keep.count < self.xspace.event_metas.count:
+            raise ValueError("a filter has fewer flags than there are event metadata")
+        return filter
+
     def declare_stats(self, int64_t part, ids):
-        cdef View view = View(ids)
+        cdef Array numbers = given(ids, I64)
         cdef fp_fault fault
-        check(fp_xspace_declare_stats(&self.xspace, part, <const int64_t *>view.at(), view.size() // 8, &fault), &fault,
-              self.path)
+        if not 0 <= part < <int64_t>self.xspace.part_count:
+            raise IndexError(part)
+        check(fp_xspace_declare_stats(&self.xspace, part, numbers.at, numbers.count, &fault), DOING, &fault, self.path)
 
     def intern(self, offsets, lengths, bytes what not None, Pool pool not None):
         """Puts texts into the pool; returns their numbers (int32 bytes) and the faults met."""
-        cdef View at = View(offsets), sizes = View(lengths)
-        cdef size_t count = at.size() // 8
-        numbers = bytearray(4 * count)
-        cdef View out = View(numbers, True)
+        cdef Array at = given(offsets, U64), sizes = given(lengths, U64, at.count)
+        cdef const uint64_t *offset = <const uint64_t *>at.at
+        cdef const uint64_t *length = <const uint64_t *>sizes.at
+        cdef const char *name = WHAT[what]
+        cdef bint outside = False
+        cdef size_t i
+        for i in range(at.count):  # the largest length: there is no text
+            outside |= length[i] != <uint64_t>-1 and (offset[i] > self.xspace.size or length[i] > self.xspace.size - offset[i])
+        if outside:
+            raise ValueError("a text lies outside of the capture")
+        numbers = bytearray(4 * at.count)
+        cdef Array out = room(numbers, U8)
         cdef fp_vector faults
         cdef fp_fault fault
         cdef fp_code code
-        cdef const char *name = WHAT[what]
         memset(&faults, 0, sizeof(faults))
         with nogil:
-            code = fp_intern(&self.xspace, <const uint64_t *>at.buffer.buf, <const uint64_t *>sizes.buffer.buf, count, name,
-                             &pool.strings, <int32_t *>out.buffer.buf, &faults, &fault)
+            code = fp_intern(&self.xspace, at.at, sizes.at, at.count, name, &pool.strings, out.at, &faults, &fault)
         try:
-            check(code, &fault, self.path)
+            check(code, DOING, &fault, self.path)
             return numbers, faults_of(&faults)
         finally:
             fp_vector_free(&self.memory.memory, &faults)
@@ -361,8 +241,8 @@ cdef class XSpace:
         Returns segments, unknown stats, kinds met per stat metadata (empty unless stats are indexed), faults, and
         where the last piece stopped.
         """
-        cdef View view = View(pieces, True)
-        cdef fp_piece *items = <fp_piece *>view.at()
+        cdef Array parts = self.pieces(pieces, True)
+        cdef fp_piece *items = <fp_piece *>parts.at
         cdef fp_index index
         cdef fp_fault fault
         cdef fp_code code = FP_OK
@@ -370,16 +250,17 @@ cdef class XSpace:
         cdef bint resumed = start is not None
         cdef size_t i
         cdef size_t stats = self.xspace.stat_metas.count
-        if last > view.size() // sizeof(fp_piece) or first > last:
+        if last > parts.count or first > last or not 0 <= depth <= <int>FP_STATS:
             raise IndexError(last)
         if resumed:
             begin = start
+            if first == last or not items[first].offset <= begin <= items[first].offset + items[first].length:
+                raise IndexError(begin)
         memset(&index, 0, sizeof(index))
         try:
             if depth == FP_STATS:
                 index.kinds = <uint8_t *>fp_alloc_zeroed(&self.memory.memory, stats, 1)
-                if index.kinds == NULL:
-                    raise MemoryLimitError("out of memory while indexing", path=self.path)
+                check(FP_NO_MEMORY if index.kinds == NULL else FP_OK, "indexing", NULL, self.path)
             with nogil:
                 for i in range(first, last):
                     code = fp_index_piece(&self.xspace, &items[i], <int64_t>i, <fp_depth>depth,
@@ -387,77 +268,101 @@ cdef class XSpace:
                                           &fault)
                     if code != FP_OK:
                         break
-            check(code, &fault, self.path)
-            return (take(&self.memory.memory, &index.segments, sizeof(fp_segment)),
-                    take(&self.memory.memory, &index.unknown, sizeof(fp_unknown_stat)),
+            check(code, DOING, &fault, self.path)
+            return (taken(&index.segments, sizeof(fp_segment)), taken(&index.unknown, sizeof(fp_unknown_stat)),
                     PyBytes_FromStringAndSize(<char *>index.kinds, <Py_ssize_t>stats) if index.kinds != NULL else b"",
                     faults_of(&index.faults), stopped)
         finally:
             fp_index_free(&self.memory.memory, &index)
 
     def fill(self, pieces, segments, Sink sink not None):
-        cdef View view = View(pieces), parts = View(segments)
+        cdef Array lines = self.pieces(pieces), parts = self.segments(segments, lines)
         cdef fp_fault fault
         cdef fp_code code
+        sink.fits(&self.xspace)
+        self.fitting(sink.filter)
+        rows_within(parts, SEGMENT_ROW, sink.rows)
+        if sink.sink.want_stats:
+            rows_within(parts, SEGMENT_STAT_ROW, sink.stat_rows)
         with nogil:
-            code = fp_fill(&self.xspace, <const fp_piece *>view.buffer.buf, <const fp_segment *>parts.buffer.buf,
-                           <size_t>parts.buffer.len // sizeof(fp_segment), &sink.sink, &fault)
-        check(code, &fault, self.path)
+            code = fp_fill(&self.xspace, lines.at, parts.at, parts.count, &sink.sink, &fault)
+        check(code, DOING, &fault, self.path)
 
     def count_kept(self, pieces, segments, Filter filter not None, bint stats):
         """Sets kept_events and, if asked, kept_stats of the segments."""
-        cdef View view = View(pieces), parts = View(segments, True)
+        cdef Array lines = self.pieces(pieces), parts = self.segments(segments, lines, True)
+        cdef fp_filter *wanted = &self.fitting(filter).filter
         cdef fp_fault fault
         cdef fp_code code
         with nogil:
-            code = fp_count_kept(&self.xspace, <const fp_piece *>view.buffer.buf, <fp_segment *>parts.buffer.buf,
-                                 <size_t>parts.buffer.len // sizeof(fp_segment), &filter.filter, stats, &fault)
-        check(code, &fault, self.path)
+            code = fp_count_kept(&self.xspace, lines.at, parts.at, parts.count, wanted, stats, &fault)
+        check(code, DOING, &fault, self.path)
 
     def event_keys(self, pieces, segment, keys, Filter filter=None):
         """Writes the keys of one segment's events."""
-        cdef View view = View(pieces), part = View(segment), out = View(keys, True)
-        cdef const fp_filter *wanted = &filter.filter if filter is not None else NULL
+        cdef Array lines = self.pieces(pieces), part = self.segments(segment, lines), out
+        cdef const fp_filter *wanted = &self.fitting(filter).filter if filter is not None else NULL
         cdef fp_fault fault
         cdef fp_code code
+        if part.count != 1 or (<fp_segment *>part.at).event_count < 0:
+            raise ValueError("there is not one segment")
+        out = room(keys, EVENT_KEY, (<fp_segment *>part.at).event_count)
         with nogil:
-            code = fp_event_keys(&self.xspace, <const fp_piece *>view.buffer.buf, <const fp_segment *>part.buffer.buf,
-                                 wanted, <fp_event_key *>out.buffer.buf, &fault)
-        check(code, &fault, self.path)
+            code = fp_event_keys(&self.xspace, lines.at, part.at, wanted, out.at, &fault)
+        check(code, DOING, &fault, self.path)
 
     def fill_keys(self, pieces, keys, event_ids, int64_t row, int64_t stat_row, int64_t stat_row_end, Sink sink not None):
-        cdef View view = View(pieces), wanted = View(keys), ids = View(event_ids)
+        cdef Array lines = self.pieces(pieces), events = given(keys, EVENT_KEY), ids = given(event_ids, I64, events.count)
+        cdef const fp_event_key *key = <const fp_event_key *>events.at
+        cdef uint64_t size = self.xspace.size
+        cdef bint outside = False
+        cdef size_t i
         cdef fp_fault fault
         cdef fp_code code
+        for i in range(events.count):
+            outside |= key[i].offset > size or key[i].length > size - key[i].offset
+        if outside:
+            raise ValueError("an event lies outside of the capture")
+        within(events, 0, lines.count, KEY_PIECE)
+        sink.fits(&self.xspace)
+        if row < 0 or <size_t>row + events.count > sink.rows or row > INT32_MAX:
+            raise IndexError(row)
+        if stat_row < 0 or (sink.sink.want_stats and stat_row_end > 0 and <size_t>stat_row_end > sink.stat_rows):
+            raise IndexError(stat_row)
         with nogil:
-            code = fp_fill_keys(&self.xspace, <const fp_piece *>view.buffer.buf, <const fp_event_key *>wanted.buffer.buf,
-                                <const int64_t *>ids.buffer.buf, <size_t>wanted.buffer.len // sizeof(fp_event_key),
-                                row, stat_row, stat_row_end, &sink.sink, &fault)
-        check(code, &fault, self.path)
+            code = fp_fill_keys(&self.xspace, lines.at, events.at, ids.at, events.count, row, stat_row, stat_row_end,
+                                &sink.sink, &fault)
+        check(code, DOING, &fault, self.path)
 
     def unknown_in_spans(self, spans, parts):
         """Stats used at these places that their part does not declare."""
-        cdef View at = View(spans), whose = View(parts)
+        cdef Array at = self.places(spans), whose = self.parts(parts, at.count)
         cdef fp_vector unknown
         cdef fp_fault fault
         cdef fp_code code
         memset(&unknown, 0, sizeof(unknown))
         with nogil:
-            code = fp_unknown_in_spans(&self.xspace, <const fp_owned_span *>at.buffer.buf,
-                                       <const int64_t *>whose.buffer.buf, <size_t>at.buffer.len // sizeof(fp_owned_span),
-                                       &unknown, &fault)
+            code = fp_unknown_in_spans(&self.xspace, at.at, whose.at, at.count, &unknown, &fault)
         try:
-            check(code, &fault, self.path)
-            return take(&self.memory.memory, &unknown, sizeof(fp_unknown_stat))
+            check(code, DOING, &fault, self.path)
+            return taken(&unknown, sizeof(fp_unknown_stat))
         finally:
             fp_vector_free(&self.memory.memory, &unknown)
 
     def fill_spans(self, spans, parts, stat_ids, Sink sink not None):
-        cdef View at = View(spans), whose = View(parts), ids = View(stat_ids, True)
+        cdef Array at = self.places(spans), whose = self.parts(parts, at.count), ids = room(stat_ids, I64, at.count)
         cdef fp_fault fault
         cdef fp_code code
+        sink.fits(&self.xspace)
+        if at.count > sink.stat_rows:
+            raise IndexError(at.count)
         with nogil:
-            code = fp_fill_spans(&self.xspace, <const fp_owned_span *>at.buffer.buf, <const int64_t *>whose.buffer.buf,
-                                 <size_t>at.buffer.len // sizeof(fp_owned_span), <int64_t *>ids.buffer.buf, &sink.sink,
-                                 &fault)
-        check(code, &fault, self.path)
+            code = fp_fill_spans(&self.xspace, at.at, whose.at, at.count, ids.at, &sink.sink, &fault)
+        check(code, DOING, &fault, self.path)
+
+
+cdef int rows_within(Array segments, int first, size_t rows) except -1:
+    """Raises IndexError where a segment begins or ends outside of so many rows."""
+    cdef int64_t limit = INT64_MAX if rows >= <size_t>INT64_MAX else <int64_t>rows + 1
+    within(segments, 0, limit, first)
+    return within(segments, 0, limit, first + 1)

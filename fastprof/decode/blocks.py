@@ -43,7 +43,7 @@ class Block:
         the capture whose stats the sink's tables know."""
         pieces, source = part.pieces, part.capture.source
         source.check_unchanged()
-        if self.keys is not None:
+        if self.keys is not None and self.event_ids is not None:
             xspace.fill_keys(pieces, self.keys, self.event_ids, row, stat_row, stat_row + self.stats, sink)
             return
         assert self.segments is not None

@@ -23,6 +23,11 @@ def texts_of(offsets: bytes, data: bytes) -> pa.Array:
     return pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
+def _numbers(pool: Pool, offsets: bytes, data: bytes) -> Int32s:
+    """The numbers in the pool of texts that are given as int64 offsets and bytes."""
+    return np.frombuffer(pool.add_all(np.frombuffer(offsets, np.int64), data), np.int32)
+
+
 class TextTable:
     """A pool that grows while texts are looked up, and becomes a dictionary. Threads may share it: numbers of texts
     never change."""
@@ -39,7 +44,7 @@ class TextTable:
     def add_all(self, offsets: bytes, data: bytes) -> Int32s:
         """The numbers of texts as Arrow has them: int64 offsets, and bytes."""
         with self._lock:
-            return np.frombuffer(self._pool.add_all(offsets, data), np.int32)
+            return _numbers(self._pool, offsets, data)
 
     def intern(self, xspace: XSpace, offsets: Any, lengths: Any, what: bytes) -> tuple[Int32s, Faults]:
         """The numbers of texts at places of a capture, -1 where the length is NO_TEXT; and the faults met."""
@@ -70,13 +75,13 @@ class MergedTexts:
 
     def __init__(self, memory: Memory, table: TextTable) -> None:
         self._pool = Pool(memory)
-        self._pool.add_all(*table.buffers())
+        _numbers(self._pool, *table.buffers())
         self.base = len(self._pool)
 
     def add(self, sink: Sink) -> Int32s | None:
         """The numbers of a block's own texts; None: it has none."""
         offsets, data = sink.texts()
-        return np.frombuffer(self._pool.add_all(offsets, data), np.int32) if len(offsets) > 8 else None
+        return _numbers(self._pool, offsets, data) if len(offsets) > 8 else None
 
     def array(self) -> pa.Array:
         return texts_of(*self._pool.arrow_buffers())

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof._native.hlo_buffers import read_hlo_buffers
+from fastprof._native.hlo import read_hlo_buffers
 from fastprof.decode.text_pools import texts_of
 from fastprof.schema.array_types import Int32s, Int64s, Records
 

@@ -128,7 +128,7 @@ def messages_at(
 ) -> Callable[[int], Message]:
     """Finds the fields of many messages in one pass, and returns what gives the message of a place among ``offsets``.
     Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
-    from fastprof._native.hlo_text import read_message_fields
+    from fastprof._native.hlo import read_message_fields
 
     spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
     raw = read_message_fields(data, spans, left_out)

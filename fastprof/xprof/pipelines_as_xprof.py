@@ -106,12 +106,12 @@ def as_in_xprof(kept: RecordedPipelines, most_visits: int = MOST_VISITS) -> Read
     iterator = of_origin[events.origin]
     pipelines, pipeline = pipelines_of(iterator[roots], is_device)
     order = _ranked(events.duration_ps[roots], pipeline, len(pipelines))
-    roots, pipeline, groups = roots[order].astype(np.int32), pipeline[order], groups[order]
+    roots, pipeline, groups = roots[order], pipeline[order], groups[order]
     is_named = origins.is_named[events.origin]
     parent = np.where(is_named, events.parent, -1).astype(np.int32)
     links = _links(kept.links, events, is_named)
     columns = (events.start_ps, events.duration_ps, parent, iterator)
-    packed = pipeline_paths(columns, len(iterators), links, roots, most_visits)
+    packed = pipeline_paths(columns, len(iterators), links, roots.astype(np.int32), most_visits)
     if packed is None:
         raise CaptureError(
             f"XProf's walk of the input pipelines of {kept.host} would take more than {most_visits:,} steps: events "

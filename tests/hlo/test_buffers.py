@@ -11,7 +11,7 @@ from hlo_builder import Op, Program, f32, shape, tuple_of
 from plan_builder import KINDS, Plan
 from slow_heaps import slow_heap
 
-from fastprof._native.hlo_buffers import SIZES
+from fastprof._native.hlo import BUFFER_SIZES
 from fastprof.errors import CaptureError
 from fastprof.hlo import buffers
 from fastprof.hlo.buffers import BufferAssignment
@@ -29,9 +29,9 @@ def small_program() -> Program:
     return program
 
 
-@pytest.mark.parametrize("name", sorted(SIZES))
+@pytest.mark.parametrize("name", sorted(BUFFER_SIZES))
 def test_records_are_as_large_as_the_structs_of_c(name: str) -> None:
-    assert getattr(buffers, name).itemsize == SIZES[name]
+    assert getattr(buffers, name).itemsize == BUFFER_SIZES[name]
 
 
 def test_a_plan_is_read_as_it_was_written() -> None:

@@ -99,11 +99,13 @@ def test_random_events_are_as_the_oracle_has_them(seed: int) -> None:
 def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
     one, total, seen = np.zeros(1, np.int64), np.zeros((2, 18), np.int64), np.zeros((2, 18), np.uint8)
     group, type_ = np.zeros(1, np.int32), np.zeros(1, np.uint8)
-    with pytest.raises(ValueError, match="events differ"):
+    with pytest.raises(ValueError, match="columns differ in length: 2 items where there are 1"):
         step_time(group, type_, one, np.zeros(2, np.int64), None, None, total, None, seen)
-    with pytest.raises(ValueError, match="totals"):
+    with pytest.raises(ValueError, match="36 items where there are 18"):
         step_time(group, type_, one, one, None, None, total[:1], None, seen)
-    with pytest.raises(ValueError, match="steps"):
+    with pytest.raises(ValueError, match="6 items where there are 4"):
+        step_time(group, type_, one, one, None, np.zeros((3, 2), np.int64), total, total.copy(), seen)
+    with pytest.raises(TypeError):
         step_time(group, type_, one, one, None, np.zeros((2, 2), np.int64), total, None, seen)
 
 

@@ -348,11 +348,13 @@ def test_what_does_not_fit_is_refused() -> None:
         lod.Group(0, 1, eight, eight[:1], four, four)
     group = lod.Group(0, 1, eight[:1], eight[:1], four[:1], four[:1])
     with pytest.raises(ValueError, match="more events"):
-        group.add(0, eight, eight, four, 0)
+        group.add(0, eight, eight, four.view(np.int32), 0)
     store = lod.Lod(eight[:0], eight[:0], four[:0], four[:0], b"", b"", b"", 0)
     with pytest.raises(IndexError):
         store.sums(four, 0, 1)
     with pytest.raises(IndexError):
         store.parent(0)
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="differ in length"):
         lod.Lod(eight, eight, four, four[:1], b"", b"", b"", 0)
+    with pytest.raises(ValueError, match="damaged"):
+        lod.Lod(eight, eight, four, four, b"", b"", b"", 0)
