@@ -163,16 +163,14 @@ def test_blocks_come_back_from_a_cycle_of_garbage(kind: str) -> None:
         "Pool": (memory,), "Scanner": (memory, "path"), "XSpace": (scanner, data), "Sink": (memory, {}, {}),
     }  # fmt: skip
 
-    class Cyclic(getattr(xspace_module, kind)):  # type: ignore[misc]
-        itself: Any
-
-    one = Cyclic(*made[kind])
+    one = getattr(xspace_module, kind)(*made[kind])
     if kind == "Pool":
         one.add(b"text")
     elif kind == "Scanner":
         one.push(data)
-    one.itself = one
+    cycle = [one, made[kind]]
+    cycle.append(cycle)
     assert memory.live > 0
-    del one, scanner, made
+    del one, scanner, made, cycle
     gc.collect()
     assert memory.live == 0
