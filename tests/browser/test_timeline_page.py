@@ -155,7 +155,7 @@ def test_a_range_is_summed_up_by_name(timeline: Timeline) -> None:
     }
     rows = {row["name"]: (row["count"], int(row["clipped_ps"]), int(row["total_ps"])) for row in found["rows"]}
     assert rows == expected
-    assert timeline.page.locator("table[aria-label='Sums by name'] tbody tr").count() == 5
+    assert timeline.page.locator("[role=grid][aria-label='Sums by name'] .row").count() == 5
 
 
 def test_a_name_is_found_wherever_it_is(timeline: Timeline) -> None:
@@ -282,7 +282,7 @@ def test_times_are_told_from_the_start_of_profiling(page: Any, server: Callable[
     first = timeline.slices("main")[0]
     page.evaluate("hash => { location.hash = hash }", f"#/timeline?event={first['at']}@{HOST}")
     timeline.until("t.selection().details?.name === 'first'")
-    start = int(timeline.ask("told", timeline.ask("selection")["details"]["start_ps"]))
+    start = int(timeline.ask("absolute", timeline.ask("selection")["details"]["start_ps"]))
     assert start == LATE_PS
     assert "38.359167250078 s" in page.inner_text(".tl-facts >> nth=0")
     page.get_by_text("Copy as --time").click()

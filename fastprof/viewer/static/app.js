@@ -50,7 +50,7 @@ class App {
     this.learnt ??= this.sourceOf(null).analyses().then(({ analyses, pages }) => {
       Object.assign(this.session, { analyses,
         pages: pages ?? [...BEYOND_ANALYSES, ...analyses.map((one) => one.name)] });
-      if (this.route) this.shell.tell(this.route);
+      if (this.route) this.shell.describe(this.route);
     }, (error) => {
       this.learnt = null;
       throw error;

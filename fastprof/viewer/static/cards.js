@@ -11,13 +11,13 @@ const SEVERITY = {
   error: "Error",
 };
 
-/** A card of one figure. What it is by definition, or why it is not known, is told when asked for. */
+/** A card of one figure. What it is by definition, or why it is not known, is shown under the pointer. */
 export function figure({ name, value, unit, definition, reason, label: given }) {
-  const told = text(value, unit);
+  const words = text(value, unit);
   const known = value !== null && value !== undefined;
   const long = typeof value === "string" && value.length > 24;
   return h("div", { class: `card${known ? "" : " card-unknown"}${long ? " card-long" : ""}`, tabindex: "0",
-    dataset: { figure: name } }, h("div.card-title", capital(given || label(name))), h("div.card-value", told),
+    dataset: { figure: name } }, h("div.card-title", capital(given || label(name))), h("div.card-value", words),
     known ? null : h("div.card-reason", reason ?? "not known"),
     h("div.card-about", { role: "note" }, definition ? h("div", capital(definition)) : null,
       typeof value === "number" && unit ? h("div.card-exact", exact(value, unit)) : null));
@@ -31,7 +31,7 @@ export function figures(element, report, names = Object.keys(report.scalars)) {
   const unknown = found.filter((one) => one.value === null);
   const box = h("div.cards", ...known.map(figure));
   element.append(box);
-  if (unknown.length) element.append(untold(unknown));
+  if (unknown.length) element.append(unknownFigures(unknown));
   return box;
 }
 
@@ -70,14 +70,14 @@ export function panel(title, note = null) {
 }
 
 /** A sentence where there is nothing to show. */
-export function sentence(element, told) {
-  element.append(h("p.sentence", told));
+export function sentence(element, words) {
+  element.append(h("p.sentence", words));
 }
 
-function notice({ severity, text: told }, analysis, context) {
+function notice({ severity, text: words }, analysis, context) {
   return h("li", { class: `notice notice-${severity}` }, h("span.notice-kind", SEVERITY[severity] ?? severity),
-    h("span", told.replace(FLAG, "“Steps from modules”"),
-      FLAG.test(told) ? stepsFromModules(analysis, context) : null));
+    h("span", words.replace(FLAG, "“Steps from modules”"),
+      FLAG.test(words) ? stepsFromModules(analysis, context) : null));
 }
 
 /** What a flag of the command does, as a button; null where the page does not take it. */
@@ -89,9 +89,9 @@ function stepsFromModules(analysis, context) {
 }
 
 /** Figures that are not known, with why, as a line that opens. */
-function untold(unknown) {
+function unknownFigures(unknown) {
   const count = unknown.length === 1 ? "1 figure is not known" : `${unknown.length} figures are not known`;
-  return h("details.untold", h("summary", count), h("dl", ...unknown.map((one) => [
+  return h("details.unknown-figures", h("summary", count), h("dl", ...unknown.map((one) => [
     h("dt", capital(one.label || label(one.name))),
     h("dd", one.reason ?? "not known"),
   ])));

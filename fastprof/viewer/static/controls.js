@@ -9,9 +9,9 @@ export function picker({ label, options, value = null, onchange, title = null })
   const id = `control-${(controls += 1)}`;
   const select = h("select", { id, title });
   const node = labelled("picker", label, id, select);
-  const told = options.map((option) => (typeof option === "object" ? option : { value: option, text: option }));
-  for (const option of told) select.append(h("option", { value: option.value }, option.text));
-  select.value = value ?? told[0]?.value ?? "";
+  const items = options.map((option) => (typeof option === "object" ? option : { value: option, text: option }));
+  for (const option of items) select.append(h("option", { value: option.value }, option.text));
+  select.value = value ?? items[0]?.value ?? "";
   select.addEventListener("change", () => onchange?.(select.value));
   return valued(node, select);
 }
@@ -30,19 +30,19 @@ export function toggle({ label, value = false, onchange, title = null }) {
 /** A whole number between two; `text(value)` is what is shown of it. */
 export function slider({ label, min, max, value, text = String, onchange }) {
   const id = `control-${(controls += 1)}`;
-  const told = h("output", { for: id }, text(value));
+  const output = h("output", { for: id }, text(value));
   const range = h("input", { id, type: "range", min, max, step: 1, value: String(value),
     "aria-valuetext": text(value) });
   range.addEventListener("input", () => {
-    told.textContent = text(Number(range.value));
-    range.setAttribute("aria-valuetext", told.textContent);
+    output.textContent = text(Number(range.value));
+    range.setAttribute("aria-valuetext", output.textContent);
     onchange?.(Number(range.value));
   });
   const node = labelled("slider", label, id, range);
-  node.append(told);
+  node.append(output);
   Object.defineProperty(node, "value", { get: () => Number(range.value), set: (to) => {
     range.value = to;
-    told.textContent = text(Number(range.value));
+    output.textContent = text(Number(range.value));
   } });
   return node;
 }
@@ -59,10 +59,10 @@ export function field({ label, value = "", placeholder = "", onchange, title = n
 /** A few choices side by side. `options`: texts, or {value, text}. */
 export function tabs({ label, options, value = null, onchange }) {
   const name = `control-${(controls += 1)}`;
-  const told = options.map((option) => (typeof option === "object" ? option : { value: option, text: option }));
-  const chosen = value ?? told[0]?.value;
+  const items = options.map((option) => (typeof option === "object" ? option : { value: option, text: option }));
+  const chosen = value ?? items[0]?.value;
   const node = h("div.control.tabs", { role: "radiogroup", "aria-label": label });
-  for (const option of told) {
+  for (const option of items) {
     const box = h("input", { type: "radio", name, value: option.value, checked: option.value === chosen });
     box.addEventListener("change", () => onchange?.(option.value));
     node.append(h("label.tab", { title: option.title }, box, h("span", option.text)));

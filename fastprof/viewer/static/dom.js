@@ -24,7 +24,7 @@ export function clear(element) {
 }
 
 /**
- * Text of one line that is at most so long, cut in the middle: names of ops tell most at both ends. `tail`: which part of
+ * Text of one line that is at most so long, cut in the middle: names of ops differ most at both ends. `tail`: which part of
  * what is left is its end.
  */
 export function shortened(text, most = 80, tail = 0.5) {
@@ -35,20 +35,20 @@ export function shortened(text, most = 80, tail = 0.5) {
   return `${line.slice(0, most - 1 - end)}…${line.slice(line.length - end)}`;
 }
 
-/** Texts as `shortened`; those that would look alike are cut so that what tells them apart is left. */
+/** Texts as `shortened`; those that would look alike are cut so that what distinguishes them is left. */
 export function distinct(texts, most = 80, tail = 0.5) {
-  const told = texts.map((text) => shortened(text, most, tail));
+  const cut = texts.map((text) => shortened(text, most, tail));
   const alike = new Map();
-  told.forEach((text, at) => alike.set(text, [...(alike.get(text) ?? []), at]));
+  cut.forEach((text, at) => alike.set(text, [...(alike.get(text) ?? []), at]));
   for (const places of alike.values()) {
     const wholes = places.map((at) => String(texts[at]).replace(/\s+/g, " "));
     if (new Set(wholes).size < 2) continue;
     const from = sharedStart(wholes);
     places.forEach((at, number) => {
-      told[at] = around(wholes[number], from, most);
+      cut[at] = around(wholes[number], from, most);
     });
   }
-  return told;
+  return cut;
 }
 
 /** How many letters all have in common at their begin. */

@@ -60,14 +60,6 @@ export class FileSource {
     return null;
   }
 
-  svg() {
-    return null;
-  }
-
-  address() {
-    return null;
-  }
-
   json(name) {
     return this.once(name, async (block) => readJson(await text(block)));
   }

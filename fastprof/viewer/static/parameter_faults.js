@@ -1,4 +1,4 @@
-// What is wrong with a parameter of the address, told before a server is asked.
+// What is wrong with a parameter of the address, found before a server is asked.
 
 import { parsed } from "./units.js";
 
@@ -8,19 +8,19 @@ const UNITS = {
   bytes: ["bytes", "a size, as 2GiB"],
 };
 
-/** A sentence on what is wrong with a value of a parameter of an analysis; null: nothing that can be told here. */
+/** A sentence on what is wrong with a value of a parameter of an analysis; null: nothing found here. */
 export function fault({ name, type, choices, min }, value) {
-  const told = (wanted) => `${name} is ${wanted}, not ${JSON.stringify(value.slice(0, 60))}.`;
+  const sentence = (wanted) => `${name} is ${wanted}, not ${JSON.stringify(value.slice(0, 60))}.`;
   if (type === "steps") return ofSteps(value);
-  if (choices) return choices.includes(value) ? null : told(`one of ${choices.join(", ")}`);
+  if (choices) return choices.includes(value) ? null : sentence(`one of ${choices.join(", ")}`);
   if (type === "int" || type === "float") {
     const wanted = type === "int" ? "a whole number" : "a number";
     const found = value.trim() === "" ? NaN : Number(value);
-    if (!Number.isFinite(found) || (type === "int" && !Number.isInteger(found))) return told(wanted);
-    return typeof min === "number" && found < min ? told(`${wanted} from ${min} on`) : null;
+    if (!Number.isFinite(found) || (type === "int" && !Number.isInteger(found))) return sentence(wanted);
+    return typeof min === "number" && found < min ? sentence(`${wanted} from ${min} on`) : null;
   }
-  if (type === "bool") return /^(1|0|true|false)$/.test(value) ? null : told("true or false");
-  if (type in UNITS) return Number.isNaN(parsed(value, UNITS[type][0])) ? told(UNITS[type][1]) : null;
+  if (type === "bool") return /^(1|0|true|false)$/.test(value) ? null : sentence("true or false");
+  if (type in UNITS) return Number.isNaN(parsed(value, UNITS[type][0])) ? sentence(UNITS[type][1]) : null;
   return null;
 }
 

@@ -89,11 +89,16 @@ export class Table {
     return Array.from({ length: this.length }, (_, row) => this.row(row));
   }
 
-  /** The rows of which `wanted(row number)` is true, in their order. */
+  /** The numbers of the rows for which `wanted(row number)` holds, in their order. */
+  select(wanted = () => true) {
+    const rows = [];
+    for (let row = 0; row < this.length; row += 1) if (wanted(row)) rows.push(row);
+    return rows;
+  }
+
+  /** A table of the rows for which `wanted(row number)` holds. */
   where(wanted) {
-    const kept = [];
-    for (let row = 0; row < this.length; row += 1) if (wanted(row)) kept.push(row);
-    return this.taken(kept);
+    return this.taken(this.select(wanted));
   }
 
   /** These rows, by number. */

@@ -58,12 +58,12 @@ export function part(context, { tables = null, columns = {}, first = null, rows 
   return context.source.report(context.listed.name, options, context.signal);
 }
 
-/** All columns of one row of a table, by its number; null where a saved report has been cut before it. */
+/** All columns of one row of a table, {row, data}, by its number; null where a saved report has been cut before it. */
 export async function wholeRow(context, table, row) {
   const report = await part(context, { tables: [table], first: row, rows: 1 });
   const data = report.tables[table];
-  if (data.length === 1) return data.row(0);
-  return row < data.length ? data.row(row) : null;
+  const at = data.length === 1 ? 0 : row;
+  return at < data.length ? { row: data.row(at), data } : null;
 }
 
 /** Says once below a heading that something is not in a saved report. */
@@ -77,18 +77,18 @@ export function needsServer(context, element, what) {
  */
 async function reported(root, analysis, context, ask) {
   const given = context.saved ? [] : [...analysis.params, STEPS].filter(({ name }) => context.params.has(name));
-  let told = given.map((param) => fault(param, context.params.get(param.name))).find((one) => one !== null) ?? null;
-  if (told === null) {
+  let problem = given.map((param) => fault(param, context.params.get(param.name))).find((one) => one !== null) ?? null;
+  if (problem === null) {
     try {
       return await ask();
     } catch (error) {
       if (error.status !== 400 || !given.length || context.signal.aborted) throw error;
-      told = error.message;
+      problem = error.message;
     }
   }
   const without = () => context.push(Object.fromEntries(given.map(({ name }) => [name, null])));
   root.append(
-    h("div.failed", { role: "alert" }, h("p", told),
+    h("div.failed", { role: "alert" }, h("p", problem),
       h("button.button", { onclick: without }, "Show the page without it")),
   );
   return null;

@@ -71,12 +71,12 @@ export class Shell {
     this.main.classList.toggle("main-fills", route.page === "timeline");
     this.root.scrollTop = 0;
     this.main.scrollTop = 0;
-    this.tell(route);
+    this.describe(route);
     this.drawPickers(route);
   }
 
   /** Heads the page and lists all pages, as far as they are known. */
-  tell(route) {
+  describe(route) {
     const about = this.about(route.page);
     this.title.textContent = about.title;
     this.summary.textContent = about.summary;

@@ -3,6 +3,19 @@
 import { readJson, Report } from "./report.js";
 
 const KEPT_REPORTS = 24;
+/** Requests that answer with JSON, by the method that asks for them: `source.event(options, signal)`. */
+const REQUESTS = {
+  timeline: "timeline",
+  steps: "steps",
+  counters: "counters",
+  event: "event",
+  slice: "slice",
+  range: "range",
+  search: "search",
+  next: "search/next",
+  flows: "flows",
+  hlo: "hlo",
+};
 
 /** What went wrong, in a sentence for the user; `status` is that of HTTP, 0 where the server was not reached. */
 export class SourceError extends Error {
@@ -34,10 +47,6 @@ export class ServerSource {
     return this.listed;
   }
 
-  timeline(options = {}, signal) {
-    return this.json("timeline", options, signal);
-  }
-
   async tile(key, level, index, tracks, signal, lanes) {
     const path = `tiles/${encodeURIComponent(key)}/${level}/${index}`;
     const response = await this.fetched(path, { tracks, lanes }, signal);
@@ -47,42 +56,6 @@ export class ServerSource {
   async names(host, ids, signal) {
     const answer = await this.json("names", { host, ids: ids.join(",") }, signal);
     return answer.names;
-  }
-
-  event(options, signal) {
-    return this.json("event", options, signal);
-  }
-
-  slice(options, signal) {
-    return this.json("slice", options, signal);
-  }
-
-  range(options, signal) {
-    return this.json("range", options, signal);
-  }
-
-  search(options, signal) {
-    return this.json("search", options, signal);
-  }
-
-  next(options, signal) {
-    return this.json("search/next", options, signal);
-  }
-
-  flows(options, signal) {
-    return this.json("flows", options, signal);
-  }
-
-  steps(options = {}, signal) {
-    return this.json("steps", options, signal);
-  }
-
-  counters(options, signal) {
-    return this.json("counters", options, signal);
-  }
-
-  hlo(options, signal) {
-    return this.json("hlo", options, signal);
   }
 
   /** The report of an analysis. `params`: its parameters, and host (a name or several) and steps. */
@@ -107,10 +80,6 @@ export class ServerSource {
   /** Address of a table as a file; null where there is none. */
   csv(name, table, params = {}) {
     return this.address(`report/${name}/${table}.csv`, params);
-  }
-
-  svg(name, params = {}) {
-    return this.address(`report/${name}.svg`, params);
   }
 
   address(path, options = {}) {
@@ -139,12 +108,18 @@ export class ServerSource {
       throw new SourceError("The server does not answer. Is fastprof serve still running?");
     }
     if (response.ok) return response;
-    throw new SourceError(await told(response), response.status);
+    throw new SourceError(await sentenceOf(response), response.status);
   }
 }
 
+for (const [method, path] of Object.entries(REQUESTS)) {
+  ServerSource.prototype[method] = function(options = {}, signal = undefined) {
+    return this.json(path, options, signal);
+  };
+}
+
 /** The server's sentence on what went wrong. */
-async function told(response) {
+async function sentenceOf(response) {
   try {
     const { error } = await response.json();
     if (typeof error === "string" && error) return error;

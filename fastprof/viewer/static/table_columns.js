@@ -68,19 +68,19 @@ function width(data, column) {
   let most = textWidth(`${column.title} ${column.unit ?? ""}`) * 1.06 + 16;
   const rows = Math.min(data.length, SAMPLE);
   for (let row = 0; row < rows && most < WIDEST; row += 1) {
-    const told = column.text(data.value(row, column.name), row);
-    most = Math.max(most, told.length > WIDEST / 4 ? WIDEST : textWidth(told));
+    const words = column.text(data.value(row, column.name), row);
+    most = Math.max(most, words.length > WIDEST / 4 ? WIDEST : textWidth(words));
   }
   return Math.ceil(Math.max(NARROWEST, Math.min(WIDEST, most)) + AROUND);
 }
 
 /** A text of one line that is no wider than so many pixels, cut in its middle. */
-export function fitting(told, pixels) {
-  const line = shortened(told, MEASURED);
+export function fitting(words, pixels) {
+  const line = shortened(words, MEASURED);
   let wide = textWidth(line);
   let cut = line;
   for (let tries = 0; wide > pixels && cut.length > 3 && tries < 4; tries += 1) {
-    cut = shortened(told, Math.max(3, Math.min(cut.length - 1, Math.floor((cut.length * pixels) / wide))));
+    cut = shortened(words, Math.max(3, Math.min(cut.length - 1, Math.floor((cut.length * pixels) / wide))));
     wide = textWidth(cut);
   }
   return cut;
@@ -88,10 +88,10 @@ export function fitting(told, pixels) {
 
 let measure = null;
 
-function textWidth(told) {
+function textWidth(words) {
   measure ??= document.createElement("canvas").getContext("2d");
   measure.font = FONT;
-  return measure.measureText(told).width;
+  return measure.measureText(words).width;
 }
 
 /** Which column takes the room that is left: names first, then any text. */

@@ -16,7 +16,7 @@ export class Rows {
     scroll.append(head, this.body, this.none);
     scroll.addEventListener("scroll", () => this.draw(), { passive: true });
     scroll.addEventListener("keydown", (event) => this.key(event));
-    scroll.addEventListener("mouseover", (event) => this.tell(event));
+    scroll.addEventListener("mouseover", (event) => this.explain(event));
     this.body.addEventListener("click", (event) => this.click(event));
     this.body.addEventListener("dblclick", (event) => this.copy(event));
     this.watch = new ResizeObserver(() => {
@@ -117,7 +117,7 @@ export class Rows {
   }
 
   /** The whole value, when the pointer rests on a cell. */
-  tell(event) {
+  explain(event) {
     const cell = event.target.closest(".cell");
     const place = Number(cell?.parentElement.dataset.place);
     if (!cell || cell.title || Number.isNaN(place) || place >= this.order.length) return;

@@ -32,6 +32,11 @@ export function text(value, unit = null) {
   return unit ? `${number(value)} ${unit}` : number(value);
 }
 
+/** As `text`, but null where the value is unknown. */
+export function known(value, unit = null) {
+  return value === null || value === undefined ? null : text(value, unit);
+}
+
 /** The whole value, for those who ask: all digits, in the unit that it is stored in. */
 export function exact(value, unit = null) {
   if (typeof value !== "number" || !Number.isFinite(value)) return text(value);
@@ -86,10 +91,10 @@ export function columnScale(values, unit) {
 export function label(name) {
   if (name === "tf_data") return "tf.data";
   const words = name.replace(RATE, (_, of) => `/${of}`).replace(ENDINGS, "").split("_").filter(Boolean);
-  const told = words.map((word, at) =>
+  const written = words.map((word, at) =>
     WORDS.get(word) ?? percentile(word) ?? (at ? word : word[0].toUpperCase() + word.slice(1))
   );
-  return told.join(" ") || name;
+  return written.join(" ") || name;
 }
 
 /** A number with unit as people write it ("1.5ms", "20 MiB", "5%"), as it is stored; NaN where it is none. */
@@ -129,8 +134,8 @@ function chosen(most, unit) {
 
 function inUnit(value, name, divide, unit) {
   if (typeof value !== "number") return text(value, unit);
-  const told = name === "%" ? percent(value / divide) : number(rounded(value / divide));
-  return name ? `${told} ${name}` : told;
+  const written = name === "%" ? percent(value / divide) : number(rounded(value / divide));
+  return name ? `${written} ${name}` : written;
 }
 
 function largest(value, units) {

@@ -17,8 +17,7 @@ export function bars(element, { names, values, unit, colours, titles, label, onc
       background: colours?.[at] ?? colour(0),
     } })), h("span.bar-value", text(values[at], unit)))
   );
-  const box = h("div.bar-list", { role: "group", "aria-label": label }, rows);
-  element.classList.add("chart");
+  const box = h("div.chart.bar-list", { role: "group", "aria-label": label }, rows);
   element.append(box);
   return { leave: () => box.remove() };
 }

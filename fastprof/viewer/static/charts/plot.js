@@ -14,12 +14,12 @@ const DOT_REACH = 18;
 const DRAGGED = 5;
 
 /**
- * A chart in an element. `spec`: {x, y, y2, series, bands, rules, tell, isDots}.
+ * A chart in an element. `spec`: {x, y, y2, series, bands, rules, describe, isDots}.
  * An axis: {title, values, names, log, divide, ticks, text, integers, range}; x has `values` in ascending order, or `names`
  * for places without numbers; `divide` makes stored values those of the title's unit.
  * A series: {name, kind: "line" | "area" | "bars" | "dots", values, colour, x (of its own), axis: "y2", stack, step, dash,
  * width, sizes, quiet: without a place in the legend, keys: what a dot stands for}.
- * `bands`: [{from, to, colour}] of x; `rules`: [{value, colour}] of y; `tell(at, series)`: lines of text beside the pointer.
+ * `bands`: [{from, to, colour}] of x; `rules`: [{value, colour}] of y; `describe(at, series)`: lines of text beside the pointer.
  * Options: `label`, `height`, `onclick(at, series)`, `onzoom(range of x or null)`, `legend`: "right" or "top".
  */
 export class Plot {
@@ -28,9 +28,8 @@ export class Plot {
     this.legend = h("div.chart-legend");
     this.drawing = svg("svg.chart-drawing", { role: "img", tabindex: "0", "aria-label": options.label ?? "Chart" });
     this.tip = h("div.chart-tip", { role: "status", hidden: true });
-    this.box = h("div", { class: `chart-box legend-${options.legend ?? "top"}` }, this.legend,
+    this.box = h("div", { class: `chart chart-box legend-${options.legend ?? "top"}` }, this.legend,
       h("div.chart-area", this.drawing, this.tip, pictureButton(this.drawing, options.label)));
-    element.classList.add("chart");
     element.append(this.box);
     this.listen();
     this.update(spec);
@@ -283,7 +282,7 @@ export class Plot {
     this.cursor?.setAttribute("visibility", "hidden");
     if (!found) return;
     const at = this.x.at(found.series ? found.series.x[found.at] : this.placesOf({})[found.at]);
-    const [first, ...lines] = this.spec.tell(found.at, found.series);
+    const [first, ...lines] = this.spec.describe(found.at, found.series);
     this.tip.replaceChildren(h("b", first), ...lines.filter(Boolean).map((line) => h("div", line)));
     const side = (px ?? at) > (this.area.left + this.area.right) / 2;
     Object.assign(this.tip.style, { left: side ? "auto" : `${at + 12}px`,

@@ -38,8 +38,7 @@ export function pie(element, slices, { unit = "ps", most = 12, label, height = 2
     );
     from += share;
   });
-  const box = h("div.ring", { style: { height: `${height}px` } }, drawing, legend, pictureButton(drawing, label));
-  element.classList.add("chart");
+  const box = h("div.chart.ring", { style: { height: `${height}px` } }, drawing, legend, pictureButton(drawing, label));
   element.append(box);
   return { leave: () => box.remove() };
 }

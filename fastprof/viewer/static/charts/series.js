@@ -11,7 +11,7 @@ const DASHES = { dot: "2 3", dash: "6 4" };
 export function stacked(element, { x, series, unit, kind = "bars", xTitle, label, height = 320, onclick }) {
   const totals = x.map((_, at) => series.reduce((sum, one) => sum + (one.values[at] ?? 0), 0));
   const axis = scale(totals, unit);
-  const tell = (at) => [
+  const describe = (at) => [
     `${x[at]}: ${text(totals[at], unit)}`,
     ...series.filter((one) => one.values[at] > 0).reverse().map((one) =>
       `${one.name}: ${text(one.values[at], unit)} (${text(one.values[at] / totals[at], "share")})`
@@ -21,7 +21,7 @@ export function stacked(element, { x, series, unit, kind = "bars", xTitle, label
     x: { names: x, title: xTitle },
     y: { title: axis.unit, divide: axis.divide },
     series: series.map((one, at) => ({ colour: colour(at), kind, stack: true, width: 0.5, ...one })),
-    tell,
+    describe,
   }, { label, height, onclick, legend: "right" });
 }
 
@@ -30,7 +30,7 @@ export function lines(element, { x, series, unit, xUnit, xTitle = "", label, hei
   const axis = scale(series.flatMap((one) => one.values), unit);
   const across = xUnit ? scale([x.at(0), x.at(-1)], xUnit) : null;
   const isCount = !across && x.every(Number.isInteger);
-  const tell = (at) => [
+  const describe = (at) => [
     `${xTitle || "At"} ${across ? text(x[at], xUnit) : x[at]}`,
     ...series.map((one) => `${one.name}: ${text(one.values[at], unit)}${one.titles ? `, ${one.titles[at]}` : ""}`),
   ];
@@ -45,7 +45,7 @@ export function lines(element, { x, series, unit, xUnit, xTitle = "", label, hei
       colour: one.colour ?? colour(at),
       dash: DASHES[one.dash],
     })),
-    tell,
+    describe,
   }, { label, height, onclick });
 }
 
@@ -67,6 +67,6 @@ export function scatter(element, { points, x, y, label, height = 360, onclick })
       keys: of.map((point) => point.key),
       titles: of.map((point) => point.title),
     })),
-    tell: (at, series) => series.titles[at].split("\n"),
+    describe: (at, series) => series.titles[at].split("\n"),
   }, { label, height, onclick });
 }

@@ -1,7 +1,7 @@
 // Buffers at the peak as bars, one a buffer: by size, by padding, or in the order of the program. On a canvas, so that
 // ten thousand of them are as quick as ten.
 
-import { h } from "../dom.js";
+import { CanvasChart } from "../charts/canvas.js";
 import { text } from "../units.js";
 
 const HEIGHT = 150;
@@ -9,9 +9,10 @@ const LEFT = 74;
 const WIDEST = 46;
 
 /** `data`: buffers_at_peak; `by`: size, program or padding; `colour(row)`; `onselect(row)`. */
-export class BufferBars {
+export class BufferBars extends CanvasChart {
   constructor(element, data, { by, colour, onselect }) {
-    Object.assign(this, { element, data, by, colour, onselect, marked: null });
+    super(element, "buffer-bars", "Buffers at the peak");
+    Object.assign(this, { data, by, colour, onselect, marked: null });
     this.values = data.column(by === "padding" ? "padding_bytes" : "bytes").map((value) => value ?? 0);
     const position = data.column("position");
     const key = by === "program" ? (row) => -position[row] : (row) => this.values[row];
@@ -19,16 +20,9 @@ export class BufferBars {
       other) => key(other) - key(one) || one - other
     );
     this.most = this.rows.reduce((most, row) => Math.max(most, this.values[row]), 1);
-    this.told = h("div.flame-head", this.rows.length ? "" : "No buffer is padded.");
-    this.canvas = h("canvas.buffer-bars", { role: "img", tabindex: "0", "aria-label": "Buffers at the peak" });
-    if (this.rows.length) element.append(this.canvas);
-    element.append(this.told);
-    this.canvas.addEventListener("mousemove", (event) => this.tell(this.find(event)));
-    this.canvas.addEventListener("mouseleave", () => this.tell(-1));
-    this.canvas.addEventListener("click", (event) => this.pick(this.find(event)));
+    this.canvas.hidden = !this.rows.length;
+    if (!this.rows.length) this.note.textContent = "No buffer is padded.";
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    this.watch = new ResizeObserver(() => this.draw());
-    this.watch.observe(element);
   }
 
   get step() {
@@ -36,45 +30,36 @@ export class BufferBars {
   }
 
   draw() {
-    this.width = this.element.clientWidth;
-    if (!this.width || !this.rows.length) return;
-    const ratio = window.devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: this.width * ratio, height: HEIGHT * ratio });
-    Object.assign(this.canvas.style, { width: `${this.width}px`, height: `${HEIGHT}px` });
-    const pen = this.canvas.getContext("2d");
-    const style = getComputedStyle(this.element);
-    pen.scale(ratio, ratio);
-    this.axis(pen, style);
+    const pen = this.rows.length ? this.pen(HEIGHT) : null;
+    if (!pen) return;
+    this.axis(pen);
     this.rows.forEach((row, place) => {
       const x = LEFT + place * this.step;
       const tall = (this.values[row] / this.most) * (HEIGHT - 16);
-      pen.fillStyle = row === this.marked ? style.getPropertyValue("--text") : this.colour(row);
+      pen.fillStyle = row === this.marked ? this.colourOf("--text") : this.colour(row);
       pen.fillRect(x, HEIGHT - 8 - tall, Math.max(0.7, this.step - (this.step > 4 ? 1.5 : 0)), tall);
     });
   }
 
-  axis(pen, style) {
-    pen.font = `11px ${style.fontFamily}`;
+  axis(pen) {
     pen.textAlign = "right";
-    pen.textBaseline = "middle";
     for (let tick = 0; tick <= 4; tick += 1) {
       const y = HEIGHT - 8 - (tick / 4) * (HEIGHT - 16);
-      pen.fillStyle = style.getPropertyValue("--line");
+      pen.fillStyle = this.colourOf("--line");
       pen.fillRect(LEFT, y, this.width - LEFT - 8, 1);
-      pen.fillStyle = style.getPropertyValue("--faint");
+      pen.fillStyle = this.colourOf("--faint");
       pen.fillText(text((this.most * tick) / 4, "bytes"), LEFT - 8, y);
     }
   }
 
   find(event) {
     const place = Math.floor((event.offsetX - LEFT) / this.step);
-    return place >= 0 && place < this.rows.length ? this.rows[place] : -1;
+    return place >= 0 && place < this.rows.length ? this.rows[place] : null;
   }
 
-  tell(row) {
-    this.canvas.style.cursor = row < 0 ? "default" : "pointer";
+  describe(row) {
     const { data } = this;
-    this.told.textContent = row < 0 ? "" : [
+    return [
       data.value(row, "buffer") ?? data.value(row, "category"),
       text(this.values[row], "bytes"),
       text(data.value(row, "share"), "share"),
@@ -83,8 +68,8 @@ export class BufferBars {
     ].filter(Boolean).join(" · ");
   }
 
-  pick(row) {
-    if (row >= 0) this.onselect(row);
+  choose(row) {
+    this.onselect(row);
   }
 
   key(event) {
@@ -93,16 +78,12 @@ export class BufferBars {
     event.preventDefault();
     const place = this.rows.indexOf(this.marked);
     const row = this.rows[Math.max(0, Math.min(this.rows.length - 1, place + by))];
-    this.tell(row);
-    this.pick(row);
+    this.point(row);
+    this.choose(row);
   }
 
   mark(row) {
     this.marked = row;
     this.draw();
-  }
-
-  leave() {
-    this.watch.disconnect();
   }
 }

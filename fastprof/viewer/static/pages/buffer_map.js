@@ -1,6 +1,6 @@
 // Where each buffer of a heap lies and how long it lives, on a canvas: as many of them as there are.
 
-import { h } from "../dom.js";
+import { CanvasChart } from "../charts/canvas.js";
 import { number, text } from "../units.js";
 
 const HEIGHT = 320;
@@ -9,9 +9,10 @@ const BOTTOM = 26;
 const TICKS = 4;
 
 /** `data`: rows of the table lifetimes with start, end and timeline_bytes; `points`: of the program; `peak`: its point. */
-export class BufferMap {
+export class BufferMap extends CanvasChart {
   constructor(element, data, { points, peak, colour, onselect }) {
-    Object.assign(this, { element, data, peak, colour, onselect, marked: null, at: null });
+    super(element, "buffer-map", "Where buffers lie, and how long they live");
+    Object.assign(this, { data, peak, colour, onselect, marked: null, at: null });
     this.start = Float64Array.from(data.column("start"));
     this.end = Float64Array.from(data.column("end"));
     this.low = Float64Array.from(data.column("timeline_bytes"));
@@ -19,17 +20,6 @@ export class BufferMap {
     this.points = Math.max(points, this.end.reduce((most, value) => Math.max(most, value), 1));
     this.top = this.low.reduce((most, low, row) => Math.max(most, low + this.size[row]), 1);
     this.shades = data.column("buffer").map((name) => colour(name));
-    this.canvas = h("canvas.buffer-map", { role: "img", "aria-label": "Where buffers lie, and how long they live" });
-    this.told = h("div.flame-head");
-    element.append(this.canvas, this.told);
-    this.canvas.addEventListener("mousemove", (event) => this.hover(event));
-    this.canvas.addEventListener("mouseleave", () => this.tell(-1));
-    this.canvas.addEventListener("click", (event) => {
-      const row = this.find(event);
-      if (row >= 0) this.onselect(this.data.row(row));
-    });
-    this.watch = new ResizeObserver(() => this.draw());
-    this.watch.observe(element);
   }
 
   x(point) {
@@ -41,24 +31,16 @@ export class BufferMap {
   }
 
   draw() {
-    this.width = this.element.clientWidth;
-    if (!this.width) return;
-    const ratio = window.devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: this.width * ratio, height: HEIGHT * ratio });
-    Object.assign(this.canvas.style, { width: `${this.width}px`, height: `${HEIGHT}px` });
-    const pen = this.canvas.getContext("2d");
-    pen.scale(ratio, ratio);
+    const pen = this.pen(HEIGHT);
+    if (!pen) return;
     this.axes(pen);
     for (let row = 0; row < this.start.length; row += 1) this.block(pen, row);
     this.marks(pen);
   }
 
   axes(pen) {
-    const style = getComputedStyle(this.element);
-    pen.font = `11px ${style.fontFamily}`;
-    pen.fillStyle = style.getPropertyValue("--faint");
-    pen.strokeStyle = style.getPropertyValue("--line");
-    pen.textBaseline = "middle";
+    pen.fillStyle = this.colourOf("--faint");
+    pen.strokeStyle = this.colourOf("--line");
     pen.textAlign = "right";
     for (let tick = 0; tick <= TICKS; tick += 1) {
       const bytes = (this.top * tick) / TICKS;
@@ -89,8 +71,7 @@ export class BufferMap {
   }
 
   marks(pen) {
-    const style = getComputedStyle(this.element);
-    const strong = style.getPropertyValue("--text");
+    const strong = this.colourOf("--text");
     const outline = (row, width) => {
       const y = this.y(this.low[row] + this.size[row]);
       pen.lineWidth = width;
@@ -102,7 +83,7 @@ export class BufferMap {
     if (this.start.length < 2_000) { for (let row = 0; row < alive.length; row += 1) if (alive[row]) outline(row,
             0.8); }
     if (this.marked !== null) outline(this.marked, 2.2);
-    for (const [point, shade] of [[this.peak, "#d9534f"], [this.at, style.getPropertyValue("--accent")]]) {
+    for (const [point, shade] of [[this.peak, "#d9534f"], [this.at, this.colourOf("--accent")]]) {
       if (point === null || point === undefined) continue;
       pen.fillStyle = shade;
       pen.fillRect(this.x(point), 4, 1.5, HEIGHT - BOTTOM - 2);
@@ -129,24 +110,20 @@ export class BufferMap {
       const inTime = point >= this.start[row] && point < Math.max(this.end[row], this.start[row] + wide);
       if (inTime && bytes >= this.low[row] && bytes < this.low[row] + this.size[row]) return row;
     }
-    return -1;
+    return null;
   }
 
-  hover(event) {
-    this.tell(this.find(event));
-  }
-
-  tell(row) {
-    this.canvas.style.cursor = row < 0 ? "default" : "pointer";
+  describe(row) {
     const { data } = this;
-    this.told.textContent = row < 0
-      ? ""
-      : `${data.value(row, "buffer") ?? "?"} · ${text(this.size[row], "bytes")} · points ${
-        number(this.start[row])
-      } to ${number(this.end[row])}${data.value(row, "op_name") ? ` · ${data.value(row, "op_name")}` : ""}`;
+    return [
+      data.value(row, "buffer") ?? "?",
+      text(this.size[row], "bytes"),
+      `points ${number(this.start[row])} to ${number(this.end[row])}`,
+      data.value(row, "op_name"),
+    ].filter(Boolean).join(" · ");
   }
 
-  leave() {
-    this.watch.disconnect();
+  choose(row) {
+    this.onselect(this.data.row(row));
   }
 }

@@ -79,10 +79,8 @@ function divided(body, report, context) {
   const data = device ? steps.where((row) => steps.value(row, "core_name") === device) : devices;
   const kept = data.length > MOST_BARS ? data.where((row) => row < MOST_BARS) : data;
   if (kept !== data) sentence(part, `The first ${MOST_BARS} of ${number(data.length)}.`);
-  const box = h("div");
-  part.append(box);
   context.keep(
-    stacked(box, { x: device
+    stacked(part, { x: device
       ? kept.column("step").map((step, row) => (step === null ? (kept.value(row, "name") ?? "all") : String(step)))
       : kept.column("core_name"), series: PARTS.filter(([name]) =>
         kept.column(name).some((value) =>
@@ -108,7 +106,7 @@ function kinds(body, report, context) {
   });
   const boxes = [panel("Hidden and exposed"), panel("Kinds")];
   columns(part, ...boxes);
-  const rows = Array.from({ length: data.length }, (_, row) => row);
+  const rows = data.select();
   context.keep(stacked(boxes[0].body, { x: data.column("kind"), series: [
     { name: "Exposed", values: data.column("exposed_ps"), colour: "#d9534f" },
     { name: "Hidden by compute", values: rows.map((row) => data.value(row, "hidden_ps")),
@@ -158,9 +156,7 @@ function operation(details, data, row, context) {
 
 /** How fast bytes move by how many they are: small messages are slow, and large ones below the others have a reason. */
 function bandwidth(element, data, context, onclick) {
-  const rows = Array.from({ length: data.length }, (_, row) => row).filter((row) =>
-    data.value(row, "payload_bytes") > 0 && data.value(row, "bus_bytes_per_s") > 0
-  );
+  const rows = data.select((row) => data.value(row, "payload_bytes") > 0 && data.value(row, "bus_bytes_per_s") > 0);
   if (rows.length < 2) return;
   const box = h("div");
   element.append(h("h3.subtitle", "Bus bandwidth by size of the message"), box);
@@ -190,10 +186,8 @@ function meetings(body, report, context) {
     note:
       "Occurrences of a collective on several devices belong together; what a device takes beyond the shortest it waits for the last.",
   });
-  const box = h("div");
-  part.append(box);
   if (stragglers.length > 1 && stragglers.length <= MOST_BARS) {
-    context.keep(stacked(box, { x: stragglers.column("core_name"), series: [
+    context.keep(stacked(part, { x: stragglers.column("core_name"), series: [
       { name: "Others waited for it", values: stragglers.column("caused_ps"), colour: "#d9534f" },
       { name: "It waited for others", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
     ], unit: "ps", label: "Waiting in collectives by device", height: 260 }));

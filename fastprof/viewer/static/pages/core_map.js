@@ -1,5 +1,6 @@
 // All steps on all cores as a map: a row a core, a column a step, coloured by time.
 
+import { CanvasChart } from "../charts/canvas.js";
 import { h } from "../dom.js";
 import { text } from "../units.js";
 
@@ -20,9 +21,10 @@ export function shades(metric) {
 }
 
 /** `data`: the table cores; `steps`: their numbers in order; `onselect(place of the step, name of the core)`. */
-export class CoreMap {
+export class CoreMap extends CanvasChart {
   constructor(element, data, { steps, metric, onselect }) {
-    Object.assign(this, { element, data, steps, metric, onselect });
+    super(element, "core-map", "Steps by core");
+    Object.assign(this, { data, steps, metric, onselect });
     this.cores = [...new Set(data.column("core_name"))].sort(new Intl.Collator("en", { numeric: true }).compare);
     const coreAt = new Map(this.cores.map((core, at) => [core, at]));
     const stepAt = new Map(steps.map((step, at) => [step, at]));
@@ -34,44 +36,25 @@ export class CoreMap {
     this.least = this.values.reduce((least, one) => (one < least ? one : least), Infinity);
     this.most = this.values.reduce((most, one) => (one > most ? one : most), 0);
     if (metric !== "duration_ps") this.least = 0;
-    this.canvas = h("canvas.core-map", { role: "img", "aria-label": "Steps by core" });
-    this.told = h("div.flame-head");
     this.scale = h("div.scale", h("span", text(this.least, "ps")),
       h("span.scale-bar", { style: { background: shades(metric) } }), h("span", text(this.most, "ps")));
-    element.append(this.canvas, this.scale, this.told);
-    this.canvas.addEventListener("mousemove", (event) => this.tell(this.find(event)));
-    this.canvas.addEventListener("mouseleave", () => this.tell(null));
-    this.canvas.addEventListener("click", (event) => {
-      const found = this.find(event);
-      if (found) onselect(found.step, this.cores[found.core]);
-    });
-    this.watch = new ResizeObserver(() => this.draw());
-    this.watch.observe(element);
+    this.canvas.after(this.scale);
   }
 
   draw() {
-    this.width = this.element.clientWidth;
-    if (!this.width) return;
+    if (!this.element.clientWidth) return;
     this.tall = Math.max(2, Math.min(20, TALLEST / this.cores.length));
-    this.wide = Math.min(60, (this.width - LEFT - 4) / this.steps.length);
-    const height = Math.ceil(this.tall * this.cores.length) + BELOW;
-    const ratio = window.devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: this.width * ratio, height: height * ratio });
-    Object.assign(this.canvas.style, { width: `${this.width}px`, height: `${height}px` });
-    const pen = this.canvas.getContext("2d");
-    const style = getComputedStyle(this.element);
-    pen.scale(ratio, ratio);
-    pen.font = `11px ${style.fontFamily}`;
+    this.wide = Math.min(60, (this.element.clientWidth - LEFT - 4) / this.steps.length);
+    const pen = this.pen(Math.ceil(this.tall * this.cores.length) + BELOW);
     pen.textAlign = "right";
-    pen.textBaseline = "middle";
     const each = Math.ceil(13 / this.tall);
     this.cores.forEach((core, row) => {
-      pen.fillStyle = style.getPropertyValue("--faint");
+      pen.fillStyle = this.colourOf("--faint");
       if (row % each === 0)
         pen.fillText(core.length > 16 ? `…${core.slice(-15)}` : core, LEFT - 6, (row + 0.5) * this.tall);
       for (let step = 0; step < this.steps.length; step += 1) this.cell(pen, row, step);
     });
-    this.numbers(pen, style.getPropertyValue("--faint"));
+    this.numbers(pen, this.colourOf("--faint"));
   }
 
   /** The numbers of the steps below their columns, as many as there is room for. */
@@ -100,22 +83,17 @@ export class CoreMap {
     return step >= 0 && step < this.steps.length && core >= 0 && core < this.cores.length ? { step, core } : null;
   }
 
-  tell(found) {
-    this.canvas.style.cursor = found ? "pointer" : "default";
-    if (!found) {
-      this.told.textContent = "";
-      return;
-    }
-    const value = this.values[found.core * this.steps.length + found.step];
-    this.told.textContent = `${this.cores[found.core]}, step ${this.steps[found.step]}: ${
-      Number.isNaN(value) ? "took no part" : text(value, "ps")
-    }`;
+  describe({ core, step }) {
+    const value = this.values[core * this.steps.length + step];
+    return `${this.cores[core]}, step ${this.steps[step]}: ${Number.isNaN(value) ? "took no part" : text(value, "ps")}`;
+  }
+
+  choose({ core, step }) {
+    this.onselect(step, this.cores[core]);
   }
 
   leave() {
-    this.watch.disconnect();
-    this.canvas.remove();
-    this.told.remove();
+    super.leave();
     this.scale.remove();
   }
 }

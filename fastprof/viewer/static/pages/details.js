@@ -1,5 +1,6 @@
 // What a chosen op, buffer or iterator is, in a panel beside a table or chart: pairs, meters, code, links.
 
+import { copyButton } from "../clipboard.js";
 import { h } from "../dom.js";
 import { exact, label, text } from "../units.js";
 
@@ -37,16 +38,16 @@ export function columnPairs(table, row, names) {
     const { unit, description } = table.about(name);
     const value = row[name];
     if (value === null || value === undefined || value === false) return null;
-    const told = typeof value === "number" ? exact(value, unit) : "";
-    return [words, text(value, unit), [told, description].filter(Boolean).join(" · ")];
+    const written = typeof value === "number" ? exact(value, unit) : "";
+    return [words, text(value, unit), [written, description].filter(Boolean).join(" · ")];
   });
 }
 
 /** A bar of how much of a peak is reached, or of what `shade` is the colour of; null where that is not known. */
-export function meter(name, percent, told = null, shade = null) {
+export function meter(name, percent, written = null, shade = null) {
   if (percent === null || percent === undefined) return null;
   const width = Math.max(0, Math.min(100, percent));
-  return h("div.meter", h("div.meter-name", h("span", name), h("span", told ?? text(percent, "%"))),
+  return h("div.meter", h("div.meter-name", h("span", name), h("span", written ?? text(percent, "%"))),
     h("div.meter-track",
       h("div.meter-bar", { style: { width: `${width}%`, background: shade ?? heat(percent / 100) } })));
 }
@@ -55,7 +56,7 @@ export function meter(name, percent, told = null, shade = null) {
 export function code(name, value) {
   if (!value) return null;
   const cut = value.length > MOST_CODE;
-  return h("div.code", h("div.code-name", h("span", name), copyButton(value)),
+  return h("div.code", h("div.code-name", h("span", name), copyButton(value, { kind: "button small" })),
     h("pre", { tabindex: "0" }, h("code", cut ? `${value.slice(0, MOST_CODE)}…` : value)));
 }
 
@@ -90,20 +91,4 @@ export function heat(share) {
 /** Red where much is lost. */
 export function lossColour(share) {
   return heat(1 - Math.min(1, Math.max(0, share) * 2));
-}
-
-function copyButton(value) {
-  const button = h("button.button.small", "Copy");
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(value);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Not allowed";
-    }
-    setTimeout(() => {
-      button.textContent = "Copy";
-    }, 1500);
-  });
-  return button;
 }

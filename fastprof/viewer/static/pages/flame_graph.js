@@ -18,11 +18,11 @@ export class FlameGraph {
     this.root = 0;
     this.canvas = h("canvas.flame", { role: "img", tabindex: "0", "aria-label": "Flame graph of device time" });
     this.back = h("button.button.small", { hidden: true, onclick: () => this.zoom(0) }, "Whole");
-    this.told = h("span.flame-told", { role: "status" });
-    this.head = h("div.flame-head", this.back, this.told);
+    this.note = h("span.flame-note", { role: "status" });
+    this.head = h("div.flame-head", this.back, this.note);
     element.append(this.head, this.canvas);
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
-    this.canvas.addEventListener("mouseleave", () => this.tell(null));
+    this.canvas.addEventListener("mouseleave", () => this.point(null));
     this.canvas.addEventListener("click", (event) => this.click(event));
     this.canvas.addEventListener("keydown", (event) => event.key === "Escape" && this.zoom(0));
     this.watch = new ResizeObserver(() => this.draw());
@@ -111,12 +111,12 @@ export class FlameGraph {
   hover(event) {
     const node = this.at(event);
     this.canvas.style.cursor = node === null ? "default" : "pointer";
-    this.tell(node);
+    this.point(node);
   }
 
-  tell(node) {
+  point(node) {
     const whole = this.values[0] || this.sum(0);
-    this.told.textContent = node === null
+    this.note.textContent = node === null
       ? ""
       : `${this.names(node)} · ${text(this.values[node], "ps")} · ${text(this.values[node] / whole, "share")}`;
   }

@@ -18,8 +18,8 @@ export function sections(body, report, context, titles = null) {
   for (const one of context.analysis.sections) {
     if (titles && !titles.includes(one.title)) continue;
     const data = one.table ? report.tables[one.table] : null;
-    const told = one.scalars.filter((name) => report.scalars[name] && report.scalars[name].value !== null);
-    if (data ? data.length === 0 : told.length === 0) continue;
+    const known = one.scalars.filter((name) => report.scalars[name] && report.scalars[name].value !== null);
+    if (data ? data.length === 0 : known.length === 0) continue;
     const part = section(body, one.title);
     if (one.scalars.length) figures(part, report, one.scalars);
     if (!data) continue;

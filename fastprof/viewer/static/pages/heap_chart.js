@@ -48,7 +48,7 @@ export class HeapChart {
         { name: "Peak", kind: "dots", symbol: "diamond", colour: "#d9534f", x: [value(this.peak, "point")],
           values: [total[this.peak]], sizes: [11] },
       ],
-      tell: (at) => [
+      describe: (at) => [
         `${text(total[rows[at]], "bytes")} at point ${number(value(rows[at], "point"))}`,
         `${value(rows[at], "event")} at ${value(rows[at], "instruction") ?? "?"}`,
         `heap ${text(value(rows[at], "heap_bytes"), "bytes")}, without padding ${

@@ -47,7 +47,7 @@ export class HloGraph {
       svg("rect.graph-box", { width: WIDE, height: TALL, rx: 6 }),
       svg("rect", { width: 6, height: TALL, rx: 3, fill: shade }),
       svg("text.graph-name", { x: 13, y: 18 }, shortened(node.name, 23)),
-      svg("text.graph-told", { x: 13, y: 35 },
+      svg("text.graph-note", { x: 13, y: 35 },
         shortened(`${node.opcode} ${node.shape.replace(/\{[^}]*\}/g, "")}`, 30)));
     return group;
   }

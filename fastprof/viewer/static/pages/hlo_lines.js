@@ -26,8 +26,8 @@ export class HloLines {
     this.space = h("div.hlo-space");
     this.scroll = h("div.hlo-text", { tabindex: "0", role: "document", "aria-label": "Text of the program" },
       this.space);
-    this.told = h("div.faint", `${number(this.count)} lines`);
-    element.append(this.told, this.scroll);
+    this.status = h("div.faint", `${number(this.count)} lines`);
+    element.append(this.status, this.scroll);
     this.space.style.height = `${Math.min(this.count * ROW, TALLEST)}px`;
     this.scale = Math.max(1, (this.count * ROW) / TALLEST);
     this.scroll.addEventListener("scroll", () => this.soon());
@@ -82,7 +82,7 @@ export class HloLines {
       this.put(found.first, found.text);
       this.soon();
     } catch (error) {
-      if (error.name !== "AbortError") this.told.textContent = error.message;
+      if (error.name !== "AbortError") this.status.textContent = error.message;
     } finally {
       this.asked.delete(from);
     }

@@ -29,7 +29,7 @@ const OF_OP = list(`program=Program, category, core_type, occurrences, execution
 const WORK = list(`flops=Operations, flops_per_s=Operations/s, flops_source=Told by, accessed_bytes=Bytes,
   bytes_per_s=Bandwidth, hbm_bytes=Of HBM, hbm_bytes_per_s=HBM bandwidth, flops_per_byte=Operations a byte,
   array_bytes=Arrays, padded_bytes=With padding, padding_share=Padding`);
-const MOST_BARS = 40;
+const MOST_BARS = 20;
 
 export const show = reportPage(draw, { params: ["steps"], tables: list(`ops, categories, programs,
   rematerialization, outside_compilation, replica_groups, attribution, padding, sparse_core_ops`),
@@ -47,69 +47,68 @@ async function draw(body, report, context) {
 
 function charts(body, report, context) {
   let idle = context.params.get("idle") === "yes";
-  const drawn = [];
-  const redraw = () => {
-    for (const one of drawn) one.leave();
-    drawn.length = 0;
-    fill(idle);
+  const choose = (to) => {
+    idle = to;
+    context.replace({ idle: to ? "yes" : null });
+    draw();
   };
   const part = section(body, "Where time goes", {
-    actions: [toggle({ label: "Idle time", value: idle, onchange: (to) => {
-      idle = to;
-      context.replace({ idle: to ? "yes" : null });
-      redraw();
-    } })],
+    actions: [toggle({ label: "Idle time", value: idle, onchange: choose })],
   });
-  const { categories, ops: data, rematerialization, outside_compilation: outside, replica_groups: groups } =
-    report.tables;
-  const boxes = { category: panel("By category"), op: panel("By instruction") };
-  const nodes = [boxes.category, boxes.op];
-  const remat = report.value("rematerialized_share") > 0;
-  if (remat) {
-    nodes.push(boxes.remat = panel("Computed again to save memory"),
-      boxes.rematBy = panel("Computed again, by category"));
+  const { categories, ops: data } = report.tables;
+  const [byCategory, byOp] = [panel("By category"), panel("By instruction")];
+  columns(part, byCategory, byOp, ...remade(report, context), ...groupPanel(report, context));
+  let drawn = [];
+  const draw = () => {
+    for (const one of drawn) one.leave();
+    const idlePs = report.value("device_idle_ps") ?? 0;
+    const rest = idle && idlePs > 0 ? [{ name: "Idle", value: idlePs, colour: FAINT }] : [];
+    drawn = [
+      pie(byCategory.body, [...slices(categories, "category"), ...rest], {
+        label: "Time by category",
+        onclick: (slice) => slice.others || slice.name === "Idle" || context.push({ category: slice.name }),
+      }),
+      pie(byOp.body, [...slices(data, "name"), ...rest], { label: "Time by instruction" }),
+    ];
+  };
+  draw();
+  context.keep({ leave: () => drawn.forEach((one) => one.leave()) });
+  const rate = panel("Arithmetic of the longest instructions", "Operations a second, where these are recorded.");
+  part.append(rate);
+  rates(rate, data, context);
+}
+
+/** Panels of what is computed again or outside of compilation, where there is any. */
+function remade(report, context) {
+  const { categories, rematerialization, outside_compilation: outside } = report.tables;
+  const drawn = (title, slicesOfIt, note = null) => {
+    const box = panel(title, note);
+    context.keep(pie(box.body, slicesOfIt, { label: title }));
+    return box;
+  };
+  const boxes = [];
+  if (report.value("rematerialized_share") > 0) {
+    const again = categories.rows().map((row) => ({ name: row.category, value: row.rematerialized_ps }));
+    boxes.push(
+      drawn("Computed again to save memory",
+        truths(rematerialization, "is_rematerialized", "Computed again", "All else")),
+      drawn("Computed again, by category", again),
+    );
   }
   if (report.value("outside_compilation_share") > 0) {
-    nodes.push(
-      boxes.outside = panel("Outside compilation", "Ops that serve what runs on the host, as XLA did not compile it."),
-    );
+    const parts = truths(outside, "is_outside_compilation", "Outside compilation", "Compiled");
+    boxes.push(drawn("Outside compilation", parts, "Ops that serve what runs on the host, as XLA did not compile it."));
   }
-  if (groups.length > groups.groupBy("category").size)
-    nodes.push(boxes.groups = panel("Collectives by replica groups"));
-  columns(part, ...nodes);
-  boxes.rate = panel("Arithmetic of the longest instructions",
-    "Operations a second; those of which they are not known are left out.");
-  part.append(boxes.rate);
-  const idlePs = report.value("device_idle_ps") ?? 0;
-  const fill = (withIdle) => {
-    const rest = withIdle && idlePs > 0 ? [{ name: "Idle", value: idlePs, colour: FAINT }] : [];
-    drawn.push(
-      pie(boxes.category.body, [...slices(categories, "category"), ...rest], { label: "Time by category",
-        onclick: (slice) => filtered("category", slice) }),
-    );
-    drawn.push(pie(boxes.op.body, [...slices(data, "name"), ...rest], { label: "Time by instruction" }));
-  };
-  const filtered = (column, slice) => {
-    if (!slice.others && slice.name !== "Idle") context.push({ category: slice.name });
-  };
-  fill(idle);
-  context.keep({ leave: () => drawn.forEach((one) => one.leave()) });
-  if (remat) {
-    context.keep(pie(boxes.remat.body, truths(rematerialization, "is_rematerialized", "Computed again", "All else"), {
-      label: "Time computed again",
-    }));
-    const again = categories.column("category").map((name, row) => ({ name,
-      value: categories.value(row, "rematerialized_ps") })
-    );
-    context.keep(pie(boxes.rematBy.body, again, { label: "Time computed again by category" }));
-  }
-  if (boxes.outside) {
-    context.keep(pie(boxes.outside.body, truths(outside, "is_outside_compilation", "Outside compilation", "Compiled"), {
-      label: "Time outside compilation",
-    }));
-  }
-  if (boxes.groups) replicaGroups(boxes.groups, groups, context);
-  rates(boxes.rate, data, context);
+  return boxes;
+}
+
+/** A panel of collectives by replica groups, where a category has several. */
+function groupPanel(report, context) {
+  const { replica_groups: groups } = report.tables;
+  if (groups.length <= groups.groupBy("category").size) return [];
+  const box = panel("Collectives by replica groups");
+  replicaGroups(box, groups, context);
+  return [box];
 }
 
 function slices(data, by) {
@@ -189,13 +188,10 @@ async function describe(details, report, data, row, context) {
   details.show(name, h("p.sentence", "Reading …"));
   const whole = await wholeRow(context, "ops", rank - 1);
   const arrays = await layoutsOf(context, rank);
-  const known = whole ?? data.row(row);
-  const about = { has: (column) => column in known,
-    about: (column) => data.about(column) ?? { unit: unitOf(column), description: null } };
+  const { row: known, data: about } = whole ?? { row: data.row(row), data };
+  const stalled = known.dma_stall_share ?? null;
   details.show(name,
-    meter("Time waiting for memory transfers",
-      known.dma_stall_share === undefined || known.dma_stall_share === null ? null : known.dma_stall_share * 100, null,
-      heat(1 - (known.dma_stall_share ?? 0))),
+    meter("Time waiting for memory transfers", stalled === null ? null : stalled * 100, null, heat(1 - stalled)),
     opLinks(context, { program: known.program, programId: known.program_id, name, except: "hlo_stats" }),
     code("HLO", known.expression), code("Framework op", known.framework_op),
     code("Source", known.source_stack ?? known.source), pairList(columnPairs(about, known, OF_OP)),
@@ -221,24 +217,11 @@ async function layoutsOf(context, rank) {
       )));
 }
 
-function unitOf(column) {
-  if (column.endsWith("_ps")) return "ps";
-  if (column.endsWith("_share")) return "share";
-  if (column.endsWith("bytes_per_s")) return "bytes/s";
-  if (column.endsWith("flops_per_s")) return "flop/s";
-  if (column.endsWith("bytes")) return "bytes";
-  if (column.endsWith("joules")) return "joules";
-  return column.endsWith("flops") ? "flop" : null;
-}
-
 // ---- the other tables
 
 function others(body, report, context) {
   const { programs, padding, attribution, replica_groups: groups, sparse_core_ops: sparse } = report.tables;
-  const shown = (title, name, data, options = {}) => {
-    const part = section(body, title);
-    reportTable(context, part, name, data, { ...options });
-  };
+  const shown = (title, name, data, options) => reportTable(context, section(body, title), name, data, options);
   if (padding.length) {
     shown("Padding that is moved", "padding", padding, { columns: list(`rank, name, category, padding_bytes,
       padding_share, worst_operand, worst_shape, worst_share, self_ps, occurrences, program`) });

@@ -114,10 +114,10 @@ class ModelPage {
     reportTable(this.context, part, "batches", data, { sort: { by: "duration_ps", down: true } });
   }
 
-  /** The parameters of batching, where the server told them. */
+  /** The parameters of batching, if the server recorded them. */
   batching(part) {
-    const told = this.of("models").rows().filter((row) => row.max_batch_size !== null);
-    for (const row of told) {
+    const recorded = this.of("models").rows().filter((row) => row.max_batch_size !== null);
+    for (const row of recorded) {
       const words = [
         [row.num_batch_threads, "batching threads"],
         [row.batch_timeout_us, "µs timeout"],
@@ -165,9 +165,8 @@ class ModelPage {
 
   /** A dot for each row, the longest where they are many. */
   dots(element, data, column, kind) {
-    const rows = Array.from({ length: data.length }, (_, row) => row).sort((one, other) =>
-      data.value(other, column) - data.value(one, column)
-    ).slice(0, MOST_DOTS);
+    const rows = data.select().sort((one, other) => data.value(other, column) - data.value(one, column)).slice(0,
+      MOST_DOTS);
     const [x, y] = [scale(data.column("start_ps"), "ps"), scale(data.column(column), "ps")];
     const id = data.has("request_id") ? "request_id" : "batch_id";
     const points = rows.map((row) => ({

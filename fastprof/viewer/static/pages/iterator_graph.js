@@ -33,10 +33,10 @@ export class IteratorGraph {
 
   box(node) {
     const shade = node.part > 0 ? heat(1 - Math.min(1, node.part * 1.4)) : "var(--line-strong)";
-    const told = `${text(node.part, "share")} · ${text(node.critical_ps, "ps")}`;
+    const words = `${text(node.part, "share")} · ${text(node.critical_ps, "ps")}`;
     return svg("g", { class: `graph-node${node.is_bottleneck ? " worst" : ""}${node.took_part ? "" : " absent"}`,
-      transform: `translate(${node.x} ${node.y})`, tabindex: "0", role: "button", "aria-label": `${node.name}, ${told}`,
-      onclick: () => this.select(node),
+      transform: `translate(${node.x} ${node.y})`, tabindex: "0", role: "button",
+      "aria-label": `${node.name}, ${words}`, onclick: () => this.select(node),
       onkeydown: (event) => (event.key === "Enter" || event.key === " ") && this.select(node) },
       svg("title", node.long_name ?? node.name), svg("rect.graph-box", { width: WIDE, height: TALL, rx: 7 }),
       svg("rect.graph-track", { x: 8, y: TALL - 13, width: WIDE - 16, height: 6, rx: 3 }),
@@ -45,7 +45,7 @@ export class IteratorGraph {
       svg("text.graph-name", { x: 10, y: 19 },
         shortened(node.count > 1 ? `${node.name} × ${number(node.count)}` : node.name, 20)),
       node.is_async ? svg("text.graph-mark", { x: WIDE - 10, y: 18 }, "ahead") : null,
-      svg("text.graph-told", { x: 10, y: 36 }, told));
+      svg("text.graph-note", { x: 10, y: 36 }, words));
   }
 
   select(node) {

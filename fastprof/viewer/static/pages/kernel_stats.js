@@ -36,11 +36,11 @@ function draw(body, report, context) {
 }
 
 function rings(body, kernels, ops, context) {
-  const told = [["By kernel", sums(kernels, "name", kernelName)], ["By op", sums(ops, "op_name")], [
+  const choices = [["By kernel", sums(kernels, "name", kernelName)], ["By op", sums(ops, "op_name")], [
     "By use of Tensor Cores",
     cores(kernels),
   ]];
-  const draws = told.filter(([, slices], at) => at === 0 || slices.length > 1).map((
+  const draws = choices.filter(([, slices], at) => at === 0 || slices.length > 1).map((
     [title, slices],
   ) => [panel(title), slices]);
   columns(body, ...draws.map(([box]) => box)).classList.add("columns-rings");
@@ -54,8 +54,8 @@ function rings(body, kernels, ops, context) {
 function sums(data, by, short = (name) => shortened(name, 200)) {
   const found = new Map();
   for (const [name, rows] of data.groupBy(by)) {
-    const told = short(name ?? "unknown");
-    found.set(told, [...(found.get(told) ?? []), { name, value: data.sum("total_ps", rows) }]);
+    const called = short(name ?? "unknown");
+    found.set(called, [...(found.get(called) ?? []), { name, value: data.sum("total_ps", rows) }]);
   }
   return [...found].map(([name, of]) => ({ name,
     title: of.length > 1

@@ -8,7 +8,7 @@ import { h } from "../dom.js";
 import { list } from "../list.js";
 import { needsServer, part, reportPage } from "../report_page.js";
 import { reportTable } from "../report_tables.js";
-import { label, text } from "../units.js";
+import { known, label, text } from "../units.js";
 import { detailsPanel, linkRow, pairList } from "./details.js";
 import { MemoryTimeline } from "./memory_timeline.js";
 import { timelineButton } from "./timeline_link.js";
@@ -92,7 +92,7 @@ function cards(body, row, data) {
 function timeline(body, report, of, chosen, context) {
   const box = section(body, "Memory over time", {
     note:
-      "A click tells what happened then, and offers what was alive. Drag to look closer, double-click for the whole.",
+      "Click to see what happened at that moment and what was alive. Drag to look closer, double-click for the whole.",
   });
   const details = detailsPanel("Choose a moment to see the allocation or free, and what the allocator said of itself.");
   const holder = h("div");
@@ -105,17 +105,17 @@ function timeline(body, report, of, chosen, context) {
 /** What can be asked of the server beside: what is alive at a time, and when a request would have fitted. */
 function ask(context) {
   if (context.saved) {
-    const told = h("div");
-    needsServer(context, told, "What is alive at another moment, and when a request would have fitted, need");
-    return told;
+    const note = h("div");
+    needsServer(context, note, "What is alive at another moment, and when a request would have fitted, need");
+    return note;
   }
   const params = context.params;
   return h("div.parameters",
     field({ label: "Alive at", value: params.get("at") ?? "", placeholder: "20ms",
-      title: "Also tell what is alive at this time, from the start of the host's capture, as 1.5s or 20ms",
+      title: "Also list what is alive at this time, from the start of the host's capture, as 1.5s or 20ms",
       onchange: (at) => context.push({ at }) }),
     field({ label: "Would have fitted", value: params.get("request") ?? "", placeholder: "2GiB",
-      title: "Also tell when a request of this size would have fitted",
+      title: "Also show when a request of this size would have fitted",
       onchange: (request) => context.push({ request }) }),
     params.has("at") || params.has("request")
       ? button("Clear", () => context.push({ at: null, request: null }))
@@ -133,17 +133,17 @@ function describe(details, row, context) {
       timelineButton(context, () => ({ host: row.host, start: row.start_ps, end: row.start_ps + 1e6 })),
     ), pairList([
       ["Op", row.op_name],
-      ["Size", row.allocation_bytes === null ? null : text(row.allocation_bytes, "bytes")],
-      ["Asked for", row.requested_bytes === null ? null : text(row.requested_bytes, "bytes")],
+      ["Size", known(row.allocation_bytes, "bytes")],
+      ["Asked for", known(row.requested_bytes, "bytes")],
       ["Region", row.region_type],
       ["Type", row.data_type],
       ["Shape", row.shape],
-      ["Step", row.step === null ? null : String(row.step)],
+      ["Step", known(row.step)],
       ["In use after", text(row.in_use_bytes, "bytes")],
       ["Stack", row.stack_bytes ? text(row.stack_bytes, "bytes") : null],
       ["Heap", text(row.heap_bytes, "bytes")],
       ["Free", text(row.free_bytes, "bytes")],
-      ["Fragmentation", row.fragmentation === null ? null : text(row.fragmentation, "share")],
+      ["Fragmentation", known(row.fragmentation, "share")],
       [
         "Largest free chunk",
         row.largest_free_bytes === null ? null : `at most ${text(row.largest_free_bytes, "bytes")}`,
@@ -176,10 +176,8 @@ function breakdown(body, report, of, context) {
   const rows = Array.from(groups.column("total_bytes").keys()).filter((row) => groups.value(row, "total_bytes") > 0)
     .slice(0, MOST_BARS);
   if (rows.length > 1) {
-    const box = h("div");
-    part.append(box);
     context.keep(
-      bars(box, { names: rows.map((row) => groups.value(row, "op_names") ?? groups.value(row, "source")),
+      bars(part, { names: rows.map((row) => groups.value(row, "op_names") ?? groups.value(row, "source")),
         values: rows.map((row) => groups.value(row, "total_bytes")), titles: rows.map((row) =>
           `${groups.value(row, "op_names") ?? groups.value(row, "source")} (${
             text(groups.value(row, "share"), "share")
@@ -203,10 +201,8 @@ function steps(body, report, of, context) {
   const data = of("steps");
   if (!data.length) return;
   const part = section(body, "By step");
-  const box = h("div");
-  part.append(box);
   if (data.length > 1) {
-    context.keep(lines(box, { x: data.column("step"), series: [
+    context.keep(lines(part, { x: data.column("step"), series: [
       ["peak_bytes", "Peak"],
       ["begin_bytes", "At its begin"],
       ["end_bytes", "At its end"],

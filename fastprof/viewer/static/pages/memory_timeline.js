@@ -63,7 +63,7 @@ export class MemoryTimeline {
       bands: [...this.stepBands(), ...this.fitBands()],
       rules: capacity !== null && peak.peak_bytes > 0.6 * capacity ? [{ value: capacity, colour: BAD }] : [],
       series: this.series(view, isKnown),
-      tell: (at) => this.describeAt(at),
+      describe: (at) => this.describeAt(at),
     };
   }
 

@@ -8,7 +8,7 @@ import { h, shortened } from "../dom.js";
 import { list } from "../list.js";
 import { needsServer, part, reportPage } from "../report_page.js";
 import { reportTable } from "../report_tables.js";
-import { text } from "../units.js";
+import { known, text } from "../units.js";
 import { BufferBars } from "./buffer_bars.js";
 import { BufferMap } from "./buffer_map.js";
 import { code, detailsPanel, link, linkRow, pairList } from "./details.js";
@@ -73,12 +73,12 @@ class MemoryViewer {
     const spaces = rows.filter((row) => row.module === this.module && row.memory_space !== null);
     const bar = h("div.parameters");
     if (this.context.saved) return bar;
-    const told = ({ module, peak_bytes: peak, memory_space_name: space }) => ({ value: module,
+    const option = ({ module, peak_bytes: peak, memory_space_name: space }) => ({ value: module,
       text: `${peak === null ? "" : `${text(peak, "bytes")}${space ? ` of ${space}` : ""} — `}${
         shortened(module, 28)
       }` });
     bar.append(
-      picker({ label: "Program", options: [...listed.values()].map(told), value: this.module, title: this.module,
+      picker({ label: "Program", options: [...listed.values()].map(option), value: this.module, title: this.module,
         onchange: (module) => this.context.push({ module, memory_space: null }) }),
     );
     bar.append(
@@ -98,7 +98,8 @@ class MemoryViewer {
     const part_ = section(this.left, "Memory over the program", {
       note: "Points are allocations and frees, in the order in which the program runs.",
     });
-    if (!heap.length) return sentence(part_, "The program does not tell when its temporaries are allocated and freed.");
+    if (!heap.length)
+      return sentence(part_, "The program does not record when its temporaries are allocated and freed.");
     const of = heap.groupBy("allocation");
     const allocations = [...of.keys()];
     const largest = allocations.sort((one, other) => peakOf(heap, of.get(other)) - peakOf(heap, of.get(one)))[0];
@@ -136,7 +137,7 @@ class MemoryViewer {
   async drawMap() {
     const { lifetimes } = (await part(this.context, { tables: ["lifetimes"], columns: { lifetimes: LIVES } })).tables;
     this.lives = lifetimes;
-    const rows = Array.from({ length: lifetimes.length }, (_, row) => row).filter((row) =>
+    const rows = lifetimes.select((row) =>
       lifetimes.value(row, "start") !== null && lifetimes.value(row, "timeline_bytes") !== null
     );
     if (!rows.length) return;
@@ -219,43 +220,33 @@ class MemoryViewer {
     reportTable(this.context, part_, name, data, { ...options, columns: options.columns });
   }
 
-  /** Marks a buffer in all charts, and tells of it. `row`: its number in buffers_at_peak, if it is known. */
+  /** Marks a buffer in all charts, and shows its details. `row`: its number in buffers_at_peak, if known. */
   choose(id, buffer, row = null) {
     const at = row ?? (id === null ? -1 : this.data.column("buffer_id").indexOf(id));
     this.marked = at >= 0 ? at : null;
     for (const bars of this.bars) bars.mark(this.marked);
     this.table?.select(this.marked);
     this.map?.mark(id);
-    const known = { ...buffer, ...(at >= 0 ? this.data.row(at) : {}) };
-    const name = instructionOf(known.buffer);
-    this.details.show(known.buffer ?? known.category,
+    const whole = { ...buffer, ...(at >= 0 ? this.data.row(at) : {}) };
+    const name = instructionOf(whole.buffer);
+    this.details.show(whole.buffer ?? whole.category,
       name
         ? linkRow(link("HLO text", this.context.href("hlo", { module: this.module, instruction: name })),
           link("HLO stats", this.context.href("hlo_stats", { op: name })))
         : null, pairList([
-        ["Size", text(known.bytes, "bytes")],
-        ["Of the peak", known.share === undefined ? null : text(known.share, "share")],
-        [
-          "Without padding",
-          known.unpadded_bytes === undefined || known.unpadded_bytes === null
-            ? null
-            : text(known.unpadded_bytes, "bytes"),
-        ],
-        ["Padding", known.padding_bytes ? text(known.padding_bytes, "bytes") : null],
-        ["For", known.category],
-        ["Shape", known.shape],
-        ["Padded", known.padded_shape],
-        ["Opcode", known.opcode],
-        ["Allocation", String(known.allocation)],
-        ["Offset", text(known.offset_bytes, "bytes")],
-        [
-          "Parameter",
-          known.parameter_number === null || known.parameter_number === undefined
-            ? null
-            : String(known.parameter_number),
-        ],
-        ["Lives", life(known)],
-      ]), code("Framework op", known.op_name), code("Source", known.stack ?? known.source));
+        ["Size", text(whole.bytes, "bytes")],
+        ["Of the peak", known(whole.share, "share")],
+        ["Without padding", known(whole.unpadded_bytes, "bytes")],
+        ["Padding", whole.padding_bytes ? text(whole.padding_bytes, "bytes") : null],
+        ["For", whole.category],
+        ["Shape", whole.shape],
+        ["Padded", whole.padded_shape],
+        ["Opcode", whole.opcode],
+        ["Allocation", String(whole.allocation)],
+        ["Offset", text(whole.offset_bytes, "bytes")],
+        ["Parameter", known(whole.parameter_number)],
+        ["Lives", life(whole)],
+      ]), code("Framework op", whole.op_name), code("Source", whole.stack ?? whole.source));
   }
 
   leave() {
@@ -286,7 +277,7 @@ function instructionOf(buffer) {
   return buffer ? buffer.replace(/\s*\{[\d,]*\}$/, "") : null;
 }
 
-/** Instructions that only a number tells apart have one colour. */
+/** Instructions that differ only in a number have one colour. */
 function family(name) {
   return (name ?? "").replace(/[.\d{},]+$/, "");
 }

@@ -14,15 +14,14 @@ const WORK = list(`flops=Operations, model_flops=Of the model, flops_per_s=Opera
   accessed_bytes=Bytes, hbm_bytes=Of HBM, hbm_bytes_per_s=HBM bandwidth, bytes_source=Told by`);
 
 /** Nodes of the page about a row of one of the trees. */
-export async function nodeDetails(context, view, node, data) {
-  const [row, spaces] = await Promise.all([
+export async function nodeDetails(context, view, node) {
+  const [whole, spaces] = await Promise.all([
     wholeRow(context, view, node),
     view === "tree" ? memoryOf(context, node) : [],
   ]);
-  if (row === null) return [h("p.sentence", "The saved report does not hold this row: fastprof serve has it.")];
+  if (whole === null) return [h("p.sentence", "The saved report does not hold this row: fastprof serve has it.")];
+  const { row, data } = whole;
   const op = row.kind === "op" || row.kind === "instruction";
-  const described = { has: (name) => name in row,
-    about: (name) => data.about(name) ?? context.about?.(name) ?? unitOf(name) };
   return [
     meter("Arithmetic of the peak", row.compute_peak_percent,
       rate(row.compute_peak_percent, row.flops_per_s, "flop/s")),
@@ -37,15 +36,15 @@ export async function nodeDetails(context, view, node, data) {
     code("Scope", row.path),
     code("Framework op", row.framework_op),
     code("Source", row.source),
-    pairList(columnPairs(described, row, OF_NODE)),
-    pairList(columnPairs(described, row, WORK)),
+    pairList(columnPairs(data, row, OF_NODE)),
+    pairList(columnPairs(data, row, WORK)),
   ];
 }
 
 /** Meters of the memories that the ops below a node use, beside HBM. */
 async function memoryOf(context, node) {
-  const index = await memoryIndex(context);
-  const rows = index.get(node);
+  const index = (await part(context, { tables: ["memory"], columns: { memory: ["node"] } })).tables.memory;
+  const rows = index.groupBy("node").get(node);
   if (!rows) return [];
   const { memory } = (await part(context, { tables: ["memory"], first: rows[0], rows: rows.length })).tables;
   const found = memory.length === rows.length ? memory.rows() : rows.map((row) => memory.row(row));
@@ -55,29 +54,6 @@ async function memoryOf(context, node) {
   );
 }
 
-/** Rows of the table memory by node; they follow each other. */
-async function memoryIndex(context) {
-  const report = await part(context, { tables: ["memory"], columns: { memory: ["node"] } });
-  const data = report.tables.memory;
-  if (!data.byNode) {
-    data.byNode = new Map();
-    data.column("node").forEach((node, row) => {
-      if (data.byNode.has(node)) data.byNode.get(node).push(row);
-      else data.byNode.set(node, [row]);
-    });
-  }
-  return data.byNode;
-}
-
 function rate(percent, value, unit) {
   return value === null ? text(percent, "%") : `${text(percent, "%")}, ${text(value, unit)}`;
-}
-
-function unitOf(name) {
-  if (name.endsWith("_ps")) return { unit: "ps", description: null };
-  if (name.endsWith("_share")) return { unit: "share", description: null };
-  if (name.endsWith("bytes_per_s")) return { unit: "bytes/s", description: null };
-  if (name.endsWith("flops_per_s")) return { unit: "flop/s", description: null };
-  if (name.endsWith("bytes")) return { unit: "bytes", description: null };
-  return { unit: name.endsWith("flops") ? "flop" : null, description: null };
 }

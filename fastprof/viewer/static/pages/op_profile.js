@@ -31,7 +31,7 @@ const GROUPS = [
 const TREES = [
   { value: "tree", text: "Programs and ops", title: "What ran, by program, category or name scope" },
   { value: "scopes", text: "Scopes of the model", title: "By the names that the model's author gave" },
-  { value: "layers", text: "Layers", title: "Scopes that only a number tells apart taken together" },
+  { value: "layers", text: "Layers", title: "Scopes that differ only in a number, taken together" },
 ];
 
 export const show = reportPage(draw, { params: ["steps"], tables: ["tree", "devices"],
@@ -56,7 +56,7 @@ class OpProfile {
     this.holder = h("div.tree-holder");
     const part = section(body, "Where device time goes", {
       note:
-        "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak. A row that is chosen tells what it reads and writes.",
+        "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak. Choose a row to see what it reads and writes.",
     });
     part.append(this.controls());
     if (context.saved) needsServer(context, part, "Other groupings of the tree need");
@@ -137,64 +137,28 @@ class OpProfile {
 
   columns() {
     const { data } = this;
-    const value = (name) => data.column(name);
-    const shares = this.idle && this.view === "tree" ? value("share") : value("busy_share");
-    const [self, lost, compute, hbm, runs] = list(`self_ps, lost_ps, compute_peak_percent, hbm_peak_percent,
-      occurrences`).map(value);
-    const passes = this.view === "tree"
-      ? []
-      : ["forward_ps", "backward_ps", "recompute_ps"].filter((name) => value(name).some((one) => one > 0)).map((
-        name,
-      ) => ({
-        title: title(name),
-        about: data.about(name).description,
-        width: 84,
-        number: true,
-        cell: (node) => timed(value(name)[node]),
-      }));
-    const told = (name) => value(name).some((one) => one !== null);
+    const isRecordedIn = (name) => data.has(name) && data.column(name).some((one) => one !== null);
+    const column = (title, name, width, cell) => {
+      const values = isRecordedIn(name) ? data.column(name) : null;
+      return values
+        && { title, width, number: true, about: data.about(name).description,
+          cell: (node) => (values[node] === null ? "" : cell(values[node], node)) };
+    };
+    const passes = list("forward_ps=Forward, backward_ps=Backward, recompute_ps=Recompute").filter(([name]) =>
+      this.view !== "tree" && data.column(name).some((one) => one > 0)
+    );
+    const self = data.column("self_ps");
     return [
-      {
-        title: "Name",
-        about: "Program, category, scope, op, or an instruction within a fusion",
-        cell: (node) => this.nameCell(node),
-      },
-      { title: "Time", about: "Share of the time", width: 100, number: true, cell: (node) => bar(shares[node], FAINT) },
-      { title: "Self", about: data.about("self_ps").description, width: 80, number: true,
-        cell: (node) => timed(self[node]) },
-      {
-        title: "Lost",
-        of: "lost_ps",
-        about: data.about("lost_ps").description,
-        width: 80,
-        number: true,
-        cell: (node) => lossCell(lost[node], self[node], self[0]),
-      },
-      ...passes,
-      {
-        title: "FLOP/s",
-        of: "compute_peak_percent",
-        about: data.about("compute_peak_percent").description,
-        width: 76,
-        number: true,
-        cell: (node) => peakCell(compute[node]),
-      },
-      {
-        title: "HBM",
-        of: "hbm_peak_percent",
-        about: data.about("hbm_peak_percent").description,
-        width: 76,
-        number: true,
-        cell: (node) => peakCell(hbm[node]),
-      },
-      {
-        title: "Runs",
-        about: data.about("occurrences").description,
-        width: 64,
-        number: true,
-        cell: (node) => (runs[node] ? number(runs[node]) : ""),
-      },
-    ].filter((column) => !column.of || told(column.of));
+      { title: "Name", about: "Program, category, scope, op, or an instruction within a fusion",
+        cell: (node) => this.nameCell(node) },
+      column("Time", this.idle && this.view === "tree" ? "share" : "busy_share", 100, (share) => bar(share, FAINT)),
+      column("Self", "self_ps", 80, (time) => text(time, "ps")),
+      column("Lost", "lost_ps", 80, (lost, node) => lossCell(lost, self[node], self[0])),
+      ...passes.map(([name, title]) => column(title, name, 84, (time) => text(time, "ps"))),
+      column("FLOP/s", "compute_peak_percent", 76, peakCell),
+      column("HBM", "hbm_peak_percent", 76, peakCell),
+      column("Runs", "occurrences", 64, (runs) => (runs ? number(runs) : "")),
+    ].filter(Boolean);
   }
 
   nameCell(node) {
@@ -219,7 +183,7 @@ class OpProfile {
     const name = this.data.value(node, "name");
     this.beside.classList.remove("tree-only");
     this.details.show(name, h("p.sentence", "Reading …"));
-    const nodes = await nodeDetails(this.context, view, node, this.data);
+    const nodes = await nodeDetails(this.context, view, node);
     if (this.tree.chosen === node && this.view === view) this.details.show(name, nodes);
     return undefined;
   }
@@ -285,7 +249,7 @@ class OpProfile {
   }
 }
 
-/** The colour of a category, those of ops that take longest told apart. */
+/** The colour of a category, distinct for the ops that take longest. */
 function shades(data) {
   const kinds = data.has("kind") ? data.column("kind") : null;
   const self = data.column("self_ps");
@@ -308,26 +272,16 @@ function named(name, control) {
   return h("div.named", h("span.faint", name), control);
 }
 
-function title(name) {
-  return { forward_ps: "Forward", backward_ps: "Backward", recompute_ps: "Recompute" }[name];
-}
-
-function timed(value) {
-  return value === null ? "" : text(value, "ps");
-}
-
 function costTold(share) {
   return share === null ? "part" : text(share, "share");
 }
 
 function bar(share, shade) {
-  if (share === null) return "";
   return h("span.share", h("span.share-bar", { style: { width: `${Math.min(100, share * 100)}%`, background: shade } }),
     h("span.share-text", text(share, "share")));
 }
 
 function lossCell(lost, self, whole) {
-  if (lost === null) return "";
   return h("span", {
     style: { color: lost > whole * 0.005 ? lossColour(lost / (self || 1)) : "inherit" },
     title: `${text(self ? lost / self : 0, "share")} of its time`,
@@ -335,6 +289,5 @@ function lossCell(lost, self, whole) {
 }
 
 function peakCell(percent) {
-  if (percent === null) return "";
   return h("span.peak", h("span.peak-dot", { style: { background: heat(percent / 100) } }), text(percent, "%"));
 }

@@ -203,8 +203,6 @@ class OpStats {
 
   rows(side, idle) {
     const { ops } = this;
-    return Array.from({ length: ops.length }, (_, row) => row).filter((row) =>
-      ops.value(row, "host_or_device") === side && (idle || ops.value(row, "type") !== IDLE)
-    );
+    return ops.select((row) => ops.value(row, "host_or_device") === side && (idle || ops.value(row, "type") !== IDLE));
   }
 }

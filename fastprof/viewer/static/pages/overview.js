@@ -37,7 +37,7 @@ function summary(body, report) {
   figures(part, { scalars: { ...report.scalars, ...busy(report) } }, USE_FIGURES);
 }
 
-/** What input, output and idle time leave is compute only where no collectives are told apart from it. */
+/** What input, output and idle time leave is compute only if no collectives are measured apart from it. */
 function busy(report) {
   const found = report.scalars.compute_percent;
   const apart = report.tables.breakdown.rows().some(({ category, mean_ps: time }) =>

@@ -57,8 +57,8 @@ class PodViewer {
   }
 
   drawControls() {
-    const told = (place) => `${number(this.steps[place])} (${number(place + 1)} of ${number(this.steps.length)})`;
-    this.slider = slider({ label: "Step", min: 0, max: this.steps.length - 1, value: this.step, text: told,
+    const words = (place) => `${number(this.steps[place])} (${number(place + 1)} of ${number(this.steps.length)})`;
+    this.slider = slider({ label: "Step", min: 0, max: this.steps.length - 1, value: this.step, text: words,
       onchange: (place) => this.chooseStep(place) });
     const options = [
       { value: "duration_ps", text: "Step time" },
@@ -104,7 +104,7 @@ class PodViewer {
     if (this.chosen) this.describe(this.chosen);
   }
 
-  /** The cores of the step by host: the topology, as far as captures tell it. */
+  /** The cores of the step by host: the topology, as far as captures record it. */
   drawMap() {
     const { data } = this;
     const hosts = new Map();
@@ -197,7 +197,7 @@ class PodViewer {
         ["Step time", text(known.duration_ps, "ps")],
         ["Begin", text(known.start_ps, "ps")],
         ["Bottleneck", `${known.bottleneck}, ${text(known.bottleneck_share, "share")}`],
-        ["Complete", known.complete ? null : "no, as far as one can tell"],
+        ["Complete", known.complete ? null : "no, as far as known"],
         ["XProf's id", String(known.pod_core_id)],
       ]), pairList(this.parts.map(([name, title]) => [
         title,

@@ -65,8 +65,8 @@ class Roofline {
   constructor(body, report, context) {
     Object.assign(this, { report, context });
     const { ops, device } = report.tables;
-    const told = device.column("resource");
-    this.memories = MEMORIES.filter(([, title]) => told.includes(title));
+    const resources = device.column("resource");
+    this.memories = MEMORIES.filter(([, title]) => resources.includes(title));
     this.scope = ["totals", "ops"].includes(context.params.get("of")) ? context.params.get("of") : "ops";
     this.memory = this.memories.some(([name]) => name === context.params.get("memory"))
       ? context.params.get("memory")
@@ -159,7 +159,7 @@ class Roofline {
         : null, pairList(columnPairs(data, known, OF_OP)), ...more);
     shown([]);
     if (!of) return;
-    const whole = await wholeRow(this.context, "ops", known.rank - 1);
+    const { row: whole } = (await wholeRow(this.context, "ops", known.rank - 1)) ?? {};
     if (whole && this.details.querySelector(".details-title").textContent === name) {
       shown([code("Framework op", whole.framework_op), code("Source", whole.source), code("HLO", whole.expression)]);
     }

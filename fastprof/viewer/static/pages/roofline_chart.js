@@ -34,7 +34,7 @@ export class RooflineChart {
       x: { log: true, title: `Operations a byte of ${RESOURCES[memory]}` },
       y: { log: true, title: "FLOP/s", text: (value) => text(value, "flop/s").replace("FLOP/s", "") },
       series: [...this.roofs(rows.shown), ...this.groups(rows.shown)],
-      tell: (at, series) => this.describe(series.keys[at]),
+      describe: (at, series) => this.describe(series.keys[at]),
     }, { label: "Roofline: operations a second over operations a byte", height: 460, onclick });
     if (rows.shown.length < rows.all) {
       sentence(element, `The ${number(rows.shown.length)} that take most time are drawn, of ${number(rows.all)}.`);

@@ -8,7 +8,7 @@ import { h } from "../dom.js";
 import { list } from "../list.js";
 import { part, reportPage } from "../report_page.js";
 import { isRecorded, reportTable } from "../report_tables.js";
-import { number, text } from "../units.js";
+import { known, number, text } from "../units.js";
 import { detailsPanel, heat, meter, pairList } from "./details.js";
 import { IteratorGraph } from "./iterator_graph.js";
 import { alikeName, slowest, strip, summed, together } from "./iterator_sums.js";
@@ -83,12 +83,12 @@ class Pipelines {
           this.context.push({ of, pipeline: null, rank: null }) }),
       );
     }
-    const told = (one) => ({ value: one.pipeline,
+    const option = (one) => ({ value: one.pipeline,
       text: `${one.pipeline} — ${text(one.mean_ps, "ps")} a call, ${number(one.slow_call_count)} of ${
         number(one.call_count)
       } slow` });
     bar.append(
-      picker({ label: "Pipeline", options: this.pipelines.filter((one) => one.host === this.host).map(told),
+      picker({ label: "Pipeline", options: this.pipelines.filter((one) => one.host === this.host).map(option),
         value: this.pipeline, onchange: (pipeline) =>
           this.context.push({ pipeline, of: hosts.length > 1 ? this.host : null, rank: null }) }),
     );
@@ -113,9 +113,9 @@ class Pipelines {
 
   rankOptions() {
     const shown = Math.min(this.calls.length, 200);
-    const told = Array.from({ length: shown }, (_, row) => this.rankOption(row));
-    if (this.rank !== null && this.rank >= shown) told.push(this.rankOption(this.rank));
-    return [{ value: ALL, text: `all ${number(this.calls.length)} calls` }, ...told];
+    const options = Array.from({ length: shown }, (_, row) => this.rankOption(row));
+    if (this.rank !== null && this.rank >= shown) options.push(this.rankOption(this.rank));
+    return [{ value: ALL, text: `all ${number(this.calls.length)} calls` }, ...options];
   }
 
   rankOption(row) {
@@ -200,7 +200,7 @@ class Pipelines {
         ],
         ["Buffer", node.buffer_size === null ? null : `${number(node.buffer_size)} elements`],
         ["Batch", node.batch_size === null ? null : `${number(node.batch_size)} elements`],
-        ["Cycle length", node.cycle_length === null ? null : number(node.cycle_length)],
+        ["Cycle length", known(node.cycle_length)],
         ["Keeps the order", node.deterministic === null ? null : node.deterministic ? "yes" : "no"],
         ["Functions", node.function_ps ? text(node.function_ps, "ps") : null],
         ["Long name", node.long_name],
@@ -239,17 +239,13 @@ class Pipelines {
   drawCalls() {
     const data = this.calls;
     const part_ = section(this.body, "Calls", { note: "In the order of time. A click shows the graph of that call." });
-    const rows = Array.from({ length: data.length }, (_, row) => row).sort((one, other) =>
-      data.value(one, "start_ps") - data.value(other, "start_ps")
-    );
+    const rows = data.select().sort((one, other) => data.value(one, "start_ps") - data.value(other, "start_ps"));
     const kept = rows.length > MOST_CALLS ? slowest(rows, data, MOST_CALLS) : rows;
-    const box = h("div");
-    part_.append(box);
     if (kept.length < rows.length) {
       sentence(part_,
         `Of ${number(rows.length)} calls the slowest of each of ${number(kept.length)} stretches is drawn.`);
     }
-    this.kept.push(lines(box, { x: kept.map((row) => data.value(row, "start_ps")), series: [
+    this.kept.push(lines(part_, { x: kept.map((row) => data.value(row, "start_ps")), series: [
       { name: "Call", values: kept.map((row) => data.value(row, "duration_ps")),
         titles: kept.map((row) => `rank ${row}`) },
       { name: "Its bottleneck", values: kept.map((row) => data.value(row, "bottleneck_ps")),
@@ -285,18 +281,15 @@ class Pipelines {
 
   whatIf() {
     const data = this.of("what_if");
-    const rows = Array.from({ length: data.length }, (_, row) => row).filter((row) => data.value(row, "saved_ps") > 0)
-      .slice(0, 12);
+    const rows = data.select((row) => data.value(row, "saved_ps") > 0).slice(0, 12);
     if (!rows.length) return;
     const part_ = section(this.body, "What if", {
       note: `A batch takes ${
         text(data.value(rows[0], "now_ps"), "ps")
       } now. Predicted are single changes, if threads compute; where they wait for something else a batch may take less.`,
     });
-    const box = h("div");
-    part_.append(box);
     this.kept.push(
-      bars(box, { names: rows.map((row) => `${data.value(row, "name")}: ${data.value(row, "change")}`),
+      bars(part_, { names: rows.map((row) => `${data.value(row, "name")}: ${data.value(row, "change")}`),
         values: rows.map((row) => data.value(row, "then_ps")), titles: rows.map((row) =>
           `${data.value(row, "name")} ${data.value(row, "change")} (${data.value(row, "assumption")})`
         ), unit: "ps", label: "Time of a batch after a change" }),
@@ -312,9 +305,7 @@ class Pipelines {
     const data = this.of("step_waits");
     if (!data.length) return;
     const part_ = section(this.body, "How much of each step waits for it");
-    const box = h("div");
-    part_.append(box);
-    const rows = Array.from({ length: data.length }, (_, row) => row);
+    const rows = data.select();
     const kept = rows.length > MOST_CALLS ? rows.slice(0, MOST_CALLS) : rows;
     if (kept.length < rows.length) sentence(part_, `The first ${number(kept.length)} of ${number(rows.length)} steps.`);
     const series = [["wait_ps", "Waits", "#d9534f"], ["ahead_ps", "Runs ahead", "#7fa6e8"], [
@@ -323,7 +314,7 @@ class Pipelines {
       "#98a0ab",
     ]];
     this.kept.push(
-      lines(box, { x: kept.map((row) => data.value(row, "step")), series: series.filter(([name]) =>
+      lines(part_, { x: kept.map((row) => data.value(row, "step")), series: series.filter(([name]) =>
         isRecorded(data, name)
       ).map(([name, title, colour]) => ({ name: title, colour, values: kept.map((row) => data.value(row, name)) })),
         unit: "ps", xTitle: "Step", label: "Waiting for input by step", height: 220 }),

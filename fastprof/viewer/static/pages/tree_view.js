@@ -69,14 +69,14 @@ export class TreeView {
   }
 
   /** Marks a node, opens what it is in, and brings it into sight. */
-  select(node, { tell = true } = {}) {
+  select(node, { notify = true } = {}) {
     this.chosen = node;
     if (node !== null) {
       for (let up = this.parent(node); up >= 0; up = this.parent(up)) this.open.add(up);
       this.arrange();
       this.reveal(this.lines.indexOf(node));
     } else this.draw();
-    if (tell) this.onselect?.(node);
+    if (notify) this.onselect?.(node);
   }
 
   parent(node) {

@@ -1,5 +1,5 @@
 /**
- * Times as fastprof tells them everywhere, from the start of profiling. The page counts from the first event, in numbers
+ * Times as fastprof shows them everywhere, from the start of profiling. The page counts from the first event, in numbers
  * of which every digit counts near the window; only here does one become the other.
  */
 
@@ -12,25 +12,25 @@ export class Clock {
     this.offsets = new Map(hosts.map((one) => [one.host, BigInt(one.offset_ps ?? 0)]));
   }
 
-  /** A time of the page, a number or digits, as it is told: BigInt. Of several hosts it is that of their common clock. */
-  told(time) {
+  /** A time of the page, a number or digits, as it is shown: BigInt. Of several hosts it is that of their common clock. */
+  absolute(time) {
     return this.origin + (typeof time === "number" ? BigInt(Math.round(time)) : BigInt(time));
   }
 
-  /** A time that was told (BigInt) as one of the page. */
-  back(told) {
-    return Number(told - this.origin);
+  /** A shown time (BigInt) as one of the page. */
+  back(absolute) {
+    return Number(absolute - this.origin);
   }
 
   /** Every digit of a time of the page. */
   exact(time) {
-    return exact(this.told(time));
+    return exact(this.absolute(time));
   }
 
-  /** The digits of a time that a pixel of so many ps can tell. */
+  /** The digits of a time that matter where a pixel is this many ps. */
   near(time, pixel) {
     const unit = 10n ** BigInt(Math.max(0, Math.floor(Math.log10(Math.max(pixel, 1)))));
-    return exact(floored(this.told(time) + unit / 2n, unit));
+    return exact(floored(this.absolute(time) + unit / 2n, unit));
   }
 
   /** How far a host's own clock is behind: 0n of most. */
@@ -40,7 +40,7 @@ export class Clock {
 
   /** A time of the page from the start of profiling on a host. */
   ofHost(time, host) {
-    return this.told(time) - this.offset(host);
+    return this.absolute(time) - this.offset(host);
   }
 
   /** The flag of the command line that takes a stretch of a host's time: of an instant the ps that begins there. */

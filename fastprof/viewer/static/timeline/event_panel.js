@@ -1,7 +1,8 @@
 /** Details of the selected event: times, stats, what encloses it and what it encloses, flows, its op. */
 
+import { copyTime } from "../clipboard.js";
 import { clear, h } from "../dom.js";
-import { timeButton } from "./copy_time.js";
+import { sumsTable } from "./sums_table.js";
 import { counted, plural, visible, visibleLines } from "./text.js";
 import { exact, short } from "./time_format.js";
 
@@ -64,7 +65,7 @@ export class EventPanel {
   }
 
   timeButton({ host, start, duration }) {
-    return timeButton(this.clock.flag(start, start + duration, host));
+    return copyTime(this.clock.flag(start, start + duration, host));
   }
 
   zoomButton() {
@@ -73,7 +74,7 @@ export class EventPanel {
 
   async showMany(event, stamp) {
     const facts = `${plural(event.count, "event")} too short to be drawn alone, within ${short(event.duration)}`;
-    const rows = h("div.tl-sums", "");
+    const rows = h("div");
     clear(this.node).append(
       this.head(`${event.text ?? "Events"} and others`, facts, this.timeButton(event), this.zoomButton()),
       rows,
@@ -88,7 +89,7 @@ export class EventPanel {
       const answer = await this.source.slice({ host: event.host, at: event.at, count: event.count });
       if (stamp !== this.stamp) return;
       this.details = answer;
-      rows.append(sumsTable(answer.rows ?? answer));
+      sumsTable(rows, answer.rows ?? answer, ["name", "count", "total_ps", "max_ps"]);
     } catch (error) {
       if (stamp === this.stamp) rows.append(failure(error));
     }
@@ -213,11 +214,8 @@ function ownFacts(details, shown, clock) {
     ["Start on its host", clock.offset(details.host) ? exact(clock.ofHost(details.start_ps, details.host)) : null],
     ["Duration", exact(details.duration_ps)],
     ["Self time", exact(details.self_time_ps)],
-    ["Step", details.step === null || details.step === undefined ? null : visible(details.step)],
-    [
-      "Group",
-      details.group === null || details.group === undefined || details.group < 0 ? null : String(details.group),
-    ],
+    ["Step", known(details.step, visible)],
+    ["Group", details.group < 0 ? null : known(details.group)],
     ["Process", visible(details.process ?? "")],
     ["Track", visible(details.track_name ?? details.line ?? "")],
     ["Plane", visible(details.plane ?? "")],
@@ -240,24 +238,17 @@ function eventId(details) {
   return `${details.event_id} in tables (in this address: ${details.at}@${visible(details.host ?? "")})`;
 }
 
-/** A stat as it is; one whose name says that it is a time is told in a unit to read as well. */
+/** A stat as it is; one whose name says that it is a time is also shown in a readable unit. */
 function statText(stat) {
   const value = visibleLines(stat.value ?? "–", LONG_VALUE);
   if (!TIMES.test(stat.name) || !/^-?\d{1,18}$/.test(value) || /^-?0*$/.test(value)) return value;
   return `${value} (${short(Number(value) * (stat.name.endsWith("_ns") ? 1000 : 1))})`;
 }
 
-function failure(error) {
-  return h("p.tl-failed", { role: "alert" }, visible(error?.message ?? String(error), 1000));
+function known(value, write = String) {
+  return value === null || value === undefined ? null : write(value);
 }
 
-function sumsTable(rows) {
-  const cell = (text) => h("td.tl-number", text);
-  const body = rows.slice(0, 200).map((row) =>
-    h("tr", h("td", visible(row.name)), cell(counted(row.count)), cell(short(row.total_ps)), cell(short(row.max_ps)))
-  );
-  const head = ["Name", "Events", "Total", "Longest"].map((text, place) =>
-    h("th", { scope: "col", class: place ? "tl-number" : "" }, text)
-  );
-  return h("table.tl-table", h("thead", h("tr", head)), h("tbody", body));
+function failure(error) {
+  return h("p.tl-failed", { role: "alert" }, visible(error?.message ?? String(error), 1000));
 }

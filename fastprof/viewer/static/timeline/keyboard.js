@@ -18,7 +18,7 @@ const HELD = {
 };
 
 export class Keyboard {
-  /** `actions`: functions by key (event.key); `usable(event)` says whether it is the timeline's; `pressed()` is told of each. */
+  /** `actions`: functions by key (event.key); `usable(event)` says whether it is the timeline's; `pressed()` is called for each. */
   constructor(timeline, actions, usable, pressed) {
     this.timeline = timeline;
     this.actions = actions;

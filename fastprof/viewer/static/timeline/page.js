@@ -128,7 +128,7 @@ class TimelinePage {
   }
 
   took(model, answer) {
-    this.status.tell(answer);
+    this.status.show(answer);
     if (!model) return;
     const first = this.timeline.model === null;
     if (first) this.timeline.layout.closed = closedOf(model, read(this.context.params, model.clock));
@@ -151,22 +151,22 @@ class TimelinePage {
   readAddress(glide) {
     const { timeline } = this;
     const { layout, selection, model } = timeline;
-    const told = read(this.context.params, model.clock);
-    this.readWindow(told.window, glide);
-    this.filter.value = layout.filter = told.filter;
-    layout.closed = closedOf(model, told);
+    const wanted = read(this.context.params, model.clock);
+    this.readWindow(wanted.window, glide);
+    this.filter.value = layout.filter = wanted.filter;
+    layout.closed = closedOf(model, wanted);
     layout.make();
-    layout.scrollTo(told.scroll ?? 0);
-    selection.marks = told.marks;
-    timeline.stepsWanted = told.steps;
+    layout.scrollTo(wanted.scroll ?? 0);
+    selection.marks = wanted.marks;
+    timeline.stepsWanted = wanted.steps;
     timeline.chooseBands();
     this.showBands();
-    this.readSearch(told.search);
-    if (told.range)
-      selection.setRange({ start: told.range[0], end: told.range[1], ids: told.tracks, first: told.tracks?.[0],
-        last: told.tracks?.at(-1) });
+    this.readSearch(wanted.search);
+    if (wanted.range)
+      selection.setRange({ start: wanted.range[0], end: wanted.range[1], ids: wanted.tracks, first: wanted.tracks?.[0],
+        last: wanted.tracks?.at(-1) });
     else if (selection.range) selection.setRange(null);
-    this.readEvent(told);
+    this.readEvent(wanted);
     timeline.invalidate();
   }
 
@@ -183,35 +183,35 @@ class TimelinePage {
     timeline.fitted = true;
   }
 
-  readSearch(told) {
+  readSearch(wanted) {
     const { query } = this.search;
-    const same = told.q === query.q && (!told.q || (told.mode === query.mode && told.case === query.case));
-    if (!same) this.search.set(told);
+    const same = wanted.q === query.q && (!wanted.q || (wanted.mode === query.mode && wanted.case === query.case));
+    if (!same) this.search.set(wanted);
   }
 
   /** Selects the event of the address; it stays there until it is known whether there is one. */
-  async readEvent({ event: told, scroll }) {
+  async readEvent({ event: wanted, scroll }) {
     const { selection, layout } = this.timeline;
     const shown = selection.event;
     this.awaited = null;
-    if (!told) {
+    if (!wanted) {
       if (shown) selection.select(null);
       return;
     }
-    if (shown?.at === told.at && shown.host === told.host && shown.count === 1) return;
+    if (shown?.at === wanted.at && shown.host === wanted.host && shown.count === 1) return;
     if (typeof this.context.source.event !== "function") return;
-    this.awaited = told;
+    this.awaited = wanted;
     try {
-      const details = await this.context.source.event(told);
-      if (this.awaited !== told) return;
+      const details = await this.context.source.event(wanted);
+      if (this.awaited !== wanted) return;
       const hit = selection.hitOf(details);
       if (hit && scroll === null) layout.reveal(hit.track, hit.lane);
       selection.select(hit);
     } catch {
       // An address of another session: the event is not here, and nothing is selected.
-      if (this.awaited === told && shown) selection.select(null);
+      if (this.awaited === wanted && shown) selection.select(null);
     }
-    if (this.awaited === told) this.awaited = null;
+    if (this.awaited === wanted) this.awaited = null;
     this.address.soon();
   }
 
@@ -356,7 +356,7 @@ class TimelinePage {
 }
 
 /** The ids of the processes that an address says are closed. */
-function closedOf(model, told) {
-  const ids = new Set(told.closed);
+function closedOf(model, wanted) {
+  const ids = new Set(wanted.closed);
   return new Set(model.processes.filter((process) => ids.has(String(process.id))).map((process) => process.id));
 }

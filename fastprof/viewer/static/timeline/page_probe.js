@@ -11,8 +11,8 @@ export function probeOf(timeline, panels) {
   return {
     idle: () => timeline.idle,
     view: () => ({ start_ps: view.start, end_ps: view.end }),
-    /** A time of the page as it is told, from the start of profiling, as digits. */
-    told: (time) => String(timeline.model.clock.told(time)),
+    /** A time of the page as shown, from the start of profiling, as digits. */
+    absolute: (time) => String(timeline.model.clock.absolute(time)),
     show(start, end) {
       view.glide = null;
       view.set(start, end - start);

@@ -248,7 +248,7 @@ export class Pointer {
   }
 }
 
-/** What a wheel turned, in pixels, whichever unit the browser tells it in. */
+/** What a wheel turned, in pixels, whichever unit the browser uses. */
 function wheelPixels(event) {
   const factor = event.deltaMode === 1 ? LINE_PIXELS : event.deltaMode === 2 ? 400 : 1;
   return [event.deltaX * factor, event.deltaY * factor];

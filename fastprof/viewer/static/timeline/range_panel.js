@@ -1,22 +1,13 @@
 /** The sums of a range, by name: how often, how long, how long within the range. */
 
+import { copyTime } from "../clipboard.js";
 import { clear, h } from "../dom.js";
-import { timeButton } from "./copy_time.js";
+import { list } from "../list.js";
+import { sumsTable } from "./sums_table.js";
 import { counted, plural, visible } from "./text.js";
-import { exact, short } from "./time_format.js";
+import { short } from "./time_format.js";
 
-const MOST_ROWS = 500;
-const COLUMNS = [
-  { key: "name", title: "Name", text: true },
-  { key: "count", title: "Events", show: counted },
-  { key: "clipped_ps", title: "In range", show: short, note: "Time within the range" },
-  { key: "share", title: "Of the range, summed over tracks", show: (share) => `${(100 * share).toFixed(1)} %`,
-    note: "Time within the range over the length of the range: above 100 % where events overlap" },
-  { key: "total_ps", title: "Total", show: short, note: "Whole durations, also outside of the range" },
-  { key: "mean_ps", title: "Mean", show: short },
-  { key: "min_ps", title: "Shortest", show: short },
-  { key: "max_ps", title: "Longest", show: short },
-];
+const COLUMNS = list("name, count, clipped_ps, share, total_ps, mean_ps, min_ps, max_ps");
 
 export class RangePanel {
   constructor(selection, source, { zoom, find, opened }) {
@@ -25,16 +16,22 @@ export class RangePanel {
     this.zoom = zoom;
     this.find = find;
     this.opened = opened;
-    this.sort = { key: "clipped_ps", down: true };
     this.node = h("div.tl-panel");
     this.answer = null;
     this.nothing();
   }
 
+  /** Empties the panel, and lets go of its table. */
+  clear() {
+    this.table?.leave();
+    this.table = null;
+    return clear(this.node);
+  }
+
   nothing() {
     this.stamp = null;
     this.answer = null;
-    clear(this.node).append(
+    this.clear().append(
       h("p.tl-hint", "Drag over the tracks, or over the time axis for all of them, to sum up a range of time by name."),
     );
   }
@@ -48,7 +45,7 @@ export class RangePanel {
     const stamp = (this.stamp = {});
     this.opened();
     this.answer = null;
-    clear(this.node).append(this.head(range, ""));
+    this.clear().append(this.head(range, ""));
     if (typeof this.source.range !== "function") {
       this.node.append(
         h("p.tl-hint", "A saved report holds no sums of ranges. Open the session with fastprof serve to see them."),
@@ -82,7 +79,7 @@ export class RangePanel {
           this.selection.setRange({ ...range, ids: null }) }, "All tracks"),
       );
     const host = this.hostOf(range);
-    if (host !== undefined) buttons.unshift(timeButton(clock.flag(range.start, range.end, host)));
+    if (host !== undefined) buttons.unshift(copyTime(clock.flag(range.start, range.end, host)));
     return h("header.tl-panel-head", h("h2.tl-panel-title", short(range.end - range.start)),
       h("span.tl-panel-facts", `${where} · from ${clock.exact(range.start)} to ${clock.exact(range.end)}${facts}`),
       h("span.tl-spring"), ...buttons);
@@ -101,49 +98,11 @@ export class RangePanel {
   fill(range) {
     const { events, rows, more } = this.answer;
     const facts = ` · ${plural(events, "event")} of ${plural(rows.length + (more ?? 0), "name")}`;
-    this.body = h("tbody");
-    this.headings = COLUMNS.map((column) => this.heading(column));
-    const table = h("table.tl-table", { "aria-label": "Sums by name" }, h("thead", h("tr", this.headings)), this.body);
-    clear(this.node).append(this.head(range, facts), h("div.tl-sums", table));
-    if (!rows.length) this.node.append(h("p.tl-hint", "No event lies in this range."));
-    const left = Math.max(0, rows.length - MOST_ROWS) + (more ?? 0);
-    if (left)
-      this.node.append(h("p.tl-hint", `${counted(left)} more names with less time in the range are not shown.`));
-    this.fillRows();
-  }
-
-  heading(column) {
-    const sorted = h("button.tl-sort", { title: column.note ?? `Sort by ${column.title.toLowerCase()}`,
-      onclick: () => this.sortBy(column) }, column.title);
-    const heading = h("th", { scope: "col", class: column.text ? "" : "tl-number" }, sorted);
-    heading.column = column.key;
-    return heading;
-  }
-
-  sortBy(column) {
-    const down = this.sort.key === column.key ? !this.sort.down : !column.text;
-    this.sort = { key: column.key, down };
-    this.fillRows();
-  }
-
-  fillRows() {
-    const { key, down } = this.sort;
-    for (const heading of this.headings)
-      heading.setAttribute("aria-sort", heading.column === key ? (down ? "descending" : "ascending") : "none");
-    const sign = down ? -1 : 1;
-    const rows = [...this.answer.rows].sort((one, other) =>
-      sign * (key === "name" ? one.name.localeCompare(other.name) : Number(one[key]) - Number(other[key]))
-    );
-    clear(this.body).append(...rows.slice(0, MOST_ROWS).map((row) => this.row(row)));
-  }
-
-  row(row) {
-    const name = h("button.tl-link", { title: `${visible(row.name)}\nFind these events`,
-      onclick: () => this.find(row.name) }, visible(row.name) || "(no name)");
-    const cells = COLUMNS.slice(1).map((column) =>
-      h("td.tl-number", { title: column.key.endsWith("_ps") ? exact(String(row[column.key]).split(".")[0]) : null },
-        column.show(row[column.key]))
-    );
-    return h("tr", h("td", name), cells);
+    this.clear().append(this.head(range, facts));
+    if (rows.length) this.table = sumsTable(this.node, rows, COLUMNS, this.find);
+    else this.node.append(h("p.tl-hint", "No event lies in this range."));
+    if (more) {
+      this.node.append(h("p.tl-hint", `${counted(more)} more names with less time in the range are not shown.`));
+    }
   }
 }

@@ -96,7 +96,7 @@ export class Ruler {
     }
   }
 
-  /** The name of a step where there is room for all of it, else its number, which tells it from others; else nothing. */
+  /** The name of a step where there is room for all of it, else its number, which distinguishes it; else nothing. */
   bandText(name, room) {
     const fitted = room > 6 ? this.fitter?.fit(name, room) : "";
     const [number] = /\d+$/.exec(name) ?? [];

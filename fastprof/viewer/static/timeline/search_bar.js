@@ -9,7 +9,7 @@ const WAIT_MS = 220;
 const NAMES_LISTED = 100;
 
 export class SearchBar {
-  /** `found(hits)` is told {has(text), tracks} or null; `go(ref)` shows a hit; `place()` says where the window begins. */
+  /** `found(hits)` gets {has(text), tracks} or null; `go(ref)` shows a hit; `place()` says where the window begins. */
   constructor(source, { found, go, place, changed }) {
     this.source = source;
     this.found = found;
@@ -146,10 +146,10 @@ export class SearchBar {
     this.found(answer?.events && { tracks: answer.tracks ?? {}, names: matcher(answer, query) });
     this.before.disabled = this.after.disabled = !answer?.events;
     this.fillList();
-    this.tell();
+    this.report();
   }
 
-  tell() {
+  report() {
     let text = "";
     if (this.error) text = this.error;
     else if (this.answer && !this.answer.events) text = "No event has such a name";
@@ -204,7 +204,7 @@ export class SearchBar {
     } catch (error) {
       this.error = visible(error?.message ?? String(error));
     }
-    this.tell();
+    this.report();
   }
 }
 

@@ -32,7 +32,7 @@ export class Selection {
     this.changed("event");
   }
 
-  /** Selects an event as the server tells of it, {host, at, track, lane, name, start_ps, duration_ps}. */
+  /** Selects an event as the server describes it, {host, at, track, lane, name, start_ps, duration_ps}. */
   selectRef(ref, bring = true) {
     const hit = this.hitOf(ref);
     if (hit) this.select(hit, bring);

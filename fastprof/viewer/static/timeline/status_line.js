@@ -12,7 +12,7 @@ export class StatusLine {
   }
 
   /** Takes an answer of the timeline. */
-  tell(answer) {
+  show(answer) {
     const hosts = answer.hosts ?? [];
     const failed = hosts.filter((host) => host.state === "failed" || host.derived === "failed");
     const building = hosts.filter((host) => host.state === "building" || host.state === "waiting");

@@ -21,7 +21,7 @@ class StepSet {
 }
 
 export class StepSets {
-  /** Takes bands as the server tells of them: {name, start_ps, duration_ps, host, process (null: of the whole host)}. */
+  /** Takes bands as the server describes them: {name, start_ps, duration_ps, host, process (null: of the whole host)}. */
   constructor(bands) {
     this.sets = new Map();
     for (const band of bands) {

@@ -1,4 +1,4 @@
-/** Marks of a time axis: at round times as they are told, with texts that stay short however narrow the window is. */
+/** Marks of a time axis: at round times as they are shown, with texts that stay short however narrow the window is. */
 
 import { floored } from "./clock.js";
 import { exact, unitOf } from "./time_format.js";
@@ -12,7 +12,7 @@ export function tickStep(least) {
 
 /**
  * Marks of `start` and `span` (ps of the page) over `width` pixels, each with `room`: {step, times, lead, text(time)}.
- * `times` are of the page and round as told, `origin` (BigInt) after it. Where a text would take more than seven digits,
+ * `times` are of the page and round as shown, `origin` (BigInt) after it. Where a text would take more than seven digits,
  * it is the distance from `lead`, the text of a round time left of the window; else lead is "".
  */
 export function ticksOf({ start, span, width }, origin, room) {

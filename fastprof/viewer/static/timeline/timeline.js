@@ -67,7 +67,7 @@ export class Timeline {
     this.invalidate();
   }
 
-  /** A host was read that begins before the others: what is shown stays at the time it is told. */
+  /** A host was read that begins before the others: what is shown stays at its time. */
   shift(by) {
     this.view.shift(by);
     this.selection.shift(by);

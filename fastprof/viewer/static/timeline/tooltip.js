@@ -46,13 +46,13 @@ export class TooltipGuide {
   }
 
   show(event, hit) {
-    const told = event && (hit ? this.ofSlice(hit) : this.ofPlace(event));
-    if (!told) {
+    const content = event && (hit ? this.ofSlice(hit) : this.ofPlace(event));
+    if (!content) {
       this.tip.hide();
       return;
     }
     const area = this.box().getBoundingClientRect();
-    this.tip.show(told[0], told[1], event.clientX - area.x, event.clientY - area.y, area);
+    this.tip.show(content[0], content[1], event.clientX - area.x, event.clientY - area.y, area);
   }
 
   ofSlice(hit) {

@@ -1,4 +1,4 @@
-/** The view in the address of the page: window, selection, range, marks, search, steps, what is closed. Times are as told. */
+/** The view in the address of the page: window, selection, range, marks, search, steps, what is closed. Times are as shown. */
 
 import { Clock } from "./clock.js";
 
@@ -37,19 +37,26 @@ export function written(timeline, search, awaited) {
   const { event, range, marks } = selection;
   const window = view.target;
   const whole = window.span >= (view.high - view.low) * 0.999;
-  const told = (time) => String(model.clock.told(time));
-  const span = (start, end) => `${told(start)}~${told(end)}`;
+  const write = (time) => String(model.clock.absolute(time));
+  const span = (start, end) => `${write(start)}~${write(end)}`;
   const chosen = awaited ?? (event?.count === 1 ? event : null);
   const closed = model.processes.filter((process) => layout.closed.has(process.id)).map((process) => process.id);
-  return { t: whole ? null : span(window.start, window.start + window.span),
-    event: chosen && `${chosen.at}@${chosen.host}`, range: range ? span(range.start, range.end) : null,
+  return {
+    t: whole ? null : span(window.start, window.start + window.span),
+    event: chosen && `${chosen.at}@${chosen.host}`,
+    range: range ? span(range.start, range.end) : null,
     tracks: range?.ids && range.ids.length <= MOST_TRACKS ? range.ids.join(",") : null,
     marks: marks.length
-      ? marks.map((mark) => (mark.end > mark.start ? span(mark.start, mark.end) : told(mark.start))).join(",")
-      : null, q: search.q || null, mode: search.q && search.mode === "regex" ? "regex" : null,
-    case: search.q && search.case ? "1" : null, filter: layout.filter || null,
-    closed: closed.length && closed.length <= MOST_CLOSED ? closed.join(",") : null, steps: timeline.stepsWanted,
-    y: layout.scroll || null };
+      ? marks.map((mark) => (mark.end > mark.start ? span(mark.start, mark.end) : write(mark.start))).join(",")
+      : null,
+    q: search.q || null,
+    mode: search.q && search.mode === "regex" ? "regex" : null,
+    case: search.q && search.case ? "1" : null,
+    filter: layout.filter || null,
+    closed: closed.length && closed.length <= MOST_CLOSED ? closed.join(",") : null,
+    steps: timeline.stepsWanted,
+    y: layout.scroll || null,
+  };
 }
 
 /** Writes the address a moment after the view stands still. */

@@ -1,0 +1,37 @@
+// Buttons that copy a text.
+
+import { h } from "./dom.js";
+
+const ANSWERED_MS = 1500;
+
+/** A button that copies `value` and says whether it could. `kind`: its classes. */
+export function copyButton(value, { label = "Copy", title = null, kind = "button" } = {}) {
+  const button = h("button", { class: kind, title }, label);
+  button.addEventListener("click", async () => {
+    button.textContent = (await copied(value)) ? "Copied" : "Not allowed";
+    setTimeout(() => (button.textContent = label), ANSWERED_MS);
+  });
+  return button;
+}
+
+/** A button of the timeline that copies a stretch of time as the command takes it, such as "--time=1.5s:2s". */
+export function copyTime(flag) {
+  return copyButton(flag, { label: "Copy as --time", title: `${flag}\nfor fastprof events, export and trace`,
+    kind: "tl-button" });
+}
+
+/** Pages of other machines without encryption have no clipboard: there a field is copied from. */
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = h("textarea.copied", { "aria-hidden": "true" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
+}
