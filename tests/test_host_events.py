@@ -30,7 +30,7 @@ def load(*planes: Any, **options: Any) -> fastprof.Profile:
 # ---- against the tables ----------------------------------------------------------------------------
 
 
-def events_told(profile: fastprof.Profile, host: str) -> list[tuple[Any, ...]]:
+def chosen_events(profile: fastprof.Profile, host: str) -> list[tuple[Any, ...]]:
     columns = ("plane_id", "line_id", "name", "start_ps", "duration_ps", "metadata_id", "host")
     told = zip(*(profile.events[name].to_pylist() for name in columns), strict=True)
     return [one[:-1] for one in told if one[-1] == host and one[3] is not None]
@@ -49,7 +49,7 @@ def events_found(events: HostEvents) -> list[tuple[Any, ...]]:
 
 
 def check_events(profile: fastprof.Profile, number: int, host: str) -> None:
-    events, wanted = read(profile, number), events_told(profile, host)
+    events, wanted = read(profile, number), chosen_events(profile, host)
     found = events_found(events)
     assert len(events) == len(found) == len(wanted)
     for row, (one, other) in enumerate(zip(found, wanted, strict=True)):

@@ -136,20 +136,20 @@ def run(kept: Sequence[KeptHost], _params: Params, after: Mapping[str, Report]) 
     tables = {name: tables[name] for name in TABLES}
     costs = step_costs(hosts, numbers)
     figures = scalars(SCALARS, _values(hosts, tables, costs, found, after["steps"]))
-    told = [*remarks(hosts, tables, costs, found), *_of_programs(kept, tables["kinds"])]
-    notices = tuple(Notice(severity, text) for severity, text in told)
+    every = [*remarks(hosts, tables, costs, found), *_of_programs(kept, tables["kinds"])]
+    notices = tuple(Notice(severity, text) for severity, text in every)
     return Report(NAME, tables, figures, notices, after)
 
 
 def _of_programs(kept: Sequence[KeptHost], kinds: pa.Table) -> Iterator[Remark]:
     """What of programs cannot be read; and that there are none, where it is not known what collectives moved."""
     scopes, moved = kinds["scope"].to_pylist(), kinds["moved_bytes"].to_pylist()
-    untold = any(scope == BETWEEN_DEVICES and size is None for scope, size in zip(scopes, moved, strict=True))
-    if untold and not any(one.has_programs for one in kept):
+    unknown = any(scope == BETWEEN_DEVICES and size is None for scope, size in zip(scopes, moved, strict=True))
+    if unknown and not any(one.has_programs for one in kept):
         yield (
             "info",
             "The capture carries no programs (HLO): what moves how much, and among which devices, is known only where "
-            "the texts of ops tell it.",
+            "the texts of ops have it.",
         )
     yield from problems((one.communication.host, one.problems) for one in kept)
 

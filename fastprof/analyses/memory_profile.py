@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 NAME = "memory_profile"
 OF_ALL_THREADS = True
-"""Of chosen steps all that happens in their time is told, whatever its group."""
+"""Everything during chosen steps is reported, whatever its group."""
 READS = union([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
@@ -56,28 +56,28 @@ class Params:
     at: int | None = field(
         default=None,
         metadata={
-            "help": "also tell what is alive at this time, from the start of each host's capture, as 1.5s or 20ms",
+            "help": "also report what is alive at this time, from the start of each host's capture, as 1.5s or 20ms",
             "type": "time",
         },
     )
     request: int | None = field(
         default=None,
         metadata={
-            "help": "also tell when a request of this size would have fitted, in bytes or as 2GiB: failed allocations "
-            "write no event, their error has the size",
+            "help": "also report when a request of this size would have fitted, in bytes or as 2GiB: failed "
+            "allocations write no event, their error has the size",
             "type": "bytes",
         },
     )
     short_lived_us: int = field(
         default=1000,
-        metadata={"help": "allocations that live no longer than so many microseconds are short-lived", "min": 0},
+        metadata={"help": "allocations that live no longer than this, in microseconds, are short-lived", "min": 0},
     )
     steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
 
 
 _SOME_STEPS = (
-    "Only some steps are selected. Told is what happens in their time, on all threads; what was allocated before them "
-    "or is freed after them is known all the same."
+    "Only some steps are selected. What happens during them is reported, on all threads; what was allocated before "
+    "them or is freed after them is known all the same."
 )
 _OF_LARGEST = "of the allocator with the largest peak"
 SCALARS = {
@@ -97,7 +97,7 @@ SCALARS = {
                                "of the peak, never asked for"),
     "fragmentation_share": ScalarSpec("share", f"fragmentation at the peak, {_OF_LARGEST}", "fragmentation at peak"),
     "allocator_count": ScalarSpec(None, "allocators of all hosts that allocated or freed anything", "allocators"),
-    "snapshot_count": ScalarSpec(None, "allocations and frees; each tells what was in use after it", "snapshots"),
+    "snapshot_count": ScalarSpec(None, "allocations and frees; each records what was in use after it", "snapshots"),
     "allocation_count": ScalarSpec(None, "allocations", "allocations"),
     "free_count": ScalarSpec(None, "frees", "frees"),
     "held_at_end_count": ScalarSpec(None, "allocations that were not freed within the capture", "held at the end"),
@@ -107,8 +107,8 @@ SCALARS = {
     "short_lived_bytes": ScalarSpec("bytes", "their sizes together", "short-lived sizes"),
 }  # fmt: skip
 _WORTH = 0.01
-"""Share in chunks that are too small, of the free memory or of all that is taken where that is less, from which on text
-tells of it."""
+"""Share in chunks that are too small, of the free memory or of all that is taken where that is less, from which text
+mentions it."""
 
 
 def is_fragmented(table: pa.Table) -> pa.Array:
@@ -152,7 +152,7 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostMemory:
-    """All of the host's memory, also where only some of its steps are told: what is freed within them was allocated
+    """All of the host's memory, also where only some of its steps are reported: what is freed within them was allocated
     before, and the other way round."""
     events = host.entire.raw
     begin_ps, end_ps = _span(events)
@@ -183,7 +183,7 @@ def _memory_events(host: Host) -> MemoryEvents:
 
 
 def _span(events: HostEvents) -> tuple[int, int]:
-    """From the first begin to the last end of any event, as far as 64 bits tell it."""
+    """From the first begin to the last end of any event, as far as 64 bits hold it."""
     lines = [line for line in events.lines if line.first < line.last]
     if not lines:
         return 0, 0
@@ -198,13 +198,13 @@ def run(kept: Sequence[HostMemory], params: Params, _after: Mapping[str, Report]
     found = [figures(host, params.at, params.short_lived_us, params.request) for host in kept if len(host.events)]
     tables = memory_tables.tables(found)
     if found:
-        told = [Notice(one.severity, one.text) for one in memory_remarks.remarks(found, params.at)]
+        notices = [Notice(one.severity, one.text) for one in memory_remarks.remarks(found, params.at)]
         if any(host.chosen for host in kept):
-            told.append(Notice("info", _SOME_STEPS))
+            notices.append(Notice("info", _SOME_STEPS))
     else:
         none = memory_remarks.none_there(kept)
-        told = [Notice(none.severity, none.text)]
-    return Report(NAME, tables, scalars(SCALARS, _values(found, tables)), tuple(told), detail=list(kept))
+        notices = [Notice(none.severity, none.text)]
+    return Report(NAME, tables, scalars(SCALARS, _values(found, tables)), tuple(notices), detail=list(kept))
 
 
 def _values(found: Sequence[MemoryFigures], tables: Mapping[str, pa.Table]) -> dict[str, Value | tuple[None, str]]:
@@ -246,10 +246,10 @@ def _of_largest(allocators: pa.Table, hosts: Mapping[str, HostMemory]) -> dict[s
     if row["peak_bytes"] is not None:
         reasons["peak_step"] = _no_step(hosts[row["host"]], row["peak_ps"])
         reasons["wasted_bytes"] = (
-            "the capture has no allocation that was alive then, or does not tell what it asked for"
+            "the capture has no allocation that was alive then, or does not record its requested size"
         )
     elif hosts[row["host"]].chosen:
-        unrecorded = "the capture tells of no memory at the time of the selected steps"
+        unrecorded = "the capture records no memory at the time of the selected steps"
     values: dict[str, Value | tuple[None, str]] = {"peak_allocator": row["allocator"], "peak_host": row["host"]}
     for name, column in names.items():
         missing = (None, reasons.get(name, unrecorded))

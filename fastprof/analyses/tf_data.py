@@ -102,7 +102,7 @@ _HOST_WAITS = (
     "input-pipeline say."
 )
 _SOME_STEPS = (
-    "Only some steps are selected: their calls are reported, with everything other threads did for them, "
+    "Only some steps are selected. Their calls are reported, with everything other threads did for them, "
     "then or before; calls that belong to no step are left out."
 )
 _NO_CHANGE = "What if: no change of a single iterator makes batches faster by 1 % or more."

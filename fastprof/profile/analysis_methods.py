@@ -138,10 +138,10 @@ class AnalysisMethods:
     ) -> Report:
         """Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
 
-        at: also tell what is alive at this time, from the start of each host's capture, as 1.5s or 20ms
-        request: also tell when a request of this size would have fitted, in bytes or as 2GiB: failed allocations
+        at: also report what is alive at this time, from the start of each host's capture, as 1.5s or 20ms
+        request: also report when a request of this size would have fitted, in bytes or as 2GiB: failed allocations
         write no event, their error has the size
-        short_lived_us: allocations that live no longer than so many microseconds are short-lived
+        short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
         steps_from: what makes a step: markers that the program or its framework set, or each execution of a
         compiled program
 

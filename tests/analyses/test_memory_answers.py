@@ -111,7 +111,7 @@ def test_of_what_was_held_before_the_capture_nothing_tells_what_it_is() -> None:
     assert found.scalars["held_before_bytes"].value == 80
     assert notices(found) == [
         "80 % of the memory in use at the peak of GPU_0_bfc was allocated before the capture, as weights are as a "
-        "rule, so nothing tells what it is: capture the start of the program to see it."
+        "rule, so its use is unknown: capture the start of the program to see it."
     ]
     assert report(threads([Pool(heap=49).alloc(0, 64, 51, "a")])).notices == ()
 
@@ -122,7 +122,7 @@ def test_of_what_was_held_before_the_capture_nothing_tells_what_it_is() -> None:
         (500, "The next program to run was jit_f(7), at 600 ps."),
         (700, "jit_f(7) ran then."),
         (1_650, "jit_g(8) ran then."),
-        (1_900, "tell. The lifetime peak"),
+        (1_900, "record. The lifetime peak"),
     ],
 )
 def test_of_the_stack_the_program_is_told(at_ps: int, told: str) -> None:
@@ -333,7 +333,7 @@ def test_of_steps_without_memory_nothing_is_told_but_what_is_in_use() -> None:
     ]
     empty = ("active", "active_groups", "steps", "ops", "growth", "fragmentation", "snapshots", "allocations")
     assert {name: found.tables[name].num_rows for name in empty} == dict.fromkeys(empty, 0)
-    assert "[1] the capture tells of no memory at the time of the selected steps" in found.to_text()
+    assert "[1] the capture records no memory at the time of the selected steps" in found.to_text()
 
 
 def test_the_request_is_told_of_the_chosen_steps() -> None:

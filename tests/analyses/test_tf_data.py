@@ -342,7 +342,7 @@ def test_of_some_steps_no_other_thread_is_said_to_count_nowhere() -> None:
     whole = fastprof.load(DEMO)
     told = [notice.text for notice in whole.select(steps=(2, 5)).tf_data().notices]
     assert told[-1] == (
-        "Only some steps are selected: their calls are reported, with everything other threads did for "
+        "Only some steps are selected. Their calls are reported, with everything other threads did for "
         "them, then or before; calls that belong to no step are left out."
     )
     assert not any("count nowhere" in text for text in told)

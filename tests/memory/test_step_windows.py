@@ -62,7 +62,7 @@ def test_windows_may_overlap() -> None:
 
 def test_too_many_windows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_windows, "MOST_CELLS", 3)
-    with pytest.raises(MemoryLimitError, match="4 steps of 1 allocators of memory are more than are told"):
+    with pytest.raises(MemoryLimitError, match="4 steps of 1 allocators of memory are more than can be reported"):
         step_rows(read(STEPS), times(0, 1, 2, 3), times(1, 2, 3, 4), 0)
 
 

@@ -10,7 +10,7 @@ from trace_builder import Event, Metadata, Value, event, line, plane, u64, xspac
 
 from fastprof._native import records
 from fastprof.derive.timeline.derived_lines import derived_timeline
-from fastprof.xprof.trace.told_values import shown_values
+from fastprof.xprof.trace.event_values import shown_values
 
 PLANE = "/device:TPU:0"
 

@@ -1,4 +1,4 @@
-"""What communication tells in words: what it costs and what may help, who is late, and why there may be nothing."""
+"""Communication in words: what it costs and what may help, who is late, and why there may be nothing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fastprof.wording.quantities import counted, moment_text
 COSTLY_SHARE: Final = 0.05
 """Share of what devices recorded from which on exposed communication is worth a recommendation."""
 LAST_SHARE, FEWEST_MEETINGS = 0.5, 4
-"""A device is called a straggler that comes last to more than this share of its meetings, which are so many."""
+"""A device is a straggler if it comes last to more than this share of at least this many meetings."""
 
 Remark = tuple[str, str]
 """Severity and text."""
 
 NO_DEVICES: Final = (
     "the capture has no devices: what CPUs exchange happens on the threads that also compute, as part of their ops, so "
-    "that nothing tells it apart"
+    "that nothing distinguishes it"
 )
 NO_EVENTS: Final = "the devices of the capture recorded no ops"
 _OVERLAP: Final = (
@@ -37,7 +37,7 @@ _WITHIN: Final = "start it earlier, or move less between the memories of the dev
 
 
 def why_nothing(hosts: Sequence[HostCommunication]) -> str | None:
-    """Why there is nothing to tell of any device; None: there is something."""
+    """Why there is nothing to report of any device; None: there is something."""
     if any(host.devices for host in hosts):
         return None
     return NO_DEVICES if all(host.hardware == "CPU_ONLY" for host in hosts) else NO_EVENTS

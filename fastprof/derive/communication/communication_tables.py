@@ -190,7 +190,7 @@ def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
     place = {name: number for number, name in enumerate(_KIND_NAMES)}
     kind = np.array([place[name] for name in operations["kind"].to_pylist()], np.int64)
     sizes: list[int | None] = operations["moved_bytes"].to_pylist()
-    untold = np.bincount(kind[[size is None for size in sizes]], minlength=count) > 0
+    unknown = np.bincount(kind[[size is None for size in sizes]], minlength=count) > 0
     moved = sums_by(kind, np.array([size or 0 for size in sizes], np.int64), count, "the bytes of communication")
     done = sums_by(kind, np.asarray(operations["occurrences"]), count)
     rows = np.flatnonzero((seen > 0) | (done > 0))
@@ -204,7 +204,7 @@ def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
         "hidden_ps": hidden[rows],
         "exposed_ps": exposed[rows],
         "exposed_share": share(exposed[rows], recorded),
-        "moved_bytes": pa.array(moved[rows], mask=untold[rows]),
+        "moved_bytes": pa.array(moved[rows], mask=unknown[rows]),
     })  # fmt: skip
 
 
@@ -233,12 +233,12 @@ def meetings(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
 
 def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
     """The devices that took part, those that others wait for most first."""
-    each, told = devices_of(kept), found.attendance
+    each, attendance = devices_of(kept), found.attendance
     count = len(each)
-    attended = np.bincount(told.device, minlength=count)
-    late = sums_by(told.device, np.maximum(told.late_ps, 0), count)
-    untold = np.bincount(told.device[told.late_ps < 0], minlength=count) > 0
-    waited = sums_by(told.device, told.waited_ps, count)
+    attended = np.bincount(attendance.device, minlength=count)
+    late = sums_by(attendance.device, np.maximum(attendance.late_ps, 0), count)
+    unknown = np.bincount(attendance.device[attendance.late_ps < 0], minlength=count) > 0
+    waited = sums_by(attendance.device, attendance.waited_ps, count)
     came_last = found.last >= 0
     caused = sums_by(found.last[came_last], np.maximum(found.wait_ps[came_last], 0), count)
     last = np.bincount(found.last[came_last], minlength=count)
@@ -250,7 +250,7 @@ def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
         "core_name": texts([device.name for _, device in each], rows),
         "meetings": attended[rows],
         "last_count": last[rows],
-        "late_ps": pa.array(late[rows], mask=untold[rows]),
+        "late_ps": pa.array(late[rows], mask=unknown[rows]),
         "waited_ps": waited[rows],
         "caused_ps": caused[rows],
     })  # fmt: skip
@@ -258,7 +258,7 @@ def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """Means over steps, rounded down. ``time_ps``, ``if_hidden_ps``: of the device of which it is most."""
+    """Means over steps, rounded down. ``time_ps``, ``if_hidden_ps``: of the device with the largest."""
 
     count: int
     time_ps: int

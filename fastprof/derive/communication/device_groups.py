@@ -33,26 +33,26 @@ def device_ids(planes: Sequence[Plane]) -> list[int | None]:
     return found if len(set(known)) == len(known) else [None] * len(found)
 
 
-def teams(module: HloModule, told: Payload, ids: Sequence[int | None], *, all_here: bool) -> list[int | None]:
+def teams(module: HloModule, payload: Payload, ids: Sequence[int | None], *, all_here: bool) -> list[int | None]:
     """The group of each device, None: it is not known. ``all_here``: ids are those of devices only if the program has
     no others."""
     try:
-        numbers = _numbers(module, told)
+        numbers = _numbers(module, payload)
     except CaptureError:  # a damaged assignment is none
         numbers = None
-    groups = groups_of(told.groups)
+    groups = groups_of(payload.groups)
     if numbers is None or groups is None or (all_here and not set(numbers) <= set(ids)):
         return [None] * len(ids)
     team_of = {number: place for place, group in enumerate(groups) for number in group.tolist()}
     return [None if one is None else team_of.get(numbers.get(one, -1)) for one in ids]
 
 
-def _numbers(module: HloModule, told: Payload) -> Numbers | None:
+def _numbers(module: HloModule, payload: Payload) -> Numbers | None:
     """The number of each device in the groups, by its id. Numbers count the partitions of a replica, then of the next,
     where ids are global; else replicas. None: there is no assignment, or groups are of replicas within partitions."""
     assignment = Message(module.proto).message(_ASSIGNMENT)
     replicas, partitions = assignment.integer(_REPLICA_COUNT), assignment.integer(_PARTITION_COUNT)
-    if not 0 < replicas * partitions <= MOST_DEVICES or not (told.is_global or partitions == 1):
+    if not 0 < replicas * partitions <= MOST_DEVICES or not (payload.is_global or partitions == 1):
         return None
     found: dict[int, int] = {}
     for partition, devices in enumerate(assignment.messages(_PARTITION)):

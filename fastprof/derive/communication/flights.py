@@ -20,7 +20,7 @@ TRANSFER: Final = np.dtype(
 """The structs of csrc/kernels/stretches.h and exposed.h; a test compares their sizes with C's."""
 
 NO_BYTES: Final = -1
-"""Bytes of a flight that tells none."""
+"""Bytes of a flight that records none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Operations:
-    """The operations of a host, numbered as they are met; of equal ones the first tells the text."""
+    """The operations of a host, numbered as they are met; of equal ones the first has the text."""
 
     known: list[Operation] = field(default_factory=list)
     _numbers: dict[tuple[int, str, int], int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """A flight a row. ``begin_ps``, ``end_ps``: on the clock that the core's ops are told by; ``clock_begin_ps``,
+    """A flight a row. ``begin_ps``, ``end_ps``: on the clock of the core's ops; ``clock_begin_ps``,
     ``clock_end_ps``: on the host's, which its devices share. ``wait_ps``: how long ops of it were the innermost ones of
     the core. ``aloft``: it goes on while the core does other things. ``bytes``: NO_BYTES where unknown."""
 

@@ -53,8 +53,8 @@ def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: 
         return None
     rows = joined([np.arange(line.first, line.last) for line in lines])
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
-    told = extent(start, duration)
-    begin, end = told if told is not None else (int(start.min()), 2**63 - 1)
+    span = extent(start, duration)
+    begin, end = span if span is not None else (int(start.min()), 2**63 - 1)
     span_ps(events.host, plane.name, begin, end)
     op, moved = _operations_of(events, plane, rows, found, operations)
     moves = op >= 0
@@ -66,7 +66,7 @@ def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: 
 
 
 def _ends(start: Int64s, duration: Int64s) -> Int64s:
-    """At most the last picosecond that 64 bits can tell."""
+    """At most the last picosecond that 64 bits can hold."""
     end: Int64s = start + np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))
     return end
 
@@ -78,7 +78,7 @@ def _flights(begin: Int64s, end: Int64s, op: Int32s, moved: Int64s) -> Flights:
 def _operations_of(
     events: HostEvents, plane: Plane, rows: Int64s, found: GpuOpEvents, operations: Operations
 ) -> tuple[Int32s, Int64s]:
-    """The operation of each event, -1: it computes; and the bytes that it tells. Looks at each pair of kernel and op
+    """The operation of each event, -1: it computes; and the bytes that it records. Looks at each pair of kernel and op
     once."""
     count = len(events.names)
     code = (found.op[rows].astype(np.int64) + 1) * count + events.meta[rows] % count
@@ -103,16 +103,16 @@ def _operation(kernel: str, op: GpuOp | None, kind: Kind) -> Operation:
 
 
 def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools]:
-    """What the details of copies tell: bytes, NO_BYTES where they tell none, and whether they go to another device."""
+    """From the details of copies: bytes, NO_BYTES where not recorded, and whether they go to another device."""
     moved, elsewhere = np.full(len(rows), NO_BYTES, np.int64), np.zeros(len(rows), np.bool_)
     at, numbers = events.texts("memcpy_details")
     place = np.minimum(np.searchsorted(at, rows), max(len(at) - 1, 0))
     has = np.flatnonzero(at[place] == rows) if len(at) else np.zeros(0, np.intp)
     if len(has):
         distinct, inverse = np.unique(numbers[place[has]], return_inverse=True)
-        told = events.all_texts(distinct)
-        moved[has] = np.array([num_bytes(text) or NO_BYTES for text in told], np.int64)[inverse.reshape(-1)]
-        elsewhere[has] = np.array([_leaves(text, plane) for text in told], np.bool_)[inverse.reshape(-1)]
+        details = events.all_texts(distinct)
+        moved[has] = np.array([num_bytes(text) or NO_BYTES for text in details], np.int64)[inverse.reshape(-1)]
+        elsewhere[has] = np.array([_leaves(text, plane) for text in details], np.bool_)[inverse.reshape(-1)]
     return moved, elsewhere
 
 

@@ -21,7 +21,7 @@ from fastprof.derive.communication.flights import (
 )
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.overlap import Measured, Sums, measured
-from fastprof.derive.communication.payload import NOT_TOLD, payload
+from fastprof.derive.communication.payload import NO_PAYLOAD, payload
 from fastprof.derive.ops import gpu_stats, tpu
 from fastprof.derive.ops.tables import summed_by, sums_by
 from fastprof.derive.steps.database import SPARSE_CORE_IDS, StepDatabase
@@ -47,7 +47,7 @@ _MOST_ID: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class OfOperations:
-    """Sums over the flights of a device, a row an operation. ``bytes``: NO_BYTES where a flight tells none."""
+    """Sums over the flights of a device, a row an operation. ``bytes``: NO_BYTES where a flight records none."""
 
     op: Int64s
     count: Int64s
@@ -64,7 +64,7 @@ class OfOperations:
 class Arrivals:
     """Flights between devices, a row each, by begin. ``group``: of the step in which it begins, -1: none; begin and end
     are by the host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that its end
-    tells when the last device came."""
+    says when the last device came."""
 
     op: Int32s
     group: Int64s
@@ -145,15 +145,15 @@ def _teams(
     found: dict[int, Sequence[int | None]] = {}
     known: dict[tuple[int, str, bool], Sequence[int | None]] = {}
     for number, one in enumerate(operations):
-        told = payload(one.kind, one.text) if one.kind.meets and one.text else NOT_TOLD
-        if told.count is None or told.count < 2:
+        shape = payload(one.kind, one.text) if one.kind.meets and one.text else NO_PAYLOAD
+        if shape.count is None or shape.count < 2:
             continue
-        key = (one.program_id, told.groups, told.is_global)
+        key = (one.program_id, shape.groups, shape.is_global)
         if key not in known:
             module = modules.module(one.program_id)
             nobody: list[int | None] = [None] * len(planes)
             known[key] = (
-                nobody if module is None else device_groups.teams(module, told, ids, all_here=hardware == "GPU")
+                nobody if module is None else device_groups.teams(module, shape, ids, all_here=hardware == "GPU")
             )
         found[number] = known[key]
     return found
@@ -224,7 +224,7 @@ def _device(plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Boo
 def _of_operations(flights: Flights, found: Measured, count: int) -> OfOperations:
     times = summed_by(flights.op, flights.end_ps - flights.begin_ps, count)
     met = np.flatnonzero(times["count"])
-    untold = np.bincount(flights.op[flights.bytes == NO_BYTES], minlength=count)[met] > 0
+    unknown = np.bincount(flights.op[flights.bytes == NO_BYTES], minlength=count)[met] > 0
     moved = sums_by(flights.op, flights.bytes, count, "the bytes of copies")[met]
     wait, hidden, exposed = (
         sums_by(flights.op, values, count)[met] for values in (flights.wait_ps, found.hidden_ps, found.exposed_ps)
@@ -238,7 +238,7 @@ def _of_operations(flights: Flights, found: Measured, count: int) -> OfOperation
         wait,
         hidden,
         exposed,
-        np.where(untold, NO_BYTES, moved),
+        np.where(unknown, NO_BYTES, moved),
     )
 
 

@@ -1,7 +1,8 @@
 """Which ops communicate, of what kind, and whether they are the whole of it, its start or its end.
 
-Of a TPU op its category tells, as ``all-reduce`` or ``all-gather-start``; of asynchronous ops of other categories its
-instruction. Of a GPU the category of the instruction that a kernel is of tells, else the name of the kernel or copy.
+The kind of a TPU op follows from its category, such as ``all-reduce`` or ``all-gather-start``; of asynchronous ops in
+other categories from its instruction. On GPUs it follows from the category of a kernel's instruction, else from the
+name of the kernel or copy.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ _COPIES: Final = {
     "copy (P2P)": PEER_COPY,
     "copy": LOCAL_COPY,
 }
-"""By category, as ops of devices have it (op_metrics/copies.py); copies that do not tell their way are within."""
+"""By category, as ops of devices have it (op_metrics/copies.py); copies that do not record their way are within."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def _without_serial(name: str) -> str:
 
 
 def _of_asynchronous(base: str, read: Expression | None, name: str) -> Kind:
-    """``base``: copy, or async of what the text tells, else the name."""
+    """``base``: copy, or async of what the text says, else the name."""
     opcode = _split(read.opcode)[0] if read is not None else base
     if opcode == "async":
         opcode = _split(_without_serial(name))[0]
@@ -186,13 +187,13 @@ def _of_copy(read: Expression | None) -> Kind:
 
 def kind_of_kernel(name: str, category: str) -> Kind | None:
     """Of what a GPU ran: ``category`` is that of its op, "" where it has none: of a copy that no op is known of, the
-    launch may tell the way, where the name does not. None: it computes."""
+    launch may say the way, where the name does not. None: it computes."""
     base = _split(category)[0]
     known = _BASES.get(base)
     if known is None and (type_of_name(name) == DEVICE_COLLECTIVES or name.lower().startswith(_OTHER_LIBRARIES)):
         return _of_library(name)
-    told = category if category.startswith("copy (") else copy_category(name)
-    return known or _COPIES.get(told)
+    way = category if category.startswith("copy (") else copy_category(name)
+    return known or _COPIES.get(way)
 
 
 def _of_library(name: str) -> Kind:

@@ -43,7 +43,7 @@ class Meetings:
     apart: int
     """Occurrences that would belong together by their numbers, but were not at the same time."""
     grouped: int
-    """Occurrences of ops of several groups of devices of which it is not known which devices those are."""
+    """Occurrences of ops of several groups of devices whose members are not known."""
 
     def __len__(self) -> int:
         return len(self.op)
@@ -110,22 +110,22 @@ def _occurrences(
         op_of = np.array([_number(one, operations, known) for one in host.operations], np.int64)
         meets = np.array([one.kind.meets for one in host.operations], np.bool_)
         for of_host, device in enumerate(host.devices):
-            told = device.arrivals
+            arrivals = device.arrivals
             team_of = _teams(host, of_host)
-            counts = meets[told.op] & (team_of[told.op] >= 0)
-            grouped += int((meets[told.op] & (team_of[told.op] < 0)).sum())
-            distinct, at = np.unique(told.group, return_inverse=True)
+            counts = meets[arrivals.op] & (team_of[arrivals.op] >= 0)
+            grouped += int((meets[arrivals.op] & (team_of[arrivals.op] < 0)).sum())
+            distinct, at = np.unique(arrivals.group, return_inverse=True)
             step = np.array([step_of.get(group, -1) for group in distinct.tolist()], np.int64)[at.reshape(-1)]
             one = _Occurrences(
-                np.full(len(told.op), place, np.int64),
-                np.full(len(told.op), number, np.int64),
-                op_of[told.op],
-                team_of[told.op],
+                np.full(len(arrivals.op), place, np.int64),
+                np.full(len(arrivals.op), number, np.int64),
+                op_of[arrivals.op],
+                team_of[arrivals.op],
                 step,
-                told.begin_ps,
-                told.end_ps,
-                told.duration_ps,
-                told.blocks,
+                arrivals.begin_ps,
+                arrivals.end_ps,
+                arrivals.duration_ps,
+                arrivals.blocks,
             )
             parts.append(one.take(counts))
             number += 1
@@ -155,7 +155,7 @@ def _number(one: Operation, operations: dict[tuple[int, str, int], int], known: 
 def _matched(found: _Occurrences) -> tuple[Int64s, int, Int64s]:
     """The meeting of each occurrence, how many there are, and the numbers of occurrences. These count from the first
     one, or, where more belong together so, from the last, which is -1: some devices may be captured from later on."""
-    # without steps nothing tells which occurrence on one host is which on another
+    # without steps occurrences on one host cannot be paired with those on another
     host = np.where(found.step < 0, found.host, -1)
     series, many = _joined([found.op, found.team, found.step, host])
     from_first, from_last = _numbers(found)
@@ -274,7 +274,7 @@ def _pairs(meeting: Int64s, other: Int64s) -> Int64s:
 
 
 def _device_at(found: _Occurrences, meeting: Int64s, wanted: Bools, count: int) -> Int64s:
-    """The first device of each meeting of which something is so."""
+    """The first device of each meeting for which a condition holds."""
     device = np.full(count, 2**31)
     np.minimum.at(device, meeting[wanted], found.device[wanted])
     return device

@@ -12,7 +12,7 @@ from fastprof.derive.communication.communication_schemas import TABLES
 from fastprof.derive.communication.communication_tables import made, share
 from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import HostCommunication, OfOperations
-from fastprof.derive.communication.payload import NOT_TOLD, Payload, payload
+from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
 from fastprof.derive.ops.tables import exact_sum, sums_by
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
@@ -20,17 +20,17 @@ from fastprof.schema.arrow_columns import texts
 
 def operations(kept: Sequence[HostCommunication]) -> pa.Table:
     """Over all devices, the most exposed first."""
-    ops, place, told = _joined(kept)
+    ops, place, by_device = _joined(kept)
     count = len(ops)
     if not count:
         return TABLES["operations"].arrow().empty_table()
-    sums = {name: sums_by(place, getattr(told, name), count) for name in _SUMMED}
+    sums = {name: sums_by(place, getattr(by_device, name), count) for name in _SUMMED}
     least, most = np.full(count, 2**63 - 1), np.zeros(count, np.int64)
-    np.minimum.at(least, place, told.min_ps)
-    np.maximum.at(most, place, told.max_ps)
+    np.minimum.at(least, place, by_device.min_ps)
+    np.maximum.at(most, place, by_device.max_ps)
     order = np.lexsort((-sums["time_ps"], -sums["exposed_ps"]))
-    payloads = [payload(one.kind, one.text) if one.text else NOT_TOLD for one in ops]
-    size, moved = _sizes(payloads, place, told, sums["count"])
+    payloads = [payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
+    size, moved = _sizes(payloads, place, by_device, sums["count"])
     columns = {
         "program_id": np.array([one.program_id for one in ops], np.int64),
         "device_count": np.bincount(place, minlength=count),
@@ -69,7 +69,7 @@ def _texts(ops: Sequence[Operation], payloads: Sequence[Payload], order: npt.NDA
 
 
 def _joined(kept: Sequence[HostCommunication]) -> tuple[list[Operation], Int64s, OfOperations]:
-    """The operations of all hosts, each once; what each device tells of them, and the place of each row's."""
+    """The operations of all hosts, each once; what each device records of them, and the operation of each row."""
     places: dict[tuple[int, str, int], int] = {}
     ops: list[Operation] = []
     rows, parts = [np.zeros(0, np.int64)], []
@@ -85,24 +85,24 @@ def _joined(kept: Sequence[HostCommunication]) -> tuple[list[Operation], Int64s,
             parts.append(device.operations)
     none = [np.zeros(0, np.int64)]
     names = OfOperations.__slots__
-    told = OfOperations(*(np.concatenate([getattr(part, name) for part in parts] or none) for name in names))
-    return _met(ops, np.concatenate(rows), told)
+    by_device = OfOperations(*(np.concatenate([getattr(part, name) for part in parts] or none) for name in names))
+    return _met(ops, np.concatenate(rows), by_device)
 
 
-def _met(ops: list[Operation], place: Int64s, told: OfOperations) -> tuple[list[Operation], Int64s, OfOperations]:
+def _met(ops: list[Operation], place: Int64s, by_device: OfOperations) -> tuple[list[Operation], Int64s, OfOperations]:
     """Without those that nothing ran."""
     met, at = np.unique(place, return_inverse=True)
-    return [ops[one] for one in met.tolist()], at.reshape(-1), told
+    return [ops[one] for one in met.tolist()], at.reshape(-1), by_device
 
 
-def _sizes(payloads: Sequence[Payload], place: Int64s, told: OfOperations, count: Int64s) -> tuple[Int64s, Int64s]:
-    """Bytes of an occurrence, and of all: as events tell them, which may be of several sizes, else as instructions
+def _sizes(payloads: Sequence[Payload], place: Int64s, by_device: OfOperations, count: Int64s) -> tuple[Int64s, Int64s]:
+    """Bytes of an occurrence, and of all: as events record them, perhaps of several sizes, else as instructions
     have them. NO_BYTES: unknown."""
-    untold = np.bincount(place[told.bytes == NO_BYTES], minlength=len(count)) > 0
-    moved = np.where(untold, NO_BYTES, sums_by(place, told.bytes, len(count), "the bytes of copies"))
+    unknown = np.bincount(place[by_device.bytes == NO_BYTES], minlength=len(count)) > 0
+    moved = np.where(unknown, NO_BYTES, sums_by(place, by_device.bytes, len(count), "the bytes of copies"))
     each = np.array([NO_BYTES if one.bytes is None else min(one.bytes, _MOST_BYTES) for one in payloads], np.int64)
     most = np.where((each >= 0) & (each <= _MOST_BYTES // np.maximum(count, 1)), each * count, NO_BYTES)
-    return np.where(untold, each, moved // np.maximum(count, 1)), np.where(untold, most, moved)
+    return np.where(unknown, each, moved // np.maximum(count, 1)), np.where(unknown, most, moved)
 
 
 def _rates(
@@ -111,10 +111,10 @@ def _rates(
     """Bytes a second; NaN where unknown."""
     factors = [one.bus_factor(op.kind) for one, op in zip(payloads, ops, strict=True)]
     factor = np.array([np.nan if one is None else one for one in factors])
-    told = np.array([one.bytes is not None for one in payloads], np.bool_)
+    known = np.array([one.bytes is not None for one in payloads], np.bool_)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where((moved < 0) | (time <= 0), np.nan, moved / time * 1e12)
-        best = np.where((size < 0) | (least <= 0) | ~told, np.nan, size / least * 1e12)
+        best = np.where((size < 0) | (least <= 0) | ~known, np.nan, size / least * 1e12)
     return {
         "algorithm_bytes_per_s": rate,
         "bus_bytes_per_s": rate * factor,

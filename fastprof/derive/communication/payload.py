@@ -1,6 +1,6 @@
 """What a collective moves, and among which devices: from the text of its instruction.
 
-Bytes are those that its bandwidth is usually told of, as in the tests of NCCL: the whole buffer of an all-reduce, what
+Bytes are those that bandwidth is usually stated for, as in the tests of NCCL: the whole buffer of an all-reduce, what
 an all-gather has gathered, what a reduce-scatter is given, what one device sends in other operations. What passes
 through each device's links, its bus bandwidth, is that times
 
@@ -41,8 +41,8 @@ _SHARED: Final = (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL)
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """``bytes``: None where the text does not tell. ``groups``: as the text has them, "" where it has none; ``size``:
-    devices of the largest group, None: not told, as where all take part; ``count``: of groups, None likewise."""
+    """``bytes``: None where the text does not say. ``groups``: as the text has them, "" where it has none; ``size``:
+    devices of the largest group, None: not recorded, as where all take part; ``count``: of groups, None likewise."""
 
     bytes: int | None = None
     groups: str = ""
@@ -61,19 +61,19 @@ class Payload:
         return (2 if kind is ALL_REDUCE else 1) * (self.size - 1) / self.size
 
 
-NOT_TOLD: Final = Payload()
+NO_PAYLOAD: Final = Payload()
 
 
 def payload(kind: Kind, text: str) -> Payload:
     """Of an instruction that is all of an operation or its start."""
     read = read_expression(text)
     if read is None:
-        return NOT_TOLD
+        return NO_PAYLOAD
     size = _bytes(kind, read)
     pairs, channel = _PAIRS.search(read.attributes), _CHANNEL.search(read.attributes)
-    told = _GROUPS.search(read.attributes)
-    groups = told[1] if told else pairs[1] if pairs else ""
-    count, largest = _extent(told[1]) if told else (None, None)
+    listed = _GROUPS.search(read.attributes)
+    groups = listed[1] if listed else pairs[1] if pairs else ""
+    count, largest = _extent(listed[1]) if listed else (None, None)
     return Payload(size, groups, largest, count, int(channel[1]) if channel else None, _GLOBAL in read.attributes)
 
 
@@ -118,7 +118,7 @@ def _extent(text: str) -> tuple[int | None, int | None]:
 
 @lru_cache(256)
 def groups_of(text: str) -> list[npt.NDArray[np.int64]] | None:
-    """The devices of each group, by the number that the program gives them; None: not told, or too many."""
+    """The devices of each group, by the number that the program gives them; None: not recorded, or too many."""
     if iota := _IOTA.fullmatch(text):
         return _of_iota(_numbers(iota[1]), _numbers(iota[2]), _numbers(iota[3] or ""))
     groups = [np.array(_numbers(one), np.int64) for one in _LIST.findall(text[1:-1])]

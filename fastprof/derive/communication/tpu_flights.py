@@ -2,7 +2,7 @@
 
 On a core's op lines time belongs to the innermost op, which computes or communicates. An asynchronous operation has an
 op that starts it and one that ends it, which waits for it. Between these it is aloft: from the begin of the first to
-the end of the second one on the core, or, where the second does not tell the first, as an event of the line ``Async XLA
+the end of the second one on the core, or, where the second does not name the first, as an event of the line ``Async XLA
 Ops`` has it.
 """
 
@@ -37,7 +37,7 @@ from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 from fastprof.tables.host_events import HostEvents, Plane
 
 ASYNC_LINE: Final = "Async XLA Ops"
-"""Where a core tells what is aloft."""
+"""The line on which a core records flights."""
 
 EVENT_STATS: Final = ("hlo_op",)
 """What is read beyond what ops are made of."""
@@ -48,21 +48,21 @@ def activities(
 ) -> list[CoreActivity | None]:
     """What each core did; None: it has no ops."""
     ops = workers.run(None, [partial(op_events, events, plane) for plane in planes])
-    told = [  # one after the other, so that operations are numbered alike each time
+    known = [  # one after the other, so that operations are numbered alike each time
         instructions(events, _met(events, found.meta), _met(events, _aside(events, plane)[1]), operations)
         for plane, found in zip(planes, ops, strict=True)
     ]
-    return workers.run(None, [partial(_activity, events, *one) for one in zip(planes, ops, told, strict=True)])
+    return workers.run(None, [partial(_activity, events, *one) for one in zip(planes, ops, known, strict=True)])
 
 
-def _activity(events: HostEvents, plane: Plane, found: OpEvents, told: Instructions) -> CoreActivity | None:
+def _activity(events: HostEvents, plane: Plane, found: OpEvents, known: Instructions) -> CoreActivity | None:
     if not len(found):
         return None
     order, lines = _in_time_order(plane, found)
-    start, duration, marks = found.start_ps[order], found.duration_ps[order], told.mark[found.meta[order]]
+    start, duration, marks = found.start_ps[order], found.duration_ps[order], known.mark[found.meta[order]]
     work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, lines))
     chosen = np.flatnonzero(marks == COMMUNICATES)
-    flights, flight_of_op = _flights(events, plane, found, order[chosen], told)
+    flights, flight_of_op = _flights(events, plane, found, order[chosen], known)
     stood = others.copy()
     stood["row"] = flight_of_op[np.searchsorted(chosen, others["row"])]
     wait = sums_by(stood["row"], stood["end"] - stood["begin"], len(flights), "times of waiting")
@@ -79,9 +79,9 @@ def _met(events: HostEvents, meta: Int32s) -> Int64s:
 
 
 def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
-    """The last end is at most the last picosecond that 64 bits can tell."""
-    told = extent(start, duration)
-    return told if told is not None else (int(start.min()), 2**63 - 1)
+    """The last end is at most the last picosecond that 64 bits can hold."""
+    span = extent(start, duration)
+    return span if span is not None else (int(start.min()), 2**63 - 1)
 
 
 def _in_time_order(plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
@@ -104,7 +104,7 @@ def _in_time_order(plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
 
 
 def _aside(events: HostEvents, plane: Plane) -> tuple[Int64s, Int32s]:
-    """Rows and metadata of what the plane tells of asynchronous ops."""
+    """Rows and metadata of the plane's records of asynchronous ops."""
     lines = [line for line in plane.lines if line.name == ASYNC_LINE and line.last > line.first]
     rows = joined([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
     return rows, events.meta[rows]
@@ -122,12 +122,12 @@ class _Ops:
     clock_end: Int64s
 
     @classmethod
-    def of(cls, events: HostEvents, found: OpEvents, chosen: Int64s, told: Instructions) -> _Ops:
+    def of(cls, events: HostEvents, found: OpEvents, chosen: Int64s, known: Instructions) -> _Ops:
         rows, meta = found.rows[chosen], found.meta[chosen]
         begin, clock = found.start_ps[chosen], events.start_ps[rows]
         return cls(
             meta,
-            told.role[meta],
+            known.role[meta],
             begin,
             begin + found.duration_ps[chosen],
             clock,
@@ -137,7 +137,7 @@ class _Ops:
 
 @dataclass(frozen=True, slots=True)
 class _Aloft:
-    """What the line of asynchronous ops tells, and which ops it is about: the places of the ops that start and end it,
+    """The records of the line of asynchronous ops, and their ops: the places of the ops that start and end it,
     -1: not known."""
 
     meta: Int32s
@@ -148,18 +148,18 @@ class _Aloft:
 
 
 def _flights(
-    events: HostEvents, plane: Plane, found: OpEvents, chosen: Int64s, told: Instructions
+    events: HostEvents, plane: Plane, found: OpEvents, chosen: Int64s, known: Instructions
 ) -> tuple[Flights, Int64s]:
     """The flights of a core, and the number of that of each of the ``chosen`` op events."""
-    ops = _Ops.of(events, found, chosen, told)
-    start = _pairs(ops, told)
-    aloft = _aloft(events, plane, ops, told)
-    # the line of asynchronous ops tells of pairs that the ops do not: of a loop, one iteration ends what another starts
-    tells = (aloft.start >= 0) & (aloft.done >= 0)
+    ops = _Ops.of(events, found, chosen, known)
+    start = _pairs(ops, known)
+    aloft = _aloft(events, plane, ops, known)
+    # the line of asynchronous ops has pairs that ops do not record: in loops one iteration ends what another starts
+    paired = (aloft.start >= 0) & (aloft.done >= 0)
     taken = np.zeros(len(chosen), np.bool_)
     taken[start[start >= 0]] = True
-    tells[tells] = (start[aloft.done[tells]] < 0) & ~taken[aloft.start[tells]]
-    start[aloft.done[tells]] = aloft.start[tells]
+    paired[paired] = (start[aloft.done[paired]] < 0) & ~taken[aloft.start[paired]]
+    start[aloft.done[paired]] = aloft.start[paired]
     heads = np.flatnonzero(start < 0)
     number = np.full(len(chosen), -1, np.int64)
     number[heads] = np.arange(len(heads))
@@ -171,28 +171,28 @@ def _flights(
     end[number[ended]], clock_end[number[ended]] = ops.end[ended], ops.clock_end[ended]
     is_aloft = np.zeros(len(heads), np.bool_)
     is_aloft[number[ended]] = True
-    alone = _Flying(told.op[ops.meta[heads]], begin, end, clock_begin, clock_end, is_aloft)
-    return _with_aloft(alone, number, aloft, _Clock(events, found), told), number
+    alone = _Flying(known.op[ops.meta[heads]], begin, end, clock_begin, clock_end, is_aloft)
+    return _with_aloft(alone, number, aloft, _Clock(events, found), known), number
 
 
-def _pairs(ops: _Ops, told: Instructions) -> Int64s:
+def _pairs(ops: _Ops, known: Instructions) -> Int64s:
     """For each op the place of the one that starts what it ends; -1: it ends nothing, or its start is not known."""
     start = np.full(len(ops.meta), -1, np.int64)
     both = np.flatnonzero((ops.role == START) | (ops.role == DONE))
-    before = before_each(told.start_key[ops.meta[both]], ops.begin[both], ops.role[both] == START)
+    before = before_each(known.start_key[ops.meta[both]], ops.begin[both], ops.role[both] == START)
     start[both[before >= 0]] = both[before[before >= 0]]
     return start
 
 
-def _aloft(events: HostEvents, plane: Plane, ops: _Ops, told: Instructions) -> _Aloft:
+def _aloft(events: HostEvents, plane: Plane, ops: _Ops, known: Instructions) -> _Aloft:
     rows, meta = _aside(events, plane)
-    keep = told.mark[meta] == COMMUNICATES
+    keep = known.mark[meta] == COMMUNICATES
     rows, meta = rows[keep], meta[keep]
     begin = events.start_ps[rows]
     end = begin + np.maximum(events.duration_ps[rows], 0)
     starts, dones = np.flatnonzero(ops.role == START), np.flatnonzero(ops.role == DONE)
-    start = places_of((told.key[ops.meta[starts]], ops.clock_begin[starts]), (told.key[meta], begin))
-    done = places_of((told.key[ops.meta[dones]], ops.clock_end[dones]), (_named(events, rows, meta, told), end))
+    start = places_of((known.key[ops.meta[starts]], ops.clock_begin[starts]), (known.key[meta], begin))
+    done = places_of((known.key[ops.meta[dones]], ops.clock_end[dones]), (_named(events, rows, meta, known), end))
     return _Aloft(meta, begin, end, _through(starts, start), _through(dones, done))
 
 
@@ -202,20 +202,20 @@ def _through(places: Int64s, at: Int64s) -> Int64s:
     return found
 
 
-def _named(events: HostEvents, rows: Int64s, meta: Int32s, told: Instructions) -> Int64s:
+def _named(events: HostEvents, rows: Int64s, meta: Int32s, known: Instructions) -> Int64s:
     """The key of the op that ends each, as its stat hlo_op has it; -1: it does not say."""
     at, numbers = events.texts("hlo_op")
     place = np.minimum(np.searchsorted(at, rows), max(len(at) - 1, 0))
     has = at[place] == rows if len(at) else np.zeros(len(rows), np.bool_)
     key = np.full(len(rows), -1, np.int64)
     if has.any():
-        number, program = numbers[place[has]], told.program[meta[has]]
+        number, program = numbers[place[has]], known.program[meta[has]]
         texts, text = np.unique(number, return_inverse=True)
         programs, of = np.unique(program, return_inverse=True)
         distinct, inverse = np.unique(text.reshape(-1) * len(programs) + of.reshape(-1), return_inverse=True)
         names = events.all_texts(texts)
         keys = [
-            told.key_of(int(programs[one % len(programs)]), names[one // len(programs)]) for one in distinct.tolist()
+            known.key_of(int(programs[one % len(programs)]), names[one // len(programs)]) for one in distinct.tolist()
         ]
         key[has] = np.array(keys, np.int64)[inverse.reshape(-1)]
     return key
@@ -261,8 +261,8 @@ class _Clock:
         return within
 
 
-def _with_aloft(flying: _Flying, number: Int64s, aloft: _Aloft, clock: _Clock, told: Instructions) -> Flights:
-    """Adds what the line of asynchronous ops tells of flights that lack their start or their end, and flights of no
+def _with_aloft(flying: _Flying, number: Int64s, aloft: _Aloft, clock: _Clock, known: Instructions) -> Flights:
+    """Adds what the line of asynchronous ops records of flights that lack their start or their end, and flights of no
     op."""
     open_ = ~flying.aloft
     started = np.flatnonzero(_of_open(aloft.start, number, open_))
@@ -276,7 +276,7 @@ def _with_aloft(flying: _Flying, number: Int64s, aloft: _Aloft, clock: _Clock, t
     flying.begin[place], flying.clock_begin[place] = clock.own(aloft.clock_begin[ended]), aloft.clock_begin[ended]
     flying.aloft[place] = True
     begin, end = clock.own(aloft.clock_begin[alone]), clock.own(aloft.clock_end[alone])
-    op = np.concatenate([flying.op, told.op[aloft.meta[alone]]])
+    op = np.concatenate([flying.op, known.op[aloft.meta[alone]]])
     return Flights(
         op,
         np.concatenate([flying.begin, begin]),

@@ -45,7 +45,7 @@ def instructions(events: HostEvents, met: Int64s, aside: Int64s, operations: Ope
     """Of the rows of metadata that a core ``met`` on its op lines, and of those that it has ``aside``, of which only
     what communicates counts."""
     count = len(events.names)
-    told = Instructions(
+    found = Instructions(
         mark=np.zeros(count, np.uint8),
         role=np.full(count, -1, np.int8),
         op=np.full(count, -1, np.int32),
@@ -53,20 +53,23 @@ def instructions(events: HostEvents, met: Int64s, aside: Int64s, operations: Ope
         start_key=np.full(count, -1, np.int64),
         program=_whole(events, "program_id"),
     )
-    told.mark[met[_are_ops(events)[met]]] = WORKS
+    found.mark[met[_are_ops(events)[met]]] = WORKS
     texts = _TextsOf(events)
-    candidates = np.union1d(met[told.mark[met] == WORKS], aside)
+    candidates = np.union1d(met[found.mark[met] == WORKS], aside)
     for row in candidates[texts.may_communicate(candidates)].tolist():
         name = (events.display_names[row] or events.names[row]).removeprefix("%")
         text = events.names[row] if events.display_names[row] else ""
         part, starts = _part(texts.category(row), text, name)
         if part is None:
             continue
-        program = int(told.program[row])
-        told.mark[row], told.role[row] = COMMUNICATES, part.role
-        told.op[row] = operations.number(Operation(program, name, part.kind, text, texts.framework_op(row)))
-        told.key[row], told.start_key[row] = told.key_of(program, name), told.key_of(program, starts)
-    return told
+        program = int(found.program[row])
+        found.mark[row], found.role[row] = COMMUNICATES, part.role
+        found.op[row] = operations.number(Operation(program, name, part.kind, text, texts.framework_op(row)))
+        found.key[row], found.start_key[row] = (
+            found.key_of(program, name),
+            found.key_of(program, starts),
+        )
+    return found
 
 
 @lru_cache(1 << 15)
@@ -90,7 +93,7 @@ def _whole(events: HostEvents, stat: str) -> Int64s:
 
 
 def _are_ops(events: HostEvents) -> npt.NDArray[np.bool_]:
-    """Rows that tell which op they are, as op statistics need it."""
+    """Rows that identify an op, as op statistics need."""
     known = np.zeros(len(events.names), np.bool_)
     known[events.meta_stat("program_id").of_kinds(_INTEGERS).rows] = True
     known &= _whole(events, "symbol_id") != 0

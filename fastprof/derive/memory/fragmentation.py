@@ -1,9 +1,9 @@
 """Fragmentation explained: how much free memory lies in chunks too small for the largest request that follows.
 
-Allocators tell how much is free and the fragmentation of it, f = (free - largest free chunk) / free, so that the
+Allocators record how much is free and its fragmentation, f = (free - largest free chunk) / free, so that the
 largest chunk is (1 - f) * free. TensorFlow's BFC allocator reckons f over the memory that it has taken from the
 device, less what is in use; `bytes_available` is its limit less what is in use. Both are the same where it has taken
-all that it may at once, as it does unless told otherwise. Where it takes more from time to time, (1 - f) * free is
+all that it may at once, as it does by default. Where it takes more from time to time, (1 - f) * free is
 more than the largest chunk, which shows in time: an allocation seems to make it larger, or is itself larger than the
 largest chunk was. Of such an allocator each event bounds what is taken, and so the largest chunk: a free takes nothing
 and makes no chunk smaller, an allocation takes more only if it fits nowhere, and chunks are whole units of memory.
@@ -69,10 +69,10 @@ def fragmentation(events: MemoryEvents, workers: Workers | None = None) -> Fragm
     def of_allocators(first: int, last: int) -> None:
         which = (request, events.bounds, first, last)
         sums = (known, chunks, most, least)  # bytes that fit and that do not, as far as known, and then their bounds
-        told = (events.fragmentation, events.free_bytes, events.heap_bytes, events.stack_bytes, events.recorded)
+        recorded = (events.fragmentation, events.free_bytes, events.heap_bytes, events.stack_bytes, events.recorded)
         known_chunks(is_allocation, before, events.address, size, *which, *sums)
         bounds = (low, high, least, most, taken, taken_most)
-        bound_free_memory(is_allocation, *told, FREE, HEAP, moved, *which, *sums, *bounds, grows)
+        bound_free_memory(is_allocation, *recorded, FREE, HEAP, moved, *which, *sums, *bounds, grows)
 
     shares = grouped(np.diff(events.bounds).tolist(), _TASK_EVENTS)
     tasks = [lambda share=share: of_allocators(*share) for share in shares]
@@ -95,10 +95,14 @@ def fragmentation(events: MemoryEvents, workers: Workers | None = None) -> Fragm
 def _largest_requests(events: MemoryEvents) -> tuple[Int32s, Int64s]:
     """The allocation after each event that asks for most, the first of equal ones, and for how much: its requested
     bytes, else its allocation_bytes."""
-    told = events.has(REQUESTED)
-    asked = events.requested_bytes if told.all() else np.where(told, events.requested_bytes, events.allocation_bytes)
-    asked = asked * events.is_allocation
+    recorded = events.has(REQUESTED)
+    requested = (
+        events.requested_bytes
+        if recorded.all()
+        else np.where(recorded, events.requested_bytes, events.allocation_bytes)
+    )
+    requested = requested * events.is_allocation
     following = np.empty(len(events), np.int32)
-    following_peaks(asked, events.bounds, following)
-    request: Int64s = np.where(following >= 0, asked[following], 0) if len(events) else asked
+    following_peaks(requested, events.bounds, following)
+    request: Int64s = np.where(following >= 0, requested[following], 0) if len(events) else requested
     return following, request

@@ -66,8 +66,8 @@ class MemorySteps:
 @dataclass(frozen=True, slots=True, eq=False)
 class HostMemory:
     """What is kept of one host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: from when to when it was
-    captured; ``modules``: runs of programs; ``threads``: how many may compute; ``chosen``: ``steps`` are some that were
-    asked for, and only what happened within them is told, though ``events`` are all."""
+    captured; ``modules``: runs of programs; ``threads``: how many may compute; ``chosen``: ``steps`` are the chosen
+    ones, and only what happened within them is reported, though ``events`` has all."""
 
     host: str
     hardware: str
@@ -90,7 +90,7 @@ class HostMemory:
         """[n] the step at the time of each event, and whether there is one."""
         return self.steps.at(self.events.start_ps)
 
-    def events_told(self) -> MemoryEvents:
+    def chosen_events(self) -> MemoryEvents:
         """Those within the chosen steps."""
         return self.events.only(self.step_of_events()[1]) if self.chosen else self.events
 
@@ -98,7 +98,7 @@ class HostMemory:
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryFigures:
     """What is computed of one host. Arrays [k] are by allocator, [n] by event; ``peak``: -1 where the chosen steps have
-    none; ``at``: after which events the memory that was asked for with --at is told, -1: none; ``shown``: events within
+    none; ``at``: the events after which --at reports memory, -1: none; ``shown``: events within
     the chosen steps, None: all."""
 
     memory: HostMemory
@@ -153,7 +153,8 @@ class MemoryFigures:
 def figures(
     memory: HostMemory, at_ps: int | None, short_lived_us: int, request_bytes: int | None = None
 ) -> MemoryFigures:
-    """``at_ps``: when to tell also what is alive, None: only at peaks. ``request_bytes``: what might have fitted."""
+    """``at_ps``: a further time at which to report what is alive, None: only at peaks. ``request_bytes``: the size of a
+    request that might have fitted."""
     events, steps, workers = memory.events, memory.steps, Workers(memory.threads)
     at = None if at_ps is None else snapshots_at(events, at_ps)
     short_ps = min(short_lived_us * US, 2**63 - 1)

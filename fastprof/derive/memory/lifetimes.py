@@ -37,7 +37,7 @@ class OpLifetimes:
 
 @once
 def lifetime_ps(events: MemoryEvents) -> Int64s:
-    """From each allocation to its free; -1: it has none, and for frees. CaptureError: more than 64 bits tell."""
+    """From each allocation to its free; -1: it has none, and for frees. CaptureError: it exceeds 64 bits."""
     partner = matches(events).partner
     freed = events.is_allocation & (partner >= 0)
     since = events.start_ps[partner] - events.start_ps

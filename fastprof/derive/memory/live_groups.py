@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(?<![A-Z0-9])[0-9]+(?![0-9A-Za-z])", re.ASCII)
 class LiveGroups:
     """Rows ordered by allocator, largest total first. ``names``: of ops, numbers in them replaced; the other texts
     likewise, each with the place of a row's among them, -1: not known. ``op_count``: ops of the group, ``count``: its
-    allocations, 0: not told apart. ``total_bytes``, ``requested_bytes``: -1: not known."""
+    allocations, 0: not distinguished. ``total_bytes``, ``requested_bytes``: -1: not known."""
 
     allocator: Int32s
     names: list[str | None]
@@ -105,13 +105,13 @@ def _sums(values: Int64s, number: Int32s, count: int) -> Int64s:
 
 def _op_counts(number: Int32s, op: Int32s, count: int) -> Int64s:
     """How many distinct ops each group has."""
-    told = op >= 0
-    pairs = np.unique(number[told].astype(np.int64) << 32 | op[told])
+    known = op >= 0
+    pairs = np.unique(number[known].astype(np.int64) << 32 | op[known])
     return np.bincount(pairs >> 32, minlength=count)
 
 
 def wasted_by_allocator(rows: LiveRows, count: int) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """What its rows take beyond what was asked for, and whether any of them tells it."""
+    """What its rows take beyond the requested size, and whether any of them records it."""
     wasted = wasted_bytes(rows)
-    told = wasted >= 0
-    return _sums(wasted[told], rows.allocator[told], count), np.bincount(rows.allocator[told], minlength=count) > 0
+    known = wasted >= 0
+    return _sums(wasted[known], rows.allocator[known], count), np.bincount(rows.allocator[known], minlength=count) > 0

@@ -69,7 +69,7 @@ class LiveSets:
 
 
 def live_sets(events: MemoryEvents, after: Int64s) -> LiveSets:
-    """What is alive right after one event of each allocator; -1: nothing is told of it."""
+    """What is alive right after one event of each allocator; -1: of none."""
     allocator = events.allocator
     some = after >= 0
     live, source = _alive(events, allocator, after)

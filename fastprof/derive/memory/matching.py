@@ -50,9 +50,15 @@ def match(
     passed over and is the one that is REPLACED, as XProf does it; else it ends the first."""
     partner = np.empty(len(address), np.int32)
     fate = np.empty(len(address), np.uint8)
-    told = None if known is None or known.all() else np.ascontiguousarray(known)
+    known_bits = None if known is None or known.all() else np.ascontiguousarray(known)
     memory_kernels.match_allocations(
-        np.ascontiguousarray(is_allocation), np.ascontiguousarray(address), told, bounds, keep_first, partner, fate
+        np.ascontiguousarray(is_allocation),
+        np.ascontiguousarray(address),
+        known_bits,
+        bounds,
+        keep_first,
+        partner,
+        fate,
     )
     return Matches(partner, fate)
 
@@ -86,16 +92,16 @@ def moved_bytes(events: MemoryEvents) -> Int64s:
     change, known = heap_change(events)
     for number in range(len(events.allocators)):
         within = events.of_allocator(number)
-        mine, told, changes = moved[within], known[within], change[within]
+        mine, recorded, changes = moved[within], known[within], change[within]
         by_event = np.where(events.is_allocation[within], mine, -mine)
-        if not (told & (mine >= 0) & (changes != by_event)).any():
-            fell = told & (mine < 0) & ~events.is_allocation[within] & (changes < 0)
+        if not (recorded & (mine >= 0) & (changes != by_event)).any():
+            fell = recorded & (mine < 0) & ~events.is_allocation[within] & (changes < 0)
             mine[fell] = -changes[fell]
     return moved
 
 
 def heap_change(events: MemoryEvents) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """How much more the heap holds after each event than after the one before, and whether both tell."""
+    """How much more the heap holds after each event than after the one before, and whether both record it."""
     heap, recorded = events.heap_bytes, events.has(HEAP)
     change = np.zeros(len(events), np.int64)
     known = np.zeros(len(events), np.bool_)

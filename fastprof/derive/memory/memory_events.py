@@ -1,4 +1,4 @@
-"""Allocations and frees of one host, as its allocators told them: columns by allocator, in the order of time.
+"""Allocations and frees of one host as its allocators recorded them: columns by allocator, in the order of time.
 
 Allocators record an event MemoryAllocation or MemoryDeallocation on the thread that asked, with how much memory is in
 use and free right after it. TensorFlow's BFC allocator (``bytes_allocated`` is what is in use, ``bytes_available`` the
@@ -50,7 +50,7 @@ _BY_EVENT = ("row", "line", "start_ps", "is_allocation", *_NUMBERS, "fragmentati
 @dataclass(frozen=True, eq=False)
 class MemoryEvents:
     """Columns by event: those of allocator a, ``allocators[a]``, are ``bounds[a]`` to ``bounds[a + 1]``, ordered by
-    time, those of one moment as in the capture. Bytes are 0 where they are not recorded, which ``recorded`` tells.
+    time, those of one moment as in the capture. Bytes are 0 where ``recorded`` says that they are not recorded.
 
     ``allocators``: names, sorted. ``lines``: names of the threads; ``line_base_ps``: when each line starts. ``row``: of
     the HostEvents they were taken from. ``address``: the bits of an unsigned number. ``fragmentation``: NaN where it is
@@ -126,7 +126,7 @@ class MemoryEvents:
 
     @cached_property
     def in_use_bytes(self) -> Int64s:
-        """Stack and heap right after each event. CaptureError: more than 64 bits tell."""
+        """Stack and heap right after each event. CaptureError: it exceeds 64 bits."""
         if not self.stack_bytes.any():
             return self.heap_bytes
         total: Int64s = self.stack_bytes + self.heap_bytes
@@ -222,8 +222,8 @@ def _allocators(events: HostEvents, rows: Int32s, workers: Workers) -> tuple[lis
     reader.run()
     number, first = _numbered(columns)
     found = []
-    for told in zip(*(column[first].tolist() for column in columns), strict=True):
-        name, value = next(((name, at) for name, at in zip(there, told, strict=True) if at != NOT_THERE), (None, 0))
+    for recorded in zip(*(column[first].tolist() for column in columns), strict=True):
+        name, value = next(((name, at) for name, at in zip(there, recorded, strict=True) if at != NOT_THERE), (None, 0))
         found.append("" if name is None else events.text(value) if name == _ALLOCATOR[0] else str(value))
     names = sorted(set(found))
     place = {name: i for i, name in enumerate(names)}
@@ -262,13 +262,13 @@ def peaks(events: MemoryEvents) -> Int64s:
 
 
 def highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_] | None = None) -> Int64s:
-    """[allocators] the first event after which memory is most fragmented; -1: the allocator does not tell. ``shown``:
-    those that count, None: all."""
+    """[allocators] the first event after which memory is most fragmented; -1: the allocator records none.
+    ``shown``: those that count, None: all."""
     if not len(events):
         return np.zeros(0, np.int64)
-    told = events.has(FRAGMENTATION) if shown is None else events.has(FRAGMENTATION) & shown
-    found = first_of_most(np.where(told, events.fragmentation, -np.inf), events.bounds)
-    return np.where(told[found], found, -1)
+    recorded = events.has(FRAGMENTATION) if shown is None else events.has(FRAGMENTATION) & shown
+    found = first_of_most(np.where(recorded, events.fragmentation, -np.inf), events.bounds)
+    return np.where(recorded[found], found, -1)
 
 
 def first_of_most(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:

@@ -12,7 +12,7 @@ from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.schema.array_types import Bools, Int64s
 
 STRETCHES: Final = 1_000
-"""Of an allocator with no more snapshots than that each is a stretch; else its time is divided into so many."""
+"""Of an allocator with no more snapshots than that each is a stretch; else its time is divided into this many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class Stretches:
 
 
 def stretches(events: MemoryEvents, shown: Bools | None = None) -> Stretches:
-    """``shown``: snapshots that are told, None: all."""
+    """``shown``: the snapshots to report, None: all."""
     rows = np.arange(len(events)) if shown is None else np.flatnonzero(shown)
     if not len(rows):
         none = np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""What the memory profile tells in words: leaks, fragmentation, churn, exhaustion, and why there may be nothing."""
+"""What the memory profile says in words: leaks, fragmentation, churn, exhaustion, and why there may be nothing."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ CHURN_COUNT, CHURN_SHARE = 1_000, 0.5
 """Allocations that are short-lived, and their share of all of an allocator, from which on it is said."""
 FULL_SHARE: Final = 0.95
 """Share of what an allocator may use, from which on it is nearly exhausted."""
-TOLD: Final = 3
-"""Ops that are told to leak; the table has the others."""
+MOST_OPS: Final = 3
+"""Leaking ops in remarks; the table has the others."""
 MANY: Final = 1_000
 """Cases of a host that are counted."""
 
@@ -49,7 +49,7 @@ _NEVER_ASKED_FOR: Final = (
     "The column wasted_bytes of the table active has whose."
 )
 _BEFORE: Final = (
-    "was allocated before the capture, as weights are as a rule, so nothing tells what it is: capture the start of the "
+    "was allocated before the capture, as weights are as a rule, so its use is unknown: capture the start of the "
     "program to see it."
 )
 _HOW: Final = {
@@ -131,7 +131,7 @@ def _large(hosts: Sequence[MemoryFigures]) -> list[npt.NDArray[np.bool_]]:
 
 
 def _leaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
-    """An op that leaks on several allocators is told once. Of small allocators only what fills them is."""
+    """An op that leaks on several allocators is reported once; on small allocators only if it fills them."""
     found: list[_Case] = []
     for host, large in zip(hosts, _large(hosts), strict=True):
         grown = host.growth
@@ -142,7 +142,7 @@ def _leaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
     by_op: dict[str, list[_Case]] = {}
     for case in _worst(found):
         by_op.setdefault(case.host.op_name(int(case.host.growth.op[case.place])), []).append(case)
-    for op, cases in list(by_op.items())[:TOLD]:
+    for op, cases in list(by_op.items())[:MOST_OPS]:
         host, row, grown = cases[0].host, cases[0].place, cases[0].host.growth
         yield Remark(
             "recommendation",
@@ -161,19 +161,21 @@ def _until_full(host: MemoryFigures, row: int) -> str:
     if pace <= 0 or last < 0 or not events.has(FREE)[last] or events.free_bytes[last] / pace > FAR_STEPS:
         return ""
     in_use, free = int(host.in_use_bytes[last]), int(events.free_bytes[last])
-    told = (
+    sentence = (
         f"; at this pace the peak of a step, {size_text(in_use)} in the last one, reaches the "
         f"{size_text(in_use + free)} that the allocator may use after {int(max(free, 0) / pace):,} more steps"
     )
     peak = int(host.peak[allocator])
     if host.in_use_bytes[peak] <= in_use or host.memory.steps.at(host.peak_ps[allocator : allocator + 1])[1][0]:
-        return told
-    told += f". What runs outside of steps may fail sooner: it had {size_text(int(host.in_use_bytes[peak]))} in use at "
-    told += moment_text(int(host.peak_ps[allocator]))
+        return sentence
+    sentence += (
+        f". What runs outside of steps may fail sooner: it had {size_text(int(host.in_use_bytes[peak]))} in use at "
+    )
+    sentence += moment_text(int(host.peak_ps[allocator]))
     later = host.peak_ps[allocator] >= host.memory.steps.end_ps.max()
     if later and events.has(FREE)[peak]:  # after all growth that was seen
-        told += f", which fits for {int(max(int(events.free_bytes[peak]), 0) / pace):,} more steps"
-    return told
+        sentence += f", which fits for {int(max(int(events.free_bytes[peak]), 0) / pace):,} more steps"
+    return sentence
 
 
 def _exhausted(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
@@ -196,7 +198,7 @@ def _exhausted(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark
             f"{host.allocator_name(case.place, several)} is nearly exhausted: at its peak, at "
             f"{moment_text(int(host.peak_ps[case.place]))}, {100 * case.weight:.1f} % of the "
             f"{size_text(int(host.in_use_bytes[i]) + int(host.events.free_bytes[i]))} that it may use were in use. The "
-            "table active has what was alive then. Requests that failed are not recorded: --request tells when their "
+            "table active has what was alive then. Requests that failed are not recorded: --request shows when their "
             f"size would have fitted.{_others(len(found) - 1)}",
         )
 
@@ -224,10 +226,10 @@ def _kept_out(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]
 
 
 def _of_peaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
-    """What of the peaks the profile can not tell, or is nobody's: of each kind that of the largest peak. Of small peaks
-    nothing is told."""
+    """Parts of the peaks that are unknown or belong to no op: of each kind that of the largest peak; none of small
+    peaks."""
     of_hosts = list(zip(hosts, _large(hosts), strict=True))
-    for kind, least, told in (
+    for kind, least, cause in (
         (_wasted, WASTED_SHARE, _NEVER_ASKED_FOR),
         (held_before, BEFORE_SHARE, _BEFORE),
         (_stack, STACK_SHARE, ""),
@@ -239,7 +241,7 @@ def _of_peaks(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]
         for case in _worst(found)[:1]:
             share = int(kind(case.host)[case.place]) / case.weight
             name = case.host.allocator_name(case.place, several)
-            text = f"{100 * share:.0f} % of the memory in use at the peak of {name} {told or _of_stack(case)}"
+            text = f"{100 * share:.0f} % of the memory in use at the peak of {name} {cause or _of_stack(case)}"
             yield Remark("info", text + _others(len(found) - 1))
 
 
@@ -255,18 +257,18 @@ def _of_stack(case: _Case) -> str:
     """What the stack is, which program ran, and that the lifetime peak may lack it."""
     host, allocator = case.host, case.place
     number, at = host.events.allocators[allocator], int(host.peak_ps[allocator])
-    told = "is the stack: what the runtime reserves for compiled programs, whose ops this profile does not tell."
+    sentence = "is the stack: what the runtime reserves for compiled programs, whose ops this profile does not record."
     run = host.memory.modules.at(f"{host.memory.hardware}:{number}", at)
     if run is not None:
         name, start = run
-        told += (
+        sentence += (
             f" {name} ran then." if start <= at else f" The next program to run was {name}, at {moment_text(start)}."
         )
     events = host.events.of_allocator(allocator)
     lifetime = int(host.events.lifetime_peak_bytes[events].max())
     if host.events.has(LIFETIME_PEAK)[events].any() and lifetime < host.in_use_bytes[host.peak[allocator]]:
-        told += f" The lifetime peak, {size_text(lifetime)}, counts the heap alone."
-    return told
+        sentence += f" The lifetime peak, {size_text(lifetime)}, counts the heap alone."
+    return sentence
 
 
 def _outside(hosts: Sequence[HostMemory], at_ps: int | None) -> Iterator[Remark]:
@@ -316,13 +318,15 @@ def _lost(hosts: Sequence[MemoryFigures]) -> Iterator[Remark]:
 
 
 def _not_told(hosts: Sequence[MemoryFigures]) -> Iterator[Remark]:
-    """Peaks of which not all can be told."""
+    """Peaks that are known only in part."""
     reasons = np.concatenate([host.active.reason for host in hosts])
     for number, reason in enumerate(REASONS):
         count = int((reasons == number).sum())
         if reason is not None and count:
-            told = counted(count, "allocator", "allocators")
-            yield Remark("info", f"What is alive at the peak of {told} does not add up to the memory in use: {reason}.")
+            which = counted(count, "allocator", "allocators")
+            yield Remark(
+                "info", f"What is alive at the peak of {which} does not add up to the memory in use: {reason}."
+            )
 
 
 def _growing(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
@@ -331,10 +335,10 @@ def _growing(hosts: Sequence[MemoryFigures], several: bool) -> Iterator[Remark]:
         last = host.events.bounds[1:] - 1
         cases += [_Case(float(host.events.heap_bytes[i]), host, i) for i in last[host.fragmentation.grows].tolist()]
     if cases:
-        told = counted(len(cases), "allocator takes", "allocators take")
+        many = counted(len(cases), "allocator takes", "allocators take")
         yield Remark(
             "info",
-            f"{told} more memory from the device as it is needed{_taken(_worst(cases)[0], several)}. Fragmentation is "
+            f"{many} more memory from the device as it is needed{_taken(_worst(cases)[0], several)}. Fragmentation is "
             "of what is taken, so how large the largest free chunk is, and how much is too small, is known within "
             "bounds.",
         )

@@ -36,12 +36,12 @@ _WHAT = (
     Column("data_type", TEXT, f"type of the tensor's elements; {_NONE}", True),
     Column("shape", TEXT, f"shape of the tensor; {_NONE}", True),
 )
-_ALLOCATION = _bytes("allocation_bytes", "size of the allocation; of a free that tells none, its allocation's, or by "
+_ALLOCATION = _bytes("allocation_bytes", "size of the allocation; of a free that records none, its allocation's, or by "
                      "how much the heap fell; null: not known", nullable=True)  # fmt: skip
 _REQUESTED = _bytes("requested_bytes", f"what was asked for, before it was rounded up; {_NONE}", nullable=True)
 _ADDRESS = _count("address", "address, uint64 as two's complement; null: not recorded", nullable=True)
 _FREE = _bytes("free_bytes", f"bytes_available: of the allocator's limit what is not in use; {_NONE}", nullable=True)
-_FRAGMENTATION = _number("fragmentation", "as the allocator tells it, 0 to 1: 1 - largest free chunk / free bytes of "
+_FRAGMENTATION = _number("fragmentation", "as the allocator records it, 0 to 1: 1 - largest free chunk / free bytes of "
                          f"the regions that it has taken from the device; {_NONE}")  # fmt: skip
 _LARGEST_FREE_LEAST = _bytes("largest_free_least_bytes", "largest free chunk, at the least; null: as there",
                              nullable=True)  # fmt: skip
@@ -76,9 +76,9 @@ _ACTIVE = (
     _HOST,
     _ALLOCATOR,
     *_WHAT,
-    _bytes("allocation_bytes", "size of each; null: not recorded, or not told apart", nullable=True),
+    _bytes("allocation_bytes", "size of each; null: not recorded, or not distinguished", nullable=True),
     _bytes("requested_bytes", "what was asked for, of each; null: as there", nullable=True),
-    _count("count", "allocations that agree in all of this; null: not told apart", nullable=True),
+    _count("count", "allocations that agree in all of this; null: not distinguished", nullable=True),
     _bytes("total_bytes", "of all of them; null: their size is not recorded, they are in what is left",
            nullable=True),
     _WASTED,
@@ -93,7 +93,7 @@ _ACTIVE_GROUPS = (
            "recorded", True),
     *_WHAT[1:3],
     _count("op_count", "distinct ops; null: not recorded", nullable=True),
-    _count("count", "allocations; null: not told apart", nullable=True),
+    _count("count", "allocations; null: not distinguished", nullable=True),
     _bytes("total_bytes", "of all of them; null: some size is not recorded", nullable=True),
     _bytes("requested_bytes", "what was asked for, of all of them; null: not recorded of all", nullable=True),
     _WASTED,
@@ -197,7 +197,7 @@ _FRAGMENTED = (
     _ALLOCATOR,
     Column("moment", TEXT, "peak: most memory in use; most fragmented; tightest: most free memory in chunks too small "
            "for the largest allocation that follows; at: the time asked for"),
-    _ps("start_ps", f"time of the snapshot that tells it, {_MOMENT}"),
+    _ps("start_ps", f"time of the snapshot that records it, {_MOMENT}"),
     _FREE,
     _FRAGMENTATION,
     _LARGEST_FREE_LEAST,
@@ -220,8 +220,8 @@ _REQUEST = (
     _HOST,
     _ALLOCATOR,
     _FITS,
-    _ps("start_ps", f"time of the first snapshot that tells so, {_MOMENT}"),
-    _ps("duration_ps", "up to the next snapshot that tells otherwise, or is of no chosen step; else to the last one"),
+    _ps("start_ps", f"time of the first such snapshot, {_MOMENT}"),
+    _ps("duration_ps", "up to the next snapshot that differs or is of no chosen step; else to the last one"),
     _count("snapshot_count", "snapshots in that time"),
     _bytes("least_free_bytes", f"least free memory in that time; {_NONE}", nullable=True),
     _bytes("most_free_bytes", f"most free memory in that time; {_NONE}", nullable=True),

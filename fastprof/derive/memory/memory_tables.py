@@ -182,15 +182,15 @@ def _summed(host: MemoryFigures, which: Bools, sizes: Int64s) -> Int64s:
 def _active(host: MemoryFigures, found: LiveSets | None) -> Part:
     assert found is not None
     rows = found.rows
-    told, sized = rows.count > 0, rows.total_bytes >= 0
+    counted_rows, sized = rows.count > 0, rows.total_bytes >= 0
     wasted = wasted_bytes(rows)
-    alone = told & (rows.allocation_bytes >= 0)
+    alone = counted_rows & (rows.allocation_bytes >= 0)
     return {
         **_keys(host, rows.allocator),
         **_of_site(host.events, rows.site),
         "allocation_bytes": Known(rows.allocation_bytes, alone),
-        "requested_bytes": Known(rows.requested_bytes, told & (rows.requested_bytes >= 0)),
-        "count": Known(rows.count, told),
+        "requested_bytes": Known(rows.requested_bytes, counted_rows & (rows.requested_bytes >= 0)),
+        "count": Known(rows.count, counted_rows),
         "total_bytes": Known(rows.total_bytes, sized),
         "wasted_bytes": _not_negative(wasted),
         "share": _share(rows.total_bytes, found.in_use_bytes[rows.allocator]),
@@ -408,7 +408,7 @@ def _snapshots(host: MemoryFigures) -> Part:
 
 
 def _requested(host: MemoryFigures, i: Int64s | slice) -> Known:
-    """What was asked for; of a free that does not tell it, for its allocation."""
+    """The requested size; of a free that does not record it, that of its allocation."""
     events, partner = host.events, host.matches.partner
     sizes, known = events.requested_bytes, events.has(REQUESTED)
     lacking = np.flatnonzero(~known & ~events.is_allocation & (partner >= 0))

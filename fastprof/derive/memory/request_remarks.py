@@ -11,8 +11,8 @@ from fastprof.derive.memory.memory_events import FREE
 from fastprof.derive.memory.request_fits import FROM_DEVICE, NO, OPEN, YES, Fits, not_taken_bytes
 from fastprof.wording.quantities import counted, moment_text, size_text
 
-TOLD = 4
-"""Allocators that are told of, those with the largest peaks; the table has the others."""
+MOST_ALLOCATORS = 4
+"""Allocators in remarks: those with the largest peaks; the table has the others."""
 _WOULD = {
     NO: "would not have fitted",
     YES: "would have fitted",
@@ -31,15 +31,15 @@ def request_remarks(hosts: Sequence[MemoryFigures]) -> Iterator[str]:
         for allocator, peak in enumerate(host.peak.tolist())
         if peak >= 0
     ]
-    for _, number, allocator in sorted(found)[:TOLD]:
+    for _, number, allocator in sorted(found)[:MOST_ALLOCATORS]:
         host = hosts[number]
         assert host.fits is not None
-        yield _told(host, host.fits, allocator, len(hosts) > 1)
-    if len(found) > TOLD:
-        yield f"The table request has {counted(len(found) - TOLD, 'more allocator', 'more allocators')}."
+        yield _remark(host, host.fits, allocator, len(hosts) > 1)
+    if len(found) > MOST_ALLOCATORS:
+        yield f"The table request has {counted(len(found) - MOST_ALLOCATORS, 'more allocator', 'more allocators')}."
 
 
-def _told(host: MemoryFigures, fits: Fits, allocator: int, several: bool) -> str:
+def _remark(host: MemoryFigures, fits: Fits, allocator: int, several: bool) -> str:
     peak = int(host.peak[allocator])
     capacity = int(host.in_use_bytes[peak]) + int(host.events.free_bytes[peak])
     if host.events.has(FREE)[peak] and capacity < fits.size:
@@ -51,21 +51,21 @@ def _told(host: MemoryFigures, fits: Fits, allocator: int, several: bool) -> str
 def _at_moments(host: MemoryFigures, fits: Fits, allocator: int, several: bool) -> str:
     peak = int(host.peak[allocator])
     at = -1 if host.at is None else int(host.at[allocator])
-    told = (
+    sentence = (
         f"A request of {size_text(fits.size)} {_WOULD[int(fits.answer[peak])]} in "
         f"{host.allocator_name(allocator, several)} at its peak, "
         f"at {moment_text(int(host.peak_ps[allocator]))}{_why(host, peak)}."
     )
     if at >= 0:
-        told += f" At the time asked for it {_WOULD[int(fits.answer[at])].removesuffix(',')}{_why(host, at)}."
-    return told
+        sentence += f" At the time asked for it {_WOULD[int(fits.answer[at])].removesuffix(',')}{_why(host, at)}."
+    return sentence
 
 
 def _why(host: MemoryFigures, i: int) -> str:
     """What was free after an event, and in how large chunks."""
     chunk = host.fragmentation
     if not host.events.has(FREE)[i]:
-        return ", as far as known: the allocator does not tell what is free"
+        return ", as far as known: the allocator does not record what is free"
     free, low, high = (
         int(column[i]) for column in (host.events.free_bytes, chunk.largest_free_low, chunk.largest_free_high)
     )
@@ -92,10 +92,10 @@ def _over_time(fits: Fits, allocator: int) -> str:
         for kind, words in _FITS
         if (answer == kind).any()
     ]
-    told = f" From the first snapshot to the last {', '.join(parts)} of the time"
+    sentence = f" From the first snapshot to the last {', '.join(parts)} of the time"
     if answer[-1] == NO and len(mine) > 1:
-        told += f", no more from {moment_text(int(start[-1]))} on"
-    return told + "."
+        sentence += f", no more from {moment_text(int(start[-1]))} on"
+    return sentence + "."
 
 
 def _percent(share: float) -> str:

@@ -1,4 +1,4 @@
-"""Stats of chosen events as columns, with bits that tell where they are recorded."""
+"""Stats of chosen events as columns, with bits that say where they are recorded."""
 
 from __future__ import annotations
 
@@ -92,6 +92,6 @@ class StatReader:
         rows, place = self._rows[share], self._place[share]
         odd = False
         for stat, kinds, column, bit in self._wanted:
-            told = (stat.rows, stat.kind, stat.value)
-            odd |= stat_beside(*told, rows, place, kinds, column, self.recorded, self.odd, bit, kinds is _DOUBLES)
+            stats = (stat.rows, stat.kind, stat.value)
+            odd |= stat_beside(*stats, rows, place, kinds, column, self.recorded, self.odd, bit, kinds is _DOUBLES)
         return odd and bool(self.odd.any())

@@ -119,13 +119,13 @@ def windows(
 def _check(events: MemoryEvents, start_ps: Int64s) -> None:
     if len(events.allocators) * len(start_ps) > MOST_CELLS:
         raise MemoryLimitError(
-            f"{len(start_ps):,} steps of {len(events.allocators):,} allocators of memory are more than are told: "
-            "choose some of the steps (--steps A:B, select(steps=(a, b)))"
+            f"{len(start_ps):,} steps of {len(events.allocators):,} allocators of memory are more than can be "
+            "reported: choose some of the steps (--steps A:B, select(steps=(a, b)))"
         )
 
 
 def _peaks(in_use: Int64s, first: Int64s, last: Int64s, offset: int) -> Int64s:
-    """[allocators, windows] places of peaks in ranges of the values, the first of which is at ``offset``; -1: none."""
+    """[allocators, windows] places of peaks in ranges of the values, whose first is at ``offset``; -1: none."""
     peak = np.empty(first.shape, np.int64)
     range_peaks(np.ascontiguousarray(in_use), np.ascontiguousarray(first), np.ascontiguousarray(last), peak)
     return np.where(peak >= 0, peak + offset, -1)

@@ -283,7 +283,7 @@ def _mean_latency(columns: RequestColumns | BatchColumns, rows: Int64s) -> str:
 
 
 def _share(columns: RequestColumns | BatchColumns, rows: Int64s, part: int) -> float:
-    """The part of the throughput that so many of the rows are."""
+    """The throughput of ``part`` of the rows."""
     rate = _per_second(columns, rows)
     return part * rate / len(rows) if len(rows) else float("nan")
 
@@ -298,7 +298,7 @@ def _per_second(columns: RequestColumns | BatchColumns, rows: Int64s) -> float:
 
 
 def _place(percent: float, count: int) -> int:
-    """Where a percentile is among values in ascending order: XProf takes the one that so many come before."""
+    """The index of a percentile among ascending values: XProf takes the one with this share of values before it."""
     return int(percent / 100.0 * count)
 
 

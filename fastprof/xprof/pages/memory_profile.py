@@ -25,7 +25,7 @@ from fastprof.schema.array_types import Int32s, Int64s
 
 MOST_SNAPSHOTS = 1000
 _KEPT_IN_ORDER = 16
-"""Of so many snapshots, equal ones keep their order when they are sorted."""
+"""Up to this many snapshots, equal ones keep their order when they are sorted."""
 VERSION = 1
 ACTIVITY = ("DEALLOCATION", "ALLOCATION")
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ def _page(host: HostMemory) -> Json:
     """Nothing at all where the host has no plane of threads."""
     if not host.has_host_plane:
         return {}
-    events = host.events_told()
+    events = host.chosen_events()
     return {
         "memoryProfilePerAllocator": _Pages(_Snapshots(events)).all() if len(events) else {},
         "numHosts": 1,
@@ -158,7 +158,7 @@ class _Snapshots:
 
     @cached_property
     def told_site(self) -> Int32s:
-        """What they say of op and tensor: a free tells what the first of the allocations of its address does that came
+        """What they say of op and tensor: a free has those of the first of the allocations of its address that came
         since the free before."""
         partner = match(self.is_allocation, self.address, self.bounds, keep_first=True).partner
         copies = ~self.is_allocation & (partner >= 0)
@@ -166,7 +166,7 @@ class _Snapshots:
 
 
 class _Peaks(NamedTuple):
-    """By allocator. ``place``: of the snapshot that the summary tells of, -1: the memory in use is always negative;
+    """By allocator. ``place``: of the snapshot in the summary, -1: the memory in use is always negative;
     ``last``: of the last snapshot in the capture; ``step``: that of the peak, 0 without."""
 
     place: Int64s
@@ -214,7 +214,7 @@ def _sampled(snapshots: _Snapshots) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    """What is alive at the peaks, of which equal ones are one. ``bounds``: int64[k + 1], those of each allocator;
+    """What is alive at the peaks; equal ones are one. ``bounds``: int64[k + 1], those of each allocator;
     ``place``: of the first snapshot; ``count``: how many there are; ``unmapped``: int64[k], bytes of the heap that no
     allocation of the peak's step accounts for."""
 
@@ -266,8 +266,8 @@ class _Pages:
     def __init__(self, snapshots: _Snapshots) -> None:
         self.snapshots = snapshots
         self.texts = _texts(snapshots.events.sites)
-        numbers = {told: number for number, told in enumerate(sorted(set(self.texts)))}
-        self.rank = np.array([numbers[told] for told in self.texts], np.int32)
+        numbers = {text: number for number, text in enumerate(sorted(set(self.texts)))}
+        self.rank = np.array([numbers[text] for text in self.texts], np.int32)
         self.peaks = _peaks(snapshots)
 
     def all(self) -> Json:
@@ -275,7 +275,7 @@ class _Pages:
         active = _active(snapshots, self.peaks, self.rank)
         sampled = _sampled(snapshots)
         bounds = np.searchsorted(sampled, snapshots.bounds).tolist()
-        timeline, alive = self._told(sampled), self._told(active.place)
+        timeline, alive = self._written(sampled), self._written(active.place)
         found = {}
         for number, name in enumerate(snapshots.events.allocators):
             first, last = active.bounds[number : number + 2].tolist()
@@ -308,7 +308,7 @@ class _Pages:
         }
 
     def _rows(self, number: int, active: _Active, alive: list[Json]) -> tuple[list[Json], list[Json]]:
-        """The rows of what is active, largest first, and what those tell of that are no allocation: the rest of the
+        """The rows of what is active, largest first, and what rows without an allocation show: the rest of the
         heap, and the stack."""
         place, step = int(self.peaks.place[number]), int(self.peaks.step[number])
         stack = int(self.snapshots.stack[place]) if place >= 0 else 0
@@ -324,7 +324,7 @@ class _Pages:
             for _, index, other, count in rows
         ], special
 
-    def _told(self, places: Int64s) -> list[Json]:
+    def _written(self, places: Int64s) -> list[Json]:
         """The snapshots at some places, as JSON has them."""
         at = self.snapshots
         columns = (
@@ -387,7 +387,7 @@ def _special(size: int, op: str, region: str, step: int) -> Json:
     }
 
 
-def _key(told: Json) -> tuple[Any, ...]:
+def _key(text: Json) -> tuple[Any, ...]:
     """What rows are sorted by."""
-    sizes = (-int(told["allocationBytes"]), -int(told["requestedBytes"]))
-    return (*sizes, told["tfOpName"], told["regionType"], told["dataType"], told["tensorShape"])
+    sizes = (-int(text["allocationBytes"]), -int(text["requestedBytes"]))
+    return (*sizes, text["tfOpName"], text["regionType"], text["dataType"], text["tensorShape"])

@@ -1,7 +1,7 @@
 """XProf's page pod_viewer: the steps of each core as a PodViewerDatabase in the JSON of protobuf.
 
 All steps are shown, those that other pages drop too. SparseCores and cores that the capture does not describe are left
-out. Of equal categories the bottleneck is the one whose label comes last in the alphabet. Where a TPU core tells both
+out. Of equal categories the bottleneck is the one whose label comes last in the alphabet. Where a TPU core records both
 its infeed from a SparseCore and its waiting for it, the waiting counts as compute.
 """
 
@@ -22,7 +22,7 @@ from fastprof.xprof.steps import KEEPS as KEEPS
 from fastprof.xprof.steps import shown_steps, step_warnings
 
 UNNAMED_TPU = "TPU"
-"""What a TPU is called here that does not tell its model; XProf calls it nothing."""
+"""The name here of a TPU whose model is not recorded; XProf gives it none."""
 
 _LABELS = [category.label for category in CATEGORIES]
 _BY_LABEL = sorted(range(len(_LABELS)), key=_LABELS.__getitem__, reverse=True)

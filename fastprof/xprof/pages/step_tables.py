@@ -117,7 +117,7 @@ def summary(name: str, values: Iterable[float], write: object = one_digit) -> di
 
 
 def next_step(classification: str, uses_tf_data: bool) -> str:
-    """What XProf tells to do next, by its verdict on input."""
+    """What XProf advises to do next, by its verdict on input."""
     if classification not in (verdicts.HOST, verdicts.BOTH):
         return "You may skip the rest of this page."
     if uses_tf_data:

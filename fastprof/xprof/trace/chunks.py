@@ -12,9 +12,9 @@ from fastprof.xprof.trace.streamed_form import View
 
 FORMS: Final = ("xprof", "xprof-streaming")
 DEFAULT_RESOLUTION: Final = 8000
-"""What the page of XProf asks for: so many events in a row, at about a pixel each."""
+"""What the page of XProf requests: this many events in a row, at about a pixel each."""
 MOST_EVENTS: Final = 5_000_000
-"""XProf shows the earliest so many events of a host in the form that has all of them."""
+"""In the form with all events XProf shows at most this many of a host, the earliest."""
 
 
 def chunks(
@@ -32,7 +32,7 @@ def chunks(
     ``form``: "xprof", all events of one host with their stats as texts; "xprof-streaming", what XProf's streaming
     viewer shows of a window. ``resolution``: events that fit in a row of the window; 0: all are shown, as they are of a
     host with fewer than 500,000 events. ``start_ms``, ``end_ms``: the window; an end of 0 is that of the capture.
-    ``full_dma``: parts in the middle of a flow on TPUs too. ``max_events``: of "xprof", the earliest so many.
+    ``full_dma``: parts in the middle of a flow on TPUs too. ``max_events``: of "xprof", the earliest ones are shown.
 
     Raises UsageError, before the first byte, where an argument makes no sense, or "xprof" is asked of several hosts.
     """

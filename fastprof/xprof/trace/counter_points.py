@@ -12,12 +12,12 @@ from fastprof._native.xprof_events import NamedValues
 from fastprof.decode.request import Decoded, Request
 from fastprof.derive.timeline.track_order import COUNTER_LINE
 from fastprof.schema.array_types import Int64s
-from fastprof.xprof.trace.told_values import HIDDEN_STATS, dictionary_indices, int64_values
+from fastprof.xprof.trace.event_values import HIDDEN_STATS, dictionary_indices, int64_values
 from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts
 
 _STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
 _PERCENT_AND_RATES: Final = ("(util %)", " (MB/sec)")
-"""How the names of stats end of which XProf shows two decimals."""
+"""Ends of names of stats that XProf shows with two decimals."""
 _AS_IT_IS, _TWO_DECIMALS = 0, 1
 _SHOWN: Final = (records.INT64, records.UINT64, records.DOUBLE, records.STR, records.REF)
 

@@ -30,7 +30,7 @@ from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts
 _FEW_EVENTS: Final = 500_000
 """Hosts with fewer are shown whole."""
 _MOST_SERIALS: Final = 256
-"""So many events that start together XProf can tell apart; more are lost."""
+"""XProf distinguishes this many events that start together; more are lost."""
 _PS_IN_MS: Final = 1_000_000_000
 _LAST: Final = 2**63 - 1
 _PIECE: Final = 1 << 20
@@ -97,7 +97,7 @@ def _pieces(tables: TableSet, hosts: list[int], view: View) -> Iterator[bytes]:
 
 
 def _tail(session: _Session, view: View) -> Iterator[bytes]:
-    """What XProf tells first: it is known last."""
+    """What XProf writes first: it is known last."""
     details = b'{"name":"mpmd_pipeline_view","value":false}'
     if session.has_tpus:
         details += b',{"name":"full_dma","value":%s}' % str(view.full_dma).lower().encode()
@@ -169,7 +169,7 @@ class _Host:
     # ---- what is visible
 
     def _visible(self) -> UInt8s:
-        """And the serials: what tells events apart that start together."""
+        """And the serials, which distinguish events that start together."""
         count = len(self.start)
         flow, flow_count = self._flow_numbers()
         flow_end = (self.flow & np.uint64(3) == 1).astype(np.uint8)
@@ -245,7 +245,7 @@ class _Host:
         shown = first + np.flatnonzero(visible[first:last])
         self.counters = self.counters or CounterPoints(self.trace)
         stat, values = self.counters.of_rows(self.tracks.rows[shown])
-        told = b',"event_stats":%s' % self._text(stat) if stat else b""
-        head = b'{"pid":%d,"name":%s,"ph":"C"%s,"entries":[' % (key.pid, self._text(key.name), told)
+        stats = b',"event_stats":%s' % self._text(stat) if stat else b""
+        head = b'{"pid":%d,"name":%s,"ph":"C"%s,"entries":[' % (key.pid, self._text(key.name), stats)
         points = self.writer.points(self.start[shown], values, len(shown))
         return head + points + b"]},\n"

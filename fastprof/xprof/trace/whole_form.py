@@ -13,7 +13,7 @@ from fastprof.decode.request import Request
 from fastprof.errors import UsageError
 from fastprof.tables.host_events import HOST_THREADS, Plane
 from fastprof.tables.table_set import TableSet
-from fastprof.xprof.trace.told_values import (
+from fastprof.xprof.trace.event_values import (
     Added,
     AddedColumns,
     Keys,
@@ -32,7 +32,7 @@ _ASYNC_LINE: Final = "Async XLA Ops"
 _STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
 Place = tuple[int, int]
 _DEVICES, _THREADS = 1, 701
-_MOST_TOLD: Final = 8
+_MOST_NAMES: Final = 8
 
 
 def chunks(tables: TableSet, max_events: int) -> Iterator[bytes]:
@@ -40,9 +40,9 @@ def chunks(tables: TableSet, max_events: int) -> Iterator[bytes]:
     known = tables.session.hosts
     hosts = [number for number, host in enumerate(known) if host in _chosen(tables)]
     if len(hosts) != 1:
-        told = f"the form of XProf's trace_viewer takes one host, not {len(hosts)}"
-        more = f" and {len(known) - _MOST_TOLD} more" if len(known) > _MOST_TOLD else ""
-        raise UsageError(f"{told}: choose one with --host (hosts=): {', '.join(known[:_MOST_TOLD])}{more}")
+        problem = f"the form of XProf's trace_viewer takes one host, not {len(hosts)}"
+        more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+        raise UsageError(f"{problem}: choose one with --host (hosts=): {', '.join(known[:_MOST_NAMES])}{more}")
     return _Writing(tables, hosts[0], max_events).pieces()
 
 

@@ -55,7 +55,7 @@ def shown_values(arg: Arg) -> npt.NDArray[Any] | list[str]:
 
 
 class AddedColumns:
-    """Columns of added values, of which ranges of rows are taken."""
+    """Columns of added values, to take ranges of rows from."""
 
     def __init__(self, columns: Sequence[Added], keys: Keys) -> None:
         self._texts: dict[str, int] = {}
