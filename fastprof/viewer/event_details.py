@@ -9,7 +9,6 @@ import numpy as np
 
 from fastprof.decode.single_event import EVENT, METADATA, EventFacts, StatValue, read_event
 from fastprof.viewer.event_op import Seen, op_document
-from fastprof.viewer.event_refs import event_at, ref
 from fastprof.viewer.snapshot import SeenHost, Snapshot
 from fastprof.viewer.store import StoredEvent, StoredTrack
 from fastprof.viewer.viewed_run import ViewedRun
@@ -22,7 +21,7 @@ BREAKDOWN: Final = "memory_access_breakdown"
 
 def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str, Any]:
     """As JSON takes it. Times are of the session; numbers that may pass 2**53 are text."""
-    event = event_at(host, at)
+    event = host.event(at)
     track = host.store.tracks[event.track]
     process = host.store.about["processes"][track.about["process"]]
     enclosing = _enclosing(host, at)
@@ -31,7 +30,7 @@ def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str
     stats = facts.stats if facts else _derived_stats(host, event)
     group = _group(host, event)
     return {
-        **ref(seen, host, at),
+        **seen.ref(host, at),
         "name": host.store.name(event.name),
         "metadata_name": facts.name if facts else None,
         "display_name": (facts.display_name or None) if facts else None,
@@ -42,9 +41,9 @@ def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str
         "event_id": str(facts.event_id) if facts else None,
         "self_time_ps": _self_time(host, event, count, children),
         "stats": [{"name": one.name, "kind": one.kind, "value": one.value, "of": one.of} for one in stats],
-        "parent": ref(seen, host, enclosing[0]) if enclosing else None,
-        "enclosing": [ref(seen, host, one) for one in enclosing],
-        "children": {"count": count, "first": [ref(seen, host, one) for one in children]},
+        "parent": seen.ref(host, enclosing[0]) if enclosing else None,
+        "enclosing": [seen.ref(host, one) for one in enclosing],
+        "children": {"count": count, "first": [seen.ref(host, one) for one in children]},
         "flows": _flows(seen, host, event),
         "step": host.facts.group_names.get(group) if host.facts is not None else None,
         "step_name": host.facts.step_names.get(event.row) if host.facts is not None and not event.derived else None,
@@ -115,7 +114,7 @@ def _flows(seen: Snapshot, host: SeenHost, event: StoredEvent) -> list[dict[str,
         for place in np.flatnonzero(mine == event.row)[:_MOST_FLOWS].tolist():
             other = host.store.place(int(others[place]))
             if other is not None:
-                told = {"direction": direction, "kind": flows.kind_name(place), "other": ref(seen, host, other)}
+                told = {"direction": direction, "kind": flows.kind_name(place), "other": seen.ref(host, other)}
                 found.append(told)
     return found
 

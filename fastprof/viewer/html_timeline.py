@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof._native import lod
-from fastprof.viewer.event_refs import shortened
 from fastprof.viewer.link_documents import counters_document, steps_document
+from fastprof.viewer.snapshot import shortened
 from fastprof.viewer.store import TilePart
 from fastprof.viewer.timeline_document import timeline_document
 

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.schema.array_types import Int64s
-from fastprof.viewer.event_refs import shortened
 from fastprof.viewer.host_facts import Band, Counter, Flows
 from fastprof.viewer.query import LEAST, MOST
 from fastprof.viewer.request_error import RequestError
-from fastprof.viewer.snapshot import SeenHost, Snapshot
+from fastprof.viewer.snapshot import SeenHost, Snapshot, shortened
 from fastprof.viewer.viewed_run import ViewedRun
 
 MOST_FLOWS: Final = 10_000

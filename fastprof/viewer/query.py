@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.viewer.ascending import ascending
 from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.store import ascending
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -10,11 +10,10 @@ from starlette.routing import Route
 
 from fastprof.viewer.answers import json_answer
 from fastprof.viewer.event_details import details
-from fastprof.viewer.event_refs import event_at, shortened
 from fastprof.viewer.name_sums import NameSums
 from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.server_state import Asked, ServerState
-from fastprof.viewer.snapshot import SeenHost
+from fastprof.viewer.snapshot import SeenHost, shortened
 
 _MOST_ROWS = 1000
 _MOST_PS = 2**63 - 1
@@ -40,8 +39,8 @@ def _slice(asked: Asked) -> Response:
     """Sums by name of events that are drawn as one."""
     host = asked.run.snapshot.host(asked.query.given("host"))
     at, count = asked.query.whole("at", least=0), asked.query.whole("count", least=1)
-    first = event_at(host, at)
-    if count > host.store.events - at or event_at(host, at + count - 1).track != first.track:
+    first = host.event(at)
+    if count > host.store.events - at or host.event(at + count - 1).track != first.track:
         raise RequestError(400, "the events of a slice are of one track")
     sums = host.store.slice_sums(at, count)
     return json_answer(asked.request, _document([(host, sums)]))

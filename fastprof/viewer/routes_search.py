@@ -10,11 +10,10 @@ from starlette.routing import Route
 
 from fastprof.schema.array_types import Bools
 from fastprof.viewer.answers import json_answer
-from fastprof.viewer.event_refs import ref, shortened
 from fastprof.viewer.name_search import MODES, SUBSTRING, KeptMatches
 from fastprof.viewer.query import FIRST_PS, LAST_PS
 from fastprof.viewer.server_state import Asked, ServerState
-from fastprof.viewer.snapshot import SeenHost
+from fastprof.viewer.snapshot import SeenHost, shortened
 
 _MOST_ROWS = 200
 
@@ -96,7 +95,7 @@ def _next(asked: Asked, kept: KeptMatches) -> Response:
         return json_answer(asked.request, {"hit": None, "number": None})
     (start, _), host, at = best
     number = sum(_before(one, wanted_of[one.number], host, at, start) for one in seen.ready)
-    return json_answer(asked.request, {"hit": ref(seen, host, at), "number": number})
+    return json_answer(asked.request, {"hit": seen.ref(host, at), "number": number})
 
 
 def _hit_of(

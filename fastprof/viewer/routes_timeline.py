@@ -13,11 +13,10 @@ from starlette.routing import Route
 from fastprof._version import __version__
 from fastprof.schema.array_types import Int64s
 from fastprof.viewer.answers import FOREVER, answer, body, json_answer
-from fastprof.viewer.event_refs import shortened
 from fastprof.viewer.query import Query
 from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.server_state import Asked, ServerState
-from fastprof.viewer.snapshot import Snapshot
+from fastprof.viewer.snapshot import Snapshot, shortened
 from fastprof.viewer.store import COARSEST, TilePart, tile
 from fastprof.viewer.timeline_document import timeline_document
 from fastprof.viewer.viewed_run import ViewedRun

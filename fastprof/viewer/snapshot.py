@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
 from fastprof.schema.array_types import Int64s
 from fastprof.viewer.host_facts import HostFacts
 from fastprof.viewer.request_error import RequestError
-from fastprof.viewer.store import HostStore
+from fastprof.viewer.store import HostStore, StoredEvent
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
 """How far a host is: first its events, then what is derived of them."""
+
+NAME_LETTERS: Final = 300
+"""So much of a name is shown beside others; the details of an event have all of it."""
+
+
+def shortened(name: str, letters: int = NAME_LETTERS) -> str:
+    return name if len(name) <= letters else name[: letters - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,13 @@ class SeenHost:
     def track_count(self) -> int:
         """Tracks of events, and behind them those of counters."""
         return len(self.store.tracks) + (0 if self.facts is None else len(self.facts.counters))
+
+    def event(self, at: int) -> StoredEvent:
+        """The event of that number in the store; RequestError where there is none."""
+        if not 0 <= at < self.store.events:
+            last = self.store.events - 1
+            raise RequestError(404, f"host {self.name!r} has no event {at}: they are numbered up to {last}")
+        return self.store.event(at)
 
     def to_session(self, time_ps: int) -> int:
         return time_ps + self.shift_ps
@@ -83,6 +98,19 @@ class Snapshot:
 
     def track_id(self, host: SeenHost, local: int) -> int:
         return (host.number << self.id_bits) + local
+
+    def ref(self, host: SeenHost, at: int) -> dict[str, Any]:
+        """An event as the page refers to it: where it lies and its name. Times are of the session, as text."""
+        event = host.event(at)
+        return {
+            "host": host.name,
+            "at": at,
+            "track": self.track_id(host, event.track),
+            "lane": event.lane,
+            "name": shortened(host.store.name(event.name)),
+            "start_ps": str(host.to_session(event.start_ps)),
+            "duration_ps": str(event.duration_ps),
+        }
 
     def split(self, ids: Int64s | None) -> list[tuple[SeenHost, Int64s]]:
         """The tracks of each host by their numbers there; None: all. RequestError for one that is not there."""

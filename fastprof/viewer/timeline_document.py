@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fastprof.viewer.event_refs import NAME_LETTERS
 from fastprof.viewer.host_facts import Counter
-from fastprof.viewer.snapshot import SeenHost, Snapshot
+from fastprof.viewer.snapshot import NAME_LETTERS, SeenHost, Snapshot
 from fastprof.viewer.store import StoredTrack
 from fastprof.viewer.viewed_run import ViewedRun
 
