@@ -190,8 +190,7 @@ def _space(params: Params) -> str:
 
 
 def _hardware(events: HostEvents) -> str:
-    """The hardware that the planes of the capture show, of which only those of programs are read; "": unknown, as for
-    files of one program."""
+    """The hardware, from the names of the capture's planes; "": unknown, as for files of programs alone."""
     kinds = {device_of(name)[0] for name in events.plane_names}
     return GPU if GPU in kinds else TPU if TPU in kinds else CPU_ONLY if "CPU" in kinds else ""
 

@@ -54,7 +54,8 @@ class CostModel:
     def cost(self, row: int) -> Cost:
         """NOTHING for a damaged instruction."""
         if row not in self._costs:
-            if not self.counting.visits_all and not self._is_visited(row):
+            computation = int(self.module.instructions["computation"][row]) if row >= 0 else -1
+            if not self.counting.visits_all and computation not in self._visited:
                 return NOTHING
             try:
                 with np.errstate(all="ignore"):
@@ -63,10 +64,6 @@ class CostModel:
             except _FAILURES:
                 self._costs[row] = NOTHING
         return self._costs[row]
-
-    def _is_visited(self, row: int) -> bool:
-        module = self.module
-        return row >= 0 and int(module.instructions["computation"][row]) in self._visited
 
     @cached_property
     def _visited(self) -> set[int]:

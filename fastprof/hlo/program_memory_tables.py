@@ -374,7 +374,7 @@ _ALLOCATIONS = (
     Flag("is_aliased", "a parameter that an output is written to",
          lambda rows: rows.space.program.buffers.aliased[rows.space.allocations]),
     Flag("is_tuple", "has a table of pointers to the elements of a tuple", lambda rows: rows.every["tuple"] != 0),
-    Flag("is_reusable", "neither of threads nor with such a table",
+    Flag("is_reusable", "neither of threads nor with a table of pointers",
          lambda rows: (rows.every["tuple"] == 0) & (rows.every["thread_local"] == 0)),
 )  # fmt: skip
 

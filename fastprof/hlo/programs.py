@@ -202,7 +202,7 @@ def open_program(file: str) -> Source:
     except CaptureError as error:
         if not error.message.startswith("the file is empty"):
             raise
-        text = "the file is empty; XProf leaves such a file beside captures without programs"
+        text = "the file is empty; XProf writes an empty file beside captures without programs"
         raise CaptureError(text, path=error.path, offset=0) from None
 
 

@@ -102,20 +102,20 @@ def _size(size: int, dynamic: bool) -> str:
 def layout_text(layout: Message, inside: int = 0) -> str:
     """``{1,0:T(8,128)(2,1)S(1)}``. ``inside``: how many physical shapes are around it."""
     order = ",".join(map(str, layout.integers(_MINOR_TO_MAJOR)))
+    tiles = "".join(_tile(tile) for tile in layout.messages(_TILES))
+    splits = "".join(_split(split) for split in layout.messages(_SPLITS))
     parts = [
         _levels(layout),
-        "".join(_tile(tile) for tile in layout.messages(_TILES)),
+        f"T{tiles}" if tiles else "",
         _number("L", layout.integer(_TAIL_PADDING, 1), (0, 1)),
         _primitive("#", layout.integer(_INDEX_TYPE)),
         _primitive("*", layout.integer(_POINTER_TYPE)),
         _number("E", layout.integer(_ELEMENT_BITS)),
         _number("S", layout.integer(_MEMORY_SPACE)),
-        "".join(_split(split) for split in layout.messages(_SPLITS)),
+        f"SC{splits}" if splits else "",
         _physical(layout, inside),
         _number("M", layout.integer(_PREFIX_BYTES)),
     ]
-    parts[1] = "T" + parts[1] if parts[1] else ""
-    parts[7] = "SC" + parts[7] if parts[7] else ""
     rest = "".join(parts)
     return f"{{{order}:{rest}}}" if rest else f"{{{order}}}"
 
