@@ -28,8 +28,7 @@ export async function start(sourceOf) {
 
 class App {
   constructor(sourceOf, session) {
-    this.sourceOf = sourceOf;
-    this.session = session;
+    Object.assign(this, { sourceOf, session });
     this.sources = new Map();
     this.route = null;
     this.shown = null;

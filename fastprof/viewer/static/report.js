@@ -113,12 +113,8 @@ export class Table {
 
   /** Numbers of the rows by the value of a column, in the order in which the values first come. */
   groupBy(name) {
-    const groups = new Map();
-    this.column(name).forEach((value, row) => {
-      if (groups.has(value)) groups.get(value).push(row);
-      else groups.set(value, [row]);
-    });
-    return groups;
+    const values = this.column(name);
+    return Map.groupBy(values.keys(), (row) => values[row]);
   }
 
   /** The sum of a column over these rows, all where none are given; unknown values count as 0. */

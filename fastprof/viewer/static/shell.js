@@ -20,8 +20,7 @@ const ALL_HOSTS = "";
 
 export class Shell {
   constructor(session, go) {
-    this.session = session;
-    this.go = go;
+    Object.assign(this, { session, go });
     this.nav = h("nav.nav", { "aria-label": "Pages" });
     this.pickers = h("div.pickers");
     this.title = h("h1", { id: "page-title" });

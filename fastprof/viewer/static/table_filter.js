@@ -29,8 +29,7 @@ export class FilterBar {
   }
 
   update(data, columns) {
-    this.data = data;
-    this.columns = columns;
+    Object.assign(this, { data, columns });
     for (const name of this.options.filters ?? []) if (!this.boxes.has(name) && data.has(name)) this.add(name);
     for (const [name, box] of this.boxes) this.refresh(name, box);
     this.more.replaceChildren(h("option", { value: "" }, "+ filter"));

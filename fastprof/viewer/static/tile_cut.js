@@ -1,5 +1,6 @@
 // Cuts tiles of the form "FPT1" (docs/viewer.md) out of one that covers the whole session.
 
+import { firstThat } from "./bisect.js";
 import { bodyAt, columnsOf, HEADER_BYTES, MAGIC, SLICE_BYTES, tileSpan, VERSION } from "./timeline/tile.js";
 
 /** The tile of a level and index with these tracks, a Set of ids or null for all, out of one of the whole session. */
@@ -20,15 +21,6 @@ function within(whole, row, from, to) {
   const [begin, end] = [row ? whole.end[row - 1] : 0, whole.end[row]];
   const ends = (at) => whole.start[at] + Math.max(whole.duration[at], 1) > from;
   return [firstThat(ends, begin, end), firstThat((at) => whole.start[at] >= to, begin, end)];
-}
-
-function firstThat(holds, low, high) {
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 function written(whole, kept, level, index) {

@@ -1,5 +1,6 @@
 // Shares of a whole as a ring, with a legend of names and shares.
 
+import { panel } from "../cards.js";
 import { coloursOf, FAINT } from "../colours.js";
 import { distinct, h, svg } from "../dom.js";
 import { text } from "../units.js";
@@ -9,6 +10,13 @@ const OTHERS = "Other";
 const SIZE = 200;
 const [OUTER, INNER] = [96, 44];
 const LEAST_WRITTEN = 0.05;
+
+/** A panel with a ring, which is left with the page; options as `pie` has them, and `note`. */
+export function ringPanel(context, title, slices, { note = null, ...options } = {}) {
+  const box = panel(title, note);
+  context.keep(pie(box.body, slices, { label: title, ...options }));
+  return box;
+}
 
 /** A ring of `slices`: {name, value, title, colour}; those beyond `most` are one slice, "Other". `onclick(slice)`. */
 export function pie(element, slices, { unit = "ps", most = 12, label, height = 280, onclick } = {}) {

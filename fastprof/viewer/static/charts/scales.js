@@ -1,5 +1,7 @@
 // Scales of charts: from values to pixels and back, and the round values that an axis marks.
 
+import { firstThat } from "../bisect.js";
+
 /** A scale from [low, high] to pixels [from, to]: {at(value), back(pixel)}. `log`: equal steps are equal factors. */
 export function scaleOf([low, high], [from, to], log = false) {
   const read = log ? Math.log10 : Number;
@@ -46,11 +48,7 @@ export function extent(values, positive = false) {
 
 /** The number of the value that is nearest to another, of ascending values. */
 export function nearest(values, value) {
-  let [low, high] = [0, values.length - 1];
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (values[middle] <= value) low = middle;
-    else high = middle;
-  }
+  const high = Math.min(firstThat((at) => values[at] > value, 0, values.length), values.length - 1);
+  const low = Math.max(high - 1, 0);
   return Math.abs(values[high] - value) < Math.abs(values[low] - value) ? high : low;
 }

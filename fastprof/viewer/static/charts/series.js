@@ -51,8 +51,7 @@ export function lines(element, { x, series, unit, xUnit, xTitle = "", label, hei
 
 /** Dots. `points`: {x, y, title, size, colour, key}; one series a `group`. `x` and `y`: axes as Plot has them. */
 export function scatter(element, { points, x, y, label, height = 360, onclick }) {
-  const groups = new Map();
-  for (const point of points) groups.set(point.group ?? "", [...(groups.get(point.group ?? "") ?? []), point]);
+  const groups = Map.groupBy(points, (point) => point.group ?? "");
   return new Plot(element, {
     x,
     y,

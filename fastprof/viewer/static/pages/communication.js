@@ -137,7 +137,6 @@ function operations(body, report, context) {
     rows: 12,
     onrow: describe,
   });
-  context.keep(shown);
   bandwidth(left, data, context, (row) => {
     shown.select(row);
     describe(row);
@@ -156,19 +155,26 @@ function operation(details, data, row, context) {
 
 /** How fast bytes move by how many they are: small messages are slow, and large ones below the others have a reason. */
 function bandwidth(element, data, context, onclick) {
-  const rows = data.select((row) => data.value(row, "payload_bytes") > 0 && data.value(row, "bus_bytes_per_s") > 0);
+  const rows = data.rows().map((row, key) => ({ ...row, key })).filter((row) =>
+    row.payload_bytes > 0 && row.bus_bytes_per_s > 0
+  );
   if (rows.length < 2) return;
-  const box = h("div");
-  element.append(h("h3.subtitle", "Bus bandwidth by size of the message"), box);
-  const most = Math.max(...rows.map((row) => data.value(row, "total_ps")));
-  context.keep(scatter(box, {
-    points: rows.slice(0, 1_000).map((row) => ({ x: data.value(row, "payload_bytes"),
-      y: data.value(row, "bus_bytes_per_s"), group: data.value(row, "kind"), colour: colourOf(data.value(row, "kind")),
-      size: 6 + 18 * Math.sqrt(data.value(row, "total_ps") / most), name: data.value(row, "name"),
-      title: `${data.value(row, "name")}\n${text(data.value(row, "payload_bytes"), "bytes")}, ${
-        text(data.value(row, "bus_bytes_per_s"), "bytes/s")
-      }\n${number(data.value(row, "occurrences"))} times, ${text(data.value(row, "mean_ps"), "ps")} each`, key: row })
-    ),
+  element.append(h("h3.subtitle", "Bus bandwidth by size of the message"));
+  const most = Math.max(...rows.map((row) => row.total_ps));
+  context.keep(scatter(element, {
+    points: rows.slice(0, 1_000).map((row) => ({
+      x: row.payload_bytes,
+      y: row.bus_bytes_per_s,
+      group: row.kind,
+      colour: colourOf(row.kind),
+      size: 6 + 18 * Math.sqrt(row.total_ps / most),
+      title: [
+        row.name,
+        `${text(row.payload_bytes, "bytes")}, ${text(row.bus_bytes_per_s, "bytes/s")}`,
+        `${number(row.occurrences)} times, ${text(row.mean_ps, "ps")} each`,
+      ].join("\n"),
+      key: row.key,
+    })),
     x: { log: true, title: "Bytes of one", ticks: SIZES, text: (value) => text(value, "bytes") },
     y: { log: true, title: "Bus bandwidth", ticks: RATES, text: (value) => text(value, "bytes/s") },
     label: "Bus bandwidth by size",

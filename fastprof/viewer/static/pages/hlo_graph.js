@@ -1,5 +1,6 @@
 // What is around an instruction as a graph: operands above their users, in layers.
 
+import { graphBox, graphDrawing, graphEdge } from "../charts/graph.js";
 import { shortened, svg } from "../dom.js";
 
 const WIDE = 206;
@@ -25,8 +26,7 @@ export class HloGraph {
       this.nodes[to].above.push(this.nodes[from]);
     }
     const size = layout(this.nodes);
-    const drawing = svg("svg.graph", { width: size.width, height: size.height,
-      viewBox: `0 0 ${size.width} ${size.height}`, role: "group", "aria-label": "Instructions around" });
+    const drawing = graphDrawing(size, "Instructions around");
     for (const node of this.nodes) for (const user of node.below) drawing.append(edge(node, user));
     for (const node of this.nodes) drawing.append(this.box(node, onselect));
     element.append(drawing);
@@ -39,12 +39,9 @@ export class HloGraph {
       group.classList.add("chosen");
       onselect(node);
     };
-    const group = svg("g", { class: `graph-node${node.distance === 0 ? " centre" : ""}`,
-      transform: `translate(${node.x} ${node.y})`, tabindex: "0", role: "button",
-      "aria-label": `${node.name}, ${node.opcode}, ${node.relation}`, onclick: choose,
-      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && choose() },
-      svg("title", `${node.name}\n${node.opcode} ${shortened(node.shape, 200)}`),
-      svg("rect.graph-box", { width: WIDE, height: TALL, rx: 6 }),
+    const group = graphBox(node, { width: WIDE, height: TALL, kind: node.distance === 0 ? "centre" : "",
+      label: `${node.name}, ${node.opcode}, ${node.relation}`, onchoose: choose,
+      title: `${node.name}\n${node.opcode} ${shortened(node.shape, 200)}` },
       svg("rect", { width: 6, height: TALL, rx: 3, fill: shade }),
       svg("text.graph-name", { x: 13, y: 18 }, shortened(node.name, 23)),
       svg("text.graph-note", { x: 13, y: 35 },
@@ -72,18 +69,13 @@ function layout(nodes) {
   const layers = [];
   for (const node of nodes) (layers[node.layer] ??= []).push(node);
   const filled = layers.filter(Boolean);
-  for (const layer of filled)
-    layer.forEach((node, place) => {
-      node.place = place;
-    });
+  filled.forEach(numbered);
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     for (const layer of sweep % 2 ? [...filled].reverse() : filled) {
       const key = (node) => mean(sweep % 2 ? node.below : node.above) ?? node.place;
       const keys = new Map(layer.map((node) => [node, key(node)]));
       layer.sort((one, other) => keys.get(one) - keys.get(other));
-      layer.forEach((node, place) => {
-        node.place = place;
-      });
+      numbered(layer);
     }
   }
   const widest = Math.max(...filled.map((layer) => layer.length));
@@ -97,15 +89,17 @@ function layout(nodes) {
   return { width: 16 + widest * (WIDE + ACROSS), height: 16 + filled.length * (TALL + DOWN) };
 }
 
+function numbered(layer) {
+  layer.forEach((node, place) => {
+    node.place = place;
+  });
+}
+
 function mean(nodes) {
   return nodes.length ? nodes.reduce((sum, node) => sum + node.place, 0) / nodes.length : null;
 }
 
 function edge(from, to) {
-  const start = { x: from.x + WIDE / 2, y: from.y + TALL };
-  const end = { x: to.x + WIDE / 2, y: to.y };
-  const middle = (start.y + end.y) / 2;
   const near = from.distance === 0 || to.distance === 0;
-  return svg("path", { class: `graph-edge${near ? " near" : ""}`,
-    d: `M${start.x} ${start.y}C${start.x} ${middle} ${end.x} ${middle} ${end.x} ${end.y}` });
+  return graphEdge({ x: from.x + WIDE / 2, y: from.y + TALL }, { x: to.x + WIDE / 2, y: to.y }, near ? "near" : "");
 }

@@ -2,7 +2,7 @@
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
 import { bars } from "../charts/bar_list.js";
-import { pie } from "../charts/ring.js";
+import { pie, ringPanel } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
@@ -81,23 +81,20 @@ function charts(body, report, context) {
 /** Panels of what is computed again or outside of compilation, where there is any. */
 function remade(report, context) {
   const { categories, rematerialization, outside_compilation: outside } = report.tables;
-  const drawn = (title, slicesOfIt, note = null) => {
-    const box = panel(title, note);
-    context.keep(pie(box.body, slicesOfIt, { label: title }));
-    return box;
-  };
   const boxes = [];
   if (report.value("rematerialized_share") > 0) {
     const again = categories.rows().map((row) => ({ name: row.category, value: row.rematerialized_ps }));
     boxes.push(
-      drawn("Computed again to save memory",
+      ringPanel(context, "Computed again to save memory",
         truths(rematerialization, "is_rematerialized", "Computed again", "All else")),
-      drawn("Computed again, by category", again),
+      ringPanel(context, "Computed again, by category", again),
     );
   }
   if (report.value("outside_compilation_share") > 0) {
     const parts = truths(outside, "is_outside_compilation", "Outside compilation", "Compiled");
-    boxes.push(drawn("Outside compilation", parts, "Ops that serve what runs on the host, as XLA did not compile it."));
+    boxes.push(ringPanel(context, "Outside compilation", parts, {
+      note: "Ops that serve what runs on the host, as XLA did not compile it.",
+    }));
   }
   return boxes;
 }

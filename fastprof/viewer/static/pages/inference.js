@@ -138,15 +138,8 @@ class ModelPage {
     let chart = null;
     const choose = (column) => {
       chart?.leave();
-      chart = bars(box, {
-        names: sizes.rows().map((
-          row,
-        ) => (this.model === ALL ? `${row.model} · ${row.padded_size}` : String(row.padded_size))),
-        values: sizes.column(column),
-        unit: "ps",
-        height: 240,
-        label: "Batches by size",
-      });
+      const names = sizes.rows().map((row) => `${this.model === ALL ? `${row.model} · ` : ""}${row.padded_size}`);
+      chart = bars(box, { names, values: sizes.column(column), unit: "ps", label: "Batches by size" });
       this.context.keep(chart);
     };
     element.append(

@@ -1,5 +1,6 @@
 // Iterators of an input pipeline as a graph: the program on top, each iterator above those whose elements it takes.
 
+import { graphBox, graphDrawing, graphEdge } from "../charts/graph.js";
 import { h, shortened, svg } from "../dom.js";
 import { number, text } from "../units.js";
 import { heat } from "./details.js";
@@ -16,8 +17,7 @@ export class IteratorGraph {
     this.onselect = onselect;
     this.nodes = kept(nodes);
     const placed = layout(this.nodes);
-    this.drawing = svg("svg.graph", { width: placed.width, height: placed.height,
-      viewBox: `0 0 ${placed.width} ${placed.height}`, role: "group", "aria-label": "Iterators of the pipeline" });
+    this.drawing = graphDrawing(placed, "Iterators of the pipeline");
     for (const node of this.nodes) if (node.up) this.drawing.append(edge(node));
     this.boxes = new Map();
     for (const node of this.nodes) {
@@ -34,11 +34,9 @@ export class IteratorGraph {
   box(node) {
     const shade = node.part > 0 ? heat(1 - Math.min(1, node.part * 1.4)) : "var(--line-strong)";
     const words = `${text(node.part, "share")} · ${text(node.critical_ps, "ps")}`;
-    return svg("g", { class: `graph-node${node.is_bottleneck ? " worst" : ""}${node.took_part ? "" : " absent"}`,
-      transform: `translate(${node.x} ${node.y})`, tabindex: "0", role: "button",
-      "aria-label": `${node.name}, ${words}`, onclick: () => this.select(node),
-      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && this.select(node) },
-      svg("title", node.long_name ?? node.name), svg("rect.graph-box", { width: WIDE, height: TALL, rx: 7 }),
+    const kind = [node.is_bottleneck && "worst", !node.took_part && "absent"].filter(Boolean).join(" ");
+    return graphBox(node, { width: WIDE, height: TALL, kind, label: `${node.name}, ${words}`,
+      title: node.long_name ?? node.name, onchoose: () => this.mark(node.key) },
       svg("rect.graph-track", { x: 8, y: TALL - 13, width: WIDE - 16, height: 6, rx: 3 }),
       svg("rect", { x: 8, y: TALL - 13, width: Math.max(node.part > 0 ? 1 : 0, (WIDE - 16) * Math.min(1, node.part)),
         height: 6, rx: 3, fill: shade }),
@@ -46,10 +44,6 @@ export class IteratorGraph {
         shortened(node.count > 1 ? `${node.name} × ${number(node.count)}` : node.name, 20)),
       node.is_async ? svg("text.graph-mark", { x: WIDE - 10, y: 18 }, "ahead") : null,
       svg("text.graph-note", { x: 10, y: 36 }, words));
-  }
-
-  select(node) {
-    this.mark(node.key);
   }
 
   mark(key) {
@@ -94,9 +88,7 @@ function layout(nodes) {
 }
 
 function edge(node) {
-  const from = { x: node.x + WIDE / 2, y: node.y };
-  const to = { x: node.up.x + WIDE / 2, y: node.up.y + TALL };
-  const middle = (from.y + to.y) / 2;
-  return svg("path", { class: `graph-edge${node.is_blocking ? " blocking" : ""}`,
-    d: `M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}` });
+  const below = { x: node.x + WIDE / 2, y: node.y };
+  const above = { x: node.up.x + WIDE / 2, y: node.up.y + TALL };
+  return graphEdge(above, below, node.is_blocking ? "blocking" : "");
 }

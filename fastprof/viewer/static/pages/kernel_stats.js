@@ -1,18 +1,24 @@
 // Kernels of GPUs: how long they take, what they need, which use Tensor Cores.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
-import { pie } from "../charts/ring.js";
+import { columns, figures, section, sentence } from "../cards.js";
+import { ringPanel } from "../charts/ring.js";
 import { h, shortened } from "../dom.js";
 import { kernelName } from "../kernel_names.js";
 import { list } from "../list.js";
 import { reportPage } from "../report_page.js";
-import { address, reportTable } from "../report_tables.js";
-import { table } from "../table.js";
+import { reportTable } from "../report_tables.js";
 
 export const show = reportPage(draw);
 
 const COLUMNS = list(`name, op_name, occurrences, total_ps, total_share, mean_ps, min_ps, max_ps, uses_tensor_cores,
   could_use_tensor_cores, occupancy_percent, registers_per_thread, shared_bytes, grid_dim, block_dim`);
+
+const TENSOR_CORES = {
+  "uses them": "#3fa66b",
+  "could, but does not": "#f0882e",
+  "does not": "#6d7a8d",
+  "not known": "#a3adbb",
+};
 
 function draw(body, report, context) {
   const { kernels, ops } = report.tables;
@@ -24,11 +30,8 @@ function draw(body, report, context) {
   rings(body, kernels, ops, context);
   const note = "Kernels of one name, op and launch size are one row; times are summed over all devices and streams.";
   const part = section(body, "Kernels", { note });
-  const csv = address(context, "kernels");
-  context.keep(
-    table(part, kernels, { columns: shown(kernels, context), bar: "total_share", filters: ["name", "op_name"], csv,
-      rows: 20 }),
-  );
+  reportTable(context, part, "kernels", kernels, { columns: shown(kernels, context), bar: "total_share",
+    filters: ["name", "op_name"], rows: 20 });
   if (ops.length) {
     const below = section(body, "Ops by the time of their kernels");
     reportTable(context, below, "ops", ops, { bar: "total_share" });
@@ -36,52 +39,38 @@ function draw(body, report, context) {
 }
 
 function rings(body, kernels, ops, context) {
-  const choices = [["By kernel", sums(kernels, "name", kernelName)], ["By op", sums(ops, "op_name")], [
-    "By use of Tensor Cores",
-    cores(kernels),
-  ]];
-  const draws = choices.filter(([, slices], at) => at === 0 || slices.length > 1).map((
-    [title, slices],
-  ) => [panel(title), slices]);
-  columns(body, ...draws.map(([box]) => box)).classList.add("columns-rings");
-  for (const [box, slices] of draws)
-    context.keep(
-      pie(box.body, slices, { unit: "ps", most: 9, height: 240, label: box.querySelector("h3").textContent }),
-    );
+  const rings = [
+    ["By kernel", sums(kernels, "name", kernelName)],
+    ["By op", sums(ops, "op_name")],
+    ["By use of Tensor Cores", cores(kernels)],
+  ].filter(([, slices], at) => at === 0 || slices.length > 1);
+  const boxes = rings.map(([title, slices]) => ringPanel(context, title, slices, { most: 9, height: 240 }));
+  columns(body, ...boxes).classList.add("columns-rings");
 }
 
 /** Time by what the values of a column are called; several that are called alike are one. */
 function sums(data, by, short = (name) => shortened(name, 200)) {
-  const found = new Map();
-  for (const [name, rows] of data.groupBy(by)) {
-    const called = short(name ?? "unknown");
-    found.set(called, [...(found.get(called) ?? []), { name, value: data.sum("total_ps", rows) }]);
-  }
-  return [...found].map(([name, of]) => ({ name,
-    title: of.length > 1
-      ? `${of.length} of this name`
-      : of[0].name && of[0].name !== name
-      ? shortened(of[0].name, 300)
-      : null, value: of.reduce((sum, { value }) => sum + value, 0) })
-  );
+  const groups = Map.groupBy(data.groupBy(by), ([name]) => short(name ?? "unknown"));
+  return [...groups].map(([name, all]) => {
+    const [full] = all[0];
+    const other = full && full !== name ? shortened(full, 300) : null;
+    const value = all.reduce((sum, [, rows]) => sum + data.sum("total_ps", rows), 0);
+    return { name, value, title: all.length > 1 ? `${all.length} of this name` : other };
+  });
 }
 
 /** Kernel time by whether it ran on Tensor Cores, or could have. */
 function cores(kernels) {
-  const totals = new Map();
-  for (const { uses_tensor_cores: uses, could_use_tensor_cores: could, total_ps: time } of kernels.rows()) {
-    const kind = uses
-      ? "uses them"
-      : uses === null && could === null
-      ? "not known"
-      : could
-      ? "could, but does not"
-      : "does not";
-    totals.set(kind, (totals.get(kind) ?? 0) + time);
-  }
-  const shade = { "uses them": "#3fa66b", "could, but does not": "#f0882e", "does not": "#6d7a8d",
-    "not known": "#a3adbb" };
-  return [...totals].map(([name, value]) => ({ name, value, colour: shade[name] }));
+  const kind = ({ uses_tensor_cores: uses, could_use_tensor_cores: could }) => {
+    if (uses) return "uses them";
+    if (could) return "could, but does not";
+    return uses === null && could === null ? "not known" : "does not";
+  };
+  return [...Map.groupBy(kernels.rows(), kind)].map(([name, rows]) => ({
+    name,
+    value: rows.reduce((sum, row) => sum + row.total_ps, 0),
+    colour: TENSOR_CORES[name],
+  }));
 }
 
 function shown(kernels, context) {

@@ -173,16 +173,13 @@ function breakdown(body, report, of, context) {
     note:
       "Rows add up to what is in use then. What was never asked for is the rest of chunks that are larger than their requests.",
   });
-  const rows = Array.from(groups.column("total_bytes").keys()).filter((row) => groups.value(row, "total_bytes") > 0)
-    .slice(0, MOST_BARS);
+  const rows = groups.rows().filter((row) => row.total_bytes > 0).slice(0, MOST_BARS);
   if (rows.length > 1) {
+    const names = rows.map((row) => row.op_names ?? row.source);
     context.keep(
-      bars(part, { names: rows.map((row) => groups.value(row, "op_names") ?? groups.value(row, "source")),
-        values: rows.map((row) => groups.value(row, "total_bytes")), titles: rows.map((row) =>
-          `${groups.value(row, "op_names") ?? groups.value(row, "source")} (${
-            text(groups.value(row, "share"), "share")
-          })`
-        ), unit: "bytes", label: "Memory at the peak by op" }),
+      bars(part, { names, values: rows.map((row) => row.total_bytes), unit: "bytes", titles: rows.map((row, at) =>
+        `${names[at]} (${text(row.share, "share")})`
+      ), label: "Memory at the peak by op" }),
     );
   }
   reportTable(context, part, "active_groups", groups, { caption: "Ops of like names together", columns: GROUPS,
@@ -202,12 +199,14 @@ function steps(body, report, of, context) {
   if (!data.length) return;
   const part = section(body, "By step");
   if (data.length > 1) {
-    context.keep(lines(part, { x: data.column("step"), series: [
-      ["peak_bytes", "Peak"],
-      ["begin_bytes", "At its begin"],
-      ["end_bytes", "At its end"],
-    ].map(([name, words]) => ({ name: words, values: data.column(name) })), unit: "bytes", xTitle: "Step",
-      label: "Memory by step", height: 240 }));
+    const series = list("peak_bytes=Peak, begin_bytes=At its begin, end_bytes=At its end").map(([column, name]) => ({
+      name,
+      values: data.column(column),
+    }));
+    context.keep(
+      lines(part, { x: data.column("step"), series, unit: "bytes", xTitle: "Step", label: "Memory by step",
+        height: 240 }),
+    );
   }
   reportTable(context, part, "steps", data, { columns: list(`step, peak_bytes, begin_bytes, end_bytes, growth_bytes,
     allocation_count, free_count, allocated_bytes, freed_bytes, short_lived_bytes, duration_ps`), rows: 8 });

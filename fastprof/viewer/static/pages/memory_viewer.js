@@ -1,7 +1,7 @@
 // Memory viewer: what memory a compiled program takes, when, and what fills it at the peak.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
-import { pie } from "../charts/ring.js";
+import { ringPanel } from "../charts/ring.js";
 import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
 import { h, shortened } from "../dom.js";
@@ -42,7 +42,7 @@ async function draw(body, report, context) {
 
 class MemoryViewer {
   constructor(body, report, context) {
-    Object.assign(this, { body, report, context, kept: [], bars: [] });
+    Object.assign(this, { body, report, context, bars: [] });
     this.data = report.tables.buffers_at_peak;
     this.module = report.value("module");
     this.space = report.value("memory_space");
@@ -155,10 +155,8 @@ class MemoryViewer {
     if (!data.length) return;
     const part_ = section(this.left, "What is alive at the peak", { actions: [legend(data)] });
     const padded = data.column("padding_bytes").some((value) => value > 0);
-    for (const [by, title] of [["size", "By size"], ["program", "In the order of the program"], [
-      "padding",
-      "By padding",
-    ]]) {
+    const orders = list("size=By size, program=In the order of the program, padding=By padding");
+    for (const [by, title] of orders) {
       if (by === "padding" && !padded) continue;
       const holder = panel(title);
       part_.append(holder);
@@ -183,7 +181,6 @@ class MemoryViewer {
         rows: 12,
         onrow: (row) => this.choose(data.value(row, "buffer_id"), data.row(row), row),
       });
-      this.kept.push(this.table);
     }
     this.types(body, byOp, types);
     this.plain("Ops at the peak, of like names together", "peak_by_op", byOp, { bar: "share", columns: list(`op:grow,
@@ -199,25 +196,15 @@ class MemoryViewer {
     const rows = types.rows().filter((row) => row.memory_space === this.space && row.bytes > 0);
     if (!rows.length) return;
     const part_ = section(body, "What memory is for");
-    const boxes = [panel("Allocations by use"), panel("The peak by op")];
-    columns(part_, ...boxes);
-    this.kept.push(
-      pie(boxes[0].body,
-        rows.map((row) => ({ name: row.category, value: row.bytes, colour: CATEGORIES[row.category] })), {
-        unit: "bytes",
-        label: "Allocations by use",
-      }),
-    );
-    const names = byOp.rows().map((row) => ({ name: row.op ?? row.category, value: row.bytes,
-      title: row.shape ?? "" })
-    );
-    this.kept.push(pie(boxes[1].body, names, { unit: "bytes", label: "The peak by op", most: 10 }));
+    const uses = rows.map((row) => ({ name: row.category, value: row.bytes, colour: CATEGORIES[row.category] }));
+    const ops = byOp.rows().map((row) => ({ name: row.op ?? row.category, value: row.bytes, title: row.shape ?? "" }));
+    columns(part_, ringPanel(this.context, "Allocations by use", uses, { unit: "bytes" }),
+      ringPanel(this.context, "The peak by op", ops, { unit: "bytes", most: 10 }));
   }
 
   plain(title, name, data, options) {
     if (!data.length) return;
-    const part_ = section(this.body, title);
-    reportTable(this.context, part_, name, data, { ...options, columns: options.columns });
+    reportTable(this.context, section(this.body, title), name, data, options);
   }
 
   /** Marks a buffer in all charts, and shows its details. `row`: its number in buffers_at_peak, if known. */
@@ -250,7 +237,7 @@ class MemoryViewer {
   }
 
   leave() {
-    for (const one of [this.heap, this.map, ...this.bars, ...this.kept])
+    for (const one of [this.heap, this.map, ...this.bars])
       one?.leave();
   }
 }

@@ -32,8 +32,7 @@ const SEARCHES = {
 };
 
 function draw(body, report, context) {
-  const page = new OpStats(body, report, context);
-  page.draw();
+  new OpStats(body, report, context).draw();
 }
 
 class OpStats {
@@ -75,7 +74,7 @@ class OpStats {
       for (const [by, title] of [["type", `${words}, by type`], ["name", `${words}, by op`]]) {
         const box = panel(title);
         boxes.push(box);
-        this.rings.push({ side, by, box });
+        this.rings.push({ side, by, box, title });
       }
     }
     columns(part, ...boxes).classList.add("columns-rings");
@@ -84,39 +83,31 @@ class OpStats {
 
   drawRing(ring) {
     const { ops, context } = this;
-    const sums = new Map();
-    for (const row of this.rows(ring.side, this.idle)) {
-      const name = ops.value(row, ring.by) ?? "unknown";
-      sums.set(name, (sums.get(name) ?? 0) + (ops.value(row, "self_ps") ?? 0));
-    }
-    const slices = [...sums].map(([name, value]) => ({ name, value, colour: name === IDLE ? FAINT : null }));
+    const groups = Map.groupBy(this.rows(ring.side, this.idle), (row) => ops.value(row, ring.by) ?? "unknown");
+    const slices = [...groups].map(([name, rows]) => ({ name, value: ops.sum("self_ps", rows),
+      colour: name === IDLE ? FAINT : null })
+    );
     const onclick = (slice) => this.filter(ring, slice);
-    ring.chart?.leave();
-    const height = 250;
-    ring.box.body.replaceChildren();
-    const element = h("div");
-    ring.box.body.append(element);
+    const { body } = ring.box;
+    body.replaceChildren();
     const largest = slices.filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
     const whole = largest.reduce((sum, { value }) => sum + value, 0);
     const top = largest.slice(0, MOST_SLICES - 1);
     const share = top.reduce((sum, { value }) => sum + value, 0) / whole;
-    if (largest.length > MOST_SLICES && share < LEAST_SHARE) return this.drawLongest(ring, element, top, share);
-    context.keep(
-      pie(element, slices, { unit: "ps", label: ring.box.querySelector("h3").textContent, height, onclick,
-        most: MOST_SLICES }),
-    );
+    if (largest.length > MOST_SLICES && share < LEAST_SHARE) return this.drawLongest(ring, top, share);
+    context.keep(pie(body, slices, { unit: "ps", label: ring.title, height: 250, onclick, most: MOST_SLICES }));
     return undefined;
   }
 
   /** Where no op takes much, bars: a ring would be one slice of others. */
-  drawLongest(ring, element, top, share) {
-    ring.box.body.prepend(
+  drawLongest(ring, top, share) {
+    ring.box.body.append(
       h("p.section-note",
         `No op takes much: the ${top.length} that take longest have ${text(share, "share")} of the time.`),
     );
     this.context.keep(
-      bars(element, { names: top.map(({ name }) => name), values: top.map(({ value }) => value), unit: "ps",
-        height: 240, label: ring.box.querySelector("h3").textContent, onclick: (at) => this.filter(ring, top[at]) }),
+      bars(ring.box.body, { names: top.map(({ name }) => name), values: top.map(({ value }) => value), unit: "ps",
+        label: ring.title, onclick: (at) => this.filter(ring, top[at]) }),
     );
   }
 
@@ -136,13 +127,12 @@ class OpStats {
   }
 
   drawOps() {
-    const { context, report } = this;
+    const { context } = this;
     this.part = section(this.body, "Framework ops", {
       note: "Ops of the framework; device ops are summed over devices, host ops over threads.",
     });
     this.drawOpTable(context.params.get("search") ?? "");
     if (context.params.get("search")) this.reveal(this.part);
-    this.report = report;
   }
 
   drawOpTable(filter) {
@@ -152,10 +142,9 @@ class OpStats {
       ...OP_COLUMNS,
       ...shares,
       ...MORE_COLUMNS,
-      ...WORK_COLUMNS.filter((name) => this.ops.has(name) && this.ops.column(name).some((value) => value !== null)),
+      ...WORK_COLUMNS,
     ], bar: shares[0], filters: ["host_or_device", "type", "name"], filter,
       where: (row) => this.idle || this.ops.value(row, "type") !== IDLE, rows: 20, caption: "Framework ops" });
-    this.context.keep(this.table);
   }
 
   drawTable(name, title, note, shown, filters) {

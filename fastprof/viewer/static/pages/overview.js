@@ -98,11 +98,11 @@ function latency(body, report, context) {
   if (!data.length) return;
   const box = panel("Latency of requests by percentile");
   section(body, "Inference").append(box);
-  const parts = [["Host", "host_ps", "#4c78c8"], ["Device", "device_ps", "#3fa66b"], [
-    "Between host and device",
-    "communication_ps",
-    "#f0882e",
-  ]];
+  const parts = [
+    ["Host", "host_ps", "#4c78c8"],
+    ["Device", "device_ps", "#3fa66b"],
+    ["Between host and device", "communication_ps", "#f0882e"],
+  ];
   const series = parts.map(([name, column, colour]) => ({ name, colour, values: data.column(column) }));
   context.keep(
     stacked(box.body, { x: data.column("percentile"), xTitle: "Percentile", series, unit: "ps",

@@ -107,12 +107,9 @@ function categories(body, steps, breakdown, context) {
 }
 
 function coresOf(steps) {
-  const found = new Map();
-  for (let row = 0; row < steps.length; row += 1) {
+  const groups = Map.groupBy(steps.select(), (row) => {
     const [host, core] = [steps.value(row, "host"), steps.value(row, "core_name") ?? ""];
-    const name = core.startsWith(host) ? core : `${host} ${core}`.trim();
-    if (!found.has(name)) found.set(name, []);
-    found.get(name).push(row);
-  }
-  return [...found].map(([name, rows]) => ({ name, rows }));
+    return core.startsWith(host) ? core : `${host} ${core}`.trim();
+  });
+  return [...groups].map(([name, rows]) => ({ name, rows }));
 }

@@ -29,12 +29,11 @@ async function draw(body, report, context) {
   if (!report.tables.pipelines.length) return sentence(body, "There are no input pipelines to show.");
   const page = new Pipelines(body, report, context);
   await page.draw();
-  context.keep(page);
 }
 
 class Pipelines {
   constructor(body, report, context) {
-    Object.assign(this, { body, report, context, kept: [] });
+    Object.assign(this, { body, report, context });
     this.pipelines = report.tables.pipelines.rows();
     const { params } = context;
     const worst = report.tables.bottlenecks.length ? report.tables.bottlenecks.row(0) : this.pipelines[0];
@@ -239,19 +238,27 @@ class Pipelines {
   drawCalls() {
     const data = this.calls;
     const part_ = section(this.body, "Calls", { note: "In the order of time. A click shows the graph of that call." });
-    const rows = data.select().sort((one, other) => data.value(one, "start_ps") - data.value(other, "start_ps"));
-    const kept = rows.length > MOST_CALLS ? slowest(rows, data, MOST_CALLS) : rows;
-    if (kept.length < rows.length) {
+    const order = data.select().sort((one, other) => data.value(one, "start_ps") - data.value(other, "start_ps"));
+    const drawn = order.length > MOST_CALLS ? slowest(order, data, MOST_CALLS) : order;
+    if (drawn.length < order.length) {
       sentence(part_,
-        `Of ${number(rows.length)} calls the slowest of each of ${number(kept.length)} stretches is drawn.`);
+        `The slowest call of each of ${number(drawn.length)} stretches is drawn, of ${number(order.length)} calls.`);
     }
-    this.kept.push(lines(part_, { x: kept.map((row) => data.value(row, "start_ps")), series: [
-      { name: "Call", values: kept.map((row) => data.value(row, "duration_ps")),
-        titles: kept.map((row) => `rank ${row}`) },
-      { name: "Its bottleneck", values: kept.map((row) => data.value(row, "bottleneck_ps")),
-        titles: kept.map((row) => data.value(row, "bottleneck_name") ?? "none"), dash: "dot" },
-    ], unit: "ps", xUnit: "ps", xTitle: "Time from the start of the host's capture", label: "How long calls took",
-      height: 230, onclick: (place) => this.jump(kept[place]) }));
+    const rows = drawn.map((row) => data.row(row));
+    this.context.keep(lines(part_, {
+      x: rows.map((row) => row.start_ps),
+      series: [
+        { name: "Call", values: rows.map((row) => row.duration_ps), titles: drawn.map((row) => `rank ${row}`) },
+        { name: "Its bottleneck", values: rows.map((row) => row.bottleneck_ps), dash: "dot",
+          titles: rows.map((row) => row.bottleneck_name ?? "none") },
+      ],
+      unit: "ps",
+      xUnit: "ps",
+      xTitle: "Time from the start of the host's capture",
+      label: "How long calls took",
+      height: 230,
+      onclick: (place) => this.jump(drawn[place]),
+    }));
     reportTable(this.context, part_, "calls", data, {
       columns: ["rank", "duration_ps", "bottleneck_name", "bottleneck_ps", "step", "is_slow", "start_ps"],
       rows: 8,
@@ -281,19 +288,20 @@ class Pipelines {
 
   whatIf() {
     const data = this.of("what_if");
-    const rows = data.select((row) => data.value(row, "saved_ps") > 0).slice(0, 12);
+    const rows = data.rows().filter((row) => row.saved_ps > 0).slice(0, 12);
     if (!rows.length) return;
     const part_ = section(this.body, "What if", {
       note: `A batch takes ${
-        text(data.value(rows[0], "now_ps"), "ps")
-      } now. Predicted are single changes, if threads compute; where they wait for something else a batch may take less.`,
+        text(rows[0].now_ps, "ps")
+      } now. Each prediction is for one change, if threads compute; if they wait for something else a batch may take less.`,
     });
-    this.kept.push(
-      bars(part_, { names: rows.map((row) => `${data.value(row, "name")}: ${data.value(row, "change")}`),
-        values: rows.map((row) => data.value(row, "then_ps")), titles: rows.map((row) =>
-          `${data.value(row, "name")} ${data.value(row, "change")} (${data.value(row, "assumption")})`
-        ), unit: "ps", label: "Time of a batch after a change" }),
-    );
+    this.context.keep(bars(part_, {
+      names: rows.map((row) => `${row.name}: ${row.change}`),
+      values: rows.map((row) => row.then_ps),
+      titles: rows.map((row) => `${row.name} ${row.change} (${row.assumption})`),
+      unit: "ps",
+      label: "Time of a batch after a change",
+    }));
     reportTable(this.context, part_, "what_if", data, {
       columns: list(`name, change, then_ps, least_then_ps, saved_ps, speedup,
       iterator_count, assumption:grow`),
@@ -305,23 +313,16 @@ class Pipelines {
     const data = this.of("step_waits");
     if (!data.length) return;
     const part_ = section(this.body, "How much of each step waits for it");
-    const rows = data.select();
-    const kept = rows.length > MOST_CALLS ? rows.slice(0, MOST_CALLS) : rows;
-    if (kept.length < rows.length) sentence(part_, `The first ${number(kept.length)} of ${number(rows.length)} steps.`);
-    const series = [["wait_ps", "Waits", "#d9534f"], ["ahead_ps", "Runs ahead", "#7fa6e8"], [
-      "step_ps",
-      "Step",
-      "#98a0ab",
-    ]];
-    this.kept.push(
-      lines(part_, { x: kept.map((row) => data.value(row, "step")), series: series.filter(([name]) =>
-        isRecorded(data, name)
-      ).map(([name, title, colour]) => ({ name: title, colour, values: kept.map((row) => data.value(row, name)) })),
-        unit: "ps", xTitle: "Step", label: "Waiting for input by step", height: 220 }),
+    const kept = data.where((row) => row < MOST_CALLS);
+    if (kept.length < data.length) sentence(part_, `The first ${number(kept.length)} of ${number(data.length)} steps.`);
+    const series = [
+      { name: "Waits", column: "wait_ps", colour: "#d9534f" },
+      { name: "Runs ahead", column: "ahead_ps", colour: "#7fa6e8" },
+      { name: "Step", column: "step_ps", colour: "#98a0ab" },
+    ].filter(({ column }) => isRecorded(data, column)).map((one) => ({ ...one, values: kept.column(one.column) }));
+    this.context.keep(
+      lines(part_, { x: kept.column("step"), series, unit: "ps", xTitle: "Step", label: "Waiting for input by step",
+        height: 220 }),
     );
-  }
-
-  leave() {
-    for (const one of this.kept) one.leave();
   }
 }

@@ -172,13 +172,7 @@ export class TreeView {
 }
 
 function childrenOf(parents) {
-  const children = new Map();
-  for (let node = 0; node < parents.length; node += 1) {
-    const parent = parents[node] ?? -1;
-    if (children.has(parent)) children.get(parent).push(node);
-    else children.set(parent, [node]);
-  }
-  return children;
+  return Map.groupBy(parents.keys(), (node) => parents[node] ?? -1);
 }
 
 function heading(column) {

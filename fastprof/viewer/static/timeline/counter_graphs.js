@@ -1,6 +1,6 @@
 /** Counters as graphs: memory in use, rates, whatever a capture counts over time. */
 
-import { plural } from "./text.js";
+import { firstThat } from "../bisect.js";
 import { rootLevel, tileSpan } from "./tile.js";
 
 const WIDTH = 1024;
@@ -27,8 +27,7 @@ export function valueText(value, unit) {
 
 export class CounterGraphs {
   constructor(source, changed) {
-    this.source = source;
-    this.changed = changed;
+    Object.assign(this, { source, changed });
     this.parts = new Map();
     this.underWay = 0;
   }
@@ -91,12 +90,7 @@ export class CounterGraphs {
   /** The value at a time, with its unit; null where it is not known. */
   valueAt(model, track, view, time) {
     for (const part of this.seen(model, track, view).parts) {
-      let [low, high] = [0, part.t.length];
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (part.t[middle] <= time) low = middle + 1;
-        else high = middle;
-      }
+      const low = firstThat((place) => part.t[place] > time, 0, part.t.length);
       if (low > 0 && (low < part.t.length || time - part.t[low - 1] < view.span))
         return { value: part.last[low - 1], unit: part.unit };
     }
@@ -179,16 +173,5 @@ function columnsOf({ t, min, max, last, begin, end }, view) {
 
 /** The last point at or before a time, else the first. */
 function firstShown(t, time) {
-  let [low, high] = [0, t.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (t[middle] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return Math.max(low - 1, 0);
-}
-
-/** "12 points" for labels. */
-export function pointsText(events) {
-  return plural(events, "point");
+  return Math.max(firstThat((place) => t[place] > time, 0, t.length) - 1, 0);
 }

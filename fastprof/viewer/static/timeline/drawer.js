@@ -8,8 +8,7 @@ const FIRST = 250;
 export class Drawer {
   /** `tabs`: {name: {title, node}}; `resized()` is called as its height changes. */
   constructor(tabs, resized) {
-    this.tabs = tabs;
-    this.resized = resized;
+    Object.assign(this, { tabs, resized });
     this.height = FIRST;
     this.buttons = {};
     const bar = h("div.tl-drawer-bar", { role: "tablist", "aria-label": "Details" });

@@ -23,11 +23,7 @@ const CLOCKS = {
 export class EventPanel {
   /** `open(page, params)` leads to another page, `zoom()` to the event. */
   constructor(selection, source, { open, zoom, opened }) {
-    this.selection = selection;
-    this.source = source;
-    this.open = open;
-    this.zoom = zoom;
-    this.opened = opened;
+    Object.assign(this, { selection, source, open, zoom, opened });
     this.node = h("div.tl-panel", { "aria-live": "polite" });
     this.details = null;
     this.nothing();
@@ -100,10 +96,9 @@ export class EventPanel {
       this.head(event.text ?? "…", short(event.duration), this.timeButton(event), this.zoomButton()),
     );
     if (typeof this.source.event !== "function") {
-      this.node.append(this.facts([["Start", this.clock.exact(event.start)], ["Duration", exact(event.duration)], [
-        "Host",
-        visible(event.host),
-      ]]));
+      const { start, duration, host } = event;
+      const facts = [["Start", this.clock.exact(start)], ["Duration", exact(duration)], ["Host", visible(host)]];
+      this.node.append(this.facts(facts));
       this.node.append(
         h("p.tl-hint",
           "A saved report holds no stats of single events. Open the session with fastprof serve to see them."),

@@ -20,10 +20,7 @@ const HELD = {
 export class Keyboard {
   /** `actions`: functions by key (event.key); `usable(event)` says whether it is the timeline's; `pressed()` is called for each. */
   constructor(timeline, actions, usable, pressed) {
-    this.timeline = timeline;
-    this.actions = actions;
-    this.usable = usable;
-    this.pressed = pressed;
+    Object.assign(this, { timeline, actions, usable, pressed });
     this.held = new Map();
     this.last = 0;
     this.listeners = { keydown: (event) => this.down(event), keyup: (event) => this.held.delete(event.code),

@@ -1,7 +1,6 @@
 /** Names of processes and tracks beside the canvas: only the rows that are seen are elements. */
 
 import { h } from "../dom.js";
-import { pointsText } from "./counter_graphs.js";
 import { HEADER } from "./row_layout.js";
 import { KINDS } from "./session_model.js";
 import { counted, plural } from "./text.js";
@@ -138,7 +137,7 @@ export class LabelColumn {
     held.chevron.textContent = foldable ? (folded ? "▸" : "▾") : "";
     if (foldable) held.node.setAttribute("aria-expanded", String(!folded));
     else held.node.removeAttribute("aria-expanded");
-    const size = counter ? pointsText(model.events[track]) : plural(model.events[track], "event");
+    const size = counter ? plural(model.events[track], "point") : plural(model.events[track], "event");
     const depth = foldable
       ? `, ${counted(lanes)} lanes${
         folded && layout.lanesSeen(track) < lanes ? `, ${counted(layout.lanesSeen(track))} of them shown` : ""

@@ -14,8 +14,7 @@ const TICK_ROOM = 80;
 
 export class Minimap {
   constructor(surface, names) {
-    this.surface = surface;
-    this.names = names;
+    Object.assign(this, { surface, names });
     this.strip = new Strip();
     this.tracks = [];
     this.stamp = "";

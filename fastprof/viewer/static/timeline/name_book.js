@@ -33,8 +33,7 @@ class HostNames {
 export class NameBook {
   /** `source.names(host, ids)`; `changed` is called as names come in. */
   constructor(source, changed) {
-    this.source = source;
-    this.changed = changed;
+    Object.assign(this, { source, changed });
     this.hosts = new Map();
     this.wanted = new Map();
     this.found = null;

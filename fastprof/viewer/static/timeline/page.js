@@ -25,8 +25,7 @@ export function show(root, context) {
 
 class TimelinePage {
   constructor(root, context) {
-    this.root = root;
-    this.context = context;
+    Object.assign(this, { root, context });
     const { source } = context;
     this.timeline = new Timeline(source, () => this.feed.again());
     const { timeline } = this;

@@ -13,9 +13,7 @@ const SUMMARY_TRACKS = 24;
 
 export class Painter {
   constructor(surface, names, counters) {
-    this.surface = surface;
-    this.names = names;
-    this.counters = counters;
+    Object.assign(this, { surface, names, counters });
     this.strip = new Strip();
     this.lanes = []; // rows of the strip on this frame: where each is drawn
     this.labels = [];

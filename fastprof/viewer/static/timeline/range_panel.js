@@ -11,11 +11,7 @@ const COLUMNS = list("name, count, clipped_ps, share, total_ps, mean_ps, min_ps,
 
 export class RangePanel {
   constructor(selection, source, { zoom, find, opened }) {
-    this.selection = selection;
-    this.source = source;
-    this.zoom = zoom;
-    this.find = find;
-    this.opened = opened;
+    Object.assign(this, { selection, source, zoom, find, opened });
     this.node = h("div.tl-panel");
     this.answer = null;
     this.nothing();

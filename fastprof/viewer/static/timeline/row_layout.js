@@ -1,5 +1,6 @@
 /** Rows of the page from top to bottom: a header for each process and its tracks, each with its height in CSS pixels. */
 
+import { firstThat } from "../bisect.js";
 import { KINDS } from "./session_model.js";
 
 export const HEADER = 28;
@@ -136,13 +137,7 @@ export class RowLayout {
 
   /** The row that holds a place of the whole page. */
   rowAt(y) {
-    let [low, high] = [0, this.count - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.top[middle] <= y) low = middle;
-      else high = middle - 1;
-    }
-    return Math.max(low, 0);
+    return Math.max(firstThat((row) => this.top[row] > y, 0, this.count) - 1, 0);
   }
 
   /** The [first, last) rows that are seen. */

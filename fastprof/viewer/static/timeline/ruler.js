@@ -1,5 +1,6 @@
 /** The time axis: marks of time, the steps as bands, flags, and the range that is selected. */
 
+import { firstThat } from "../bisect.js";
 import { leadWidth } from "./time_axis.js";
 import { short } from "./time_format.js";
 
@@ -61,14 +62,8 @@ export class Ruler {
 
   /** The number of the first band that ends after a time. */
   firstBand(time) {
-    const bands = this.bands;
-    let [low, high] = [0, bands.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (bands[middle].start + bands[middle].duration <= time) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    const { bands } = this;
+    return firstThat((place) => bands[place].start + bands[place].duration > time, 0, bands.length);
   }
 
   bandAt(time) {

@@ -11,11 +11,7 @@ const NAMES_LISTED = 100;
 export class SearchBar {
   /** `found(hits)` gets {has(text), tracks} or null; `go(ref)` shows a hit; `place()` says where the window begins. */
   constructor(source, { found, go, place, changed }) {
-    this.source = source;
-    this.found = found;
-    this.go = go;
-    this.place = place;
-    this.changed = changed;
+    Object.assign(this, { source, found, go, place, changed });
     this.query = { q: "", mode: "substring", case: 0 };
     this.answer = null;
     this.hit = null;

@@ -8,9 +8,7 @@ const LATER_MS = 2000;
 export class SessionFeed {
   /** `took(model)` for each fuller model, `failed(error)` where none could be had. */
   constructor(source, took, failed) {
-    this.source = source;
-    this.took = took;
-    this.failed = failed;
+    Object.assign(this, { source, took, failed });
     this.over = new AbortController();
     this.key = null;
   }

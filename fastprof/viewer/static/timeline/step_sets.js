@@ -4,9 +4,7 @@ import { visible } from "./text.js";
 
 class StepSet {
   constructor(key, host, process) {
-    this.key = key;
-    this.host = host;
-    this.process = process;
+    Object.assign(this, { key, host, process });
     this.bands = [];
   }
 

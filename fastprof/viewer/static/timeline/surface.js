@@ -16,9 +16,7 @@ export class Surface {
   /** Takes a size in CSS pixels; true where the surface was made anew, and so is blank. */
   resize(width, height, ratio) {
     if (width === this.width && height === this.height && ratio === this.ratio) return false;
-    this.width = width;
-    this.height = height;
-    this.ratio = ratio;
+    Object.assign(this, { width, height, ratio });
     this.canvas.width = Math.max(1, Math.round(width * ratio));
     this.canvas.height = Math.max(1, Math.round(height * ratio));
     this.canvas.style.width = `${width}px`;

@@ -48,8 +48,7 @@ export function plural(number, noun) {
 /** Cuts text to a width in pixels by the widths of its characters, which are measured once for a font. */
 export class Fitter {
   constructor(context, font) {
-    this.context = context;
-    this.font = font;
+    Object.assign(this, { context, font });
     this.widths = new Map();
     this.ellipsis = this.width(ELLIPSIS);
   }

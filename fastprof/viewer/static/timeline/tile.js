@@ -1,5 +1,7 @@
 /** Tiles: the slices of some tracks in 1,024 buckets of time, as the server sends them ("FPT1", docs/viewer.md). */
 
+import { firstThat } from "../bisect.js";
+
 export const MAGIC = 0x31545046;
 export const VERSION = 1;
 export const HEADER_BYTES = 32;
@@ -71,12 +73,7 @@ function rowsByTrack(tile) {
 export function rowOf(tile, track, lane) {
   const rows = tile.rowsOf.get(track);
   if (!rows) return -1;
-  let [low, high] = rows;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (tile.lane[middle] < lane) low = middle + 1;
-    else high = middle;
-  }
+  const low = firstThat((row) => tile.lane[row] >= lane, rows[0], rows[1]);
   return low < rows[1] && tile.lane[low] === lane ? low : -1;
 }
 
@@ -87,11 +84,5 @@ export function slicesOf(tile, row) {
 
 /** The first slice of [first, last) that ends after a time: slices of a lane follow each other. */
 export function firstEndingAfter(tile, first, last, time) {
-  let [low, high] = [first, last];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (tile.start[middle] + tile.duration[middle] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return firstThat((slice) => tile.start[slice] + tile.duration[slice] > time, first, last);
 }

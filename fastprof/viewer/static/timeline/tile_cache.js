@@ -12,10 +12,7 @@ const FINER_TRIED = 2;
 export class TileCache {
   /** `changed()` is called when a tile comes, `gone()` when the server no longer knows the key of the session. */
   constructor(source, names, changed, gone) {
-    this.source = source;
-    this.names = names;
-    this.changed = changed;
-    this.gone = gone;
+    Object.assign(this, { source, names, changed, gone });
     this.entries = new Map(); // in the order of their last use
     this.numbers = new Map(); // of groups, by their tracks: they outlive a model
     this.bytes = 0;

@@ -39,8 +39,7 @@ class Tooltip {
 export class TooltipGuide {
   /** `box()` is the element the tooltip stays within. */
   constructor(timeline, box) {
-    this.timeline = timeline;
-    this.box = box;
+    Object.assign(this, { timeline, box });
     this.tip = new Tooltip();
     this.root = this.tip.root;
   }
