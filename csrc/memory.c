@@ -1,3 +1,4 @@
+/* Sizes of 0 are allocated as 1 byte, so that NULL always means that memory ran out. */
 #include "memory.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 #include "status.h"
 
+/* In the order of the enum. */
 const char *fp_code_name(fp_code code) {
   static const char *const names[] = {
       "ok",        "no_memory", "truncated", "bad_tag", "bad_varint",  "bad_length",

@@ -1,3 +1,10 @@
+/* A hash table of string numbers beside the strings themselves. Hashes are kept, so growing the table compares no
+ * texts.
+ *
+ *    bytes     f u s i o n c o p y            offsets   0 6 10
+ *    slots     0 2 0 0 1 0 ...                1 + number: "copy" is in slot 1, "fusion" in slot 4
+ *    hashes    h("fusion") h("copy")
+ */
 #include "columns/strings.h"
 
 #include <string.h>

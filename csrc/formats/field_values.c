@@ -1,3 +1,4 @@
+/* Shared by the readers of programs and of memory plans. */
 #include "formats/field_values.h"
 
 #include "columns/utf8.h"

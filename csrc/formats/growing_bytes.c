@@ -1,3 +1,5 @@
+/* Doubling keeps the cost of growth proportional to the size. After a failure `failed` stays set: later writes would
+ * leave a gap. */
 #include "formats/growing_bytes.h"
 
 enum { FIRST_CAPACITY = 1 << 16 }; /* files are large: start with a block worth having */

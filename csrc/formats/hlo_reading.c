@@ -1,4 +1,5 @@
-/* What every reader of an HloProto needs; see hlo_reading.h. */
+/* What every reader of an HloProto needs; see hlo_reading.h. A reader never looks behind the end of its message: the
+ * fields of a message are read up to its own length, whatever comes behind. */
 #include "formats/hlo_reading.h"
 
 #include "formats/field_values.h"

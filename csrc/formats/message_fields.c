@@ -1,3 +1,5 @@
+/* One pass over each message; nested messages are only noted as bytes, and a caller reads those that it needs in
+ * another call. */
 #include "formats/message_fields.h"
 
 #include "formats/wire.h"

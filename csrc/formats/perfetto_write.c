@@ -297,7 +297,7 @@ static void put_short(fp_bytes *out, uint64_t key, uint32_t field, uint64_t valu
   if (!out->failed) out->data[from - 1] = (uint8_t)(out->size - from);
 }
 
-/* The key of an annotation: interned, or written out with the number that tells equal names apart. */
+/* The key of an annotation: interned, or written out with the number that distinguishes equal names. */
 static void put_key(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
   int32_t name = arg->of->name[arg->row];
   if (is_interned_key(batch, arg)) {

@@ -95,7 +95,7 @@ typedef struct fp_trace_walk {
   fp_vector args;   /* fp_trace_arg: the arguments of the present event */
   int64_t left_out; /* shared stats that are not arguments, since a file should not repeat that many per event */
   fp_vector met;    /* by name: the last event that has an argument of this name, and how many */
-  int64_t serial;   /* counts events, to tell entries of `met` from those of earlier events */
+  int64_t serial;   /* counts events: an entry of `met` with another number is of an earlier event */
   int32_t name, long_name; /* of the present event, numbers of `names`; -1: none */
   size_t stat, added, renamed, flow; /* places in the batch */
 } fp_trace_walk;

@@ -5,7 +5,7 @@
  *    {"ph":"s","pid":1,"tid":2,"ts":1.5,"name":"launch","cat":"flow","id":7},
  *
  * The format has no nesting other than by time, so overlapping events of a track are spread over rows
- * (open_slices.h), each of which is a thread in the file. Readers take times as microseconds in doubles and round
+ * (open_slices.h), and each row is a thread in the file. Readers take times as microseconds in doubles and round
  * them in their own ways; rows are chosen so that slices nest for all of them (see docs/trace.md). */
 #include "formats/trace_json.h"
 

@@ -1,3 +1,5 @@
+/* Reading fields one by one, checked at every step. The readers that are called for every event are inline, in wire.h
+ * and xspace_event.h. */
 #include "formats/wire.h"
 
 /* Skips a group, and groups in it, with a stack of field numbers: each end must match the last open start. */
@@ -22,6 +24,7 @@ static fp_code skip_group(const uint8_t **p, const uint8_t *end, uint32_t openin
   return FP_OK;
 }
 
+/* A length must fit before it is used: a damaged one is anything up to 2^64. */
 fp_code wire_skip(const uint8_t **p, const uint8_t *end, uint32_t tag) {
   uint64_t value;
   const uint8_t *payload;
@@ -41,6 +44,8 @@ fp_code wire_skip(const uint8_t **p, const uint8_t *end, uint32_t tag) {
   }
 }
 
+/* The same as wire_skip, but values are kept. Fixed-size values are read as they lie in memory, least significant
+ * byte first. */
 fp_code wire_next(const uint8_t **p, const uint8_t *end, wire_field *field) {
   if (!wire_tag(p, end, &field->tag)) return FP_BAD_TAG;
   switch (field->tag & 7) {

@@ -73,7 +73,7 @@ static void write_args(fp_bytes *out, const fp_drawn_marks *marks, int64_t row, 
   fp_bytes_byte(out, '}');
 }
 
-/* The serial number, if it is not 0, tells events with the same start apart; then the end of the object. */
+/* The serial number, which distinguishes events with the same start, if it is not 0; then the end of the object. */
 static void write_end(fp_bytes *out, const fp_drawn_marks *marks, int64_t row) {
   if (marks->serial[row]) write_key_digits(out, ",\"z\":", marks->serial[row]);
   fp_bytes_text(out, "},\n");

@@ -1,4 +1,4 @@
-/* XSpace (*.xplane.pb): bytes to columns, in four passes, each of which leaves for the next what it needs.
+/* XSpace (*.xplane.pb): bytes to columns, in four passes. Each leaves for the next what it needs.
  *
  *   scan   xspace_scan.c    bytes, pushed in chunks -> where planes, lines, name tables and stats lie
  *   open   xspace_open.c    these places -> the name tables and the stats of planes

@@ -8,7 +8,7 @@
 #include "time_sums.h"
 
 
-/* Writes one value to the rows from..to of a column of indices. */
+/* Writes one value to the rows from..to of a column of indices, in the width of the column. */
 static void repeat_index(const fp_index_column *column, int64_t from, int64_t to, int32_t value) {
   if (!column->to || from >= to) return;
   if (column->width == 1) {

@@ -140,7 +140,7 @@ static void note_time(fp_segment *s, const event_fields *e) {
 static fp_code walk_event(walk *w, const uint8_t *p, const uint8_t *end, const uint8_t **at) {
   fp_segment *s = &w->segment;
   int64_t stats = s->stat_count, texts = s->text_count, bytes = s->bytes_count;
-  bool slack = w->data_end - end >= WIRE_SLACK;
+  bool slack = w->data_end - end >= WIRE_SLACK; /* only events at the very end of a file have none */
   event_fields event;
   bool ordered = slack && read_event_regular(p, end, &event), regular = ordered;
   fp_code code = FP_OK;

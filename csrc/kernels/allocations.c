@@ -1,5 +1,5 @@
-/* One hash table of addresses per allocator, with the open allocation of each. Addresses that were freed stay in it,
- * to tell a free whose allocation is missing from one whose allocation came before the trace. */
+/* One hash table of addresses per allocator, with the open allocation of each. Addresses that were freed stay in it:
+ * a free there lost its allocation, while a free at an unknown address had its allocation before the trace. */
 #include "kernels/allocations.h"
 
 /* The last event at an address. */

@@ -1,3 +1,4 @@
+/* The shift by a code, not a comparison, decides: so any set of codes costs the same. */
 #include "kernels/bitmap.h"
 
 /* Eight codes at a time make a byte; the rest make the last one. */

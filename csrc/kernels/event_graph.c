@@ -33,7 +33,7 @@ static void nest_children(fp_graph *graph) {
   }
 }
 
-/* `linked` tells most events, which have no links, from those that need a search among members. */
+/* Most events have no links; `linked` spares them the search among members. */
 fp_code fp_graph_open(fp_graph *graph) {
   size_t bytes = graph->count * sizeof(int32_t);
   graph->first_child = fp_alloc(graph->memory, bytes);

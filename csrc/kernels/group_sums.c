@@ -1,3 +1,4 @@
+/* One pass. Overflow is checked for each addition, since sums must be exact or refused. */
 #include "kernels/group_sums.h"
 
 fp_code fp_group_sums(const int32_t *groups, const int64_t *value, size_t count, fp_group_sum *sums, size_t group_count) {

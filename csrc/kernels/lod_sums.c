@@ -1,3 +1,5 @@
+/* A table by name, filled event by event. Times are clipped to the window in unsigned arithmetic: a window may span
+ * all of int64. */
 #include "kernels/lod_sums.h"
 
 #include "time_sums.h"

@@ -1,5 +1,6 @@
 #include "kernels/name_times.h"
 
+/* Between runs all sums are 0, so a larger array can replace the old one without copying. */
 bool fp_name_times_reserve(fp_name_times *times, size_t names) {
   if (names <= times->room) return true;
   uint64_t *time = fp_alloc_zeroed(times->memory, names, sizeof *time);

@@ -23,7 +23,8 @@ typedef struct fp_name_times {
 bool fp_name_times_reserve(fp_name_times *times, size_t names);
 void fp_name_times_free(fp_name_times *times);
 
-/* Adds the time of one event. 1 + the sum tells a name with no time from one that has not occurred. */
+/* Adds the time of one event. Sums are kept plus 1, so that a name with no time differs from one that has not
+ * occurred. */
 static inline void fp_name_times_add(fp_name_times *times, uint32_t name, int64_t time) {
   if (!times->time[name]) {
     times->time[name] = 1;

@@ -1,3 +1,9 @@
+/* Open starts wait in chains, one for each key:
+ *
+ *    first of key 0 -> S0 -> S3 -> S5 <- last of key 0        an end of key 0 completes S0 and removes it
+ *    first of key 1 -> S1        <- last of key 1
+ *
+ * Rows are few (41), so the row that became free first is found by looking at all of them. */
 #include "kernels/offloads.h"
 
 enum { NOBODY = -1 };

@@ -43,8 +43,8 @@ static span interval(const fp_iterator_events *events, int32_t event) {
   return (span){events->start[event], fp_end_of(events->start[event], events->duration[event])};
 }
 
-/* The record of an iterator in a call, added if there is none; NULL when memory runs out. Calls come in order, so the
- * last record of an iterator tells whether it has one in this call. */
+/* The record of an iterator in a call, added if there is none; NULL when memory runs out. Calls come in order, so if
+ * an iterator has a record in this call, it is its last one. */
 static fp_call_record *record_of(walk *state, int32_t call, int32_t iterator, int64_t start) {
   int64_t at = state->record_of[iterator];
   if (at >= 0) {

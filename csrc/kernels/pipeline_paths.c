@@ -1,3 +1,5 @@
+/* Depth first with an explicit path of at most 101 stops. There is no memory of visited events: what is reached twice
+ * counts twice, and circles end at the deepest level or when the visits run out. */
 #include "kernels/pipeline_paths.h"
 
 #include <string.h>

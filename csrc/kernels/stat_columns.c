@@ -1,3 +1,4 @@
+/* Chosen rows and rows of the stat both ascend: two lists are merged, with steps that double in the stat's list. */
 #include "kernels/stat_columns.h"
 
 #include <string.h>

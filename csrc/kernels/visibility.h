@@ -29,7 +29,7 @@ static inline size_t fp_traced_count(const fp_traced *traced) {
  * out. */
 fp_code fp_traced_order(fp_memory *memory, const fp_traced *traced, int32_t *order);
 
-/* Numbers events with the same start 0, 1, 2, … in that order, to tell them apart. */
+/* Numbers events with the same start 0, 1, 2, … in that order, so that start and number identify an event. */
 void fp_traced_serials(const fp_traced *traced, const int32_t *order, uint32_t *serial);
 
 /* Writes the layer that each event is kept in. Fails only when memory runs out. */

@@ -20,7 +20,7 @@ typedef struct nested {
 /* Allocates room for events; `count` stays 0. */
 void spans_make(spans *line, size_t room);
 void spans_free(spans *line);
-/* Random spans, many of which touch, coincide or cross. */
+/* Random spans; many touch, coincide or cross. */
 void spans_roll(spans *line, size_t count, int64_t range, dice *chance);
 /* Sorts by start, longer first; equal ones keep their order. */
 void spans_sort(spans *line);

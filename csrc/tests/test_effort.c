@@ -177,7 +177,7 @@ static void good_and_bad_events(message *m) {
   as_line(m);
 }
 
-/* Texts of one invalid byte each, every one of which is repaired and logged. */
+/* Texts of one invalid byte each: every one is repaired and logged. */
 static void bad_texts(message *m) {
   message event = {0};
   repeat(&event, "\x22\x05\x08\x01\x2A\x01\xFF", 7);

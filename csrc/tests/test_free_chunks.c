@@ -165,7 +165,7 @@ static void allocators_have_addresses_of_their_own(void) {
   check(&found, 1, 8, 1, 8, 0);
 }
 
-/* Ranges inside ranges, each of which cuts the one before, then one that covers all: minutes, unless it is n log n. */
+/* Ranges inside ranges, each cutting the one before, then one that covers all: minutes, unless it is n log n. */
 static void crowded_addresses_take_little_time(void) {
   enum { COUNT = 1 << 17 };
   uint8_t *is_allocation = malloc(COUNT), *held_before = calloc(COUNT, 1);
