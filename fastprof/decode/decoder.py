@@ -99,7 +99,7 @@ class Decoder:
         return blocks(self._wanted, self._known, self._filters, bool(self.request.stats))
 
     def shares(self, rows: int) -> Iterator[Share]:
-        """The blocks in groups of about so many rows, lazily."""
+        """The blocks in groups of about ``rows`` rows, lazily."""
         share: Share = []
         count = 0
         for block in self.blocks():

@@ -39,7 +39,7 @@ class _Stretch:
 
 
 class PickedStats:
-    """``stat_count`` stats of ``rows`` events, of which each block brings some."""
+    """``stat_count`` stats of ``rows`` events; each block adds some."""
 
     def __init__(self, stat_count: int, rows: int, texts: MergedTexts) -> None:
         self.own_numbers: list[Int32s | None] = []
@@ -61,7 +61,7 @@ class PickedStats:
         return Picks(memory, self._stat_count)
 
     def add(self, number: int, rows: int, sink: Sink) -> None:
-        """Takes the picks of block ``number``, of so many events; blocks may come in any order."""
+        """Takes the picks of block ``number``, which has ``rows`` events; blocks may come in any order."""
         places = []
         with self._lock:
             self._waiting[number] = (rows, sink)

@@ -135,8 +135,8 @@ def narrowed_steps(known: Steps | None, asked: Steps | SupportsIndex | None) -> 
             asked = (only, only + 1)
         first, last = (None if bound is None else _integer(bound) for bound in asked)
     except (TypeError, ValueError) as error:
-        told = "steps takes the number of a step, or two, the second left out and None for an open end"
-        raise UsageError(told) from error
+        text = "steps takes the number of a step, or two, the second left out and None for an open end"
+        raise UsageError(text) from error
     if first is not None and last is not None and last <= first:
         raise UsageError(f"steps ({first}, {last}) are none: the second number is left out, as in (3, 5)")
     if known is None:

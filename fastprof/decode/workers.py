@@ -24,7 +24,7 @@ def cpu_count() -> int:
 
 
 class Workers:
-    """Runs tasks on so many threads; with one thread, in the caller's."""
+    """Runs tasks on ``threads`` threads; a single one is the caller's."""
 
     def __init__(self, threads: int, progress: Progress | None = None) -> None:
         self.threads = threads

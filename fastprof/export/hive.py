@@ -75,7 +75,7 @@ class _Tally:
         self._done = self._end = self._written = 0
 
     def begin(self, events: int) -> None:
-        """The next events to go through are so many."""
+        """Begins a pass over ``events`` events."""
         self._end = self._done + events
 
     def passed(self, events: int) -> None:

@@ -53,7 +53,7 @@ class Counted:
 
 
 class Derived:
-    """Of capture ``number``, of which ``whole`` has all events and ``chosen`` those that are selected."""
+    """Of capture ``number``: ``whole`` has all of its events, ``chosen`` the selected ones."""
 
     def __init__(self, whole: TableSet, chosen: TableSet, number: int) -> None:
         host = Host(read_host(whole, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats), whole.session.workers)

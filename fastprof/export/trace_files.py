@@ -74,7 +74,7 @@ class TraceFile:
 
     def _aligned(self) -> tuple[dict[int, int], int | None]:
         """What to add to the times of each host, in ps, so that they are all counted from one start, and that start in
-        Unix ns: of several hosts only where all tell theirs."""
+        Unix ns: of several hosts only where all recorded theirs."""
         index = self.tables.session.index
         starts = {number: index.captures[number].environment.start_unix_ns for number in self._numbers}
         known = [start for start in starts.values() if start is not None]
@@ -131,9 +131,9 @@ class TraceFile:
         tracks = [titled(track) for track in raw]
         if found is not None:
             tracks += [*found.tracks, *(counted.track for counted in found.counters)]
-        told = host_tracks(processes, tracks, self._pids, self.form == PERFETTO)
+        shown = host_tracks(processes, tracks, self._pids, self.form == PERFETTO)
         yield writer.host(
-            told.processes, told.tracks, told.titles, told.spare_tid, told.spare_end, self._shifts[number]
+            shown.processes, shown.tracks, shown.titles, shown.spare_tid, shown.spare_end, self._shifts[number]
         )
         if found is not None:
             yield from self._derived_pieces(writer, found, len(raw), shared)

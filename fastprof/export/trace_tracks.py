@@ -23,7 +23,7 @@ _MOST_PID = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Titled:
-    """A track of a file: of which plane, by its plane_id, its id and name; ``sort``: its rank among its siblings."""
+    """A track of a file: the plane_id of its plane, its id and name; ``sort``: its rank among its siblings."""
 
     plane_id: int
     tid: int
@@ -33,7 +33,7 @@ class Titled:
 
 @dataclass(frozen=True, slots=True)
 class HostTracks:
-    """What writers are told of a host. ``tracks`` are numbered as they were given."""
+    """What writers need of a host. ``tracks`` are numbered as they were given."""
 
     processes: npt.NDArray[Any]
     tracks: npt.NDArray[Any]

@@ -41,7 +41,7 @@ ONLY_PROGRAMS = b"\x0a\x10\x12\x0e/host:metadata"
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """One capture. ``host`` is None where no file name tells it: the capture's own hostnames may. ``run`` is the run
+    """One capture. ``host`` is None where no file name contains it: the capture's own hostnames may. ``run`` is the run
     of a log directory that it was found in. ``programs``: files of compiled programs that go with it, to be opened."""
 
     host: str | None
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def hosts(self) -> list[str]:
-        """The hosts that file names tell, in the order of the files."""
+        """The hosts in the names of files, in the order of the files."""
         return [file.host for file in self.files if file.host is not None]
 
 

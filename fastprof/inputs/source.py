@@ -70,7 +70,7 @@ class Source:
 
     def _is_whole(self) -> bool:
         """Whether the end of the map can be read. Where the file is shorter the system ends a process that reads there;
-        one that has it written to a pipe is told of an error. The file itself is not kept open."""
+        writing it to a pipe returns an error instead. The file itself is not kept open."""
         reader, writer = os.pipe()
         try:
             return os.write(writer, memoryview(self.data)[-1:]) == 1

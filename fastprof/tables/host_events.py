@@ -212,7 +212,7 @@ class HostEvents:
 
     @property
     def stat_names(self) -> list[str]:
-        """The stats that were asked for, of which some may be on no event."""
+        """The requested stats; some may be on no event."""
         return list(self.stats)
 
     def stat(self, name: str) -> Stat:
@@ -246,7 +246,7 @@ class HostEvents:
         return column
 
     def meta_stat(self, name: str) -> Stat:
-        """The same of event metadata: ``rows`` are its rows. Bytes are told by ``meta_bytes``."""
+        """The same of event metadata: ``rows`` are its rows. ``meta_bytes`` has the bytes."""
         self._source.metadata_numbers[name]
         return self._source.meta_stats.get(name, _EMPTY)
 
@@ -370,7 +370,7 @@ def _assembled(
 
 
 def _learn_lines(index: Index, selection: Selection, alone: bool) -> None:
-    """Reads the headers of all lines, which number them. Of the only host, all of which is read, the events are indexed
+    """Reads the headers of all lines, which number them. If a single host is read entirely, its events are indexed
     with them: a second look is saved."""
     if alone and not selection.planes and not selection.lines:
         index.ensure(records.STATS if index.captures[0].capture.salvage else records.EVENTS)
