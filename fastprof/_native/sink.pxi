@@ -189,10 +189,10 @@ cdef class Sink:
         self.sink.wide_of_stat = self.hold(tables.get("wide_of_stat"), I32, &self.stats, False)
         self.sink.pick_of_stat = self.hold(tables.get("pick_of_stat"), I16, &self.stats, False)
         self.sink.pick_parts = self.hold(tables.get("pick_parts"), U8, &self.parts, False)
-        within(wide, -1, self.sink.wide_count)
-        within(picks, -1, 0 if self.picks is None else self.picks.stat_count)
         if picks.held and (self.picks is None or self.sink.pick_parts == NULL):
             raise ValueError("there are no columns for picks")
+        within(wide, -1, self.sink.wide_count)
+        within(picks, -1, 0 if self.picks is None else self.picks.stat_count)
         if (self.sink.name.to != NULL and self.sink.meta_names == NULL) or (
                 self.sink.stat.to != NULL and self.sink.stat_names == NULL):
             raise ValueError("there are no names for a column of names")
