@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ASAN := build/asan
+WHEEL := build/wheel
 STAMP := $(VENV)/.installed
 PAGE := tests/page
 PAGE_TOOLS := $(VENV)/page
@@ -10,11 +12,11 @@ PAGE_STAMP := $(PAGE_TOOLS)/.installed
 SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(filter-out %.pyi,$(wildcard fastprof/_native/*.p*))
 MODULES := $(patsubst fastprof/_native/%.pyx,fastprof._native.%,$(wildcard fastprof/_native/*.pyx))
 
-.PHONY: help build demo test check format unit page bench fuzz asan docs clean
+.PHONY: help build demo test check format unit page bench fuzz asan asan-native wheel asan-native docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("fastprof needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
@@ -37,7 +39,7 @@ build: $(STAMP) ## make .venv and build the package in place
 demo: build ## run the main job and analyses on captures that ship with the project
 	$(BIN)/python -m demo
 
-test: check asan fuzz page unit ## everything that CI runs
+test: check asan asan-native fuzz page unit ## everything that CI runs
 
 unit: build
 	$(BIN)/python -m pytest
@@ -61,8 +63,24 @@ check: build $(PAGE_STAMP) ## lint, types, stubs, layers
 asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(MAKE) -C csrc test
 
+asan-native: build ## what the native modules do with arrays that do not fit, under the sanitizers
+	FASTPROF_SANITIZE=1 $(BIN)/python setup.py -q build --build-base $(ASAN)
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	  PYTHONPATH="$$(echo $(ASAN)/lib.*)" $(BIN)/python -P -m pytest -q -s tests/native/test_border.py
+
 fuzz: build ## replay the fuzz corpora and 10,000 damaged captures under the sanitizers
 	$(MAKE) -C csrc fuzz
+
+wheel: build ## a manylinux wheel in dist, tried in an environment of its own
+	$(BIN)/python -m pip install --quiet --group wheel
+	rm -rf build/lib* build/bdist* $(WHEEL) dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(WHEEL) .
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist $(WHEEL)/*.whl
+	$(PYTHON) -m venv $(WHEEL)/try
+	$(WHEEL)/try/bin/pip install --quiet dist/*.whl
+	$(WHEEL)/try/bin/python -P -c "import fastprof; print(fastprof.load('demo/logdir').events.num_rows, 'events')"
+	ls -l dist
 
 bench: build ## measure against rivals, half an hour; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
@@ -72,4 +90,4 @@ docs: build ## rewrite what follows from the schema and from the registry of ana
 	$(BIN)/python docs/write_analyses.py
 
 clean: ## remove what was built
-	rm -rf build demo-out $(VENV) fastprof/_native/*.so *.egg-info
+	rm -rf build dist demo-out $(VENV) fastprof/_native/*.so *.egg-info

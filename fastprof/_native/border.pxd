@@ -74,6 +74,7 @@ cdef int bounds(Array array, int64_t limit) except -1
 cdef int covers(Array array, int64_t limit) except -1
 cdef int slices(Array array, int64_t limit, size_t numbers=*) except -1
 cdef int spans(Array array, uint64_t size) except -1
+cdef int vector_spans(const fp_vector *vector, size_t item_size, uint64_t size) except -1
 cdef int is_sorted(Array array) except -1
 cdef int check(fp_code code, str doing, const fp_fault *fault=*, path=*) except -1
 cdef bytes taken(const fp_vector *vector, size_t item_size)

@@ -138,7 +138,14 @@ cdef int slices(Array array, int64_t limit, size_t numbers=1) except -1:
 
 cdef int spans(Array array, uint64_t size) except -1:
     """Raises ValueError unless the first two uint64s of all structs are offsets and lengths within so many bytes."""
-    if not fp_are_spans(<const uint64_t *>array.at, array.count, array.size, size):
+    cdef fp_vector items
+    items.items, items.count = array.at, array.count
+    return vector_spans(&items, array.size, size)
+
+
+cdef int vector_spans(const fp_vector *vector, size_t item_size, uint64_t size) except -1:
+    """The same of structs that C has found."""
+    if not fp_are_spans(<const uint64_t *>vector.items, vector.count, item_size, size):
         raise ValueError(f"something lies outside of the {size} bytes")
     return 0
 

@@ -1,6 +1,6 @@
 """Kernels of memory analysis: arrays in, arrays out. The caller allocates every array at its size."""
 
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t
 
 from fastprof._native.border cimport *
 
@@ -243,7 +243,7 @@ def range_peaks(values, first, last, peak):
     cdef fp_code code
     if numbers.count > INT32_MAX:
         raise ValueError("there are too many values")
-    within(firsts, 0, INT64_MAX)
+    within(firsts, 0, numbers.count + 1)
     within(lasts, INT64_MIN, numbers.count + 1)
     fp_memory_init(&memory)
     with nogil:

@@ -142,6 +142,8 @@ cdef class XSpace:
         self.xspace.memory = &self.memory.memory
         self.xspace.data, self.xspace.size = self.data.at, self.data.count
         self.xspace.salvage = salvage
+        for i in range(FP_SPAN_KINDS):
+            vector_spans(&scanner.scanner.spans[i], sizeof(fp_span), self.xspace.size)
         with nogil:
             code = fp_xspace_open(&self.xspace, &scanner.scanner, &fault)
         check(code, DOING, &fault, self.path)
