@@ -19,7 +19,7 @@ from fastprof.derive.ops import device_ops, tf_functions
 from fastprof.derive.ops import host_ops as host
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
-from fastprof.derive.ops.framework import by_framework_op, framework_name, is_training, untold, untold_names
+from fastprof.derive.ops.framework import by_framework_op, framework_name, is_training, names_without_work, without_work
 from fastprof.derive.ops.op_columns import Columns, no_work, texts, time_columns, work_columns
 from fastprof.derive.ops.op_remarks import attribution, of_programs
 from fastprof.derive.ops.ranking import Ranked, ranked
@@ -126,7 +126,7 @@ def run(kept: Sequence[HostOpStats], _params: Params, after: Mapping[str, Report
     tensor_cores = _tensor_core_shares(after.get("kernel_stats"))
     side = {DEVICE: ranked(_by_framework(found.device, found.framework)), HOST: ranked(found.host)}
     tables = {
-        "ops": _ops_table(side, found.peaks, tensor_cores, untold_names(found.device.table)),
+        "ops": _ops_table(side, found.peaks, tensor_cores, names_without_work(found.device.table)),
         "device_ops": _device_table(found),
         "sparse_core_ops": _sparse_core_table(found.device),
         "host_ops": _host_table(side[HOST]),
@@ -228,8 +228,8 @@ def _ops_table(
         }
         if name == DEVICE:
             shares = [tensor_cores.get(op) for op in ops.table.name]
-            untold_work = np.array([op in vague for op in ops.table.name], bool)
-            columns |= work_columns(ops, best, untold_work) | {"tensor_core_share": shares}
+            no_work_known = np.array([op in vague for op in ops.table.name], bool)
+            columns |= work_columns(ops, best, no_work_known) | {"tensor_core_share": shares}
         else:
             columns |= no_work(len(ops)) | {"tensor_core_share": pa.nulls(len(ops), pa.float64())}
         parts.append(_table("ops", columns))
@@ -261,7 +261,7 @@ def _device_table(found: OpDatabase) -> pa.Table:
         "long_name": texts(table.long_name),
         "is_eager": table.is_eager,
     }
-    return _table("device_ops", time_columns(ops) | work_columns(ops, found.peaks, untold(table)) | columns)
+    return _table("device_ops", time_columns(ops) | work_columns(ops, found.peaks, without_work(table)) | columns)
 
 
 def _sparse_core_table(device: Ops) -> pa.Table:

@@ -20,9 +20,9 @@ from fastprof.derive.devices import devices, run_environment
 from fastprof.derive.devices.devices import HBM, Peaks
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import CPU_ONLY, Host
-from fastprof.derive.ops import duty_cycle, op_shares
+from fastprof.derive.ops import duty_cycle, op_marks
 from fastprof.derive.ops.duty_cycle import DutyCycle
-from fastprof.derive.ops.framework import untold, untold_names
+from fastprof.derive.ops.framework import names_without_work, without_work
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.derive.steps import verdicts
@@ -252,7 +252,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         sum((facts.duty for facts in kept), DutyCycle()),
         ops.host,
         ops.device,
-        op_shares.by_self_time(ops.framework),
+        op_marks.by_self_time(ops.framework),
         ops.functions,
         ops.peaks,
         (pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps),
@@ -311,13 +311,13 @@ def _look_at(aspect: str, finding: Finding) -> str | None:
 
 def _top_ops_table(overview: Overview, count: int, kernels: Report) -> pa.Table:
     on_device = len(overview.framework_ops) > 0
-    ranked = overview.framework_ops if on_device else op_shares.by_self_time(overview.host_ops.table)
+    ranked = overview.framework_ops if on_device else op_marks.by_self_time(overview.host_ops.table)
     top = ranked.take(np.arange(min(max(count, 0), len(ranked))))
     whole = np.full(len(top), overview.device_ops.op_ps if on_device else overview.host_ops.op_ps)
     on_kernels = kernels.tables["ops"]
     could = dict(zip(on_kernels["op_name"].to_pylist(), on_kernels["could_use_tensor_cores"].to_pylist(), strict=True))
     time = dict(zip(on_kernels["op_name"].to_pylist(), on_kernels["tensor_core_ps"].to_pylist(), strict=True))
-    vague = untold_names(overview.device_ops.table) if on_device else set(top.name)
+    vague = names_without_work(overview.device_ops.table) if on_device else set(top.name)
     seconds = top.time_ps / 1e12
     return _as_schema("top_ops", {
         "rank": np.arange(1, len(top) + 1),
@@ -410,11 +410,11 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
     if peaks is None or not ops.total_ps:
         return dict.fromkeys(names, (None, "no device was observed"))
     table = ops.table
-    vague = share(int(table.self_ps[untold(table)].sum()), ops.op_ps)
+    vague = share(int(table.self_ps[without_work(table)].sum()), ops.op_ps)
     if vague >= MOST_UNTOLD:
         reason = f"the work of ops that take {vague:.1f} % of op time is unknown: library calls do not record it"
         return dict.fromkeys(names, (None, reason))
-    innermost = ~np.isin(np.array(table.category, object), op_shares.CONTAINERS)
+    innermost = ~np.isin(np.array(table.category, object), op_marks.CONTAINERS)
     done = (float(table.flops[innermost].sum()) / 1e12, float(table.hbm_bytes()[innermost].sum()) / 1e9)
     best = (peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[HBM] if peaks.bandwidths_gb_per_s else 0.0)
     why = "; ".join(peaks.reasons) or "the capture does not record the device's peak"
@@ -428,16 +428,16 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
 
 def _use_by_ops(overview: Overview) -> dict[str, Known]:
     no_host, no_device = "no framework op took any time on a host thread", "of no event on a device an op is known"
-    on_host, on_device = (op_shares.occurrences(table) for table in (overview.host_ops.table, overview.framework_ops))
+    on_host, on_device = (op_marks.occurrences(table) for table in (overview.host_ops.table, overview.framework_ops))
     both = on_host + on_device
     narrow, wide = overview.precision
     no_kernel = "no GPU kernel was seen in a step, and of other devices the precision is not recorded"
     return {
         "host_op_percent": share(on_host, both) if both else (None, "no framework op was seen"),
         "device_op_percent": share(on_device, both) if both else (None, "no framework op was seen"),
-        "host_eager_percent": _or(op_shares.eager_percent(overview.host_ops.table), no_host),
-        "device_eager_percent": _or(op_shares.eager_percent(overview.framework_ops), no_device),
-        "outside_compilation_percent": _or(op_shares.outside_compilation_percent(overview.device_ops.table), no_device),
+        "host_eager_percent": _or(op_marks.eager_percent(overview.host_ops.table), no_host),
+        "device_eager_percent": _or(op_marks.eager_percent(overview.framework_ops), no_device),
+        "outside_compilation_percent": _or(op_marks.outside_compilation_percent(overview.device_ops.table), no_device),
         "compute_16bit_percent": share(narrow, narrow + wide) if narrow + wide else (None, no_kernel),
         "compute_32bit_percent": share(wide, narrow + wide) if narrow + wide else (None, no_kernel),
     }
@@ -452,11 +452,11 @@ def _or(value: float | None, reason: str) -> Known:
 
 def _findings(overview: Overview) -> dict[str, Finding]:
     """The verdicts on ops, by what they are about."""
-    outside = op_shares.outside_compilation_percent(overview.device_ops.table)
+    outside = op_marks.outside_compilation_percent(overview.device_ops.table)
     return {
         "precision": verdicts.of_precision(*overview.precision),
         "eager": verdicts.of_eager(
-            op_shares.eager_percent(overview.host_ops.table), op_shares.eager_percent(overview.framework_ops)
+            op_marks.eager_percent(overview.host_ops.table), op_marks.eager_percent(overview.framework_ops)
         ),
         "outside": verdicts.of_outside_compilation(outside),
         "functions": verdicts.of_tf_functions([(one.name, one.expensive_percent) for one in overview.functions]),

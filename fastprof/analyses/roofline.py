@@ -47,7 +47,7 @@ from fastprof.derive.ops.tables import (
     exact_sum,
 )
 from fastprof.derive.ops.transfers import once, waits
-from fastprof.derive.ops.untold_work import MOST_UNTOLD, TOO_MUCH, untold_shares
+from fastprof.derive.ops.unknown_work import MOST_UNKNOWN, TOO_MUCH, unknown_shares
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
@@ -224,12 +224,14 @@ def _totals_table(found: Roofline, totals: Sequence[Totals]) -> pa.Table:
         "with_feeds": np.repeat([one.with_feeds for one in totals], counts).astype(bool),
         **_observed(table, steps, found.device_count),
     }
-    beneath = _beneath_columns(table, found.beneath, against(table, found.beneath, _untold(found, program, of_program)))
+    beneath = _beneath_columns(
+        table, found.beneath, against(table, found.beneath, _unknown_work(found, program, of_program))
+    )
     work = _mean_work(table, steps) | rate_columns(table) | beneath
     return _table("totals", work | columns)
 
 
-def _untold(found: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools, Bools]:
+def _unknown_work(found: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools, Bools]:
     """Of each row of totals whether too much of the flops, or of the bytes, is not known: of a program its own, else
     that of the session."""
     ops = found.devices.ops.table
@@ -237,8 +239,8 @@ def _untold(found: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools,
     too_much = np.zeros((len(rows), 2), bool)
     for number in np.unique(rows[of_program]).tolist():
         mine = ops.take(np.flatnonzero(ops.program_id == number).astype(np.int64))
-        too_much[of_program & (rows == number)] = np.array(untold_shares(mine)) > MOST_UNTOLD
-    too_much[~of_program] = np.array(untold_shares(ops)) > MOST_UNTOLD
+        too_much[of_program & (rows == number)] = np.array(unknown_shares(mine)) > MOST_UNKNOWN
+    too_much[~of_program] = np.array(unknown_shares(ops)) > MOST_UNKNOWN
     return too_much[:, 0], too_much[:, 1]
 
 
@@ -401,9 +403,9 @@ def _figures(found: Roofline, totals: Sequence[Totals]) -> dict[str, Value | tup
 
 
 def _reached(found: Roofline, table: OpTable, why: str) -> dict[str, Value | tuple[None, str]]:
-    too_much = tuple(np.array([share > MOST_UNTOLD]) for share in untold_shares(found.devices.ops.table))
+    too_much = tuple(np.array([share > MOST_UNKNOWN]) for share in unknown_shares(found.devices.ops.table))
     beneath = against(table, found.beneath, (too_much[0], too_much[1]))
-    untold = "no op tells its work"
+    unknown = "no op tells its work"
     time_ps = int(table.time_ps[0])
     rates: dict[str, Value | tuple[None, str]] = {}
     for name, told, amount, place, share in (
@@ -411,11 +413,11 @@ def _reached(found: Roofline, table: OpTable, why: str) -> dict[str, Value | tup
         ("hbm_bytes_per_s", known_bytes(table), table.hbm_bytes(), 1, "hbm_peak_percent"),
     ):
         known = bool(told[0]) and time_ps > 0
-        rates[name] = float(amount[0]) * 1e12 / time_ps if known else (None, untold)
+        rates[name] = float(amount[0]) * 1e12 / time_ps if known else (None, unknown)
         used = float(beneath.utilisation[0, place])
-        reason = TOO_MUCH if known and too_much[place][0] else why if known else untold
+        reason = TOO_MUCH if known and too_much[place][0] else why if known else unknown
         rates[share] = 100 * used if not np.isnan(used) else (None, reason)
-    bound_by = beneath.bound_by[0] or (None, TOO_MUCH if any(map(np.any, too_much)) else f"{untold}, or {why}")
+    bound_by = beneath.bound_by[0] or (None, TOO_MUCH if any(map(np.any, too_much)) else f"{unknown}, or {why}")
     return {**rates, "bound_by": bound_by}
 
 

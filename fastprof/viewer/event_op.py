@@ -286,12 +286,13 @@ class _Session:
 def _gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
     """By row of the host's events the place of its op, -1: none; and the ops."""
     from fastprof import hlo
-    from fastprof.derive.ops import gpu, gpu_stats
+    from fastprof.derive.ops import gpu
+    from fastprof.derive.ops.device_ops import GPU_STATS
     from fastprof.derive.steps.forest import STATS
     from fastprof.hlo.modules import Modules
     from fastprof.tables.host_events import read_host
 
-    stats = tuple(dict.fromkeys((*STATS, *gpu_stats.EVENT_STATS)))
+    stats = tuple(dict.fromkeys((*STATS, *GPU_STATS)))
     try:
         events = read_host(tables, number, (), stats, hlo.METADATA_STATS)
         found = gpu.op_events(events, Modules(events.programs, events.log))

@@ -13,10 +13,9 @@ from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64
 import fastprof
 from fastprof.derive.host import Host
 from fastprof.derive.ops.clues import Clue, of_annotation
-from fastprof.derive.ops.copies import copy_category
 from fastprof.derive.ops.device_ops import READS
 from fastprof.derive.ops.gpu import device_ops, op_events
-from fastprof.derive.ops.kernel_names import KernelNames, plain
+from fastprof.derive.ops.kernel_names import KernelNames, copy_category, plain
 from fastprof.derive.ops.tables import Ops
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules

@@ -10,7 +10,7 @@ import pytest
 
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.ops.combine import combined
-from fastprof.derive.ops.framework import by_framework_op, is_training_op, untold, untold_names
+from fastprof.derive.ops.framework import by_framework_op, is_training_op, names_without_work, without_work
 from fastprof.derive.ops.ranking import ranked
 from fastprof.derive.ops.roofline import rates
 from fastprof.derive.ops.tables import CMEM, HBM, IDLE, READ, VMEM, WRITE, MemoryAccess, Ops, OpTable
@@ -141,8 +141,8 @@ def test_the_work_of_a_library_call_without_any_is_not_known() -> None:
         self_ps=[5, 5, 5, 5],
         flops=[8.0, 0.0, 7.0, 0.0],
     )
-    assert untold(table).tolist() == [False, True, False, False]
-    assert untold_names(table) == {"jit(f)/dot"}
+    assert without_work(table).tolist() == [False, True, False, False]
+    assert names_without_work(table) == {"jit(f)/dot"}
 
 
 def test_to_xprof_the_last_instruction_says_whether_an_op_is_eager() -> None:

@@ -1,4 +1,4 @@
-"""What the ops of a session are held against, what of them can be no figure, and what is told of it."""
+"""What the ops of a session are compared with, figures that cannot be true, and what is said of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def host(name: str, teraflops: float, hbm: float, hardware: str = "TPU", device:
     return HostDeviceOps(name, hardware, none, (), Peaks(hardware, device, teraflops, rates), {})
 
 
-def told(*hosts: HostDeviceOps) -> tuple[float, float, str]:
+def peaks_of(*hosts: HostDeviceOps) -> tuple[float, float, str]:
     peaks = SessionOps.of(hosts).peaks
     assert peaks is not None
     return peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[0], "; ".join(peaks.reasons)
@@ -35,11 +35,11 @@ def told(*hosts: HostDeviceOps) -> tuple[float, float, str]:
 
 
 def test_what_one_host_leaves_out_is_as_another_of_the_same_device_tells() -> None:
-    assert told(host("a", 0.0, 1200.0), host("b", 275.0, 0.0)) == (275.0, 1200.0, "")
+    assert peaks_of(host("a", 0.0, 1200.0), host("b", 275.0, 0.0)) == (275.0, 1200.0, "")
 
 
 def test_of_different_devices_no_peaks_are_known() -> None:
-    teraflops, hbm, why = told(host("a", 275.0, 1200.0), host("b", 919.0, 2000.0, "GPU", "Nvidia GPU (Hopper)"))
+    teraflops, hbm, why = peaks_of(host("a", 275.0, 1200.0), host("b", 919.0, 2000.0, "GPU", "Nvidia GPU (Hopper)"))
     assert (teraflops, hbm) == (0.0, 0.0)
     assert "different devices (TPU v4, Nvidia GPU (Hopper))" in why
 
@@ -47,14 +47,14 @@ def test_of_different_devices_no_peaks_are_known() -> None:
 def test_ops_of_a_cpu_are_not_held_against_the_peaks_of_another_host() -> None:
     ran = Ops(OpTable.of(["dot"]), 1, 1)
     cpu = HostDeviceOps("c", CPU_ONLY, ran, (), None, {})
-    assert told(host("a", 275.0, 1200.0), cpu)[:2] == (0.0, 0.0)
-    assert told(host("a", 275.0, 1200.0), HostDeviceOps("c", CPU_ONLY, Ops.none(), (), None, {}))[0] == 275
+    assert peaks_of(host("a", 275.0, 1200.0), cpu)[:2] == (0.0, 0.0)
+    assert peaks_of(host("a", 275.0, 1200.0), HostDeviceOps("c", CPU_ONLY, Ops.none(), (), None, {}))[0] == 275
 
 
-def test_hosts_that_tell_different_peaks_of_one_device_are_told_of() -> None:
-    teraflops, hbm, why = told(host("a", 275.0, 1200.0), host("b", 200.0, 1200.0))
+def test_hosts_that_record_different_peaks_of_one_device_are_reported() -> None:
+    teraflops, hbm, why = peaks_of(host("a", 275.0, 1200.0), host("b", 200.0, 1200.0))
     assert (teraflops, hbm) == (275.0, 1200.0)
-    assert why == "hosts tell different peaks of arithmetic for TPU v4: those of the first are taken"
+    assert why == "hosts record different peaks of arithmetic for TPU v4: those of the first host are used"
 
 
 # ---- figures that can be none
@@ -85,7 +85,7 @@ def test_work_that_can_be_none_is_not_known(tool: str, flops: float) -> None:
     report = fastprof.load(xspace(core(flops=flops, bytes_accessed=u64(8)))).report(tool)
     assert finite(report)
     if tool != "op_stats":
-        assert any("is told once: it counts as not known" in notice.text for notice in report.notices)
+        assert any("is recorded once: it counts as not known" in notice.text for notice in report.notices)
     if tool == "hlo_stats":
         assert report.tables["ops"].select(["flops", "accessed_bytes"]).to_pylist() == [
             {"flops": None, "accessed_bytes": 16.0}
@@ -105,7 +105,7 @@ def test_peaks_that_can_be_none_are_unknown(peak: float) -> None:
 def test_ratios_of_clocks_that_can_be_none_are_1(ratio: float) -> None:
     report = fastprof.load(xspace(core(at={"Time Scale Multiplier": ratio}))).roofline()
     assert report.scalars["clock_share"].value == 1.0
-    assert any("told 2 times (Time Scale Multiplier)" in notice.text for notice in report.notices)
+    assert any("recorded 2 times (Time Scale Multiplier)" in notice.text for notice in report.notices)
 
 
 def test_times_below_0_are_not_told() -> None:

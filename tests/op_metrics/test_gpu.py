@@ -14,14 +14,15 @@ from trace_builder import Event, Line, Metadata, Plane, Value, event, line, plan
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.ops.gpu import EVENT_STATS, device_ops
+from fastprof.derive.ops.device_ops import GPU_STATS
+from fastprof.derive.ops.gpu import device_ops
 from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE, Ops
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
 from fastprof.tables.host_events import read_host
 from fastprof.xprof import gpu_ops
 
-STATS = tuple(dict.fromkeys(Host.GROUPING.stats + EVENT_STATS))
+STATS = tuple(dict.fromkeys(Host.GROUPING.stats + GPU_STATS))
 
 
 def program() -> bytes:

@@ -136,6 +136,6 @@ def test_events_that_tell_no_time_are_told_of() -> None:
     found = host_device_ops(Host(read_host(profile.table_set, 0, (), STATS, stats), profile.table_set.session.workers))
     assert found.ops.table.occurrences.tolist() == [1]
     assert found.problems == (
-        "2 events of /device:TPU:0 tell how often an op occurred, but not when (aggregated events): "
+        "2 events of /device:TPU:0 record how often an op occurred, but not when (aggregated events): "
         "they are not counted",
     )

@@ -22,7 +22,8 @@ from fastprof.derive.communication.flights import (
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.overlap import Measured, Sums, measured
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
-from fastprof.derive.ops import gpu_stats, tpu
+from fastprof.derive.ops import tpu
+from fastprof.derive.ops.device_ops import GPU_STATS
 from fastprof.derive.ops.tables import summed_by, sums_by
 from fastprof.derive.steps.database import SPARSE_CORE_IDS, StepDatabase
 from fastprof.derive.steps.step_time import Markers, longest
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
 
 EVENT_STATS: Final = tuple(
-    dict.fromkeys((*tpu.EVENT_STATS, *tpu_flights.EVENT_STATS, *gpu_stats.EVENT_STATS, *gpu_flights.EVENT_STATS))
+    dict.fromkeys((*tpu.EVENT_STATS, *tpu_flights.EVENT_STATS, *GPU_STATS, *gpu_flights.EVENT_STATS))
 )
 METADATA_STATS: Final = tuple(
     dict.fromkeys((*tpu_instructions.METADATA_STATS, *tpu.METADATA_STATS, *hlo.METADATA_STATS))

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from fastprof.derive.ops.copies import copy_category
+from fastprof.derive.ops.kernel_names import copy_category
 from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.time_types import DEVICE_COLLECTIVES
 from fastprof.hlo.shape_reader import Expression, read_expression

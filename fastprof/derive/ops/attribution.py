@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.clues import NO_OPS, Clue, Clues
-from fastprof.derive.ops.copies import copy_category
 from fastprof.derive.ops.gpu_ops import (
     GpuOp,
     GpuOpEvents,
@@ -37,7 +36,7 @@ from fastprof.derive.ops.gpu_ops import (
     op_lines,
     stat_places,
 )
-from fastprof.derive.ops.kernel_names import KernelNames
+from fastprof.derive.ops.kernel_names import KernelNames, copy_category
 from fastprof.derive.ops.launches import Launches, enclosing, launches
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo.modules import Modules

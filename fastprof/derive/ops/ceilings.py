@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.derive.devices import devices
-from fastprof.derive.ops.op_shares import CONTAINERS
+from fastprof.derive.ops.op_marks import CONTAINERS
 from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, MEMORIES, ON_CHIP, moved_bytes
 from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.transfers import waits
@@ -76,9 +76,9 @@ class Efficiency:
     """Self time beyond that, at least 0; NaN as ``efficiency``, and of ops whose work is that of ops within."""
 
 
-def against(table: OpTable, beneath: Sequence[Ceiling], untold: tuple[Bools, Bools] | None = None) -> Efficiency:
-    """The ops beneath these ceilings. ``untold``: which rows stand for too much work that is not known to be held
-    against peaks of arithmetic, and against those of memories."""
+def against(table: OpTable, beneath: Sequence[Ceiling], unknown: tuple[Bools, Bools] | None = None) -> Efficiency:
+    """The ops beneath these ceilings. ``unknown``: rows whose unknown share of arithmetic, and of memory
+    traffic, is too large to compare with a peak."""
     amounts = _work(table)
     utilisation = np.full((len(table), len(beneath)), np.nan)
     for column, ceiling in enumerate(beneath):
@@ -86,9 +86,9 @@ def against(table: OpTable, beneath: Sequence[Ceiling], untold: tuple[Bools, Boo
             with np.errstate(divide="ignore", invalid="ignore"):
                 utilisation[:, column] = amounts[ceiling.column] * 1e3 / (table.time_ps * ceiling.per_ns)
         utilisation[amounts[ceiling.column] == 0, column] = 0.0
-    if untold is not None:
+    if unknown is not None:
         for column, ceiling in enumerate(beneath):
-            utilisation[untold[0 if ceiling.is_compute else 1], column] = np.nan
+            utilisation[unknown[0 if ceiling.is_compute else 1], column] = np.nan
     unplaced = table.memory.row[(table.memory.space == 0) & (table.memory.operation == 0) & (table.memory.bytes > 0)]
     for column, ceiling in enumerate(beneath):
         if not ceiling.is_compute:

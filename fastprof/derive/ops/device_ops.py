@@ -1,4 +1,4 @@
-"""The ops of a host's devices, and of a session's: what every analysis of ops starts from, so that all tell the same.
+"""The ops of a host's devices, and of a session's: what every analysis of ops starts from, so that all agree.
 
 Devices are the TensorCores of TPUs, or else GPUs, or else, where a host has neither, the threads that ran what XLA
 compiled for the CPU.
@@ -17,10 +17,10 @@ import numpy.typing as npt
 from fastprof import hlo
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, peaks, with_published
-from fastprof.derive.ops import gpu_stats, odd_figures, tpu
+from fastprof.derive.ops import tpu
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.sparse_core import with_sparse_cores
-from fastprof.derive.ops.tables import Ops
+from fastprof.derive.ops.tables import Ops, is_work
 from fastprof.derive.ops.transfers import placed
 from fastprof.derive.ops.work_sources import with_work_of_programs
 from fastprof.derive.steps.forest import STATS as FOREST_STATS
@@ -32,10 +32,15 @@ if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
     from fastprof.tables.host_events import HostEvents, Plane
 
+GPU_STATS: Final = (
+    "hlo_op", "hlo_module", "program_id", "tf_op", "annotation", "correlation_id", "cuda_graph_node_id",
+    "flops", "bytes_accessed", "vdd_energy_j",
+)  # fmt: skip
+"""The stats of events that ops of GPUs are read from."""
 READS: Final = Needs(
     stats=(*tpu.EVENT_STATS, "hlo_op", "program_id"),
     metadata_stats=tuple(dict.fromkeys((*tpu.METADATA_STATS, *hlo.METADATA_STATS))),
-    stats_with_gpus=(*gpu_stats.EVENT_STATS, *FOREST_STATS),
+    stats_with_gpus=(*GPU_STATS, *FOREST_STATS),
 )
 
 CPU_ONLY: Final = "CPU_ONLY"
@@ -65,7 +70,7 @@ class HostDeviceOps:
     name: str
     hardware: str
     ops: Ops
-    """Of all devices."""
+    """Those of all devices together."""
     by_device: tuple[tuple[str, Ops], ...]
     """By the name of its plane."""
     peaks: Peaks | None
@@ -73,7 +78,7 @@ class HostDeviceOps:
     titles: Mapping[int, str]
     """By program id how the capture lists the program: ``jit_f(12)``."""
     problems: tuple[str, ...] = ()
-    """Programs that could not be read, and events that could not be counted, in words."""
+    """In words: programs that could not be read, events that could not be counted, figures that cannot be true."""
 
 
 def device_planes(events: HostEvents) -> list[Plane]:
@@ -105,22 +110,45 @@ def host_device_ops(host: OpHost) -> HostDeviceOps:
 
 
 def _untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
-    """What is not counted of the lines of ops, in words."""
+    """Events on lines of ops that are not counted, in words."""
     for plane in planes:
         lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
         count = sum(events.untimed.get(line.line_id, 0) for line in lines)
         if count:
             yield (
-                f"{count:,} events of {plane.name} tell how often an op occurred, but not when (aggregated events): "
+                f"{count:,} events of {plane.name} record how often an op occurred, but not when (aggregated events): "
                 "they are not counted"
             )
 
 
 def _odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
-    if planes and planes[0].kind == "TPU":
-        yield from odd_figures.of_tpus(events)
-    elif planes and planes[0].name != HOST_THREADS:
-        yield from odd_figures.of_gpus(events)
+    """Recorded figures that cannot be true, and so count as not recorded."""
+    if not planes or planes[0].name == HOST_THREADS:
+        return
+    if planes[0].kind != "TPU":
+        yield from _odd_work(sum(int((events.ints(stat)[1] < 0).sum()) for stat in ("flops", "bytes_accessed")))
+        return
+    work = (events.meta_stat(stat).numbers for stat in ("flops", "model_flops", "bytes_accessed"))
+    yield from _odd_work(sum(int((~is_work(numbers)).sum()) for numbers in work))
+    times = sum(int((events.ints(stat)[1] < 0).sum()) for stat in ("min_duration_ps", "dma_stall_duration_ps"))
+    if times:
+        yield (
+            f"a time below 0 is recorded {_times(times)} (min_duration_ps, dma_stall_duration_ps): it counts as not "
+            "recorded"
+        )
+    ratios = events.stat("Time Scale Multiplier").numbers
+    odd = int((~((ratios >= 0) & (ratios <= tpu.MOST_TIMES))).sum())
+    if odd:
+        yield f"an impossible ratio of clocks is recorded {_times(odd)} (Time Scale Multiplier): it counts as 1"
+
+
+def _odd_work(count: int) -> Iterator[str]:
+    if count:
+        yield f"impossible work, below 0 or beyond measure, is recorded {_times(count)}: it counts as not known"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _hardware(planes: Sequence[Plane]) -> str:
@@ -152,8 +180,8 @@ class SessionOps:
 
     ops: Ops
     peaks: Peaks | None
-    """What they are measured against; what no host records is as its maker publishes it. Where hosts have different
-    devices, no peaks are known."""
+    """What ops are compared with; where no host records a peak, the published one. None are known where hosts have
+    different devices."""
     titles: Mapping[int, str]
     """By program id; of the first host that has it."""
     hosts: tuple[HostDeviceOps, ...]
@@ -179,31 +207,31 @@ class SessionOps:
 
 
 def _own_peaks(hosts: Sequence[HostDeviceOps]) -> Peaks | None:
-    """Of the device that all hosts have: what the first host tells, and what it leaves out as others tell it."""
-    told = [host.peaks for host in hosts if host.peaks is not None]
-    if not told:
+    """Of the device that all hosts have: as the first host records them, and what it leaves out as others do."""
+    known = [host.peaks for host in hosts if host.peaks is not None]
+    if not known:
         return None
-    kinds = dict.fromkeys((one.hardware, f"{one.name} {one.model}".rstrip()) for one in told)
+    kinds = dict.fromkeys((one.hardware, f"{one.name} {one.model}".rstrip()) for one in known)
     if any(host.peaks is None and len(host.ops.table) for host in hosts):
         kinds[CPU_ONLY, "CPU"] = None
     if len(kinds) > 1:
         names = ", ".join(name for _, name in kinds)
         reason = (
-            f"hosts have different devices ({names}), so that ops are held against no peaks: choose hosts that have "
-            "the same"
+            f"hosts have different devices ({names}), so ops are compared with no peaks: choose hosts that have the "
+            "same"
         )
-        return Peaks(told[0].hardware, "", 0.0, (0.0,) * len(told[0].bandwidths_gb_per_s), reasons=(reason,))
-    computing = next((one for one in told if one.teraflops_per_s), told[0])
-    every = zip(*(one.bandwidths_gb_per_s for one in told), strict=True)
+        return Peaks(known[0].hardware, "", 0.0, (0.0,) * len(known[0].bandwidths_gb_per_s), reasons=(reason,))
+    computing = next((one for one in known if one.teraflops_per_s), known[0])
+    every = zip(*(one.bandwidths_gb_per_s for one in known), strict=True)
     bandwidths = tuple(next((rate for rate in rates if rate), 0.0) for rates in every)
-    reasons = computing.reasons if any(one.bandwidths_gb_per_s[HBM] for one in told) else told[0].reasons
+    reasons = computing.reasons if any(one.bandwidths_gb_per_s[HBM] for one in known) else known[0].reasons
     found = replace(computing, bandwidths_gb_per_s=bandwidths, reasons=reasons)
-    return replace(found, reasons=(*found.reasons, *_at_odds(told)))
+    return replace(found, reasons=(*found.reasons, *_at_odds(known)))
 
 
-def _at_odds(told: Sequence[Peaks]) -> Iterator[str]:
-    """Says where hosts tell different peaks of the same device."""
+def _at_odds(known: Sequence[Peaks]) -> Iterator[str]:
+    """Says where hosts record different peaks of the same device."""
     for what, place in (("arithmetic", COMPUTE), ("HBM", HBM)):
-        figures = {one.peak(place) for one in told} - {0.0}
+        figures = {one.peak(place) for one in known} - {0.0}
         if len(figures) > 1:
-            yield f"hosts tell different peaks of {what} for {told[0].name}: those of the first are taken"
+            yield f"hosts record different peaks of {what} for {known[0].name}: those of the first host are used"

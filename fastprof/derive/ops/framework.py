@@ -1,4 +1,4 @@
-"""Device ops by the framework op that they come from, and what ops tell of the kind of a program."""
+"""Device ops by the framework op that they come from, and whether a program trains."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.tables import OpTable
 
 UNKNOWN = "Unknown"
-"""The type of an op that no framework op is known of."""
+"""The type of an op whose framework op is not known."""
 
 CUSTOM_CALL = "custom-call"
-"""The category of calls of what XLA did not compile."""
+"""The category of calls to code that XLA did not compile."""
 
 
 def by_framework_op(table: OpTable) -> OpTable:
@@ -37,16 +37,16 @@ def by_framework_op(table: OpTable) -> OpTable:
     return replace(merged([table], row, list(found)), category=types)
 
 
-def untold(table: OpTable) -> npt.NDArray[np.bool_]:
-    """The device ops that took time, and of whose work nothing is known: calls of libraries that do not tell it."""
+def without_work(table: OpTable) -> npt.NDArray[np.bool_]:
+    """Device ops that took time and whose work is not known: calls of libraries that do not record it."""
     calls = np.array(table.category, object) == CUSTOM_CALL
     bare: npt.NDArray[np.bool_] = (table.flops == 0) & (table.model_flops == 0) & (table.bytes_accessed == 0)
     return np.asarray(bare & calls & (table.self_ps > 0))
 
 
-def untold_names(table: OpTable) -> set[str]:
-    """The framework ops, by name, of which any device op is such a one: what they did is not known."""
-    rows = np.flatnonzero(untold(table)).tolist()
+def names_without_work(table: OpTable) -> set[str]:
+    """Names of framework ops with any such device op: their work is not known."""
+    rows = np.flatnonzero(without_work(table)).tolist()
     return {framework_name(table.provenance[row]) or table.name[row] for row in rows}
 
 

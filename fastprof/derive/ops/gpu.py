@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.attribution import WAYS, attributed
-from fastprof.derive.ops.executions import executions
 from fastprof.derive.ops.gpu_ops import GpuOpEvents, Numbers, distinct, op_lines, stat_places
-from fastprof.derive.ops.gpu_stats import EVENT_STATS as EVENT_STATS
 from fastprof.derive.ops.line_times import LineTimes, line_times
 from fastprof.derive.ops.tables import (
     FROM_CAPTURE,
@@ -30,6 +28,7 @@ from fastprof.derive.ops.tables import (
     is_work,
     sums_by,
 )
+from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import Cost
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
@@ -107,7 +106,7 @@ def op_table(
     count = len(ops)
     occurrences = np.bincount(op, minlength=count).astype(np.int64)
     costs = [cost_of[number] for number in met.tolist()]
-    times = occurrences if line is None else executions(line, op, events.meta[kernels.rows], count)
+    times = occurrences if line is None else _executions(line, op, events.meta[kernels.rows], count)
     told_flops, told_bytes = (np.bincount(op, told, count) for told in (kernels.flops, kernels.bytes))
     model_flops = _or_told([one.model_flops for one in costs], times, told_flops)
     flops = _or_told([one.flops for one in costs], times, told_flops)
@@ -140,6 +139,35 @@ def op_table(
         bytes_source=_source(is_known, told_bytes),
     )
     return table, op.astype(np.int32)
+
+
+def _executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> Int64s:
+    """How often each of ``count`` ops ran; one execution may launch several kernels. ``line``, ``op``, ``name``: of the
+    kernels, as numbers, line after line, in order of time.
+
+    Kernels of one op that follow each other on a line are a run: at least one execution, and as many as the least
+    frequent kernel name occurs in it, since an execution may launch a kernel several times. Where an op launches
+    kernels of one name only, each counts as an execution.
+    """
+    if not len(op):
+        return np.zeros(count, np.int64)
+    starts = np.flatnonzero(np.append(True, (op[1:] != op[:-1]) | (line[1:] != line[:-1])))
+    lengths = np.diff(np.append(starts, len(op)))
+    times = np.ones(len(starts), np.int64)
+    longer = np.flatnonzero(lengths > 1)
+    if len(longer):
+        times[longer] = _least_frequent(np.repeat(lengths > 1, lengths), lengths[longer], name)
+    return np.bincount(op[starts], times, count).astype(np.int64)
+
+
+def _least_frequent(chosen: Numbers, lengths: Int64s, name: Numbers) -> Int64s:
+    """How often the least frequent name of each run occurs in it. ``chosen``: kernels of these runs."""
+    run = np.repeat(np.arange(len(lengths)), lengths)
+    pair, pairs = numbered([run, name[chosen].astype(np.int64)])
+    times = np.bincount(pair, minlength=pairs)
+    least = lengths.astype(np.int64).copy()
+    np.minimum.at(least, run[first_of(pair, pairs)], times)
+    return least
 
 
 def _ways(way: npt.NDArray[np.uint8], op: Numbers, count: int) -> list[str]:

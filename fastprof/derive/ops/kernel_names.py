@@ -2,23 +2,55 @@
 that they compute, with ``_`` for what no name of a function may hold: ``add_fusion.3`` runs as ``add_fusion_3``.
 
 Kernels that compute the same are made once, and are named after the first instruction that they are for. So a name
-tells an instruction only where no other fusion of its program could be run by the same kernel: none that has operands
-and a result of the same shapes, and runs the same opcodes in the same order.
+identifies an instruction only where no other fusion of its program could run as the same kernel: none with operands and
+a result of the same shapes, and the same opcodes in the same order.
+
+Copies and fills of a GPU's memory have names of their own. CUPTI writes ``MemcpyH2D`` and ``Memset``, TensorFlow
+``MEMCPYHtoD``, ROCm ``CopyHostToDevice`` and ``FillBuffer``, newer ROCm the kernel that copies,
+``__amd_rocclr_copyBuffer.kd``: there only the call that launched it says which way it goes, ``hipMemcpyHtoDAsync``.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
-from fastprof.derive.ops.copies import copy_category
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.modules import Modules
 
+MEMSET: Final = "memset"
+_WAYS = {
+    "H2D": ("memcpyhtod", "memcpyh2d", "copyhosttodevice"),
+    "D2H": ("memcpydtoh", "memcpyd2h", "copydevicetohost"),
+    "D2D": ("memcpydtod", "memcpyd2d", "copydevicetodevice"),
+    "P2P": ("memcpyptop", "memcpyp2p", "memcpypeer", "copypeertopeer"),
+    "H2H": ("memcpyhtoh", "memcpyh2h", "copyhosttohost"),
+}
+_COPY = ("memcpy", "copy", "__amd_rocclr_copybuffer", "__amd_rocclr_copyimage")
+_FILLS = ("memset", "fillbuffer", "__amd_rocclr_fillbuffer", "__amd_rocclr_fillimage")
+_CALLS = re.compile(r"^(?:cuda|cu|hip)(?=mem)")
 _NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
 _KERNEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
+
+
+def copy_category(name: str) -> str:
+    """The category of a copy or fill, by its name or that of the call that launched it: ``copy (H2D)``, ``copy`` where
+    it does not tell the way, ``memset``; "" of all else."""
+    plain = _CALLS.sub("", name.lower())
+    for way, beginnings in _WAYS.items():
+        if plain.startswith(beginnings):
+            return f"copy ({way})"
+    if plain.startswith(_FILLS):
+        return MEMSET
+    return "copy" if plain.startswith(_COPY) and _is_copy(plain) else ""
+
+
+def _is_copy(plain: str) -> bool:
+    """Kernels of XLA are named after instructions, such as ``copy_fusion``, which are no copies of the driver."""
+    return plain.startswith(("memcpy", "__amd")) or plain in ("copybuffer", "copy buffer", "copyimage")
 
 
 def plain(name: str) -> str:

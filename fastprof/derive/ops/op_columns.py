@@ -45,26 +45,26 @@ def time_columns(ops: Ranked) -> Columns:
     }
 
 
-def work_columns(ops: Ranked, peaks: Peaks | None, untold: npt.NDArray[np.bool_]) -> Columns:
-    """What ops of devices did, and at what rate; null where it is ``untold``."""
+def work_columns(ops: Ranked, peaks: Peaks | None, unknown: npt.NDArray[np.bool_]) -> Columns:
+    """What ops of devices did, and at what rate; null where it is ``unknown``."""
     table = ops.table
     found = rates(table, peaks)
-    timeless, traceless = untold | (table.time_ps == 0), untold | (table.bytes_accessed == 0)
+    timeless, traceless = unknown | (table.time_ps == 0), unknown | (table.bytes_accessed == 0)
     return {
-        "flops": pa.array(table.flops, mask=untold),
-        "model_flops": pa.array(table.model_flops, mask=untold),
-        "accessed_bytes": pa.array(table.bytes_accessed, mask=untold),
+        "flops": pa.array(table.flops, mask=unknown),
+        "model_flops": pa.array(table.model_flops, mask=unknown),
+        "accessed_bytes": pa.array(table.bytes_accessed, mask=unknown),
         "flops_per_s": known(np.where(timeless, np.nan, found.gflops * 1e9)),
         "model_flops_per_s": known(np.where(timeless, np.nan, found.model_gflops * 1e9)),
         "bytes_per_s": known(np.where(timeless, np.nan, found.gigabytes * 1e9)),
         "flops_per_byte": known(np.where(traceless, np.nan, found.intensity)),
-        "bound_by": _bounds(found, untold),
+        "bound_by": _bounds(found, unknown),
     }
 
 
-def _bounds(found: Rates, untold: npt.NDArray[np.bool_]) -> list[str | None]:
-    told = zip(found.bound_by, untold.tolist(), strict=True)
-    return [None if is_untold or bound == UNKNOWN else bound for bound, is_untold in told]
+def _bounds(found: Rates, unknown: npt.NDArray[np.bool_]) -> list[str | None]:
+    told = zip(found.bound_by, unknown.tolist(), strict=True)
+    return [None if is_unknown or bound == UNKNOWN else bound for bound, is_unknown in told]
 
 
 def no_work(count: int) -> Columns:

@@ -47,25 +47,25 @@ class Grouped(Generic[K]):
         return sums_by(self.group, values, len(self.keys))
 
     def work(self) -> Columns:
-        """Of the ops that tell it."""
-        flops_told, bytes_told = known_flops(self.table), known_bytes(self.table)
+        """Of the ops whose work is known."""
+        flops_known, bytes_known = known_flops(self.table), known_bytes(self.table)
         columns: Columns = {}
         moved = once(self.table).bytes_accessed
-        for column, rate, told, amount in (
-            ("flops", "flops_per_s", flops_told, self.table.flops),
-            ("accessed_bytes", "bytes_per_s", bytes_told, moved),
+        for column, rate, recorded, amount in (
+            ("flops", "flops_per_s", flops_known, self.table.flops),
+            ("accessed_bytes", "bytes_per_s", bytes_known, moved),
         ):
-            sums = self.told_sums(amount, told)
+            sums = self.known_sums(amount, recorded)
             columns[column] = known(sums)
-            columns[rate] = per_s(sums, self.sums(np.where(told, self.table.self_ps, 0)))
-        untold = ~(flops_told | bytes_told)
-        return columns | {"untold_ps": self.sums(np.where(untold, self.table.self_ps, 0))}
+            columns[rate] = per_s(sums, self.sums(np.where(recorded, self.table.self_ps, 0)))
+        unknown = ~(flops_known | bytes_known)
+        return columns | {"untold_ps": self.sums(np.where(unknown, self.table.self_ps, 0))}
 
-    def told_sums(self, amount: Float64s, told: npt.NDArray[np.bool_]) -> Float64s:
-        """NaN of groups in which no op tells."""
+    def known_sums(self, amount: Float64s, recorded: npt.NDArray[np.bool_]) -> Float64s:
+        """NaN for groups in which it is known of no op."""
         count = len(self.keys)
-        sums = np.bincount(self.group, np.where(told, amount, 0.0), count)
-        return np.where(np.bincount(self.group, told, count) > 0, sums, np.nan)
+        sums = np.bincount(self.group, np.where(recorded, amount, 0.0), count)
+        return np.where(np.bincount(self.group, recorded, count) > 0, sums, np.nan)
 
 
 def grouped(ops: Ops, keys: Sequence[K]) -> Grouped[K]:

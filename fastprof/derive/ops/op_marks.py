@@ -1,4 +1,5 @@
-"""What the texts of ops tell of them: computed a second time, left to the host, by which groups of devices."""
+"""What the texts of ops say of them: computed a second time, left to the host, by which groups of devices; and shares
+of op time that such ops have."""
 
 from __future__ import annotations
 
@@ -17,6 +18,10 @@ _TO_HOST: Final = (":XlaSendToHost", ":XlaRecvFromHost")
 _REPLICA_GROUPS: Final = re.compile(
     r"\breplica_groups=(\{\s*(?:\{[\d,\s]*\},?\s*)*\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?|[^\s,]+)"
 )
+
+
+CONTAINERS: Final = ("call", "conditional", "while", "megacore fusion")
+"""Categories of ops whose work is that of ops within."""
 
 
 def is_rematerialized(table: OpTable) -> npt.NDArray[np.bool_]:
@@ -53,3 +58,29 @@ def group_size(groups: str) -> int | None:
         return int(listed[2]) if listed else None
     counts = {len([one for one in group.split(",") if one.strip()]) for group in re.findall(r"\{([\d,\s]*)\}", groups)}
     return counts.pop() if len(counts) == 1 and 0 not in counts else None
+
+
+def by_self_time(table: OpTable) -> OpTable:
+    """Largest self time first, then by name."""
+    self_ps, name = table.self_ps.tolist(), table.name
+    order = sorted(range(len(table)), key=lambda row: (-self_ps[row], name[row]))
+    return table.take(np.array(order, np.int64))
+
+
+def occurrences(table: OpTable) -> int:
+    return int(table.occurrences.sum())
+
+
+def eager_percent(table: OpTable) -> float | None:
+    """Self time of ops executed eagerly, in percent of all; None: there is none."""
+    return _percent(table, table.is_eager)
+
+
+def outside_compilation_percent(table: OpTable) -> float | None:
+    """Self time of device ops that serve what runs on the host instead, in percent of all; None: there is none."""
+    return _percent(table, is_outside_compilation(table))
+
+
+def _percent(table: OpTable, chosen: npt.NDArray[np.bool_]) -> float | None:
+    whole = int(table.self_ps.sum())
+    return 100.0 * int(table.self_ps[chosen].sum()) / whole if whole else None

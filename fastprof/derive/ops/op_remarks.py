@@ -11,7 +11,7 @@ import numpy as np
 from fastprof.derive.ops.ceilings import against, ceilings, is_container
 from fastprof.derive.ops.device_ops import SessionOps
 from fastprof.derive.ops.tables import OpTable
-from fastprof.derive.ops.untold_work import short, untold_remarks
+from fastprof.derive.ops.unknown_work import remarks_on_unknown, short
 
 Remark = tuple[str, str]
 """Severity, as notices have it, and a sentence."""
@@ -36,7 +36,7 @@ def remarks(devices: SessionOps) -> Iterator[Remark]:
             "time in which it was busy. Shares are of that sum and idle time.",
         )
     if devices.peaks is not None:
-        yield from untold_remarks(devices.ops.table)
+        yield from remarks_on_unknown(devices.ops.table)
     yield from over_peak(devices)
     for reason in devices.peaks.reasons if devices.peaks else ():
         yield "info", f"On peaks: {reason}."

@@ -1,7 +1,7 @@
 """Ops of TPU cores: how the events of their op lines nest, and what each op costs.
 
 Times are those of the device where an event has them (stats device_offset_ps and device_duration_ps), else the host's.
-An op is what (program_id, symbol_id) of its event metadata say; events without them take part in nesting only.
+An op is identified by (program_id, symbol_id) in its event metadata; events without them only take part in nesting.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ TEXT_KINDS = (records.STR, records.REF)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What event metadata say of ops, for the rows of metadata that are ops; ``op`` numbers them."""
+    """The ops among rows of event metadata."""
 
     op_of_meta: Int32s
     """By row of metadata: its op, or -1."""
@@ -172,7 +172,7 @@ def _as_met(meta: Int32s, count: int) -> Int64s:
 
 
 def _replaced(events: HostEvents, stat: str, rows: Int32s, otherwise: Int64s) -> Int64s:
-    """A time that is a stat of these rows, which ascend line by line; one below 0 is none."""
+    """A stat of these rows, which ascend line by line, that is a time; times below 0 are ignored."""
     at, values = events.ints(stat)
     if not len(at):
         return otherwise
@@ -181,7 +181,7 @@ def _replaced(events: HostEvents, stat: str, rows: Int32s, otherwise: Int64s) ->
 
 
 def _doubles(events: HostEvents, stat: str, rows: Int32s, otherwise: float, most: float = MOST_WORK) -> Float64s:
-    """A stat of these rows; what is below 0 or above ``most`` is no figure."""
+    """A stat of these rows; values below 0 or above ``most`` are ignored."""
     found = events.stat(stat)
     if not len(found):
         return np.full(len(rows), otherwise)
@@ -203,7 +203,7 @@ def _truncated(values: npt.NDArray[Any]) -> Int64s:
 
 
 def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[str, Any]:
-    """What the metadata of ops say of them; work is multiplied by their occurrences."""
+    """Columns from the metadata of ops; work is multiplied by their occurrences."""
     names, displays = events.names, events.display_names
     rows = metas.tolist()
     sources = [_source(text) for text in _meta_texts(events, "source", metas)]
@@ -250,7 +250,7 @@ def _meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
 
 
 def _meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
-    """A figure of each op, 0 where it is not told, or is no figure."""
+    """One figure per op; 0 where it is not recorded or not a valid number."""
     found = events.meta_stat(stat)
     figures = np.zeros(len(events.names))
     figures[found.rows] = np.where(is_work(found.numbers), found.numbers, 0.0)
@@ -260,13 +260,13 @@ def _meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
 def _source_of(
     events: HostEvents, stats: Sequence[str], metas: Int64s, categories: Sequence[str], figures: Float64s
 ) -> npt.NDArray[np.uint8]:
-    """Whether the metadata of each op tell its figure. That of a custom call is 0 where nothing is known of it."""
-    told = np.zeros(len(events.names), bool)
+    """Whether each op's metadata record its figure. A custom call of unknown work records 0."""
+    recorded = np.zeros(len(events.names), bool)
     for stat in stats:
         found = events.meta_stat(stat)
-        told[found.rows[is_work(found.numbers)]] = True
+        recorded[found.rows[is_work(found.numbers)]] = True
     is_custom = np.array([category == "custom-call" for category in categories], bool)
-    return np.where(told[metas] & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
+    return np.where(recorded[metas] & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
 
 
 @once
@@ -323,8 +323,8 @@ def spanned_ps(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> int:
 
 def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
     """First begin and last end, exactly: of times so late that an end overflows, in Python's integers."""
-    told = extent(start, duration)
-    if told is not None:
-        return told
+    known = extent(start, duration)
+    if known is not None:
+        return known
     ends = [a + max(b, 0) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
     return int(start.min()), max(ends)

@@ -1,7 +1,7 @@
 """Ops that start, await or do a transfer which does not go at the speed of the device's memory.
 
-An asynchronous transfer goes on from its start (``copy-start``) to its end (``copy-done``): what it moves says nothing
-of the time of either. Feeds, sends and copies to or from the host's memory go over a link.
+An asynchronous transfer runs from its start (``copy-start``) to its end (``copy-done``): the time of neither depends
+on how much it moves. Feeds, sends and copies to or from the host's memory go over a link.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DONE: Final = "-done"
 
 
 def waits(table: OpTable) -> Bools:
-    """Ops whose time is no matter of arithmetic or of the memory of the device: starts and ends of asynchronous
+    """Ops whose time depends neither on arithmetic nor on the device's memory: starts and ends of asynchronous
     transfers, sends, feeds, copies to or from the host's memory."""
     kinds: dict[tuple[str, str], bool] = {}
     found = np.empty(len(table), bool)
@@ -50,11 +50,13 @@ def _is_transfer(kind: str) -> bool:
 
 
 def placed(table: OpTable) -> OpTable:
-    """The same ops of one core, where those of which the capture tells no memory, though it tells bytes, moved nothing
-    to or from HBM: but to or from the host's memory where their layouts say so, else it is not known where."""
-    told = table.has_breakdown() | (table.bytes_accessed <= 0)
-    linked = [not known and bool(_HOST_LAYOUT.search(text)) for known, text in zip(told, table.long_name, strict=True)]
-    silent = np.flatnonzero(~told & (table.tells_memories | np.array(linked, bool)))
+    """The same ops of one core, where those with recorded bytes but no recorded memory moved nothing to or from HBM:
+    but to or from the host's memory where their layouts say so, else to or from an unknown memory."""
+    recorded = table.has_breakdown() | (table.bytes_accessed <= 0)
+    linked = [
+        not known and bool(_HOST_LAYOUT.search(text)) for known, text in zip(recorded, table.long_name, strict=True)
+    ]
+    silent = np.flatnonzero(~recorded & (table.tells_memories | np.array(linked, bool)))
     if not len(silent):
         return table
     spaces = [HOST if _HOST_LAYOUT.search(table.long_name[row]) else 0 for row in silent.tolist()]
@@ -69,8 +71,8 @@ def placed(table: OpTable) -> OpTable:
 
 
 def once(table: OpTable) -> OpTable:
-    """The same ops for sums over them: of what the start of a transfer and its end both tell, the start has only what
-    the end does not. So it is with all bytes, and with those of each memory and direction."""
+    """The same ops for sums over them: bytes recorded both for the start of a transfer and for its end count at the
+    end. The same holds for the bytes of each memory and direction."""
     start, done = _pairs(table)
     if not len(start):
         return table
@@ -79,16 +81,16 @@ def once(table: OpTable) -> OpTable:
     end_of = dict(zip(start.tolist(), done.tolist(), strict=True))
     memory = table.memory
     keys = list(zip(memory.row.tolist(), memory.operation.tolist(), memory.space.tolist(), strict=True))
-    told = dict(zip(keys, memory.bytes.tolist(), strict=True))
+    sizes = dict(zip(keys, memory.bytes.tolist(), strict=True))
     left = memory.bytes.copy()
     for place, (row, way, space) in enumerate(keys):
         if row in end_of:
-            left[place] = max(left[place] - told.get((end_of[row], way, space), 0.0), 0.0)
+            left[place] = max(left[place] - sizes.get((end_of[row], way, space), 0.0), 0.0)
     return replace(table, bytes_accessed=moved, memory=replace(memory, bytes=left))
 
 
 def _pairs(table: OpTable) -> tuple[Int64s, Int64s]:
-    """Rows of starts and of their ends, of which both tell bytes."""
+    """Rows of starts and of their ends where bytes are recorded for both."""
     found = list(_starts_of_ends(table))
     pairs = np.array(found, np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fastprof.analyses import overview as analysis
 from fastprof.analyses.input_pipeline import InputPipeline
-from fastprof.derive.ops import op_shares
+from fastprof.derive.ops import op_marks
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.step_figures import has_sparse_cores
@@ -96,7 +96,7 @@ def _framework_ops(report: Report) -> OpTable:
 
 
 def _top_ops(report: Report, on_gpu: bool) -> list[list[Cell]]:
-    every = op_shares.by_self_time(_framework_ops(report))
+    every = op_marks.by_self_time(_framework_ops(report))
     top = every.take(np.arange(min(TOP_OPS, len(every))))
     whole = device_ops.of_session(report).op_ps or 1
     kernels = kernel_stats.by_op(report.after["kernel_stats"]) if on_gpu else {}
@@ -116,13 +116,13 @@ def _top_ops(report: Report, on_gpu: bool) -> list[list[Cell]]:
 
 def _shared_properties(overview: analysis.Overview, report: Report) -> dict[str, str]:
     threads = host_ops.of_session(report)
-    on_host, on_device = op_shares.occurrences(threads.table), op_shares.occurrences(_framework_ops(report))
+    on_host, on_device = op_marks.occurrences(threads.table), op_marks.occurrences(_framework_ops(report))
     hosts = max(len(overview.hosts), 1)
     return {
         "host_trace_level": "0",
         "host_tf_op_percent": percent(verdicts.share(on_host, on_host + on_device)),
         "device_tf_op_percent": percent(verdicts.share(on_device, on_host + on_device)),
-        "host_op_time_eager_percent": percent(op_shares.eager_percent(threads.table) or 0.0),
+        "host_op_time_eager_percent": percent(op_marks.eager_percent(threads.table) or 0.0),
         "device_op_time_eager_percent": percent(_device_eager(report)),
         "remark_text": "",
         "remark_color": "",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fastprof.derive.ops.ceilings import Ceiling, against, ceilings, known_bytes, known_flops
 from fastprof.derive.ops.roofline import moved_bytes
 from fastprof.derive.ops.transfers import once, waits
-from fastprof.derive.ops.untold_work import MOST_UNTOLD, untold
+from fastprof.derive.ops.unknown_work import MOST_UNKNOWN, unknown
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class OpFigures:
     @classmethod
     def of(cls, table: OpTable, peaks: Peaks | None) -> OpFigures:
         lost = against(table, beneath := ceilings(peaks)).lost_ps
-        waiting, (flops_untold, bytes_untold) = waits(table), untold(table)
+        waiting, (flops_unknown, bytes_unknown) = waits(table), unknown(table)
         table = once(table)
         counted = ~holds_others(table)
         flops, moved = known_flops(table) & counted, known_bytes(table) & counted
@@ -55,8 +55,8 @@ class OpFigures:
             "executions": table.executions,
             "op_ps": table.self_ps,
             "waits": waiting.astype(np.int64),
-            "flops_untold_ps": np.where(flops_untold, table.self_ps, 0),
-            "bytes_untold_ps": np.where(bytes_untold, table.self_ps, 0),
+            "flops_unknown_ps": np.where(flops_unknown, table.self_ps, 0),
+            "bytes_unknown_ps": np.where(bytes_unknown, table.self_ps, 0),
             "ops": np.ones(len(table), np.int64),
             "flops_known": flops.astype(np.int64),
             "bytes_known": moved.astype(np.int64),
@@ -101,7 +101,7 @@ class NodeFigures:
         work = self.work["flops" if column == COMPUTE else column]
         known = self.knows("flops" if column == COMPUTE else "bytes")
         known &= (
-            self.whole[f"{'flops' if column == COMPUTE else 'bytes'}_untold_ps"] <= MOST_UNTOLD * self.whole["op_ps"]
+            self.whole[f"{'flops' if column == COMPUTE else 'bytes'}_unknown_ps"] <= MOST_UNKNOWN * self.whole["op_ps"]
         )
         known &= ~self.only_waits()
         share = np.full(len(work), np.nan)

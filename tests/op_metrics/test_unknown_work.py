@@ -1,4 +1,4 @@
-"""Of how much time work is not known, and that shares of peaks are not told then."""
+"""For how much time work is not known, and that shares of peaks are unknown then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import fastprof
 from fastprof.derive.ops.tables import OpTable
-from fastprof.derive.ops.untold_work import untold, untold_remarks, untold_shares
+from fastprof.derive.ops.unknown_work import remarks_on_unknown, unknown, unknown_shares
 
 
 def table() -> OpTable:
@@ -27,19 +27,19 @@ def table() -> OpTable:
 
 
 def test_copies_do_no_arithmetic_and_what_waits_or_holds_others_no_work() -> None:
-    flops, moved = untold(table())
+    flops, moved = unknown(table())
     assert flops.tolist() == [False, True, False, False, False]
     assert moved.tolist() == [False, True, True, False, False]
-    assert untold_shares(table()) == (0.2, 0.3)
-    assert untold_shares(OpTable.empty()) == (0.0, 0.0)
+    assert unknown_shares(table()) == (0.2, 0.3)
+    assert unknown_shares(OpTable.empty()) == (0.0, 0.0)
 
 
 def test_a_remark_says_how_much_and_of_what() -> None:
-    (severity, text), *more = untold_remarks(table())
+    (severity, text), *more = remarks_on_unknown(table())
     assert severity == "warning" and not more
-    assert text.startswith("Shares of the peaks are not told: the arithmetic of 20.0 % and the memory traffic of 30.0")
+    assert text.startswith("Shares of the peaks are unknown: the arithmetic of 20.0 % and the memory traffic of 30.0")
     assert text.endswith("(most of it: call, copy.kd).")
-    assert not list(untold_remarks(table().take(np.array([0, 3, 4]))))
+    assert not list(remarks_on_unknown(table().take(np.array([0, 3, 4]))))
 
 
 # ---- real captures
