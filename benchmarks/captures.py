@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GENERATOR = 1
-"""Raised when make_traces.py writes other captures than before, so that those on disk are made anew."""
+"""Goes up when make_traces.py writes different captures, so that those on disk are replaced."""
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("FASTPROF_BENCHMARK_DATA") or HERE / "data")

@@ -64,7 +64,7 @@ DEVICE_TIMES: tuple[Stat, ...] = (
 )
 _CATEGORIES = ("convolution fusion", "loop fusion", "copy-done", "all-reduce", "custom-call", "reshape")
 _BREAKDOWN = "\n\x06\x08\x01\x10\x01\x18\x7f\n\x06\x08\x02\x10\x03\x18\x11"
-"""A memory_access_breakdown as it is encoded, two entries of three numbers."""
+"""An encoded memory_access_breakdown: two entries of three numbers."""
 
 
 def _module() -> Kind:

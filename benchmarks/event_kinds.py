@@ -222,7 +222,7 @@ class KindEncoder:
 
 
 def _refs(stat: Stat, vocabulary: PlaneVocabulary) -> Words:
-    """What stands for each text that a ref may have."""
+    """The number of each text that a ref may point to."""
     return np.array([vocabulary.intern(text) for text in stat.texts or (stat.text,)], np.uint64)
 
 

@@ -35,8 +35,8 @@ class Job:
 
 @dataclass(slots=True)
 class Outcome:
-    """All runs of a job: seconds of each repetition, and of the first of each process where that is told
-    apart; seconds from start to end of each process, and its peak resident bytes; what it counted."""
+    """All runs of a job: seconds of each repetition, and of the first of each process if that is measured separately;
+    seconds from start to end of each process, and its peak resident bytes; its counts."""
 
     name: str
     seconds: list[float] = field(default_factory=list)

@@ -11,7 +11,7 @@ ROUND_TO = 256
 
 
 def rounded(size: int) -> int:
-    """The bytes that are set aside for so many requested."""
+    """The bytes that are allocated for a request."""
     return max(ROUND_TO, -(-size // ROUND_TO) * ROUND_TO)
 
 

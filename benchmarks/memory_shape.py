@@ -1,6 +1,6 @@
-"""Captures of a host that trains a transformer on four GPUs, as its allocators tell of it.
+"""Captures of a host that trains a transformer on four GPUs, as its allocators record it.
 
-Names, stats and the mix of events (three of eight tell of memory) follow captures of TensorFlow on V100s and on a
+Names, stats and the mix of events (three of eight record memory) follow captures of TensorFlow on V100s and on a
 laptop's GPU. Ops run on one thread a device, launch kernels there, and another thread takes back what they no longer
 need.
 """

@@ -306,7 +306,7 @@ class PipelineCapture:
 
 
 def write_pipelines(out: CaptureWriter, rng: np.random.Generator, events: int) -> HostCapture:
-    """A host plane with about ``events`` events, of which about a quarter are of iterators; and the environment."""
+    """A host plane with about ``events`` events, a quarter of them of iterators; and the environment."""
     capture = PipelineCapture(rng, max(1, round(events / EVENTS_A_STEP)))
     with out.plane() as plane:
         plane.write(text_field(PLANE_NAME, "/host:CPU"))

@@ -157,16 +157,16 @@ class _Program:
 
 
 def _stat(name: str, field: int, value: int | str | bytes) -> bytes:
-    told = number_field(field, value) if isinstance(value, int) else b""
+    encoded = number_field(field, value) if isinstance(value, int) else b""
     if isinstance(value, str):
-        told = text_field(field, value)
+        encoded = text_field(field, value)
     elif isinstance(value, bytes):
-        told = bytes_field(field, value)
-    return bytes_field(5, number_field(1, STAT_ID[name]) + told)
+        encoded = bytes_field(field, value)
+    return bytes_field(5, number_field(1, STAT_ID[name]) + encoded)
 
 
 def write_program(out: CaptureWriter, rng: np.random.Generator, instructions: int) -> HostCapture:
-    """A capture of a program of about so many instructions."""
+    """A capture of a program with about this number of instructions."""
     program = _Program(max(1, instructions // A_LAYER))
     counts = HostCapture(events=len(program.ran), lines=1)
     names = b"".join(

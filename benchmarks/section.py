@@ -20,7 +20,7 @@ class Plan:
     huge: bool = True
 
     def part(self, of: int, least: int) -> int:
-        """One ``of`` of the rounds, but ``least`` where there are so many."""
+        """The rounds divided by ``of``, but at least ``least``, if there are that many rounds."""
         return min(self.rounds, max(least, self.rounds // of))
 
 
@@ -71,7 +71,7 @@ def run(jobs: Sequence[Job], rounds: int, taken: Capture) -> dict[str, Outcome]:
 
 
 def check(outcome: Outcome, taken: Capture) -> None:
-    """A fast answer that is wrong is no result."""
+    """A fast answer must also be right."""
     for what, expected in (("events", taken.events), ("stats", taken.stats)):
         counted = outcome.facts.get(what, expected)
         if counted != expected:

@@ -96,7 +96,7 @@ def _faster_than_xprof(section: Section, compared: Compared, how: str, done: Out
 
 
 def agree(mine: Outcome, rival: Outcome) -> None:
-    """A fast answer that is wrong is no result."""
+    """A fast answer must also be right."""
     for what, counted in mine.facts.items():
         if rival.facts[what] != counted:
             raise JobFailedError(f"{mine.name} counts {counted} {what}, {rival.name} {rival.facts[what]}")

@@ -113,7 +113,7 @@ def _pod_table(whole: Capture) -> Section:
 
 
 def check_steps(verb: str, outcomes: Sequence[Outcome]) -> None:
-    """Every step of every core is there. A fast answer that is wrong is no result."""
+    """Every step of every core is present: a fast answer must also be right."""
     for size, outcome in zip(POD_SIZES, outcomes, strict=False):
         expected = {"steps": POD_STEPS, "rows": POD_STEPS * CHIPS * size}
         for what, counted in outcome.facts.items():

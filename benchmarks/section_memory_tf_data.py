@@ -98,7 +98,7 @@ def _add(section: Section, contest: Contest, taken: Capture, done: Outcomes, riv
 
 
 def agree(mine: Outcome, rival: Outcome) -> None:
-    """A fast answer that is wrong, or a rival's that is empty, is no result."""
+    """A fast answer must also be right, and that of a rival must not be empty."""
     if not rival.facts or not all(rival.facts.values()):
         raise JobFailedError(f"{rival.name} has found nothing: {rival.facts}")
     for what, counted in rival.facts.items():

@@ -114,7 +114,7 @@ def programs(plan: Plan) -> Section:
 
 
 def _instructions(taken: Capture) -> int:
-    """As its name has it, in thousands."""
+    """The number in its name, in thousands."""
     return int(taken.name.partition("-")[2].removesuffix("k")) * 1000
 
 

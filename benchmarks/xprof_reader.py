@@ -1,7 +1,7 @@
 """Runs where XProf is installed: asks it for a page of a run directory and reports the seconds.
 
 Usage: xprof_reader.py RUN TOOL. Importing XProf is not counted. It leaves what it has computed beside the captures,
-for the next time; that is removed before and after, and it is told not to use it.
+for the next time; that is removed before and after, and a flag disables it.
 """
 
 import json
@@ -23,7 +23,7 @@ def forget(run: Path) -> None:
 
 def facts_of(answer: object) -> dict[str, int]:
     """Rows of the tables that are known by their first column: steps, ops with idle time, input ops. Of the memory
-    profile, which is no table, the allocators and their peaks together."""
+    profile, which is not a table, the allocators and their peaks together."""
     found: dict[str, int] = {}
     if isinstance(answer, dict) and "memoryProfilePerAllocator" in answer:
         summaries = [one["profileSummary"]["peakStats"] for one in answer["memoryProfilePerAllocator"].values()]

@@ -8,7 +8,7 @@
     {"name": "self_ps", "type": "int64", "unit": "ps", "description": "…", "values": [1, 2, null]}, …]}, …}}
 
 Figures, notices and single values are written as in report_json.py. ``texts`` are the distinct texts of a column,
-``codes`` the position of each row's text, -1 for null. ``of`` is the number of rows of the table, of which ``length``
+``codes`` the position of each row's text, -1 for null. ``of`` is the number of rows of the table; ``length`` of them
 are written, from row ``first`` on.
 """
 
