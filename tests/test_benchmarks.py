@@ -133,7 +133,7 @@ def test_pod_has_a_slow_host_and_a_slow_step(benchmarks: Benchmarks) -> None:
     assert other.index(max(other)) == 4 // 2
 
 
-def test_a_capture_is_made_once_and_made_anew_when_its_recipe_changes(
+def test_a_capture_is_made_once_and_rebuilt_when_its_recipe_changes(
     benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captures = benchmarks.captures
@@ -159,7 +159,7 @@ def test_scaling_repeats_the_events_of_the_planes_that_are_asked_for(benchmarks:
     assert (scaled.events.num_rows, scaled.event_stats.num_rows) == (events, stats)
 
 
-def test_allocators_tell_the_truth_about_themselves(benchmarks: Benchmarks) -> None:
+def test_allocators_record_the_truth_about_themselves(benchmarks: Benchmarks) -> None:
     """Memory in use is what was allocated and not taken back, and what was there before."""
     stats = ["allocator_name", "allocation_bytes", "bytes_allocated", "bytes_available", "addr", "fragmentation"]
     profile = fastprof.load(benchmarks.captures.capture("memory-1m").path).select(names="^Memory.*llocation$")
@@ -281,7 +281,7 @@ def test_device_captures_are_the_made_one_and_the_real_one_where_it_is_at_hand(
     assert captures.devices() == ("tpu-1m", "device-1m")
 
 
-def test_an_answer_with_other_counts_than_the_rivals_is_no_result(benchmarks: Benchmarks) -> None:
+def test_an_answer_with_other_counts_than_the_rivals_is_not_a_result(benchmarks: Benchmarks) -> None:
     mine, rival = (benchmarks.measure.Outcome(name, facts={"steps": n}) for name, n in (("mine", 3), ("theirs", 4)))
     with pytest.raises(benchmarks.measure.JobFailedError, match="mine counts 3 steps, theirs 4"):
         benchmarks.section_analyses.agree(mine, rival)
@@ -299,7 +299,7 @@ def test_the_memory_profile_and_tf_data_meet_their_rivals_in_time_and_memory(ben
     assert "counted: pipelines 2, calls 26." in section.remarks[0]
 
 
-def test_a_rival_that_finds_nothing_is_no_rival(benchmarks: Benchmarks) -> None:
+def test_a_rival_that_finds_nothing_is_not_a_rival(benchmarks: Benchmarks) -> None:
     mine, rival = (benchmarks.measure.Outcome(name, facts={"calls": n}) for name, n in (("mine", 3), ("theirs", 0)))
     with pytest.raises(benchmarks.measure.JobFailedError, match="theirs has found nothing"):
         benchmarks.section_memory_tf_data.agree(mine, rival)

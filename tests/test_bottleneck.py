@@ -74,7 +74,7 @@ def test_overheads_are_judged_at_3_and_15_percent(part: float, classification: s
     assert bool(found.all_other.statement) == (classification != NO)
 
 
-def test_all_other_time_is_told_of_once() -> None:
+def test_all_other_time_is_reported_once() -> None:
     assert generic(input=0, other=400).all_other.classification == NO
     assert generic(input=60, other=400).all_other.classification == HIGH
 
@@ -112,11 +112,11 @@ def test_output_of_tpus_is_judged_at_5_and_20_percent(output: float, classificat
     assert bool(found.statement) == bool(word)
 
 
-def test_all_other_time_is_no_matter_of_tpus() -> None:
+def test_all_other_time_is_not_a_matter_of_tpus() -> None:
     assert tpu(input=10, idle=500).input.classification == DEVICE
 
 
-def test_idle_tensorcores_are_told_of_from_3_percent_with_a_link_whose_words_are_in_the_sentence() -> None:
+def test_idle_tensorcores_are_reported_from_3_percent_with_a_link_whose_words_are_in_the_sentence() -> None:
     assert tpu(idle=29).tc_idle.classification == NO
     found = tpu(idle=30).tc_idle
     assert found.classification == YES
@@ -136,7 +136,7 @@ def test_all_reduce_that_waits_for_input_is_inputs_fault() -> None:
 
 
 @pytest.mark.parametrize(("part", "classification"), [(0, NO), (1, MODERATE), (99, MODERATE), (100, HIGH)])
-def test_sparse_core_compute_is_told_of_wherever_there_is_any(part: float, classification: str) -> None:
+def test_sparse_core_compute_is_reported_wherever_there_is_any(part: float, classification: str) -> None:
     assert tpu(sparse_core=part).sparse_core.classification == classification
 
 
@@ -146,13 +146,13 @@ def test_what_tpus_compute_is_what_input_output_and_idle_time_leave() -> None:
     assert found.compute_percent == pytest.approx(40)
 
 
-def test_little_16_bit_compute_is_told_of_below_10_percent() -> None:
+def test_little_16_bit_compute_is_reported_below_10_percent() -> None:
     assert verdicts.of_precision(99, 901).statement.startswith("Only 9.9% of device computation is 16 bit.")
     assert verdicts.of_precision(100, 900).classification == NO
     assert verdicts.of_precision(0, 0) == NOTHING
 
 
-def test_eager_execution_is_told_of_above_10_percent_on_either_side() -> None:
+def test_eager_execution_is_reported_above_10_percent_on_either_side() -> None:
     assert verdicts.of_eager(10.0, 10.0).classification == NO
     assert verdicts.of_eager(10.1, 0).statement == (
         "10.1% of Op time on the host used eager execution. Performance could be improved with tf.function."
@@ -162,7 +162,7 @@ def test_eager_execution_is_told_of_above_10_percent_on_either_side() -> None:
     assert "20.0% of Op time on the device" in both
 
 
-def test_outside_compilation_is_told_of_above_5_percent() -> None:
+def test_outside_compilation_is_reported_above_5_percent() -> None:
     assert verdicts.of_outside_compilation(5.0).statement == ""
     assert verdicts.of_outside_compilation(5.1).statement.startswith("5.1 % of Op time on the device")
 

@@ -60,8 +60,8 @@ def test_python_of_the_api_page_runs(beside_demo: Path, capsys: pytest.CaptureFi
 def test_python_of_the_page_on_sessions_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = blocks(ROOT / "docs" / "sessions.md", "python")
     exec(compile(code, "sessions.md", "exec"), {})  # our own page
-    told = dict(line.split() for line in capsys.readouterr().out.splitlines())
-    assert {name.partition("/")[0]: int(steps) > 0 for name, steps in told.items()} == {
+    counts = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert {name.partition("/")[0]: int(steps) > 0 for name, steps in counts.items()} == {
         "logdir": True, "memory": True, "pod": True, "serving": False, "tf-data": True, "xla": True,
     }  # fmt: skip
 
@@ -96,8 +96,8 @@ def test_commands_of_the_readme_run(beside_demo: Path) -> None:
 def assert_serves(words: list[str], folder: Path) -> None:
     with subprocess.Popen([*words, "--port", "0"], stderr=subprocess.PIPE, text=True, cwd=folder) as server:
         assert server.stderr is not None
-        told = server.stderr.readline()
-        with urllib.request.urlopen(re.findall(r"http://\S+", told)[0], timeout=30) as page:
+        line = server.stderr.readline()
+        with urllib.request.urlopen(re.findall(r"http://\S+", line)[0], timeout=30) as page:
             assert b"<title>fastprof</title>" in page.read()
         server.terminate()
 

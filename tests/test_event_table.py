@@ -133,7 +133,7 @@ def test_an_event_s_own_stat_beats_its_metadata_s() -> None:
     assert column_of(capture_of([{"s": 1}, {}, {"s": 0}, {"t": 5}], {"s": 9})).to_pylist() == [1, 9, 0, 9]
 
 
-def test_a_stat_without_value_is_no_stat() -> None:
+def test_a_stat_without_value_is_not_a_stat() -> None:
     """The next of the name counts, then the metadata's."""
     stats: list[Stats] = [{"s": None}, [stat("s", None), stat("s", 3)], [stat("s", 4), stat("s", None)]]
     assert column_of(capture_of(stats, [stat("s", None), stat("s", 9)])).to_pylist() == [9, 3, 4]

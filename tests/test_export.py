@@ -307,7 +307,7 @@ def test_progress_is_one_stage_over_all_hosts(
         assert max(after - before for before, after in pairwise([0, *done])) <= 7
 
 
-def test_progress_is_told_of_this_export_only(run: Path, tmp_path: Path) -> None:
+def test_progress_is_reported_this_export_only(run: Path, tmp_path: Path) -> None:
     """Afterwards, and without a callable, the profile's own hears again."""
     own: list[str] = []
     profile = fastprof.load(run, progress=lambda stage, *_: own.append(stage))

@@ -76,7 +76,7 @@ def test_a_full_disk(kind: str, step: str, calls: int, run: Path, place: Path, m
     assert list(place.iterdir()) == []
 
 
-def test_the_first_error_is_the_one_that_is_told(run: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_error_is_the_one_that_is_reported(run: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that are given up on are closed, which may fail as well."""
 
     def worse() -> None:

@@ -56,7 +56,7 @@ def test_files_are_called_after_their_format(suffix: str, run: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("in_small_groups")
-def test_row_groups_have_so_many_events_in_order(run: Path, tmp_path: Path) -> None:
+def test_row_groups_have_that_many_events_in_order(run: Path, tmp_path: Path) -> None:
     """Their minima and maxima let readers skip: lines follow one another, and starts within a line ascend."""
     out = folders.write(fastprof.load(run), tmp_path / "out", tables=EVERY)
     events = pq.ParquetFile(part(out, "events")).metadata

@@ -209,7 +209,7 @@ def test_a_stat_that_was_not_asked_for_is_an_error() -> None:
     assert len(events.meta_stat("m")) == 0 and events.meta_bytes("m") == {}
 
 
-def test_a_star_stands_for_all_that_begin_so() -> None:
+def test_a_star_represents_all_that_begin_so() -> None:
     stats = {"/batching/a": 1, "/batching/b{model=X}": 2, "batching": 3, "/batching/": 4}
     profile = load(plane("/host:CPU", [line("l", [event("e", 0, 1, stats)])]))
     events = read(profile, stats=("/batching/b{model=X}", "/batching/*", "nothing*"))
@@ -261,7 +261,7 @@ def test_an_empty_host() -> None:
         assert len(events.subset(np.zeros(0, bool))) == 0
 
 
-def test_what_cannot_be_used_is_told_by_the_log() -> None:
+def test_what_cannot_be_used_is_given_by_the_log() -> None:
     profile = load(plane("/host:CPU", [line("l", [event("e")])]))
     read(profile).note("data_loss", "bad_group_id", "no group", 3)
     told = profile.import_log.to_pylist()

@@ -92,6 +92,6 @@ def test_the_enqueue_share_is_known_from_two_enqueues_on() -> None:
     assert enqueue_share(host()) is None
 
 
-def test_a_pipeline_is_told_of_by_time_that_reads_or_preprocesses() -> None:
+def test_a_pipeline_is_reported_by_time_that_reads_or_preprocesses() -> None:
     assert input_ops(host(("Map", "Dataset", 1))).uses_tf_data
     assert not input_ops(host(("Map", "Dataset", 0), ("e", "enqueue", 5), ("u", "unknown", 5))).uses_tf_data

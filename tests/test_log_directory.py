@@ -127,7 +127,7 @@ def test_run_needs_a_directory_to_pick_from(tmp_path: Path) -> None:
     assert resolve([tmp_path / "a.xplane.pb", tmp_path / "logs"], run="r").run is None
 
 
-def test_two_runs_of_one_name_are_told_apart_by_directory(tmp_path: Path) -> None:
+def test_two_runs_of_one_name_are_distinguished_by_directory(tmp_path: Path) -> None:
     put(tmp_path, profile("r"), "r/vm.xplane.pb")
     with pytest.raises(UsageError, match=r"2 runs are called r; name a directory: .*plugins/profile/r"):
         resolve(tmp_path, run="r")
@@ -293,7 +293,7 @@ def test_runs_takes_a_directory(tmp_path: Path) -> None:
         runs(b"logs")  # type: ignore[arg-type]
 
 
-def test_a_link_to_a_pipe_is_no_capture(tmp_path: Path) -> None:
+def test_a_link_to_a_pipe_is_not_a_capture(tmp_path: Path) -> None:
     """Opening it would wait for ever."""
     put(tmp_path, "a.xplane.pb")
     os.mkfifo(tmp_path / "pipe")

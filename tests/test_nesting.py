@@ -385,7 +385,7 @@ def test_events_that_stay_open_over_many_stretches() -> None:
     assert own[:2].tolist() == [2, longest - 7] and own[-1] == 5 and not own[2:-1].any()
 
 
-def test_a_stream_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_records_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pass goes through all events of the selected lines."""
     cut_small(monkeypatch)
     profile = fastprof.load(capture_of(drawn_lines(7, 12)))

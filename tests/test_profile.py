@@ -26,7 +26,7 @@ Check = Callable[..., None]
 
 
 def host_capture(host: int) -> bytes:
-    """Two planes; three lines, of which two have equal names; names, stats and times that tell hosts apart."""
+    """Two planes; three lines, two with equal names; names, stats and times that differ between hosts."""
     steps = [event("step", 1000 * i, 600, stats={"step": i, "host": f"h{host}"}) for i in range(4)]
     inner = [event(f"op.{i % 2}", 1000 * i + 100, 200, stats={"flops": 2.5 * i}) for i in range(4)]
     return xspace(
@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def decoded(profile: fastprof.Profile) -> list[str]:
-    """The tables that a profile holds, as its repr tells."""
+    """The tables that a profile holds, as its repr lists them."""
     return [text.split()[0] for text in repr(profile).splitlines()[1:] if text.endswith(("rows", "rows>"))]
 
 

@@ -27,12 +27,12 @@ def test_captures_of_one_host_count_as_one_host() -> None:
     assert (found.host_count, found.task_count) == (1, 2)
 
 
-def test_errors_and_warnings_are_told_once_a_host() -> None:
+def test_errors_and_warnings_are_reported_once_a_host() -> None:
     one = host("a", "GPU", "GPU", 1, ("z", "a"), ("w", "v", "w"))
     found = combined([one, host("b", "GPU", "GPU", 1, ("z",), ("w",))])
     assert found.errors == ("a", "z", "z")  # in order, as XProf has them
     assert found.warnings == ("w", "v", "w")
 
 
-def test_no_captures_are_nothing_to_tell_of() -> None:
+def test_no_captures_are_nothing_to_report() -> None:
     assert combined([]).task_count == 0

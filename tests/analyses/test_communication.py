@@ -189,7 +189,7 @@ def test_copies_of_a_gpu_to_another_one_are_between_devices() -> None:
     ]
 
 
-def test_copies_of_which_only_the_launch_tells_the_way_are_copies() -> None:
+def test_copies_of_which_only_the_launch_records_the_way_are_copies() -> None:
     calls = [ran("hipMemcpyHtoDAsync", 1, 1, correlation_id=1), ran("hipMemcpyDtoDAsync", 3, 1, correlation_id=2)]
     copies = [ran("__amd_rocclr_copyBuffer.kd", 5 * n, 2, correlation_id=n) for n in (1, 2)]
     given = fastprof.load(spaces(host(calls), gpu(0, [*copies, ran("gemm", 20, 5, correlation_id=3)])))
@@ -201,7 +201,7 @@ def test_copies_of_which_only_the_launch_tells_the_way_are_copies() -> None:
     assert [named[name] for (name,) in rows(told, "operations", "name")] == ["copy (H2D)", "copy (D2D)"]
 
 
-def test_instructions_of_gpus_tell_bytes_and_groups() -> None:
+def test_instructions_of_gpus_record_bytes_and_groups() -> None:
     program = Program("jit_f")
     add = program.computation(
         "add", Op("a", "parameter", f32()), Op("b", "parameter", f32()), Op("c", "add", f32(), ["a", "b"])
@@ -235,7 +235,7 @@ def _pair(late: float, *, groups: str = "{{0,1}}") -> bytes:
     return spaces(*(core(n, ops, steps=steps, categories=categories) for n, ops in enumerate((first, second))))
 
 
-def test_meetings_tell_who_came_last_and_how_long_others_waited() -> None:
+def test_meetings_record_who_came_last_and_how_long_others_waited() -> None:
     told = report(_pair(4))
     assert rows(told, "meetings", "step", "number", "name", "device_count", "first_device", "last_device", "skew_ps",
                 "shortest_ps", "longest_ps", "wait_ps") == [
@@ -249,7 +249,7 @@ def test_meetings_tell_who_came_last_and_how_long_others_waited() -> None:
     assert told.scalars["meeting_wait_ps"].value == 6_000_000
 
 
-def test_a_device_that_comes_last_most_of_the_time_is_told() -> None:
+def test_a_device_that_comes_last_most_of_the_time_is_reported() -> None:
     def one(late: float) -> list[tuple[str, float, float]]:
         return [(AR, 20.0 * n + late, 10.0 - late) for n in range(5)]
 
@@ -289,7 +289,7 @@ def _assigned(devices: list[list[int]], groups: str, *, is_global: bool = True) 
         ([[10], [11], [12], [99]], "{{0,1},{2,3}}", True, [(0, 1)]),
     ],
 )
-def test_the_device_assignment_tells_who_meets(
+def test_the_device_assignment_records_who_meets(
     devices: list[list[int]], groups: str, is_global: bool, met: list[tuple[int, int]]
 ) -> None:
     found = rows(report(_assigned(devices, groups, is_global=is_global)), "meetings", "first_device", "last_device")
@@ -330,7 +330,7 @@ def test_cpus_say_why_there_is_nothing() -> None:
     assert "no devices" in told.notices[0].text
 
 
-def test_what_costs_most_is_told_with_what_may_help() -> None:
+def test_what_costs_most_is_reported_with_what_may_help() -> None:
     told = report(spaces(core(0, [(FUSION, 0, 4), (LOAD_START, 4, 1), (LOAD_DONE, 5, 5)], steps=[(0, 10)])))
     (notice,) = told.notices
     assert notice.severity == "recommendation"
@@ -345,7 +345,7 @@ def test_devices_on_which_nothing_communicates_say_so() -> None:
     ]
 
 
-def test_prefetches_from_memory_of_the_device_are_told_apart() -> None:
+def test_prefetches_from_memory_of_the_device_are_distinguished() -> None:
     told = report(spaces(core(0, [(PREFETCH_START, 0, 1), (FUSION, 1, 3), (PREFETCH_DONE, 4, 2)])))
     assert rows(told, "devices", "exposed_between_devices_ps", "exposed_with_host_ps", "exposed_within_device_ps") == [
         (0, 0, 3)

@@ -402,7 +402,7 @@ def outcome(capture: bytes, on_error: str) -> str:
     return "reports"
 
 
-def test_a_file_of_no_bytes_is_no_capture() -> None:
+def test_a_file_of_no_bytes_is_not_a_capture() -> None:
     with pytest.raises(fastprof.CaptureError, match="empty"):
         fastprof.load(b"").reports()
 

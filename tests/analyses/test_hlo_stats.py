@@ -104,7 +104,7 @@ def test_ops_come_by_self_time_with_what_they_are() -> None:
     ]
 
 
-def test_work_that_nobody_tells_is_null_and_so_are_its_rates() -> None:
+def test_work_that_nobody_records_is_null_and_so_are_its_rates() -> None:
     found = {
         row[0]: row[1:]
         for row in rows(report(USUAL), "ops", "name", "flops", "flops_source", "flops_per_s", "bound_by")
@@ -189,7 +189,7 @@ def test_a_device_on_which_nothing_ran_says_so() -> None:
     assert "%" not in str(values(found)["untold_share"])
 
 
-def test_peaks_that_are_not_told_are_the_makers_and_a_notice_says_so() -> None:
+def test_peaks_that_are_not_reported_are_the_makers_and_a_notice_says_so() -> None:
     stats = {"device_type_string": "TPU v5 lite"}
     found = report(
         xspace(plane("/device:TPU:0", [line("XLA Ops", [ran(DOT, 0, 4)], id=3)], event_metadata=OPS, stats=stats))

@@ -338,7 +338,7 @@ def test_parameters_of_batching_are_those_of_the_second_snapshot() -> None:
 # ---- nothing to tell of
 
 
-def test_without_requests_the_reason_is_told_and_the_page_has_one_row_of_zeros() -> None:
+def test_without_requests_the_reason_is_reported_and_the_page_has_one_row_of_zeros() -> None:
     found = fastprof.load(xspace(plane("/host:CPU", [line("main", [event("work", 0, 5)])]))).inference()
     assert found.scalars["p99_latency_ps"].value is None
     assert "BatchingSessionRun" in (found.scalars["p99_latency_ps"].reason or "")

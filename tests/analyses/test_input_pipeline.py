@@ -113,7 +113,7 @@ def test_input_ops_come_with_shares_of_their_self_time() -> None:
     assert found.notices[1].text.startswith("On the host, 75.0 % of the time for input goes to preprocessing")
 
 
-def test_iterators_of_tf_data_are_told_of_further_in_tf_data() -> None:
+def test_iterators_of_tf_data_are_reported_further_in_tf_data() -> None:
     text = (
         "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
         "times of input ops here are those of threads, which run side by side."
@@ -133,7 +133,7 @@ def test_copies_to_the_device_say_how_much_of_input_time_is_enqueuing() -> None:
     assert column(found, "input_time", "share") == pytest.approx([0.1, 0, 0, 0.9, 0])
 
 
-def test_a_program_that_waits_without_a_known_pipeline_is_told_of_tf_data() -> None:
+def test_a_program_that_waits_without_a_known_pipeline_is_reported_tf_data() -> None:
     found = report(generic_db([STEP]))
     assert "https://www.tensorflow.org/guide/data" in found.notices[1].text
     assert column(found, "input_time", "share") == [None] * 5

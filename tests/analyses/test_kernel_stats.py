@@ -69,7 +69,7 @@ def test_a_line_id_beyond_32_bits_is_derived_by_its_low_bits() -> None:
     assert rows(report(gpu(kernel("k", 0, 5), line_id=0xDEADBEEF + 389)), "name") == ["k"]
 
 
-def test_without_gpus_or_without_kernels_the_reason_is_told() -> None:
+def test_without_gpus_or_without_kernels_the_reason_is_reported() -> None:
     none = report(xspace(plane("/host:CPU")))
     assert none.scalars["tensor_core_share"].value is None
     assert none.scalars["tensor_core_share"].reason == "the capture has no GPU planes"
@@ -107,7 +107,7 @@ def test_kernels_of_other_configuration_or_op_are_rows_of_their_own(other: str, 
     assert rows(found, "total_ps") == [7, 5]
 
 
-def test_occupancy_tells_no_kernels_apart_and_is_that_of_the_first() -> None:
+def test_occupancy_records_no_kernels_apart_and_is_that_of_the_first() -> None:
     found = report(gpu(kernel("k", 0, 5), kernel("k", 10, 7, DETAILS.replace("occ_pct:50", "occ_pct:75"))))
     assert rows(found, "occurrences", "occupancy_percent") == [(2, 50.0)]
 
@@ -133,7 +133,7 @@ def test_sums_beyond_64_bits_are_an_error_not_a_number() -> None:
         report(gpu(*[kernel("k", 0, 2**62) for _ in range(3)]))
 
 
-def test_an_event_of_negative_duration_is_no_kernel() -> None:
+def test_an_event_of_negative_duration_is_not_a_kernel() -> None:
     found = report(gpu(kernel("k", 0, 10), kernel("back", 20, -4)))
     assert rows(found, "name", "total_ps", "total_share") == [("k", 10, 1.0)]
     assert found.scalars["tensor_core_share"].value == 0.0
@@ -267,7 +267,7 @@ def test_einsums_of_two_operands_could() -> None:
     assert rows(found, "could_use_tensor_cores") == [True]
 
 
-def test_a_tensorflow_op_could_where_its_kernel_does_and_a_kernel_of_no_op_tells_nothing() -> None:
+def test_a_tensorflow_op_could_where_its_kernel_does_and_a_kernel_of_no_op_records_nothing() -> None:
     found = report(gpu(kernel("h884gemm", 0, 5, tf_op="own:Op"), kernel("h884gemm", 10, 4)))
     assert rows(found, "op_name", "uses_tensor_cores", "could_use_tensor_cores") == [
         ("own", True, True),
@@ -275,7 +275,7 @@ def test_a_tensorflow_op_could_where_its_kernel_does_and_a_kernel_of_no_op_tells
     ]
 
 
-def test_time_that_could_be_on_tensor_cores_is_told_from_a_twentieth_on() -> None:
+def test_time_that_could_be_on_tensor_cores_is_distinguished_from_a_twentieth_on() -> None:
     def missed(slow_ps: int) -> tuple[float, list[str]]:
         found = report(
             gpu(

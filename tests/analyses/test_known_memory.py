@@ -81,7 +81,7 @@ def test_the_op_that_leaks_is_named_with_what_it_leaks() -> None:
     assert LEAK in told(found)
 
 
-def test_memory_that_is_replaced_or_set_up_once_is_no_leak() -> None:
+def test_memory_that_is_replaced_or_set_up_once_is_not_a_leak() -> None:
     """The momentum is a new allocation each step, and the old one freed; the warm-up stays, but grows once."""
     found = report(train(Device(), 8))
     assert not any(rows(found, "growth", "grows_steadily"))
@@ -89,7 +89,7 @@ def test_memory_that_is_replaced_or_set_up_once_is_no_leak() -> None:
         assert op not in told(found)
 
 
-def test_what_is_trimmed_now_and_then_is_no_leak() -> None:
+def test_what_is_trimmed_now_and_then_is_not_a_leak() -> None:
     """A cache that grows each step, and is emptied once."""
     device = Device()
     cache: list[int] = []
@@ -191,7 +191,7 @@ def test_what_is_alive_at_the_peak_and_at_any_time_adds_up_to_what_is_in_use(sta
     assert row["lifetime_peak_bytes"] == device.peak
 
 
-def test_of_what_was_there_before_the_capture_what_is_freed_later_is_told_apart() -> None:
+def test_of_what_was_there_before_the_capture_what_is_freed_later_is_distinguished() -> None:
     device = Device(recording=False)
     early = [device.allocate("weights", size * MIB) for size in (1, 2, 2)]
     device.recording = True
@@ -238,7 +238,7 @@ def checkerboard(device: Device, *, held_before: bool = False) -> Device:
 
 
 @pytest.mark.parametrize("held_before", [False, True])
-def test_free_memory_in_pieces_that_are_too_small_is_told_to_the_byte(held_before: bool) -> None:
+def test_free_memory_in_pieces_that_are_too_small_is_reported_to_the_byte(held_before: bool) -> None:
     device = checkerboard(Device(limit=64 * MIB), held_before=held_before)
     place = len(device.moments) - 1
     device.wait(MS)
@@ -373,7 +373,7 @@ def test_a_request_that_is_said_to_fit_does_and_one_that_is_not_does_not(seed: i
     assert (answers["if the device has it"] > 0) == (region is not None)
 
 
-def test_fragmentation_of_an_allocator_that_can_take_more_is_no_reason_to_warn() -> None:
+def test_fragmentation_of_an_allocator_that_can_take_more_is_not_a_reason_to_warn() -> None:
     """Between pieces there are MiBs free, and no 3 MiB of them in one place: it takes these from the device."""
     device = checkerboard(Device(limit=16 * MIB, region=MIB))
     device.heap.limit = device.limit = 64 * MIB
@@ -400,7 +400,7 @@ def test_the_allocator_of_these_captures_parts_its_memory_without_gap_or_overlap
 
 
 @pytest.mark.parametrize("seed", range(12, 18))
-def test_every_allocation_finds_its_free_and_what_was_held_before_is_told_apart(seed: int) -> None:
+def test_every_allocation_finds_its_free_and_what_was_held_before_is_distinguished(seed: int) -> None:
     device = at_random(seed)
     moments = device.moments
     begin = moments[0].at_ps
@@ -422,7 +422,7 @@ def test_every_allocation_finds_its_free_and_what_was_held_before_is_told_apart(
     assert (row["snapshot_count"], row["allocation_count"]) == (len(moments), sum(m.is_allocation for m in moments))
 
 
-def test_a_free_that_the_capture_has_lost_is_told_and_no_memory_counted_twice() -> None:
+def test_a_free_that_the_capture_has_lost_is_reported_and_no_memory_counted_twice() -> None:
     device = Device()
     first = device.allocate("a", MIB)
     device.recording = False

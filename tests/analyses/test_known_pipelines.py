@@ -111,7 +111,7 @@ def test_what_to_do_depends_on_the_stage() -> None:
     assert said["slow map"] != said["slow read"] != said["too little parallelism"]
 
 
-def test_a_pipeline_that_keeps_up_is_no_bottleneck() -> None:
+def test_a_pipeline_that_keeps_up_is_not_a_bottleneck() -> None:
     found = report(train(slow_map(80 * US), compute=2 * MS))
     row = one(found, "pipelines")
     assert (row["slow_call_count"], row["max_ps"]) == (0, US)
@@ -364,7 +364,7 @@ def test_of_two_pipelines_the_slow_one_is_named_and_steps_wait_for_each() -> Non
     assert [sum(each.values()) for each in waits.values()] == run.waited[run.first :]
 
 
-def test_hosts_are_told_apart_and_the_slow_one_comes_first() -> None:
+def test_hosts_are_distinguished_and_the_slow_one_comes_first() -> None:
     found = report(train(no_prefetch(), compute=2 * MS), train(slow_map(), compute=2 * MS, salt="other"))
     hosts = [row["host"] for row in rows(found, "pipelines")]
     assert len(set(hosts)) == 2

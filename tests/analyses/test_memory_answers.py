@@ -49,7 +49,7 @@ def test_ops_of_like_names_are_alive_together() -> None:
     assert sum(rows(found, "active_groups", "share")) == pytest.approx(1.0)
 
 
-def test_what_was_never_asked_for_is_told() -> None:
+def test_what_was_never_asked_for_is_reported() -> None:
     pool = Pool(limit=10_000)
     found = report(
         threads([
@@ -95,7 +95,7 @@ def test_what_was_never_asked_for_adds_up_with_what_was_held_before() -> None:
 
 
 @pytest.mark.parametrize(("peak", "told"), [(300, True), (299, False)])
-def test_of_peaks_under_a_hundredth_of_the_largest_no_remark_tells(peak: int, told: bool) -> None:
+def test_of_peaks_under_a_hundredth_of_the_largest_no_remark_records(peak: int, told: bool) -> None:
     """Of all hosts: 30,000 bytes on the other one. All of the small peak is stack, of before, or not asked for."""
     large = threads([Pool(limit=10**6).alloc(0, 64, 30_000, "a")], host="large")
     stack, before, wasted = Pool("s", stack=peak - 1), Pool("b", heap=peak - 1), Pool("w")
@@ -104,7 +104,7 @@ def test_of_peaks_under_a_hundredth_of_the_largest_no_remark_tells(peak: int, to
     assert len(found) == 3 * told
 
 
-def test_of_what_was_held_before_the_capture_nothing_tells_what_it_is() -> None:
+def test_of_what_was_held_before_the_capture_nothing_records_what_it_is() -> None:
     pool = Pool(heap=80)  # 50 held throughout
     found = report(threads([pool.alloc(0, 64, 20, "a"), pool.free(1, 128, 30)]))
     assert rows(found, "allocators", "peak_bytes", "held_before_at_peak_bytes") == [(100, 80)]
@@ -125,7 +125,7 @@ def test_of_what_was_held_before_the_capture_nothing_tells_what_it_is() -> None:
         (1_900, "record. The lifetime peak"),
     ],
 )
-def test_of_the_stack_the_program_is_told(at_ps: int, told: str) -> None:
+def test_of_the_stack_the_program_is_reported(at_ps: int, told: str) -> None:
     """Of the device that the allocator is of; what it calls its lifetime peak counts the heap alone."""
     pool = Pool("1", stack=90, limit=200)
     runs = [event("jit_f(7)", 600, 200), event("jit_g(8)", 1_600, 200)]
@@ -153,7 +153,7 @@ def asked(size: int | str | None, **params: Any) -> fastprof.Report:
     return report(threads(events), request=size, **params)
 
 
-def test_when_a_request_fits_is_told_by_stretches_of_time() -> None:
+def test_when_a_request_fits_is_given_by_stretches_of_time() -> None:
     columns = ("fits", "start_ps", "duration_ps", "snapshot_count", "least_free_bytes", "most_free_bytes")
     assert rows(asked(700), "request", *columns) == [
         ("no", 1_000, 1_000, 1, 600, 600),
@@ -178,7 +178,7 @@ def test_between_the_bounds_of_the_largest_chunk_nothing_is_known() -> None:
     assert first[0] <= low
 
 
-def test_a_sentence_tells_of_the_peak_the_time_asked_for_and_the_whole() -> None:
+def test_a_sentence_reports_the_peak_the_time_asked_for_and_the_whole() -> None:
     (text,) = [text for text in notices(asked(700, at=3_000)) if "request" in text]
     assert text == (
         "A request of 700 B would not have fitted in GPU_0_bfc at its peak, at 6.000 ns: 500 B were free, the "
@@ -201,7 +201,7 @@ def test_an_allocator_that_takes_more_from_the_device_may_do_so() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -5, 1.5, True, "2G", "0", 2**63])
-def test_what_is_no_size_is_a_usage_error(size: Any) -> None:
+def test_what_is_not_a_size_is_a_usage_error(size: Any) -> None:
     with pytest.raises(fastprof.UsageError, match="request"):
         asked(size)
 
@@ -242,7 +242,7 @@ def test_a_leak_ends_where_the_peak_of_a_step_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize(("limit", "told"), [(10**8, 0), (10**5, 1)])
-def test_a_leak_of_a_small_allocator_is_told_where_it_fills_it(limit: int, told: int) -> None:
+def test_a_leak_of_a_small_allocator_is_reported_where_it_fills_it(limit: int, told: int) -> None:
     """Beside a peak of 1,000,000 bytes one of 40; 10 bytes a step take 10,000,000 or 10,000 steps."""
     large, small = Pool("large", limit=10**7), Pool("small", limit=limit)
     marks = [one for n in range(4) for one in step(n, 1_000 + 100 * n, 100)]
@@ -288,7 +288,7 @@ def of_step(number: int, **params: Any) -> fastprof.Report:
     return chosen.report("memory_profile", **params)
 
 
-def test_of_some_steps_all_that_happens_in_their_time_is_told() -> None:
+def test_of_some_steps_all_that_happens_in_their_time_is_reported() -> None:
     found = of_step(1)
     assert rows(found, "snapshots", "start_ps", "step", "activity", "op_name", "in_use_bytes") == [
         (2_100, 1, "allocation", "b", 102),
@@ -302,7 +302,7 @@ def test_of_some_steps_all_that_happens_in_their_time_is_told() -> None:
     assert [text.partition(".")[0] for text in notices(found)] == ["Only some steps are selected"]
 
 
-def test_what_is_freed_after_the_chosen_steps_is_no_leak() -> None:
+def test_what_is_freed_after_the_chosen_steps_is_not_a_leak() -> None:
     """And what was allocated before them keeps its name."""
     found = of_step(1)
     assert rows(found, "allocations", "op_name", "allocated_ps", "freed_ps", "allocated_step", "fate") == [
@@ -326,7 +326,7 @@ def test_what_was_in_use_as_a_step_began_may_be_its_peak() -> None:
     assert rows(found, "fragmentation", "moment", "start_ps")[0] == ("peak", 3_000)
 
 
-def test_of_steps_without_memory_nothing_is_told_but_what_is_in_use() -> None:
+def test_of_steps_without_memory_nothing_is_reported_but_what_is_in_use() -> None:
     found = fastprof.load(over_steps()).select(steps=(7, 9)).report("memory_profile")
     assert rows(found, "allocators", "snapshot_count", "peak_bytes", "peak_ps", "capacity_bytes") == [
         (0, None, None, None)
@@ -336,7 +336,7 @@ def test_of_steps_without_memory_nothing_is_told_but_what_is_in_use() -> None:
     assert "[1] the capture records no memory at the time of the selected steps" in found.to_text()
 
 
-def test_the_request_is_told_of_the_chosen_steps() -> None:
+def test_the_request_is_reported_the_chosen_steps() -> None:
     assert rows(of_step(1, request=920), "request", "fits", "start_ps", "snapshot_count") == [
         ("no", 2_100, 1),
         ("yes", 2_200, 1),
@@ -367,7 +367,7 @@ def test_steps_may_be_executions_of_programs() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_told_of_some_steps_is_what_the_whole_tells_of_them(seed: int) -> None:
+def test_what_is_reported_of_some_steps_is_what_the_whole_records_of_them(seed: int) -> None:
     lot = random.Random(seed)
     pools = [Pool(name, heap=100, limit=5_000) for name in ("a", "b")]
     marks = [one for n in range(6) for one in step(n, 1_000 * n + lot.randrange(300), lot.choice((400, 700)))]

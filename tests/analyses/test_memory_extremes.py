@@ -17,7 +17,7 @@ def test_the_largest_peak_is_so_by_a_byte() -> None:
     assert found.scalars["peak_bytes"].value == 2**60 + 1
 
 
-def test_a_peak_of_nothing_is_known_beside_events_that_do_not_tell_it() -> None:
+def test_a_peak_of_nothing_is_known_beside_events_that_do_not_record_it() -> None:
     told = {"allocator_name": "a", "addr": 64}
     known = event("MemoryAllocation", 5, 0, {**told, "bytes_allocated": 0})
     found = report(threads([event("MemoryAllocation", 1, 0, told), known, event("MemoryDeallocation", 9, 0, told)]))
@@ -33,7 +33,7 @@ def test_a_negative_stack_makes_no_sum_of_what_is_alive() -> None:
     ]
 
 
-def test_times_that_are_too_far_apart_are_told() -> None:
+def test_times_that_are_too_far_apart_are_reported() -> None:
     pool = Pool()
     with pytest.raises(fastprof.CaptureError, match="too far apart for 64 bits"):
         report(threads([pool.alloc(-(2**62), 64, 1)], [pool.free(2**62, 64)]))

@@ -104,7 +104,7 @@ def test_the_peak_is_the_first_moment_of_the_most_in_use_stack_and_heap() -> Non
     assert found.scalars["peak_step"].reason == "the host has no steps that are known"
 
 
-def test_allocators_are_told_by_name_or_device_largest_peak_first() -> None:
+def test_allocators_are_given_by_name_or_device_largest_peak_first() -> None:
     """A number is that of a device, of the kind that the host has."""
 
     def of(at_ps: int, size: int, **stats: Any) -> Event:
@@ -196,7 +196,7 @@ def test_what_is_alive_at_a_time_that_is_asked_for(at: int | str, alive: list[tu
     assert "at" not in rows(report(threads(events)), "fragmentation", "moment")
 
 
-def test_without_a_time_that_table_is_empty_and_a_time_outside_is_told() -> None:
+def test_without_a_time_that_table_is_empty_and_a_time_outside_is_reported() -> None:
     capture = threads([Pool().alloc(10 * MS, 64, 10), event("end", 20 * MS, MS)])
     assert report(capture).tables["at"].num_rows == 0
     for at in (9 * MS, 22 * MS):
@@ -243,7 +243,7 @@ def test_an_allocation_belongs_to_the_next_free_of_its_address_in_its_allocator(
     assert len(lost) == 1
 
 
-def test_ops_tell_what_they_allocate_and_how_long_it_lives() -> None:
+def test_ops_record_what_they_allocate_and_how_long_it_lives() -> None:
     pool = Pool()
     events = [pool.alloc(MS * at, 64 * at + 64, size, "a") for at, size in ((0, 10), (1, 20), (2, 30), (3, 5))]
     frees = [pool.free(MS * at, address) for at, address in ((1, 64), (3, 128), (100, 192))]
@@ -259,7 +259,7 @@ def test_ops_tell_what_they_allocate_and_how_long_it_lives() -> None:
     assert report(threads([*events, *frees])).scalars["short_lived_count"].value == 1  # a millisecond, by default
 
 
-def test_allocations_over_and_over_are_told() -> None:
+def test_allocations_over_and_over_are_reported() -> None:
     pool = Pool()
     events = []
     for n in range(1_000):
@@ -289,7 +289,7 @@ def leaking(steps: int, keep: int = 10) -> bytes:
     return threads(marks, events)
 
 
-def test_steps_tell_peak_growth_allocations_and_frees() -> None:
+def test_steps_record_peak_growth_allocations_and_frees() -> None:
     found = report(leaking(3))
     columns = ("step", "start_ps", "duration_ps", "peak_bytes", "peak_ps", "begin_bytes", "end_bytes", "growth_bytes",
                "allocation_count", "allocated_bytes", "freed_bytes", "short_lived_bytes")  # fmt: skip
@@ -317,7 +317,7 @@ def test_an_op_that_holds_more_and_more_is_a_leak() -> None:
     assert "may use after 7 more steps. See" in notice.text  # 70 bytes are left at that peak, not 100 as at its end
 
 
-def test_an_op_that_leaks_on_several_allocators_is_told_once() -> None:
+def test_an_op_that_leaks_on_several_allocators_is_reported_once() -> None:
     events = []
     for name in ("GPU_0_bfc", "GPU_1_bfc"):
         pool = Pool(name)
@@ -387,7 +387,7 @@ def test_of_an_allocator_that_grows_fragmentation_is_shown_too(captures: Path) -
     assert "Fragmentation, with the largest free chunk" in fastprof.load(path).report("memory_profile").to_text()
 
 
-def test_fragmentation_that_kept_the_next_request_out_is_told() -> None:
+def test_fragmentation_that_kept_the_next_request_out_is_reported() -> None:
     pool = Pool(limit=1_024, heap=524)
     found = report(
         threads([
@@ -425,7 +425,7 @@ def test_of_an_allocator_that_grows_the_largest_chunk_is_known_within_bounds() -
     )
 
 
-def test_a_nearly_exhausted_allocator_is_told() -> None:
+def test_a_nearly_exhausted_allocator_is_reported() -> None:
     (notice,) = report(threads([Pool(limit=100).alloc(2 * MS, 64, 95)])).notices
     assert notice.text.startswith("GPU_0_bfc is nearly exhausted: at its peak, at 2.000 ms, 95.0 % of the 100 B")
     assert report(threads([Pool(limit=100).alloc(2 * MS, 64, 94)])).notices == ()
@@ -447,7 +447,7 @@ def test_all_snapshots_are_kept_in_order_of_absolute_time() -> None:
     assert rows(found, "snapshots", "in_use_bytes")[499:502] == [5_000, 0, 5_010]
 
 
-def test_a_free_is_told_with_what_it_frees() -> None:
+def test_a_free_is_reported_with_what_it_frees() -> None:
     pool = Pool("TPU")
     found = report(
         threads([
@@ -469,7 +469,7 @@ def test_empty_names_are_no_names(text: str) -> None:
     assert rows(found, "active", "op_name", "region_type", "shape", "data_type") == [(None, None, None, None)]
 
 
-def test_addresses_beyond_63_bits_are_told_as_twos_complement() -> None:
+def test_addresses_beyond_63_bits_are_reported_as_twos_complement() -> None:
     found = report(threads([Pool().alloc(0, 64, 5, addr=u64(2**64 - 1)), Pool().alloc(1, 64, 5, addr=-1)]))
     assert rows(found, "snapshots", "address") == [-1, -1]
     assert rows(found, "allocations", "fate") == ["free not recorded", "held at the end"]

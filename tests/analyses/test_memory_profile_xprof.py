@@ -206,7 +206,7 @@ def test_snapshots_without_a_step_belong_to_the_one_after_the_last() -> None:
     assert timeline(capture(*events), "stepId") == ["0", "0", "1", "1"]
 
 
-def test_a_free_tells_what_the_first_allocation_of_its_address_does() -> None:
+def test_a_free_records_what_the_first_allocation_of_its_address_does() -> None:
     events = [allocated(10, 256, 512, 512, tf_op="first"), allocated(20, 256, 512, 1024, tf_op="second")]
     events += [freed(30, 256, 512, 512, tf_op="none"), freed(40, 256, 512, 0, tf_op="whoever frees")]
     assert timeline(capture(*events), "tfOpName") == ["first", "second", "first", "whoever frees"]

@@ -86,7 +86,7 @@ def test_the_peak_is_what_lives_throughout_and_the_most_of_the_heap() -> None:
     assert value(report, "padding_bytes") == 12 * MIB - unpadded
 
 
-def test_what_is_alive_at_the_peak_is_told_largest_first() -> None:
+def test_what_is_alive_at_the_peak_is_reported_largest_first() -> None:
     report = viewed(capture(training_step()))
     told = rows(report, "buffers_at_peak", "buffer", "category", "bytes", "position", "start", "end", "end_instruction")
     assert told == [
@@ -100,7 +100,7 @@ def test_what_is_alive_at_the_peak_is_told_largest_first() -> None:
     assert by_op[0] == ("Temporary", "jit(step)/layer_*/dot", 2, 8 * MIB)
 
 
-def test_the_heap_is_told_event_by_event() -> None:
+def test_the_heap_is_reported_event_by_event() -> None:
     report = viewed(capture(training_step()))
     told = rows(report, "heap", "point", "event", "instruction", "buffer", "heap_bytes", "total_bytes")
     assert told == [
@@ -113,7 +113,7 @@ def test_the_heap_is_told_event_by_event() -> None:
     assert ("h.2", 1, 3, 5 * MIB, True) in lives and ("w", None, None, None, True) in lives
 
 
-def test_each_memory_space_is_told_of() -> None:
+def test_each_memory_space_is_reported() -> None:
     report = viewed(capture(training_step()), memory_space="vmem")
     assert value(report, "memory_space") == 1 and value(report, "peak_bytes") == 64
     kinds = rows(report, "by_allocation_type", "memory_space_name", "category", "bytes")
@@ -126,7 +126,7 @@ def test_each_memory_space_is_told_of() -> None:
     assert rows(report, "modules", "memory_space", "peak_bytes") == [(1, 64), (0, 12 * MIB)]
 
 
-def test_a_space_that_the_program_does_not_use_is_told_so() -> None:
+def test_a_space_that_the_program_does_not_use_is_reported_so() -> None:
     report = viewed(capture(training_step()), memory_space="7")
     assert "No program has anything in memory space 7; there are: HBM (0), VMEM (1)." in texts(report)
     assert "largest of" not in texts(report)
@@ -159,7 +159,7 @@ def test_a_space_that_no_program_has_puts_the_largest_program_first() -> None:
 # ---- what it says
 
 
-def test_padding_fragmentation_and_parameters_that_could_be_donated_are_told() -> None:
+def test_padding_fragmentation_and_parameters_that_could_be_donated_are_reported() -> None:
     said = texts(viewed(capture(training_step())))
     assert "recommendation: 8.000 MiB of the peak, 67 %, is padding, most of it for f32[8,3]{1,0:T(8,128)}" in said
     assert "f32[8,128]" in said
@@ -167,7 +167,7 @@ def test_padding_fragmentation_and_parameters_that_could_be_donated_are_told() -
     assert "recommendation: 1 output has the shape of a parameter and memory of its own, 2.000 MiB" in said
 
 
-def test_donated_parameters_are_not_told_to_be_donated() -> None:
+def test_donated_parameters_are_not_reported_to_be_donated() -> None:
     program = Program("jit_step")
     program.entry(Op("w", "parameter", f32(64)), Op("new_w", "add", f32(64), ["w", "w"]))
     plan = Plan(program)
@@ -177,7 +177,7 @@ def test_donated_parameters_are_not_told_to_be_donated() -> None:
     assert "donated" not in texts(report)
 
 
-def test_events_that_make_no_sense_are_told() -> None:
+def test_events_that_make_no_sense_are_reported() -> None:
     program = Program("jit_f")
     program.entry(Op("x", "parameter", f32(4)))
     plan = Plan(program)
@@ -225,7 +225,7 @@ def test_else_the_peak_is_not_known_but_its_bounds_are(sizes: list[tuple[int, in
     assert sum(size for (size,) in rows(report, "buffers_at_peak", "bytes")) == most
 
 
-def test_a_program_without_a_plan_tells_its_parameters_and_outputs() -> None:
+def test_a_program_without_a_plan_records_its_parameters_and_outputs() -> None:
     program = Program("jit_f")
     program.entry(
         Op("x", "parameter", TILED, op_name="x"), Op("h", "parameter", shape("f32", 4, space=5)), Op("y", "add", f32(4))
@@ -247,7 +247,7 @@ def test_a_capture_without_programs_says_so() -> None:
 
 
 @pytest.mark.parametrize("broken", [b"\x0a\x7f", len_field(1, "ok") + b"\x1a\x03\x0a\x7f\x00"])
-def test_a_program_that_does_not_decode_is_told_and_the_others_are_read(broken: bytes) -> None:
+def test_a_program_that_does_not_decode_is_reported_and_the_others_are_read(broken: bytes) -> None:
     report = viewed(capture(broken, training_step()))
     assert value(report, "module") == "jit_f(2)"
     assert "jit_f(1) does not decode" in texts(report)
@@ -279,7 +279,7 @@ def other(size: int) -> bytes:
 LARGE = 2**64 - 5
 
 
-def test_the_program_that_takes_most_is_told_of_unless_one_is_named() -> None:
+def test_the_program_that_takes_most_is_reported_unless_one_is_named() -> None:
     data = capture(("a(1)", 1, other(10)), (f"b({LARGE})", 2, other(30)), ("a(3)", 3, other(20)))
     report = viewed(data)
     assert value(report, "module") == f"b({LARGE})"
@@ -350,7 +350,7 @@ def test_the_memory_of_a_program_without_a_capture_has_a_number_alone(tmp_path: 
     assert "memory space          0\n" in text_of(report)
 
 
-def test_the_most_scoped_vmem_is_told_with_its_instruction() -> None:
+def test_the_most_scoped_vmem_is_reported_with_its_instruction() -> None:
     configs = [
         '{"used_scoped_memory_configs":[{"memory_space":"1","size":"300"}]}',
         '{"used_scoped_memory_configs":[{"memory_space":1,"size":400},{"memory_space":2,"size":9000}]}',

@@ -63,7 +63,7 @@ def forms(data: bytes) -> None:
     [a_heap(64, *[2**62 + 5] * 4), a_heap(MOST, 8), a_heap(8, 8, parameter=MOST), a_heap(8, MOST - 10, 4)],
     ids=["heap", "allocations", "parameter", "peak"],
 )
-def test_a_program_of_more_than_64_bits_is_refused_and_the_others_are_told(proto: bytes) -> None:
+def test_a_program_of_more_than_64_bits_is_refused_and_the_others_are_reported(proto: bytes) -> None:
     report = viewed(capture(proto, a_heap(64, 40)))
     assert report.scalars["module"].value == "jit_f(2)" and report.scalars["peak_bytes"].value == 48
     columns = "module", "peak_bytes", "allocated_bytes", "fragmentation_bytes", "reason"
@@ -75,7 +75,7 @@ def test_a_program_of_more_than_64_bits_is_refused_and_the_others_are_told(proto
     forms(capture(proto, a_heap(64, 40)))
 
 
-def test_alone_such_a_program_tells_its_parameters_and_why_there_is_no_more() -> None:
+def test_alone_such_a_program_records_its_parameters_and_why_there_is_no_more() -> None:
     data = capture(a_heap(64, *[2**62 + 5] * 4))
     report = viewed(data)
     assert report.scalars["peak_bytes"].value is None and report.scalars["peak_bytes"].reason == TOO_LARGE
@@ -100,7 +100,7 @@ def test_a_large_buffer_that_is_named_often_counts_once_in_a_heap() -> None:
     assert viewed(capture(program.proto(plan.proto()))).scalars["peak_bytes"].value == 2**60
 
 
-def test_parameters_without_a_plan_that_64_bits_cannot_count_are_not_told() -> None:
+def test_parameters_without_a_plan_that_64_bits_cannot_count_are_not_reported() -> None:
     program = Program("jit_f")
     program.entry(Op("x", "parameter", f32(2)), Op("y", "tuple", tuple_of(*[f32(2**60)] * 4)))
     data = capture(program.proto())
@@ -121,7 +121,7 @@ def test_sizes_below_0_count_as_0() -> None:
     forms(data)
 
 
-def test_buffers_that_do_not_fit_their_allocation_are_told() -> None:
+def test_buffers_that_do_not_fit_their_allocation_are_reported() -> None:
     report = viewed(capture(a_heap(64, 60, 70)))
     assert "1 buffer does not fit into its allocation: the plan contradicts itself." in texts(report)
     assert report.scalars["peak_bytes"].value == 8 + 130

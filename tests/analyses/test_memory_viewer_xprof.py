@@ -72,7 +72,7 @@ def test_sizes_are_mebibytes() -> None:
     assert {name: found[name] for name in wanted} == wanted
 
 
-def test_the_heap_is_told_before_each_event_and_at_the_end() -> None:
+def test_the_heap_is_reported_before_each_event_and_at_the_end() -> None:
     found = page()
     assert found["heapSizes"] == [
         0.06250381469726562, 0.08789443969726562, 0.08838272094726562, 0.06299209594726562, 0.08838272094726562,
@@ -141,7 +141,7 @@ def test_blocks_lie_where_and_when_their_buffers_have_the_memory() -> None:
     )  # of pair{1}: one level alone is looked at
 
 
-def test_other_memory_tells_scoped_vmem_and_no_defaults() -> None:
+def test_other_memory_records_scoped_vmem_and_no_defaults() -> None:
     assert page("1") == {
         "moduleName": "jit_f",
         "entryComputationName": "main",

@@ -187,7 +187,7 @@ def test_a_loop_has_no_work_of_its_own() -> None:
     assert figures(found, "program 7")["flops"] == 3000
 
 
-def test_what_is_not_known_is_null_and_told() -> None:
+def test_what_is_not_known_is_null_and_reported() -> None:
     found = report(tpu(ran(1, 0, 10), ran(3, 10, 30), peaks=False))
     assert figures(found, "dot.1")["compute_peak_percent"] is None and figures(found, "dot.1")["flops"] == 1000
     copied = figures(found, "copy.3")
@@ -228,7 +228,7 @@ def test_layers_alike_are_one() -> None:
     ]
 
 
-def test_a_name_that_is_op_and_scope_tells_its_own_time() -> None:
+def test_a_name_that_is_op_and_scope_records_its_own_time() -> None:
     metadata = [op("a", 1, "x", "m/f:"), op("b", 2, "x", "m/f/g:")]
     events = [event(one.name, 1000 * k, 400) for k, one in enumerate(metadata)]
     found = report(plane("/device:TPU:0", [line("XLA Ops", events, id=3)], event_metadata=metadata))
@@ -240,7 +240,7 @@ def test_a_name_that_is_op_and_scope_tells_its_own_time() -> None:
 # ---- captures with little in them
 
 
-def test_long_names_of_scopes_are_told_once_each() -> None:
+def test_long_names_of_scopes_are_reported_once_each() -> None:
     """Not again in the paths of all that is below them."""
     parts = [f"{number}s{'y' * 2000}" for number in range(99)]
     deep = op("deep.1", 1, "custom", f"{'/'.join(parts)}/mul:")
@@ -312,7 +312,7 @@ def test_the_page_has_no_loops_and_calls_unknown_programs_main() -> None:
     assert (found["deviceType"], found["aggDvfsTimeScaleMultiplier"]) == ("TPU", 1)
 
 
-def test_the_page_tells_utilization_times_the_share_of_time() -> None:
+def test_the_page_records_utilization_times_the_share_of_time() -> None:
     dots = page(CORE)["byProgram"]["children"][0]["children"][0]["metrics"]
     assert dots["uncappedFlops"] == pytest.approx(0.075 * 0.4) and dots["occurrences"] == 3
     assert dots["rawFlops"] == 3000 and dots["bandwidthUtils"] == [0, 0, 0]  # no breakdown by memory, no bytes
@@ -339,7 +339,7 @@ def test_the_page_of_an_idle_device_is_idle_time_alone() -> None:
     assert page(plane("/host:CPU"))["byProgram"]["name"] == "by_program"
 
 
-def test_the_page_tells_what_the_author_of_a_kernel_wrote() -> None:
+def test_the_page_records_what_the_author_of_a_kernel_wrote() -> None:
     written = '{"xprof_metadata": "{\\"b\\": [1], \\"a\\": \\"é\\"}"}'
     for text, told in ((written, '{"a":"é","b":[1]}'), ("{broken", ""), ('{"xprof_metadata": 3}', "")):
         name = f"%k = f32[] custom-call(), frontend_attributes={{kernel_metadata={text}}}"

@@ -88,7 +88,7 @@ def test_figures_are_sums_over_devices_and_threads() -> None:
     assert (found["host_total_ps"], found["host_op_ps"], found["host_idle_ps"]) == (90_000, 90_000, 0)
 
 
-def test_device_ops_tell_their_work_and_hosts_have_none() -> None:
+def test_device_ops_record_their_work_and_hosts_have_none() -> None:
     found = report(BOTH)
     name, flops, rate, bound = rows(found, "device_ops", "name", "flops", "flops_per_s", "bound_by")[1]
     assert (name, flops, rate, bound) == ("dot.1", 2e9, 1e17, "Compute")
@@ -238,7 +238,7 @@ def test_beside_devices_they_are_not() -> None:
     assert rows(found, "host_ops", "name") == [("IDLE",)]
 
 
-def test_devices_that_tell_no_op_are_told_of() -> None:
+def test_devices_that_record_no_op_are_reported() -> None:
     gpu = plane("/device:GPU:0", [line("Stream #1", [event("gemm", 0, 5)])])
     found = report(xspace(threads([event("a:MatMul", 0, 5)]), gpu))
     assert found.notices[0].text.startswith(

@@ -75,7 +75,7 @@ def test_the_figures_of_steps_are_of_the_complete_ones() -> None:
     assert rows(found, "breakdown")[0]["mean_ps"] == 60 * MS
 
 
-def test_hosts_add_up_and_a_coordinator_is_no_cpu() -> None:
+def test_hosts_add_up_and_a_coordinator_is_not_a_cpu() -> None:
     hosts = [cpu("c"), host("a", count=8), host("b", count=4, device="Nvidia GPU (Hopper)")]
     found = values(report(generic_db([STEP]), *hosts))
     assert (found["host_count"], found["task_count"]) == (3, 3)
@@ -206,7 +206,7 @@ def properties(table: object) -> dict[str, str]:
     return found
 
 
-def test_the_page_of_gpus_tells_of_precision_and_tensor_cores() -> None:
+def test_the_page_of_gpus_reports_precision_and_tensor_cores() -> None:
     db = generic_db([STEP], precision=(10, 30))
     host_ops = ops({"name": "h", "occurrences": 3, "time_ps": 10, "self_ps": 10})
     analysis, steps, environment, recommendation, latency, empty, diagnostics = page.answer(

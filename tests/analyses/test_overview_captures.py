@@ -104,7 +104,7 @@ def test_enqueuing_says_how_much_other_work_there_is_for_input() -> None:
     assert (p["enqueue_us"], p["unclassified_nonequeue_us"]) == ("180.000", "5820.000")
 
 
-def test_gpus_tell_of_kernels_precision_and_placement() -> None:
+def test_gpus_report_kernels_precision_and_placement() -> None:
     kernels = [
         event("volta_h884gemm", 0, 20 * US, {"correlation_id": 1, "shape": "(half[4])", "kernel_details": "regs:8"}),
         event("sgemm", 30 * US, 60 * US, {"correlation_id": 2, "tf_op": "model/MatMul:MatMul", "kernel_details": ":"}),

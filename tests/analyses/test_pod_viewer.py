@@ -43,7 +43,7 @@ def pod(name: str, late: float = 0) -> bytes:
     return spaces(*cores, sparse_core(0, [("s", "fusion", 20, 60)]), hostnames=[name])
 
 
-def test_steps_are_told_core_by_core() -> None:
+def test_steps_are_reported_core_by_core() -> None:
     assert table(
         report(pod("a")), "cores", "step", "core_name", "core_id", "sparse_core", "duration_ps", "device_compute_ps",
         "device_collectives_ps", "input_ps", "all_others_ps", "bottleneck", "bottleneck_share",
@@ -55,7 +55,7 @@ def test_steps_are_told_core_by_core() -> None:
     ]  # fmt: skip
 
 
-def test_collectives_tell_who_waits() -> None:
+def test_collectives_record_who_waits() -> None:
     told = report(pod("a"), pod("b", 5))
     assert told.tables["collectives"].to_pylist() == [{
         "step": 0, "collective_id": 7, "core_count": 6, "occurrences": 6, "moved_bytes": 0, "fastest_ps": 15 * US,
@@ -64,13 +64,13 @@ def test_collectives_tell_who_waits() -> None:
     assert told.scalars["collective_wait_ps"].value == 65 * US
 
 
-def test_collectives_without_ids_tell_no_wait() -> None:
+def test_collectives_without_ids_record_no_wait() -> None:
     space = spaces(tpu(0, [ran("0", 0, 100)], [("f", "fusion", 10, 20), ("ar", "all-reduce", 30, 30)]))
     wait = report(space).scalars["collective_wait_ps"]
     assert wait.value is None and "no ids" in (wait.reason or "")
 
 
-def test_gpus_do_not_tell_which_collectives_belong_together() -> None:
+def test_gpus_do_not_record_which_collectives_belong_together() -> None:
     main = [step(0, 0, 100), ran("launch", 1, 1, correlation_id=1)]
     kernels = [ran("gemm", 5, 50, correlation_id=1), ran("ncclReduce", 60, 5, correlation_id=1)]
     told = report(spaces(host(main), plane("/device:GPU:0", [line("Stream #1", kernels)])))

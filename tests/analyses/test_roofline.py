@@ -90,7 +90,7 @@ def test_the_peaks_of_the_device_and_where_memory_stops_being_the_limit() -> Non
     ]
 
 
-def test_each_op_tells_how_near_the_roofline_it_is() -> None:
+def test_each_op_records_how_near_the_roofline_it_is() -> None:
     found = rows(
         report(usual()), "ops", "name", "bound_by", "roofline_percent", "least_ps", "lost_ps", "compute_peak_percent"
     )
@@ -131,7 +131,7 @@ def test_every_memory_of_an_op_has_a_row() -> None:
     ]
 
 
-def test_shares_are_also_told_of_the_time_without_infeed_and_outfeed() -> None:
+def test_shares_are_also_reported_the_time_without_infeed_and_outfeed() -> None:
     found = report(xspace(core(ran("dot", 0, 10), ran("feed", 10, 10))))
     assert rows(found, "ops", "name", "is_feed", "self_share", "without_feeds_share") == [
         ("dot", False, 0.5, 1.0),
@@ -150,7 +150,7 @@ def test_ops_that_seem_to_do_more_than_the_device_can_are_named() -> None:
     assert all(notice in other.notices for other in (given.op_profile(), given.hlo_stats()))
 
 
-def test_peaks_that_the_capture_does_not_tell_are_as_published_and_marked() -> None:
+def test_peaks_that_the_capture_does_not_record_are_as_published_and_marked() -> None:
     quiet = {name: 0.0 for name in PEAKS if name.startswith("peak")}
     found = report(usual(**quiet))
     assert rows(found, "device", "resource", "peak", "peak_source") == [
@@ -161,7 +161,7 @@ def test_peaks_that_the_capture_does_not_tell_are_as_published_and_marked() -> N
     assert page(found)[1]["peak_flop_rate"] == page(found)[1]["peak_hbm_bw"] == "0"
 
 
-def test_peaks_that_nobody_tells_are_unknown_with_a_reason() -> None:
+def test_peaks_that_nobody_records_are_unknown_with_a_reason() -> None:
     found = report(usual(peak_hbm_bw_gigabytes_per_second=0.0, device_type_string="TPU of tomorrow"))
     assert rows(found, "device", "resource", "peak", "peak_source")[1] == ("HBM", None, "unknown")
     assert found.scalars["ridge_flops_per_byte"].value is None
@@ -196,7 +196,7 @@ def test_chosen_steps_are_all_that_counts() -> None:
     assert rows(found, "ops", "occurrences") == [(1,)]
 
 
-def test_steps_that_hold_little_of_what_ran_are_told_of() -> None:
+def test_steps_that_hold_little_of_what_ran_are_reported() -> None:
     marks = [event("0", 0, US, {"group_id": 0}), event("1", 2 * US, US, {"group_id": 1})]
     ops = [event("dot", 0, US, {"group_id": 0}), event("dot", 5 * US, 9 * US)]
     lines = [line("Steps", marks, id=1), line("XLA Ops", ops, id=3)]

@@ -116,7 +116,7 @@ def test_names_may_come_from_anything_that_is_gone_through_once(add: Add, tmp_pa
     assert list(runner.run(write(tmp_path, a=host("a")).table_set, iter(["one"]))) == ["one"]
 
 
-def test_an_unknown_analysis_is_told_before_anything_is_read(add: Add, seen: Seen, tmp_path: Path) -> None:
+def test_an_unknown_analysis_is_reported_before_anything_is_read(add: Add, seen: Seen, tmp_path: Path) -> None:
     add("one")
     profile = write(tmp_path, a=host("a"))
     with pytest.raises(UsageError, match=r"no analysis 'two'; there are: .*one"):
@@ -161,7 +161,7 @@ def test_a_parameter_goes_to_all_that_have_it_and_others_keep_their_own(add: Add
 
 
 @pytest.mark.parametrize(("params", "there"), [({"top": 1}, "order, top"), ({}, None)])
-def test_an_unknown_parameter_is_told(add: Add, tmp_path: Path, params: dict[str, Any], there: str | None) -> None:
+def test_an_unknown_parameter_is_reported(add: Add, tmp_path: Path, params: dict[str, Any], there: str | None) -> None:
     add("one", **params | ({"order": "x"} if there else {}))
     tables = write(tmp_path, a=host("a")).table_set
     with pytest.raises(UsageError, match=f"no parameter 'tpo'; there are{f': {there}' if there else ' none'}"):
@@ -184,12 +184,12 @@ def test_a_time_may_be_written_as_text(given: Any, ps: int | None) -> None:
     (True, "at: True is not a time"),
     (1 << 63, "at: 9223372036854775808 does not fit 64 bits"),
 ])  # fmt: skip
-def test_what_is_no_time_is_told(given: Any, why: str) -> None:
+def test_what_is_not_a_time_is_reported(given: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         runner.params_of({"one": TIMED}, {"at": given})
 
 
-def test_numbers_beyond_64_bits_are_told() -> None:
+def test_numbers_beyond_64_bits_are_reported() -> None:
     many = SimpleNamespace(Params=make_dataclass("Params", [("most", int, field(default=1, metadata={"min": 0}))]))
     assert runner.params_of({"one": many}, {"most": 2**63 - 1})["one"].most == 2**63 - 1  # type: ignore[dict-item]
     with pytest.raises(UsageError, match="most: 9223372036854775808 does not fit 64 bits"):
@@ -281,7 +281,7 @@ def clipped(steps: tuple[int | None, int | None]) -> tuple[int, int]:
     return 0 if first is None else first, 3 if last is None else min(last, 3)
 
 
-def test_steps_are_read_with_the_stats_that_tell_them(add: Add, tmp_path: Path) -> None:
+def test_steps_are_read_with_the_stats_that_record_them(add: Add, tmp_path: Path) -> None:
     add("one", reads=Needs(("GPU",), ("x",)), of_host=lambda host: set(host.raw.stat_names))
     tables = write(tmp_path, a=host("a")).table_set
     assert runner.run(tables, ["one"])["one"].detail[0] == [{"x"}]
@@ -344,7 +344,7 @@ def test_events_found_while_analyses_are_imported_are_those_of_the_capture(tmp_p
     assert in_a_fresh_process(REPORTED, path=path) == "IDLE a m"
 
 
-def test_events_that_are_broken_are_told_once_analyses_are_imported(tmp_path: Path) -> None:
+def test_events_that_are_broken_are_reported_once_analyses_are_imported(tmp_path: Path) -> None:
     path = tmp_path / "host.xplane.pb"
     path.write_bytes(xspace(plane("/host:CPU", [line("main", [event("a:Add", 0, 10), b"\x0f"])])))
     told = in_a_fresh_process("try:", f"    {REPORTED}", "except fastprof.CaptureError as e: print(e)", path=path)

@@ -153,7 +153,7 @@ def test_numbers_of_executions_choose_executions() -> None:
     assert table(told, "steps", "step", "name") == [(1, "jit_f"), (2, "jit_f")]
 
 
-def test_steps_that_are_not_there_are_told_with_those_that_are() -> None:
+def test_steps_that_are_not_there_are_reported_with_those_that_are() -> None:
     told = fastprof.load(cpu(4)).select(steps=(30, 50)).overview()
     assert told.scalars["step_time_mean_ps"].reason == "no steps 30:50; there are 0 to 3"
 

@@ -204,7 +204,7 @@ def test_changes_that_save_little_are_not_shown() -> None:
         assert section[-1] == f"  and {every - len(saved)} more of {every}; --limit all shows them"
 
 
-def test_parallel_is_no_number_beyond_reason() -> None:
+def test_parallel_is_not_a_number_beyond_reason() -> None:
     with pytest.raises(fastprof.UsageError, match="parallel is 1,000,000 at most, not 1,000,001"):
         serial(parallel=1_000_001)
 
@@ -225,7 +225,7 @@ def test_a_notebook_shows_the_drawing_as_an_image() -> None:
     assert base64.b64decode(encoded).decode() == serial().to_svg()
 
 
-def test_a_pipeline_that_steps_hardly_wait_for_is_no_recommendation() -> None:
+def test_a_pipeline_that_steps_hardly_wait_for_is_not_a_recommendation() -> None:
     """Calls of 100 us in steps of 20 ms."""
     thread: list[Event] = []
     for number in range(3):
@@ -265,7 +265,7 @@ def test_iterators_without_a_root_call_need_a_longer_capture() -> None:
     assert "profile for longer" in found.notices[0].text
 
 
-def test_iterators_without_ids_are_told_of() -> None:
+def test_iterators_without_ids_are_reported() -> None:
     bare = [ran("Iterator::Root", 0, 10), ran("Iterator::Root::Map", 1, 5)]
     found = fastprof.load(spaces(host(bare))).tf_data()
     assert "2 events of tf.data iterators, all without an id" in found.notices[0].text

@@ -91,7 +91,7 @@ def three_pipelines() -> bytes:
     return host((one for i in range(3) for one in calls(i)), roots, name="vm")
 
 
-def test_a_row_of_the_graph_is_an_iterator_in_a_call_and_tells_the_rest_in_its_tooltip() -> None:
+def test_a_row_of_the_graph_is_an_iterator_in_a_call_and_records_the_rest_in_its_tooltip() -> None:
     first = page(three_pipelines())[0]
     assert [(column["id"], column["label"], column["type"]) for column in first["cols"]] == [
         ("host", "Host", "string"),
@@ -191,7 +191,7 @@ def test_an_iterator_without_an_id_takes_its_time_and_has_no_row() -> None:
     assert graph(page(capture)) == [(0, "1", "Root", 0, 100, 40, 1, 2)]
 
 
-def test_of_an_id_that_several_iterators_have_the_first_event_tells_the_name() -> None:
+def test_of_an_id_that_several_iterators_have_the_first_event_records_the_name() -> None:
     capture = host([iterator("Root", 1, 0, 100), iterator("Root::Map", 1, 10, 60, 1), iterator("Other", 1, 200, 70)])
     found = page(capture)
     assert graph(found) == [(0, "1", "Root", 0, 160, 100, 2, 2), (1, "1", "Root", 200, 70, 70, 1, 2)]

@@ -65,16 +65,16 @@ def test_groups_are_believed_where_all_planes_of_hosts_and_devices_declare_them(
 @pytest.mark.parametrize(
     "name", ["/device:GPU:1", "/host:metadata", "/host:CUPTI", "/host:CPU 2", "#Chip 0", "/custom:x"]
 )
-def test_one_plane_that_does_not_declare_groups_has_all_grouped_anew(name: str) -> None:
+def test_one_plane_that_does_not_declare_groups_has_all_grouped_again(name: str) -> None:
     assert steps_of(recorded(plane(name, id=9))) == [0, 1]
 
 
-def test_groups_that_only_the_host_or_only_the_device_tells_are_made_anew() -> None:
+def test_groups_that_only_the_host_or_only_the_device_records_are_rebuilt() -> None:
     assert steps_of(recorded(steps_of_gpu=None)) == [0, 1]
     assert steps_of(recorded(steps_of_host=None)) == [0, 1]
 
 
-def test_what_is_grouped_anew_and_gets_no_group_stays_in_its_own() -> None:
+def test_what_is_grouped_again_and_gets_no_group_stays_in_its_own() -> None:
     """The second GPU declares no groups, and nothing leads to the first."""
     kernels = [ran("kernel", 100 * i, 50, correlation_id=i, group_id=i + 7) for i in range(2)]
     assert steps_of(spaces(gpu(*kernels), gpu(ran("other", 0, 1), ordinal=1))) == [7, 8]

@@ -42,7 +42,7 @@ def wait_for(page: Any, selector: str, text: str) -> None:
 # ---- op profile
 
 
-def test_the_tree_of_ops_opens_and_tells_of_an_op(show: Callable[..., Any]) -> None:
+def test_the_tree_of_ops_opens_and_reports_an_op(show: Callable[..., Any]) -> None:
     page = show("xla", "op_profile")
     longest = fastprof.load(DEMO / "xla").op_profile().tables["tree"].to_pylist()
     op = next(row for row in longest if row["kind"] == "op")
@@ -125,7 +125,7 @@ def test_what_was_alive_at_a_time_and_whether_a_request_fits(show: Callable[...,
     wait_for(page, "h2", "When the request would have fitted")
 
 
-def test_a_moment_of_memory_tells_its_allocation(show: Callable[..., Any]) -> None:
+def test_a_moment_of_memory_records_its_allocation(show: Callable[..., Any]) -> None:
     page = show("memory", "memory_profile")
     page.locator(".chart svg").first.focus()
     for _ in range(8):
@@ -225,7 +225,7 @@ def test_saved_pages_work_and_say_what_needs_a_server(
         ("op_profile?group_by=colour", "group_by is one of program, category, provenance"),
     ],
 )
-def test_a_wrong_parameter_is_told_below_its_control_and_can_be_mended(
+def test_a_wrong_parameter_is_reported_below_its_control_and_can_be_mended(
     page: Any, server: Callable[..., str], wrong: str, told: str
 ) -> None:
     """Nothing is asked of the server, so that no error is in the console: the fixture of the page looks."""

@@ -174,7 +174,7 @@ def test_a_name_is_found_wherever_it_is(timeline: Timeline) -> None:
     timeline.until(f"t.selection().search.hit.start_ps === '{first}'")
 
 
-def test_a_regular_expression_that_is_none_is_told_without_asking(timeline: Timeline, faults: list[str]) -> None:
+def test_a_regular_expression_that_is_none_is_reported_without_asking(timeline: Timeline, faults: list[str]) -> None:
     asked: list[str] = []
     timeline.page.on("request", lambda request: asked.append(request.url) if "/api/search" in request.url else None)
     timeline.page.keyboard.press("/")
@@ -275,7 +275,9 @@ def test_dark_and_light(timeline: Timeline, page: Any) -> None:
     timeline.settle()
 
 
-def test_times_are_told_from_the_start_of_profiling(page: Any, server: Callable[..., str], far_capture: Path) -> None:
+def test_times_are_distinguished_from_the_start_of_profiling(
+    page: Any, server: Callable[..., str], far_capture: Path
+) -> None:
     clipboard = "{ value: { writeText: async text => { window.copied = text } } }"
     page.add_init_script(f"Object.defineProperty(navigator, 'clipboard', {clipboard})")
     timeline = Timeline(page, server(far_capture))

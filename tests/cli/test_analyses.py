@@ -97,7 +97,7 @@ def test_a_table_alone_in_the_other_forms(ask: Callable[..., Ran]) -> None:
     assert ran.code == 2 and "invalid choice: 'nomes'; did you mean 'names'? (choose from hosts, names)" in ran.err
 
 
-def test_a_table_alone_is_no_wider_than_the_screen(ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_alone_is_not_a_wider_than_the_screen(ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     columns = [f"host_{number}" for number in range(6)]
     wide = pa.table({column: ["a" * 30] for column in columns})
@@ -112,7 +112,7 @@ def test_a_table_alone_is_no_wider_than_the_screen(ask: Callable[..., Ran], monk
 def test_a_table_alone_shows_first_what_the_report_shows_of_it(
     ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of columns without room the last go first, be they numbers or not; what is to be known is told beside."""
+    """Of columns without room the last go first, be they numbers or not; important notices are written too."""
     monkeypatch.setenv("COLUMNS", "40")
     section = Section("Hosts", "hosts", ("events", "host"))
     monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
@@ -234,7 +234,7 @@ def test_report_as_a_folder(ask: Callable[..., Ran], tmp_path: Path) -> None:
     assert listed(out.parent) == ["tables"]
 
 
-def test_a_folder_is_no_file_and_no_standard_output(ask: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_folder_is_not_a_file_and_no_standard_output(ask: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     ran = ask("report", "--format", "arrow", "-o", str(tmp_path / "file"), "--force")
     assert ran.code == 3 and "is not a directory" in ran.err
@@ -306,8 +306,8 @@ def test_help_of_a_verb_is_that_of_its_analysis(capsys: pytest.CaptureFixture[st
     assert command.main([VERB, "--help"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("usage: fastprof sample-analysis ")
-    for told in ("--least N", "--order {host,events}", "--loud, --no-loud", "say more than 100 % of it", "--ratio X"):
-        assert told in out
+    for flag in ("--least N", "--order {host,events}", "--loud, --no-loud", "say more than 100 % of it", "--ratio X"):
+        assert flag in out
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["info", "--help"], ["nonsense"]])

@@ -1,4 +1,4 @@
-"""docs/cli.md tells every verb and every flag, and none that is not there."""
+"""docs/cli.md documents every verb and every flag, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARED = "Flags of every verb"
 OUTPUT = "Output of all verbs but export, serve and trace"
 ANALYSES = "The analyses"
 FILTERS = {"--plane", "--line", "--name", "--time"}
-"""Told among the shared flags, and no flags of reports."""
+"""Documented among the shared flags, but not flags of reports."""
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
@@ -31,7 +31,7 @@ def sections() -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def flags_told(text: str) -> set[str]:
+def flags_in(text: str) -> set[str]:
     """The flags in the first cell of the rows of tables."""
     cells = re.findall(r"^\| (`-.*?) \|", text.replace(r"\|", "/"), flags=re.MULTILINE)
     return {flag for cell in cells for flag in re.findall(r"`(--?[a-z-]+)", cell)}
@@ -42,24 +42,24 @@ def flags_of(verb: argparse.ArgumentParser) -> set[str]:
 
 
 def home(verb: str) -> set[str]:
-    """The flags that the document tells for a verb."""
+    """The flags documented for a verb."""
     names = [SHARED, *([] if verb in ("export", "serve", "trace") else [OUTPUT])]
     if verb in command._ANALYSES:
         page = (DOCS / "analyses" / f"{verb}.md").read_text(encoding="utf-8")
-        return (told(*names, ANALYSES) | flags_told(page)) - FILTERS
+        return (documented(*names, ANALYSES) | flags_in(page)) - FILTERS
     if verb == "report":
         params = set().union(*(home(other) for other in command._ANALYSES))
-        return (told(*names, f"fastprof {verb}") | params) - FILTERS
+        return (documented(*names, f"fastprof {verb}") | params) - FILTERS
     if verb == "hlo":
-        return told(*names) - FILTERS - {"--steps"} | told(f"fastprof {verb}")
+        return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
     if verb == "serve":
-        return told(*names) - FILTERS - {"--steps"} | told(f"fastprof {verb}")
-    return told(*names, f"fastprof {verb}")
+        return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
+    return documented(*names, f"fastprof {verb}")
 
 
-def told(*titles: str) -> set[str]:
+def documented(*titles: str) -> set[str]:
     """The flags in these sections."""
-    return set().union(*(flags_told(sections()[title]) for title in titles))
+    return set().union(*(flags_in(sections()[title]) for title in titles))
 
 
 def test_every_verb_has_its_section_and_its_line() -> None:
@@ -75,20 +75,20 @@ def test_every_verb_has_its_section_and_its_line() -> None:
 
 
 @pytest.mark.parametrize("verb", command.VERBS)
-def test_every_flag_is_told_and_every_flag_told_is_there(verb: str) -> None:
+def test_every_flag_is_reported_and_every_flag_reported_is_there(verb: str) -> None:
     flags = flags_of(verbs()[verb])
     assert len(flags) > 15, "the test looked at nothing"
     assert home(verb) == flags
 
 
 @pytest.mark.parametrize("verb", command.VERBS)
-def test_choices_are_told(verb: str) -> None:
+def test_choices_are_reported(verb: str) -> None:
     text = DOCUMENT.read_text(encoding="utf-8").replace(r"\|", "|")
     actions = [action for action in verbs()[verb]._actions if action.choices]
     assert actions
     for action in actions:
         choices = [choice for choice in action.choices or () if choice not in ("xprof", "svg", "speedscope")]
-        if action.dest != "table" and not action.dest.startswith("param_"):  # told on the page of the analysis
+        if action.dest != "table" and not action.dest.startswith("param_"):  # documented on the page of the analysis
             assert f"`{action.option_strings[0]} {'|'.join(choices)}`" in text
 
 
@@ -101,7 +101,7 @@ def test_every_argument_has_help_and_a_verb_one_line_of_it(verb: str) -> None:
     assert first.endswith(".")
 
 
-def test_exit_codes_are_told() -> None:
-    told = {int(code) for code in re.findall(r"^\| (\d+) \|", sections()["Exit codes"], flags=re.MULTILINE)}
+def test_exit_codes_are_reported() -> None:
+    codes_documented = {int(code) for code in re.findall(r"^\| (\d+) \|", sections()["Exit codes"], flags=re.MULTILINE)}
     codes = {command.INTERNAL, command.USAGE, command.PATH, command.DATA}
-    assert told == {0, *codes, command.INTERRUPTED, command.READER_GONE, command.TERMINATED}
+    assert codes_documented == {0, *codes, command.INTERRUPTED, command.READER_GONE, command.TERMINATED}

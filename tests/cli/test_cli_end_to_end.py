@@ -100,7 +100,7 @@ def test_the_list_from_every_source(run_directory: Path, capsys: pytest.CaptureF
     assert len(output(capsys, "events", str(run_directory / "*.pb"), "--list").splitlines()) == 5
 
 
-def test_nothing_left_is_no_error_in_any_form(run_directory: Path, tmp_path: Path) -> None:
+def test_nothing_left_is_not_an_error_in_any_form(run_directory: Path, tmp_path: Path) -> None:
     for form in ("table", "json", "csv", "arrow"):
         for flags in ([], ["--list", "--stats", "x"]):
             out = str(tmp_path / "out")

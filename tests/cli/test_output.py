@@ -113,7 +113,7 @@ def test_a_full_disk(command: Callable[..., Any], flags: list[str]) -> None:
     ("name", "form"),
     [("a.csv", "csv"), ("a.JSON", "json"), ("a.arrow", "arrow"), ("a.feather", "arrow"), ("a", "table")],
 )
-def test_a_file_name_tells_the_form(name: str, form: str) -> None:
+def test_a_file_name_records_the_form(name: str, form: str) -> None:
     assert output.format_for(None, name) == form
     assert output.format_for("json", name) == "json"
 

@@ -124,7 +124,7 @@ def test_an_encoding_without_the_characters(encoding: str) -> None:
             assert out.isascii()
 
 
-def test_a_capture_path_that_is_no_utf_8() -> None:
+def test_a_capture_path_that_is_not_a_utf_8() -> None:
     process = subprocess.Popen(
         [os.fsencode(sys.executable), b"-c", PROGRAM.encode(), b"events", b"absent\xff"],
         env=environment(),

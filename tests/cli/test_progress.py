@@ -74,7 +74,7 @@ def test_auto_is_silent_off_a_terminal_and_on_a_dumb_one(monkeypatch: pytest.Mon
     assert not Progress(Terminal(), "auto").wanted
 
 
-def test_a_closed_stream_is_no_error(clock: Clock) -> None:
+def test_a_closed_stream_is_not_an_error(clock: Clock) -> None:
     stream = Terminal()
     progress = Progress(stream)
     stream.isatty = lambda: True  # type: ignore[method-assign]

@@ -36,7 +36,7 @@ def test_a_limit_says_how_many_it_left_out(command: Callable[..., Any]) -> None:
     assert command("events", "usual", "--limit", "2", "-q").err == ""
 
 
-def test_columns_without_room_are_told_of(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_without_room_are_reported(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "44")
     ran = command("events", "usual")
     assert ran.out.splitlines()[0] == "count     total      self  name"

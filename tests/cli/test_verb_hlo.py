@@ -89,8 +89,8 @@ def test_without_a_module_the_programs_are_listed(command: Command, run: str) ->
 
 
 def test_the_list_is_the_table_of_modules_in_other_forms(command: Command, run: str) -> None:
-    told = json.loads(command(run, "--format", "json").out)
-    assert (told["table"], [row["module"] for row in told["rows"]]) == ("hlo_modules", list(NAMES))
+    document = json.loads(command(run, "--format", "json").out)
+    assert (document["table"], [row["module"] for row in document["rows"]]) == ("hlo_modules", list(NAMES))
     assert command(run, "--format", "csv", "--limit", "1").out.count("\n") == 2
 
 
@@ -141,12 +141,12 @@ def test_a_program_as_a_table_of_its_instructions(command: Command, run: str) ->
     head, *rows = [line.split() for line in command(run, "--module", "3", "--format", "table").out.splitlines()]
     assert head[:4] == ["name", "opcode", "category", "computation"]
     assert [row[0] for row in rows] == ["x", "e", "x", "y"]
-    told = command(run, "--module", "3", "--format", "csv").out.splitlines()
-    assert told[0].startswith("host,program_id,module,computation,") and len(told) == 5
-    assert all(line.startswith("host0,3,jit_f(3),") for line in told[1:])
+    rows = command(run, "--module", "3", "--format", "csv").out.splitlines()
+    assert rows[0].startswith("host,program_id,module,computation,") and len(rows) == 5
+    assert all(line.startswith("host0,3,jit_f(3),") for line in rows[1:])
 
 
-def test_hosts_with_other_programs_of_the_id_are_told_of(command: Command, tmp_path: Path) -> None:
+def test_hosts_with_other_programs_of_the_id_are_reported(command: Command, tmp_path: Path) -> None:
     for host, name in (("a", "jit_f"), ("b", "jit_g"), ("c", "jit_f")):
         metadata = [Metadata("jit_f(3)", 3, stats={"Hlo Proto": program(name)})]
         (tmp_path / f"{host}.xplane.pb").write_bytes(xspace(plane("/host:metadata", event_metadata=metadata)))
@@ -157,7 +157,7 @@ def test_hosts_with_other_programs_of_the_id_are_told_of(command: Command, tmp_p
     assert ran.err == "" and ran.out.startswith("HloModule jit_g,")
 
 
-def test_a_file_that_is_no_program_gets_no_advice_that_does_not_help(command: Command, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_program_gets_no_advice_that_does_not_help(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "f(1).hlo_proto.pb"
     path.write_bytes(b"")
     ran = command(str(path))
@@ -215,9 +215,9 @@ def test_nothing_in_a_program_steers_a_terminal(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for flags in ((), ("--instruction", "y")):
         assert y + r'{"a": "\x1b[2J\x9b\u202e",' + '\n"b": 1}\n' in command(*asked, *flags).out
-    told = command(*asked, "--format", "json").out
-    assert told.replace("\n", "").isprintable() and told.isascii()
-    assert json.loads(told)["computations"][0]["instructions"][1]["opcode"] == "negate\x1b[31m"
+    text = command(*asked, "--format", "json").out
+    assert text.replace("\n", "").isprintable() and text.isascii()
+    assert json.loads(text)["computations"][0]["instructions"][1]["opcode"] == "negate\x1b[31m"
 
 
 def test_a_broken_program(command: Command, tmp_path: Path) -> None:

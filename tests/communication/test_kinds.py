@@ -72,11 +72,11 @@ def test_categories(category: str, expected: tuple[str, int] | None) -> None:
         ("%call-start = ((f32[8]), f32[8], u32[]) call-start(f32[8] %p)", "async-start", ("offload", START)),
     ],
 )  # fmt: skip
-def test_instructions_tell_what_is_asynchronous(text: str, category: str, expected: tuple[str, int]) -> None:
+def test_instructions_record_what_is_asynchronous(text: str, category: str, expected: tuple[str, int]) -> None:
     assert told(category, text, short(text)) == expected
 
 
-def test_without_a_category_the_name_tells() -> None:
+def test_without_a_category_the_name_records() -> None:
     assert told("", AR, "all-reduce.1") == ("all-reduce", WHOLE)
     assert told("", AG_START, "all-gather-start.3") == ("all-gather", START)
     assert told("", AG_DONE, "all-gather-done.7.remat") == ("all-gather", DONE)

@@ -76,7 +76,7 @@ def test_groups_are_spelled_out() -> None:
     assert lists(f"[2,1]<=[2{',1' * 70}]") is None  # more dimensions than arrays have
 
 
-def test_sizes_that_no_groups_have_are_not_told() -> None:
+def test_sizes_that_no_groups_have_are_not_reported() -> None:
     groups = "[2,999999999999999999,999999999999999999]<=[2,3]"
     told = payload(KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}")
     assert (told.groups, told.size, told.count) == (groups, None, None)

@@ -172,7 +172,7 @@ def test_times_between_nanoseconds_are_on_the_clock_of_the_file(form: str, tmp_p
     assert starts == {"a0": 0, "a1": 4_500, "a2": 5_001, "b0": 1_000_000, "b1": 1_004_500, "b2": 1_005_001}
 
 
-def test_an_event_without_duration_is_an_instant_and_a_negative_one_is_told(form: str) -> None:
+def test_an_event_without_duration_is_an_instant_and_a_negative_one_is_reported(form: str) -> None:
     trace = read(xspace(plane("/host:CPU", [line("t", [event("a", 5_000, 0), event("b", 6_000, -7)])])), form)
     assert by_name(trace, "a").duration_ps == 0
     negative = by_name(trace, "b")

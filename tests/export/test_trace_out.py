@@ -38,7 +38,7 @@ def profile() -> fastprof.Profile:
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_name_tells_the_form(
+def test_the_name_records_the_form(
     profile: fastprof.Profile, tmp_path: Path, name: str, reader: Any, packed: bool
 ) -> None:
     path = tmp_path / (name + ".gz" if packed else name)
@@ -84,7 +84,7 @@ def test_filters_of_xprofs_forms_only_take_away(
     assert not some - everything
 
 
-def test_the_hosts_to_choose_from_are_told(tmp_path: Path) -> None:
+def test_the_hosts_to_choose_from_are_reported(tmp_path: Path) -> None:
     for host in ("a", "b"):
         (tmp_path / f"{host}.xplane.pb").write_bytes(SOURCE)
     with pytest.raises(UsageError, match=r"not 2: choose one with --host \(hosts=\): a, b"):

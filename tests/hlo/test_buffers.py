@@ -98,7 +98,7 @@ def test_more_bytes_than_a_buffer_takes_are_not_known() -> None:
     assert memory.unpadded.tolist() == [-1] and memory.at_least.tolist() == [15]
 
 
-def test_older_plans_name_instructions_and_tell_no_ids() -> None:
+def test_older_plans_name_instructions_and_record_no_ids() -> None:
     program = small_program()
     plan = Plan(program)
     program.ids.clear()

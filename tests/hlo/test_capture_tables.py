@@ -119,7 +119,7 @@ def test_costs_are_by_the_general_model_and_null_where_it_knows_nothing(profile:
     assert found["pair"] == (None, None, None, None)
 
 
-def test_bytes_of_containers_have_no_place_and_those_of_parts_are_not_told() -> None:
+def test_bytes_of_containers_have_no_place_and_those_of_parts_are_not_reported() -> None:
     made = Program("f")
     body = made.computation("body", Op("p", "parameter", f32(4)), Op("e", "exponential", f32(4), ["p"]))
     made.entry(
@@ -205,7 +205,7 @@ def test_only_long_names_are_cut_where_that_is_enough(monkeypatch: pytest.Monkey
     assert found["operands"].to_pylist()[2] == ["a" * 1024, "b" * 100] * 500
 
 
-def test_a_program_that_does_not_decode_is_told_and_the_others_are_there() -> None:
+def test_a_program_that_does_not_decode_is_reported_and_the_others_are_there() -> None:
     data = capture(entry("f(1)", 1, program()[:-1]), entry("g(2)", 2, program("jit_g")))
     found = fastprof.load(data)
     problem = (
@@ -316,7 +316,7 @@ def test_programs_beside_a_capture_count_where_it_has_none_of_their_id(tmp_path:
     assert fastprof.load(tmp_path / "vm.xplane.pb").hlo_modules.num_rows == 1
 
 
-def test_a_damaged_file_beside_a_capture_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_damaged_file_beside_a_capture_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "vm.xplane.pb").write_bytes(capture(entry("jit_f(12)", 12, program())))
     (tmp_path / "jit_g(13).hlo_proto.pb").write_bytes(program()[:-5])
     (tmp_path / "without_id.hlo_proto.pb").write_bytes(program()[:-5])
@@ -345,21 +345,21 @@ def test_a_module_without_the_message_around_it_is_a_program(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_a_program_that_is_not_called_one_is_told_how_it_would_be(tmp_path: Path, bare: bool) -> None:
+def test_a_program_that_is_not_called_one_is_reported_how_it_would_be(tmp_path: Path, bare: bool) -> None:
     path = tmp_path / "weird.pb"
     path.write_bytes(HloModule(program()).proto if bare else program())
     with pytest.raises(CaptureError, match=r"a compiled program \(HLO\); called NAME.hlo_proto.pb it is read as one"):
         fastprof.load(path)
 
 
-def test_text_where_a_program_should_be_is_told(tmp_path: Path) -> None:
+def test_text_where_a_program_should_be_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "f(1).hlo_proto.pb"
     path.write_text("HloModule jit_f, is_scheduled=true")
     with pytest.raises(CaptureError, match="looks like plain text"):
         fastprof.load(path)
 
 
-def test_of_two_programs_of_one_id_the_first_counts_and_the_log_tells_of_the_other() -> None:
+def test_of_two_programs_of_one_id_the_first_counts_and_the_log_reports_the_other() -> None:
     found = fastprof.load(capture(entry("f(1)", 1, program()), entry("g(1)", 2, program("jit_g"))))
     assert rows(found.hlo_modules, "module", "name") == [("f(1)", "jit_f")]
     assert rows(found.import_log, "severity", "code", "example") == [
@@ -395,7 +395,7 @@ def test_a_directory_of_programs_only_is_read_where_it_is_named(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("data", "says"), [(b"", "leaves such a file"), (b"\x0a\x05abc", "past the end"), (b"\x10\x01", "no comp")]
 )
-def test_a_file_that_is_no_program_is_refused_when_it_is_loaded(tmp_path: Path, data: bytes, says: str) -> None:
+def test_a_file_that_is_not_a_program_is_refused_when_it_is_loaded(tmp_path: Path, data: bytes, says: str) -> None:
     path = tmp_path / "f(1).hlo_proto.pb"
     path.write_bytes(data)
     with pytest.raises(CaptureError, match=says) as refused:

@@ -70,7 +70,7 @@ def test_what_holds_a_custom_call_is_not_known() -> None:
     assert cost_of(Op("r", "custom-call", f32(100), ["a"], target="__cudnn$convForward"), A) == NOTHING  # damaged
 
 
-def test_bytes_are_told_by_memory_space() -> None:
+def test_bytes_are_given_by_memory_space() -> None:
     near, host = shape("f32", 100, space=1), shape("f32", 100, space=5)
     cost = cost_of(Op("r", "add", near, ["a", "h"]), A, Op("h", "parameter", host))
     assert (cost.hbm_read_bytes, cost.hbm_write_bytes) == (400, 0)

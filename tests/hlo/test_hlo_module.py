@@ -128,7 +128,7 @@ def test_schedules_are_rows_in_the_order_of_execution() -> None:
     assert not HloModule(two_computations()).is_scheduled
 
 
-def test_a_computation_tells_which_instruction_is_its_root() -> None:
+def test_a_computation_records_which_instruction_is_its_root() -> None:
     module = HloModule(two_computations())
     assert [module.is_root(row) for row in range(4)] == [False, True, False, True]
     assert [module.computation_of(row) for row in range(4)] == [0, 0, 1, 1]

@@ -83,7 +83,7 @@ def test_of_two_programs_of_one_id_the_first_counts() -> None:
     assert modules.name(3) == "a"
 
 
-def test_what_is_no_bytes_or_of_another_plane_is_no_program() -> None:
+def test_what_is_not_a_bytes_or_of_another_plane_is_not_a_program() -> None:
     wrong = plane("/host:CPU", event_metadata=[entry("g(4)", 4, Hlo_Proto=program("g"))])
     assert modules_of(metadata(entry("f(3)", 3, Hlo_Proto="text")), wrong).program_ids == []
 
@@ -106,7 +106,7 @@ def test_a_program_that_does_not_decode_is_as_if_it_were_not_there_and_said() ->
     ]
 
 
-def test_instructions_tell_their_framework_op_category_and_cost() -> None:
+def test_instructions_record_their_framework_op_category_and_cost() -> None:
     modules = modules_of(metadata(entry("f(3)", 3, Hlo_Proto=program("f", "jit(f)/neg"))))
     found, missing = modules.find(3, ["x", "y"])
     assert missing is None and found is not None

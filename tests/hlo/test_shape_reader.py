@@ -24,7 +24,7 @@ DOT = (
 )
 
 
-def test_an_op_s_output_and_operands_are_told_apart() -> None:
+def test_an_op_s_output_and_operands_are_distinguished() -> None:
     found = layouts_of(COPY)
     assert [(one.operand, one.position, one.index) for one in found] == [
         ("output", OUTPUT, (0,)),
@@ -64,7 +64,7 @@ def test_no_role_is_guessed_where_labels_are_not_of_this_array() -> None:
 @pytest.mark.parametrize(
     "text", ["", "fusion.1", "%a = ", "%a = (f32[2], ", "%a = f32[2]{0}", "%a = )) add(", "IDLE", "%a = add(f32[2] %b)"]
 )
-def test_what_is_no_instruction_has_no_layouts(text: str) -> None:
+def test_what_is_not_an_instruction_has_no_layouts(text: str) -> None:
     assert layouts_of(text) == []
     assert padding_of(text) == Padding(None, None)
 
@@ -176,7 +176,7 @@ def test_numbers_beyond_64_bits_are_none() -> None:
     assert layout_columns([text])["padded_dimensions"] == [[2**63 - 1, 4]]
 
 
-def test_tuples_nest_as_deep_as_their_places_can_be_told() -> None:
+def test_tuples_nest_as_deep_as_their_places_can_be_reported() -> None:
     text = "%t = " + "(" * DEEPEST + "f32[2]" + ")" * DEEPEST + " custom-call()"
     assert [one.index for one in layouts_of(text)] == [(0,) * DEEPEST]
     assert layouts_of(f"%t = ({text[5:].replace(' ', ') ', 1)}") == []

@@ -363,7 +363,7 @@ def test_configurations_are_quoted_unless_they_read_as_json(config: str, text: s
     assert line == f"a = f32[4]{{0}} negate(x), backend_config={text}"
 
 
-def test_what_does_not_print_is_told_in_octal() -> None:
+def test_what_does_not_print_is_reported_in_octal() -> None:
     """It neither begins a line nor steers a terminal; what prints stays as it is."""
     pair = len_field(1, len_field(1, "ké\x1b") + len_field(2, '{"v":1}'))
     op = Op("a", "neg\x1b[31m\u202e", f32(4), "x", fusion_kind="kLoop\n}", raw=len_field(68, pair))

@@ -93,7 +93,7 @@ def test_floats_have_as_few_digits_as_give_them_back() -> None:
     assert float_texts(np.array([0.1, 1 / 3, 1e300])) == ["0.1", "0.33333333333333331", "1e+300"]
 
 
-def test_what_a_nan_carries_is_told() -> None:
+def test_what_a_nan_carries_is_reported() -> None:
     bits = np.array([0x7FC00000, 0xFFC00000, 0x7FE00000, 0x7F800001], np.uint32)
     assert float_texts(bits.view(np.float32)) == ["nan", "-nan", "nan(0x600000)", "nan(0x1)"]
 

@@ -71,7 +71,7 @@ def test_what_is_freed_later_lies_around_a_chunk_until_then() -> None:
     assert found.too_small_least[1] == 10
 
 
-def test_memory_without_an_address_is_no_known_chunk() -> None:
+def test_memory_without_an_address_is_not_a_known_chunk() -> None:
     assert of([free(0, None, 10, free=50, heap=0)]).known_free_bytes.tolist() == [0]
 
 

@@ -86,7 +86,7 @@ LACKS_FREES = "what is known to be alive is more than the memory in use: the cap
         ([alloc(0, 8, None, heap=5)], "the size of some allocations is not recorded"),
     ],
 )
-def test_where_rows_do_not_add_up_the_reason_is_told(told: list[Told], reason: str) -> None:
+def test_where_rows_do_not_add_up_the_reason_is_reported(told: list[Told], reason: str) -> None:
     assert REASONS[at(told, 0)[0].reason[0]] == reason
 
 
@@ -107,7 +107,7 @@ def test_memory_whose_allocation_is_missing_is_alive_from_where_the_heap_says_so
     assert at(told, 1)[1] == [(None, 10, 1, 10, SOURCES[NOT_SEEN]), (None, 5, 1, 5, SOURCES[RECORDED])]
 
 
-def test_before_the_first_event_nothing_is_told() -> None:
+def test_before_the_first_event_nothing_is_reported() -> None:
     told = [alloc(5, 8, 10, heap=10), free(9, 8, 10, heap=20, allocator="b")]
     events = read(told)
     moment = snapshots_at(events, 5)

@@ -25,7 +25,7 @@ def test_a_free_ends_the_allocation_of_its_address() -> None:
     ]
 
 
-def test_what_is_missing_is_told_from_the_address() -> None:
+def test_what_is_missing_is_distinguished_from_the_address() -> None:
     assert fates([free(0, 8), free(1, 8), alloc(2, 8, 4), alloc(3, 8, 4)]) == [
         "held before",
         "allocation not recorded",
@@ -35,7 +35,7 @@ def test_what_is_missing_is_told_from_the_address() -> None:
     assert fates([alloc(0, None, 4), free(1, None)]) == ["address unknown", "address unknown"]
 
 
-def test_addresses_of_64_bits_are_told_apart() -> None:
+def test_addresses_of_64_bits_are_distinguished() -> None:
     high = 2**64 - 256
     assert fates([alloc(0, high, 4), free(1, high - 2**63), free(2, high)]) == ["freed", "held before", "freed"]
 
@@ -57,7 +57,7 @@ def test_a_free_takes_the_site_of_its_allocation() -> None:
     assert ops == ["conv", "conv", None]
 
 
-def test_the_size_of_a_free_is_told_by_itself_or_its_allocation_or_the_heap() -> None:
+def test_the_size_of_a_free_is_given_by_itself_or_its_allocation_or_the_heap() -> None:
     events = read([
         free(0, 8, 5, heap=95),
         free(1, 16, heap=75),
@@ -68,13 +68,13 @@ def test_the_size_of_a_free_is_told_by_itself_or_its_allocation_or_the_heap() ->
     assert not breaks(events).any()
 
 
-def test_the_heap_tells_no_size_where_it_does_not_follow_from_the_other_events() -> None:
+def test_the_heap_records_no_size_where_it_does_not_follow_from_the_other_events() -> None:
     events = read([free(0, 8, 5, heap=95), free(1, 16, heap=75), alloc(2, 24, 10, heap=90)])
     assert moved_bytes(events).tolist() == [5, -1, 10]
     assert breaks(events).tolist() == [False, False, True]
 
 
-def test_the_heap_tells_the_size_of_no_allocation() -> None:
+def test_the_heap_records_the_size_of_no_allocation() -> None:
     assert moved_bytes(read([alloc(0, 8, 5, heap=95), alloc(1, 16, None, heap=75)])).tolist() == [5, -1]
     assert moved_bytes(read([alloc(0, 8, 5, heap=95), free(1, 16, heap=99)])).tolist() == [5, -1]
 

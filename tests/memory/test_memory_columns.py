@@ -68,7 +68,7 @@ def test_the_name_of_an_allocator_is_its_name_else_its_ordinal_else_its_index() 
     assert [by_time[at] for at in range(8)] == ["GPU_0_bfc", "1", "2", "-2", "2", "2", "", ""]
 
 
-def test_what_is_not_recorded_is_told_from_0() -> None:
+def test_what_is_not_recorded_is_distinguished_from_0() -> None:
     events = of_stats({"addr": 0, "bytes_allocated": 0, "fragmentation": 0.0}, {"requested_bytes": 5})
     bits = [columns.ADDRESS, columns.HEAP, columns.FRAGMENTATION, columns.REQUESTED, columns.FREE]
     assert [events.has(bit).tolist() for bit in bits] == [[True, False]] * 3 + [[False, True], [False, False]]
@@ -89,7 +89,7 @@ def test_what_is_not_recorded_is_told_from_0() -> None:
         ({"fragmentation": u64(2**63)}, "fragmentation", 2.0**63, columns.FRAGMENTATION),
     ],
 )
-def test_numbers_of_any_kind_count_and_odd_kinds_are_told(
+def test_numbers_of_any_kind_count_and_odd_kinds_are_reported(
     stats: dict[str | int, Any], column: str, value: float, odd: int
 ) -> None:
     events = of_stats(stats)
@@ -98,12 +98,12 @@ def test_numbers_of_any_kind_count_and_odd_kinds_are_told(
 
 
 @pytest.mark.parametrize("value", [1.5, "7", b"7"])
-def test_kinds_that_tell_no_size_are_as_if_not_recorded(value: Value) -> None:
+def test_kinds_that_record_no_size_are_as_if_not_recorded(value: Value) -> None:
     events = of_stats({"bytes_allocated": value})
     assert events.heap_bytes.tolist() == [0] and not events.has(columns.HEAP).any()
 
 
-def test_fragmentation_that_is_no_number_is_not_recorded() -> None:
+def test_fragmentation_that_is_not_a_number_is_not_recorded() -> None:
     events = of_stats({"fragmentation": float("inf")}, {"fragmentation": float("nan")}, {"fragmentation": "0.5"})
     assert np.isnan(events.fragmentation).all() and not events.has(columns.FRAGMENTATION).any()
 
@@ -137,7 +137,7 @@ def test_a_site_is_the_op_the_region_the_type_and_the_shape() -> None:
     assert sites.op_names == ["conv", None] and sites.op_number.tolist() == [0, 0, 1, 1]
 
 
-def test_a_type_of_an_odd_kind_is_told_even_where_it_says_0() -> None:
+def test_a_type_of_an_odd_kind_is_reported_even_where_it_says_0() -> None:
     events = of_stats({"data_type": u64(0)}, {"data_type": "float"}, {"data_type": u64(3)})
     assert events.unsigned is not None
     assert [bool(bits & columns.DATA_TYPE) for bits in events.unsigned.tolist()] == [False, True, True]
@@ -210,5 +210,5 @@ def test_no_events_make_empty_columns() -> None:
         assert events.in_use_bytes.tolist() == [] and len(events.sites) == 0
 
 
-def test_only_what_was_told_is_a_column() -> None:
+def test_only_what_was_reported_is_a_column() -> None:
     assert Told(True, 0, None).stats() == {"allocator_name": "a"}

@@ -145,7 +145,7 @@ def test_stats_that_nobody_declares_have_no_name_to_be_picked_by() -> None:
     assert {name: len(stat) for name, stat in events.stats.items()} == {ABSENT: 0, "x": 1, "#77": 0, "": 0}
 
 
-def test_own_texts_of_many_lines_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_texts_of_many_lines_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each block has texts of its own, which are numbered anew in all."""
     monkeypatch.setattr("fastprof.decode.blocks.BLOCK_BYTES", 100)
     lines = [

@@ -224,7 +224,7 @@ def test_an_annotation_of_the_event_itself_counts_before_its_launch() -> None:
     assert told(ops_of(device(kernel), threads(launch))) == [(0, "a/b/k", "annotation", True)]
 
 
-def test_that_a_program_runs_is_no_op_of_a_framework() -> None:
+def test_that_a_program_runs_is_not_an_op_of_a_framework() -> None:
     launch = run("cuLaunchKernel", 0, correlation_id=1, hlo_op="sine.2", program_id=3)
     kernels = [run("k", 10 * i, correlation_id=i, tf_op="XlaModule:") for i in (1, 2)]
     assert told(ops_of(device(*kernels), threads(launch))) == [
@@ -233,7 +233,7 @@ def test_that_a_program_runs_is_no_op_of_a_framework() -> None:
     ]
 
 
-def test_what_belongs_to_no_op_is_of_the_program_that_the_event_tells() -> None:
+def test_what_belongs_to_no_op_is_of_the_program_that_the_event_records() -> None:
     found = ops_of(device(run("k", 0, tf_op="XlaModule:", program_id=3), run("k", 9, tf_op="XlaModule:")))
     assert told(found) == [(3, "k", "", False), (0, "k", "", False)]
     assert found.table.provenance == ["", ""]
@@ -295,7 +295,7 @@ def test_what_no_op_is_known_of_says_why() -> None:
         ("cublas_gemm", ""),
     ],
 )
-def test_copies_are_told_by_name(name: str, category: str) -> None:
+def test_copies_are_given_by_name(name: str, category: str) -> None:
     assert copy_category(name) == category
 
 
@@ -337,7 +337,7 @@ def stripped(host: Host, stats: tuple[str, ...], kinds: tuple[str | None, ...]) 
 
 
 @pytest.mark.parametrize("session", ["gpu-mi300x-jax08-gemm", "gpu-mi300x-jax-conv-minimal-08"])
-def test_launches_tell_the_same_as_kernels_that_tell_it_themselves(captures: Path, session: str) -> None:
+def test_launches_record_the_same_as_kernels_that_record_it_themselves(captures: Path, session: str) -> None:
     profile = fastprof.load(captures / "xspace" / session)
 
     def host() -> Host:

@@ -67,14 +67,14 @@ def test_without_a_peak_of_arithmetic_or_of_memory_nothing_is_known(peaks: Peaks
     assert np.isnan(found.efficiency).all() and np.isnan(found.least_ps).all() and np.isnan(found.lost_ps).all()
 
 
-def test_work_that_nobody_tells_is_not_taken_for_none() -> None:
+def test_work_that_nobody_records_is_not_taken_for_none() -> None:
     rows = table({"bytes_accessed": 8e4, "category": "custom-call"}, {"flops": 5e5}, {})
     assert against(rows, ceilings(TPU)).bound_by == [None, None, None]
     told = {"flops_source": FROM_HLO, "bytes_source": FROM_CAPTURE}
     assert against(table({"bytes_accessed": 8e4, **told}), ceilings(TPU)).bound_by == ["HBM"]
 
 
-def test_ops_that_move_data_do_no_flops_where_their_bytes_are_told() -> None:
+def test_ops_that_move_data_do_no_flops_where_their_bytes_are_reported() -> None:
     rows = table({"bytes_accessed": 8e4, "category": "copy"}, {"category": "copy"}, {"category": "fusion"})
     assert known_flops(rows).tolist() == [True, False, False]
     assert against(rows, ceilings(TPU)).efficiency[0] == pytest.approx(0.8)

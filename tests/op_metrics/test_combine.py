@@ -163,7 +163,7 @@ def test_to_xprof_the_last_instruction_says_whether_an_op_is_eager() -> None:
         ("jit(f)/mul/transpose", "transpose", False),
     ],
 )
-def test_ops_of_backpropagation_tell_of_training(name: str, kind: str, training: bool) -> None:
+def test_ops_of_backpropagation_report_training(name: str, kind: str, training: bool) -> None:
     assert is_training_op(name, kind) is training
 
 

@@ -68,7 +68,7 @@ def test_threads_are_lines_of_one_device() -> None:
     assert (ops.op_ps, ops.overlapped_ps, ops.busy_ps, ops.idle_ps, ops.total_ps) == (30, 5, 25, 15, 40)
 
 
-def test_programs_tell_what_instructions_are_and_what_they_do() -> None:
+def test_programs_record_what_instructions_are_and_what_they_do() -> None:
     table = ops_of(
         [thunk(name, 10 * i, 10 * i + 5) for i, name in enumerate(("tanh.2", "while.1", "mystery.3", "gone"))]
     )

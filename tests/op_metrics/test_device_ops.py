@@ -34,7 +34,7 @@ def peaks_of(*hosts: HostDeviceOps) -> tuple[float, float, str]:
 # ---- peaks
 
 
-def test_what_one_host_leaves_out_is_as_another_of_the_same_device_tells() -> None:
+def test_what_one_host_leaves_out_is_as_another_of_the_same_device_records() -> None:
     assert peaks_of(host("a", 0.0, 1200.0), host("b", 275.0, 0.0)) == (275.0, 1200.0, "")
 
 

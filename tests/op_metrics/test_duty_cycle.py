@@ -115,7 +115,7 @@ def test_the_innermost_op_decides() -> None:
     assert found(core) == (DutyCycle(1, 1000 - 100 - 20 - 100 + 50, 1500 - 830, 830, 670), 830, 670)
 
 
-def test_custom_calls_that_tell_of_no_work_are_not_surely_busy() -> None:
+def test_custom_calls_that_report_no_work_are_not_surely_busy() -> None:
     core = tpu(
         ops(
             event("call", 0, 100),

@@ -95,7 +95,7 @@ def test_of_several_names_the_last_is_the_instruction() -> None:
     assert rows(found, "occurrences") == [(3, "negate.1", 2), (3, "kernel", 1)]  # the last name of three is empty
 
 
-def test_what_events_tell_of_work_counts_where_the_program_tells_nothing() -> None:
+def test_what_events_report_work_counts_where_the_program_records_nothing() -> None:
     told = {"flops": 100, "bytes_accessed": u64(7)}
     found = one_gpu(
         kernel(0, 5, "negate.1", 3, **told),
@@ -214,7 +214,7 @@ def test_to_xprof_kernels_without_a_group_make_no_run_and_unknown_ones_end_none(
     assert rows(one_gpu(*kernels, as_xprof=True), "occurrences") == [(3, "negate.1", 2)]
 
 
-def test_to_xprof_the_last_kernel_that_tells_of_work_speaks_for_its_run() -> None:
+def test_to_xprof_the_last_kernel_that_reports_work_speaks_for_its_run() -> None:
     told = [(100, 0), (None, 0), (7, 0), (None, 0), (50, 1)]  # flops and group
     kernels = [
         kernel(10 * i, 5, "free.1", 3, group_id=group, **({} if flops is None else {"flops": flops}))

@@ -24,7 +24,7 @@ def events_with(**stats: Stat) -> Any:
     return Events(ints=lambda name: (stats[name].rows, stats[name].value), stat=stats.__getitem__)
 
 
-def test_a_stat_is_told_of_the_events_that_have_it() -> None:
+def test_a_stat_is_reported_the_events_that_have_it() -> None:
     stat = Stat(np.array([2, 5, 9], np.int32), np.full(3, records.INT64, np.uint8), np.array([20, 50, 90]))
     events = events_with(flops=stat)
     for rows, told in (([0, 2, 3, 5], [0, 20, 0, 50]), ([9, 10], [90, 0]), ([], []), ([7], [0])):
@@ -33,7 +33,7 @@ def test_a_stat_is_told_of_the_events_that_have_it() -> None:
     assert gpu._told(none, "flops", np.array([3, 4])).tolist() == [0, 0]
 
 
-def test_energy_is_that_of_the_events_that_tell_it() -> None:
+def test_energy_is_that_of_the_events_that_record_it() -> None:
     joules = np.array([1.5, np.nan, 4.0])
     stat = Stat(np.array([2, 5, 9], np.int32), np.full(3, records.DOUBLE, np.uint8), joules.view(np.int64))
     rows, op = np.array([1, 2, 5, 9]), np.array([0, 0, 1, 1])

@@ -54,7 +54,7 @@ def thread(*events: Event, number: int = 1) -> Line:
 # ---- which events are ops
 
 
-def test_the_name_of_an_event_tells_its_op() -> None:
+def test_the_name_of_an_event_records_its_op() -> None:
     ops = found(
         thread(
             event("a/MatMul_1:MatMul", 0, 10),

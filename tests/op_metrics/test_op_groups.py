@@ -43,7 +43,7 @@ def test_groups_come_by_self_time_with_their_shares() -> None:
     }
 
 
-def test_rates_are_those_of_the_ops_that_tell_their_work() -> None:
+def test_rates_are_those_of_the_ops_that_record_their_work() -> None:
     work = {name: listed(column) for name, column in by_letter().work().items()}
     assert work["flops"] == [None, 30.0] and work["accessed_bytes"] == [None, 4.0]
     assert work["flops_per_s"] == [None, 30.0 / 3e-9]

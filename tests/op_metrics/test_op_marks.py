@@ -18,11 +18,11 @@ from fastprof.derive.ops.tables import OpTable
         ("", "", False),
     ],
 )
-def test_computing_again_is_told_by_the_name_or_the_path(long_name: str, provenance: str, again: bool) -> None:
+def test_computing_again_is_given_by_the_name_or_the_path(long_name: str, provenance: str, again: bool) -> None:
     assert is_rematerialized(OpTable.of(["x"], long_name=[long_name], provenance=[provenance])).tolist() == [again]
 
 
-def test_outside_compilation_is_told_by_the_type_or_the_transfer() -> None:
+def test_outside_compilation_is_given_by_the_type_or_the_transfer() -> None:
     texts = ["%a = send-done(%x), is_host_transfer=true", "%a = send-done(%x)", ""]
     table = OpTable.of(["x"] * 3, long_name=texts, provenance=["", "", "a:XlaSendToHost"])
     assert is_outside_compilation(table).tolist() == [True, False, True]

@@ -87,7 +87,7 @@ def test_all_together_programs_and_steps_with_infeed_and_without() -> None:
     ]
 
 
-def test_rates_of_steps_are_over_the_time_observed_and_a_mean_is_no_sum() -> None:
+def test_rates_of_steps_are_over_the_time_observed_and_a_mean_is_not_a_sum() -> None:
     found = {row[:2]: row[4:] for row in totals(report(capture()), "flops_per_s", "hbm_bytes", "per_core_ps") if row[3]}
     assert found["step", 4] == (pytest.approx(8e6 / 20e-6), 120.0, 10 * US)
     assert found["average step", None] == (pytest.approx(11e6 / 44e-6), (120 + 1_500 + 10) / 2, 11 * US)
@@ -105,7 +105,7 @@ def test_steps_are_beneath_the_roofline_too() -> None:
     assert bound == "Compute" and efficiency == pytest.approx(100 * 8e6 / 20e-6 / 1e13)
 
 
-def test_what_never_ran_is_no_row_of_totals() -> None:
+def test_what_never_ran_is_not_a_row_of_totals() -> None:
     found = report(xspace(plane("/host:CPU")))
     assert found.tables["totals"].num_rows == 0
     assert all(figure.value is None and figure.reason for figure in found.scalars.values())

@@ -174,14 +174,14 @@ def test_bytes_divide_over_memories_as_the_metadata_says() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 9))
-def test_a_breakdown_that_is_cut_off_tells_what_comes_before(cut: int) -> None:
+def test_a_breakdown_that_is_cut_off_records_what_comes_before(cut: int) -> None:
     whole, second = access(1, HBM, 100), access(2, HBM, 10)
     told = whole + second[:-cut]
     ops, _ = found(core(ops_line(event("%a", 0, 5)), metadata=(op("%a", 9, memory_access_breakdown=told),)))
     assert ops.table.hbm_bytes().tolist() == [100]
 
 
-def test_what_else_metadata_tell() -> None:
+def test_what_else_metadata_record() -> None:
     told = op("%a", 1, display="a", tf_op="x:Mul", deduplicated_name="b", source="f.py:12", source_stack="f\ng")
     ops, _ = found(core(ops_line(event("%a", 0, 5)), metadata=(told,)))
     table = ops.table

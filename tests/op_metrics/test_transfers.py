@@ -75,7 +75,7 @@ def test_an_op_whose_layouts_are_the_host_s_moved_nothing_of_hbm() -> None:
     assert placed(table("copy-done.5", long_name=[TO_HOST], bytes_accessed=[32])).hbm_bytes().tolist() == [0]
 
 
-def test_where_a_breakdown_is_told_it_counts() -> None:
+def test_where_a_breakdown_is_reported_it_counts() -> None:
     told = table("copy-start.5", long_name=[TO_HOST], bytes_accessed=[32], memory=((0, READ, HBM, 32.0),))
     assert placed(told) is told
 
@@ -83,7 +83,7 @@ def test_where_a_breakdown_is_told_it_counts() -> None:
 # ---- start and end
 
 
-def test_of_a_transfer_that_start_and_end_both_tell_bytes_count_once() -> None:
+def test_of_a_transfer_that_start_and_end_both_record_bytes_count_once() -> None:
     names, categories = ("begin.7", "copy-done.5", "add"), ["copy-start", "copy-done", "x"]
     told = table(*names, category=categories, long_name=["", TO_HOST, ""], bytes_accessed=[32, 32, 5])
     assert once(told).bytes_accessed.tolist() == [0, 32, 5]
@@ -99,7 +99,7 @@ def test_of_each_memory_the_larger_figure_counts() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[32, 0], [0, 32]])
-def test_where_one_of_both_tells_bytes_they_stay(sizes: list[int]) -> None:
+def test_where_one_of_both_records_bytes_they_stay(sizes: list[int]) -> None:
     told = table("copy-start.5", "copy-done.5", category=["copy-start", "copy-done"], bytes_accessed=sizes)
     assert once(told) is told
 

@@ -58,7 +58,7 @@ def table_of(*metadata: Metadata) -> OpTable:
     return host_device_ops(host_of(*metadata)).ops.table
 
 
-def test_what_the_capture_does_not_tell_the_program_does() -> None:
+def test_what_the_capture_does_not_record_the_program_does() -> None:
     table = table_of(op("tanh.2", 1), op("copy.3", 2, flops=u64(0)), op("gone.9", 3))
     assert table.flops.tolist() == table.model_flops.tolist() == [20, 0, 0]
     assert table.flops_source.tolist() == [FROM_HLO, FROM_CAPTURE, 0]
@@ -72,14 +72,14 @@ def test_bytes_of_programs_divide_over_memory_spaces() -> None:
     assert table.moved_bytes(OTHER_SPACES + 3, WRITE).tolist() == [0, 80]
 
 
-def test_what_the_capture_tells_counts_even_where_it_is_0() -> None:
+def test_what_the_capture_records_counts_even_where_it_is_0() -> None:
     table = table_of(op("tanh.2", 1, flops=u64(0), bytes_accessed=u64(0)))
     assert table.flops.tolist() == table.bytes_accessed.tolist() == [0]
     assert table.flops_source.tolist() == table.bytes_source.tolist() == [FROM_CAPTURE]
     assert len(table.memory.row) == 0
 
 
-def test_a_custom_call_that_tells_nothing_is_not_known() -> None:
+def test_a_custom_call_that_records_nothing_is_not_known() -> None:
     silent = op("call.4", 1, hlo_category="custom-call", flops=u64(0), bytes_accessed=u64(0))
     telling = op("call.5", 2, hlo_category="custom-call", flops=u64(3), bytes_accessed=u64(4))
     table = table_of(silent, telling, op("call.6", 3))
@@ -126,7 +126,7 @@ def test_each_event_of_a_core_leads_to_its_op() -> None:
     assert len(device_event_ops(host, other).rows) == 0
 
 
-def test_events_that_tell_no_time_are_told_of() -> None:
+def test_events_that_record_no_time_are_reported() -> None:
     metadata = op("tanh.2", 1)
     events = [event(metadata.name, 0, 5), aggregated(metadata.name, 7, 30), aggregated(metadata.name, 2, 9)]
     steps = line("Steps", [aggregated("0", 1, 5)], id=2)

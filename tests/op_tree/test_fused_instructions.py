@@ -129,7 +129,7 @@ def test_large_programs_of_any_shape_are_read(shape: str) -> None:
     assert max(found.tables["tree"]["depth"].to_pylist()) < 40
 
 
-def test_a_program_that_does_not_decode_is_told_and_the_rest_goes_on() -> None:
+def test_a_program_that_does_not_decode_is_reported_and_the_rest_goes_on() -> None:
     proto = nested().proto()
     metadata = [Metadata("%fusion.1", display_name="fusion.1", stats={"program_id": u64(7), "symbol_id": u64(1)})]
     core = plane("/device:TPU:0", [line("XLA Ops", [event("%fusion.1", 0, 5)], id=3)], event_metadata=metadata)
@@ -140,7 +140,7 @@ def test_a_program_that_does_not_decode_is_told_and_the_rest_goes_on() -> None:
     assert len(told) == 1 and "jit_f(7) does not decode" in told[0]
 
 
-def test_a_program_of_several_hosts_is_told_once(tmp_path: Path) -> None:
+def test_a_program_of_several_hosts_is_reported_once(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.xplane.pb").write_bytes(capture(nested(), "fusion.1"))
     found = fastprof.load(tmp_path).op_profile()

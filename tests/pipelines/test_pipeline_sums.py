@@ -55,7 +55,7 @@ def test_no_calls_have_no_figures() -> None:
     assert between(drawn([(0, 5, 9)])[1], 1).tolist() == [0]
 
 
-def test_calls_beyond_64_bits_are_told() -> None:
+def test_calls_beyond_64_bits_are_reported() -> None:
     with pytest.raises(CaptureError, match="times of the calls of a pipeline do not add up"):
         call_sums(*drawn([(0, 0, 2**62), (0, 1, 2**62)]), 0)
 

@@ -88,7 +88,7 @@ def test_too_many_pairs_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> N
     assert not step_waits.step_waits(calls, steps).ahead_known
 
 
-def test_steps_beyond_64_bits_are_told() -> None:
+def test_steps_beyond_64_bits_are_reported() -> None:
     calls = calls_of([(0, 0, 5, group) for group in (1, 2, 3)])
     with pytest.raises(CaptureError, match="durations of steps do not add up"):
         shown(calls, steps_of(*((group, 0, 2**62) for group in (1, 2, 3))))

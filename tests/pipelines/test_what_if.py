@@ -77,7 +77,7 @@ def test_a_prediction_is_what_the_pipeline_then_does(seed: int) -> None:
         assert told[key]["then_ps"] == pytest.approx(truth(shape.built(**change), shape.compute), rel=WITHIN), key
 
 
-def test_where_nothing_is_predicted_the_reason_is_told() -> None:
+def test_where_nothing_is_predicted_the_reason_is_reported() -> None:
     told = predictions(
         Root(Prefetch(Batch(ParallelMap(Source(20 * US), 900 * US, 2), 8), buffer=2)), 2 * MS, parallel=2
     )

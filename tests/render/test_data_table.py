@@ -39,7 +39,7 @@ def test_whole_numbers_are_written_as_doubles() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None])
-def test_what_is_no_number_is_null(value: float | None) -> None:
+def test_what_is_not_a_number_is_null(value: float | None) -> None:
     assert data_table([number("n")], [[value]])["rows"] == [{"c": [{"v": None}]}]
 
 

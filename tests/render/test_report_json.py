@@ -84,7 +84,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("page")
-def test_xprof_has_sorted_keys_whole_floats_and_nulls_for_what_is_no_number() -> None:
+def test_xprof_has_sorted_keys_whole_floats_and_nulls_for_what_is_not_a_number() -> None:
     expected = '[{"a": "sample_analysis", "b": 1.0}, [null, null, -0.0], {"c": [null, 3, true, null]}]'
     assert report_xprof.text(sample()) == expected
     assert report_xprof.several({"x": sample()}) == f'{{"x": {expected}}}'

@@ -103,7 +103,7 @@ def test_long_names_and_texts_stay_within_the_width() -> None:
     assert "n" * 500 in text(report, Look(width=None))
 
 
-def test_columns_without_room_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_without_room_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = ("host", "events", "duration_ps", "event_share")
     monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Hosts", "hosts", columns, "event_share"),))
     shown = text(sample(), Look(width=40))
@@ -231,7 +231,7 @@ def test_the_host_is_shown_where_there_are_several(monkeypatch: pytest.MonkeyPat
     assert text(replace(report, tables={"hosts": table.slice(0, 1)})).endswith("\nHosts\n  name\n  x\n")
 
 
-def test_a_program_that_is_the_same_in_all_rows_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_the_same_in_all_rows_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"name": ["x", "y"], "program": ["f(1)", "f(1)"]})
     report = replace(sample(), tables={"ops": table}, notices=())
     monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Ops", "ops", ("name", "program")),))

@@ -48,7 +48,7 @@ def test_ops_are_dots_beneath_named_lines() -> None:
     assert_inside(parsed(svg))
 
 
-def test_what_has_no_place_is_told_of() -> None:
+def test_what_has_no_place_is_reported() -> None:
     found = words(drawn(("dot.1", 100, 5e9, 1e6), ("copy.2", 300, 0, 4e7)))
     assert any(text.startswith("Not drawn: 1 op with 75.0 % of the self time") for text in found)
 

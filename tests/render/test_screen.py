@@ -81,6 +81,6 @@ def test_pad_fills_cells_not_characters() -> None:
         ("abcdef ghijkl", ["abcdef", "ghijkl"]),
     ],
 )
-def test_wrapped_lines_hold_so_many_cells(text: str, lines: list[str]) -> None:
+def test_wrapped_lines_hold_that_many_cells(text: str, lines: list[str]) -> None:
     assert wrapped(text, 6) == lines
     assert wrapped("中", 1) == ["中"]

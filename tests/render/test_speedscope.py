@@ -70,7 +70,7 @@ def test_stacks_are_the_ways_down_to_ops_and_weights_their_self_times() -> None:
     ]  # fmt: skip
 
 
-def test_ops_tell_where_their_source_is() -> None:
+def test_ops_record_where_their_source_is() -> None:
     frames = {frame["name"]: frame for frame in document(capture(5, 5))["shared"]["frames"]}
     assert (frames["op.1"]["file"], frames["op.1"]["line"]) == ("/a/m.py", 1)
     assert "file" not in frames["copy"]

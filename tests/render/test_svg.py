@@ -63,8 +63,8 @@ def usual() -> Stage:
 
 
 def iterator(path: str, at: float, length: float, id: Value, parent: Value = None) -> Event:
-    told: dict[str, Value] = {"id": id} | ({} if parent is None else {"parent_id": parent})
-    return ran(f"Iterator::{path}", at, length, **told)
+    stats: dict[str, Value] = {"id": id} | ({} if parent is None else {"parent_id": parent})
+    return ran(f"Iterator::{path}", at, length, **stats)
 
 
 def test_a_pipeline_is_drawn_with_its_shares_its_slowest_call_and_what_helps() -> None:

@@ -41,7 +41,7 @@ def threads(*events: Any, **rest: Any) -> Plane:
 # ---- all events
 
 
-def test_an_event_is_told_with_its_stats_as_texts() -> None:
+def test_an_event_is_reported_with_its_stats_as_texts() -> None:
     stats = [
         stat("whole", -3), stat("natural", u64(2**64 - 1)), stat("real", 1234567.0), stat("text", "<b>"),
         stat("reference", ref("what it says")), stat("bytes", b"\1"), stat("nothing", None),
@@ -89,7 +89,7 @@ def test_of_several_hosts_one_has_to_be_chosen() -> None:
 # ---- the streaming form
 
 
-def test_a_streamed_event_says_only_its_group_and_what_tells_it_apart() -> None:
+def test_a_streamed_event_says_only_its_group_and_what_records_it_apart() -> None:
     found = streamed(threads(event("f", 0, 5, {"a": 1}), event("g", 0, 2)))
     assert found == [
         {"pid": 1701, "tid": 7, "name": "f", "ts": 0, "dur": 0.000005, "ph": "X", "args": {"uid": 0}},
@@ -145,7 +145,7 @@ def test_a_window_shows_what_overlaps_it() -> None:
     assert [one["name"] for one in streamed(threads(*slices), start_ms=1200, end_ms=2000)] == ["b", "c"]
 
 
-def test_more_events_of_one_start_than_xprof_tells_apart_are_left_out() -> None:
+def test_more_events_of_one_start_than_xprof_distinguishes_are_left_out() -> None:
     assert len(streamed(threads(*(event("f", 0, 1) for _ in range(300))))) == 256
 
 
@@ -154,8 +154,8 @@ def test_middles_of_flows_on_tpus_are_shown_when_they_are_asked_for() -> None:
     tpu = plane("/device:TPU:0", [line("XLA Ops", [event("op", 0, 5)]), line("Async XLA Ops", [flight])], id=2)
     assert "copy" not in [one["name"] for one in streamed(tpu)]
     assert "copy" in [one["name"] for one in streamed(tpu, full_dma=True)]
-    told = document(xspace(tpu), "xprof-streaming", full_dma=True)["details"]
-    assert {"name": "full_dma", "value": True} in told
+    details = document(xspace(tpu), "xprof-streaming", full_dma=True)["details"]
+    assert {"name": "full_dma", "value": True} in details
 
 
 def test_hosts_come_one_after_the_other() -> None:

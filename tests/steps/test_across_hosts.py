@@ -50,7 +50,7 @@ def unnumbered(starts: Sequence[float], name: str) -> bytes:
     return spaces(host([*marks, *(ran("op", at + 1, 2) for at in starts)]), hostnames=[name])
 
 
-def test_steps_whose_names_do_not_tell_are_aligned_by_time() -> None:
+def test_steps_whose_names_do_not_record_are_aligned_by_time() -> None:
     captures = unnumbered(every(5), "a"), unnumbered(every(3, 21), "b")
     database = found(*captures)
     assert database.group.tolist() == [[2, 0], [3, 1], [4, 2]] and database.step.tolist() == [2, 3, 4]
@@ -61,7 +61,7 @@ def test_steps_whose_names_do_not_tell_are_aligned_by_time() -> None:
     ]
 
 
-def test_names_that_come_twice_and_names_that_no_two_hosts_share_do_not_tell() -> None:
+def test_names_that_come_twice_and_names_that_no_two_hosts_share_do_not_record() -> None:
     twice = spaces(host([one for at in every(2) for one in (step(0, at, 8), ran("op", at + 1, 2))]))
     assert found(twice, on_host(every(2))).shifts == {0: 0, 1: 0}
     assert found(on_host(every(2)), on_host(every(2), first=7)).group.tolist() == [[0, 0], [1, 1]]
@@ -107,7 +107,7 @@ def test_a_host_without_steps_leaves_none() -> None:
     assert len(database) == 0 and not database.empty_intersect
 
 
-def test_steps_that_leave_nothing_in_common_are_told_from_none() -> None:
+def test_steps_that_leave_nothing_in_common_are_distinguished_from_none() -> None:
     """Two hosts that each overlap the chief's steps, but not the same ones."""
     chief, early, late = on_host([100, 110, 120, 130]), on_host([0, 100, 110]), on_host([120, 130, 1000])
     assert pairs(chief, early) == [[0, 1], [1, 2]]

@@ -207,7 +207,7 @@ def test_sparse_cores_are_not_numbered_in_lock_step() -> None:
     assert groups(*cores).group_id.tolist()[4:] == [4, -1]
 
 
-def test_groups_in_lock_step_tell_what_they_lead_to() -> None:
+def test_groups_in_lock_step_record_what_they_lead_to() -> None:
     waits = event("train", 500, 9, {"_r": 1, "_ct": CONTEXT, "_c": 77})
     step = event("s", 10, 5, {"_pt": CONTEXT, "_p": 77})
     found = groups_of(xspace(plane("/host:CPU", [line("t", [waits])]), tpu(line("Steps", [step]))))
@@ -234,7 +234,7 @@ def test_a_step_without_a_group_is_left_out_and_parts_its_neighbours() -> None:
     assert steps(found) == [(0, 10, 5), (0, 30, 5)]
 
 
-def test_steps_have_the_times_of_the_device_if_it_tells_both() -> None:
+def test_steps_have_the_times_of_the_device_if_it_records_both() -> None:
     clock = [
         of(0, 10, 5, device_offset_ps=1010, device_duration_ps=4),
         of(0, 20, 5, device_offset_ps=1020, device_duration_ps=6),

@@ -56,7 +56,7 @@ def test_a_step_is_the_longest_stretch_of_a_group_on_a_gpu() -> None:
     assert (database.compute_16bit_ps, database.compute_32bit_ps) == (7 * 700 * US, 0)
 
 
-def test_memory_transfers_and_collectives_are_told_by_step() -> None:
+def test_memory_transfers_and_collectives_are_given_by_step() -> None:
     database = found(two_gpus())
     assert database.transfer_count.tolist() == [[2, 0, 0]] * 7
     assert database.transfer_ps.tolist() == [[120 * US, 0, 0]] * 7
@@ -203,6 +203,6 @@ def recorded(group_of_step: Any) -> bytes:
     return spaces(plane("/device:GPU:0", lines))
 
 
-def test_a_capture_that_tells_its_steps_is_believed() -> None:
+def test_a_capture_that_records_its_steps_is_believed() -> None:
     assert rows(found(recorded(4))) == [(4, 1, 5.0, 60.0, {"unknown_time": 30.0, "device_compute_32": 30.0})]
     assert len(found(recorded(5))) == 0

@@ -157,7 +157,7 @@ def test_groups_are_numbered_by_time_over_all_threads() -> None:
     assert groups_of(data).names == ["a 0", "b 1", "c 2", "d 3"]
 
 
-def test_a_root_in_a_root_of_its_level_is_no_group_of_its_own() -> None:
+def test_a_root_in_a_root_of_its_level_is_not_a_group_of_its_own() -> None:
     data = host([root("train", 0, 100), root("inner", 10, 50), event("op", 20, 5)])
     assert grouped_as(data) == {"train 0": ["train", "inner", "op"]}
 
@@ -284,7 +284,7 @@ def test_where_executors_loop_only_iterations_are_groups() -> None:
     assert groups.root_rows.tolist() == [1, 3]
 
 
-def test_an_executor_that_only_ran_iteration_0_is_no_loop() -> None:
+def test_an_executor_that_only_ran_iteration_0_is_not_a_loop() -> None:
     data = host([root("train", 0, 1000), execution(10, 1, 0), execution(20, 1, 0), execution(30, 2, 0)])
     assert list(grouped_as(data)) == ["train 0"]
     assert groups_of(host([execution(10, 1, 5)])).names == ["5"]  # but one that only ran another iteration is
@@ -398,7 +398,7 @@ def test_groups_that_were_recorded_are_taken_over() -> None:
     assert (groups.step_rows.tolist(), groups.step_groups.tolist()) == ([0], [4])
 
 
-def test_where_only_some_planes_were_grouped_all_are_grouped_anew() -> None:
+def test_where_only_some_planes_were_grouped_all_are_grouped_again() -> None:
     cpu = plane("/host:CPU", [line("t", [root("train", 0, 50), event("late", 60, 2)])])
     gpu = plane("/device:GPU:0", [line("s", [event("kernel", 5, 2, {"group_id": 3})])])
     groups = recorded(cpu, gpu)

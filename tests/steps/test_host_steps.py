@@ -72,7 +72,7 @@ def test_what_an_event_counts_for_follows_from_its_name(name: str, type_: int) -
     assert type_of_name(name) == type_
 
 
-def test_markers_are_told_by_their_name_unless_it_is_a_path() -> None:
+def test_markers_are_given_by_their_name_unless_it_is_a_path() -> None:
     """A marker of a group makes its step longer, whoever set it; a path is an op."""
     inside = [step(0, 0, 50), ran("op", 5, 5)]
     assert found(spaces(host([*inside, ran("TraceContext/x", 10, 5)]))).duration_ps.tolist() == [[50 * US]]
@@ -131,7 +131,7 @@ def test_root_stages_of_the_input_pipeline_wait_for_input() -> None:
     assert row[4] == {"unknown_time": 45.0, "host_compute": 15.0, "host_wait_input": 40.0}
 
 
-def test_a_stage_that_consumes_what_others_made_is_no_root_nor_are_those_inside() -> None:
+def test_a_stage_that_consumes_what_others_made_is_not_a_root_nor_are_those_inside() -> None:
     main = [step(0, 0, 100), ran("make", 1, 1, _pt=1, _p=5), ran("op", 90, 5)]
     pool = [
         ran("stage", 10, 30, _ct=1, _c=5, **STAGE),

@@ -75,7 +75,7 @@ def test_nothing_joins_nothing() -> None:
             assert links.count == 0 and pairs_of(links) == []
 
 
-def test_members_are_sorted_by_the_row_that_stands_for_them() -> None:
+def test_members_are_sorted_by_the_row_that_represents_them() -> None:
     links = Links()
     links.join(ends((5, 1), (0, 2)), ends((3, 1), (3, 2)))
     producers, consumers = links.members(np.array([9, 1, 2, 8, 4, -1]))
@@ -104,7 +104,7 @@ def test_events_that_have_all_of_some_stats() -> None:
 # ---- contexts ----------------------------------------------------------------------------------------
 
 
-def test_contexts_are_told_apart_by_type_and_number() -> None:
+def test_contexts_are_distinguished_by_type_and_number() -> None:
     gives = [event("x", i, 1, {"_pt": kind, "_p": number}) for i, (kind, number) in enumerate([(1, 5), (2, 5), (1, 6)])]
     takes = [
         event("y", 10, 1, {"_ct": 1, "_c": 5}),
@@ -210,7 +210,7 @@ def test_a_module_is_in_the_group_of_the_step_that_enqueued_it() -> None:
         ("dense/MatMul:MatMul", TF_OP), ("jit(f)/mul:mul", UNKNOWN), ("MEMCPYHtoD", UNKNOWN), ("", UNKNOWN),
     ],
 )  # fmt: skip
-def test_names_tell_what_an_event_is(name: str, code: int) -> None:
+def test_names_record_what_an_event_is(name: str, code: int) -> None:
     assert code_of(name) == code
 
 

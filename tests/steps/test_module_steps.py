@@ -59,7 +59,7 @@ def test_kernels_on_a_gpu_are_of_one_execution_up_to_another_module_or_its_first
     assert rows(database)[0][4] == {"unknown_time": 10.0, "device_compute_32": 15.0}
 
 
-def test_kernels_of_an_op_are_told_from_a_new_execution_by_their_names() -> None:
+def test_kernels_of_an_op_are_distinguished_from_a_new_execution_by_their_names() -> None:
     first = ran("prepare", 0, 5, correlation_id=1, hlo_module="f", hlo_op="dot")
     second = ran("gemm", 10, 5, correlation_id=2, hlo_module="f", hlo_op="dot")
     again = ran("prepare", 20, 5, correlation_id=3, hlo_module="f", hlo_op="dot")

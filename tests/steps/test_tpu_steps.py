@@ -54,7 +54,7 @@ def test_no_more_than_all_idle_time_is_input() -> None:
     assert database.category("infeed").tolist() == [[600 * US]] and database.category("IDLE").tolist() == [[0]]
 
 
-def test_a_device_that_tells_its_infeed_is_believed() -> None:
+def test_a_device_that_records_its_infeed_is_believed() -> None:
     main = [step(0, 0, 900), ran("enqueue", 1, 1, _pt=1, _p=5), ran("IteratorGetNext", 10, 200)]
     ops = [("fusion", "loop fusion", 100, 300), ("infeed", "infeed", 500, 50)]
     database = found(spaces(host(main), tpu(0, [tpu_step(10, 900, 5)], ops)))
@@ -82,7 +82,7 @@ def test_events_that_are_no_ops_only_enclose() -> None:
     assert rows(found(spaces(core)))[0][4] == {"IDLE": 90.0, "": 10.0}
 
 
-def test_times_are_those_of_the_devices_clock_where_it_is_told() -> None:
+def test_times_are_those_of_the_devices_clock_where_it_is_reported() -> None:
     clock = {"device_offset_ps": 5000 * US, "device_duration_ps": 800 * US}
     ops = [("f", "fusion", 100, 300)]
     timed = {"f": {"device_offset_ps": 5100 * US, "device_duration_ps": 200 * US}}
@@ -221,7 +221,7 @@ def test_categories_of_ops_have_their_place_among_the_nine() -> None:
     assert busy_ps(database).tolist() == [[(8 + 16 + 64 + 128) * US]]
 
 
-def test_waiting_for_the_first_kind_of_sparse_core_is_told_from_transforming() -> None:
+def test_waiting_for_the_first_kind_of_sparse_core_is_distinguished_from_transforming() -> None:
     ops = [("a", "sparsecorev0 infeed", 0, 50), ("b", "sparsecorev0 outfeed", 60, 20), ("c", "fusion", 100, 100)]
     values = tpu_step_values(found(spaces(tpu(0, [tpu_step(0, 1000)], ops))))
     assert values.scv0_compute_ms.tolist() == [0.03]

@@ -28,7 +28,7 @@ def test_each_counter_of_a_device_is_a_series_in_order_of_time() -> None:
     }  # fmt: skip
 
 
-def test_whole_numbers_stay_whole_and_stats_of_other_names_are_told() -> None:
+def test_whole_numbers_stay_whole_and_stats_of_other_names_are_reported() -> None:
     large = 2**53 + 1
     events = [counted("reads", 1, u64(large)), counted("reads", 2, 7, "Raw Value"), counted("reads", 3, "text", "note")]
     found = series(plane("/device:GPU:0", [line("_counters_", events)]))

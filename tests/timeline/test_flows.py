@@ -77,7 +77,7 @@ def test_a_crowd_costs_no_more_than_its_ends() -> None:
     assert len(flows(host_of(xspace(threads(producers, consumers))))) == count
 
 
-def test_flows_that_a_capture_tells_go_from_event_to_event() -> None:
+def test_flows_that_a_capture_records_go_from_event_to_event() -> None:
     def flow(direction: int, number: int) -> dict[str | int, Value]:
         return {"flow": u64(direction | number << 2 | 5 << 58)}
 
@@ -147,7 +147,7 @@ def test_groups_and_roots_are_called_by_the_names_of_steps() -> None:
     assert (rows.tolist(), names) == ([0], ["train 3"])
 
 
-def test_a_grouped_capture_tells_its_steps_itself() -> None:
+def test_a_grouped_capture_records_its_steps_itself() -> None:
     steps = [event("train", 0, 9, {"group_id": 2, "step_name": "step two"})]
     host = host_of(xspace(threads(steps)))
     (band,) = step_bands(host)

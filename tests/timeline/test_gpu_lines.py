@@ -67,7 +67,7 @@ def test_framework_ops_are_called_by_their_type_in_the_scopes_of_their_name() ->
     assert track(capture, "Framework Name Scope - from #7") == [("model", 0, 30), ("dense", 0, 20), ("out", 20, 10)]
 
 
-def test_copies_and_what_tells_no_kernel_are_left_out() -> None:
+def test_copies_and_what_records_no_kernel_are_left_out() -> None:
     copy = event("copy", 0, 10 * NS, {"memcpy_details": "size:1", "tf_op": "a/b:Copy", "hlo_module": "jit_f"})
     assert derived(stream(copy)) == {}
     assert derived(stream(event("kernel", 0, 10, {"kernel_details": "", "hlo_module": "jit_f"}))) == {}

@@ -71,7 +71,7 @@ def test_tracks_are_ordered_by_the_32_bits_of_their_display_ids() -> None:
     ]
 
 
-def test_lines_of_steps_and_counters_are_told() -> None:
+def test_lines_of_steps_and_counters_are_reported() -> None:
     lines = [line(name, [event("e")]) for name in ("Steps", "_counters_", "XLA Ops")]
     assert [kind for _, _, kind in tracks(plane("/device:TPU:0", lines))] == ["steps", "counter", "events"]
 

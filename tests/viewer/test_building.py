@@ -131,7 +131,7 @@ def test_bytes_have_a_store_that_leaves_nothing_behind(tmp_path: Path) -> None:
     assert len(raw_store(fastprof.load(CAPTURE).table_set, 0)) == 4
 
 
-def test_progress_is_told(path: Path) -> None:
+def test_progress_is_reported(path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     tables = fastprof.load(path, threads=1).table_set
     raw_store(tables, 0, progress=lambda *at: told.append(at))

@@ -41,7 +41,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert CacheFolder(tmp_path, 1000).file("k", _write(3)).stat().st_size == 3
 
 
-def test_a_full_disk_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_with_what_to_do(tmp_path: Path) -> None:
     def build(_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
@@ -120,7 +120,7 @@ def test_processes_that_want_one_file_build_it_once(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("built-*"))) == 1
 
 
-def test_the_key_tells_files_and_versions_of_them_apart(tmp_path: Path) -> None:
+def test_the_key_records_files_and_versions_of_them_apart(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(b"a" * 200_000)
     two.write_bytes(b"a" * 200_000)
@@ -135,7 +135,7 @@ def test_the_key_tells_files_and_versions_of_them_apart(tmp_path: Path) -> None:
     assert source_key(one, "raw", 1) != key
 
 
-def test_what_is_no_regular_file_has_no_key(tmp_path: Path) -> None:
+def test_what_is_not_a_regular_file_has_no_key(tmp_path: Path) -> None:
     assert source_key(tmp_path) is None
     assert source_key(tmp_path / "absent") is None
     os.mkfifo(tmp_path / "pipe")

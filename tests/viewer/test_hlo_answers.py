@@ -94,7 +94,7 @@ def test_long_lines_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: hlo_answers.around(tables(), None, MODULE, "nothing", 2),
     ],
 )
-def test_what_is_not_there_is_told(ask: object) -> None:
+def test_what_is_not_there_is_reported(ask: object) -> None:
     with pytest.raises(FastprofError, match=r"\w"):
         ask()  # type: ignore[operator]
 

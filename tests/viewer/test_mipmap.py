@@ -46,7 +46,7 @@ def test_short_neighbours_of_a_bucket_are_one_slice(tmp_path: Path) -> None:
     assert [slice[3] for slice in drawn(store, 0, 0)[0, 0]] == [1] * 5
 
 
-def test_of_names_with_equal_time_the_smaller_number_is_told(tmp_path: Path) -> None:
+def test_of_names_with_equal_time_the_smaller_number_is_reported(tmp_path: Path) -> None:
     store = built(tmp_path, [[(0, 2, 3), (2, 2, 1), (4, 1, 0)]])
     assert drawn(store, 4, 0)[0, 0] == [(0.0, 5.0, 1.0, 3, 1, 0)]
 
@@ -117,7 +117,7 @@ def test_a_tile_has_at_most_about_two_slices_a_bucket_and_lane(tmp_path: Path) -
                 assert len(slices) <= 2 * 1024 + 2
 
 
-def test_only_the_first_lanes_are_drawn_where_so_many_are_asked_for(tmp_path: Path) -> None:
+def test_only_the_first_lanes_are_drawn_where_that_many_are_asked_for(tmp_path: Path) -> None:
     tracks = [[(0, 9, 0), (1, 7, 1), (2, 5, 2)], [(3, 1, 3)]]
     store = built(tmp_path, tracks)
     for lanes in (0, 1, 2, 4096):

@@ -118,13 +118,13 @@ NOWHERE = (
 
 
 @pytest.mark.parametrize("path", NOWHERE)
-def test_what_is_not_there_is_told_as_json(path: str) -> None:
+def test_what_is_not_there_is_reported_as_json(path: str) -> None:
     answer = served().client.get(path)
     assert answer.status_code == 404
     assert list(answer.json()) == ["error"]
 
 
-def test_an_internal_error_is_a_sentence_and_is_told_to_who_runs_the_server() -> None:
+def test_an_internal_error_is_a_sentence_and_is_reported_to_who_runs_the_server() -> None:
     told: list[Any] = []
     from fastprof.viewer.server import application
 

@@ -69,7 +69,7 @@ def test_an_event_has_the_stats_of_its_metadata_and_the_op_that_it_is_of() -> No
     }
 
 
-def test_a_breakdown_of_memory_accesses_is_told_in_words() -> None:
+def test_a_breakdown_of_memory_accesses_is_described_in_words() -> None:
     reads, writes = b"\x0a\x09\x08\x01\x10\x01\x18\x80\x80\x80\x04", b"\x0a\x06\x08\x02\x10\x03\x18\x20"
     values = {"memory_access_breakdown": reads + writes}
     served = Served(threads([event("copy", 0, 1, stats=values), event("odd", 2, 1, {"memory_access_breakdown": b"a"})]))
@@ -181,7 +181,7 @@ def test_sums_past_64_bits_are_not_wrong() -> None:
     assert int(found["total_ps"]) == 2**63 - 1 + 2 * long
 
 
-def test_a_slice_is_told_by_name() -> None:
+def test_a_slice_is_given_by_name() -> None:
     served = Served(threads([event("a", 0, 1), event("b", 2, 5), event("a", 8, 1)]))
     served.timeline()
     found = served.get("/api/slice", at=0, count=3)

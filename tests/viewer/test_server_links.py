@@ -61,7 +61,7 @@ def test_flows_of_several_hosts_are_not_more_than_the_limit(tmp_path: Path, limi
     assert shown + found["more"] == 4
 
 
-def test_an_event_tells_its_flows_its_step_and_its_group() -> None:
+def test_an_event_records_its_flows_its_step_and_its_group() -> None:
     served = shown(*launches())
     flows = served.get("/api/flows")["flows"]
     kernel = served.get("/api/event", at=flows["to_at"][1])
@@ -80,7 +80,7 @@ def test_steps_are_bands_in_order_of_time() -> None:
     assert [band["name"].rpartition(" ")[2] for band in of_host] == ["0", "1"]
 
 
-def test_derived_events_tell_what_they_are_of() -> None:
+def test_derived_events_record_what_they_are_of() -> None:
     served = shown(*launches())
     derived = [
         (name, id)
@@ -110,7 +110,7 @@ def counter(served: Served) -> int:
     raise AssertionError("there is no counter")
 
 
-def test_a_counter_is_told_at_the_width_of_the_window() -> None:
+def test_a_counter_is_reported_at_the_width_of_the_window() -> None:
     values = [float(n % 17) for n in range(1000)]
     served = shown(counting(values))
     track = counter(served)

@@ -137,7 +137,7 @@ def test_a_capture_from_standard_input_is_shown() -> None:
         assert server.get("/api/report/overview")[0] == 200
 
 
-def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -158,7 +158,7 @@ def test_flags_that_make_no_sense_are_refused(flags: list[str], words: str, caps
     assert words in capsys.readouterr().err
 
 
-def test_what_is_missing_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 
     real = importlib.util.find_spec
@@ -169,7 +169,7 @@ def test_what_is_missing_is_told(capsys: pytest.CaptureFixture[str], monkeypatch
     assert "pip install 'fastprof-arrow[serve]'" in capsys.readouterr().err
 
 
-def test_a_capture_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_capture_that_is_not_there_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["serve", str(tmp_path / "nothing")]) == 3
     assert "nothing" in capsys.readouterr().err
 

@@ -30,7 +30,7 @@ def names(found: Any) -> list[str]:
 EVENTS = [event("MatMul_1", 0, 10), event("matmul_2", 20, 30), event("MatMul_1", 60, 5), event("a.b", 80, 1)]
 
 
-def test_hits_at_the_ends_of_what_64_bits_tell_are_found() -> None:
+def test_hits_at_the_ends_of_what_64_bits_record_are_found() -> None:
     """Of a session of nearly 2**64 ps: from hit to hit, both ways, and in ranges."""
     starts = [-(2**63) + 10, 0, 2**63 - 1]
     served = Served(
@@ -74,7 +74,7 @@ def test_an_expression_is_found_too() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "(?=x)", "\\", "(a)\\1", "x{100000}", "((x{20}){20}){20}"])
-def test_what_is_no_expression_is_refused_in_a_sentence(pattern: str) -> None:
+def test_what_is_not_an_expression_is_refused_in_a_sentence(pattern: str) -> None:
     status, sentence = shown(EVENTS).refused("/api/search", q=pattern, mode="regex")
     assert status == 400
     assert "is not a regular expression" in sentence

@@ -25,7 +25,7 @@ def of(size: int) -> Body:
     return body(bytes(size), "application/octet-stream")
 
 
-def test_bodies_are_kept_up_to_so_many_bytes_the_last_used_longest() -> None:
+def test_bodies_are_kept_up_to_that_many_bytes_the_last_used_longest() -> None:
     kept = KeptBodies(1000)
     for name in "abcd":
         kept.keep(name, of(250))

@@ -85,7 +85,7 @@ def test_tiles_have_what_is_asked_for_of_all_hosts(tmp_path: Path) -> None:
     assert one.track.tolist() == [tracks[1]]
 
 
-def test_a_tile_far_out_stands_for_all_events() -> None:
+def test_a_tile_far_out_represents_all_events() -> None:
     events = [event(f"n{place % 3}", place * 100, 60) for place in range(2000)]
     served = Served(capture(events))
     tile = served.tile(20)
@@ -219,7 +219,7 @@ def test_names_are_text_whatever_they_hold() -> None:
     assert sorted(whole) == sorted(names)
 
 
-def test_hosts_that_cannot_be_read_are_told_and_the_others_shown(tmp_path: Path) -> None:
+def test_hosts_that_cannot_be_read_are_reported_and_the_others_shown(tmp_path: Path) -> None:
     good = capture([event("a", 0, 5)])
     broken = xspace(plane("/host:CPU", [line("main", [event("a", 0, 5), b"\x08\x01\x10"])]))  # half an offset
     served = Served(written(tmp_path, good, broken))

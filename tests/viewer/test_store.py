@@ -114,7 +114,7 @@ def test_the_innermost_event_around_another_is_its_parent(tmp_path: Path, seed: 
         assert store.children(at, 2) == (len(children), children[:2])
 
 
-def test_too_many_children_are_not_counted_but_the_first_are_told(tmp_path: Path) -> None:
+def test_too_many_children_are_not_counted_but_the_first_are_reported(tmp_path: Path) -> None:
     count = (1 << 20) + 5
     start, name = np.arange(count + 1, dtype=np.int64) * 2, np.zeros(count + 1, np.int32)
     start[0], duration = -1, np.ones(count + 1, np.int64)
@@ -253,7 +253,7 @@ def test_sums_hits_and_tiles_are_of_both(tmp_path: Path) -> None:
 # ---- files
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     """Cut anywhere, or with any bit of its head, tables and header changed, it is refused or is a store."""
     chance = random.Random(7)
     events = [(i * 9, 1 + i % 7, i % 4) for i in range(3000)]
