@@ -7,8 +7,8 @@ An analysis is a module of this package:
     TITLE = "Kernel stats"                         heading of its text and page; absent: this, made of NAME
     READS = Needs(planes=(…), stats=(…))           what the decoder must produce
     AFTER = ("steps",)                             analyses whose reports it is given
-    OF_ALL_THREADS = True                          of chosen steps it tells all that happens in their time, also what
-                                                   is of no step; absent: False
+    OF_ALL_THREADS = True                          selected steps include everything in their time, also events
+                                                   without a step; absent: False
     @dataclass(frozen=True, slots=True)
     class Params: …                                flags, keyword arguments, docs
     TABLES = {"kernels": TableSchema(…)}           what it answers
@@ -52,7 +52,7 @@ class ScalarSpec:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One figure. Where ``value`` is None, ``reason`` says in words why it is not known."""
+    """One figure. If ``value`` is None, ``reason`` says why it is unknown."""
 
     name: str
     value: Value
@@ -63,7 +63,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence to the user: a recommendation, or what to know about the capture."""
+    """A sentence for the user: a recommendation, or a remark about the capture."""
 
     severity: str
     text: str
@@ -71,14 +71,14 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the text. ``table``: shows ``columns`` of it, at most ``rows`` rows, with a bar for the share in column
-    ``bar``, a number from 0 to 1; ``sort``: as the table is. Without a table: the ``scalars`` named.
+    """A part of the text. It shows ``columns`` of ``table``, at most ``rows`` rows, with a bar for the share in the
+    column ``bar``, a number from 0 to 1; without a table, the figures ``scalars``.
 
-    ``shown``: whether it applies to a report; None: always. ``nonzero``: what is 0 in this column is only named, by the
-    column before. ``only``: which rows are worth showing; None: all. ``kernels``: a column of names of kernels, which
-    are shortened. ``depth``: a column that tells how deep a row lies in a tree, of which the rows are in preorder:
-    drawn as branches before the first column shown. ``parts``: of ``columns``, those left out where they are 0
-    throughout. ``by_worth``: where there is little room the last column is left out first, else numbers before texts.
+    ``shown``: whether a report has the section; None: always. ``nonzero``: rows with 0 in this column are only listed
+    by name, from the column before. ``only``: the rows to show; None: all. ``kernels``: a column with names of kernels,
+    which are shortened. ``depth``: a column with the depth of rows in a tree, in preorder, drawn as branches before the
+    first column. ``parts``: columns that are left out if they are always 0. ``by_worth``: if the text is too wide, the
+    last column is left out first, else numbers before texts.
     """
 
     title: str
@@ -103,8 +103,8 @@ def has_rows(table: str) -> Callable[[Report], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """What one form of reports needs of each host beside what analyses keep: it is computed only for that form.
-    ``of_host`` takes the host and the parameters given, and returns what can be pickled."""
+    """What one format of reports needs of each host in addition to what analyses keep. It is computed only for that
+    format. ``of_host`` takes the host and the parameters, and returns an object that can be pickled."""
 
     reads: Needs
     of_host: Callable[[Host, Mapping[str, Any]], Any]
@@ -112,8 +112,8 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an analysis answers. ``after``: the reports that it was given; ``detail``: what it computed with, for
-    analyses and renderers that come after it; ``kept``: by name of a keeper what it returned, host by host."""
+    """The answer of an analysis. ``after``: the reports of its prerequisites; ``detail``: intermediate results, for
+    later analyses and renderers; ``kept``: by name of a keeper, what it returned for each host."""
 
     analysis: str
     tables: Mapping[str, pa.Table]
@@ -124,7 +124,7 @@ class Report:
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict, repr=False)
 
     def detail_as(self, kind: type[Detail]) -> Detail:
-        """``detail``, of the type that the analysis documents. Raises TypeError where it is of another."""
+        """``detail``, of the type that the analysis documents. Raises TypeError if it has another type."""
         if not isinstance(self.detail, kind):
             raise TypeError(f"the detail of {self.analysis} is {type(self.detail).__name__}, not {kind.__name__}")
         return self.detail

@@ -56,7 +56,7 @@ SCALARS = {
     "device_idle_ps": ScalarSpec("ps", "time observed in which no op ran"),
     "op_count": ScalarSpec(None, "ops, each program's own"),
     "program_count": ScalarSpec(None, "programs that ran"),
-    "untold_share": ScalarSpec("share", "self time of ops of which neither flops nor bytes are told, of device_op_ps"),
+    "untold_share": ScalarSpec("share", "self time of ops with neither known flops nor known bytes, of device_op_ps"),
     "unattributed_share": ScalarSpec("share", "self time of events whose op is not known, of device_op_ps"),
     "rematerialized_share": ScalarSpec("share", "self time of ops that compute again what was computed before, of "
                                        "device_op_ps"),

@@ -50,12 +50,12 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """What XProf's page shows a sample of."""
+    """How XProf's page samples requests and batches."""
 
     request_order: str = field(
         default=LATENCY,
         metadata={
-            "help": "by what XProf's page picks the requests that it shows",
+            "help": "the order by which XProf's page samples requests",
             "choices": REQUEST_ORDERS,
             "alone": True,
         },
@@ -63,7 +63,7 @@ class Params:
     batch_order: str = field(
         default=LATENCY,
         metadata={
-            "help": "by what XProf's page picks the batches that it shows",
+            "help": "the order by which XProf's page samples batches",
             "choices": BATCH_ORDERS,
             "alone": True,
         },

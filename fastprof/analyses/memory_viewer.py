@@ -43,8 +43,7 @@ class Params:
     module: str | int | None = field(
         default=None,
         metadata={
-            "help": "the program to show, as the capture lists it, parentheses included, or its id (default: the "
-            "largest)",
+            "help": "the program to show: its title, with parentheses, its name, or its id (default: the largest)",
             "metavar": "NAME",
             "type": "name",
         },
@@ -52,7 +51,7 @@ class Params:
     memory_space: str | int = field(
         default="0",
         metadata={
-            "help": "the memory space to show: a number, also as in layouts, S(5), or device, hbm, vmem, sflag, cmem, "
+            "help": "the memory space to show: a number, also in the form S(5), or device, hbm, vmem, sflag, cmem, "
             "smem, host, sparsecore",
             "metavar": "SPACE",
             "type": "name",

@@ -52,9 +52,7 @@ IDLE_NAME = "IDLE"
 class Params:
     """``group_by``: one of GROUPINGS."""
 
-    group_by: str = field(
-        default="program", metadata={"help": "what ops are grouped by in the tree", "choices": GROUPINGS}
-    )
+    group_by: str = field(default="program", metadata={"help": "how the tree groups ops", "choices": GROUPINGS})
 
 
 SCALARS = {

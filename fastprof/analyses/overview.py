@@ -46,7 +46,7 @@ AFTER = ("steps", "op_stats", "kernel_stats", "input_pipeline", "inference")
 class Params:
     """``top_ops``: rows of the table top_ops."""
 
-    top_ops: int = field(default=10, metadata={"help": "how many of the most expensive ops are listed", "min": 0})
+    top_ops: int = field(default=10, metadata={"help": "number of the most expensive ops to list", "min": 0})
 
 
 TABLES = {

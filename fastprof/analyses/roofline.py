@@ -71,7 +71,7 @@ SCALARS = {
     "core_count": ScalarSpec(None, "TensorCores, or GPUs, that ran anything"),
     "peak_flops_per_s": ScalarSpec("flop/s", "of one core or GPU at best", "peak arithmetic"),
     "peak_hbm_bytes_per_s": ScalarSpec("bytes/s", "bandwidth of the HBM of one core or GPU", "peak HBM bandwidth"),
-    "ridge_flops_per_byte": ScalarSpec(None, "from so many flops per byte of HBM on arithmetic is the limit",
+    "ridge_flops_per_byte": ScalarSpec(None, "flops per byte of HBM above which arithmetic is the limit",
                                        "ridge (flops per byte)"),
     "flops_per_s": ScalarSpec("flop/s", "flops of all ops / time observed, of one core or GPU", "arithmetic"),
     "hbm_bytes_per_s": ScalarSpec("bytes/s", "bytes of HBM of all ops / time observed, of one core or GPU",

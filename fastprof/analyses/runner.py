@@ -35,48 +35,49 @@ def module(name: str) -> Analysis:
 
 
 def title(analysis: Analysis) -> str:
-    """What pages and texts are headed with."""
+    """The heading of pages and texts."""
     given: str | None = getattr(analysis, "TITLE", None)
     return given or analysis.NAME.replace("_", " ").capitalize()
 
 
 def closure(names: Iterable[str]) -> dict[str, Analysis]:
-    """The analyses and those that they come after, each after what it needs."""
-    found: dict[str, Analysis] = {}
+    """The analyses and their prerequisites, each after its own prerequisites."""
+    ordered: dict[str, Analysis] = {}
 
     def visit(name: str) -> None:
-        if name in found:
+        if name in ordered:
             return
         analysis = module(name)
         for before in analysis.AFTER:
             visit(before)
-        found[name] = analysis
+        ordered[name] = analysis
 
     for name in names:
         visit(name)
-    return found
+    return ordered
 
 
 def fields_of(names: Iterable[str]) -> list[dataclasses.Field[Any]]:
-    """The parameters of these analyses, then those of the ones they come after. Not of the latter: what is marked to
-    make a difference to the analysis alone that has it."""
+    """The parameters of these analyses, then those of their prerequisites. Parameters marked ``alone`` are not
+    inherited from prerequisites."""
     names = tuple(names)
-    found: dict[str, dataclasses.Field[Any]] = {}
+    fields: dict[str, dataclasses.Field[Any]] = {}
     for name in (*names, *(name for name in closure(names) if name not in names)):
         for one in dataclasses.fields(module(name).Params):
             if name in names or not one.metadata.get("alone"):
-                found.setdefault(one.name, one)
-    return list(found.values())
+                fields.setdefault(one.name, one)
+    return list(fields.values())
 
 
 def params_of(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of each analysis. A parameter of several analyses goes to all of them. UsageError: unknown."""
+    """The parameters of each analysis. A parameter goes to all analyses that have it. UsageError: unknown, or a value
+    that it does not take."""
     fields = {name: [f.name for f in dataclasses.fields(a.Params)] for name, a in analyses.items()}
     known = sorted({field for names in fields.values() for field in names})
     for name in given:
         if name not in known:
-            there = f"there are: {', '.join(known)}" if known else "there are none"
-            raise UsageError(f"no parameter {name!r}; {there}{meant(name, known)}")
+            listed = f"there are: {', '.join(known)}" if known else "there are none"
+            raise UsageError(f"no parameter {name!r}; {listed}{meant(name, known)}")
     params = {}
     for name, analysis in analyses.items():
         own = {field.name: field for field in dataclasses.fields(analysis.Params) if field.name in given}
@@ -147,8 +148,8 @@ def run(
 
 @contextmanager
 def _faults_named(tables: TableSet, host: int | None) -> Iterator[None]:
-    """Says of which host numbers do not fit 64 bits or memory ran out, if it is one. What makes no sense in a capture
-    may overflow wherever it is computed with."""
+    """Adds the host to errors about numbers beyond 64 bits and about memory. Damaged numbers of a capture may overflow
+    in any computation."""
     capture = None if host is None else tables.session.captures[host]
     of, path = ("", None) if capture is None else (f" (host {capture.host})", capture.path)
     try:
@@ -163,15 +164,15 @@ def _faults_named(tables: TableSet, host: int | None) -> Iterator[None]:
     except MemoryError as error:
         if isinstance(error, MemoryLimitError):
             raise
-        raise MemoryLimitError(f"memory ran out in the analysis{of}", path=path) from error
+        raise MemoryLimitError(f"out of memory in the analysis{of}", path=path) from error
 
 
 def _with_note(report: Report, of_no_step: int) -> Report:
-    """The report, with a remark where a selection of steps has left out events that are of no step at all."""
+    """The report, with a remark if a selection of steps leaves out events that belong to no step."""
     if not of_no_step:
         return report
-    told = "1 event belongs" if of_no_step == 1 else f"{of_no_step:,} events belong"
-    text = f"Only some steps are selected. {told} to no step, as those of background threads, and count nowhere here."
+    events = "1 event belongs" if of_no_step == 1 else f"{of_no_step:,} events belong"
+    text = f"Only some steps are selected. {events} to no step, as on background threads, and are not counted here."
     return dataclasses.replace(report, notices=(*report.notices, Notice("info", text)))
 
 

@@ -1,4 +1,4 @@
-"""Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to mend it.
+"""Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.
 
 A call of a pipeline is a root event of an iterator; its time is divided among the iterators that it waited for. What a
 batch would take after a change is predicted by pipelines/what_if.py. Formulas: docs/analyses/tf-data.md.
@@ -57,10 +57,14 @@ class Params:
     """``parallel`` is 2 or more, and no more than MOST_PARALLEL."""
 
     parallel: int = field(
-        default=4, metadata={"help": "how many at a time iterators run in the what-if table", "min": 2}
+        default=4,
+        metadata={
+            "help": "number of elements that parallel iterators process at a time in the what-if table",
+            "min": 2,
+        },
     )
     slow_call_us: int = field(
-        default=50, metadata={"help": "calls of a pipeline that take longer, in microseconds, are slow", "min": 0}
+        default=50, metadata={"help": "calls of a pipeline longer than this, in microseconds, are slow", "min": 0}
     )
 
     def __post_init__(self) -> None:

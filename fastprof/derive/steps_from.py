@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MARKERS: Final = "markers"
 MODULES: Final = "modules"
 STEPS_FROM: Final[dict[str, Any]] = {
-    "help": "what makes a step: markers that the program or its framework set, or each execution of a compiled program",
+    "help": "what is a step: a marker set by the program or its framework, or an execution of a compiled program",
     "choices": (MARKERS, MODULES),
 }
 """Metadata of the field ``steps_from`` of parameters; the default is MARKERS."""

@@ -18,9 +18,9 @@ class AnalysisMethods:
     def overview(self, *, top_ops: int = 10, steps_from: Literal["markers", "modules"] = "markers") -> Report:
         """How long steps take, what they spend it on, and what to do about it.
 
-        top_ops: how many of the most expensive ops are listed
-        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
-        compiled program
+        top_ops: number of the most expensive ops to list
+        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
+        program
 
         Tables: steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
@@ -37,8 +37,8 @@ class AnalysisMethods:
     def input_pipeline(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
         """How much of each step waits for input, and which input ops take the time.
 
-        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
-        compiled program
+        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
+        program
 
         Tables: steps, step_breakdown, breakdown, input_ops, input_time.
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
@@ -69,7 +69,7 @@ class AnalysisMethods:
     def op_profile(self, *, group_by: Literal["program", "category", "provenance"] = "program") -> Report:
         """Device time by program, category or name scope, how well it was used, and what fusions are made of.
 
-        group_by: what ops are grouped by in the tree
+        group_by: how the tree groups ops
 
         Tables: tree, scopes, layers, memory, devices.
         Figures: device_total_ps, device_busy_ps, device_idle_ps, op_ps, compute_peak_percent, hbm_peak_percent,
@@ -90,8 +90,8 @@ class AnalysisMethods:
     def roofline(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
         """How near ops, steps and programs come to the peaks of the device, and what bounds them.
 
-        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
-        compiled program
+        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
+        program
 
         Tables: device, totals, ops, lost_time, memory.
         Figures: device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte, flops_per_s,
@@ -103,9 +103,9 @@ class AnalysisMethods:
     def memory_viewer(self, *, module: str | int | None = None, memory_space: str | int = "0") -> Report:
         """Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
 
-        module: the program to show, as the capture lists it, parentheses included, or its id (default: the largest)
-        memory_space: the memory space to show: a number, also as in layouts, S(5), or device, hbm, vmem, sflag,
-        cmem, smem, host, sparsecore
+        module: the program to show: its title, with parentheses, its name, or its id (default: the largest)
+        memory_space: the memory space to show: a number, also in the form S(5), or device, hbm, vmem, sflag, cmem,
+        smem, host, sparsecore
 
         Tables: modules, buffers_at_peak, peak_by_op, by_allocation_type, heap, allocations, lifetimes.
         Figures: module, host, memory_space, memory_space_name, peak_bytes, peak_instruction, peak_point,
@@ -118,8 +118,8 @@ class AnalysisMethods:
     def communication(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
         """Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
 
-        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
-        compiled program
+        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
+        program
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers.
         Figures: device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps, hidden_ps,
@@ -142,8 +142,8 @@ class AnalysisMethods:
         request: also report when a request of this size would have fitted, in bytes or as 2GiB: failed allocations
         write no event, their error has the size
         short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
-        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
-        compiled program
+        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
+        program
 
         Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
         snapshots, allocations.
@@ -161,10 +161,10 @@ class AnalysisMethods:
         )
 
     def tf_data(self, *, parallel: int = 4, slow_call_us: int = 50) -> Report:
-        """Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to mend it.
+        """Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.
 
-        parallel: how many at a time iterators run in the what-if table
-        slow_call_us: calls of a pipeline that take longer, in microseconds, are slow
+        parallel: number of elements that parallel iterators process at a time in the what-if table
+        slow_call_us: calls of a pipeline longer than this, in microseconds, are slow
 
         Tables: pipelines, iterators, critical_path, bottlenecks, self_time, step_waits, what_if, calls,
         call_iterators.
@@ -176,8 +176,8 @@ class AnalysisMethods:
     def pod_viewer(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
         """Each step on each core of all hosts: what it spent its time on, and its bottleneck.
 
-        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
-        compiled program
+        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
+        program
 
         Tables: cores, collectives.
         Figures: step_count, host_count, core_count, device_type, slowest_core_step_ps, collective_wait_ps.
@@ -204,8 +204,8 @@ class AnalysisMethods:
     ) -> Report:
         """Requests and batches of a model server: latency by percentile, and what it is made of.
 
-        request_order: by what XProf's page picks the requests that it shows
-        batch_order: by what XProf's page picks the batches that it shows
+        request_order: the order by which XProf's page samples requests
+        batch_order: the order by which XProf's page samples batches
 
         Tables: models, breakdown, latency, requests, batches, batch_sizes, tensor_patterns.
         Figures: request_count, batch_count, model_count, requests_per_second, mean_latency_ps, p50_latency_ps,
@@ -216,8 +216,8 @@ class AnalysisMethods:
     def steps(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
         """Every step on every host and core: its time by category, stragglers, percentiles.
 
-        steps_from: what makes a step: markers that the program or its framework set, or each execution of a
-        compiled program
+        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
+        program
 
         Tables: steps, breakdown, step_summary, hosts, stragglers.
         Figures: step_count, incomplete_step_count, host_count, core_count, step_time_mean_ps, step_time_stdev_ps,

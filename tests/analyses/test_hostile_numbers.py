@@ -145,7 +145,7 @@ def test_what_overflows_anywhere_is_an_error_of_the_capture(monkeypatch: pytest.
 
 def test_memory_that_runs_out_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_stats, "of_host", raising(MemoryError()))
-    with pytest.raises(fastprof.MemoryLimitError, match=r"memory ran out in the analysis \(host vm\)$"):
+    with pytest.raises(fastprof.MemoryLimitError, match=r"out of memory in the analysis \(host vm\)$"):
         fastprof.load(spaces(gpu(("k", 0, 5)))).kernel_stats()
 
 
