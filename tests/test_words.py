@@ -18,19 +18,19 @@ FOLDERS = ("fastprof", "csrc", "docs", "demo", "tests", "benchmarks")
 SUFFIXES = (".py", ".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h", ".js", ".mjs", ".css", ".html", ".md")
 
 CEILINGS = {
-    "told": 1397,
+    "told": 1198,
     "untold": 112,
-    "tell": 399,
-    "of which": 116,
-    "so many": 54,
+    "tell": 277,
+    "of which": 103,
+    "so many": 44,
     "such a one": 1,
     "as they say": 0,
     "none is there": 0,
     "reckon": 12,
-    "anew": 20,
-    "what is not": 35,
-    "stands for": 70,
-    "is no": 211,
+    "anew": 14,
+    "what is not": 43,
+    "stands for": 63,
+    "is no": 165,
 }
 """How often each may stand in the repository; identifiers count too."""
 
