@@ -18,19 +18,19 @@ FOLDERS = ("fastprof", "csrc", "docs", "demo", "tests", "benchmarks")
 SUFFIXES = (".py", ".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h", ".js", ".mjs", ".css", ".html", ".md")
 
 CEILINGS = {
-    "told": 1198,
-    "untold": 112,
-    "tell": 277,
-    "of which": 103,
-    "so many": 44,
-    "such a one": 1,
+    "told": 1127,
+    "untold": 30,
+    "tell": 253,
+    "of which": 93,
+    "so many": 40,
+    "such a one": 0,
     "as they say": 0,
     "none is there": 0,
     "reckon": 12,
     "anew": 14,
-    "what is not": 43,
+    "what is not": 42,
     "stands for": 63,
-    "is no": 165,
+    "is no": 162,
 }
 """How often each may stand in the repository; identifiers count too."""
 
