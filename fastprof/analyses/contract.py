@@ -120,7 +120,7 @@ class Report:
     scalars: Mapping[str, Scalar]
     notices: tuple[Notice, ...] = ()
     after: Mapping[str, Report] = field(default_factory=dict, repr=False)
-    detail: Any = field(default=None, repr=False)
+    detail: object = field(default=None, repr=False)
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict, repr=False)
 
     def detail_as(self, kind: type[Detail]) -> Detail:

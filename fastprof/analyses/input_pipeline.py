@@ -26,6 +26,7 @@ from fastprof.analyses.contract import (
     is_known,
     scalars,
 )
+from fastprof.analyses.op_stats import OpDatabase
 from fastprof.analyses.steps import SCALARS as OF_STEPS
 from fastprof.derive.ops.tables import Ops
 from fastprof.derive.pipelines import input_ops
@@ -210,7 +211,7 @@ def _time(ops: InputOps, share: float) -> InputTime:
 
 def run(kept: Sequence[Any], params: Params, after: Mapping[str, Report]) -> Report:  # noqa: ARG001
     db = after["steps"].detail_as(SessionSteps).database
-    host_ops: Ops = after["op_stats"].detail.host
+    host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)
     every = counted if counted.db is db else examine(db, host_ops)
     tables = {

@@ -16,6 +16,7 @@ import pyarrow as pa
 from fastprof.analyses import inference, input_pipeline, steps
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, has_rows, is_known, scalars
 from fastprof.analyses.input_pipeline import InputPipeline, Known, known, shares
+from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.devices import devices, run_environment
 from fastprof.derive.devices.devices import HBM, Peaks
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
@@ -245,7 +246,7 @@ def _percent(value: object) -> float | None:
 
 def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) -> Report:
     pipeline = after["input_pipeline"].detail_as(InputPipeline)
-    ops = after["op_stats"].detail
+    ops = after["op_stats"].detail_as(OpDatabase)
     overview = Overview(
         kept,
         run_environment.combined([facts.environment for facts in kept]),

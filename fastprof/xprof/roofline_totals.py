@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from fastprof.analyses.contract import Keeper, Report, union
+from fastprof.analyses.roofline import Roofline
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -21,9 +22,6 @@ from fastprof.derive.ops.step_ops import SILENT, StepOps, is_feed, step_ops
 from fastprof.derive.ops.tables import MemoryAccess, Ops, OpTable, exact_sum
 from fastprof.derive.steps_from import MODULES
 from fastprof.xprof.steps import shown_steps
-
-if TYPE_CHECKING:
-    from fastprof.analyses.roofline import Roofline
 
 _NAME: Final = "step ops"
 
@@ -48,7 +46,7 @@ def of_session(ops: Ops, *, with_feeds: bool) -> Totals:
 
 def of_steps(report: Report, *, with_feeds: bool) -> Totals:
     """Each step on all hosts, as XProf numbers and aligns them."""
-    detail: Roofline = report.detail
+    detail = report.detail_as(Roofline)
     kept: list[StepOps] = list(report.kept[_NAME])
     steps = shown_steps(report)
     counts = [len(host.devices.by_device) for host in detail.kept]

@@ -9,15 +9,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fastprof.analyses.op_profile import OpProfile
 from fastprof.render.stacks import Stacks
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
-    from fastprof.analyses.op_profile import OpProfile
 
 
 def stacks(report: Report) -> list[Stacks]:
-    found: OpProfile = report.detail
+    found = report.detail_as(OpProfile)
     tree, scopes = report.tables["tree"], report.tables["scopes"]
     profiles = [
         _stacks(f"Device time by {found.group_by}", tree, "self_ps"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from fastprof.analyses.memory_viewer import Shown
 from fastprof.hlo.memory_spaces import space_text
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
 from fastprof.schema.array_types import Int64s
@@ -17,7 +18,6 @@ from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
-    from fastprof.analyses.memory_viewer import Shown
     from fastprof.hlo.heap import Heap
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ _ROW = 21
 def draw(report: Report) -> str:
     """An SVG document."""
     drawing = Drawing(WIDTH)
-    shown: Shown | None = report.detail
+    shown = None if report.detail is None else report.detail_as(Shown)
     if shown is None:
         drawing.text(_LEFT, 36, "Memory of programs", "title")
         y = 64.0

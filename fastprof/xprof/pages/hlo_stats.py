@@ -56,7 +56,7 @@ Columns = dict[str, list[Cell]]
 
 
 def answer(report: Report) -> object:
-    found: HloStats = report.detail
+    found = report.detail_as(HloStats)
     return data_table(_COLUMNS, _rows(device_ops.of_session(report), device_ops.peaks_of(found.devices)))
 
 

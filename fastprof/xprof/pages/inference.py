@@ -81,7 +81,7 @@ class OfModel:
 
 
 def answer(report: Report) -> object:
-    inference: Inference = report.detail
+    inference = report.detail_as(Inference)
     session = inference.session or combined([])
     shown = shown_requests(inference.hosts)
     models = _models(inference, session, shown)
@@ -304,7 +304,7 @@ def _place(percent: float, count: int) -> int:
 
 def latency_rows(report: Report) -> list[list[Cell]]:
     """The rows of the overview's table of latencies: percentile, and host, device, communication and total in ms."""
-    inference: Inference = report.detail
+    inference = report.detail_as(Inference)
     if inference.session is None:
         return []
     columns = shown_requests(inference.hosts)

@@ -45,7 +45,7 @@ def answer(report: Report) -> object:
 
 def shown(report: Report) -> list[Row]:
     """Rows of the page: by time in whole nanoseconds, longest first."""
-    rows: list[Row] = sorted(report.detail, key=lambda row: (-row.ns[1], row.kernel))
+    rows: list[Row] = sorted(report.detail_as(list), key=lambda row: (-row.ns[1], row.kernel))
     return rows[:MOST_KERNELS]
 
 

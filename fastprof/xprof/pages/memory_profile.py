@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 def answer(report: Report) -> object:
     """Of one host its page; of several an object of their pages, by host."""
-    hosts = report.detail
+    hosts: list[HostMemory] = report.detail_as(list)
     if len(hosts) == 1:
         return _page(hosts[0])
     return {host.host: _page(host) for host in hosts}

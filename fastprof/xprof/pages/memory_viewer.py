@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.kernels import rank_order
+from fastprof.analyses.memory_viewer import Shown
 from fastprof.hlo.buffers import CATEGORIES
 from fastprof.hlo.heap import Heap, heap_of
 from fastprof.hlo.memory_spaces import DEVICE
@@ -40,7 +41,7 @@ _CANVAS = 4096
 
 def answer(report: Report) -> Any:
     """An empty page without a program, where XProf has no answer, and for sizes beyond 64 bits."""
-    shown = report.detail
+    shown = None if report.detail is None else report.detail_as(Shown)
     return {} if shown is None or shown.memory.unknown == TOO_LARGE else _bare(_Page(shown.space).all())
 
 

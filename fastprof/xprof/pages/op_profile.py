@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.analyses.op_profile import OpProfile
 from fastprof.derive.host import TPU
 from fastprof.derive.ops.roofline import GIBI
 from fastprof.derive.ops.tables import HBM, READ, WRITE, Ops, OpTable
@@ -25,7 +26,6 @@ from fastprof.xprof import device_ops
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
-    from fastprof.analyses.op_profile import OpProfile
 
 KEEPS: Final = device_ops.KEEPS
 Node = dict[str, Any]
@@ -47,7 +47,7 @@ _COLUMNS: Final = ("time", "self", "normalized", "occurrences", "flops", "model_
 
 
 def answer(report: Report) -> object:
-    found: OpProfile = report.detail
+    found = report.detail_as(OpProfile)
     ops = device_ops.of_session(report)
     name = f"by{found.group_by.capitalize()}"
     return {

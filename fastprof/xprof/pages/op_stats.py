@@ -50,7 +50,7 @@ _TENSOR_CORES = "gpu_tensorcore_utilization"
 
 
 def answer(report: Report) -> object:
-    found: OpDatabase = report.detail
+    found = report.detail_as(OpDatabase)
     sides = {DEVICE: _ranked(device_ops.of_session(report)), HOST: ranked(host_ops.of_session(report))}
     tensor_cores = None
     peaks = device_ops.peaks_of(found.devices)

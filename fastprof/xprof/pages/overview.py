@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fastprof.analyses import overview as analysis
 from fastprof.analyses.input_pipeline import InputPipeline
+from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.ops import op_marks
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
@@ -55,9 +56,9 @@ _GUIDE: Final = "https://www.tensorflow.org/guide/data_performance"
 
 def answer(report: Report) -> list[object]:
     """The seven parts of the page; the sixth is always empty."""
-    overview: analysis.Overview = report.detail
+    overview = report.detail_as(analysis.Overview)
     pipeline = input_pipeline.as_shown(report, host_ops.of_session(report))
-    is_training = bool(report.after["op_stats"].detail.is_training)
+    is_training = bool(report.after["op_stats"].detail_as(OpDatabase).is_training)
     latency = [] if is_training else inference.latency_rows(report.after["inference"])
     warnings = [*overview.environment.warnings, *input_pipeline.step_warnings(pipeline)]
     return [

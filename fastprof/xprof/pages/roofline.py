@@ -77,7 +77,7 @@ Row = dict[str, Cell]
 
 
 def answer(report: Report) -> object:
-    found: Roofline = report.detail
+    found = report.detail_as(Roofline)
     peaks, ops = device_ops.peaks_of(found.devices), device_ops.of_session(report)
     on_gpu = peaks is not None and GPU in peaks.name
     columns = [
@@ -103,7 +103,7 @@ def _diagnostics(report: Report) -> dict[str, object]:
 
 
 def _rows(report: Report, ops: Ops, peaks: Peaks) -> Iterator[Row]:
-    cores = report.detail.devices.ops.parts
+    cores = report.detail_as(Roofline).devices.ops.parts
     for with_feeds in (True, False):
         total = roofline_totals.of_session(ops, with_feeds=with_feeds)
         yield from _whole(total, ["Total"], peaks, cores)
