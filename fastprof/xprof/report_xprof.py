@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 from collections.abc import Iterable, Mapping
 from math import isfinite
@@ -13,6 +13,7 @@ from fastprof.errors import UsageError
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Keeper, Report
 
+_PAGES = "fastprof.xprof.pages"
 NO_PAGE = {
     "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
     "steps": "XProf shows steps only within its overview page and input pipeline analyzer",
@@ -24,7 +25,7 @@ def keepers(names: Iterable[str]) -> dict[str, Keeper]:
     """What the pages of these analyses need of each host beside what the reports keep."""
     found: dict[str, Keeper] = {}
     for name in names:
-        if name not in NO_PAGE:
+        if name not in NO_PAGE and importlib.util.find_spec(f"{_PAGES}.{name}"):
             found |= getattr(_page(name), "KEEPS", {})
     return found
 
@@ -51,7 +52,7 @@ def _answer(report: Report) -> Any:
 
 
 def _page(analysis: str) -> Any:
-    return importlib.import_module(f"fastprof.xprof.pages.{analysis}")
+    return importlib.import_module(f"{_PAGES}.{analysis}")
 
 
 def _dumped(found: Any) -> str:
