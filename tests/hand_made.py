@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fastprof.analyses import steps
 from fastprof.analyses.contract import Notice, Report, Scalar
+from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.ops.device_ops import SessionOps
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.derive.steps import time_types
@@ -121,23 +123,19 @@ def ops(*rows: Mapping[str, Any], total_ps: int | None = None, **rest: Any) -> O
     return Ops(table, spent if total_ps is None else total_ps, spent, **rest)
 
 
-@dataclass(frozen=True, slots=True)
-class OpStats:
-    """What the overview and the input pipeline read of the detail of op_stats."""
-
-    host: Ops
-    device: Ops
-    framework: OpTable
-    is_training: bool | None = None
-    functions: Sequence[TfFunction] = ()
-    peaks: Peaks | None = None
-
-
 def op_stats(
-    host: Ops | None = None, device: Ops | None = None, framework: OpTable | None = None, **rest: Any
-) -> OpStats:
+    host: Ops | None = None,
+    device: Ops | None = None,
+    framework: OpTable | None = None,
+    *,
+    is_training: bool | None = None,
+    functions: Sequence[TfFunction] = (),
+    peaks: Peaks | None = None,
+) -> OpDatabase:
+    """The detail of op_stats, as the overview and the input pipeline read it."""
     host, device = host or ops(), device or ops()
-    return OpStats(host, device, framework if framework is not None else device.table, **rest)
+    by_framework = framework if framework is not None else device.table
+    return OpDatabase(host, SessionOps(device, peaks, {}, ()), by_framework, list(functions), [is_training], [])
 
 
 def steps_report(db: StepDatabase, *notices: Notice) -> Report:
