@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 
 from fastprof.xprof.pages.data_table import (
@@ -12,6 +13,7 @@ from fastprof.xprof.pages.data_table import (
     boolean,
     data_table,
     number,
+    of_columns,
     one_digit,
     percent,
     text,
@@ -32,6 +34,13 @@ def test_a_table_has_typed_columns_rows_of_cells_and_sorted_properties() -> None
         "p": {"a": "2", "z": "1"},
         "rows": [{"c": [{"v": "op"}, {"v": 3.0}, {"v": True}, {"v": None}]}],
     }
+
+
+def test_columns_come_with_their_cells() -> None:
+    table = of_columns([(text("name"), ["a", "b"]), (number("count"), np.array([1, 2]))], {"p": "1"})
+    assert table == data_table([text("name"), number("count")], [["a", 1], ["b", 2]], {"p": "1"})
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        of_columns([(text("name"), ["a", "b"]), (number("count"), np.array([1]))])
 
 
 def test_whole_numbers_are_written_as_doubles() -> None:

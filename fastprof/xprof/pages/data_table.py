@@ -12,9 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 Cell = str | float | bool | None
 """What a cell holds; whole numbers are written as doubles."""
+Values = Iterable[Cell] | npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,13 @@ def data_table(
     return table
 
 
+def of_columns(columns: Iterable[tuple[Col, Values]], p: Mapping[str, str] | None = None) -> dict[str, object]:
+    """A DataTable of columns with their cells, one a row."""
+    heads, values = zip(*columns, strict=True)
+    cells = (one.tolist() if isinstance(one, np.ndarray) else one for one in values)
+    return data_table(heads, zip(*cells, strict=True), p)
+
+
 def _cell(kind: str, value: Cell) -> dict[str, object]:
     if kind == "number":
         double = math.nan if value is None else float(value)
@@ -66,28 +79,17 @@ def _cell(kind: str, value: Cell) -> dict[str, object]:
     return {"v": bool(value) if kind == "boolean" else value}
 
 
-def one_digit(value: float) -> str:
-    return _fixed(value, 1)
+def _fixed(value: float, digits: int) -> str:
+    """As C prints it: 0/0, the one way to a NaN here, is ``-nan`` on the processors that XProf runs on."""
+    return "-nan" if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def two_digits(value: float) -> str:
-    return _fixed(value, 2)
-
-
-def three_digits(value: float) -> str:
-    return _fixed(value, 3)
+one_digit, two_digits, three_digits = (partial(_fixed, digits=digits) for digits in (1, 2, 3))
 
 
 def percent(value: float) -> str:
     """A share in percent, as ``12.3%``; XProf says that a negative one is unknown."""
     return "unknown" if value < 0 else f"{one_digit(value)}%"
-
-
-def _fixed(value: float, digits: int) -> str:
-    """As C prints it: 0/0, the one way to a NaN here, is ``-nan`` on the processors that XProf runs on."""
-    if math.isnan(value):
-        return "-nan"
-    return f"{value:.{digits}f}"
 
 
 def anchor(url: str, words: str) -> str:

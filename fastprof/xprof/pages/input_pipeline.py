@@ -14,7 +14,7 @@ from fastprof.derive.steps.verdicts import TpuBottleneck
 from fastprof.xprof import host_ops
 from fastprof.xprof import steps as session_steps
 from fastprof.xprof.pages import step_tables
-from fastprof.xprof.pages.data_table import anchor, data_table, number, text, three_digits
+from fastprof.xprof.pages.data_table import Col, Values, anchor, data_table, number, of_columns, text, three_digits
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
@@ -96,21 +96,15 @@ def _longest_infeed(pipeline: InputPipeline) -> dict[str, object]:
 
 def _input_ops(pipeline: InputPipeline) -> dict[str, object]:
     ops = pipeline.ops
-    columns = [
-        text("opName", "Input Op"),
-        number("count", "Count"),
-        number("timeInMs", "Total Time (in ms)"),
-        number("timeInPercent", "Total Time (as % of total input-processing time)"),
-        number("selfTimeInMs", "Total Self Time (in ms)"),
-        number("selfTimeInPercent", "Total Self Time (as % of total input-processing time)"),
-        text("category", "Category"),
-    ]
     whole = float(ops.self_ps.sum()) or 1.0
-    rows = [
-        [name, count, spent / 1e9, spent / whole, own / 1e9, own / whole, category]
-        for name, count, spent, own, category in zip(
-            ops.name, ops.count.tolist(), ops.time_ps.tolist(), ops.self_ps.tolist(), ops.category, strict=True
-        )
+    columns: list[tuple[Col, Values]] = [
+        (text("opName", "Input Op"), ops.name),
+        (number("count", "Count"), ops.count),
+        (number("timeInMs", "Total Time (in ms)"), ops.time_ps / 1e9),
+        (number("timeInPercent", "Total Time (as % of total input-processing time)"), ops.time_ps / whole),
+        (number("selfTimeInMs", "Total Self Time (in ms)"), ops.self_ps / 1e9),
+        (number("selfTimeInPercent", "Total Self Time (as % of total input-processing time)"), ops.self_ps / whole),
+        (text("category", "Category"), ops.category),
     ]
     # XProf scales by the time of ops that enqueue, and so finds no time at all where there are none and copies are seen
     time = pipeline.time if ops.self_of(ENQUEUE) or not pipeline.enqueue_share else InputTime()
@@ -121,4 +115,4 @@ def _input_ops(pipeline: InputPipeline) -> dict[str, object]:
         "preprocessing_us": time.preprocessing_ps,
         "unclassified_nonequeue_us": time.other_ps,
     }
-    return data_table(columns, rows, {name: three_digits(ps / PS_PER_US) for name, ps in p.items()})
+    return of_columns(columns, {name: three_digits(ps / PS_PER_US) for name, ps in p.items()})

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.analyses import overview as analysis
 from fastprof.analyses.input_pipeline import InputPipeline
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.ops import op_marks
+from fastprof.derive.ops.roofline import divided
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.step_figures import has_sparse_cores
@@ -21,12 +22,13 @@ from fastprof.xprof import device_ops, duty_cycle, host_ops
 from fastprof.xprof.op_sums import by_framework_op, last_is_eager
 from fastprof.xprof.pages import inference, input_pipeline, kernel_stats
 from fastprof.xprof.pages.data_table import (
-    Cell,
     Col,
+    Values,
     anchor,
     boolean,
     data_table,
     number,
+    of_columns,
     one_digit,
     percent,
     text,
@@ -77,59 +79,57 @@ def answer(report: Report) -> list[object]:
 
 def _analysis(overview: analysis.Overview, pipeline: InputPipeline, report: Report) -> dict[str, object]:
     on_gpu = "GPU" in overview.environment.device_type
-    columns: list[Col] = [
-        number("selfTimePercent", "Time (%)"),
-        number("cumulativeTimePercent", "Cumulative time (%)"),
-        text("category", "Category"),
-        text("operation", "Operation"),
-        number("flopRate", "GFLOPs/Sec" if on_gpu else "Bf16 Normalized Flop Rate(GFLOPs/Sec)"),
+    every = op_marks.by_self_time(_framework_ops(report))
+    top = every.take(np.arange(min(TOP_OPS, len(every))))
+    whole = device_ops.of_session(report).op_ps or 1
+    shares = [self_ps / whole for self_ps in top.self_ps.tolist()]
+    columns: list[tuple[Col, Values]] = [
+        (number("selfTimePercent", "Time (%)"), shares),
+        (number("cumulativeTimePercent", "Cumulative time (%)"), accumulate(shares)),
+        (text("category", "Category"), top.category),
+        (text("operation", "Operation"), top.name),
+        (
+            number("flopRate", "GFLOPs/Sec" if on_gpu else "Bf16 Normalized Flop Rate(GFLOPs/Sec)"),
+            divided(top.flops, top.time_ps / 1e3),
+        ),
     ]
-    if on_gpu:
-        columns += [boolean("tcEligibility", "TensorCore eligibility")]
-        columns += [boolean("tcUtilization", "Op is using TensorCore")]
     properties = _shared_properties(overview, report)
-    properties |= _gpu_properties(pipeline) if on_gpu else _tpu_properties(overview, pipeline, report)
-    return data_table(columns, _top_ops(report, on_gpu), properties)
+    if not on_gpu:
+        return of_columns(columns, properties | _tpu_properties(overview, pipeline, report))
+    by_op = kernel_stats.by_op(report.after["kernel_stats"])
+    kernels = [by_op.get(name, kernel_stats.OpKernels(False, 0, 0)) for name in top.name]
+    columns += [
+        (boolean("tcEligibility", "TensorCore eligibility"), [one.could for one in kernels]),
+        (boolean("tcUtilization", "Op is using TensorCore"), [one.tensor_core_ns != 0 for one in kernels]),
+    ]
+    return of_columns(columns, properties | _gpu_properties(pipeline))
 
 
 def _framework_ops(report: Report) -> OpTable:
     return by_framework_op(device_ops.of_session(report).table)
 
 
-def _top_ops(report: Report, on_gpu: bool) -> list[list[Cell]]:
-    every = op_marks.by_self_time(_framework_ops(report))
-    top = every.take(np.arange(min(TOP_OPS, len(every))))
-    whole = device_ops.of_session(report).op_ps or 1
-    kernels = kernel_stats.by_op(report.after["kernel_stats"]) if on_gpu else {}
-    rows: list[list[Cell]] = []
-    cumulative = 0.0
-    for name, category, self_ps, time_ps, flops in zip(
-        top.name, top.category, top.self_ps.tolist(), top.time_ps.tolist(), top.flops.tolist(), strict=True
-    ):
-        cumulative += self_ps / whole
-        row: list[Cell] = [self_ps / whole, cumulative, category, name, flops / (time_ps / 1e3) if time_ps else 0.0]
-        if on_gpu:
-            of_op = kernels.get(name)
-            row += [False, False] if of_op is None else [of_op.could, of_op.tensor_core_ns != 0]
-        rows.append(row)
-    return rows
-
-
 def _shared_properties(overview: analysis.Overview, report: Report) -> dict[str, str]:
     threads = host_ops.of_session(report)
     on_host, on_device = op_marks.occurrences(threads.table), op_marks.occurrences(_framework_ops(report))
-    hosts = max(len(overview.hosts), 1)
-    return {
-        "host_trace_level": "0",
-        "host_tf_op_percent": percent(verdicts.share(on_host, on_host + on_device)),
-        "device_tf_op_percent": percent(verdicts.share(on_device, on_host + on_device)),
-        "host_op_time_eager_percent": percent(op_marks.eager_percent(threads.table) or 0.0),
-        "device_op_time_eager_percent": percent(_device_eager(report)),
-        "remark_text": "",
-        "remark_color": "",
-        "mxu_utilization_percent": percent(sum(facts.mxu_percent or 0.0 for facts in overview.hosts) / hosts),
-        "hbm_utilization_percent": percent(sum(facts.hbm_percent or 0.0 for facts in overview.hosts) / hosts),
+    percents = {
+        "host_tf_op": _part(on_host, on_device),
+        "device_tf_op": _part(on_device, on_host),
+        "host_op_time_eager": op_marks.eager_percent(threads.table) or 0.0,
+        "device_op_time_eager": _device_eager(report),
     }
+    for unit in ("mxu", "hbm"):
+        used = sum(getattr(facts, f"{unit}_percent") or 0.0 for facts in overview.hosts)
+        percents[f"{unit}_utilization"] = used / max(len(overview.hosts), 1)
+    return _percents(percents) | {"host_trace_level": "0", "remark_text": "", "remark_color": ""}
+
+
+def _percents(values: Mapping[str, float]) -> dict[str, str]:
+    return {f"{name}_percent": percent(value) for name, value in values.items()}
+
+
+def _part(part: int, rest: int) -> float:
+    return verdicts.share(part, part + rest)
 
 
 def _device_eager(report: Report) -> float:
@@ -147,36 +147,20 @@ def _precision(pipeline: InputPipeline) -> tuple[int, int]:
 
 def _gpu_properties(pipeline: InputPipeline) -> dict[str, str]:
     narrow, wide = _precision(pipeline)
-    return {
-        "device_compute_16bit_percent": percent(verdicts.share(narrow, narrow + wide)),
-        "device_compute_32bit_percent": percent(verdicts.share(wide, narrow + wide)),
-    }
+    return _percents({"device_compute_16bit": _part(narrow, wide), "device_compute_32bit": _part(wide, narrow)})
 
 
 def _tpu_properties(overview: analysis.Overview, pipeline: InputPipeline, report: Report) -> dict[str, str]:
     """Utilisation of the roofline needs limits that XProf is not given; off TPUs it leaves all of these at 0."""
-    properties = dict.fromkeys(
-        (
-            "flop_rate_utilization_relative_to_roofline",
-            "memory_bw_utilization_relative_to_hw_limit",
-            "device_idle_time_percent",
-            "host_idle_time_percent",
-            "device_duty_cycle_percent",
-            "device_duty_cycle_high_confidence_percent",
-        ),
-        percent(0.0),
-    )
+    idle = ("device_idle_time", "host_idle_time", "device_duty_cycle", "device_duty_cycle_high_confidence")
+    unknown = ("flop_rate_utilization_relative_to_roofline", "memory_bw_utilization_relative_to_hw_limit")
+    properties = dict.fromkeys(unknown, percent(0.0)) | _percents(dict.fromkeys(idle, 0.0))
     if overview.environment.hardware != "TPU":
         return properties
-    threads = host_ops.of_session(report)
-    duty = overview.duty
+    ops = (device_ops.of_session(report), host_ops.of_session(report))
     sure_ps, idle_ps = duty_cycle.sure_times(report)
-    properties |= {
-        "device_idle_time_percent": percent(_idle(device_ops.of_session(report))),
-        "host_idle_time_percent": percent(_idle(threads)),
-        "device_duty_cycle_percent": percent(analysis.duty_percent(duty) or 0.0),
-        "device_duty_cycle_high_confidence_percent": percent(verdicts.share(sure_ps, sure_ps + idle_ps)),
-    }
+    duty = (analysis.duty_percent(overview.duty) or 0.0, _part(sure_ps, idle_ps))
+    properties |= _percents(dict(zip(idle, (*map(_idle, ops), *duty), strict=True)))
     if idle_ps > 0:
         properties["idle_time_high_confidence_ps"] = f"{idle_ps:.6g}"
     return properties | _active_times(pipeline)
@@ -191,25 +175,20 @@ def _active_times(pipeline: InputPipeline) -> dict[str, str]:
     steps = pipeline.steps
     if not isinstance(steps, TpuStepValues) or not len(pipeline.db):
         return {}
-    times = {"active_steptime_ms": steps.active_ms, "tc_active_ms": steps.tc_active_ms}
-    sparse = has_sparse_cores(pipeline.db)
-    if sparse:
-        times["sc_active_ms"] = steps.sc_active_ms
-    p = {}
-    if _average(steps.active_ms):
-        p = {f"{name}_average": two_digits(_average(values)) for name, values in times.items()}
-    if sparse and _average(steps.sc_step_ms):
-        p |= {
-            "sc_steptime_average": one_digit(_average(steps.sc_step_ms)),
-            "sc_infeed_time_avg": one_digit(_average(steps.sc_infeed_ms)),
-            "sc_outfeed_time_avg": one_digit(_average(steps.sc_outfeed_ms)),
-            "sc_idle_time_avg": one_digit(_average(steps.sc_idle_ms)),
-        }
+
+    def average(of: str) -> float:
+        return Stat.of(getattr(steps, of)).average
+
+    sparse, p = has_sparse_cores(pipeline.db), {}
+    if average("active_ms"):
+        p["active_steptime_ms_average"] = two_digits(average("active_ms"))
+        for core in ("tc", "sc") if sparse else ("tc",):
+            p[f"{core}_active_ms_average"] = two_digits(average(f"{core}_active_ms"))
+    if sparse and average("sc_step_ms"):
+        p["sc_steptime_average"] = one_digit(average("sc_step_ms"))
+        for part in ("infeed", "outfeed", "idle"):
+            p[f"sc_{part}_time_avg"] = one_digit(average(f"sc_{part}_ms"))
     return p
-
-
-def _average(values: npt.NDArray[np.float64]) -> float:
-    return Stat.of(values.tolist()).average
 
 
 # ---- run environment ------------------------------------------------------------------------------------
@@ -257,17 +236,11 @@ def _recommendation(overview: analysis.Overview, pipeline: InputPipeline) -> dic
 def _verdict_properties(pipeline: InputPipeline) -> dict[str, str]:
     """XProf draws its verdict from steps of GPUs and CPUs: of steps of TPUs it says nothing at all."""
     verdict = pipeline.verdict
-    names = ("device_collectives", "kernel_launch", "all_other")
-    if isinstance(verdict, TpuBottleneck):
-        silent = len(pipeline.db) > 0
-        nothing = Finding("") if silent else verdicts.NOTHING
-        found: Mapping[str, Finding] = dict.fromkeys(names, nothing)
-        bound = Finding("") if silent else verdict.input
-    else:
-        found = {name: getattr(verdict, name) for name in names}
-        bound = verdict.input
+    silent = Finding("") if isinstance(verdict, TpuBottleneck) and len(pipeline.db) else None
+    bound = silent or verdict.input
     p = {"bottleneck": bound.classification, "statement": bound.statement}
-    for name, finding in found.items():
+    for name in ("device_collectives", "kernel_launch", "all_other"):  # a TPU has none of them
+        finding: Finding = getattr(verdict, name, verdicts.NOTHING) if silent is None else silent
         p[f"{name}_bottleneck"], p[f"{name}_statement"] = finding.classification, finding.statement
     p["precision_statement"] = verdicts.of_precision(*_precision(pipeline)).statement
     other_side = {verdicts.HOST: verdicts.DEVICE, verdicts.DEVICE: verdicts.HOST}
