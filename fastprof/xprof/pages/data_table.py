@@ -10,10 +10,10 @@ Every number is a double there, and every property a text. ``p`` is there only w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ import numpy.typing as npt
 Cell = str | float | bool | None
 """What a cell holds; whole numbers are written as doubles."""
 Values = Iterable[Cell] | npt.NDArray[Any]
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,13 @@ def of_columns(columns: Iterable[tuple[Col, Values]], p: Mapping[str, str] | Non
     heads, values = zip(*columns, strict=True)
     cells = (one.tolist() if isinstance(one, np.ndarray) else one for one in values)
     return data_table(heads, zip(*cells, strict=True), p)
+
+
+def of_rows(
+    columns: Iterable[tuple[Col, Callable[[Row], Cell]]], rows: Sequence[Row], p: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    """A DataTable of columns with their formulas, which make a cell of each of the rows."""
+    return of_columns([(column, map(formula, rows)) for column, formula in columns], p)
 
 
 def _cell(kind: str, value: Cell) -> dict[str, object]:

@@ -5,9 +5,10 @@ Averages are whole picoseconds, rounded down, and of parts of the latency as XPr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from fastprof.derive.serving.parameters import BatchingParameters
 from fastprof.derive.serving.requests import UNKNOWN
 from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, combined, per_second
 from fastprof.schema.array_types import Int64s
-from fastprof.xprof.pages.data_table import Cell, Col, data_table, number, one_digit, text, three_digits
+from fastprof.xprof.pages.data_table import Cell, Col, data_table, number, of_rows, one_digit, text, three_digits
 from fastprof.xprof.serving import first_models, shown_requests
 
 ALL_MODELS = "ALL"
@@ -31,35 +32,15 @@ SAMPLES = ((50.0, 1.0), (75.0, 1.0), (90.0, 1.0), (99.0, 0.5), (99.9, 0.05), (99
 
 PREPROCESS, FORMATION, RUNTIME, WRITE, COMPUTE, READ, POSTPROCESS, IDLE = range(8)
 """Places in RequestColumns.parts."""
-_SHOWN = (PREPROCESS, RUNTIME, WRITE, READ, COMPUTE, POSTPROCESS, IDLE)
 _URL = text("trace_viewer_url", "Trace Viewer URL")
-_REQUEST = (text("percentile", "Percentile"), text("request_id", "Request ID"), number("latency_ms", "Latency"))
-_BATCHING = (
-    number("batching_request_size", "Request size"),
-    number("host_batch_formation", "Host batch formation"),
-    text("throughput", "Throughput"),
-)
 _PARTS = (
-    number("host_preprocessing", "Host preprocess"),
-    number("host_runtime", "Host runtime"),
-    number("data_transfer_h2d", "Data transfer H2D"),
-    number("data_transfer_d2h", "Data transfer D2H"),
-    number("device_compute", "Device compute"),
-    number("host_postprocess", "Host postprocess"),
-    number("idle time", "Idle time"),
-)
-_BATCH = (
-    text("percentile", "Percentile"),
-    text("batch_id", "Batch ID"),
-    number("latency", "Latency"),
-    number("padding_amount", "Padding amount"),
-    number("batch_size_after_padding", "Batch size after padding"),
-    number("batching_efficiency", "Batching efficiency"),
-    number("batching_delay_us", "Batching delay"),
-    text("throughput", "Throughput"),
-    number("device_compute", "Device compute"),
-    text("program_id", "Program ID(s)"),
-    _URL,
+    (PREPROCESS, number("host_preprocessing", "Host preprocess")),
+    (RUNTIME, number("host_runtime", "Host runtime")),
+    (WRITE, number("data_transfer_h2d", "Data transfer H2D")),
+    (READ, number("data_transfer_d2h", "Data transfer D2H")),
+    (COMPUTE, number("device_compute", "Device compute")),
+    (POSTPROCESS, number("host_postprocess", "Host postprocess")),
+    (IDLE, number("idle time", "Idle time")),
 )
 _TENSORS = (
     number("id", "ID"),
@@ -67,6 +48,21 @@ _TENSORS = (
     number("count", "Number of Occurrence"),
     text("percentile", "Linearize/Delinearize latency"),
 )
+
+
+class Group(NamedTuple):
+    """Requests or batches, which may be one, that a row of a table has the means of. ``size``: batches of this size."""
+
+    title: str
+    id: str
+    throughput: str
+    rows: Int64s
+    size: int | None = None
+
+
+Formula = Callable[[Group], Cell]
+_PERCENTILE: tuple[Col, Formula] = (text("percentile", "Percentile"), lambda group: group.title)
+_THROUGHPUT: tuple[Col, Formula] = (text("throughput", "Throughput"), lambda group: group.throughput)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,115 +121,109 @@ def _of_model(
     return OfModel(name, requests, batches, moves, (request[batch >= 0], batch[batch >= 0]))
 
 
-# ---- requests
+# ---- requests and batches
 
 
 def _requests_table(
     session: Session, columns: RequestColumns, model: OfModel, has_batching: bool, order: str
 ) -> dict[str, object]:
-    sampled = sample(_in_order(_request_key(columns, model.requests, order), model.requests))
-    rows = [
-        _request_row(columns, np.array([row]), f"{percentile:.3f}", str(columns.id[row]), has_batching, NOT_AVAILABLE)
-        for row, percentile in sampled
-    ]
-    rate = per_second_text(columns, model.requests)
-    request, batch = model.pairs
-    sizes = session.batches.padded_size
-    for size in np.unique(sizes[model.batches]).tolist():
-        of_size = request[sizes[batch] == size]
-        share = one_digit(_share(columns, model.requests, len(of_size)))
-        row = _request_row(columns, of_size, f"Batch size {size}", NOT_AVAILABLE, has_batching, share)
-        row[-1 - len(_SHOWN) + _SHOWN.index(COMPUTE)] = _compute_ms(session.batches, model.batches, size)
-        rows.append(row)
-    rows.append(_request_row(columns, model.requests, "Average", NOT_AVAILABLE, has_batching, rate))
-    heads: tuple[Col, ...] = (*_REQUEST, *(_BATCHING if has_batching else ()), *_PARTS, _URL)
-    return data_table(heads, rows, {"throughput": rate, "averageLatencyMs": _mean_latency(columns, model.requests)})
-
-
-def _request_row(
-    columns: RequestColumns, rows: Int64s, title: str, name: str, has_batching: bool, throughput: str
-) -> list[Cell]:
-    """The mean of these requests, which may be one."""
-    cells: list[Cell] = [title, name, _mean_ms(columns.latency[rows])]
-    if has_batching:
-        cells += [_mean(columns.size[rows]), _mean_ms(columns.delay[rows]), throughput]
-    cells += [_mean_ms(columns.parts[rows, part]) for part in _SHOWN]
-    return [*cells, ""]
-
-
-def _request_key(columns: RequestColumns, rows: Int64s, order: str) -> Int64s:
-    place = REQUEST_ORDERS.index(order)
+    sizes, (request, batch) = _by_size(session, model), model.pairs
+    of_size = {size: request[session.batches.padded_size[batch] == size] for size in sizes}
     keys = (columns.latency, columns.delay, columns.size, *columns.parts.T)
-    key: Int64s = keys[place][rows]
-    return key
+    key = keys[REQUEST_ORDERS.index(order)][model.requests]
 
+    def compute_ms(group: Group) -> float:
+        """The device compute of the batches of a size stands for that of their requests too."""
+        values = (
+            columns.parts[group.rows, COMPUTE] if group.size is None else session.batches.compute[sizes[group.size]]
+        )
+        return _mean(values) / 1e9
 
-# ---- batches
+    batching: list[tuple[Col, Formula]] = [
+        (number("batching_request_size", "Request size"), _mean_of(columns.size)),
+        (number("host_batch_formation", "Host batch formation"), _ms_of(columns.delay)),
+        _THROUGHPUT,
+    ]
+    cells: list[tuple[Col, Formula]] = [
+        _PERCENTILE,
+        (text("request_id", "Request ID"), lambda group: group.id),
+        (number("latency_ms", "Latency"), _ms_of(columns.latency)),
+        *(batching if has_batching else ()),
+        *((head, compute_ms if part == COMPUTE else _ms_of(columns.parts[:, part])) for part, head in _PARTS),
+        (_URL, lambda _: ""),
+    ]
+    groups = _groups(columns, model.requests, key, of_size, "Average")
+    return of_rows(cells, groups, _overall(columns, groups))
 
 
 def _batches_table(session: Session, model: OfModel, order: str) -> dict[str, object]:
     columns = session.batches
-    sampled = sample(_in_order(_batch_key(columns, model.batches, order), model.batches))
-    rows = [
-        [*_batch_cells(columns, np.array([row]), f"{percentile:.3f}", str(columns.id[row]), NOT_AVAILABLE),
-         _programs(columns, [row]), ""]
-        for row, percentile in sampled
-    ]  # fmt: skip
-    rate = per_second_text(columns, model.batches)
-    for size in np.unique(columns.padded_size[model.batches]).tolist():
-        same = model.batches[columns.padded_size[model.batches] == size]
-        share = one_digit(_share(columns, model.batches, len(same)))
-        cells = _batch_cells(columns, same, f"Batch size {size}", NOT_AVAILABLE, share)
-        rows.append([*cells, _programs(columns, same.tolist()), ""])
-    cells = _batch_cells(columns, model.batches, "Aggregated", NOT_AVAILABLE, rate)
-    rows.append([*cells, NOT_AVAILABLE, NOT_AVAILABLE])
-    p = {"throughput": rate, "averageLatencyMs": _mean_latency(columns, model.batches)}
-    return data_table(_BATCH, rows, p | _parameters(session.parameters.get(model.name)))
+    size, padding = columns.padded_size[model.batches], columns.padding[model.batches]
+    efficiency = np.divide(size - padding, size, out=np.zeros(len(size)), where=size != 0)
+    keys = (columns.latency[model.batches], columns.delay[model.batches], padding, size, efficiency)
+    groups = _groups(columns, model.batches, keys[BATCH_ORDERS.index(order)], _by_size(session, model), "Aggregated")
 
+    def efficiency_of(group: Group) -> float:
+        padding, size = (int(values[group.rows].sum()) for values in (columns.padding, columns.padded_size))
+        return (size - padding) / size if size else 0.0
 
-def _batch_cells(columns: BatchColumns, rows: Int64s, title: str, name: str, throughput: str) -> list[Cell]:
-    padding, size = int(columns.padding[rows].sum()), int(columns.padded_size[rows].sum())
-    return [
-        title,
-        name,
-        _mean_ms(columns.latency[rows]),
-        _mean(columns.padding[rows]),
-        _mean(columns.padded_size[rows]),
-        (size - padding) / size if size else 0.0,
-        _mean_ms(columns.delay[rows]),
-        throughput,
-        _mean_ms(columns.on_tpus[rows]),
+    def programs_of(group: Group) -> str:
+        ids = dict.fromkeys(program for row in group.rows.tolist() for program in columns.programs[row])
+        return NOT_AVAILABLE if group is groups[-1] else ", ".join(map(str, ids)) or NOT_AVAILABLE
+
+    cells: list[tuple[Col, Formula]] = [
+        _PERCENTILE,
+        (text("batch_id", "Batch ID"), lambda group: group.id),
+        (number("latency", "Latency"), _ms_of(columns.latency)),
+        (number("padding_amount", "Padding amount"), _mean_of(columns.padding)),
+        (number("batch_size_after_padding", "Batch size after padding"), _mean_of(columns.padded_size)),
+        (number("batching_efficiency", "Batching efficiency"), efficiency_of),
+        (number("batching_delay_us", "Batching delay"), _ms_of(columns.delay)),
+        _THROUGHPUT,
+        (number("device_compute", "Device compute"), _ms_of(columns.on_tpus)),
+        (text("program_id", "Program ID(s)"), programs_of),
+        (_URL, lambda group: NOT_AVAILABLE if group is groups[-1] else ""),
     ]
+    return of_rows(cells, groups, _overall(columns, groups) | _parameters(session.parameters.get(model.name)))
 
 
-def _compute_ms(columns: BatchColumns, rows: Int64s, size: int) -> float:
-    """Mean device compute of the batches of a size, which stands for that of their requests too."""
-    return _mean_ms(columns.compute[rows[columns.padded_size[rows] == size]])
+def _by_size(session: Session, model: OfModel) -> dict[int, Int64s]:
+    """The model's batches by their size, smallest first."""
+    sizes = session.batches.padded_size[model.batches]
+    return {size: model.batches[sizes == size] for size in np.unique(sizes).tolist()}
 
 
-def _programs(columns: BatchColumns, rows: Sequence[int]) -> str:
-    ids = dict.fromkeys(program for row in rows for program in columns.programs[row])
-    return ", ".join(map(str, ids)) or NOT_AVAILABLE
+def _groups(
+    columns: RequestColumns | BatchColumns, rows: Int64s, key: npt.NDArray[Any], sizes: dict[int, Int64s], title: str
+) -> list[Group]:
+    """A sample of the rows in the order of the key, then those of each batch size, last all of them."""
+    rate = per_second(columns.begin[rows], columns.end[rows])
+    if rate is None:
+        rate = math.inf if len(rows) else 0.0
+    groups = [
+        Group(f"{percentile:.3f}", str(columns.id[row]), NOT_AVAILABLE, np.array([row]))
+        for row, percentile in sample(rows[np.argsort(key, kind="stable")])
+    ]
+    for size, same in sizes.items():
+        share = one_digit(len(same) * rate / len(rows) if len(rows) else math.nan)
+        groups.append(Group(f"Batch size {size}", NOT_AVAILABLE, share, same, size))
+    return [*groups, Group(title, NOT_AVAILABLE, one_digit(rate), rows)]
 
 
-def _batch_key(columns: BatchColumns, rows: Int64s, order: str) -> npt.NDArray[Any]:
-    size, padding = columns.padded_size[rows], columns.padding[rows]
-    efficiency = np.divide(size - padding, size, out=np.zeros(len(rows)), where=size != 0)
-    keys = (columns.latency[rows], columns.delay[rows], padding, size, efficiency)
-    return keys[BATCH_ORDERS.index(order)]
+def _overall(columns: RequestColumns | BatchColumns, groups: list[Group]) -> dict[str, str]:
+    rows = groups[-1].rows
+    mean = int(columns.latency[rows].sum()) / 1e6 / len(rows) / 1e3 if len(rows) else 0.0
+    return {"throughput": groups[-1].throughput, "averageLatencyMs": three_digits(mean)}
 
 
 def _parameters(known: BatchingParameters | None) -> dict[str, str]:
     if known is None:
         return {"hasBatchingParam": "false"}
-    return {
-        "hasBatchingParam": "true",
-        "batchingParamNumBatchThreads": str(known.num_batch_threads or 0),
-        "batchingParamMaxBatchSize": str(known.max_batch_size or 0),
-        "batchingParamBatchTimeoutMicros": str(known.batch_timeout_micros or 0),
-        "batchingParamMaxEnqueuedBatches": str(known.max_enqueued_batches or 0),
-        "batchingParamAllowedBatchSizes": known.allowed_batch_sizes or "",
-    }
+    names = ("num_batch_threads", "max_batch_size", "batch_timeout_micros", "max_enqueued_batches")
+    p = {name: str(getattr(known, name) or 0) for name in names}
+    p["allowed_batch_sizes"] = known.allowed_batch_sizes or ""
+    titles = {name: "".join(word.capitalize() for word in name.split("_")) for name in p}
+    return {"hasBatchingParam": "true"} | {f"batchingParam{titles[name]}": value for name, value in p.items()}
 
 
 # ---- tensors
@@ -264,37 +254,17 @@ def sample(rows: Int64s) -> list[tuple[int, float]]:
     return list(zip(rows[chosen].tolist(), percentile[chosen].tolist(), strict=True))
 
 
-def _in_order(key: npt.NDArray[Any], rows: Int64s) -> Int64s:
-    ordered: Int64s = rows[np.argsort(key, kind="stable")]
-    return ordered
-
-
 def _mean(values: Int64s) -> int:
     """Rounded down; 0 of nothing."""
     return int(values.sum()) // len(values) if len(values) else 0
 
 
-def _mean_ms(values: Int64s) -> float:
-    return _mean(values) / 1e9
+def _mean_of(values: Int64s) -> Formula:
+    return lambda group: _mean(values[group.rows])
 
 
-def _mean_latency(columns: RequestColumns | BatchColumns, rows: Int64s) -> str:
-    return three_digits(int(columns.latency[rows].sum()) / 1e6 / len(rows) / 1e3 if len(rows) else 0.0)
-
-
-def _share(columns: RequestColumns | BatchColumns, rows: Int64s, part: int) -> float:
-    """The throughput of ``part`` of the rows."""
-    rate = _per_second(columns, rows)
-    return part * rate / len(rows) if len(rows) else float("nan")
-
-
-def per_second_text(columns: RequestColumns | BatchColumns, rows: Int64s) -> str:
-    return one_digit(_per_second(columns, rows))
-
-
-def _per_second(columns: RequestColumns | BatchColumns, rows: Int64s) -> float:
-    rate = per_second(columns.begin[rows], columns.end[rows])
-    return rate if rate is not None else float("inf") if len(rows) else 0.0
+def _ms_of(ps: Int64s) -> Formula:
+    return lambda group: _mean(ps[group.rows]) / 1e9
 
 
 def _place(percent: float, count: int) -> int:
@@ -317,6 +287,5 @@ def latency_rows(report: Report) -> list[list[Cell]]:
     device = columns.parts[shown, COMPUTE] / 1e9
     communication = (columns.parts[shown, WRITE] + columns.parts[shown, READ]) / 1e9
     table = np.stack([total - device - communication, device, communication, total], axis=1)
-    places = [_place(percent, len(shown)) for percent in PERCENTILES]
-    rows: list[list[Cell]] = [["Avg", *table.mean(axis=0).tolist()]]
-    return rows + [[f"{p:.1f}%", *table[place].tolist()] for p, place in zip(PERCENTILES, places, strict=True)]
+    rows = [(f"{percent:.1f}%", table[_place(percent, len(shown))]) for percent in PERCENTILES]
+    return [[title, *row.tolist()] for title, row in [("Avg", table.mean(axis=0)), *rows]]
