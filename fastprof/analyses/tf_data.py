@@ -30,7 +30,7 @@ from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.pipelines import pipeline_tables
 from fastprof.derive.pipelines import pipeline_verdicts as verdicts
 from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
-from fastprof.derive.pipelines.pipeline_schemas import TABLES as TABLES
+from fastprof.derive.pipelines.pipeline_tables import TABLES as TABLES
 from fastprof.derive.pipelines.pipeline_tables import HostPipelines
 from fastprof.derive.pipelines.step_waits import Steps, steps_of, waited
 from fastprof.derive.pipelines.what_if import WORTH

@@ -1,17 +1,16 @@
-"""The tables of the analysis tf_data, of all hosts together."""
+"""The tables of the analysis tf_data, of all hosts together: each column, and how it follows from the pipelines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.pipelines.pipeline_schemas import TABLES
 from fastprof.derive.pipelines.pipeline_sums import (
     Bottlenecks,
     CallSums,
@@ -27,9 +26,11 @@ from fastprof.derive.pipelines.step_waits import Steps, StepWaits, outside, step
 from fastprof.derive.pipelines.subtrees import rows_of
 from fastprof.derive.pipelines.suggestions import Helps, is_true, suggestion
 from fastprof.derive.pipelines.what_if import PARALLEL, TWICE, WhatIf, what_if, worded
-from fastprof.schema.arrow_columns import texts, typed
+from fastprof.schema.array_types import Int64s
+from fastprof.schema.arrow_columns import texts
+from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 
-Columns = Mapping[str, Any]
 _PS_PER_US = 1_000_000
 _MOST = 2**63 - 1
 
@@ -127,252 +128,328 @@ class _Helps:
         return Helps(**helpful, cores=int(self._cores[self._like[row]]))
 
 
+# ---- rows of the tables
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of a table about one host. ``pipeline``, ``iterator``: of each row, -1: none; ``at``: which of the parts."""
+
+    host: HostPipelines
+    pipeline: npt.NDArray[Any]
+    iterator: npt.NDArray[Any]
+    at: Any = None
+
+    @property
+    def reading(self) -> Reading:
+        return self.host.reading
+
+    def ids(self, iterator: npt.NDArray[Any]) -> pa.Array:
+        return texts([*self.host.ids, None], iterator)
+
+    def long_names(self, iterator: npt.NDArray[Any]) -> pa.Array:
+        return texts([*self.reading.iterators.long_name, None], iterator)
+
+    def roots(self) -> npt.NDArray[Any]:
+        return self.reading.pipelines.root
+
+    def recorded(self, name: str, convert: Callable[[Value], int | None]) -> list[int | None]:
+        """An attribute of the iterators; a prefetch calls the size of its buffer its limit."""
+        attributes = self.reading.iterators.attributes
+        values = attributes.get(name, [None] * len(self.reading.iterators))
+        if name == "buffer_size" and (limits := attributes.get("buffer_limit")) is not None:
+            values = [size if limit is None else limit for size, limit in zip(values, limits, strict=True)]
+        found = [None if value is None else convert(value) for value in values]
+        return [found[number] for number in self.iterator.tolist()]
+
+    def critical_ps(self) -> Int64s:
+        """The critical time of the iterator of each row, over all calls."""
+        return np.append(self.host.sums.critical_ps, 0)[rows_of(self.reading.tree, self.pipeline, self.iterator)]
+
+
+def _rows(host: HostPipelines) -> dict[str, _Rows]:
+    """The rows of each table."""
+    reading, tree, records, calls = host.reading, host.reading.tree, host.reading.records, host.reading.calls
+    of_pipeline, of_call = host.bottlenecks.of_pipeline, host.bottlenecks.of_call
+    parts, segments, changed = reading.parts, reading.segments, host.what_if.tree_row
+    some = np.flatnonzero(of_pipeline >= 0)
+    of_part = rows_of(tree, parts.pipeline, parts.iterator)
+    critical = np.append(host.sums.critical_ps, 0)[of_part]
+    order = np.lexsort((parts.part, -parts.time_ps, of_part, -critical, parts.pipeline))
+    return {
+        "pipelines": _Rows(host, np.arange(len(of_pipeline)), np.append(tree.iterator, -1)[of_pipeline]),
+        "iterators": _Rows(host, tree.pipeline, tree.iterator),
+        "critical_path": _Rows(host, segments.pipeline, segments.iterator),
+        "bottlenecks": _Rows(host, some, tree.iterator[of_pipeline[some]]),
+        "self_time": _Rows(host, parts.pipeline[order], parts.iterator[order], order),
+        "step_waits": _Rows(host, host.waits.pipeline, np.full(len(host.waits.pipeline), -1)),
+        "what_if": _Rows(host, tree.pipeline[changed], tree.iterator[changed]),
+        "calls": _Rows(host, calls.pipeline, np.append(records.iterator, -1)[of_call]),
+        "call_iterators": _Rows(host, calls.pipeline[records.call], records.iterator),
+    }
+
+
 def tables(hosts: Sequence[HostPipelines]) -> dict[str, pa.Table]:
     """All of TABLES."""
-    found = {name: _table(name, [columns(host) for host in hosts]) for name, columns in _COLUMNS.items()}
+    rows = [_rows(host) for host in hosts]
+    found = {}
+    for name, schema in TABLES.items():
+        parts = [schema.of(one[name]) for one in rows if len(one[name].pipeline)]
+        found[name] = pa.concat_tables(parts).unify_dictionaries().combine_chunks() if parts else schema.empty()
     order = np.argsort(-np.asarray(found["bottlenecks"]["total_ps"]), kind="stable")
     found["bottlenecks"] = found["bottlenecks"].take(pa.array(order))
     if len(hosts) > 1:
         saved = found["what_if"]["saved_ps"].fill_null(-1)
         found["what_if"] = found["what_if"].take(pa.array(np.argsort(-np.asarray(saved), kind="stable")))
-    return {name: found[name] for name in TABLES}
-
-
-def _table(name: str, parts: Sequence[Columns]) -> pa.Table:
-    schema = TABLES[name].arrow()
-    made = []
-    for columns in parts:
-        arrays = [typed(columns[field.name], field.type) for field in schema]
-        if arrays and len(arrays[0]):
-            made.append(pa.Table.from_arrays(arrays, schema=schema))
-    return pa.concat_tables(made).unify_dictionaries().combine_chunks() if made else schema.empty_table()
+    return found
 
 
 # ---- columns
 
 
-def _of_host(host: HostPipelines, pipeline: npt.NDArray[Any]) -> dict[str, Any]:
-    """Host and pipeline of each row."""
-    return {
-        "host": texts([host.host], np.zeros(len(pipeline), np.int64)),
-        "pipeline": texts(host.reading.pipelines.name, pipeline),
-    }
+def _marked(count: int, places: Int64s) -> npt.NDArray[np.bool_]:
+    """Of ``count`` rows, which are at these places; below 0: none."""
+    marks = np.zeros(count, np.bool_)
+    marks[places[places >= 0]] = True
+    return marks
 
 
-def _iterators(host: HostPipelines, numbers: npt.NDArray[Any], *names: str) -> dict[str, Any]:
-    """Columns of these ``names`` of iterators, -1: null."""
-    iterators = host.reading.iterators
-    ids: list[str | None] = [*host.ids, None]
-    of = {"iterator_id": ids, "parent_id": ids, "name": [*iterators.name, None]}
-    of |= {"long_name": [*iterators.long_name, None], "root_id": ids}
-    of |= {f"bottleneck_{name}": of[column] for name, column in
-           (("id", "iterator_id"), ("name", "name"), ("long_name", "long_name"))}  # fmt: skip
-    return {name: texts(of[name], numbers) for name in names}
-
-
-def _pipelines(host: HostPipelines) -> Columns:
-    reading, calls = host.reading, host.calls
-    pipelines, rows = reading.pipelines, host.bottlenecks.of_pipeline
-    none = rows < 0
-    critical = host.bottlenecks.critical_ps
-    of_roots = {name: recorded_numbers(reading, name)[pipelines.root] for name in ("cpu_budget", "threadpool_size")}
-    return {
-        **_of_host(host, np.arange(len(pipelines))),
-        "kind": texts(["host", "device"], pipelines.is_device.astype(np.int64)),
-        **_iterators(host, pipelines.root, "root_id"),
-        "name": _iterators(host, pipelines.root, "long_name")["long_name"],
-        "call_count": calls.count,
-        "slow_call_count": calls.slow,
-        "min_ps": calls.least_ps,
-        "mean_ps": calls.total_ps // np.maximum(calls.count, 1),
-        **{f"p{percent}_ps": times for percent, times in calls.percentiles_ps.items()},
-        "max_ps": calls.most_ps,
-        "total_ps": calls.total_ps,
-        "between_calls_ps": calls.between_ps,
-        **{name: pa.array(values, mask=values == 0) for name, values in of_roots.items()},
-        **_iterators(host, np.append(reading.tree.iterator, -1)[rows], "bottleneck_id", "bottleneck_name",
-                     "bottleneck_long_name"),
-        "bottleneck_ps": pa.array(critical // np.maximum(calls.count, 1), mask=none),
-        "bottleneck_share": pa.array(critical / np.maximum(calls.total_ps, 1), mask=none),
-        "bottleneck_call_count": host.bottlenecks.calls,
-    }  # fmt: skip
-
-
-def _iterator_columns(host: HostPipelines) -> Columns:
-    reading, sums, tree = host.reading, host.sums, host.reading.tree
-    iterators, numbers = reading.iterators, reading.tree.iterator
-    total = host.calls.total_ps[tree.pipeline]
-    is_bottleneck = np.zeros(len(numbers), np.bool_)
-    is_bottleneck[host.bottlenecks.of_pipeline[host.bottlenecks.of_pipeline >= 0]] = True
-    numeric = {name: _recorded(values, convert) for name, convert in _ATTRIBUTES.items()
-            if (values := _attribute(iterators.attributes, name)) is not None}  # fmt: skip
-    return {
-        **_of_host(host, tree.pipeline),
-        "depth": tree.depth,
-        **_iterators(host, numbers, "iterator_id", "name", "long_name"),
-        **_iterators(host, tree.parent, "parent_id"),
-        "is_async": iterators.is_async[numbers],
-        "call_count": sums.count,
-        "total_ps": sums.total_ps,
-        "self_ps": sums.self_ps,
-        "critical_ps": sums.critical_ps,
-        "critical_share": pa.array(sums.critical_ps / np.maximum(total, 1), mask=total <= 0),
-        "is_blocking": sums.blocking,
-        "is_bottleneck": is_bottleneck,
-        "event_count": iterators.event_count[numbers],
-        "event_self_ps": iterators.event_self_ps[numbers],
-        "function_ps": iterators.event_function_ps[numbers],
-        **{name: numeric[name].take(pa.array(numbers)) if name in numeric else pa.nulls(len(numbers))
-           for name in _ATTRIBUTES},
-    }  # fmt: skip
+def _ratio(part: Int64s, whole: Int64s) -> pa.Array:
+    """Null where the whole is not above 0."""
+    return pa.array(part / np.maximum(whole, 1), mask=whole <= 0)
 
 
 def _whole(value: Value) -> int | None:
     return value if isinstance(value, int) and 0 <= value <= _MOST else None
 
 
-_ATTRIBUTES: Mapping[str, Callable[[Value], int | None]] = {
-    "parallelism": _whole,
-    "buffer_size": _whole,
-    "autotune": is_true,
-    "deterministic": is_true,
-    "cycle_length": _whole,
-    "batch_size": _whole,
-}
+def _recorded(name: str, convert: Callable[[Value], int | None] = _whole) -> Formula:
+    return lambda rows: rows.recorded(name, convert)
 
 
-def _attribute(attributes: Mapping[str, list[Value]], name: str) -> list[Value] | None:
-    """A prefetch calls the size of its buffer its limit."""
-    values = attributes.get(name)
-    limit = attributes.get("buffer_limit") if name == "buffer_size" else None
-    if values is None or limit is None:
-        return values or limit
-    return [one if two is None else two for one, two in zip(values, limit, strict=True)]
+def _of_root(name: str, description: str) -> Column:
+    return Count(name, description, lambda rows: recorded_numbers(rows.reading, name)[rows.roots()],
+                 lambda rows: recorded_numbers(rows.reading, name)[rows.roots()] == 0)  # fmt: skip
 
 
-def _recorded(values: Sequence[Value], convert: Callable[[Value], int | None]) -> pa.Array:
-    kind = pa.bool_() if convert is is_true else pa.int64()
-    return pa.array([None if value is None else convert(value) for value in values], kind)
+def _step_of_call(rows: _Rows) -> pa.Array:
+    """Null where the call is of no step."""
+    steps, group = rows.host.steps.group, rows.reading.calls.group_id
+    of_step = np.append(steps, -1)[np.searchsorted(steps, group)] == group
+    return pa.array(group.astype(np.int64), mask=~of_step | (group < 0))
 
 
-def _critical_path(host: HostPipelines) -> Columns:
-    segments = host.reading.segments
-    return {
-        **_of_host(host, segments.pipeline),
-        **_iterators(host, segments.iterator, "iterator_id", "name"),
-        "start_ps": segments.start_ps,
-        "duration_ps": segments.duration_ps,
-    }
+def _no_prediction(rows: _Rows) -> npt.NDArray[np.bool_]:
+    return rows.host.what_if.then_ps < 0
 
 
-def _bottlenecks(host: HostPipelines) -> Columns:
-    pipelines = np.flatnonzero(host.bottlenecks.of_pipeline >= 0)
-    rows = host.bottlenecks.of_pipeline[pipelines]
-    critical, calls = host.bottlenecks.critical_ps[pipelines], host.calls
-    return {
-        **_of_host(host, pipelines),
-        **_iterators(host, host.reading.tree.iterator[rows], "iterator_id", "name", "long_name"),
-        "critical_ps": critical // np.maximum(calls.count[pipelines], 1),
-        "critical_share": critical / np.maximum(calls.total_ps[pipelines], 1),
-        "total_ps": calls.total_ps[pipelines],
-        "max_call_ps": calls.most_ps[pipelines],
-        "suggestion": texts(host.suggestions, pipelines),
-    }
+def _no_iterator(rows: _Rows) -> npt.NDArray[np.bool_]:
+    return rows.iterator < 0
 
 
-def _self_time(host: HostPipelines) -> Columns:
-    parts, tree = host.reading.parts, host.reading.tree
-    rows = rows_of(tree, parts.pipeline, parts.iterator)
-    whole = np.append(host.sums.critical_ps, 0)[rows]
-    order = np.lexsort((parts.part, -parts.time_ps, rows, -whole, parts.pipeline))
-    whole, time = whole[order], parts.time_ps[order]
-    return {
-        **_of_host(host, parts.pipeline[order]),
-        **_iterators(host, parts.iterator[order], "iterator_id", "name"),
-        "part": texts(PARTS, parts.part[order].astype(np.int64)),
-        "time_ps": time,
-        "share": pa.array(time / np.maximum(whole, 1), mask=whole <= 0),
-    }
+_HOST: Final = Text("host", "host, as the capture's file is named",
+                    lambda rows: texts([rows.host.host], np.zeros(len(rows.pipeline), np.int64)))  # fmt: skip
+_PIPELINE: Final = Text("pipeline", "input pipeline: Host:k or Device:k, numbered on its host by first call",
+                        lambda rows: texts(rows.reading.pipelines.name, rows.pipeline))  # fmt: skip
+_ITERATOR: Final = Text("iterator_id", "id of the iterator, as TensorFlow recorded it",
+                        lambda rows: rows.ids(rows.iterator))  # fmt: skip
+_NAME: Final = Text("name", "what the iterator does: the last part of its long name",
+                    lambda rows: texts([*rows.reading.iterators.name, None], rows.iterator))  # fmt: skip
+_LONG_NAME: Final = Text("long_name", "its name after those of all that ask for its elements",
+                         lambda rows: rows.long_names(rows.iterator))  # fmt: skip
 
 
-def _step_waits(host: HostPipelines) -> Columns:
-    waits, steps = host.waits, host.steps
-    duration = steps.duration_ps[waits.step]
-    return {
-        **_of_host(host, waits.pipeline),
-        "step": steps.group[waits.step],
-        "step_name": texts(steps.label, waits.step),
-        "call_count": waits.count,
-        "wait_ps": waits.wait_ps,
-        "wait_share": pa.array(waits.wait_ps / np.maximum(duration, 1), mask=duration <= 0),
-        "ahead_ps": pa.array(waits.ahead_ps, mask=waits.ahead_ps < 0),
-        "step_ps": duration,
-    }
+def _bottleneck(what: str) -> tuple[Column, ...]:
+    null = "null: no time at all"
+    return (
+        Text("bottleneck_id", f"iterator with the largest critical time {what}; {null}", _ITERATOR.of),
+        Text("bottleneck_name", f"its name; {null}", _NAME.of),
+    )
 
 
-def _what_if(host: HostPipelines) -> Columns:
-    found, tree = host.what_if, host.reading.tree
-    none = found.then_ps < 0
-    changes = ["twice as fast", "prefetched", f"parallel by {host.parallel:,}"]
-    return {
-        **_of_host(host, tree.pipeline[found.tree_row]),
-        **_iterators(host, tree.iterator[found.tree_row], "iterator_id", "name"),
-        "change": texts(changes, found.change),
-        "now_ps": pa.array(found.now_ps, mask=found.now_ps < 0),
-        "then_ps": pa.array(found.then_ps, mask=none),
-        "least_then_ps": pa.array(found.least_ps, mask=none),
-        "saved_ps": pa.array(found.now_ps - found.then_ps, mask=none),
-        "speedup": pa.array(found.now_ps / np.maximum(found.then_ps, 1), mask=found.then_ps <= 0),
-        "iterator_count": found.alike,
-        "assumption": texts(*worded(found, host.parallel)),
-    }
-
-
-def _calls(host: HostPipelines) -> Columns:
-    reading, calls, steps = host.reading, host.reading.calls, host.steps
-    rows = host.bottlenecks.of_call
-    place = np.searchsorted(steps.group, calls.group_id)
-    of_step = np.append(steps.group, -1)[place] == calls.group_id
-    critical = np.append(reading.records.critical_ps, 0)[rows]
-    return {
-        **_of_host(host, calls.pipeline),
-        "rank": np.arange(len(calls)) - reading.pipelines.first[calls.pipeline],
-        "step": pa.array(calls.group_id.astype(np.int64), mask=~of_step | (calls.group_id < 0)),
-        "start_ps": calls.start_ps,
-        "duration_ps": calls.duration_ps,
-        "is_slow": calls.duration_ps > host.slow_us * _PS_PER_US,
-        **_iterators(host, np.append(reading.records.iterator, -1)[rows], "bottleneck_id", "bottleneck_name"),
-        "bottleneck_ps": pa.array(critical, mask=rows < 0),
-    }
-
-
-def _call_iterators(host: HostPipelines) -> Columns:
-    reading, records, calls = host.reading, host.reading.records, host.reading.calls
-    pipeline = calls.pipeline[records.call]
-    is_bottleneck = np.zeros(len(records), np.bool_)
-    is_bottleneck[host.bottlenecks.of_call[host.bottlenecks.of_call >= 0]] = True
-    return {
-        **_of_host(host, pipeline),
-        "rank": records.call - reading.pipelines.first[pipeline],
-        **_iterators(host, records.iterator, "iterator_id", "name"),
-        "start_ps": records.start_ps,
-        "total_ps": records.total_ps,
-        "self_ps": records.self_ps,
-        "critical_ps": records.critical_ps,
-        "call_count": records.count.astype(np.int64),
-        "is_blocking": records.is_blocking,
-        "is_bottleneck": is_bottleneck,
-    }
-
-
-_COLUMNS: Mapping[str, Callable[[HostPipelines], Columns]] = {
-    "pipelines": _pipelines,
-    "iterators": _iterator_columns,
-    "critical_path": _critical_path,
-    "bottlenecks": _bottlenecks,
-    "self_time": _self_time,
-    "step_waits": _step_waits,
-    "what_if": _what_if,
-    "calls": _calls,
-    "call_iterators": _call_iterators,
-}
+_TABLES: Final = (
+    TableSchema("pipelines", "an input pipeline of a host, in order of its first call", (
+        _HOST,
+        _PIPELINE,
+        Text("kind", "host; device: what copies elements to a device ahead",
+             lambda rows: texts(["host", "device"], rows.reading.pipelines.is_device.astype(np.int64))),
+        Text("root_id", "id of the iterator that is called", lambda rows: rows.ids(rows.roots())),
+        Text("name", "long name of the iterator that is called", lambda rows: rows.long_names(rows.roots())),
+        Count("call_count", "calls: each brings an element, which is a batch as a rule",
+              lambda rows: rows.host.calls.count),
+        Count("slow_call_count", "calls longer than slow_call_us", lambda rows: rows.host.calls.slow),
+        Picoseconds("min_ps", "shortest call", lambda rows: rows.host.calls.least_ps),
+        Picoseconds("mean_ps", "total_ps / call_count, rounded down",
+                    lambda rows: rows.host.calls.total_ps // np.maximum(rows.host.calls.count, 1)),
+        Picoseconds("p50_ps", "the least time that 50 of 100 calls do not exceed",
+                    lambda rows: rows.host.calls.percentiles_ps[50]),
+        Picoseconds("p90_ps", "the least time that 90 of 100 calls do not exceed",
+                    lambda rows: rows.host.calls.percentiles_ps[90]),
+        Picoseconds("p99_ps", "the least time that 99 of 100 calls do not exceed",
+                    lambda rows: rows.host.calls.percentiles_ps[99]),
+        Picoseconds("max_ps", "longest call", lambda rows: rows.host.calls.most_ps),
+        Picoseconds("total_ps", "sum of the calls", lambda rows: rows.host.calls.total_ps),
+        Picoseconds("between_calls_ps", "from the first call to the last, time in which none of them ran",
+                    lambda rows: rows.host.calls.between_ps),
+        _of_root("cpu_budget", "cores that tf.data takes the host to have: all, or as the program says; null: not "
+                 "recorded"),
+        _of_root("threadpool_size", "threads of its own pool, which run its functions; null: it has none, or it is not "
+                 "recorded"),
+        *_bottleneck("over all calls, those together that are alike"),
+        Text("bottleneck_long_name", "its long name; null: no time at all", _LONG_NAME.of),
+        Picoseconds("bottleneck_ps", "its critical time and that of those alike / call_count, rounded down; null: no "
+                    "time at all", lambda rows: rows.host.bottlenecks.critical_ps // np.maximum(
+                        rows.host.calls.count, 1), _no_iterator),
+        Share("bottleneck_share", "critical time of these / total_ps; null: no time at all",
+              lambda rows: rows.host.bottlenecks.critical_ps / np.maximum(rows.host.calls.total_ps, 1), _no_iterator),
+        Count("bottleneck_call_count", "calls whose bottleneck one of these is too",
+              lambda rows: rows.host.bottlenecks.calls),
+    ), derived=True),
+    TableSchema("iterators", "an iterator of a pipeline, each before those whose elements it takes", (
+        _HOST,
+        _PIPELINE,
+        Column("depth", pa.int32(), "how many iterators lie between it and the program",
+               of=lambda rows: rows.reading.tree.depth),
+        _ITERATOR,
+        Text("parent_id", "id of the iterator that takes its elements; null: the program does",
+             lambda rows: rows.ids(rows.reading.tree.parent)),
+        _NAME,
+        _LONG_NAME,
+        Flag("is_async", "threads of its own make its elements, before they are asked for",
+             lambda rows: rows.reading.iterators.is_async[rows.iterator]),
+        Count("call_count", "its events in calls of the pipeline", lambda rows: rows.host.sums.count),
+        Picoseconds("total_ps", "time of these, also while nobody waited for it",
+                    lambda rows: rows.host.sums.total_ps),
+        Picoseconds("self_ps", "that less the time in which its inputs run", lambda rows: rows.host.sums.self_ps),
+        Picoseconds("critical_ps", "its share of the time of all calls: what they waited for in it itself. Of all "
+                    "iterators together it is the time of the calls", lambda rows: rows.host.sums.critical_ps),
+        Share("critical_share", "critical_ps / the time of all calls; null: that is 0",
+              lambda rows: _ratio(rows.host.sums.critical_ps, rows.host.calls.total_ps[rows.pipeline])),
+        Flag("is_blocking", "a call waited for it, or for what it takes part in", lambda rows: rows.host.sums.blocking),
+        Flag("is_bottleneck", "it is the bottleneck of the pipeline",
+             lambda rows: _marked(len(rows.iterator), rows.host.bottlenecks.of_pipeline)),
+        Count("event_count", "all of its events on the host, whether or not they are of a call",
+              lambda rows: rows.reading.iterators.event_count[rows.iterator]),
+        Picoseconds("event_self_ps", "time of these less that of iterators inside them",
+                    lambda rows: rows.reading.iterators.event_self_ps[rows.iterator]),
+        Picoseconds("function_ps", "time of user functions that it ran, each by itself",
+                    lambda rows: rows.reading.iterators.event_function_ps[rows.iterator]),
+        Count("parallelism", "how many calls it runs at a time, as recorded last; null: not recorded",
+              _recorded("parallelism")),
+        Count("buffer_size", "elements that its buffer holds, as recorded last; null: not recorded",
+              _recorded("buffer_size")),
+        Flag("autotune", "tf.data chooses that itself; null: not recorded", _recorded("autotune", is_true)),
+        Flag("deterministic", "it keeps the order of elements; null: not recorded",
+             _recorded("deterministic", is_true)),
+        Count("cycle_length", "inputs that it takes from in turn; null: not recorded", _recorded("cycle_length")),
+        Count("batch_size", "elements of a batch; null: not recorded", _recorded("batch_size")),
+    ), derived=True),
+    TableSchema("critical_path", "a stretch of the slowest call of a pipeline, in order of time", (
+        _HOST,
+        _PIPELINE,
+        Text("iterator_id", "id of the iterator that the call waited for", _ITERATOR.of),
+        _NAME,
+        Picoseconds("start_ps", "begin, from the start of the host's capture",
+                    lambda rows: rows.reading.segments.start_ps),
+        Picoseconds("duration_ps", "how long", lambda rows: rows.reading.segments.duration_ps),
+    ), derived=True),
+    TableSchema("bottlenecks", "the bottleneck of a pipeline, those first that calls take longest of", (
+        _HOST,
+        _PIPELINE,
+        _ITERATOR,
+        _NAME,
+        _LONG_NAME,
+        Picoseconds("critical_ps", "critical time of it and of those alike / calls, rounded down", lambda rows:
+                    (rows.host.bottlenecks.critical_ps // np.maximum(rows.host.calls.count, 1))[rows.pipeline]),
+        Share("critical_share", "that / time of all calls", lambda rows:
+              (rows.host.bottlenecks.critical_ps / np.maximum(rows.host.calls.total_ps, 1))[rows.pipeline]),
+        Picoseconds("total_ps", "time of all calls of the pipeline",
+                    lambda rows: rows.host.calls.total_ps[rows.pipeline]),
+        Picoseconds("max_call_ps", "slowest call of the pipeline", lambda rows: rows.host.calls.most_ps[rows.pipeline]),
+        Text("suggestion", "how to make it faster", lambda rows: texts(rows.host.suggestions, rows.pipeline)),
+    ), derived=True),
+    TableSchema("self_time", "what the critical time of an iterator is made of, longest first", (
+        _HOST,
+        _PIPELINE,
+        _ITERATOR,
+        _NAME,
+        Text("part", "file read, user function, taking from the buffer, waiting for a buffer, other",
+             lambda rows: texts(PARTS, rows.reading.parts.part[rows.at].astype(np.int64))),
+        Picoseconds("time_ps", "time over all calls", lambda rows: rows.reading.parts.time_ps[rows.at]),
+        Share("share", "time_ps / critical time of the iterator; null: that is 0",
+              lambda rows: _ratio(rows.reading.parts.time_ps[rows.at], rows.critical_ps())),
+    ), derived=True),
+    TableSchema("step_waits", "a pipeline in a step of its host", (
+        _HOST,
+        Count("step", "number of the step on its host: group_id in the table steps of the analysis steps",
+              lambda rows: rows.host.steps.group[rows.host.waits.step]),
+        Text("step_name", "name of the step", lambda rows: texts(rows.host.steps.label, rows.host.waits.step)),
+        _PIPELINE,
+        Count("call_count", "calls that belong to the step, wherever they ran", lambda rows: rows.host.waits.count),
+        Picoseconds("wait_ps", "time of the step in which one of these ran", lambda rows: rows.host.waits.wait_ps),
+        Share("wait_share", "wait_ps / duration of the step; null: that is 0",
+              lambda rows: _ratio(rows.host.waits.wait_ps, rows.host.steps.duration_ps[rows.host.waits.step])),
+        Picoseconds("ahead_ps", "time of the step in which a call of no step ran, as on a thread that runs ahead; "
+                    "null: too many steps and pipelines to look for it", lambda rows: rows.host.waits.ahead_ps,
+                    lambda rows: rows.host.waits.ahead_ps < 0),
+        Picoseconds("step_ps", "duration of the step", lambda rows: rows.host.steps.duration_ps[rows.host.waits.step]),
+    ), derived=True),
+    TableSchema("what_if", "a change of one iterator and what a batch would take, what saves most first", (
+        _HOST,
+        _PIPELINE,
+        _ITERATOR,
+        _NAME,
+        Text("change", "twice as fast; prefetched: it runs ahead of what takes from it; parallel by n", lambda rows:
+             texts(["twice as fast", "prefetched", f"parallel by {rows.host.parallel:,}"], rows.host.what_if.change)),
+        Picoseconds("now_ps", "time per batch: mean call and mean time between calls; null: there was a single call",
+                    lambda rows: rows.host.what_if.now_ps, lambda rows: rows.host.what_if.now_ps < 0),
+        Picoseconds("then_ps", "time per batch after the change, where cpu_budget is known if all threads compute; "
+                    "null: it does not apply", lambda rows: rows.host.what_if.then_ps, _no_prediction),
+        Picoseconds("least_then_ps", "the same if threads wait rather than compute, for storage or other hosts: cores "
+                    "do not bound it then; null: it does not apply", lambda rows: rows.host.what_if.least_ps,
+                    _no_prediction),
+        Picoseconds("saved_ps", "now_ps less then_ps; null: it does not apply",
+                    lambda rows: rows.host.what_if.now_ps - rows.host.what_if.then_ps, _no_prediction),
+        Column("speedup", pa.float64(), "now_ps / then_ps; null: it does not apply, or then_ps is 0", True,
+               of=lambda rows: _ratio(rows.host.what_if.now_ps, rows.host.what_if.then_ps)),
+        Count("iterator_count", "iterators that change together: they differ only in which of several inputs they are",
+              lambda rows: rows.host.what_if.alike),
+        Text("assumption", "what the prediction rests on; why there is none",
+             lambda rows: texts(*worded(rows.host.what_if, rows.host.parallel))),
+    ), derived=True),
+    TableSchema("calls", "a call of a pipeline, slowest first", (
+        _HOST,
+        _PIPELINE,
+        Count("rank", "0: the slowest of its pipeline",
+              lambda rows: np.arange(len(rows.pipeline)) - rows.reading.pipelines.first[rows.pipeline]),
+        Count("step", "step that it belongs to, as in step_waits; null: none", _step_of_call),
+        Picoseconds("start_ps", "begin, from the start of the host's capture",
+                    lambda rows: rows.reading.calls.start_ps),
+        Picoseconds("duration_ps", "how long the program waited", lambda rows: rows.reading.calls.duration_ps),
+        Flag("is_slow", "it took longer than slow_call_us",
+             lambda rows: rows.reading.calls.duration_ps > rows.host.slow_us * _PS_PER_US),
+        *_bottleneck("of the call"),
+        Picoseconds("bottleneck_ps", "its critical time in the call; null: no time at all",
+                    lambda rows: np.append(rows.reading.records.critical_ps, 0)[rows.host.bottlenecks.of_call],
+                    _no_iterator),
+    ), derived=True),
+    TableSchema("call_iterators", "an iterator in a call, from the program inwards", (
+        _HOST,
+        _PIPELINE,
+        Count("rank", "of the call, as in calls",
+              lambda rows: rows.reading.records.call - rows.reading.pipelines.first[rows.pipeline]),
+        _ITERATOR,
+        _NAME,
+        Picoseconds("start_ps", "begin of its first event, from the start of the host's capture",
+                    lambda rows: rows.reading.records.start_ps),
+        Picoseconds("total_ps", "time of its events", lambda rows: rows.reading.records.total_ps),
+        Picoseconds("self_ps", "that less the time in which its inputs run", lambda rows: rows.reading.records.self_ps),
+        Picoseconds("critical_ps", "its share of the time of the call", lambda rows: rows.reading.records.critical_ps),
+        Count("call_count", "its events", lambda rows: rows.reading.records.count),
+        Flag("is_blocking", "the call waited for it, or for what it takes part in",
+             lambda rows: rows.reading.records.is_blocking),
+        Flag("is_bottleneck", "it has the largest critical time of the call",
+             lambda rows: _marked(len(rows.reading.records), rows.host.bottlenecks.of_call)),
+    ), derived=True),
+)  # fmt: skip
+TABLES: Final = {table.name: table for table in _TABLES}
