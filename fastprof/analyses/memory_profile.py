@@ -30,7 +30,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
 from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures
 from fastprof.derive.memory.memory_events import MemoryEvents
-from fastprof.derive.memory.memory_schemas import TABLES as TABLES
+from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.memory.module_runs import module_runs
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps_from import MARKERS, STEPS_FROM, steps_of

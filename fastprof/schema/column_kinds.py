@@ -27,6 +27,7 @@ class Kind:
 Bytes: Final = Kind(pa.int64(), "bytes")
 Count: Final = Kind(pa.int64())
 Flag: Final = Kind(pa.bool_())
+Number: Final = Kind(pa.float64())
 Picoseconds: Final = Kind(pa.int64(), "ps")
 Share: Final = Kind(pa.float64(), "share")
 Text: Final = Kind(TEXT)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastprof.derive.memory.table_parts import Known, Text, table
+from fastprof.derive.memory.table_parts import Known, Texts, table
 from fastprof.schema.tables import TEXT, Column, TableSchema
 
 SCHEMA = TableSchema("t", "a row", (Column("word", TEXT, "", True), Column("size", pa.int64(), "", True)), True)
@@ -17,7 +17,7 @@ def test_texts_of_any_number_of_hosts_are_numbered_in_any_type(kind: type) -> No
     """Numbers of texts are as narrow as suits one host, whatever there are of all together."""
     parts = [
         {
-            "word": Text(["free", f"host {host}"], np.array([0, 1], kind)),
+            "word": Texts(["free", f"host {host}"], np.array([0, 1], kind)),
             "size": Known(np.array([host, 0]), np.array([True, False])),
         }
         for host in range(400)

@@ -1,6 +1,6 @@
 """Memory: what do the allocators of devices and hosts hold, when, and for whom?"""
 
 __all__ = [
-    "host_memory", "matching", "memory_events", "memory_remarks", "memory_schemas", "memory_tables",
-    "module_runs", "sites",
+    "host_memory", "matching", "memory_events", "memory_remarks", "memory_tables", "module_runs",
+    "sites",
 ]  # fmt: skip

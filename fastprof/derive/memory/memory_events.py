@@ -27,7 +27,7 @@ ALLOCATION_EVENT, FREE_EVENT = "MemoryAllocation", "MemoryDeallocation"
 ADDRESS, REQUESTED, ALLOCATION, STACK, HEAP, FREE, LIFETIME_PEAK, FRAGMENTATION, DATA_TYPE = (1 << i for i in range(9))
 """Bits of ``recorded`` and of ``unsigned``."""
 
-_NUMBERS = {
+NUMBERS = {
     "address": ("addr", ADDRESS),
     "requested_bytes": ("requested_bytes", REQUESTED),
     "allocation_bytes": ("allocation_bytes", ALLOCATION),
@@ -36,14 +36,15 @@ _NUMBERS = {
     "free_bytes": ("bytes_available", FREE),
     "lifetime_peak_bytes": ("peak_bytes_in_use", LIFETIME_PEAK),
 }
+"""The stat of each column, and its bit."""
 _ALLOCATOR = ("allocator_name", "device_ordinal", "index_on_host")
 """What names the allocator: the first of these that the event has."""
 _SITE = ("tf_op", "region_type", "shape", "data_type")
-STATS = (*_ALLOCATOR, *(name for name, _ in _NUMBERS.values()), "fragmentation", *_SITE)
+STATS = (*_ALLOCATOR, *(name for name, _ in NUMBERS.values()), "fragmentation", *_SITE)
 """What is read of events; group_id comes from the groups of the host."""
 
 
-_BY_EVENT = ("row", "line", "start_ps", "is_allocation", *_NUMBERS, "fragmentation", "group", "recorded", "site")
+_BY_EVENT = ("row", "line", "start_ps", "is_allocation", *NUMBERS, "fragmentation", "group", "recorded", "site")
 """Columns of MemoryEvents; ``unsigned`` may be none."""
 
 
@@ -154,7 +155,7 @@ def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: W
     site_number, sites = _sites(events, reader)  # first: its columns are not kept
     numbers: dict[str, Any] = {
         column: (reader.integers if bit == ADDRESS else reader.sizes)(stat, bit)
-        for column, (stat, bit) in _NUMBERS.items()
+        for column, (stat, bit) in NUMBERS.items()
     }
     fragmentation = reader.doubles("fragmentation", FRAGMENTATION)
     reader.run()

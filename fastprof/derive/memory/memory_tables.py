@@ -1,70 +1,322 @@
-"""The tables of the memory profile, from what is computed of each host."""
+"""The tables of the memory profile: each column, and how it follows from what is computed of each host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.memory import live_set, matching
-from fastprof.derive.memory.host_memory import MemoryFigures, added, held_before, tightest
-from fastprof.derive.memory.lifetimes import lifetime_ps
-from fastprof.derive.memory.live_groups import LiveGroups, wasted_by_allocator, wasted_bytes
+from fastprof.derive.memory import live_set, matching, snapshot_tables
+from fastprof.derive.memory.host_memory import MemoryFigures, added, held_before
+from fastprof.derive.memory.live_groups import wasted_by_allocator, wasted_bytes
 from fastprof.derive.memory.live_set import LiveSets
-from fastprof.derive.memory.memory_events import (
-    ADDRESS,
-    ALLOCATION,
-    FREE,
-    HEAP,
-    LIFETIME_PEAK,
-    REQUESTED,
-    STACK,
-    MemoryEvents,
-    first_of_most,
-    highest_fragmentation,
-)
-from fastprof.derive.memory.memory_over_time import Stretches, stretches
-from fastprof.derive.memory.memory_schemas import TABLES
-from fastprof.derive.memory.request_fits import ANSWERS, Fits
-from fastprof.derive.memory.table_parts import Known, Part, Text, table, values
+from fastprof.derive.memory.memory_events import ALLOCATION, first_of_most, highest_fragmentation
+from fastprof.derive.memory.snapshot_tables import MOMENT, NONE, STEP, WHAT, WHOSE, Rows, fragmentation, recorded
+from fastprof.derive.memory.step_windows import Growth
+from fastprof.derive.memory.table_parts import Known, Texts, not_negative, part, table, values
 from fastprof.derive.ops.tables import sums_by
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Int64s
+from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Number, Picoseconds, Share, Text
+from fastprof.schema.tables import Formula, TableSchema
 
-MOMENTS: Final = ("peak", "most fragmented", "tightest", "at")
-ACTIVITIES: Final = ("free", "allocation")
-_SIZES = "the sizes of allocations"
+# ---- allocators
+
+
+class _Allocators(Rows):
+    """A row for each allocator; ``at``: its peak."""
+
+    @cached_property
+    def held(self) -> Any:
+        """[n] allocations that the capture does not free."""
+        return (self.host.matches.fate == matching.HELD_AT_END) & self.events.is_allocation
+
+    def held_bytes(self) -> Known:
+        held = self.host.within(self.held)
+        sizes, count = self.events.allocation_bytes[held], len(self.allocator)
+        unsized = self.host.counts(self.held & ~self.events.has(ALLOCATION)) > 0
+        return Known(sums_by(self.host.allocator[held], sizes, count, "the sizes of allocations"), ~unsized)
+
+    @property
+    def peak(self) -> Known:
+        return self.in_use(self.at)
+
+    def peak_step(self) -> Known:
+        step, in_step = self.host.memory.steps.at(self.host.peak_ps)
+        return Known(step, self.peak.known & in_step)
+
+    def wasted(self) -> Known:
+        wasted, asked = wasted_by_allocator(self.host.active.rows, len(self.allocator))
+        return Known(wasted, self.peak.known & asked)
+
+    def capacity(self) -> Known:
+        free = recorded("free_bytes")(self)
+        return Known(added(self.peak.values, free.values), self.peak.known & free.known)
+
+    @property
+    def longest(self) -> Int64s:
+        """The events with the largest lifetime peaks."""
+        return first_of_most(self.events.lifetime_peak_bytes, self.events.bounds)
+
+    @cached_property
+    def most_fragmented(self) -> Int64s:
+        return highest_fragmentation(self.events, self.host.shown)
+
+
+def _with_fate(fate: int) -> Formula:
+    return lambda rows: rows.host.counts(rows.host.matches.fate == fate)
+
+
+_ALLOCATORS = (
+    *WHOSE,
+    Count("snapshot_count", "allocations and frees within the capture, each with what the allocator says of itself",
+          lambda rows: rows.host.counts(np.ones(len(rows.events), np.bool_))),
+    Count("allocation_count", "allocations", lambda rows: rows.host.counts(rows.events.is_allocation)),
+    Count("free_count", "frees", lambda rows: rows.host.counts(~rows.events.is_allocation)),
+    Count("held_before_count", "frees of memory that was allocated before the capture",
+          _with_fate(matching.HELD_BEFORE)),
+    Count("replaced_count", "allocations whose address was allocated again without a free: the capture has lost it",
+          _with_fate(matching.REPLACED)),
+    Count("held_at_end_count", "allocations that were not freed within the capture",
+          lambda rows: rows.host.counts(rows.held)),
+    Bytes("held_at_end_bytes", "their size; null: one is not recorded", lambda rows: rows.held_bytes()),
+    Bytes("peak_bytes", "most memory in use, stack and heap, at any snapshot; null: not recorded",
+          lambda rows: rows.peak),
+    Picoseconds("peak_ps", f"when that was first, {MOMENT}; null: as there",
+                lambda rows: Known(rows.host.peak_ps, rows.peak.known)),
+    Count("peak_step", f"step at that time; {STEP}", lambda rows: rows.peak_step()),
+    Bytes("stack_at_peak_bytes", f"bytes_reserved; {NONE}", recorded("stack_bytes")),
+    Bytes("heap_at_peak_bytes", f"bytes_allocated; {NONE}", recorded("heap_bytes")),
+    Bytes("free_at_peak_bytes", f"bytes_available; {NONE}", recorded("free_bytes")),
+    Bytes("held_before_at_peak_bytes", "memory in use at the peak that was allocated before the capture; null: not "
+          "known", lambda rows: Known(held_before(rows.host), rows.peak.known)),
+    Bytes("wasted_at_peak_bytes", "what allocations took at the peak beyond what they asked for, as far as recorded; "
+          "null: of none", lambda rows: rows.wasted()),
+    Number("fragmentation_at_peak", f"fragmentation then; {NONE}", fragmentation),
+    Bytes("capacity_bytes", f"what the allocator may use: in use and free at the peak; {NONE}",
+          lambda rows: rows.capacity()),
+    Bytes("lifetime_peak_bytes", "most in use since the process began as the allocator counts it, peak_bytes_in_use: "
+          f"TPUs count the heap alone, without the stack; {NONE}",
+          recorded("lifetime_peak_bytes", lambda rows: rows.longest)),
+    Number("highest_fragmentation", f"highest fragmentation of any snapshot; {NONE}",
+           lambda rows: fragmentation(rows, rows.most_fragmented)),
+    Picoseconds("highest_fragmentation_ps", f"when that was first, {MOMENT}; null: as there",
+                lambda rows: Known(rows.events.start_ps[rows.most_fragmented], rows.most_fragmented >= 0)),
+)  # fmt: skip
+
+
+# ---- what is alive
+
+
+@dataclass(frozen=True, eq=False)
+class _Alive(Rows):
+    """``in_use_bytes``: by allocator."""
+
+    in_use_bytes: Any = None
+
+    def share(self) -> Known:
+        total = self.found.total_bytes
+        in_use = self.in_use_bytes[self.allocator]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = total / in_use.astype(np.float64)
+        return Known(share, (total >= 0) & (in_use > 0) & (share >= 0) & (share <= 1))
+
+
+def _counted(name: str) -> Formula:
+    return lambda rows: Known(getattr(rows.found, name), getattr(rows.found, name) > 0)
+
+
+def _of_one(name: str) -> Formula:
+    return lambda rows: Known(getattr(rows.found, name), (rows.found.count > 0) & (getattr(rows.found, name) >= 0))
+
+
+_WASTED = Bytes("wasted_bytes", "of total_bytes what was never asked for: chunks are larger than requests, which are "
+                "rounded up, and large chunks are not always split; null: requests are not recorded",
+                lambda rows: not_negative(wasted_bytes(rows.found)))  # fmt: skip
+_USE = (
+    Share("share", "total_bytes / memory in use at that moment; null: that is 0, or total_bytes is null",
+          lambda rows: rows.share()),
+    Text("source", "recorded: allocated in the capture; held before: it, and freed in it; held throughout: the rest of "
+         "the memory in use; stack: reserved for the stack; not recorded: known from its free alone, and not held "
+         "before", lambda rows: Texts(live_set.SOURCES, rows.found.source)),
+)  # fmt: skip
+_ACTIVE = (
+    *WHOSE,
+    *WHAT,
+    Bytes("allocation_bytes", "size of each; null: not recorded, or not distinguished", _of_one("allocation_bytes")),
+    Bytes("requested_bytes", "what was asked for, of each; null: as there", _of_one("requested_bytes")),
+    Count("count", "allocations that agree in all of this; null: not distinguished", _counted("count")),
+    Bytes("total_bytes", "of all of them; null: their size is not recorded, they are in what is left"),
+    _WASTED,
+    *_USE,
+)  # fmt: skip
+_ACTIVE_GROUPS = (
+    *WHOSE,
+    Text("op_names", "name of the ops, numbers at the ends of its words as *: layer_*/dropout_*; null: not recorded",
+         lambda rows: Texts(rows.found.names, rows.found.name)),
+    Text("region_type", WHAT[1].description, lambda rows: Texts(rows.found.regions, rows.found.region)),
+    Text("data_type", WHAT[2].description, lambda rows: Texts(rows.found.data_types, rows.found.data_type)),
+    Count("op_count", "distinct ops; null: not recorded", _counted("op_count")),
+    Count("count", "allocations; null: not distinguished", _counted("count")),
+    Bytes("total_bytes", "of all of them; null: some size is not recorded"),
+    Bytes("requested_bytes", "what was asked for, of all of them; null: not recorded of all"),
+    Bytes("wasted_bytes", _WASTED.description, lambda rows: Known(
+        rows.found.total_bytes - rows.found.requested_bytes, rows.found.requested_bytes >= 0)),
+    *_USE,
+)  # fmt: skip
+
+
+def _active(host: MemoryFigures, alive: LiveSets | None) -> Rows | None:
+    if alive is None:
+        return None
+    rows = alive.rows
+    return _Alive(host, rows.allocator, site=rows.site, found=rows, in_use_bytes=alive.in_use_bytes)
+
+
+def _groups(host: MemoryFigures) -> Rows:
+    return _Alive(host, host.groups.allocator, found=host.groups, in_use_bytes=host.active.in_use_bytes)
+
+
+# ---- steps and ops
+
+
+class _StepRows(Rows):
+    """``at``: the peak of each; ``found``: the windows."""
+
+    def of_step(self, name: str) -> Any:
+        return getattr(self.host.memory.steps, name)[self.host.windows.window]
+
+    def growth(self) -> Known:
+        begin, end = self.in_use(self.found.first_snapshot), self.in_use(self.found.last_snapshot)
+        return Known(end.values - begin.values, begin.known & end.known)
+
+
+_STEPS = (
+    *WHOSE,
+    Count("step", "number of the step, as in the analysis steps; where hosts number it differently, this host's",
+          lambda rows: rows.of_step("number")),
+    Picoseconds("start_ps", f"begin of the step, {MOMENT}", lambda rows: rows.of_step("start_ps")),
+    Picoseconds("duration_ps", "time of the step", lambda rows: rows.of_step("end_ps") - rows.of_step("start_ps")),
+    Bytes("peak_bytes", "most memory in use in the step, that held at its begin too; null: not known",
+          lambda rows: rows.in_use(rows.at)),
+    Picoseconds("peak_ps", f"when that was first, {MOMENT}; null: as there", lambda rows: Known(
+        np.maximum(rows.events.start_ps[rows.at], rows.of_step("start_ps")), rows.at >= 0)),
+    Bytes("begin_bytes", "memory in use when it began; null: no snapshot before it",
+          lambda rows: rows.in_use(rows.found.first_snapshot)),
+    Bytes("end_bytes", "memory in use when it ended; null: no snapshot before that",
+          lambda rows: rows.in_use(rows.found.last_snapshot)),
+    Bytes("growth_bytes", "end_bytes - begin_bytes; null: one is not known", lambda rows: rows.growth()),
+    Count("allocation_count", "allocations in the step"),
+    Count("free_count", "frees in the step"),
+    Bytes("allocated_bytes", "their sizes together; those not recorded count 0"),
+    Bytes("freed_bytes", "memory freed in the step; likewise"),
+    Bytes("short_lived_bytes", "of allocated_bytes what was freed within short_lived_us"),
+)  # fmt: skip
+
+
+def _steps(host: MemoryFigures) -> Rows:
+    return _StepRows(host, host.windows.allocator, host.windows.rows.peak, found=host.windows.rows)
+
+
+_OP = Text("op_name", WHAT[0].description, lambda rows: Texts(rows.events.sites.op_names, rows.found.op))
+_OPS = (
+    *WHOSE,
+    _OP,
+    Count("count", "allocations"),
+    Bytes("allocated_bytes", "their sizes together; those not recorded count 0"),
+    Bytes("requested_bytes", "what they asked for; likewise"),
+    Bytes("largest_bytes", "the largest; null: no size is recorded"),
+    Count("held_at_end_count", "those not freed within the capture"),
+    Bytes("held_at_end_bytes", "their sizes together"),
+    Count("short_lived_count", "those freed within short_lived_us"),
+    Bytes("short_lived_bytes", "their sizes together"),
+    Picoseconds("lifetime_min_ps", "shortest time from allocation to free; null: none was freed"),
+    Picoseconds("lifetime_p50_ps", "the least time that half of those freed do not exceed; null: as there"),
+    Picoseconds("lifetime_max_ps", "longest; null: as there"),
+)  # fmt: skip
+_GROWTH = (
+    *WHOSE,
+    _OP,
+    Bytes("growth_bytes", "what the op holds at the end of the last step, less at the end of the first"),
+    Kind(pa.float64(), "bytes")("growth_per_step_bytes", "growth_bytes / (step_count - 1)"),
+    Count("steps_grown", "steps at whose end the op holds more than at the end of the one before"),
+    Count("step_count", "steps compared"),
+    Bytes("first_step_end_bytes", "memory allocated by the op within the capture and held when the first step ends",
+          lambda rows: rows.found.first_end_bytes),
+    Bytes("last_step_end_bytes", "the same when the last step ends", lambda rows: rows.found.last_end_bytes),
+    Flag("grows_steadily", "never falls from step to step and rises in more than half of them: what a leak looks like"),
+)  # fmt: skip
+
+
+def _growth(host: MemoryFigures) -> Rows:
+    some = host.growth.growth_bytes > 0
+    grown = Growth(*(getattr(host.growth, name)[some] for name in Growth.__slots__))
+    return Rows(host, grown.allocator, found=grown)
+
+
+# ---- all tables
+
+
+_IN_TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """``rows``: those of each host; ``by``: the column whose largest values come first; _IN_TIME: rows
+    stay by host, allocator and time."""
+
+    schema: TableSchema
+    rows: Callable[[Sequence[MemoryFigures]], Sequence[Rows]]
+    by: str | None = None
+
+
+def _each(rows: Callable[[MemoryFigures], Rows | None]) -> Callable[[Sequence[MemoryFigures]], Sequence[Rows]]:
+    return lambda hosts: [one for one in map(rows, hosts) if one is not None]
+
+
+def _fits(host: MemoryFigures) -> Rows | None:
+    return None if host.fits is None else Rows(host, host.fits.allocator, found=host.fits)
+
+
+_TABLES = (
+    _Table(TableSchema("allocators", "an allocator of a host, largest peak first", _ALLOCATORS, True),
+           _each(lambda host: _Allocators(host, np.arange(len(host.peak), dtype=np.int32), host.peak))),
+    _Table(TableSchema("active_groups", "what was alive at the allocator's peak, ops of like names together, most "
+                       "memory first", _ACTIVE_GROUPS, True), _each(_groups)),
+    _Table(TableSchema("active", "allocations of one kind that were alive at the allocator's peak, most memory first",
+                       _ACTIVE, True), _each(lambda host: _active(host, host.active))),
+    _Table(TableSchema("at", "the same at the time asked for with --at; empty without it", _ACTIVE, True),
+           _each(lambda host: _active(host, host.active_at))),
+    _Table(TableSchema("steps", "a step in which an allocator of its host allocated or freed", _STEPS, True),
+           _each(_steps)),
+    _Table(TableSchema("ops", "an op, by the memory that it asked an allocator for, most first", _OPS, True),
+           _each(lambda host: Rows(host, host.ops.allocator, found=host.ops)), "allocated_bytes"),
+    _Table(TableSchema("growth", "an op that holds more at the end of the last step than at the end of the first, most "
+                       "first", _GROWTH, True), _each(_growth), "growth_bytes"),
+    _Table(TableSchema("fragmentation", "a moment of an allocator", snapshot_tables.FRAGMENTED, True),
+           _each(snapshot_tables.moments)),
+    _Table(TableSchema("request", "a time during which a request of the size asked for with --request fits, does not, "
+                       "or nothing tells; empty without it", snapshot_tables.REQUEST, True),
+           _each(_fits)),
+    _Table(TableSchema("timeline", "a stretch of time of an allocator: a snapshot, or of more than 1,000 those of a "
+                       "thousandth of its time", snapshot_tables.TIMELINE, True), snapshot_tables.timelines,
+           _IN_TIME),
+    _Table(TableSchema("snapshots", "an allocation or free, in order of time by allocator", snapshot_tables.SNAPSHOTS,
+                       True), _each(snapshot_tables.snapshots), _IN_TIME),
+    _Table(TableSchema("allocations", "a piece of memory, from allocation to free, by allocator in order of time",
+                       snapshot_tables.ALLOCATED, True), _each(snapshot_tables.allocations), _IN_TIME),
+)  # fmt: skip
+TABLES: Final = {one.schema.name: one.schema for one in _TABLES}
 
 
 def tables(hosts: Sequence[MemoryFigures]) -> dict[str, pa.Table]:
     """Every table, in the order of TABLES."""
     hosts = [host for host in hosts if len(host.events)]
     ranks = _ranks(hosts)
-    asked = [host for host in hosts if host.active_at is not None]  # of all, or of none
-    wanted = [host for host in hosts if host.fits is not None]  # likewise
-    made: dict[str, Callable[[], pa.Table]] = {
-        "allocators": lambda: _sorted("allocators", hosts, ranks, _allocators),
-        "active_groups": lambda: _sorted("active_groups", hosts, ranks, lambda host: _groups(host, host.groups)),
-        "active": lambda: _sorted("active", hosts, ranks, lambda host: _active(host, host.active)),
-        "at": lambda: _sorted("at", asked, ranks, lambda host: _active(host, host.active_at)),
-        "steps": lambda: _sorted("steps", hosts, ranks, _steps),
-        "ops": lambda: _largest("ops", hosts, ranks, _ops, "allocated_bytes"),
-        "growth": lambda: _largest("growth", hosts, ranks, _growth, "growth_bytes"),
-        "fragmentation": lambda: _sorted("fragmentation", hosts, ranks, _fragmentation),
-        "request": lambda: _sorted("request", wanted, ranks, lambda host: _request(host, host.fits)),
-        "timeline": lambda: table(TABLES["timeline"], _timelines(hosts)),
-        "snapshots": lambda: table(TABLES["snapshots"], [_snapshots(host) for host in hosts]),
-        "allocations": lambda: table(TABLES["allocations"], [_allocations(host) for host in hosts]),
-    }
-    return {name: made[name]() for name in TABLES}
-
-
-# ---- order
-
-_PLACE = "allocator_place"
-"""Beside the columns of a part: number of the allocator on its host."""
+    return {one.schema.name: _table(one, one.rows(hosts), ranks) for one in _TABLES}
 
 
 def _ranks(hosts: Sequence[MemoryFigures]) -> list[Int64s]:
@@ -79,368 +331,12 @@ def _ranks(hosts: Sequence[MemoryFigures]) -> list[Int64s]:
     return np.split(places, np.cumsum([len(host.peak) for host in hosts])[:-1])
 
 
-def _parts(
-    hosts: Sequence[MemoryFigures], ranks: Sequence[Int64s], make: Callable[[MemoryFigures], Part]
-) -> tuple[list[Part], Int64s]:
-    """What each host has, and the rank of the allocator of each row."""
-    parts = [make(host) for host in hosts]
-    rank = [ranks[number][np.asarray(part[_PLACE])] for number, part in enumerate(parts)]
-    return parts, np.concatenate(rank) if rank else np.zeros(0, np.int64)
-
-
-def _sorted(
-    name: str, hosts: Sequence[MemoryFigures], ranks: Sequence[Int64s], make: Callable[[MemoryFigures], Part]
-) -> pa.Table:
-    """Rows by allocator, largest peak first; those of an allocator as they are."""
-    parts, rank = _parts(hosts, ranks, make)
-    return table(TABLES[name], parts, np.argsort(rank, kind="stable"))
-
-
-def _largest(
-    name: str, hosts: Sequence[MemoryFigures], ranks: Sequence[Int64s], make: Callable[[MemoryFigures], Part], by: str
-) -> pa.Table:
-    """Rows by size, largest first; of equal ones by allocator."""
-    parts, rank = _parts(hosts, ranks, make)
-    size = values(parts, by) if parts else np.zeros(0, np.int64)
-    return table(TABLES[name], parts, np.lexsort((rank, ~size)))
-
-
-def _keys(host: MemoryFigures, allocator: npt.NDArray[Any]) -> dict[str, Any]:
-    return {
-        "host": Text([host.memory.host], np.zeros(len(allocator), np.int32)),
-        "allocator": Text(host.memory.names, allocator),
-        _PLACE: allocator,
-    }
-
-
-def _of_site(events: MemoryEvents, site: npt.NDArray[np.int32]) -> dict[str, Text]:
-    """What memory is for; -1: not known."""
-    names = events.sites.names
-    return {
-        "op_name": Text(names.op_name, site),
-        "region_type": Text(names.region_type, site),
-        "data_type": Text(names.data_type, site),
-        "shape": Text(names.shape, site),
-    }
-
-
-# ---- allocators
-
-
-def _allocators(host: MemoryFigures) -> Part:
-    events, fate, peak = host.events, host.matches.fate, host.peak
-    held = (fate == matching.HELD_AT_END) & events.is_allocation
-    unsized = host.counts(held & ~events.has(ALLOCATION)) > 0
-    there = peak >= 0
-    free_known = events.has(FREE)[peak] & there
-    known = host.in_use_known[peak] & there
-    step, in_step = host.memory.steps.at(host.peak_ps)
-    lifetime = first_of_most(events.lifetime_peak_bytes, events.bounds)
-    high = highest_fragmentation(events, host.shown)
-    capacity = added(host.in_use_bytes[peak], events.free_bytes[peak])
-    before = held_before(host)
-    wasted, asked = wasted_by_allocator(host.active.rows, len(peak))
-    return {
-        **_keys(host, np.arange(len(peak), dtype=np.int32)),
-        "snapshot_count": host.counts(np.ones(len(events), np.bool_)),
-        "allocation_count": host.counts(events.is_allocation),
-        "free_count": host.counts(~events.is_allocation),
-        "held_before_count": host.counts(fate == matching.HELD_BEFORE),
-        "replaced_count": host.counts(fate == matching.REPLACED),
-        "held_at_end_count": host.counts(held),
-        "held_at_end_bytes": Known(_summed(host, held, events.allocation_bytes), ~unsized),
-        "peak_bytes": Known(host.in_use_bytes[peak], known),
-        "peak_ps": Known(host.peak_ps, known),
-        "peak_step": Known(step, known & in_step),
-        "stack_at_peak_bytes": Known(events.stack_bytes[peak], events.has(STACK)[peak] & there),
-        "heap_at_peak_bytes": Known(events.heap_bytes[peak], events.has(HEAP)[peak] & there),
-        "free_at_peak_bytes": Known(events.free_bytes[peak], free_known),
-        "held_before_at_peak_bytes": Known(before, known),
-        "wasted_at_peak_bytes": Known(wasted, known & asked),
-        "fragmentation_at_peak": _finite(np.where(there, events.fragmentation[peak], np.nan)),
-        "capacity_bytes": Known(capacity, known & free_known),
-        "lifetime_peak_bytes": Known(events.lifetime_peak_bytes[lifetime], events.has(LIFETIME_PEAK)[lifetime]),
-        "highest_fragmentation": _finite(np.where(high >= 0, events.fragmentation[high], np.nan)),
-        "highest_fragmentation_ps": Known(events.start_ps[high], high >= 0),
-    }
-
-
-def _finite(numbers: npt.NDArray[np.float64]) -> Known:
-    known = np.isfinite(numbers)
-    return Known(np.where(known, numbers, 0.0), known)
-
-
-def _summed(host: MemoryFigures, which: Bools, sizes: Int64s) -> Int64s:
-    """[k] the sizes of the marked events, within the chosen steps."""
-    which = host.within(which)
-    return sums_by(host.allocator[which], sizes[which], len(host.events.allocators), _SIZES)
-
-
-# ---- what is alive
-
-
-def _active(host: MemoryFigures, found: LiveSets | None) -> Part:
-    assert found is not None
-    rows = found.rows
-    counted_rows, sized = rows.count > 0, rows.total_bytes >= 0
-    wasted = wasted_bytes(rows)
-    alone = counted_rows & (rows.allocation_bytes >= 0)
-    return {
-        **_keys(host, rows.allocator),
-        **_of_site(host.events, rows.site),
-        "allocation_bytes": Known(rows.allocation_bytes, alone),
-        "requested_bytes": Known(rows.requested_bytes, counted_rows & (rows.requested_bytes >= 0)),
-        "count": Known(rows.count, counted_rows),
-        "total_bytes": Known(rows.total_bytes, sized),
-        "wasted_bytes": _not_negative(wasted),
-        "share": _share(rows.total_bytes, found.in_use_bytes[rows.allocator]),
-        "source": Text(live_set.SOURCES, rows.source),
-    }
-
-
-def _share(total: Int64s, in_use: Int64s) -> Known:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = total / in_use.astype(np.float64)
-    known = (total >= 0) & (in_use > 0) & (share >= 0) & (share <= 1)
-    return Known(np.where(known, share, 0.0), known)
-
-
-def _groups(host: MemoryFigures, found: LiveGroups) -> Part:
-    asked = found.requested_bytes >= 0
-    return {
-        **_keys(host, found.allocator),
-        "op_names": Text(found.names, found.name),
-        "region_type": Text(found.regions, found.region),
-        "data_type": Text(found.data_types, found.data_type),
-        "op_count": Known(found.op_count, found.op_count > 0),
-        "count": Known(found.count, found.count > 0),
-        "total_bytes": _not_negative(found.total_bytes),
-        "requested_bytes": Known(found.requested_bytes, asked),
-        "wasted_bytes": Known(found.total_bytes - found.requested_bytes, asked),
-        "share": _share(found.total_bytes, host.active.in_use_bytes[found.allocator]),
-        "source": Text(live_set.SOURCES, found.source),
-    }
-
-
-# ---- steps and ops
-
-
-def _steps(host: MemoryFigures) -> Part:
-    found, steps, step = host.windows.rows, host.memory.steps, host.windows.window
-    peak, begins, ends = found.peak, _in_use(host, found.first_snapshot), _in_use(host, found.last_snapshot)
-    return {
-        **_keys(host, host.windows.allocator),
-        "step": steps.number[step],
-        "start_ps": steps.start_ps[step],
-        "duration_ps": steps.end_ps[step] - steps.start_ps[step],
-        "peak_bytes": _in_use(host, peak),
-        "peak_ps": Known(np.maximum(host.events.start_ps[peak], steps.start_ps[step]), peak >= 0),
-        "begin_bytes": begins,
-        "end_bytes": ends,
-        "growth_bytes": Known(ends.values - begins.values, begins.known & ends.known),
-        **{
-            name: getattr(found, name)
-            for name in ("allocation_count", "free_count", "allocated_bytes", "freed_bytes", "short_lived_bytes")
-        },
-    }
-
-
-def _in_use(host: MemoryFigures, events: Int64s) -> Known:
-    """After some events, -1: none."""
-    return Known(host.in_use_bytes[events], (events >= 0) & host.in_use_known[events])
-
-
-def _ops(host: MemoryFigures) -> Part:
-    found = host.ops
-    freed = found.lifetime_max_ps >= 0
-    return {
-        **_keys(host, found.allocator),
-        "op_name": Text(host.events.sites.op_names, found.op),
-        "largest_bytes": Known(found.largest_bytes, found.largest_bytes >= 0),
-        **{name: Known(getattr(found, name), freed) for name in _LIFETIMES},
-        **{name: getattr(found, name) for name in _OP_COLUMNS},
-    }
-
-
-_LIFETIMES = ("lifetime_min_ps", "lifetime_p50_ps", "lifetime_max_ps")
-_OP_COLUMNS = (
-    "count", "allocated_bytes", "requested_bytes", "held_at_end_count", "held_at_end_bytes", "short_lived_count",
-    "short_lived_bytes",
-)  # fmt: skip
-
-
-def _growth(host: MemoryFigures) -> Part:
-    found = host.growth
-    rows = np.flatnonzero(found.growth_bytes > 0)
-    return {
-        **_keys(host, found.allocator[rows]),
-        "op_name": Text(host.events.sites.op_names, found.op[rows]),
-        "first_step_end_bytes": found.first_end_bytes[rows],
-        "last_step_end_bytes": found.last_end_bytes[rows],
-        **{
-            name: getattr(found, name)[rows]
-            for name in ("growth_bytes", "growth_per_step_bytes", "steps_grown", "step_count", "grows_steadily")
-        },
-    }
-
-
-# ---- fragmentation
-
-
-def _fragmentation(host: MemoryFigures) -> Part:
-    """The moments of each allocator, as far as it has them."""
-    events, none = host.events, np.full(len(host.peak), -1, np.int64)
-    at = none if host.at is None else host.at
-    moments = np.stack([host.peak, highest_fragmentation(events, host.shown), tightest(host), at], axis=1)
-    allocator, moment = np.nonzero((moments >= 0) & events.has(FREE)[moments])
-    i = moments[allocator, moment]
-    wanted = host.fragmentation.next_largest[i]
-    follows = wanted >= 0
-    op = np.where(follows, events.sites.op_number[events.site[wanted]], -1)
-    return {
-        **_keys(host, allocator.astype(np.int32)),
-        "moment": Text(MOMENTS, moment),
-        "start_ps": np.where(moment == 0, host.peak_ps[allocator], events.start_ps[i]),
-        **_chunks(host, i),
-        "request_fits": _request_fits(host.fits, i),
-        "next_largest_op": Text(events.sites.op_names, op),
-        "next_largest_ps": Known(events.start_ps[wanted], follows),
-        "taken_least_bytes": _not_negative(host.fragmentation.taken_low[i]),
-        "taken_most_bytes": _not_negative(host.fragmentation.taken_high[i]),
-        "known_free_bytes": host.fragmentation.known_free_bytes[i],
-        "known_free_chunks": host.fragmentation.known_free_chunks[i],
-    }
-
-
-def _chunks(host: MemoryFigures, i: Int64s | slice) -> dict[str, Known]:
-    """What is known of free chunks after some events."""
-    events, found = host.events, host.fragmentation
-    return {
-        "free_bytes": Known(events.free_bytes[i], events.has(FREE)[i]),
-        "fragmentation": _finite(events.fragmentation[i]),
-        "largest_free_least_bytes": _not_negative(found.largest_free_low[i]),
-        "largest_free_bytes": _not_negative(found.largest_free_high[i]),
-        "next_largest_bytes": Known(found.next_largest_bytes[i], found.next_largest[i] >= 0),
-        "too_small_least_bytes": _not_negative(found.too_small_least[i]),
-        "too_small_most_bytes": _not_negative(found.too_small_most[i]),
-    }
-
-
-def _not_negative(sizes: Int64s) -> Known:
-    return Known(sizes, sizes >= 0)
-
-
-def _request_fits(fits: Fits | None, i: Int64s) -> Text:
-    return Text(ANSWERS, np.full(len(i), -1) if fits is None else fits.answer[i])
-
-
-def _request(host: MemoryFigures, found: Fits | None) -> Part:
-    assert found is not None
-    return {
-        **_keys(host, found.allocator),
-        "fits": Text(ANSWERS, found.answer[found.first]),
-        "start_ps": found.start_ps,
-        "duration_ps": found.end_ps - found.start_ps,
-        "snapshot_count": found.snapshot_count,
-        **{
-            name: _not_negative(getattr(found, name))
-            for name in ("least_free_bytes", "most_free_bytes", "largest_free_least_bytes", "largest_free_most_bytes")
-        },
-    }
-
-
-# ---- over time
-
-
-def _timelines(hosts: Sequence[MemoryFigures]) -> list[Part]:
-    """Rows as of snapshots: by host, allocator and time."""
-    parts, before = [], 0
-    for host in hosts:
-        found = stretches(host.events, host.shown)
-        parts.append(_timeline(host, found, before))
-        before += len(found.rows)
-    return parts
-
-
-def _timeline(host: MemoryFigures, found: Stretches, before: int) -> Part:
-    """``before``: snapshots of the hosts before it."""
-    events, most = host.events, found.most
-    first, last = found.rows[found.first], found.rows[found.end - 1]
-    return {
-        **_keys(host, found.allocator),
-        "start_ps": events.start_ps[first],
-        "duration_ps": events.start_ps[last] - events.start_ps[first],
-        "snapshot_count": found.end - found.first,
-        "first_snapshot": found.first + before,
-        "least_in_use_bytes": Known(np.where(found.is_known, found.least_bytes, 0), found.is_known),
-        "most_in_use_bytes": Known(host.in_use_bytes[most], found.is_known),
-        "last_in_use_bytes": Known(host.in_use_bytes[last], host.in_use_known[last]),
-        "most_ps": events.start_ps[most],
-        "stack_bytes": Known(events.stack_bytes[most], events.has(STACK)[most]),
-        "heap_bytes": Known(events.heap_bytes[most], events.has(HEAP)[most]),
-        "free_bytes": Known(events.free_bytes[most], events.has(FREE)[most]),
-        "fragmentation": _finite(events.fragmentation[most]),
-    }
-
-
-# ---- every event
-
-
-def _snapshots(host: MemoryFigures) -> Part:
-    events = host.events
-    step, in_step = host.step
-    i = slice(None) if host.shown is None else np.flatnonzero(host.shown)
-    return {
-        **_keys(host, host.allocator[i]),
-        "start_ps": events.start_ps[i],
-        "step": Known(step[i], in_step[i]),
-        "activity": Text(ACTIVITIES, events.is_allocation.view(np.uint8)[i]),
-        **_of_site(events, host.site[i]),
-        "requested_bytes": _requested(host, i),
-        "allocation_bytes": _not_negative(matching.moved_bytes(events)[i]),
-        "address": Known(events.address[i], events.has(ADDRESS)[i]),
-        "stack_bytes": Known(events.stack_bytes[i], events.has(STACK)[i]),
-        "heap_bytes": Known(events.heap_bytes[i], events.has(HEAP)[i]),
-        "in_use_bytes": Known(host.in_use_bytes[i], host.in_use_known[i]),
-        **_chunks(host, i),
-        "lifetime_peak_bytes": Known(events.lifetime_peak_bytes[i], events.has(LIFETIME_PEAK)[i]),
-    }
-
-
-def _requested(host: MemoryFigures, i: Int64s | slice) -> Known:
-    """The requested size; of a free that does not record it, that of its allocation."""
-    events, partner = host.events, host.matches.partner
-    sizes, known = events.requested_bytes, events.has(REQUESTED)
-    lacking = np.flatnonzero(~known & ~events.is_allocation & (partner >= 0))
-    if len(lacking):
-        sizes, known, other = sizes.copy(), known.copy(), partner[lacking]
-        sizes[lacking], known[lacking] = sizes[other], known[other]
-    return Known(sizes[i], known[i])
-
-
-def _allocations(host: MemoryFigures) -> Part:
-    """Allocations, and frees without one, where each begins or is met first; of chosen steps those that begin or end
-    within them."""
-    events, matched = host.events, host.matches
-    i = np.flatnonzero(events.is_allocation | (matched.partner < 0))
-    if host.shown is not None:
-        freed_by = matched.partner[i]
-        i = i[host.shown[i] | (host.shown[freed_by] & (freed_by >= 0))]
-    allocated = events.is_allocation[i]
-    freed_by = np.where(allocated, matched.partner[i], i)
-    freed = freed_by >= 0
-    lifetime = lifetime_ps(events)[i]
-    step, in_step = host.step
-    return {
-        **_keys(host, host.allocator[i]),
-        **_of_site(events, host.site[i]),
-        "allocation_bytes": _not_negative(matching.moved_bytes(events)[i]),
-        "requested_bytes": Known(events.requested_bytes[i], events.has(REQUESTED)[i]),
-        "address": Known(events.address[i], events.has(ADDRESS)[i]),
-        "allocated_ps": Known(events.start_ps[i], allocated),
-        "freed_ps": Known(events.start_ps[freed_by], freed),
-        "lifetime_ps": Known(lifetime, allocated & (lifetime >= 0)),
-        "allocated_step": Known(step[i], allocated & in_step[i]),
-        "freed_step": Known(step[freed_by], freed & in_step[freed_by]),
-        "fate": Text(matching.FATES, matched.fate[i]),
-    }
+def _table(one: _Table, rows: Sequence[Rows], ranks: Sequence[Int64s]) -> pa.Table:
+    """Rows by allocator, largest peak first, those of an allocator as they are; or largest first, equal ones by
+    allocator. ``rows``: of all hosts, or none."""
+    parts = [part(one.schema, host) for host in rows]
+    if not parts or one.by == _IN_TIME:
+        return table(one.schema, parts)
+    rank = np.concatenate([ranks[number][host.allocator] for number, host in enumerate(rows)])
+    order = np.argsort(rank, kind="stable") if one.by is None else np.lexsort((rank, ~values(parts, one.by)))
+    return table(one.schema, parts, order)

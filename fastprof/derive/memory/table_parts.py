@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.schema.tables import TableSchema
+from fastprof.schema.tables import Column, TableSchema
 
 Numbers = npt.NDArray[Any]
 
@@ -24,15 +24,30 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Texts:
     """``values[at[i]]`` in row i; null where the value is None, or ``at`` is -1."""
 
     values: Sequence[str | None]
     at: Numbers
 
 
-Part = Mapping[str, Numbers | Known | Text]
+Part = Mapping[str, Numbers | Known | Texts]
 """The rows of one host: a column by name."""
+
+
+def part(schema: TableSchema, rows: Any) -> Part:
+    """The columns of one host's rows. One without a formula is the field of ``rows.found`` that has its name; where it
+    may be null, it is where that is negative."""
+    return {column.name: column.of(rows) if column.of else _field(column, rows.found) for column in schema.columns}
+
+
+def _field(column: Column, found: Any) -> Numbers | Known:
+    values: Numbers = getattr(found, column.name)
+    return not_negative(values) if column.nullable else values
+
+
+def not_negative(sizes: Numbers) -> Known:
+    return Known(sizes, sizes >= 0)
 
 
 def table(schema: TableSchema, parts: Sequence[Part], order: Numbers | None = None) -> pa.Table:
@@ -50,14 +65,14 @@ def values(parts: Sequence[Part], name: str) -> Numbers:
     return _joined([_numbers(one) for one in found])
 
 
-def _numbers(column: Numbers | Known | Text) -> Numbers:
-    assert not isinstance(column, Text)
+def _numbers(column: Numbers | Known | Texts) -> Numbers:
+    assert not isinstance(column, Texts)
     return column.values if isinstance(column, Known) else column
 
 
-def _column(pieces: Sequence[Numbers | Known | Text], order: Numbers | None, kind: pa.DataType) -> pa.Array:
-    if isinstance(pieces[0], Text):
-        return _texts([piece for piece in pieces if isinstance(piece, Text)], order)
+def _column(pieces: Sequence[Numbers | Known | Texts], order: Numbers | None, kind: pa.DataType) -> pa.Array:
+    if isinstance(pieces[0], Texts):
+        return _texts([piece for piece in pieces if isinstance(piece, Texts)], order)
     found = _joined([_numbers(piece) for piece in pieces])
     if order is not None:
         found = found[order]
@@ -69,7 +84,7 @@ def _column(pieces: Sequence[Numbers | Known | Text], order: Numbers | None, kin
     return pa.array(found, kind) if known.all() else pa.array(found, kind, mask=~known)
 
 
-def _texts(pieces: Sequence[Text], order: Numbers | None) -> pa.DictionaryArray:
+def _texts(pieces: Sequence[Texts], order: Numbers | None) -> pa.DictionaryArray:
     """Numbers of texts as narrow as they can be: there are few texts, and rows without end."""
     every: list[str | None] = []
     at = []

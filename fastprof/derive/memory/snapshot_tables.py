@@ -1,0 +1,312 @@
+"""The tables of the memory profile about events of allocators: each column, and how it follows from the events.
+
+Here are also the rows and the columns that all tables of the memory profile share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.memory import matching
+from fastprof.derive.memory.host_memory import MemoryFigures, tightest
+from fastprof.derive.memory.lifetimes import lifetime_ps
+from fastprof.derive.memory.memory_events import FREE, NUMBERS, REQUESTED, MemoryEvents, highest_fragmentation
+from fastprof.derive.memory.memory_over_time import stretches
+from fastprof.derive.memory.request_fits import ANSWERS
+from fastprof.derive.memory.table_parts import Known, Texts, not_negative
+from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Text
+from fastprof.schema.tables import Formula
+
+MOMENTS: Final = ("peak", "most fragmented", "tightest", "at")
+ACTIVITIES: Final = ("free", "allocation")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of one host. ``allocator``: number of each row's allocator; ``at``: the event that each is about, -1: none;
+    ``site``: what its memory is for, -1: not known; ``found``: what else the rows are made from;
+    ``before``: snapshots of the hosts before this one."""
+
+    host: MemoryFigures
+    allocator: npt.NDArray[Any]
+    at: Any = None
+    site: Any = None
+    found: Any = None
+    before: int = 0
+
+    @property
+    def events(self) -> MemoryEvents:
+        return self.host.events
+
+    def in_use(self, at: Any) -> Known:
+        """Memory in use after some events, -1: none."""
+        return Known(self.host.in_use_bytes[at], self.host.in_use_known[at] & _some(at))
+
+    def step(self, at: Any, which: Any = True) -> Known:
+        """The step at the time of some events."""
+        step, in_step = self.host.step
+        return Known(step[at], in_step[at] & which)
+
+
+def recorded(column: str, at: Formula = attrgetter("at")) -> Formula:
+    """A figure of each row's event, null where the event does not record it. ``at``: the events."""
+    bit = NUMBERS[column][1]
+
+    def of(rows: Rows) -> Known:
+        events = at(rows)
+        has = (rows.events.recorded[events] & bit) != 0
+        return Known(getattr(rows.events, column)[events], has & _some(events))
+
+    return of
+
+
+def _some(at: Any) -> Any:
+    """Which of some events there are; -1: none."""
+    return isinstance(at, slice) or at >= 0
+
+
+def _of_chunks(name: str) -> Formula:
+    """What is known of free chunks after each row's event."""
+    return lambda rows: not_negative(getattr(rows.host.fragmentation, name)[rows.at])
+
+
+def fragmentation(rows: Rows, at: Any = None) -> Known:
+    """After the event of each row, or after other events ``at``."""
+    at = rows.at if at is None else at
+    numbers = rows.events.fragmentation[at]
+    return Known(numbers, np.isfinite(numbers) & _some(at))
+
+
+def _requested(rows: Rows) -> Known:
+    """The requested size; of a free that does not record it, that of its allocation."""
+    events, partner = rows.events, rows.host.matches.partner
+    sizes, has = events.requested_bytes, events.has(REQUESTED)
+    lacking = np.flatnonzero(~has & ~events.is_allocation & (partner >= 0))
+    if len(lacking):
+        sizes, has, other = sizes.copy(), has.copy(), partner[lacking]
+        sizes[lacking], has[lacking] = sizes[other], has[other]
+    return Known(sizes[rows.at], has[rows.at])
+
+
+MOMENT: Final = "from the start of the host's capture"
+NONE: Final = "null: not recorded"
+STEP: Final = "null: at the time of no step"
+WHOSE = (
+    Text("host", "host, as the capture's file is named",
+         lambda rows: Texts([rows.host.memory.host], np.zeros(len(rows.allocator), np.int32))),
+    Text("allocator", "allocator_name, or the number of the device (device_ordinal, index_on_host)",
+         lambda rows: Texts(rows.host.memory.names, rows.allocator)),
+)  # fmt: skip
+WHAT = (
+    Text("op_name", f"op that asked for it, tf_op; {NONE}", lambda rows: Texts(rows.events.sites.names[0], rows.site)),
+    Text("region_type", f"what it is for, as temp, output, persist/dynamic; {NONE}",
+         lambda rows: Texts(rows.events.sites.names.region_type, rows.site)),
+    Text("data_type", f"type of the tensor's elements; {NONE}",
+         lambda rows: Texts(rows.events.sites.names.data_type, rows.site)),
+    Text("shape", f"shape of the tensor; {NONE}", lambda rows: Texts(rows.events.sites.names.shape, rows.site)),
+)  # fmt: skip
+_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free that records none, its allocation's, or by "
+                    "how much the heap fell; null: not known",
+                    lambda rows: not_negative(matching.moved_bytes(rows.events)[rows.at]))  # fmt: skip
+_REQUESTED = Bytes("requested_bytes", f"what was asked for, before it was rounded up; {NONE}", _requested)
+_ADDRESS = Count("address", "address, uint64 as two's complement; null: not recorded", recorded("address"))
+_CHUNKS = (
+    Bytes("free_bytes", f"bytes_available: of the allocator's limit what is not in use; {NONE}",
+          recorded("free_bytes")),
+    Number("fragmentation", "as the allocator records it, 0 to 1: 1 - largest free chunk / free bytes of the regions "
+           f"that it has taken from the device; {NONE}", fragmentation),
+    Bytes("largest_free_least_bytes", "largest free chunk, at the least; null: as there",
+          _of_chunks("largest_free_low")),
+    Bytes("largest_free_bytes", "largest free chunk, at the most: (1 - fragmentation) of the free memory that the "
+          "allocator has taken, with what the last digit leaves open; null: not recorded, or it contradicts itself",
+          _of_chunks("largest_free_high")),
+    Bytes("next_largest_bytes", "largest request that follows in the capture, as it was asked for, of those that "
+          "succeeded: others are not recorded; null: none does",
+          lambda rows: Known(rows.host.fragmentation.next_largest_bytes[rows.at], _next(rows) >= 0)),
+)  # fmt: skip
+_TOO_SMALL = (
+    Bytes("too_small_least_bytes", "free memory in chunks that are too small for next_largest_bytes, at the least: all "
+          "that the allocator has taken if largest_free_bytes is, else chunks that are known from their frees; 0: no "
+          "allocation follows; null: as there", _of_chunks("too_small_least")),
+    Bytes("too_small_most_bytes", "the same at the most: that less the largest chunk, where it fits; null: as there",
+          _of_chunks("too_small_most")),
+)  # fmt: skip
+
+
+# ---- fragmentation
+
+
+def _next(rows: Rows) -> Any:
+    """The largest allocation that follows each moment, -1: none."""
+    return rows.host.fragmentation.next_largest[rows.at]
+
+
+def _next_op(rows: Rows) -> Texts:
+    sites, following = rows.events.sites, _next(rows)
+    return Texts(sites.op_names, np.where(following >= 0, sites.op_number[rows.events.site[following]], -1))
+
+
+def _request_fits(rows: Rows) -> Texts:
+    fits = rows.host.fits
+    return Texts(ANSWERS, np.full(len(rows.at), -1) if fits is None else fits.answer[rows.at])
+
+
+FRAGMENTED = (
+    *WHOSE,
+    Text("moment", "peak: most memory in use; most fragmented; tightest: most free memory in chunks too small for the "
+         "largest allocation that follows; at: the time asked for", lambda rows: Texts(MOMENTS, rows.found)),
+    Picoseconds("start_ps", f"time of the snapshot that records it, {MOMENT}", lambda rows: np.where(
+        rows.found == 0, rows.host.peak_ps[rows.allocator], rows.events.start_ps[rows.at])),
+    *_CHUNKS,
+    Text("request_fits", "whether a request of the size asked for with --request fits then, as fits in the table "
+         "request; null: none is asked for", _request_fits),
+    Text("next_largest_op", f"op of that allocation; {NONE}, or none follows", _next_op),
+    Picoseconds("next_largest_ps", f"when that is, {MOMENT}; null: none follows",
+                lambda rows: Known(rows.events.start_ps[_next(rows)], _next(rows) >= 0)),
+    *_TOO_SMALL,
+    Bytes("taken_least_bytes", "what the allocator has taken from the device by then, in use and free, at the least, "
+          "as far as its events show; null: it is not recorded, or contradicts itself", _of_chunks("taken_low")),
+    Bytes("taken_most_bytes", "the same at the most; null: as there", _of_chunks("taken_high")),
+    Bytes("known_free_bytes", "free memory in chunks that are known from their frees",
+          lambda rows: rows.host.fragmentation.known_free_bytes[rows.at]),
+    Count("known_free_chunks", "how many these are, neighbours joined",
+          lambda rows: rows.host.fragmentation.known_free_chunks[rows.at]),
+)  # fmt: skip
+
+
+def moments(host: MemoryFigures) -> Rows:
+    """The moments of each allocator, as far as it has them. ``found``: which moment each is."""
+    events, none = host.events, np.full(len(host.peak), -1, np.int64)
+    at = none if host.at is None else host.at
+    each = np.stack([host.peak, highest_fragmentation(events, host.shown), tightest(host), at], axis=1)
+    allocator, moment = np.nonzero((each >= 0) & events.has(FREE)[each])
+    return Rows(host, allocator.astype(np.int32), each[allocator, moment], found=moment)
+
+
+REQUEST = (
+    *WHOSE,
+    Text("fits", "yes: a free chunk holds it; no: no chunk does, or free memory is less; if the device has it: the "
+         "allocator grows, and may take as much; not known: the size is between bounds of the largest chunk, or of "
+         "what the allocator may take", lambda rows: Texts(ANSWERS, rows.found.answer[rows.found.first])),
+    Picoseconds("start_ps", f"time of the first such snapshot, {MOMENT}"),
+    Picoseconds("duration_ps", "up to the next snapshot that differs or is of no chosen step; else to the last one",
+                lambda rows: rows.found.end_ps - rows.found.start_ps),
+    Count("snapshot_count", "snapshots in that time"),
+    Bytes("least_free_bytes", f"least free memory in that time; {NONE}"),
+    Bytes("most_free_bytes", f"most free memory in that time; {NONE}"),
+    Bytes("largest_free_least_bytes", "the largest free chunk has so much at all times; null: not known"),
+    Bytes("largest_free_most_bytes", "the largest free chunk never has more, as far as known; null: not known"),
+)  # fmt: skip
+
+
+# ---- over time
+
+
+def _start_ps(rows: Rows) -> Any:
+    return rows.events.start_ps[rows.found.rows[rows.found.first]]
+
+
+def _last(rows: Rows) -> Any:
+    """The last snapshot of each stretch."""
+    return rows.found.rows[rows.found.end - 1]
+
+
+_MOST = "of the snapshot with the most in use"
+TIMELINE = (
+    *WHOSE,
+    Picoseconds("start_ps", f"its first snapshot, {MOMENT}", _start_ps),
+    Picoseconds("duration_ps", "from the first snapshot of it to the last",
+                lambda rows: rows.events.start_ps[_last(rows)] - _start_ps(rows)),
+    Count("snapshot_count", "snapshots in it", lambda rows: rows.found.end - rows.found.first),
+    Count("first_snapshot", "row of the first of them in the table snapshots, from 0",
+          lambda rows: rows.found.first + rows.before),
+    Bytes("least_in_use_bytes", f"least memory in use, stack and heap; {NONE}",
+          lambda rows: Known(rows.found.least_bytes, rows.found.is_known)),
+    Bytes("most_in_use_bytes", f"most memory in use; {NONE}",
+          lambda rows: Known(rows.host.in_use_bytes[rows.at], rows.found.is_known)),
+    Bytes("last_in_use_bytes", f"memory in use after the last snapshot; {NONE}", lambda rows: rows.in_use(_last(rows))),
+    Picoseconds("most_ps", f"when most was in use first, {MOMENT}", lambda rows: rows.events.start_ps[rows.at]),
+    Bytes("stack_bytes", f"memory reserved for the stack, {_MOST}; {NONE}", recorded("stack_bytes")),
+    Bytes("heap_bytes", f"memory allocated on the heap, {_MOST}; {NONE}", recorded("heap_bytes")),
+    Bytes("free_bytes", f"free memory, {_MOST}; {NONE}", recorded("free_bytes")),
+    Number("fragmentation", f"as in snapshots, {_MOST}; {NONE}", fragmentation),
+)  # fmt: skip
+
+
+def timelines(hosts: Sequence[MemoryFigures]) -> list[Rows]:
+    rows: list[Rows] = []
+    before = 0
+    for host in hosts:
+        each = stretches(host.events, host.shown)
+        rows.append(Rows(host, each.allocator, each.most, found=each, before=before))
+        before += len(each.rows)
+    return rows
+
+
+# ---- every event
+
+
+SNAPSHOTS = (
+    *WHOSE,
+    Picoseconds("start_ps", f"when it was, {MOMENT}", lambda rows: rows.events.start_ps[rows.at]),
+    Count("step", f"step at that time; {STEP}", lambda rows: rows.step(rows.at)),
+    Text("activity", "allocation or free",
+         lambda rows: Texts(ACTIVITIES, rows.events.is_allocation.view(np.uint8)[rows.at])),
+    *WHAT,
+    _REQUESTED,
+    _ALLOCATION,
+    _ADDRESS,
+    Bytes("stack_bytes", f"memory reserved for the stack after it, bytes_reserved; {NONE}", recorded("stack_bytes")),
+    Bytes("heap_bytes", f"memory allocated on the heap after it, bytes_allocated; {NONE}", recorded("heap_bytes")),
+    Bytes("in_use_bytes", "stack_bytes + heap_bytes; null: neither is recorded", lambda rows: rows.in_use(rows.at)),
+    *_CHUNKS,
+    *_TOO_SMALL,
+    Bytes("lifetime_peak_bytes", f"most in use since the process began, peak_bytes_in_use; {NONE}",
+          recorded("lifetime_peak_bytes")),
+)  # fmt: skip
+
+
+def snapshots(host: MemoryFigures) -> Rows:
+    at = slice(None) if host.shown is None else np.flatnonzero(host.shown)
+    return Rows(host, host.allocator[at], at, host.site[at])
+
+
+def _allocated(rows: Rows) -> Any:
+    return rows.events.is_allocation[rows.at]
+
+
+ALLOCATED = (
+    *WHOSE,
+    *WHAT,
+    _ALLOCATION,
+    _REQUESTED,
+    _ADDRESS,
+    Picoseconds("allocated_ps", f"when it was allocated, {MOMENT}; null: before the capture",
+                lambda rows: Known(rows.events.start_ps[rows.at], _allocated(rows))),
+    Picoseconds("freed_ps", f"when it was freed, {MOMENT}; null: not within the capture",
+                lambda rows: Known(rows.events.start_ps[rows.found], rows.found >= 0)),
+    Picoseconds("lifetime_ps", "from allocation to free; null: one of them is",
+                lambda rows: not_negative(lifetime_ps(rows.events)[rows.at])),
+    Count("allocated_step", f"step when it was allocated; {STEP}", lambda rows: rows.step(rows.at, _allocated(rows))),
+    Count("freed_step", f"step when it was freed; {STEP}", lambda rows: rows.step(rows.found, rows.found >= 0)),
+    Text("fate", "freed; held at the end: of the capture; free not recorded: its address was allocated again before "
+         "any free; held before: allocated before the capture, known from its free; allocation not recorded: a free "
+         "of what is free; address unknown", lambda rows: Texts(matching.FATES, rows.host.matches.fate[rows.at])),
+)  # fmt: skip
+
+
+def allocations(host: MemoryFigures) -> Rows:
+    """Allocations, and frees without one, where each begins or is met first; of chosen steps those that begin or end
+    within them. ``found``: the free of each, -1: none."""
+    events, partner = host.events, host.matches.partner
+    at = np.flatnonzero(events.is_allocation | (partner < 0))
+    if host.shown is not None:
+        at = at[host.shown[at] | (host.shown[partner[at]] & (partner[at] >= 0))]
+    freed_by = np.where(events.is_allocation[at], partner[at], at)
+    return Rows(host, host.allocator[at], at, host.site[at], found=freed_by)
