@@ -20,6 +20,8 @@ from fastprof.derive.ops import device_ops
 from fastprof.derive.ops.ceilings import against, ceilings, known_bytes, known_flops
 from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
 from fastprof.derive.ops.hlo_columns import (
+    columns_of_tpus,
+    energy,
     expressions,
     identity_columns,
     memory_columns,
@@ -56,7 +58,8 @@ SCALARS = {
     "device_idle_ps": ScalarSpec("ps", "time observed in which no op ran"),
     "op_count": ScalarSpec(None, "ops, each program's own"),
     "program_count": ScalarSpec(None, "programs that ran"),
-    "untold_share": ScalarSpec("share", "self time of ops with neither known flops nor known bytes, of device_op_ps"),
+    "unknown_work_share": ScalarSpec("share", "self time of ops with neither known flops nor known bytes, of "
+                                     "device_op_ps"),
     "unattributed_share": ScalarSpec("share", "self time of events whose op is not known, of device_op_ps"),
     "rematerialized_share": ScalarSpec("share", "self time of ops that compute again what was computed before, of "
                                        "device_op_ps"),
@@ -68,7 +71,7 @@ SCALARS = {
 _TIME = ("occurrences", "self_ps", "self_share")
 SECTIONS = (
     Section("Time", scalars=("device_total_ps", "device_op_ps", "device_idle_ps", "op_count", "program_count")),
-    Section("Shares", scalars=("untold_share", "unattributed_share", "rematerialized_share",
+    Section("Shares", scalars=("unknown_work_share", "unattributed_share", "rematerialized_share",
             "outside_compilation_share", "padding_share")),
     Section("Ops (summed over devices)", "ops", ("name", "category", *_TIME, "bound_by", "flops_per_s",
             "hbm_bytes_per_s", "framework_op", "program"), "self_share", 20, shown=has_rows("ops"), by_worth=True),
@@ -155,8 +158,7 @@ def _ops_table(devices: SessionOps, ops: Ranked, padding: _Padding, again: Bools
     on_tpu = table.core_type > 0
     columns = {
         "rank": np.arange(1, len(ops) + 1),
-        "normalized_ps": pa.array(table.normalized_ps, mask=~on_tpu),
-        "dma_stall_ps": pa.array(table.dma_stall_ps, mask=~on_tpu),
+        **columns_of_tpus(table),
         "dma_stall_share": known(np.where(on_tpu & (table.time_ps > 0), divided(table.dma_stall_ps, table.time_ps),
                                           np.nan)),
         "bound_by": against(table, ceilings(devices.peaks)).bound_by,
@@ -171,7 +173,7 @@ def _ops_table(devices: SessionOps, ops: Ranked, padding: _Padding, again: Bools
         "padded_bytes": pa.array(padding.padded_bytes, mask=~padding.told),
         "padding_share": _padding_share(padding.bytes, padding.padded_bytes, padding.told),
         "cores": table.cores.astype(np.int64),
-        "energy_joules": pa.array(table.energy_j, mask=table.energy_j == 0),
+        "energy_joules": energy(table),
         "deduplicated_name": texts(table.deduplicated_name),
         "expression": expressions(table),
     }  # fmt: skip
@@ -315,7 +317,7 @@ def _figures(
         "device_idle_ps": ops.idle_ps,
         "op_count": len(table),
         "program_count": len(np.unique(table.program_id[table.program_id != 0])),
-        "untold_share": share(~(known_flops(table) | known_bytes(table))),
+        "unknown_work_share": share(~(known_flops(table) | known_bytes(table))),
         "unattributed_share": share(np.array([bool(one) for one in table.unattributed], bool)),
         "rematerialized_share": share(again),
         "outside_compilation_share": share(is_outside_compilation(table)),

@@ -20,6 +20,7 @@ from fastprof.derive.ops import host_ops as host
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
 from fastprof.derive.ops.framework import by_framework_op, framework_name, is_training, names_without_work, without_work
+from fastprof.derive.ops.hlo_columns import columns_of_tpus, energy, min_ps
 from fastprof.derive.ops.op_columns import Columns, no_work, texts, time_columns, work_columns
 from fastprof.derive.ops.op_remarks import attribution, of_programs
 from fastprof.derive.ops.ranking import Ranked, ranked
@@ -248,11 +249,10 @@ def _device_table(found: OpDatabase) -> pa.Table:
         "category": table.category,
         "name": table.name,
         "framework_op": [framework_name(text) for text in table.provenance],
-        "min_ps": table.min_ps,
-        "normalized_ps": table.normalized_ps,
-        "dma_stall_ps": table.dma_stall_ps,
+        "min_ps": min_ps(table),
+        **columns_of_tpus(table),
         "hbm_bytes": table.hbm_bytes(),
-        "energy_joules": table.energy_j,
+        "energy_joules": energy(table),
         "cores": table.cores.astype(np.int64),
         "source": [
             None if not file else f"{file}:{line}" if line >= 0 else file

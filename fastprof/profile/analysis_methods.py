@@ -82,7 +82,7 @@ class AnalysisMethods:
 
         Tables: ops, categories, programs, rematerialization, outside_compilation, replica_groups, attribution,
         padding, layouts, sparse_core_ops.
-        Figures: device_total_ps, device_op_ps, device_idle_ps, op_count, program_count, untold_share,
+        Figures: device_total_ps, device_op_ps, device_idle_ps, op_count, program_count, unknown_work_share,
         unattributed_share, rematerialized_share, outside_compilation_share, padding_share.
         """
         return self.report("hlo_stats")

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fastprof.schema.arrow_columns import typed
 
-VERSION = "1"
+VERSION = "2"
 
 KINDS = ("int64", "uint64", "double", "str", "bytes", "ref", "none")
 """The recorded kinds of stat values, in the order of the decoder's codes."""

@@ -145,7 +145,7 @@ def test_ops_padded_most_come_first_with_the_array_that_is() -> None:
 
 def test_categories_programs_and_groups_of_devices() -> None:
     found = report(USUAL)
-    assert rows(found, "categories", "category", "op_count", "self_ps", "rematerialized_ps", "untold_ps") == [
+    assert rows(found, "categories", "category", "op_count", "self_ps", "rematerialized_ps", "unknown_work_ps") == [
         ("convolution", 1, 8 * US, 0, 0),
         ("all-reduce", 1, 5 * US, 0, 0),
         ("custom-call", 1, 3 * US, 0, 3 * US),
@@ -162,7 +162,7 @@ def test_categories_programs_and_groups_of_devices() -> None:
 def test_figures_are_shares_of_the_time_in_which_ops_ran() -> None:
     found = values(report(USUAL))
     assert (found["op_count"], found["program_count"]) == (4, 1)
-    assert found["untold_share"] == pytest.approx(3 / 18)
+    assert found["unknown_work_share"] == pytest.approx(3 / 18)
     assert found["rematerialized_share"] == pytest.approx(2 / 18)
     assert found["unattributed_share"] == found["outside_compilation_share"] == 0
 
@@ -186,7 +186,7 @@ def test_without_devices_every_table_is_empty_and_every_figure_has_a_reason() ->
 def test_a_device_on_which_nothing_ran_says_so() -> None:
     found = report(xspace(core()))
     assert "nothing ran" in found.notices[0].text
-    assert "%" not in str(values(found)["untold_share"])
+    assert "%" not in str(values(found)["unknown_work_share"])
 
 
 def test_peaks_that_are_not_reported_are_the_makers_and_a_notice_says_so() -> None:

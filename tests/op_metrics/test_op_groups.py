@@ -47,7 +47,7 @@ def test_rates_are_those_of_the_ops_that_record_their_work() -> None:
     work = {name: listed(column) for name, column in by_letter().work().items()}
     assert work["flops"] == [None, 30.0] and work["accessed_bytes"] == [None, 4.0]
     assert work["flops_per_s"] == [None, 30.0 / 3e-9]
-    assert work["untold_ps"] == [5_000, 1_000]
+    assert work["unknown_work_ps"] == [5_000, 1_000]
 
 
 def test_nothing_makes_no_group() -> None:

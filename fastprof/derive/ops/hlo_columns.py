@@ -46,6 +46,24 @@ def program_titles(table: OpTable, title: Title) -> list[str | None]:
     return [distinct[number] for number in table.program_id.tolist()]
 
 
+def min_ps(table: OpTable) -> pa.Array:
+    """The shortest occurrence, which only TPUs record."""
+    return pa.array(table.min_ps, mask=table.core_type == 0)
+
+
+def columns_of_tpus(table: OpTable) -> Columns:
+    """Times that only TPUs record."""
+    elsewhere = table.core_type == 0
+    return {
+        "normalized_ps": pa.array(table.normalized_ps, mask=elsewhere),
+        "dma_stall_ps": pa.array(table.dma_stall_ps, mask=elsewhere),
+    }
+
+
+def energy(table: OpTable) -> pa.Array:
+    return pa.array(table.energy_j, mask=table.energy_j == 0)
+
+
 def time_columns(ops: Ranked) -> Columns:
     table = ops.table
     mean = table.time_ps // np.maximum(table.occurrences, 1)
@@ -54,7 +72,7 @@ def time_columns(ops: Ranked) -> Columns:
         "executions": table.executions,
         "total_ps": table.time_ps,
         "mean_ps": pa.array(mean, mask=table.occurrences <= 0),
-        "min_ps": pa.array(table.min_ps, mask=table.core_type == 0),
+        "min_ps": min_ps(table),
         "self_ps": table.self_ps,
         "self_share": known(ops.self_share),
         "cumulative_self_share": known(ops.cumulative_self_share),

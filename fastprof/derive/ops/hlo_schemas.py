@@ -25,12 +25,20 @@ _SHARE_OF_ALL = "self_ps / that of all ops and idle time; null: that is 0"
 _WAITS: Final = ", or it starts, awaits or is a transfer that does not go at the speed of the device's memory"
 _EXECUTIONS: Final = Column("executions", pa.int64(), "how often it ran as a whole: on GPUs of one or more kernels, "
                             "elsewhere as occurrences")  # fmt: skip
+MIN_PS: Final = Column("min_ps", pa.int64(), "shortest occurrence, by the host's clock; null: not recorded", True, "ps")
+ON_TPUS: Final = (
+    Column("normalized_ps", pa.int64(), "total_ps at the nominal clock; null: not on TPUs", True, "ps"),
+    Column("dma_stall_ps", pa.int64(), "time that it waited for memory transfers; null: not on TPUs", True, "ps"),
+)
+ENERGY: Final = Column(
+    "energy_joules", pa.float64(), "energy that the device recorded; null: not recorded", True, "joules"
+)
 TIMES: Final = (
     Column("occurrences", pa.int64(), "how often it ran; of GPUs how many kernels"),
     _EXECUTIONS,
     Column("total_ps", pa.int64(), "sum of durations", unit="ps"),
     Column("mean_ps", pa.int64(), "total_ps / occurrences, rounded down; null: that is 0", True, "ps"),
-    Column("min_ps", pa.int64(), "shortest occurrence, by the host's clock; null: not recorded", True, "ps"),
+    MIN_PS,
     Column("self_ps", pa.int64(), "sum of durations less the time of ops nested in them", unit="ps"),
     Column("self_share", pa.float64(), _SHARE_OF_ALL, True, "share"),
     Column("cumulative_self_share", pa.float64(), "self_share of this row and those before it; null: as there", True,
@@ -96,7 +104,7 @@ _GROUPED_WORK: Final = (
            True, "flop/s"),
     Column("bytes_per_s", pa.float64(), "accessed_bytes / self_ps of the ops that tell them; null: none does, or that "
            "is 0", True, "bytes/s"),
-    Column("untold_ps", pa.int64(), "self time of ops of which neither flops nor bytes are told", unit="ps"),
+    Column("unknown_work_ps", pa.int64(), "self time of ops with neither known flops nor known bytes", unit="ps"),
 )  # fmt: skip
 
 TABLES: Final = {
@@ -105,8 +113,7 @@ TABLES: Final = {
         Column("rank", pa.int64(), "place by self_ps, from 1"),
         *IDENTITY,
         *TIMES,
-        Column("normalized_ps", pa.int64(), "total_ps at the nominal clock; null: not on TPUs", True, "ps"),
-        Column("dma_stall_ps", pa.int64(), "time that it waited for memory transfers; null: not on TPUs", True, "ps"),
+        *ON_TPUS,
         Column("dma_stall_share", pa.float64(), "dma_stall_ps / total_ps; null: as there, or that is 0", True, "share"),
         *WORK,
         *RATES,
@@ -128,8 +135,7 @@ TABLES: Final = {
                True, "bytes"),
         Column("padding_share", pa.float64(), "share of padded_bytes that is padding; null: as there", True, "share"),
         Column("cores", pa.int64(), "cores or devices that ran it"),
-        Column("energy_joules", pa.float64(), "energy that the device says it took; null: it does not say", True,
-               "joules"),
+        ENERGY,
         Column("deduplicated_name", pa.string(), "the instruction that XLA says it is a copy of; null: it says none",
                True),
         Column("expression", pa.string(), "the instruction in full; null: not known", True),

@@ -59,7 +59,7 @@ class Grouped(Generic[K]):
             columns[column] = known(sums)
             columns[rate] = per_s(sums, self.sums(np.where(recorded, self.table.self_ps, 0)))
         unknown = ~(flops_known | bytes_known)
-        return columns | {"untold_ps": self.sums(np.where(unknown, self.table.self_ps, 0))}
+        return columns | {"unknown_work_ps": self.sums(np.where(unknown, self.table.self_ps, 0))}
 
     def known_sums(self, amount: Float64s, recorded: npt.NDArray[np.bool_]) -> Float64s:
         """NaN for groups in which it is known of no op."""

@@ -6,6 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from fastprof.derive.ops.hlo_schemas import ENERGY, MIN_PS, ON_TPUS
 from fastprof.schema.tables import TEXT, Column, TableSchema
 
 _TIMES = (
@@ -69,14 +70,12 @@ TABLES: Final = {
         Column("name", pa.string(), "name of the instruction"),
         Column("framework_op", pa.string(), "framework op that it comes from; null: not known", True),
         *_TIMES,
-        Column("min_ps", pa.int64(), "shortest occurrence, by the host's clock; 0: not recorded", unit="ps"),
-        Column("normalized_ps", pa.int64(), "total_ps at the nominal clock; 0 on GPUs", unit="ps"),
-        Column("dma_stall_ps", pa.int64(), "time that it waited for memory transfers", unit="ps"),
+        MIN_PS,
+        *ON_TPUS,
         *_work_columns(""),
         Column("hbm_bytes", pa.float64(), "bytes to and from HBM; all bytes where it is not told which are",
                unit="bytes"),
-        Column("energy_joules", pa.float64(), "energy that the device says it took; 0: it does not say",
-               unit="joules"),
+        ENERGY,
         Column("cores", pa.int64(), "cores or devices that ran it"),
         Column("source", pa.string(), "file:line of the program's source; null: not known", True),
         Column("long_name", pa.string(), "the instruction in full; null: not known", True),

@@ -19,7 +19,7 @@ const COLUMNS = list(`rank, program_id, program, category, name, core_type, occu
   source, is_rematerialized, is_outside_compilation, array_bytes, padded_bytes, padding_share, cores, unattributed`);
 const SHOWN = list(`rank, name:220, category, occurrences, self_ps, self_share, total_ps, mean_ps, bound_by,
   flops_per_s, hbm_bytes_per_s, padding_share, framework_op, source, program, core_type`);
-const FIGURES = list(`device_op_ps, device_idle_ps, op_count, program_count, untold_share, unattributed_share,
+const FIGURES = list(`device_op_ps, device_idle_ps, op_count, program_count, unknown_work_share, unattributed_share,
   rematerialized_share, outside_compilation_share, padding_share`);
 const OF_OP = list(`program=Program, category, core_type, occurrences, executions, self_ps=Self time,
   total_ps=Total time, mean_ps=Mean, min_ps=Shortest, self_share=Of all time, busy_share=Of busy time,
