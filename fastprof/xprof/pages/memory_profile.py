@@ -6,6 +6,7 @@ the summary is made in the order in which they are in the capture.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -54,18 +55,13 @@ def _page(host: HostMemory) -> Json:
 
 
 def _modules(runs: ModuleRuns) -> list[Json]:
-    columns = (runs.name, runs.plane, runs.offset_ps, runs.offset_ps + runs.duration_ps)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
+    ends = runs.offset_ps + runs.duration_ps
+    rows = zip(*(column.tolist() for column in (runs.name, runs.plane, runs.offset_ps, ends)), strict=True)
     return [
-        {
-            "name": runs.names[name],
-            "startTimePs": str(start),
-            "endTimePs": str(end),
-            "id": str(number),
-            "planeName": runs.planes[plane],
-        }
+        {"name": runs.names[name], "startTimePs": str(start), "endTimePs": str(end), "id": str(number),
+         "planeName": runs.planes[plane]}
         for number, (name, plane, start, end) in enumerate(rows)
-    ]
+    ]  # fmt: skip
 
 
 class _Snapshots:
@@ -91,6 +87,10 @@ class _Snapshots:
         self.stack = self._read(events.stack_bytes, recorded.STACK)
         self.heap = self._read(events.heap_bytes, recorded.HEAP)
         self.used = self.stack + self.heap
+        self.free = self._read(events.free_bytes, recorded.FREE)
+        self.lifetime_peak = self._read(events.lifetime_peak_bytes, recorded.LIFETIME_PEAK)
+        fragmentation = np.where(events.has(recorded.FRAGMENTATION), events.fragmentation, 0.0)
+        self.fragmentation = self._read(fragmentation, recorded.FRAGMENTATION)
         self.step = self._steps(self._sorted(events.group))
 
     def __len__(self) -> int:
@@ -128,7 +128,7 @@ class _Snapshots:
     def _sorted(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return column if self._order is None else column[self._order]
 
-    def _read(self, column: Int64s, bit: int) -> Int64s:
+    def _read(self, column: npt.NDArray[Any], bit: int) -> npt.NDArray[Any]:
         """0 where the stat is of a kind that XProf does not read."""
         odd = self.events.unsigned
         return self._sorted(column if odd is None else np.where(odd & bit, 0, column))
@@ -140,24 +140,7 @@ class _Snapshots:
         return steps
 
     @cached_property
-    def free(self) -> Int64s:
-        return self._read(self.events.free_bytes, recorded.FREE)
-
-    @cached_property
-    def lifetime_peak(self) -> Int64s:
-        return self._read(self.events.lifetime_peak_bytes, recorded.LIFETIME_PEAK)
-
-    @cached_property
-    def fragmentation(self) -> npt.NDArray[np.float64]:
-        odd = self.events.unsigned
-        there = self.events.has(recorded.FRAGMENTATION)
-        if odd is not None:
-            there &= (odd & recorded.FRAGMENTATION) == 0
-        read: npt.NDArray[np.float64] = self._sorted(np.where(there, self.events.fragmentation, 0.0))
-        return read
-
-    @cached_property
-    def told_site(self) -> Int32s:
+    def shown_site(self) -> Int32s:
         """What they say of op and tensor: a free has those of the first of the allocations of its address that came
         since the free before."""
         partner = match(self.is_allocation, self.address, self.bounds, keep_first=True).partner
@@ -239,17 +222,11 @@ def _active(snapshots: _Snapshots, peaks: _Peaks, rank: Int32s) -> _Active:
     unmapped = np.where(known, snapshots.heap[peaks.place], 0) - _sums(taken, bounds)
 
     alive = chosen[is_allocation & (found.fate == HELD_AT_END)]
-    keys = (
-        snapshots.allocator[alive],
-        -snapshots.size[alive],
-        -snapshots.requested[alive],
-        rank[snapshots.site[alive]],
-    )
+    sizes = (-snapshots.size[alive], -snapshots.requested[alive])
+    keys = np.stack([snapshots.allocator[alive], *sizes, rank[snapshots.site[alive]]])
     order = np.lexsort((alive, *reversed(keys)))
-    alive = alive[order]
-    new = np.ones(len(alive), bool)
-    new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
-    firsts = np.flatnonzero(new)
+    alive, keys = alive[order], keys[:, order]
+    firsts = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(alive)])
     bounds = np.searchsorted(snapshots.allocator[alive[firsts]], np.arange(len(bounds)))
     return _Active(bounds, alive[firsts], np.diff(firsts, append=len(alive)), unmapped)
 
@@ -290,20 +267,15 @@ class _Pages:
         return found
 
     def _summary(self, number: int) -> Json:
-        snapshots, place, last = self.snapshots, int(self.peaks.place[number]), int(self.peaks.last[number])
-        known = place >= 0
-        free = snapshots.free[place : place + 1] if known else np.zeros(1, np.int64)
-        used = snapshots.used[place : place + 1] if known else np.zeros(1, np.int64)
+        at, place, last = self.snapshots, int(self.peaks.place[number]), int(self.peaks.last[number])
+        columns = (at.offset, at.stack, at.heap, at.free, at.fragmentation, at.used)
+        offset, stack, heap, free, fragmentation, used = (
+            column[place : place + 1] if place >= 0 else np.zeros(1, column.dtype) for column in columns
+        )
         return {
-            "peakBytesUsageLifetime": str(snapshots.lifetime_peak[last]),
-            "peakStats": {
-                "stackReservedBytes": str(snapshots.stack[place] if known else 0),
-                "heapAllocatedBytes": str(snapshots.heap[place] if known else 0),
-                "freeMemoryBytes": str(free[0]),
-                "fragmentation": float(snapshots.fragmentation[place]) if known else 0.0,
-                "peakBytesInUse": str(used[0]),
-            },
-            "peakStatsTimePs": str(snapshots.offset[place] if known else 0),
+            "peakBytesUsageLifetime": str(at.lifetime_peak[last]),
+            "peakStats": _stats(stack[0], heap[0], free[0], float(fragmentation[0]), used[0]),
+            "peakStatsTimePs": str(offset[0]),
             "memoryCapacity": str((used + free)[0]),
         }
 
@@ -328,38 +300,35 @@ class _Pages:
         """The snapshots at some places, as JSON has them."""
         at = self.snapshots
         columns = (
-            at.offset, at.stack, at.heap, at.free, at.fragmentation, at.lifetime_peak, at.is_allocation, at.requested,
-            at.size, at.address.view(np.uint64), at.step, at.told_site,
+            (at.offset,), (at.stack, at.heap, at.free, at.fragmentation, at.lifetime_peak), (at.is_allocation,),
+            (at.requested, at.size, at.address.view(np.uint64), at.step), (at.shown_site,),
         )  # fmt: skip
-        rows = zip(*(column[places].tolist() for column in columns), strict=True)
-        return [self._snapshot(*row) for row in rows]
+        groups = (zip(*(column[places].tolist() for column in group), strict=True) for group in columns)
+        return [
+            {
+                "timeOffsetPs": str(offset),
+                "aggregationStats": _stats(*stats),
+                "activityMetadata": _activity(ACTIVITY[is_allocation], sizes, self.texts[site]),
+            }
+            for (offset,), stats, (is_allocation,), sizes, (site,) in zip(*groups, strict=True)
+        ]
 
-    def _snapshot(
-        self, offset: int, stack: int, heap: int, free: int, fragmentation: float, lifetime_peak: int,
-        is_allocation: bool, requested: int, size: int, address: int, step: int, site: int,
-    ) -> Json:  # fmt: skip
-        op, region, data_type, shape = self.texts[site]
-        return {
-            "timeOffsetPs": str(offset),
-            "aggregationStats": {
-                "stackReservedBytes": str(stack),
-                "heapAllocatedBytes": str(heap),
-                "freeMemoryBytes": str(free),
-                "fragmentation": fragmentation,
-                "peakBytesInUse": str(lifetime_peak),
-            },
-            "activityMetadata": {
-                "memoryActivity": ACTIVITY[is_allocation],
-                "requestedBytes": str(requested),
-                "allocationBytes": str(size),
-                "address": str(address),
-                "tfOpName": op,
-                "stepId": str(step),
-                "regionType": region,
-                "dataType": data_type,
-                "tensorShape": shape,
-            },
-        }
+
+def _stats(stack: int, heap: int, free: int, fragmentation: float, peak: int) -> Json:
+    return {
+        "stackReservedBytes": str(stack),
+        "heapAllocatedBytes": str(heap),
+        "freeMemoryBytes": str(free),
+        "fragmentation": fragmentation,
+        "peakBytesInUse": str(peak),
+    }
+
+
+def _activity(activity: str, numbers: Sequence[int], texts: Sequence[str]) -> Json:
+    """``numbers``, ``texts``: in the order of the names below."""
+    numbered = zip(("requestedBytes", "allocationBytes", "address", "stepId"), map(str, numbers), strict=True)
+    named = zip(("tfOpName", "regionType", "dataType", "tensorShape"), texts, strict=True)
+    return {"memoryActivity": activity, **dict(numbered), **dict(named)}
 
 
 def _texts(sites: Sites) -> list[tuple[str, ...]]:
@@ -374,17 +343,7 @@ def _texts(sites: Sites) -> list[tuple[str, ...]]:
 
 def _special(size: int, op: str, region: str, step: int) -> Json:
     """Memory at the peak that is no allocation."""
-    return {
-        "memoryActivity": "ALLOCATION",
-        "requestedBytes": str(size),
-        "allocationBytes": str(size),
-        "address": "0",
-        "tfOpName": op,
-        "stepId": str(step),
-        "regionType": region,
-        "dataType": data_type_text(INVALID),
-        "tensorShape": "unknown",
-    }
+    return _activity("ALLOCATION", (size, size, 0, step), (op, region, data_type_text(INVALID), "unknown"))
 
 
 def _key(text: Json) -> tuple[Any, ...]:

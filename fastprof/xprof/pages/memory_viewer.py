@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.kernels import rank_order
@@ -68,11 +67,14 @@ class _Page:
         self.space = space
         self.program = space.program
         self.plan = space.program.buffers
-        every = self.plan.allocations
         self.lasting = [row for row in space.allocations.tolist() if self.plan.whole_run[row]]
         """Rows of allocations of indefinite lifetime."""
+        self.traced = [
+            row for row in space.allocations.tolist() if not self.plan.whole_run[row] and row in self.program.trace_of
+        ]
+        """Rows of allocations of temporaries with a trace."""
         self.throughout = [row for row in self.lasting if self._largest(row) >= 0]
-        self.throughout_bytes = int(every["size"][self.throughout].sum())
+        self.throughout_bytes = int(self.plan.allocations["size"][self.throughout].sum())
         self.place: dict[int, int] = {}
         """By buffer, its place among those at the peak."""
         self._shape_texts: dict[tuple[int, int], str] = {}
@@ -123,16 +125,12 @@ class _Page:
     @cached_property
     def heap(self) -> Heap | None:
         trace = self._trace()
-        return None if trace is None else self._followed(trace)
-
-    def _followed(self, trace: int) -> Heap:
-        return heap_of(self.plan, trace, self.unpadded)
+        return None if trace is None else heap_of(self.plan, trace, self.unpadded)
 
     def _trace(self) -> int | None:
         """The trace of the first temporaries that have one, else the one with most events of the memory space."""
-        for row in self.space.allocations.tolist():
-            if not self.plan.whole_run[row] and row in self.program.trace_of:
-                return self.program.trace_of[row]
+        if self.traced:
+            return self.program.trace_of[self.traced[0]]
         events = self.plan.events
         known = self.plan.lies[events["buffer"]]
         mine = known & (np.append(self.plan.buffers["color"], -1)[events["buffer"]] == self.space.number)
@@ -168,8 +166,9 @@ class _Page:
 
     @cached_property
     def unpadded(self) -> Int64s:
-        known: dict[tuple[int, int], int] = {}
-        return np.array([_unpadded(shape, known) for shape in self.shapes], np.int64)
+        distinct = {shape.proto: shape for shape in reversed(self.shapes)}
+        known = {proto: _bytes(shape) for proto, shape in distinct.items()}
+        return np.array([known[shape.proto] for shape in self.shapes], np.int64)
 
     def _category(self, allocation: int) -> str:
         return CATEGORIES[self.plan.category[allocation]]
@@ -306,52 +305,34 @@ class _Page:
 
     def _blocks(self) -> list[Json]:
         """A block per allocation of temporaries with a trace, stacked, each followed by those of its buffers."""
-        traced = [
-            row
-            for row in self.space.allocations.tolist()
-            if not self.plan.whole_run[row] and row in self.program.trace_of
-        ]
-        every = self.plan.allocations["size"]
-        counts = [int(self.plan.traces["event_count"][self.program.trace_of[row]]) for row in traced]
-        height, width = int(every[traced].sum()), max(counts, default=0)
-        if height <= 0 or width <= 0:
+        every, heap = self.plan.allocations["size"], self.heap
+        counts = [int(self.plan.traces["event_count"][self.program.trace_of[row]]) for row in self.traced]
+        height, width = int(every[self.traced].sum()), max(counts, default=0)
+        if height <= 0 or width <= 0 or heap is None:
             return []
         blocks: list[Json] = []
         drawn, offset = 0, 0
-        for row in traced:
+        for row in self.traced:
             size, category = int(every[row]), self._category(row)
             blocks.append({
                 "logicalBufferId": -1, "name": category, "offset": float(offset), "size": float(size), "startStep": 0,
                 "endStep": width, "category": category, "color": "#ffffff",
             })  # fmt: skip
             drawn += int(size * (_CANVAS / height) >= 1)
-            rows = self._spanning(row)
-            seen = np.cumsum(self._are_drawn(rows, width, height))
-            blocks += self._inner_blocks(rows, offset, category, drawn + np.append(0, seen)[:-1])
-            drawn += int(seen[-1]) if len(seen) else 0
+            rows = self._inside(row)
+            rows = rows[heap.spans(rows)[0] >= 0]
+            held, freed = heap.spans(rows)
+            is_drawn = (freed - held) * (_CANVAS / width) >= 1  # large enough to take a colour
+            is_drawn &= self.plan.buffers["size"][rows] * (_CANVAS / height) >= 1
+            seen = np.append(0, np.cumsum(is_drawn))
+            blocks += self._inner_blocks(heap, rows, offset, category, drawn + seen[:-1])
+            drawn += int(seen[-1])
             offset += size
         return blocks
 
-    def _spanning(self, allocation: int) -> Int64s:
-        """Rows of the buffers in an allocation whose lives are in the heap."""
-        rows = self._inside(allocation)
-        return rows[:0] if self.heap is None else rows[self.heap.spans(rows)[0] >= 0]
-
-    def _are_drawn(self, rows: Int64s, width: int, height: int) -> npt.NDArray[np.bool_]:
-        """Which buffers are large enough to take a colour."""
-        if self.heap is None:
-            return np.zeros(0, bool)
-        held, freed = self.heap.spans(rows)
-        wide = (freed - held) * (_CANVAS / width) >= 1
-        drawn: npt.NDArray[np.bool_] = wide & (self.plan.buffers["size"][rows] * (_CANVAS / height) >= 1)
-        return drawn
-
-    def _inner_blocks(self, rows: Int64s, base: int, category: str, drawn: Int64s) -> list[Json]:
+    def _inner_blocks(self, heap: Heap, rows: Int64s, base: int, category: str, drawn: Int64s) -> list[Json]:
         """``drawn``: for each row, the number of rectangles before it, which is its colour unless it is among those at
         the peak."""
-        heap = self.heap
-        if heap is None:
-            return []
         numbers = (
             self.plan.buffers["id"][rows], (base + self.plan.offset_of[rows]).astype(float),
             self.plan.buffers["size"][rows].astype(float), *heap.spans(rows),
@@ -387,12 +368,6 @@ def _source_info(source: Source) -> Json:
 def _id(number: int) -> str:
     """A 64-bit number, which protobuf's JSON has as text; "" for 0, which is left out."""
     return str(number) if number else ""
-
-
-def _unpadded(shape: Shape, known: dict[tuple[int, int], int]) -> int:
-    if shape.proto not in known:
-        known[shape.proto] = _bytes(shape)
-    return known[shape.proto]
 
 
 def _bytes(shape: Shape) -> int:
