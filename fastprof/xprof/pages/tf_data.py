@@ -6,7 +6,8 @@ made anew (see xprof/pipelines_as_xprof.py). Ids past 2⁶³ are hashes that Ten
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from typing import NamedTuple
@@ -33,22 +34,6 @@ _GRAPH = (
     text("name", "Name"),
     text("parent", "Parent"),
     number("type", "Type"),
-)
-_SUMMARY = (
-    text("host", "Host"),
-    text("input_pipeline", "Input Pipeline"),
-    number("min", "Min (us)"),
-    number("mean", "Avg (us)"),
-    number("max", "Max (us)"),
-    number("num_calls", "# calls"),
-    number("num_slow_calls", "# slow calls"),
-)
-_BOTTLENECK = (
-    text("host", "Host"),
-    text("input_pipeline", "Input Pipeline"),
-    number("max_latency", "Max Latency (us)"),
-    text("bottleneck", "Bottleneck"),
-    text("suggestion", "Suggestion"),
 )
 _SLOW = (
     "Your profile has a tf.data input pipeline slower than 50 us. For each slow input pipeline, below shows a "
@@ -90,24 +75,26 @@ class Part(NamedTuple):
     first: int
     last: int
 
-    @property
-    def durations(self) -> list[int]:
-        durations: list[int] = self.host.reading.calls.duration_ps[self.first : self.last].tolist()
-        return durations
 
-
+@dataclass(eq=False)
 class Pipeline:
     """An input pipeline of a host, by the id of its root."""
 
-    def __init__(self, host: TfHost, name: str, is_device: bool) -> None:
-        self.host = host
-        self.name = name
-        self.is_device = is_device
-        self.parts: list[Part] = []
+    host: TfHost
+    name: str
+    is_device: bool
+    parts: list[Part] = field(default_factory=list)
+
+    @cached_property
+    def latencies_ps(self) -> list[int]:
+        """Of the calls in the last capture that names the host."""
+        first, last = self.parts[-1].first, self.parts[-1].last
+        latencies: list[int] = self.parts[-1].host.reading.calls.duration_ps[first:last].tolist()
+        return latencies
 
     @cached_property
     def longest_ps(self) -> int:
-        return max(self.parts[-1].durations)
+        return max(self.latencies_ps)
 
     @property
     def bottleneck(self) -> tuple[Meta, int]:
@@ -117,13 +104,13 @@ class Pipeline:
         return known, int(host.bottleneck_ps[call])
 
 
+@dataclass(eq=False)
 class TfHost:
     """What the tool keeps of a host. Captures that name the same host are taken together."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.iterators: dict[int, Meta] = {}
-        self.pipelines: dict[int, Pipeline] = {}
+    name: str
+    iterators: dict[int, Meta] = field(default_factory=dict)
+    pipelines: dict[int, Pipeline] = field(default_factory=dict)
 
     def add(self, answered: Answered) -> None:
         iterators, pipelines = answered.reading.iterators, answered.reading.pipelines
@@ -156,8 +143,8 @@ def answer(report: Report) -> object:
     }
     return [
         _table(_GRAPH, (row for pipeline in pipelines for row in _graph_rows(pipeline))),
-        _table(_SUMMARY, map(_summary_row, pipelines)),
-        _table(_BOTTLENECK, map(_bottleneck_row, slowest)) | {"p": properties},
+        _of_pipelines(_SUMMARY, pipelines),
+        _of_pipelines(_BOTTLENECK, slowest) | {"p": properties},
     ]
 
 
@@ -186,6 +173,11 @@ def _answered(reading: Reading) -> Answered:
 def _table(columns: Sequence[Col], rows: Iterable[list[Cell]]) -> dict[str, object]:
     """A DataTable whose numbers are whole, as the tool's own page wrote them."""
     return {"cols": [column.head() for column in columns], "rows": [{"c": row} for row in rows]}
+
+
+def _of_pipelines(columns: Sequence[Formula], pipelines: Sequence[Pipeline]) -> dict[str, object]:
+    rows: Iterator[list[Cell]] = ([{"v": value(one)} for _, value in columns] for one in pipelines)
+    return _table([column for column, _ in columns], rows)
 
 
 def _graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
@@ -235,22 +227,27 @@ def _us(ps: int) -> int:
     return int(ps / 1_000_000)
 
 
-def _cells(*values: str | int) -> list[Cell]:
-    return [{"v": value} for value in values]
-
-
-def _summary_row(pipeline: Pipeline) -> list[Cell]:
-    """The latencies are those of the last capture that names the host, the calls are all."""
-    last = pipeline.parts[-1].durations
-    latencies = (_us(min(last)), _us(sum(last) // len(last)), _us(max(last)))
-    calls = sum(part.last - part.first for part in pipeline.parts)
-    return _cells(pipeline.host.name, pipeline.name, *latencies, calls, sum(ps > SLOW_PS for ps in last))
-
-
-def _bottleneck_row(pipeline: Pipeline) -> list[Cell]:
+def _bottleneck_text(pipeline: Pipeline) -> str:
     meta, self_ps = pipeline.bottleneck
-    shown = (
+    return (
         f"<u>Iterator Type</u>: <b>{escape(meta.name, quote=False)}</b><br/><u>Long Name</u>: "
         f"{escape(meta.long_name, quote=False)}<br/><u>Latency</u>: {_us(self_ps):,} us"
     )
-    return _cells(pipeline.host.name, pipeline.name, _us(pipeline.longest_ps), shown, advice(meta.name))
+
+
+Formula = tuple[Col, Callable[[Pipeline], str | int]]
+_NAMES: tuple[Formula, ...] = ((_GRAPH[0], lambda one: one.host.name), (_GRAPH[1], lambda one: one.name))
+_SUMMARY: tuple[Formula, ...] = (
+    *_NAMES,
+    (number("min", "Min (us)"), lambda one: _us(min(one.latencies_ps))),
+    (number("mean", "Avg (us)"), lambda one: _us(sum(one.latencies_ps) // len(one.latencies_ps))),
+    (number("max", "Max (us)"), lambda one: _us(one.longest_ps)),
+    (number("num_calls", "# calls"), lambda one: sum(part.last - part.first for part in one.parts)),
+    (number("num_slow_calls", "# slow calls"), lambda one: sum(ps > SLOW_PS for ps in one.latencies_ps)),
+)
+_BOTTLENECK: tuple[Formula, ...] = (
+    *_NAMES,
+    (number("max_latency", "Max Latency (us)"), lambda one: _us(one.longest_ps)),
+    (text("bottleneck", "Bottleneck"), _bottleneck_text),
+    (text("suggestion", "Suggestion"), lambda one: advice(one.bottleneck[0].name)),
+)
