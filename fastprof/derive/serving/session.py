@@ -12,7 +12,6 @@ from fastprof.derive.serving.of_host import HostServing
 from fastprof.derive.serving.parameters import BatchingParameters
 from fastprof.derive.serving.requests import NO_MODEL, UNKNOWN
 from fastprof.derive.serving.tensors import Pattern
-from fastprof.derive.steps.time_spread import rank
 from fastprof.schema.array_types import Int64s
 
 
@@ -201,14 +200,3 @@ def _reordered(count: Int64s, values: Int64s, order: Int64s) -> tuple[Int64s, In
     bounds = np.concatenate([[0], np.cumsum(count)])
     within = np.arange(int(bounds[-1])) - np.repeat(bounds[:-1], count)
     return bounds, values[np.repeat(begin, count) + within]
-
-
-def at_percentile(ascending: Int64s, percent: float) -> int:
-    """The least value that ``percent`` % of the values do not exceed."""
-    return int(ascending[rank(percent, len(ascending))])
-
-
-def per_second(begin: Int64s, end: Int64s) -> float | None:
-    """How many there were in each second between the first begin and the last end; None where that is no time."""
-    span = int(end.max()) - int(begin.min()) if len(begin) else 0
-    return len(begin) / (span / 1e12) if span > 0 else None

@@ -1,33 +1,66 @@
-"""What requests and batches add up to, model by model: the columns of the tables that the analysis answers with."""
+"""What requests and batches add up to, model by model: the tables of the analysis inference."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, percentile_name
-from fastprof.derive.serving.breakdown import COMPUTE, PARTS
 from fastprof.derive.serving.host_rows import beside
-from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, at_percentile, per_second
 from fastprof.derive.steps.time_spread import rank
-from fastprof.derive.steps.time_types import DEVICE_TO_HOST, HOST_TO_DEVICE
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 
-Columns = dict[str, Any]
+if TYPE_CHECKING:
+    from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session
+
+PARTS = (
+    ("host_preprocess", "from its begin to the first program handed to the device"),
+    ("host_batch_formation", "from being scheduled to its inputs being put together with others"),
+    ("host_runtime", "from a program being handed over to its launch"),
+    ("write_to_device", "inputs copied to the device"),
+    ("device_compute", "programs or kernels of it, or of its batches, on devices"),
+    ("read_from_device", "results copied from the device"),
+    ("host_postprocess", "from the device being done to its end"),
+    ("idle", "between the first and the last of the above, with none of them"),
+)
+"""The parts of breakdown.PARTS, and what they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfModel:
     """A model, None: what names none, and the rows of its requests, batches and tensor moves."""
 
-    name: str | None
+    session: Session
+    model: str | None
     requests: Int64s
     batches: Int64s
     moves: Int64s
+
+    @property
+    def latency(self) -> Int64s:
+        """Of each request, ascending."""
+        return self.session.requests.latency[self.requests]
+
+    def of_batches(self, column: str) -> Int64s:
+        values: Int64s = getattr(self.session.batches, column)[self.batches]
+        return values
+
+    def delays(self) -> Int64s:
+        """Of the batches whose requests are known."""
+        return self.of_batches("delay")[np.diff(self.session.batches.request_bounds)[self.batches] > 0]
+
+    def pattern(self) -> str:
+        """The tensors of the first move."""
+        return "; ".join(self.session.patterns[self.session.moves.pattern[self.moves[0]]])
+
+    def move_times(self) -> Int64s:
+        return np.sort(self.session.moves.time_ps[self.moves])
 
 
 def by_model(session: Session) -> list[OfModel]:
@@ -35,8 +68,8 @@ def by_model(session: Session) -> list[OfModel]:
     columns = (session.requests.model, session.batches.model, session.moves.model)
     found = []
     for name, number in sorted((name, number) for number, name in enumerate(session.models)):
-        found.append(OfModel(name, *(np.flatnonzero(column == number) for column in columns)))
-    rest = OfModel(None, *(np.flatnonzero(column < 0) for column in columns))
+        found.append(OfModel(session, name, *(np.flatnonzero(column == number) for column in columns)))
+    rest = OfModel(session, None, *(np.flatnonzero(column < 0) for column in columns))
     return [*found, rest] if len(rest.requests) or len(rest.batches) else found
 
 
@@ -49,18 +82,15 @@ def mean(values: Int64s) -> int | None:
     return total(values) // len(values) if len(values) else None
 
 
-def tables(session: Session, part_names: Sequence[str]) -> dict[str, Columns]:
-    """The columns of each table, requests and batches shortest first."""
-    of = by_model(session)
-    return {
-        "models": models(session, of),
-        "breakdown": breakdown(session, of, [*part_names, "other"]),
-        "latency": latency(session.requests),
-        "requests": requests(session, of, part_names),
-        "batches": batches(session),
-        "batch_sizes": batch_sizes(session, of),
-        "tensor_patterns": tensor_patterns(session, of),
-    }
+def at_percentile(ascending: Int64s, percent: float) -> int:
+    """The least value that ``percent`` % of the values do not exceed."""
+    return int(ascending[rank(percent, len(ascending))])
+
+
+def per_second(begin: Int64s, end: Int64s) -> float | None:
+    """How many there were in each second between the first begin and the last end; None where that is no time."""
+    span = int(end.max()) - int(begin.min()) if len(begin) else 0
+    return len(begin) / (span / 1e12) if span > 0 else None
 
 
 def figures(session: Session) -> dict[str, Any]:
@@ -78,39 +108,6 @@ def figures(session: Session) -> dict[str, Any]:
     }
 
 
-def models(session: Session, of: Sequence[OfModel]) -> Columns:
-    requests, batches = session.requests, session.batches
-    latency, duration = requests.latency, batches.latency
-    published = [session.parameters.get(one.name or "") for one in of]
-
-    def at(percent: float) -> list[int | None]:
-        return [at_percentile(latency[one.requests], percent) if len(one.requests) else None for one in of]
-
-    def parameter(name: str) -> list[Any]:
-        return [None if one is None else getattr(one, name) for one in published]
-
-    return {
-        "model": [one.name for one in of],
-        "request_count": [len(one.requests) for one in of],
-        "requests_per_second": [per_second(requests.begin[one.requests], requests.end[one.requests]) for one in of],
-        "mean_ps": [mean(latency[one.requests]) for one in of],
-        **{f"{percentile_name(percent)}_ps": at(percent) for percent in PERCENTILES},
-        "max_ps": [int(latency[one.requests[-1]]) if len(one.requests) else None for one in of],
-        "batch_count": [len(one.batches) for one in of],
-        "batches_per_second": [per_second(batches.begin[one.batches], batches.end[one.batches]) for one in of],
-        "batch_mean_ps": [mean(duration[one.batches]) for one in of],
-        "batch_padded_size": [_mean_number(batches.padded_size[one.batches]) for one in of],
-        "batch_efficiency_share": [
-            efficiency(total(batches.padded_size[one.batches]), total(batches.padding[one.batches])) for one in of
-        ],
-        "num_batch_threads": parameter("num_batch_threads"),
-        "batch_timeout_us": parameter("batch_timeout_micros"),
-        "max_batch_size": parameter("max_batch_size"),
-        "max_enqueued_batches": parameter("max_enqueued_batches"),
-        "allowed_batch_sizes": parameter("allowed_batch_sizes"),
-    }
-
-
 def efficiency(padded_size: int, padding: int) -> float | None:
     """The share of a batch that is not padding; None where sizes are not recorded, or make no sense."""
     return (padded_size - padding) / padded_size if 0 <= padding <= padded_size and padded_size else None
@@ -120,122 +117,10 @@ def _mean_number(values: Int64s) -> float | None:
     return total(values) / len(values) if len(values) else None
 
 
-def breakdown(session: Session, of: Sequence[OfModel], names: Sequence[str]) -> Columns:
-    """``names``: of the parts, and of what is left of the latency."""
-    requests = session.requests
-    parts = np.concatenate([requests.parts, other(requests)[:, np.newaxis]], axis=1)
-    rows: list[tuple[Any, ...]] = []
-    for one in of:
-        whole = total(requests.latency[one.requests])
-        for i, name in enumerate(names if len(one.requests) else ()):
-            times = np.sort(parts[one.requests, i])
-            spent = total(times)
-            share = spent / whole if 0 <= spent <= whole and whole else None
-            rows.append((one.name, name, mean(times), share, *(at_percentile(times, p) for p in PERCENTILES)))
-    titles = ("model", "part", "mean_ps", "latency_share", *(f"{percentile_name(p)}_ps" for p in PERCENTILES))
-    return {title: [row[i] for row in rows] for i, title in enumerate(titles)}
-
-
 def other(requests: RequestColumns) -> Int64s:
     """What is left of the latency without the parts."""
     left: Int64s = requests.latency - requests.parts.sum(axis=1)
     return left
-
-
-def latency(requests: RequestColumns) -> Columns:
-    """The mean, and the requests at each percentile."""
-    whole, device = requests.latency, requests.parts[:, PARTS.index(COMPUTE)]
-    communication = requests.parts[:, [PARTS.index(kind) for kind in (HOST_TO_DEVICE, DEVICE_TO_HOST)]].sum(axis=1)
-    if not len(whole):
-        return {name: [] for name in ("percentile", "host_ps", "device_ps", "communication_ps", "total_ps")}
-    rows = [rank(percent, len(whole)) for percent in PERCENTILES]
-    columns = {"device_ps": device, "communication_ps": communication, "total_ps": whole}
-    found: Columns = {name: [mean(values), *values[rows].tolist()] for name, values in columns.items()}
-    host = [t - d - c for t, d, c in zip(found["total_ps"], found["device_ps"], found["communication_ps"], strict=True)]
-    return {"percentile": ["Average", *(f"{p:.1f}%" for p in PERCENTILES)], "host_ps": host, **found}
-
-
-def requests(session: Session, of: Sequence[OfModel], part_names: Sequence[str]) -> Columns:
-    """A row a request, shortest first."""
-    columns = session.requests
-    shorter = np.zeros(len(columns.id))
-    for one in of:
-        shorter[one.requests] = 100 * np.arange(len(one.requests)) / max(len(one.requests), 1)
-    has_batch = np.diff(columns.batch_bounds) > 0
-    return {
-        "host": _named(columns.host, session.hosts),
-        "model": _named(columns.model, session.models),
-        "request_id": columns.id,
-        "shorter_percent": shorter,
-        "start_ps": columns.begin,
-        "latency_ps": columns.latency,
-        **{f"{name}_ps": columns.parts[:, i] for i, name in enumerate(part_names)},
-        "other_ps": other(columns),
-        "batching_delay_ps": pa.array(columns.delay, mask=~has_batch),
-        "size": columns.size,
-        "batch_ids": pa.ListArray.from_arrays(pa.array(columns.batch_bounds, pa.int32()), pa.array(columns.batch_ids)),
-    }
-
-
-def batches(session: Session) -> Columns:
-    """A row a batch, shortest first."""
-    columns = session.batches
-    known = np.diff(columns.request_bounds) > 0
-    sizes = zip(columns.padded_size.tolist(), columns.padding.tolist(), strict=True)
-    return {
-        "host": _named(columns.host, session.hosts),
-        "model": _named(columns.model, session.models),
-        "batch_id": columns.id,
-        "start_ps": columns.begin,
-        "duration_ps": columns.latency,
-        "delay_ps": pa.array(columns.delay, mask=~known),
-        "padded_size": columns.padded_size,
-        "padding": columns.padding,
-        "efficiency_share": [efficiency(size, padding) for size, padding in sizes],
-        "device_compute_ps": columns.compute,
-        "program_ids": pa.array(columns.programs, pa.list_(pa.uint64())),
-        "request_ids": pa.ListArray.from_arrays(
-            pa.array(columns.request_bounds, pa.int32()), pa.array(columns.request_ids)
-        ),
-    }
-
-
-def _named(numbers: Int64s, names: Sequence[str]) -> pa.Array:
-    """Numbers of names as text; below 0: none."""
-    return pa.DictionaryArray.from_arrays(
-        pa.array(numbers.astype(np.int32), mask=numbers < 0), pa.array(names, pa.string())
-    )
-
-
-def batch_sizes(session: Session, of: Sequence[OfModel]) -> Columns:
-    columns = session.batches
-    request_of, batch_of = batch_rows(session.requests, columns)
-    rows: list[dict[str, Any]] = []
-    for one in of:
-        requested = np.isin(request_of, one.requests) & np.isin(batch_of, one.batches)
-        size_of_pair = columns.padded_size[batch_of[requested]]
-        for size in np.unique(columns.padded_size[one.batches]).tolist():
-            same = one.batches[columns.padded_size[one.batches] == size]
-            asked = np.unique(request_of[requested][size_of_pair == size])
-            waited = same[np.diff(columns.request_bounds)[same] > 0]
-            rows.append(
-                {
-                    "model": one.name,
-                    "padded_size": size,
-                    "batch_count": len(same),
-                    "mean_ps": mean(columns.latency[same]),
-                    "mean_delay_ps": mean(columns.delay[waited]),
-                    "mean_padding": _mean_number(columns.padding[same]),
-                    "device_compute_ps": mean(columns.compute[same]),
-                    "request_count": len(asked),
-                    "mean_latency_ps": mean(session.requests.latency[asked]),
-                }
-            )
-    titles = (
-        "model", "padded_size", "batch_count", "mean_ps", "mean_delay_ps", "mean_padding", "device_compute_ps",
-        "request_count", "mean_latency_ps",
-    )  # fmt: skip
-    return {title: [row[title] for row in rows] for title in titles}
 
 
 def batch_rows(requests: RequestColumns, batches: BatchColumns) -> tuple[Int64s, Int64s]:
@@ -247,13 +132,263 @@ def batch_rows(requests: RequestColumns, batches: BatchColumns) -> tuple[Int64s,
     return request[has], at[has]
 
 
-def tensor_patterns(session: Session, of: Sequence[OfModel]) -> Columns:
-    moves = session.moves
-    rows: list[tuple[Any, ...]] = []
+class _Part(NamedTuple):
+    """A part of the latency of a model's requests. ``times``: of each request, ascending."""
+
+    model: str | None
+    name: str
+    times: Int64s
+    latency_ps: int
+
+    def share(self) -> float | None:
+        spent = total(self.times)
+        return spent / self.latency_ps if 0 <= spent <= self.latency_ps and self.latency_ps else None
+
+
+def _parts(of: Sequence[OfModel], requests: RequestColumns) -> list[_Part]:
+    names = [*(name for name, _ in PARTS), "other"]
+    parts = np.concatenate([requests.parts, other(requests)[:, np.newaxis]], axis=1)
+    return [
+        _Part(one.model, name, np.sort(parts[one.requests, i]), total(one.latency))
+        for one in of
+        for i, name in enumerate(names if len(one.requests) else ())
+    ]
+
+
+class _Latency(NamedTuple):
+    title: str
+    device: int
+    communication: int
+    total: int
+
+
+def _latencies(requests: RequestColumns) -> list[_Latency]:
+    """The mean, and the requests at each percentile."""
+    names = [name for name, _ in PARTS]
+    device = requests.parts[:, names.index("device_compute")]
+    copies = [names.index("write_to_device"), names.index("read_from_device")]
+    columns = (device, requests.parts[:, copies].sum(axis=1), requests.latency)
+    if not len(device):
+        return []
+    at = [(f"{percent:.1f}%", rank(percent, len(device))) for percent in PERCENTILES]
+    means = _Latency("Average", *(mean(values) or 0 for values in columns))
+    return [means, *(_Latency(title, *(int(values[row]) for values in columns)) for title, row in at)]
+
+
+def _sizes(session: Session, of: Sequence[OfModel]) -> list[OfModel]:
+    """The batches of one size of a model, and the requests that had one of them."""
+    columns = session.batches
+    request_of, batch_of = batch_rows(session.requests, columns)
+    found = []
     for one in of:
-        for number in np.unique(moves.pattern[one.moves]).tolist():
-            times = np.sort(moves.time_ps[one.moves[moves.pattern[one.moves] == number]])
-            pattern = "; ".join(session.patterns[number])
-            rows.append((one.name, pattern, len(times), *(at_percentile(times, p) for p in TENSOR_PERCENTILES)))
-    titles = ("model", "pattern", "count", *(f"{percentile_name(p)}_ps" for p in TENSOR_PERCENTILES))
-    return {title: [row[i] for row in rows] for i, title in enumerate(titles)}
+        requested = np.isin(request_of, one.requests) & np.isin(batch_of, one.batches)
+        size_of_pair = columns.padded_size[batch_of[requested]]
+        for size in np.unique(columns.padded_size[one.batches]).tolist():
+            same = one.batches[columns.padded_size[one.batches] == size]
+            found.append(replace(one, requests=np.unique(request_of[requested][size_of_pair == size]), batches=same))
+    return found
+
+
+def _moves(session: Session, of: Sequence[OfModel]) -> list[OfModel]:
+    """The moves of one pattern of a model."""
+    pattern = session.moves.pattern
+    return [
+        replace(one, moves=one.moves[pattern[one.moves] == number])
+        for one in of
+        for number in np.unique(pattern[one.moves]).tolist()
+    ]
+
+
+def tables(session: Session) -> dict[str, pa.Table]:
+    """All of TABLES; requests and batches longest first."""
+    of = by_model(session)
+    rows: dict[str, Any] = {
+        "models": of,
+        "breakdown": _parts(of, session.requests),
+        "latency": _latencies(session.requests),
+        "requests": session,
+        "batches": session,
+        "batch_sizes": _sizes(session, of),
+        "tensor_patterns": _moves(session, of),
+    }
+    found = {name: schema.of(rows[name]) for name, schema in TABLES.items()}
+    for name in ("requests", "batches"):
+        found[name] = found[name].take(pa.array(np.arange(found[name].num_rows)[::-1]))
+    return found
+
+
+# ---- columns
+
+
+def _each(of: Callable[[Any], Any]) -> Formula:
+    return lambda rows: [of(row) for row in rows]
+
+
+def _percentiles(percentiles: Sequence[float], what: str, times: Callable[[Any], Int64s]) -> tuple[Column, ...]:
+    """``times``: of a row, ascending."""
+
+    def at(percent: float) -> Formula:
+        return _each(lambda row: at_percentile(times(row), percent) if len(times(row)) else None)
+
+    return tuple(
+        Picoseconds(f"{percentile_name(percent)}_ps", f"least {what} that {percent:g} % do not exceed; null: none",
+                    at(percent))
+        for percent in percentiles
+    )  # fmt: skip
+
+
+def _published(name: str) -> Formula:
+    def of(one: OfModel) -> Any:
+        found = one.session.parameters.get(one.model or "")
+        return None if found is None else getattr(found, name)
+
+    return _each(of)
+
+
+def _rate(columns: RequestColumns | BatchColumns, rows: Int64s) -> float | None:
+    return per_second(columns.begin[rows], columns.end[rows])
+
+
+def _efficiencies(session: Session) -> list[float | None]:
+    sizes = zip(session.batches.padded_size.tolist(), session.batches.padding.tolist(), strict=True)
+    return [efficiency(size, padding) for size, padding in sizes]
+
+
+def _shorter(session: Session) -> Any:
+    shorter = np.zeros(len(session.requests.id))
+    for one in by_model(session):
+        shorter[one.requests] = 100 * np.arange(len(one.requests)) / max(len(one.requests), 1)
+    return shorter
+
+
+def _lists(bounds: Int64s, values: Int64s) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(values))
+
+
+def _named(numbers: Int64s, names: Sequence[str]) -> pa.Array:
+    """Numbers of names as text; below 0: none."""
+    return pa.DictionaryArray.from_arrays(
+        pa.array(numbers.astype(np.int32), mask=numbers < 0), pa.array(names, pa.string())
+    )
+
+
+def _served(kind: str) -> tuple[Column, ...]:
+    """Host and model of requests or batches."""
+    return (
+        Text("host", "host that served it", lambda session: _named(getattr(session, kind).host, session.hosts)),
+        Text("model", "model; null: not named", lambda session: _named(getattr(session, kind).model, session.models)),
+    )
+
+
+_MODEL: Final = Text("model", "model; null: requests that name none", _each(lambda row: row.model))
+_NUMBERS: Final = pa.list_(pa.int64())
+_TABLES: Final = (
+    TableSchema("models", "a model, by name", (
+        _MODEL,
+        Count("request_count", "requests", _each(lambda one: len(one.requests))),
+        Column("requests_per_second", pa.float64(), "requests / (latest end - earliest begin); null: no time passed",
+               True, of=_each(lambda one: _rate(one.session.requests, one.requests))),
+        Picoseconds("mean_ps", "mean latency of a request, rounded down; null: no requests",
+                    _each(lambda one: mean(one.latency))),
+        *_percentiles(PERCENTILES, "latency", lambda one: one.latency),
+        Picoseconds("max_ps", "longest latency; null: no requests",
+                    _each(lambda one: int(one.latency[-1]) if len(one.requests) else None)),
+        Count("batch_count", "batches", _each(lambda one: len(one.batches))),
+        Column("batches_per_second", pa.float64(), "batches / (latest end - earliest begin); null: no time passed",
+               True, of=_each(lambda one: _rate(one.session.batches, one.batches))),
+        Picoseconds("batch_mean_ps", "mean duration of a batch, rounded down; null: no batches",
+                    _each(lambda one: mean(one.of_batches("latency")))),
+        Column("batch_padded_size", pa.float64(), "mean size of a batch after padding; null: no batches", True,
+               of=_each(lambda one: _mean_number(one.of_batches("padded_size")))),
+        Share("batch_efficiency_share", "(size after padding - padding) / size after padding, sums over batches; null: "
+              "sizes are not recorded", _each(lambda one: efficiency(total(one.of_batches("padded_size")),
+                                                                     total(one.of_batches("padding"))))),
+        Count("num_batch_threads", "threads that process batches, as set; null: not published",
+              _published("num_batch_threads")),
+        Column("batch_timeout_us", pa.int64(), "how long a request may wait for its batch, as set; null: not published",
+               True, "us", of=_published("batch_timeout_micros")),
+        Count("max_batch_size", "largest batch, as set; null: not published", _published("max_batch_size")),
+        Count("max_enqueued_batches", "batches that may wait, as set; null: not published",
+              _published("max_enqueued_batches")),
+        Column("allowed_batch_sizes", pa.string(), "sizes that batches are padded to, as set; null: not published",
+               True, of=_published("allowed_batch_sizes")),
+    ), derived=True),
+    TableSchema("breakdown", "a part of the latency of a model's requests", (
+        _MODEL,
+        Text("part", ", ".join(name for name, _ in PARTS) + ", other: columns of the table requests",
+             _each(lambda row: row.name)),
+        Picoseconds("mean_ps", "mean of the part over all requests, rounded down", _each(lambda row: mean(row.times))),
+        Share("latency_share", "sum of the part / sum of latencies; null: beyond 0 and 1, where parts are outside of "
+              "their requests", _each(_Part.share)),
+        *_percentiles(PERCENTILES, "time", lambda row: row.times),
+    ), derived=True),
+    TableSchema("latency", "latency of the requests of all models at one percentile", (
+        Column("percentile", pa.string(), "Average, or the share of requests that took at most this long",
+               of=_each(lambda row: row.title)),
+        Picoseconds("host_ps", "total less device and communication",
+                    _each(lambda row: row.total - row.device - row.communication)),
+        Picoseconds("device_ps", "device_compute_ps of the request at this percentile", _each(lambda row: row.device)),
+        Picoseconds("communication_ps", "its write_to_device_ps and read_from_device_ps",
+                    _each(lambda row: row.communication)),
+        Picoseconds("total_ps", "its latency_ps", _each(lambda row: row.total)),
+    ), derived=True),
+    TableSchema("requests", "a request, longest first", (
+        *_served("requests"),
+        Count("request_id", "group of its events on its host", lambda session: session.requests.id),
+        Column("shorter_percent", pa.float64(), "share of the model's requests that come before it", unit="%",
+               of=_shorter),
+        Picoseconds("start_ps", "begin of its first event on the host's threads",
+                    lambda session: session.requests.begin),
+        Picoseconds("latency_ps", "to the end of its last event there, or of its last batch",
+                    lambda session: session.requests.latency),
+        *(Picoseconds(f"{name}_ps", what, lambda session, i=i: session.requests.parts[:, i]) for i, (name, what) in enumerate(PARTS)),
+        Picoseconds("other_ps", "latency less all of these; below 0 where some are outside of it",
+                    lambda session: other(session.requests)),
+        Picoseconds("batching_delay_ps", "from its begin to that of its first batch; null: it had none",
+                    lambda session: session.requests.delay,
+                    lambda session: np.diff(session.requests.batch_bounds) <= 0),
+        Count("size", "tasks that it put into batches; 0: not recorded", lambda session: session.requests.size),
+        Column("batch_ids", _NUMBERS, "groups of its batches on its host",
+               of=lambda session: _lists(session.requests.batch_bounds, session.requests.batch_ids)),
+    ), derived=True),
+    TableSchema("batches", "a batch, longest first", (
+        *_served("batches"),
+        Count("batch_id", "group of its events on its host", lambda session: session.batches.id),
+        Picoseconds("start_ps", "begin of its processing", lambda session: session.batches.begin),
+        Picoseconds("duration_ps", "duration of its processing", lambda session: session.batches.latency),
+        Picoseconds("delay_ps", "from the begin of the earliest of its requests; null: they are not known",
+                    lambda session: session.batches.delay,
+                    lambda session: np.diff(session.batches.request_bounds) <= 0),
+        Count("padded_size", "tasks, with padding; 0: not recorded", lambda session: session.batches.padded_size),
+        Count("padding", "tasks that only fill it up", lambda session: session.batches.padding),
+        Share("efficiency_share", "(padded_size - padding) / padded_size; null: not recorded", _efficiencies),
+        Picoseconds("device_compute_ps", "its programs on the device", lambda session: session.batches.compute),
+        Column("program_ids", pa.list_(pa.uint64()), "programs that it ran",
+               of=lambda session: session.batches.programs),
+        Column("request_ids", _NUMBERS, "groups that led to it on its host",
+               of=lambda session: _lists(session.batches.request_bounds, session.batches.request_ids)),
+    ), derived=True),
+    TableSchema("batch_sizes", "a size of a model's batches after padding", (
+        _MODEL,
+        Count("padded_size", "size after padding", _each(lambda row: row.of_batches("padded_size")[0])),
+        Count("batch_count", "batches of the size", _each(lambda row: len(row.batches))),
+        Picoseconds("mean_ps", "mean duration, rounded down", _each(lambda row: mean(row.of_batches("latency")))),
+        Picoseconds("mean_delay_ps", "mean of delay_ps where it is known, rounded down; null: it is nowhere",
+                    _each(lambda row: mean(row.delays()))),
+        Column("mean_padding", pa.float64(), "mean padding",
+               of=_each(lambda row: _mean_number(row.of_batches("padding")))),
+        Picoseconds("device_compute_ps", "mean time of its programs on the device, rounded down",
+                    _each(lambda row: mean(row.of_batches("compute")))),
+        Count("request_count", "requests that had a batch of the size", _each(lambda row: len(row.requests))),
+        Picoseconds("mean_latency_ps", "mean latency of those, rounded down; null: there are none",
+                    _each(lambda row: mean(row.latency))),
+    ), derived=True),
+    TableSchema("tensor_patterns", "tensors whose layout a model's requests or batches change", (
+        _MODEL,
+        Column("pattern", pa.string(), "event, shape and layout of each, sorted, with semicolons between",
+               of=_each(OfModel.pattern)),
+        Count("count", "requests and batches that do so", _each(lambda row: len(row.moves))),
+        *_percentiles(TENSOR_PERCENTILES, "time of changing layouts", OfModel.move_times),
+    ), derived=True),
+)  # fmt: skip
+TABLES: Final = {table.name: table for table in _TABLES}

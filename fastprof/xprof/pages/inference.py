@@ -18,7 +18,8 @@ from fastprof.analyses.inference import BATCH_ORDERS, REQUEST_ORDERS, Inference
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES
 from fastprof.derive.serving.parameters import BatchingParameters
 from fastprof.derive.serving.requests import UNKNOWN
-from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, combined, per_second
+from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, combined
+from fastprof.derive.serving.summaries import per_second
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Cell, Col, data_table, number, of_rows, one_digit, text, three_digits
 from fastprof.xprof.serving import first_models, shown_requests
