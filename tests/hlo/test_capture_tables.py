@@ -393,7 +393,7 @@ def test_a_directory_of_programs_only_is_read_where_it_is_named(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("data", "says"), [(b"", "leaves such a file"), (b"\x0a\x05abc", "past the end"), (b"\x10\x01", "no comp")]
+    ("data", "says"), [(b"", "XProf writes an empty file"), (b"\x0a\x05abc", "past the end"), (b"\x10\x01", "no comp")]
 )
 def test_a_file_that_is_not_a_program_is_refused_when_it_is_loaded(tmp_path: Path, data: bytes, says: str) -> None:
     path = tmp_path / "f(1).hlo_proto.pb"
