@@ -15,7 +15,7 @@ from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Sectio
 from fastprof.derive.communication import communication_tables as tables_of
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.communication_remarks import remarks, why_nothing
-from fastprof.derive.communication.communication_schemas import TABLES as TABLES
+from fastprof.derive.communication.communication_tables import TABLES as TABLES
 from fastprof.derive.communication.communication_tables import StepCosts, step_costs
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES

@@ -1,60 +1,26 @@
-"""The tables of communication, made of what was kept of all hosts."""
+"""The tables of communication: each column, and how it follows from what was kept of all hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.communication.communication_schemas import TABLES
 from fastprof.derive.communication.host_communication import Device, HostCommunication
-from fastprof.derive.communication.kinds import KINDS, SCOPES
+from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, WITH_HOST, WITHIN_DEVICE
 from fastprof.derive.communication.meetings import Groups, Meetings, devices_of
+from fastprof.derive.communication.operation_table import KIND, OPERATIONS, SCOPE, share, table_of
 from fastprof.derive.communication.overlap import WHAT, Sums
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
-
-Columns = Mapping[str, Any]
-_KIND_NAMES = [kind.name for kind in KINDS]
-_KIND_SCOPES = [kind.scope for kind in KINDS]
-_SCOPE_COLUMNS = ("exposed_between_devices_ps", "exposed_with_host_ps", "exposed_within_device_ps")
-
-
-def made(name: str, columns: Columns) -> pa.Table:
-    """A table of the schema of its name."""
-    schema = TABLES[name].arrow()
-    return pa.Table.from_arrays([_array(columns[field.name], field.type) for field in schema], schema=schema)
-
-
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    return values if isinstance(values, pa.Array) else pa.array(values, kind)
-
-
-def joined(name: str, parts: Iterable[Columns]) -> pa.Table:
-    tables = [made(name, columns) for columns in parts]
-    if not tables:
-        return TABLES[name].arrow().empty_table()
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-
-
-def share(part: npt.NDArray[Any], whole: npt.NDArray[Any] | int) -> pa.Array:
-    """Null where the whole is 0."""
-    wholes = np.broadcast_to(np.asarray(float(whole) if isinstance(whole, int) else whole), part.shape)
-    return pa.array(np.divide(part, wholes, out=np.zeros(len(part)), where=wholes != 0), mask=wholes == 0)
-
-
-def known(values: Int64s) -> pa.Array:
-    """Null where they are negative."""
-    return pa.array(values, mask=values < 0)
-
-
-def _same(text: str, count: int) -> pa.Array:
-    return texts([text], np.zeros(count, np.intp))
+from fastprof.schema.column_kinds import Bytes, Count, Flag, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula
 
 
 def total_of(table: pa.Table, column: str) -> int:
@@ -62,7 +28,16 @@ def total_of(table: pa.Table, column: str) -> int:
     return sum(np.asarray(table[column]).tolist())
 
 
-# ---- time
+# ---- devices
+
+
+def _of_device(of: Callable[[HostCommunication, Device], str]) -> Formula:
+    return lambda rows: texts([of(host, device) for host, device in rows.devices], rows.device)
+
+
+def _exposed(scope: str) -> Formula:
+    kinds = [kind.number for kind in KINDS if kind.scope == scope]
+    return lambda rows: rows.sums.kind_exposed_ps[:, np.isin(rows.sums.kinds, kinds)].sum(axis=1)
 
 
 def if_hidden(sums: Sums) -> Int64s:
@@ -70,124 +45,157 @@ def if_hidden(sums: Sums) -> Int64s:
     return least
 
 
-def _split(sums: Sums) -> Columns:
-    scope_of_kind = np.array([SCOPES.index(KINDS[kind].scope) for kind in sums.kinds.tolist()], np.int64)
-    by_scope = [sums.kind_exposed_ps[:, scope_of_kind == scope].sum(axis=1) for scope in range(len(SCOPES))]
-    return {
-        "duration_ps": sums.duration_ps,
-        "compute_ps": sums.compute_ps,
-        "communication_ps": sums.communication_ps,
-        "hidden_ps": sums.hidden_ps,
-        "exposed_ps": sums.exposed_ps,
-        "idle_ps": sums.idle_ps,
-        "exposed_share": share(sums.exposed_ps, sums.duration_ps),
-        "hidden_share": share(sums.hidden_ps, sums.communication_ps),
-        **dict(zip(_SCOPE_COLUMNS, by_scope, strict=True)),
-        "if_hidden_ps": if_hidden(sums),
-    }
+_HOST = Text("host", "host, as the capture's file is named", _of_device(lambda host, _: host.host))
+_DEVICE = Text("device", "plane of the device: a TensorCore, a SparseCore or a GPU",
+               _of_device(lambda _, device: device.plane))  # fmt: skip
+_CORE = Text("core_name", "as in steps", _of_device(lambda _, device: device.name))
+_SPARSE = Flag("sparse_core", "the device is a SparseCore",
+               lambda rows: np.array([device.sparse for _, device in rows.devices])[rows.device])  # fmt: skip
+_STEP = Count("step", "number of the step, as in the analysis steps; null: of no step that all hosts have")
 
 
-def _spans(device: Device) -> tuple[Sums, Int64s, npt.NDArray[np.bool_]]:
-    """The steps of a device, or all that it recorded; their groups, -1: no step, and whether they are complete."""
-    if len(device.group):
-        return device.steps, device.group, device.complete
-    return device.whole, np.full(1, -1, np.int64), np.ones(1, np.bool_)
+def _split(span: str) -> tuple[Column, ...]:
+    """Time of a device over ``span``, and what it was spent on."""
+    return (
+        Picoseconds("duration_ps", f"time of {span} = compute_ps + exposed_ps + idle_ps"),
+        Picoseconds("compute_ps", "time in which the device computes: on TPUs an op that does not communicate is the "
+                    "innermost one of the op line; on GPUs a kernel runs on any stream that neither communicates nor "
+                    "copies"),
+        Picoseconds("communication_ps", "time in which anything is on the way = hidden_ps + exposed_ps"),
+        Picoseconds("hidden_ps", "time in which anything is on the way while the device computes"),
+        Picoseconds("exposed_ps", "time in which anything is on the way and the device does not compute"),
+        Picoseconds("idle_ps", "time in which nothing is on the way and the device does not compute"),
+        Share("exposed_share", "exposed_ps / duration_ps; null: the duration is 0",
+              lambda rows: share(rows.sums.exposed_ps, rows.sums.duration_ps)),
+        Share("hidden_share", "hidden_ps / communication_ps; null: there is none",
+              lambda rows: share(rows.sums.hidden_ps, rows.sums.communication_ps)),
+        Picoseconds("exposed_between_devices_ps", "exposed_ps of kinds whose scope that is", _exposed(BETWEEN_DEVICES)),
+        Picoseconds("exposed_with_host_ps", "likewise", _exposed(WITH_HOST)),
+        Picoseconds("exposed_within_device_ps", "likewise", _exposed(WITHIN_DEVICE)),
+        Picoseconds("if_hidden_ps", "what duration_ps could be if all communication were hidden: duration_ps - "
+                    "exposed_ps, but not less than communication_ps", lambda rows: if_hidden(rows.sums)),
+    )  # fmt: skip
+
+
+_STEPS = table_of(
+    "steps", "a step on a device; of a capture without steps all that the device recorded",
+    _STEP,
+    Text("name", "what the step is called; null: all that the device recorded",
+         lambda rows: texts(rows.names, np.arange(len(rows.names)))),
+    _HOST,
+    _DEVICE,
+    Text("core_name", "device as in the analysis steps, host:ordinal; of GPUs as in device", _CORE.of),
+    _SPARSE,
+    Flag("complete", "the step is not cut off, as far as is known"),
+    Picoseconds("start_ps", "begin, on the clock of the device's ops", attrgetter("begin_ps")),
+    *_split("the step on the device: of TPUs as in the analysis steps, of each GPU of its own events"),
+)  # fmt: skip
+_DEVICES = table_of(
+    "devices", "a device, over all that it recorded",
+    _HOST,
+    _DEVICE,
+    _CORE,
+    _SPARSE,
+    Count("step_count", "its steps", lambda rows: [len(device.group) for _, device in rows.devices]),
+    *_split("the capture, from the device's first to its last op"),
+)  # fmt: skip
+
+
+def _rows(device: tuple[HostCommunication, Device], sums: Sums, **more: Any) -> Any:
+    """Spans of time on a device."""
+    figures = {name: getattr(sums, name) for name in (*Sums.__slots__, "hidden_ps", "idle_ps")}
+    return SimpleNamespace(devices=[device], device=np.zeros_like(sums.begin_ps), sums=sums, **figures, **more)
+
+
+def _spans(kept: Sequence[HostCommunication], groups: Groups, names: Sequence[Mapping[int, str]]) -> Iterator[Any]:
+    """The steps of each device, or all that it recorded."""
+    for place, host in enumerate(kept):
+        for device in host.devices:
+            none = np.full(1, -1, np.int64), np.ones(1, np.bool_), device.whole
+            group, complete, sums = (device.group, device.complete, device.steps) if len(device.group) else none
+            called = [names[place].get(one) for one in group.tolist()]
+            yield _rows((host, device), sums, step=_numbers(group, groups[place]), names=called, complete=complete)
 
 
 def _numbers(group: Int64s, step_of: Mapping[int, int]) -> Int64s:
     return np.array([step_of.get(one, -1) for one in group.tolist()], np.int64)
 
 
-def numbered_steps(kept: Sequence[HostCommunication], groups: Groups) -> tuple[Int64s, Sums]:
-    """All steps on all devices that have a number in the session: these, and their sums, which have no kinds."""
-    parts = [
-        (_numbers(device.group, groups[place]), device.steps)
-        for place, host in enumerate(kept)
-        for device in host.devices
-    ]
-    none = np.zeros(0, np.int64)
-    step = np.concatenate([none, *(number for number, _ in parts)])
-    known = step >= 0
-    begin, duration, compute, communication, exposed = (
-        np.concatenate([none, *(getattr(sums, name) for _, sums in parts)])[known]
-        for name in ("begin_ps", "duration_ps", "compute_ps", "communication_ps", "exposed_ps")
-    )
-    of_kinds = np.zeros((len(begin), 0), np.int64)
-    return step[known], Sums(none, begin, duration, compute, communication, exposed, of_kinds, of_kinds, of_kinds)
+def _joined(name: str, parts: Iterable[Any]) -> pa.Table:
+    tables = [TABLES[name].of(rows) for rows in parts]
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks() if tables else TABLES[name].empty()
 
 
 def steps(kept: Sequence[HostCommunication], groups: Groups, names: Sequence[Mapping[int, str]]) -> pa.Table:
     """``names``: of steps, by group."""
-
-    def columns(place: int, host: HostCommunication, device: Device) -> Columns:
-        sums, group, complete = _spans(device)
-        count = len(group)
-        return {
-            "step": known(_numbers(group, groups[place])),
-            "name": texts([names[place].get(one) for one in group.tolist()], np.arange(count)),
-            "host": _same(host.host, count),
-            "device": _same(device.plane, count),
-            "core_name": _same(device.name, count),
-            "sparse_core": np.full(count, device.sparse),
-            "complete": complete,
-            "start_ps": sums.begin_ps,
-            **_split(sums),
-        }
-
-    each = [(place, host, device) for place, host in enumerate(kept) for device in host.devices]
-    return joined("steps", (columns(*one) for one in each))
+    return _joined("steps", _spans(kept, groups, names))
 
 
 def devices(kept: Sequence[HostCommunication]) -> pa.Table:
-    return joined(
-        "devices",
-        (
-            {
-                "host": _same(host.host, 1),
-                "device": _same(device.plane, 1),
-                "core_name": _same(device.name, 1),
-                "sparse_core": np.full(1, device.sparse),
-                "step_count": np.full(1, len(device.group)),
-                **_split(device.whole),
-            }
-            for host, device in devices_of(kept)
-        ),
-    )
+    return _joined("devices", (_rows(one, one[1].whole) for one in devices_of(kept)))
+
+
+# ---- kinds
+
+
+def _of_kind(span: str) -> tuple[Column, ...]:
+    return (
+        Picoseconds("time_ps", f"time of {span} in which anything of the kind is on the way"),
+        Picoseconds("hidden_ps", "the same while the device computes"),
+        Picoseconds("exposed_ps", "time in which the device does not compute, and this kind is what it waits for: that "
+                    "of the op that it stands at, else the first of the list that is on the way. Adds up to exposed_ps "
+                    "of all"),
+    )  # fmt: skip
+
+
+_KINDS = table_of(
+    "kinds", "a kind of communication, over all devices and all that they recorded",
+    KIND,
+    SCOPE,
+    Count("device_count", "devices that have it"),
+    Count("occurrences", "operations that were done, on each device"),
+    *_of_kind("all devices together"),
+    Share("exposed_share", "exposed_ps / what the devices recorded; null: that is 0",
+          lambda rows: share(rows.exposed_ps, rows.recorded)),
+    Bytes("moved_bytes", "moved_bytes of its operations; null: of some they are not known"),
+)  # fmt: skip
+_STEP_KINDS = table_of(
+    "step_kinds", "a kind of communication in a step on a device, in rows as of steps",
+    _STEP, _HOST, _DEVICE, KIND, SCOPE, *_of_kind("the step"),
+)  # fmt: skip
 
 
 def step_kinds(kept: Sequence[HostCommunication], groups: Groups) -> pa.Table:
-    def columns(place: int, host: HostCommunication, device: Device) -> Columns:
-        sums, group, _ = _spans(device)
-        row, kind = np.nonzero(sums.kind_ps)
-        return {
-            "step": known(_numbers(group, groups[place])[row]),
-            "host": _same(host.host, len(row)),
-            "device": _same(device.plane, len(row)),
-            "kind": texts(_KIND_NAMES, sums.kinds[kind]),
-            "scope": texts(_KIND_SCOPES, sums.kinds[kind]),
-            "time_ps": sums.kind_ps[row, kind],
-            "hidden_ps": sums.kind_hidden_ps[row, kind],
-            "exposed_ps": sums.kind_exposed_ps[row, kind],
-        }
+    return _joined("step_kinds", map(_kinds_of, _spans(kept, groups, [{}] * len(kept))))
 
-    each = [(place, host, device) for place, host in enumerate(kept) for device in host.devices]
-    return joined("step_kinds", (columns(*one) for one in each))
+
+def _kinds_of(spans: Any) -> Any:
+    """The kinds of communication in each span."""
+    sums: Sums = spans.sums
+    row, kind = np.nonzero(sums.kind_ps)
+    return SimpleNamespace(
+        step=spans.step[row],
+        devices=spans.devices,
+        device=spans.device[row],
+        kind=sums.kinds[kind],
+        time_ps=sums.kind_ps[row, kind],
+        hidden_ps=sums.kind_hidden_ps[row, kind],
+        exposed_ps=sums.kind_exposed_ps[row, kind],
+    )
 
 
 def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
     """By kind, the most exposed first."""
     count = len(KINDS)
     wholes = [device.whole for _, device in devices_of(kept)]
-    of_device = np.concatenate([np.zeros(0, np.int64), *(one.kinds for one in wholes)])
+    of_device = _concatenated(one.kinds for one in wholes)
     seen = np.bincount(of_device, minlength=count)
     time, hidden, exposed = (
-        sums_by(
-            of_device, np.concatenate([np.zeros(0, np.int64), *(getattr(one, name)[0] for one in wholes)]), count, WHAT
-        )
+        sums_by(of_device, _concatenated(getattr(one, name)[0] for one in wholes), count, WHAT)
         for name in ("kind_ps", "kind_hidden_ps", "kind_exposed_ps")
     )
     recorded = sum(int(one.duration_ps[0]) for one in wholes)  # which may take more than 64 bits
-    place = {name: number for number, name in enumerate(_KIND_NAMES)}
+    place = {kind.name: kind.number for kind in KINDS}
     kind = np.array([place[name] for name in operations["kind"].to_pylist()], np.int64)
     sizes: list[int | None] = operations["moved_bytes"].to_pylist()
     unknown = np.bincount(kind[[size is None for size in sizes]], minlength=count) > 0
@@ -195,40 +203,68 @@ def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
     done = sums_by(kind, np.asarray(operations["occurrences"]), count)
     rows = np.flatnonzero((seen > 0) | (done > 0))
     rows = rows[np.argsort(-exposed[rows], kind="stable")]
-    return made("kinds", {
-        "kind": texts(_KIND_NAMES, rows),
-        "scope": texts(_KIND_SCOPES, rows),
-        "device_count": seen[rows],
-        "occurrences": done[rows],
-        "time_ps": time[rows],
-        "hidden_ps": hidden[rows],
-        "exposed_ps": exposed[rows],
-        "exposed_share": share(exposed[rows], recorded),
-        "moved_bytes": pa.array(moved[rows], mask=unknown[rows]),
-    })  # fmt: skip
+    return _KINDS.of(SimpleNamespace(
+        kind=rows,
+        device_count=seen[rows],
+        occurrences=done[rows],
+        time_ps=time[rows],
+        hidden_ps=hidden[rows],
+        exposed_ps=exposed[rows],
+        recorded=recorded,
+        moved_bytes=np.where(unknown, -1, moved)[rows],
+    ))  # fmt: skip
 
 
 # ---- meetings
 
 
+def _of_op(of: Formula) -> Formula:
+    return lambda rows: texts([of(one) for one in rows.operations], rows.op)
+
+
+_MEETINGS = table_of(
+    "meetings", "a collective operation that several devices had together",
+    _STEP,
+    Count("number", "which occurrence of the op it is in the step, or in a capture without steps: from 0 on, or, where "
+          "devices were captured from different times on, up to -1, the last"),
+    Count("program_id", "program of the op",
+          lambda rows: np.array([one.program_id for one in rows.operations], np.int64)[rows.op]),
+    Text("name", "op, as in operations", _of_op(lambda one: one.name)),
+    Text("kind", KIND.description, _of_op(lambda one: one.kind.name)),
+    Count("host_count", "hosts whose devices took part"),
+    Count("device_count", "devices that took part, of those captured"),
+    Text("first_device", "device that came first, as host: device; null: hosts have no clock in common",
+         lambda rows: texts(rows.names, rows.first)),
+    Text("last_device", "device that came last; of several hosts that which took the shortest; null: unknown",
+         lambda rows: texts(rows.names, rows.last)),
+    Picoseconds("skew_ps", "from the begin of the first to the begin of the last device, on their host's clock; null: "
+                "as for first_device"),
+    Picoseconds("shortest_ps", "time of the device that took the shortest: what the operation takes when all are "
+                "there"),
+    Picoseconds("longest_ps", "time of the device that took the longest"),
+    Picoseconds("wait_ps", "time of all devices beyond shortest_ps: waiting for the last one; null: asynchronous, so "
+                "that it may end late for other reasons"),
+)  # fmt: skip
+_STRAGGLERS = table_of(
+    "stragglers", "a device that took part in meetings, the one most waited for first",
+    _HOST,
+    _DEVICE,
+    _CORE,
+    Count("meetings", "in which it took part"),
+    Count("last_count", "in which it came last"),
+    Picoseconds("late_ps", "how long after the first device it began, summed; null: meetings are of several hosts"),
+    Picoseconds("waited_ps", "how long it waited for others: its time beyond shortest_ps, summed"),
+    Picoseconds("caused_ps", "how long others waited in meetings to which it came last"),
+)  # fmt: skip
+TABLES: Final = {
+    table.name: table for table in (_STEPS, _DEVICES, _KINDS, _STEP_KINDS, OPERATIONS, _MEETINGS, _STRAGGLERS)
+}
+
+
 def meetings(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
-    names = [f"{host.host}: {device.plane}" for host, device in devices_of(kept)] + [None]
-    ops = found.operations
-    return made("meetings", {
-        "step": known(found.step),
-        "number": found.number,
-        "program_id": np.array([one.program_id for one in ops], np.int64)[found.op] if ops else found.op,
-        "name": texts([one.name for one in ops], found.op),
-        "kind": texts([one.kind.name for one in ops], found.op),
-        "host_count": found.host_count,
-        "device_count": found.device_count,
-        "first_device": texts(names, found.first),
-        "last_device": texts(names, found.last),
-        "skew_ps": known(found.skew_ps),
-        "shortest_ps": found.shortest_ps,
-        "longest_ps": found.longest_ps,
-        "wait_ps": known(found.wait_ps),
-    })  # fmt: skip
+    names = [*(f"{host.host}: {device.plane}" for host, device in devices_of(kept)), None]
+    figures = {name: getattr(found, name) for name in Meetings.__slots__}
+    return _MEETINGS.of(SimpleNamespace(names=names, **figures))
 
 
 def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
@@ -244,16 +280,15 @@ def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
     last = np.bincount(found.last[came_last], minlength=count)
     rows = np.flatnonzero(attended)
     rows = rows[np.lexsort((-last[rows], -caused[rows]))]
-    return made("stragglers", {
-        "host": texts([host.host for host, _ in each], rows),
-        "device": texts([device.plane for _, device in each], rows),
-        "core_name": texts([device.name for _, device in each], rows),
-        "meetings": attended[rows],
-        "last_count": last[rows],
-        "late_ps": pa.array(late[rows], mask=unknown[rows]),
-        "waited_ps": waited[rows],
-        "caused_ps": caused[rows],
-    })  # fmt: skip
+    return _STRAGGLERS.of(SimpleNamespace(
+        devices=each,
+        device=rows,
+        meetings=attended[rows],
+        last_count=last[rows],
+        late_ps=np.where(unknown, -1, late)[rows],
+        waited_ps=waited[rows],
+        caused_ps=caused[rows],
+    ))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,17 +307,22 @@ class StepCosts:
 
 def step_costs(kept: Sequence[HostCommunication], groups: Groups) -> StepCosts | None:
     """Of the steps that have a number in the session. None: there are none."""
-    step, sums = numbered_steps(kept, groups)
-    if not len(step):
+    each = [(place, device) for place, host in enumerate(kept) for device in host.devices]
+    step = _concatenated(_numbers(device.group, groups[place]) for place, device in each)
+    known = step >= 0
+    if not known.any():
         return None
-    distinct, place = np.unique(step, return_inverse=True)
-    count = len(distinct)
-    return StepCosts(
-        count,
-        _mean(_most(sums.duration_ps, place, count)),
-        _mean(sums.exposed_ps),
-        _mean(_most(if_hidden(sums), place, count)),
+    distinct, place = np.unique(step[known], return_inverse=True)
+    duration, exposed, hidden = (
+        _concatenated(of(device.steps) for _, device in each)[known]
+        for of in (attrgetter("duration_ps"), attrgetter("exposed_ps"), if_hidden)
     )
+    count = len(distinct)
+    return StepCosts(count, _mean(_most(duration, place, count)), _mean(exposed), _mean(_most(hidden, place, count)))
+
+
+def _concatenated(parts: Iterable[Int64s]) -> Int64s:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def _most(values: Int64s, place: Int64s, count: int) -> Int64s:

@@ -3,19 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.communication.communication_schemas import TABLES
-from fastprof.derive.communication.communication_tables import made, share
 from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import HostCommunication, OfOperations
+from fastprof.derive.communication.kinds import KINDS, SCOPES
 from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
 from fastprof.derive.ops.tables import exact_sum, sums_by
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
+from fastprof.schema.column_kinds import Bytes, Count, Kind, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
+
+
+def table_of(name: str, row: str, *columns: Column) -> TableSchema:
+    """A column without a formula is the field of the rows that has its name, null where that is negative or NaN if the
+    column may be null."""
+    return TableSchema(name, row, tuple(one if one.of else _field(one) for one in columns), derived=True)
+
+
+def _field(column: Column) -> Column:
+    of = attrgetter(column.name)
+    return replace(column, of=of, null=(lambda rows: ~(of(rows) >= 0)) if column.nullable else None)
+
+
+def share(part: npt.NDArray[Any], whole: npt.NDArray[Any] | int) -> pa.Array:
+    """Null where the whole is 0."""
+    wholes = np.broadcast_to(np.asarray(float(whole) if isinstance(whole, int) else whole), part.shape)
+    return pa.array(np.divide(part, wholes, out=np.zeros(len(part)), where=wholes != 0), mask=wholes == 0)
+
+
+def _text(of: Formula) -> Formula:
+    """A text of each operation; "" is unknown."""
+    return lambda rows: texts([of(one) or None for one in rows.each], rows.place)
+
+
+_Rate = Kind(pa.float64(), "bytes/s")
+KIND = Text("kind", "; ".join(kind.name for kind in KINDS),
+            lambda rows: texts([kind.name for kind in KINDS], rows.kind))  # fmt: skip
+SCOPE = Text("scope", ", ".join(SCOPES), lambda rows: texts([kind.scope for kind in KINDS], rows.kind))
+OPERATIONS = table_of(
+    "operations", "an op that communicates, over all devices, the most exposed first",
+    Count("program_id", "program, uint64 as two's complement; 0: of none"),
+    Text("name", "instruction; of an asynchronous one that which starts it; of GPUs without HLO the kernel or copy, "
+         "with its framework op", lambda rows: texts([op.name for op, _ in rows.each], rows.place)),
+    KIND,
+    SCOPE,
+    Text("framework_op", "op of the framework that it comes from; null: unknown",
+         _text(lambda one: one[0].framework_op)),
+    Count("device_count", "devices that ran it"),
+    Count("occurrences", "how often, on all devices together", attrgetter("count")),
+    Picoseconds("total_ps", "time on the way: of an asynchronous operation from the begin of the op that starts it to "
+                "the end of the one that ends it, else of the op", attrgetter("time_ps")),
+    Picoseconds("mean_ps", "total_ps / occurrences, rounded down",
+                lambda rows: rows.time_ps // np.maximum(rows.count, 1)),
+    Picoseconds("min_ps", "shortest"),
+    Picoseconds("max_ps", "longest"),
+    Picoseconds("wait_ps", "time in which devices stand at ops of it: on TPUs the op, or those that start and end it, "
+                "are innermost; on GPUs total_ps"),
+    Picoseconds("hidden_ps", "time on the way in which the device computes"),
+    Picoseconds("exposed_ps", "time in which the device does not compute, and this is what it waits for"),
+    Share("exposed_share", "exposed_ps / that of all operations; null: that is 0",
+          lambda rows: share(rows.exposed_ps, exact_sum(rows.exposed_ps))),
+    Text("replica_groups", "devices that take part, as the HLO has them, or pairs of source and target; null: it has "
+         "none, or is unknown", _text(lambda one: one[1].groups)),
+    Count("group_size", "devices of the largest group; null: unknown, or all",
+          lambda rows: [rows.each[row][1].size for row in rows.place.tolist()]),
+    Bytes("payload_bytes", "bytes of an occurrence, without padding: the buffer of an all-reduce, what an all-gather "
+          "gathers, what a reduce-scatter is given, what others send; of copies on GPUs the mean; null: unknown"),
+    Bytes("moved_bytes", "bytes of all occurrences; null: unknown, or too many for 64 bits"),
+    _Rate("algorithm_bytes_per_s", "moved_bytes / total_ps; null: unknown"),
+    _Rate("bus_bytes_per_s", "the same times what passes the links of each of n devices for each byte: all-reduce "
+          "2 (n - 1) / n; all-gather, reduce-scatter, all-to-all (n - 1) / n; others 1; null: unknown"),
+    _Rate("best_bus_bytes_per_s", "the same of min_ps, which holds least waiting for others; null: unknown, or of "
+          "several sizes"),
+    Text("text", "instruction in full; null: unknown", _text(lambda one: one[0].text)),
+)  # fmt: skip
 
 
 def operations(kept: Sequence[HostCommunication]) -> pa.Table:
@@ -23,7 +93,7 @@ def operations(kept: Sequence[HostCommunication]) -> pa.Table:
     ops, place, by_device = _joined(kept)
     count = len(ops)
     if not count:
-        return TABLES["operations"].arrow().empty_table()
+        return OPERATIONS.empty()
     sums = {name: sums_by(place, getattr(by_device, name), count) for name in _SUMMED}
     least, most = np.full(count, 2**63 - 1), np.zeros(count, np.int64)
     np.minimum.at(least, place, by_device.min_ps)
@@ -31,41 +101,22 @@ def operations(kept: Sequence[HostCommunication]) -> pa.Table:
     order = np.lexsort((-sums["time_ps"], -sums["exposed_ps"]))
     payloads = [payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
     size, moved = _sizes(payloads, place, by_device, sums["count"])
-    columns = {
+    columns = sums | _rates(ops, payloads, size, moved, sums["time_ps"], least) | {
         "program_id": np.array([one.program_id for one in ops], np.int64),
+        "kind": np.array([one.kind.number for one in ops]),
         "device_count": np.bincount(place, minlength=count),
-        "occurrences": sums["count"],
-        "total_ps": sums["time_ps"],
-        "mean_ps": sums["time_ps"] // np.maximum(sums["count"], 1),
         "min_ps": least,
         "max_ps": most,
-        **{name: sums[name] for name in ("wait_ps", "hidden_ps", "exposed_ps")},
-    }
-    rates = _rates(ops, payloads, size, moved, sums["time_ps"], least)
-    return made("operations", {
-        **{name: column[order] for name, column in columns.items()},
-        "exposed_share": share(sums["exposed_ps"][order], exact_sum(sums["exposed_ps"])),
-        **_texts(ops, payloads, order),
-        "group_size": pa.array([payloads[row].size for row in order.tolist()], pa.int64()),
-        "payload_bytes": pa.array(size[order], mask=size[order] < 0),
-        "moved_bytes": pa.array(moved[order], mask=moved[order] < 0),
-        **{name: pa.array(rate[order], from_pandas=True) for name, rate in rates.items()},
-    })  # fmt: skip
+        "payload_bytes": size,
+        "moved_bytes": moved,
+    }  # fmt: skip
+    each = list(zip(ops, payloads, strict=True))
+    in_order = {name: column[order] for name, column in columns.items()}
+    return OPERATIONS.of(SimpleNamespace(each=each, place=order, **in_order))
 
 
 _MOST_BYTES = 2**62
 _SUMMED = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps")
-
-
-def _texts(ops: Sequence[Operation], payloads: Sequence[Payload], order: npt.NDArray[np.intp]) -> dict[str, pa.Array]:
-    return {
-        "name": texts([one.name for one in ops], order),
-        "kind": texts([one.kind.name for one in ops], order),
-        "scope": texts([one.kind.scope for one in ops], order),
-        "framework_op": texts([one.framework_op or None for one in ops], order),
-        "replica_groups": texts([one.groups or None for one in payloads], order),
-        "text": texts([one.text or None for one in ops], order),
-    }
 
 
 def _joined(kept: Sequence[HostCommunication]) -> tuple[list[Operation], Int64s, OfOperations]:
