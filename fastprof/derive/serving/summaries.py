@@ -261,6 +261,10 @@ def _shorter(session: Session) -> Any:
     return shorter
 
 
+def _part(place: int) -> Formula:
+    return lambda session: session.requests.parts[:, place]
+
+
 def _lists(bounds: Int64s, values: Int64s) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(values))
 
@@ -341,7 +345,7 @@ _TABLES: Final = (
                     lambda session: session.requests.begin),
         Picoseconds("latency_ps", "to the end of its last event there, or of its last batch",
                     lambda session: session.requests.latency),
-        *(Picoseconds(f"{name}_ps", what, lambda session, i=i: session.requests.parts[:, i]) for i, (name, what) in enumerate(PARTS)),
+        *(Picoseconds(f"{name}_ps", what, _part(i)) for i, (name, what) in enumerate(PARTS)),
         Picoseconds("other_ps", "latency less all of these; below 0 where some are outside of it",
                     lambda session: other(session.requests)),
         Picoseconds("batching_delay_ps", "from its begin to that of its first batch; null: it had none",
