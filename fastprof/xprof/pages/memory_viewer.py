@@ -27,7 +27,6 @@ from fastprof.xprof.pages.memory_viewer_palette import PALETTE
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
     from fastprof.hlo.program_memory import MemorySpace
-    from fastprof.hlo.stack_frames import Source
 
 Json = dict[str, Any]
 
@@ -84,7 +83,7 @@ class _Page:
         at_peak = self._at_peak()
         order = _largest_first([one["logicalBufferSizeMib"] for one in at_peak])
         ranks = {place: rank for rank, place in enumerate(order)}
-        heap = self.heap
+        heap, throughout = self.heap, self.throughout_bytes / _MIB
         page = {
             "moduleName": self.program.module.name,
             "entryComputationName": self._entry_name(),
@@ -94,8 +93,8 @@ class _Page:
             "maxHeapToBySize": [ranks[i] for i in range(len(at_peak))],
             "indefiniteLifetimes": [self._lifetime(row) for row in self.lasting],
             "bufferBlocks": self._blocks(),
-            "peakHeapMib": self._with_throughout(0 if heap is None else heap.peak_bytes),
-            "peakUnpaddedHeapMib": self._with_throughout(0 if heap is None else heap.peak_unpadded),
+            "peakHeapMib": throughout if heap is None else heap.peak_bytes / _MIB + throughout,
+            "peakUnpaddedHeapMib": throughout if heap is None else heap.peak_unpadded / _MIB + throughout,
             **self._sizes(),
             **self._scoped(),
         }
@@ -104,9 +103,6 @@ class _Page:
     def _entry_name(self) -> str:
         module = self.program.module
         return module.text(module.computations["name"][module.entry]) if module.entry >= 0 else ""
-
-    def _with_throughout(self, size: int) -> float:
-        return size / _MIB + self.throughout_bytes / _MIB
 
     def _largest(self, allocation: int) -> int:
         """The first of the largest buffers in an allocation; -1: no buffer, or only empty ones."""
@@ -186,7 +182,13 @@ class _Page:
             return {}
         key = self._places[row]
         if key not in self._sources:
-            self._sources[key] = _source_info(self.program.module.source_of(row))
+            source = self.program.module.source_of(row)
+            info = {
+                "fileName": source.file,
+                "lineNumber": source.line,
+                "stackFrame": "\n".join(map(str, source.frames)),
+            }
+            self._sources[key] = {"sourceInfo": info} if source.file else {}
         return self._sources[key]
 
     @cached_property
@@ -356,13 +358,6 @@ class _Page:
             }
             for row, id, offset, size, start, end, unpadded, number in values
         ]
-
-
-def _source_info(source: Source) -> Json:
-    if not source.file:
-        return {}
-    stack = "\n".join(str(frame) for frame in source.frames)
-    return {"sourceInfo": {"fileName": source.file, "lineNumber": source.line, "stackFrame": stack}}
 
 
 def _id(number: int) -> str:
