@@ -137,7 +137,7 @@ cdef int slices(Array array, int64_t limit, size_t numbers=1) except -1:
 
 
 cdef int spans(Array array, uint64_t size) except -1:
-    """Raises ValueError unless the first two uint64s of all structs are offsets and lengths within so many bytes."""
+    """Raises ValueError unless the first two uint64s of all structs are an offset and a length within the given bytes."""
     cdef fp_vector items
     items.items, items.count = array.at, array.count
     return vector_spans(&items, array.size, size)

@@ -124,7 +124,7 @@ cdef str DOING = "following allocations"
 
 
 cdef Array allocators(array, size_t count):
-    """Bounds that divide so many events among allocators."""
+    """Bounds that divide the events among allocators."""
     cdef Array edges = given(array, I64)
     if count > INT32_MAX:
         raise ValueError("there are too many events")

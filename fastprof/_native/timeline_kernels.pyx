@@ -61,7 +61,7 @@ cdef class DerivedLine:
         self.over_gaps, self.close = over_gaps, close
 
     cdef tuple lists(self, pair, Array numbers, fp_int_lists *out):
-        """The lists, of which the numbers choose."""
+        """The lists that the numbers choose from."""
         cdef Array offsets = given(pair[0], I64), values = given(pair[1], I64)
         covers(offsets, values.count)
         within(numbers, INT32_MIN, offsets.count - 1)

@@ -194,7 +194,7 @@ cdef bytes written(fp_bytes *out, fp_code code):
 
 
 cdef tuple tracks_of_host(processes, tracks, Texts titles):
-    """Both arrays, of which each track has a process."""
+    """The arrays of processes and tracks, checked: every track has a process."""
     cdef Array owners = room(processes, "qqqqii"), rows = room(tracks, "qqqqii")
     within(rows, 0, owners.count, 3)
     return owners, rows, titles

@@ -149,7 +149,7 @@ cdef class NamedValues:
             self.first.at, self.key.at, kinds.at, values.at, reals.at, numbers.at, pool.texts)
 
     cdef int has_lists(self, size_t count) except -1:
-        """Raises ValueError unless there is a list for each of so many rows."""
+        """Raises ValueError unless every row has a list."""
         if self.first.count != count + 1:
             raise ValueError("there is not one list of values for each row")
         return 0

@@ -364,7 +364,7 @@ cdef class XSpace:
 
 
 cdef int rows_within(Array segments, int first, size_t rows) except -1:
-    """Raises IndexError where a segment begins or ends outside of so many rows."""
+    """Raises IndexError if a segment begins or ends outside the given number of rows."""
     cdef int64_t limit = INT64_MAX if rows >= <size_t>INT64_MAX else <int64_t>rows + 1
     within(segments, 0, limit, first)
     return within(segments, 0, limit, first + 1)

@@ -17,9 +17,12 @@ STAT_COLUMNS = tuple(TABLES["event_stats"].names())
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be decoded: columns of events, columns of event_stats, stats beside events by name, and likewise stats
-    of which only matters whether they are an integer other than zero. ``picks``: stats that few events may have, by
-    name. ``metas``: which event metadata each event has, by its row in the capture; the column ``name`` is not."""
+    """What to decode.
+
+    ``events``, ``stats``: columns of the tables events and event_stats. ``wide``: stats, by name, as columns beside
+    the events. ``flags``: stats, by name, as one truth per event: an integer other than zero. ``picks``: stats, by
+    name, that few events may have. ``metas``: also the row of each event's metadata in the capture.
+    """
 
     events: tuple[str, ...] = ()
     stats: tuple[str, ...] = ()
