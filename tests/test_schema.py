@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -130,6 +131,12 @@ def test_a_table_is_built_by_its_columns_formulas() -> None:
     assert schema.empty().schema == table.schema and not schema.empty().num_rows
 
 
-def test_a_column_without_a_formula_is_not_computed() -> None:
-    with pytest.raises(ValueError, match="the column size has no formula"):
-        Column("size", pa.int64(), "size").array([])
+def test_a_column_without_a_formula_is_the_attribute_of_its_name() -> None:
+    assert Column("size", pa.int64(), "size").array(SimpleNamespace(size=[1, 2])).to_pylist() == [1, 2]
+
+
+def test_the_tables_of_several_parts_are_one() -> None:
+    schema = TableSchema("sizes", "a size", (Column("name", TEXT, "name"),))
+    parts = [SimpleNamespace(name=["a"]), SimpleNamespace(name=["b", "a"])]
+    assert schema.of_parts(parts)["name"].to_pylist() == ["a", "b", "a"]
+    assert schema.of_parts([]).num_rows == 0

@@ -17,10 +17,10 @@ from fastprof.analyses import inference, input_pipeline, steps
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, has_rows, is_known, scalars
 from fastprof.analyses.input_pipeline import InputPipeline, Known, known, shares
 from fastprof.analyses.op_stats import OpDatabase
-from fastprof.derive.devices import devices, run_environment
+from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.devices import HBM, Peaks
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
-from fastprof.derive.host import CPU_ONLY, Host
+from fastprof.derive.host import Host
 from fastprof.derive.ops import duty_cycle, op_marks
 from fastprof.derive.ops.duty_cycle import DutyCycle
 from fastprof.derive.ops.framework import names_without_work, without_work
@@ -219,22 +219,11 @@ class Overview:
 
 
 def of_host(host: Host, params: Params) -> HostFacts:  # noqa: ARG001
-    events = host.raw
-    planes = events.planes_of(host.hardware) if host.hardware != CPU_ONLY else []
-    environment = HostEnvironment(
-        host.name,
-        host.hostname,
-        host.hardware,
-        devices.device_name(planes[0]) if planes else run_environment.CPU,
-        len(planes),
-        tuple(events.errors),
-        tuple(events.warnings),
-    )
-    threads = events.plane_named(HOST_THREADS)
+    threads = host.raw.plane_named(HOST_THREADS)
     counters = {} if threads is None else threads.stats
     return HostFacts(
-        environment,
-        duty_cycle.duty_cycle(events, host.workers),
+        HostEnvironment.of(host.raw, host.hostname, host.hardware),
+        duty_cycle.duty_cycle(host.raw, host.workers),
         _percent(counters.get("matrix_unit_utilization_percent")),
         _percent(counters.get("hbm_utilization_percent")),
     )

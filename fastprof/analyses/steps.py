@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +22,15 @@ from fastprof.derive.steps.across_hosts import SessionSteps, combined
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.remarks import on_pairs, why_no_steps
-from fastprof.derive.steps.step_figures import core_breakdown
-from fastprof.derive.steps.stragglers import HostTime, Stragglers, host_times, stragglers, verdict
+from fastprof.derive.steps.step_figures import core_breakdown, step_times
+from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
 from fastprof.derive.steps.time_types import CATEGORIES, HOST_TO_HOST, TYPES
 from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM, steps_of
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
-from fastprof.schema.tables import TEXT, Column, TableSchema
-
-if TYPE_CHECKING:
-    from fastprof.schema.array_types import Int64s
+from fastprof.schema.column_kinds import Count, Flag, Kind, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 
 NAME = "steps"
 READS = union([Host.GROUPING, Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS)])
@@ -42,100 +42,160 @@ class Params:
     steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
 
 
-_HOST = Column("host", TEXT, "host, as the capture's file is named")
-_CORE = Column("core_name", TEXT, "core as host:ordinal; the host alone where it has no TPUs, or does not say")
-_CORE_ID = Column("core_id", pa.int64(), "id of the core on its host; 1 stands for a host without TPUs and its GPUs")
-_STEP = Column("step", pa.int64(), "number of the step: that of its group; where hosts number it differently, of its "
-               "group on the first of them; null: not all hosts have it", True)  # fmt: skip
-_IN_STEP = {
-    "device_compute": "ops and kernels on devices",
-    "device_to_device": "copies between devices; on TPUs waiting for others: send, recv, async-done, megacore fusion",
-    "device_collectives": "nccl kernels; on TPUs all-reduce and all-to-all",
-    "host_compute": "the host's threads run anything not listed here; known where there is no device",
-    "kernel_launch": "the host prepares kernels; not distinguished at present, always 0",
-    "input": "waiting for input, or copying it to the device; on TPUs infeed, and idle time that the host's input "
-    "explains",
-    "output": "copies from the device; on TPUs outfeed and host send",
-    "compilation": "compiling; not distinguished at present, always 0",
-    "all_others": "none of these; on TPUs idle",
+@dataclass(frozen=True, slots=True)
+class OnCores:
+    """Steps on the cores that took part: places of steps and cores in a database, a row each. ``number``: of the step
+    in the session, -1: none; ``times_ps``: [n, 9] by category."""
+
+    database: StepDatabase
+    step: npt.NDArray[np.intp]
+    core: npt.NDArray[np.intp]
+    number: Int64s
+    times_ps: Int64s
+
+    @classmethod
+    def of(cls, database: StepDatabase, numbers: Int64s) -> OnCores:
+        """``numbers``: of the steps of the database."""
+        step, core = np.nonzero(database.present)
+        return cls(database, step, core, numbers[step], core_breakdown(database)[step, core])
+
+    @property
+    def duration_ps(self) -> Int64s:
+        return self.database.duration_ps[self.step, self.core]
+
+
+_Mean = Kind(pa.float64(), "ps")
+HOST = Text("host", "host, as the capture's file is named",
+            lambda rows: texts(rows.database.hosts, rows.database.cores.host_number[rows.core]))  # fmt: skip
+CORE_ID = Count("core_id", "id of the core on its host; 1 stands for a host without TPUs and its GPUs",
+                lambda rows: rows.database.cores.local_id[rows.core])  # fmt: skip
+CORE = (
+    HOST,
+    Text("core_name", "core as host:ordinal; the host alone where it has no TPUs, or does not say",
+         lambda rows: texts(rows.database.cores.name, rows.core)),
+    CORE_ID,
+)  # fmt: skip
+STEP = Count("step", "number of the step, as in steps", lambda rows: rows.database.step[rows.step])
+SPAN = (
+    Flag("sparse_core", "the core is a SparseCore", lambda rows: rows.database.cores.sparse[rows.core]),
+    Flag("complete", "false: first or last of more than five steps of the host, so it may be cut off; on TPUs all are "
+         "complete", lambda rows: rows.database.complete[rows.step]),
+    Picoseconds("start_ps", "begin, from the start of the host's capture",
+                lambda rows: rows.database.begin_ps[rows.step, rows.core]),
+    Picoseconds("duration_ps", "the longest marker of the step; cores of a TPU host share it"),
+)  # fmt: skip
+"""What kind of step it is on the core, and when."""
+
+
+def _in_category(place: int) -> Formula:
+    return lambda rows: rows.times_ps[:, place]
+
+
+_CATEGORIES = (
+    "ops and kernels on devices",
+    "copies between devices; on TPUs waiting for others: send, recv, async-done, megacore fusion",
+    "nccl kernels; on TPUs all-reduce and all-to-all",
+    "the host's threads run anything not listed here; known where there is no device",
+    "the host prepares kernels; not distinguished at present, always 0",
+    "waiting for input, or copying it to the device; on TPUs infeed, and idle time that the host's input explains",
+    "copies from the device; on TPUs outfeed and host send",
+    "compiling; not distinguished at present, always 0",
+    "none of these; on TPUs idle",
+)
+IN_CATEGORIES = tuple(
+    Picoseconds(f"{category.name}_ps", what, _in_category(category.number - 1))
+    for category, what in zip(CATEGORIES, _CATEGORIES, strict=True)
+)
+"""Time of a step on a core by category."""
+_NUMBER = Count("step", "number of the step: that of its group; where hosts number it differently, of its group on the "
+                "first of them; null: not all hosts have it", lambda rows: rows.number,
+                lambda rows: rows.number < 0)  # fmt: skip
+_GROUP = Count("group_id", "group of events on the host", STEP.of)
+
+_SPREAD = {
+    "mean_ps": "mean",
+    "stdev_ps": "standard deviation of the sample",
+    "min_ps": "least",
+    **{f"p{percent}_ps": f"the least time that {percent} of 100 steps do not exceed" for percent in PERCENTILES},
+    "max_ps": "most",
 }
-TABLES = {
-    "steps": TableSchema("steps", "a step on a core that took part in it", (
-        _STEP,
-        Column("group_id", pa.int64(), "group of events on the host"),
-        Column("name", TEXT, "name of the group, such as train 7"),
-        _HOST,
-        _CORE,
-        _CORE_ID,
-        Column("sparse_core", pa.bool_(), "the core is a SparseCore"),
-        Column("complete", pa.bool_(), "false: first or last of more than five steps of the host, so it may be cut "
-               "off; on TPUs all are whole"),
-        Column("start_ps", pa.int64(), "begin, from the start of the host's capture", unit="ps"),
-        Column("duration_ps", pa.int64(), "the longest marker of the step; cores of a TPU host share it", unit="ps"),
-        *(
-            Column(f"{category.name}_ps", pa.int64(), _IN_STEP[category.name], unit="ps")
-            for category in CATEGORIES
-        ),
-        Column("host_to_host_ps", pa.int64(), "copies within the host, in none of the categories before", unit="ps"),
-    ), derived=True),
-    "breakdown": TableSchema("breakdown", "a kind of time in a step on a core, the longest first", (
-        _STEP,
-        Column("group_id", pa.int64(), "group of events on the host"),
-        _HOST,
-        _CORE_ID,
-        Column("kind", TEXT, "type of event; on TPUs category of op, IDLE: none, infeed: with idle time that the "
-               "host's input explains; busy: a SparseCore ran an op"),
-        Column("time_ps", pa.int64(), "time within the step; of ops, self time", unit="ps"),
-        Column("share", pa.float64(), "time_ps / duration of the step; null: that is 0", True, "share"),
-    ), derived=True),
-    "step_summary": TableSchema("step_summary", "a kind of time over the complete steps, of a core or of all", (
-        Column("host", TEXT, "host, as the capture's file is named; null: over all of them", True),
-        Column("core_id", pa.int64(), "id of the core on its host; null: of each step the slowest core", True),
-        Column("quantity", TEXT, "step_time, or a category of the table steps that occurs on the core"),
-        Column("count", pa.int64(), "complete steps of the core"),
-        Column("mean_ps", pa.float64(), "mean", unit="ps"),
-        Column("stdev_ps", pa.float64(), "standard deviation of the sample; null: of a single step", True, "ps"),
-        Column("min_ps", pa.int64(), "least", unit="ps"),
-        *(
-            Column(f"p{percent}_ps", pa.int64(), f"the least time that {percent} of 100 steps do not exceed", unit="ps")
-            for percent in PERCENTILES
-        ),
-        Column("max_ps", pa.int64(), "most", unit="ps"),
-    ), derived=True),
-    "hosts": TableSchema("hosts", "a host, over the complete steps that all hosts have", (
-        _HOST,
-        Column("hostname", TEXT, "host, as the capture calls it"),
-        Column("core_count", pa.int64(), "cores that took part, SparseCores left out"),
-        Column("step_count", pa.int64(), "complete steps"),
-        Column("mean_ps", pa.float64(), "mean time of a step, on the core that took longest", unit="ps"),
-        Column("p50_ps", pa.int64(), "the least time that 50 of 100 steps do not exceed", unit="ps"),
-        Column("p99_ps", pa.int64(), "the least time that 99 of 100 steps do not exceed", unit="ps"),
-        Column("max_ps", pa.int64(), "most", unit="ps"),
-        Column("compared_count", pa.int64(), "steps in which other hosts took part too"),
-        Column("slowest_count", pa.int64(), "of those, steps in which it took longest, and longer than the median"),
-        Column("excess_ps", pa.float64(), "mean of what its steps took beyond the median of the hosts, the lower of "
-               "two; null: there is no other host", True, "ps"),
-        Column("excess_share", pa.float64(), "sum of that / sum of the medians; null: there is no other host", True,
-               "share"),
-        Column("category", TEXT, "category in which it exceeds the median of the hosts most, of means over cores; "
-               "null: in none", True),
-        Column("category_excess_ps", pa.float64(), "by how much it does, mean over steps; null: in none", True, "ps"),
-    ), derived=True),
-    "stragglers": TableSchema("stragglers", "a step that took one of several cores longer than their median", (
-        Column("step", pa.int64(), "number of the step, as in steps"),
-        Column("host", TEXT, "host of the slowest core"),
-        _CORE,
-        _CORE_ID,
-        Column("core_count", pa.int64(), "cores that took part, SparseCores left out"),
-        Column("duration_ps", pa.int64(), "longest time of the step on a core; of equals the one that computes "
-               "longest", unit="ps"),
-        Column("median_ps", pa.int64(), "median of the cores, the lower of two", unit="ps"),
-        Column("excess_ps", pa.int64(), "duration_ps - median_ps", unit="ps"),
-        Column("excess_share", pa.float64(), "excess_ps / median_ps; null: that is 0", True, "share"),
-        Column("category", TEXT, "category in which it exceeds the median of the cores most; null: in none", True),
-        Column("category_excess_ps", pa.int64(), "by how much it does", unit="ps"),
-    ), derived=True),
-}  # fmt: skip
+"""Figures of several steps, as ``spread`` names them."""
+
+
+def _spread(*names: str) -> Iterable[Column]:
+    for name in names:
+        kind = _Mean if name in ("mean_ps", "stdev_ps") else Picoseconds
+        yield kind(name, _SPREAD[name] + ("; null: of a single step" if name == "stdev_ps" else ""))
+
+
+def _table(name: str, row: str, *columns: Column) -> TableSchema:
+    return TableSchema(name, row, columns, derived=True)
+
+
+_TABLES = (
+    _table(
+        "steps", "a step on a core that took part in it",
+        _NUMBER,
+        _GROUP,
+        Text("name", "name of the group, such as train 7", lambda rows: texts(rows.database.label, rows.step)),
+        *CORE,
+        *SPAN,
+        *IN_CATEGORIES,
+        Picoseconds("host_to_host_ps", "copies within the host, in none of the categories before",
+                    lambda rows: rows.database.type_ps[rows.step, rows.core, HOST_TO_HOST]),
+    ),
+    _table(
+        "breakdown", "a kind of time in a step on a core, the longest first",
+        _NUMBER,
+        _GROUP,
+        HOST,
+        CORE_ID,
+        Text("kind", "type of event; on TPUs category of op, IDLE: none, infeed: with idle time that the host's input "
+             "explains; busy: a SparseCore ran an op"),
+        Picoseconds("time_ps", "time within the step; of ops, self time"),
+        Share("share", "time_ps / duration of the step; null: that is 0",
+              lambda rows: rows.time_ps / np.maximum(rows.duration_ps, 1), lambda rows: rows.duration_ps <= 0),
+    ),
+    _table(
+        "step_summary", "a kind of time over the complete steps, of a core or of all",
+        Text("host", "host, as the capture's file is named; null: over all of them"),
+        Count("core_id", "id of the core on its host; null: of each step the slowest core"),
+        Text("quantity", "step_time, or a category of the table steps that occurs on the core"),
+        Count("count", "complete steps of the core"),
+        *_spread(*_SPREAD),
+    ),
+    _table(
+        "hosts", "a host, over the complete steps that all hosts have",
+        HOST,
+        Text("hostname", "host, as the capture calls it"),
+        Count("core_count", "cores that took part, SparseCores left out"),
+        Count("step_count", "complete steps, each as long as on the core that took longest"),
+        *_spread("mean_ps", "p50_ps", "p99_ps", "max_ps"),
+        Count("compared_count", "steps in which other hosts took part too"),
+        Count("slowest_count", "of those, steps in which it took longest, and longer than the median"),
+        _Mean("excess_ps", "mean of what its steps took beyond the median of the hosts, the lower of two; null: it is "
+              "the only host"),
+        Share("excess_share", "sum of that / sum of the medians; null: it is the only host"),
+        Text("category", "category in which it exceeds the median of the hosts most, of means over cores; null: in "
+             "none"),
+        _Mean("category_excess_ps", "by how much it does, mean over steps; null: in none"),
+    ),
+    _table(
+        "stragglers", "the slowest core of a step that took it longer than the median of the cores",
+        STEP,
+        *CORE,
+        Count("core_count", "cores that took part, SparseCores left out"),
+        Picoseconds("duration_ps", "longest time of the step on a core; of equals the one that computes longest"),
+        Picoseconds("median_ps", "median of the cores, the lower of two"),
+        Picoseconds("excess_ps", "duration_ps - median_ps"),
+        Share("excess_share", "excess_ps / median_ps; null: that is 0",
+              lambda rows: rows.excess_ps / np.maximum(rows.median_ps, 1), lambda rows: rows.median_ps <= 0),
+        Text("category", "category in which it exceeds the median of the cores most; null: in none",
+             lambda rows: texts([*(category.name for category in CATEGORIES), None], rows.category)),
+        Picoseconds("category_excess_ps", "by how much it does"),
+    ),
+)  # fmt: skip
+TABLES = {table.name: table for table in _TABLES}
 
 _OF_STEPS = "of the complete steps, each as long as on the core that took longest"
 SCALARS = {
@@ -143,14 +203,7 @@ SCALARS = {
     "incomplete_step_count": ScalarSpec(None, "steps that may be cut off"),
     "host_count": ScalarSpec(None, "hosts with steps"),
     "core_count": ScalarSpec(None, "cores that took part in steps"),
-    "step_time_mean_ps": ScalarSpec("ps", f"mean {_OF_STEPS}"),
-    "step_time_stdev_ps": ScalarSpec("ps", f"standard deviation of the sample, {_OF_STEPS}"),
-    "step_time_min_ps": ScalarSpec("ps", f"least {_OF_STEPS}"),
-    **{
-        f"step_time_p{percent}_ps": ScalarSpec("ps", f"the least time that {percent} of 100 do not exceed, {_OF_STEPS}")
-        for percent in PERCENTILES
-    },
-    "step_time_max_ps": ScalarSpec("ps", f"most {_OF_STEPS}"),
+    **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "module_execution_count": ScalarSpec(None, "steps that the executions of compiled programs would make"),
 }
 
@@ -179,14 +232,14 @@ def of_host(host: Host, params: Params) -> HostSteps:
 
 def run(kept: Sequence[HostSteps], params: Params, _after: Mapping[str, Report]) -> Report:
     database = combined(kept)
-    rows = [_Rows.of(host, database, place) for place, host in enumerate(kept)]
-    found, of_hosts = stragglers(database), host_times(database)
+    rows = [OnCores.of(host.database, _numbers(host, database, place)) for place, host in enumerate(kept)]
+    of_hosts = host_times(database)
     tables = {
-        "steps": _steps(rows),
-        "breakdown": _breakdown(rows),
-        "step_summary": _summary(rows, database),
-        "hosts": _hosts(of_hosts, kept),
-        "stragglers": _stragglers(found, kept),
+        "steps": TABLES["steps"].of_parts(rows),
+        "breakdown": TABLES["breakdown"].of_parts(map(_kinds, rows)),
+        "step_summary": pa.Table.from_pylist(_summary(kept, database), TABLES["step_summary"].arrow()),
+        "hosts": pa.Table.from_pylist([_of_host(one, kept) for one in of_hosts], TABLES["hosts"].arrow()),
+        "stragglers": TABLES["stragglers"].of(stragglers(database)) if kept else TABLES["stragglers"].empty(),
     }
     reason = why_no_steps(kept, database, params.steps_from == MODULES)
     figures = scalars(SCALARS, _values(kept, database, reason))
@@ -200,174 +253,72 @@ def run(kept: Sequence[HostSteps], params: Params, _after: Mapping[str, Report])
 # ---- rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The steps of one host on the cores that took part: place of the step and of the core in its database."""
-
-    host: HostSteps
-    step: npt.NDArray[np.intp]
-    core: npt.NDArray[np.intp]
-    number: Int64s  # of the step in the session, -1: none
-
-    @classmethod
-    def of(cls, host: HostSteps, database: StepDatabase, place: int) -> _Rows:
-        own = host.database
-        step, core = np.nonzero(own.present)
-        if len(database.hosts) == 1:
-            return cls(host, step, core, own.step[step])
-        numbers = dict(zip(database.group[:, place].tolist(), database.step.tolist(), strict=True))
-        number = np.array([numbers.get(group, -1) for group in own.step.tolist()], np.int64)
-        return cls(host, step, core, number[step])
-
-    def numbers(self, rows: npt.NDArray[np.intp] | slice = slice(None)) -> pa.Array:
-        number = self.number[rows]
-        return pa.array(number, mask=number < 0)
-
-    def hosts(self) -> pa.Array:
-        return texts([self.host.host], np.zeros(len(self.step), np.intp))
+def _numbers(host: HostSteps, database: StepDatabase, place: int) -> Int64s:
+    """The number in the session of each step of a host, -1: none."""
+    own = host.database.step
+    if len(database.hosts) == 1:
+        return own
+    numbers = dict(zip(database.group[:, place].tolist(), database.step.tolist(), strict=True))
+    return np.array([numbers.get(group, -1) for group in own.tolist()], np.int64)
 
 
-def _table(name: str, parts: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """The rows of all hosts, in the order of the columns."""
-    schema = TABLES[name].arrow()
-    tables = []
-    for columns in parts:
-        arrays = [pa.array(columns[column]) if isinstance(columns[column], np.ndarray) else columns[column]
-                  for column in schema.names]  # fmt: skip
-        tables.append(pa.Table.from_arrays(arrays, schema=schema))
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks() if tables else schema.empty_table()
-
-
-def _steps(rows: list[_Rows]) -> pa.Table:
-    def columns(one: _Rows) -> dict[str, Any]:
-        own, step, core = one.host.database, one.step, one.core
-        times = core_breakdown(own)[step, core]
-        return {
-            "step": one.numbers(),
-            "group_id": own.step[step],
-            "name": texts(own.label, step),
-            "host": one.hosts(),
-            "core_name": texts(own.cores.name, core),
-            "core_id": own.cores.id[core],
-            "sparse_core": own.cores.sparse[core],
-            "complete": own.complete[step],
-            "start_ps": own.begin_ps[step, core],
-            "duration_ps": own.duration_ps[step, core],
-            **{f"{category.name}_ps": times[:, place] for place, category in enumerate(CATEGORIES)},
-            "host_to_host_ps": own.type_ps[step, core, HOST_TO_HOST],
-        }
-
-    return _table("steps", (columns(one) for one in rows))
-
-
-def _kinds(own: StepDatabase) -> tuple[list[str], Int64s]:
-    """The names of kinds of time, and [n, c, kinds]."""
-    if not own.is_tpu:
-        return list(TYPES), own.type_ps
-    times = own.category_ps.copy()
-    names = list(own.categories)
-    if own.infeed_ps.any():
-        times[:, :, 0] -= own.infeed_ps
-        times, names = np.concatenate([times, own.infeed_ps[:, :, None]], axis=2), [*names, "infeed"]
-    return [*names, "busy"], np.concatenate([times, own.sparse_busy_ps[:, :, None]], axis=2)
-
-
-def _breakdown(rows: list[_Rows]) -> pa.Table:
-    def columns(one: _Rows) -> dict[str, Any]:
-        own = one.host.database
-        names, times = _kinds(own)
-        times = times[one.step, one.core]
-        row, kind = np.nonzero(times)
-        order = np.lexsort((kind, -times[row, kind], row))
-        row, kind = row[order], kind[order]
-        step, core, time = one.step[row], one.core[row], times[row, kind]
-        duration = own.duration_ps[step, core]
-        return {
-            "step": one.numbers(row),
-            "group_id": own.step[step],
-            "host": texts([one.host.host], np.zeros(len(row), np.intp)),
-            "core_id": own.cores.id[core],
-            "kind": texts(names, kind),
-            "time_ps": time,
-            "share": pa.array(time / np.maximum(duration, 1), mask=duration <= 0),
-        }
-
-    return _table("breakdown", (columns(one) for one in rows))
+def _kinds(steps: OnCores) -> SimpleNamespace:
+    """All kinds of time of steps on cores: types of events, on TPUs categories of ops."""
+    own = steps.database
+    names, times = list(TYPES), own.type_ps
+    if own.is_tpu:
+        names, times = [*own.categories, "busy"], np.concatenate([own.category_ps, own.sparse_busy_ps[:, :, None]], 2)
+        if own.infeed_ps.any():
+            times[:, :, 0] -= own.infeed_ps
+            names.insert(-1, "infeed")
+            times = np.insert(times, -1, own.infeed_ps, axis=2)
+    times = times[steps.step, steps.core]
+    row, kind = np.nonzero(times)
+    order = np.lexsort((kind, -times[row, kind], row))
+    row, kind = row[order], kind[order]
+    step, core = steps.step[row], steps.core[row]
+    return SimpleNamespace(
+        database=own,
+        step=step,
+        core=core,
+        number=steps.number[row],
+        duration_ps=own.duration_ps[step, core],
+        kind=texts(names, kind),
+        time_ps=times[row, kind],
+    )
 
 
 # ---- summaries
 
 
-def _summary(rows: list[_Rows], database: StepDatabase) -> pa.Table:
-    """First the session, then each core."""
-    found: list[dict[str, Any]] = []
-    overall = spread(_longest(database))
-    if overall is not None:
-        found.append({"host": None, "core_id": None, "quantity": "step_time", **overall})
-    for one in rows:
-        own = one.host.database
-        times = core_breakdown(own)
-        for core in range(len(own.cores)):
+def _summary(kept: Sequence[HostSteps], database: StepDatabase) -> list[dict[str, Any]]:
+    """The spread of step times, then of each kind of time on each core."""
+    times: list[tuple[str | None, int | None, str, Int64s]] = [(None, None, "step_time", _longest(database))]
+    for host in kept:
+        own = host.database
+        in_categories = core_breakdown(own)
+        for core, core_id in enumerate(own.cores.id.tolist()):
             counts = own.present[:, core] & own.complete
-            quantities = {"step_time": own.duration_ps[counts, core]}
-            for place, category in enumerate(CATEGORIES):
-                if times[counts, core, place].any():
-                    quantities[category.name] = times[counts, core, place]
-            for quantity, values in quantities.items():
-                summary = spread(values)
-                if summary is not None:
-                    core_id = int(own.cores.id[core])
-                    found.append({"host": one.host.host, "core_id": core_id, "quantity": quantity, **summary})
-    return pa.Table.from_pylist(found, TABLES["step_summary"].arrow())
+            times.append((host.host, core_id, "step_time", own.duration_ps[counts, core]))
+            by_category = zip(CATEGORIES, in_categories[counts, core].T, strict=True)
+            times += [(host.host, core_id, one.name, values) for one, values in by_category if values.any()]
+    return [
+        {"host": host, "core_id": core_id, "quantity": quantity, **summary}
+        for host, core_id, quantity, values in times
+        if (summary := spread(values)) is not None
+    ]
 
 
 def _longest(database: StepDatabase) -> Int64s:
     """Of each complete step, the time on the core that took longest."""
-    cores = database.present & ~database.cores.sparse
-    some = cores.any(axis=1) & database.complete
-    longest: Int64s = np.where(cores, database.duration_ps, 0).max(axis=1, initial=0)[some]
-    return longest
+    some = (database.present & ~database.cores.sparse).any(axis=1) & database.complete
+    return step_times(database)[some]
 
 
-def _hosts(found: Sequence[HostTime], kept: Sequence[HostSteps]) -> pa.Table:
-    def row(one: HostTime) -> dict[str, Any]:
-        summary = spread(one.times_ps) or {}
-        count = max(one.compared, 1)
-        return {
-            "host": kept[one.place].host,
-            "hostname": kept[one.place].hostname,
-            "core_count": one.core_count,
-            "step_count": len(one.times_ps),
-            **{name: summary[name] for name in ("mean_ps", "p50_ps", "p99_ps", "max_ps")},
-            "compared_count": one.compared,
-            "slowest_count": one.slowest,
-            "excess_ps": None if one.excess_ps is None else one.excess_ps / count,
-            "excess_share": one.excess_share,
-            "category": one.category,
-            "category_excess_ps": None if one.category_excess_ps is None else one.category_excess_ps / count,
-        }
-
-    return pa.Table.from_pylist([row(one) for one in found], TABLES["hosts"].arrow())
-
-
-def _stragglers(found: Stragglers, kept: Sequence[HostSteps]) -> pa.Table:
-    names = [host.host for host in kept]
-    labels = [*(category.name for category in CATEGORIES), None]  # the last for -1
-    return _table("stragglers", [{
-        "step": found.step,
-        "host": texts(names, found.host),
-        "core_name": texts(found.core_names, np.arange(len(found.step))),
-        "core_id": found.core_id,
-        "core_count": found.core_count,
-        "duration_ps": found.duration_ps,
-        "median_ps": found.median_ps,
-        "excess_ps": found.duration_ps - found.median_ps,
-        "excess_share": pa.array(
-            (found.duration_ps - found.median_ps) / np.maximum(found.median_ps, 1), mask=found.median_ps <= 0
-        ),
-        "category": texts(labels, found.category),
-        "category_excess_ps": found.category_excess_ps,
-    }])  # fmt: skip
+def _of_host(one: HostTime, kept: Sequence[HostSteps]) -> dict[str, Any]:
+    host = kept[one.place]
+    count = {"host": host.host, "hostname": host.hostname, "step_count": len(one.times_ps)}
+    return count | (spread(one.times_ps) or {}) | one._asdict()
 
 
 def _values(

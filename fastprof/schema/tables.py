@@ -39,15 +39,13 @@ class Column:
     nullable: bool = False
     unit: str | None = None
     of: Formula | None = field(default=None, compare=False, kw_only=True)
-    """The values; an Arrow array brings its own nulls. None: whoever builds the table fills the column."""
+    """The values; an Arrow array brings its own nulls. None: the attribute of the rows that has the column's name."""
     null: Formula | None = field(default=None, compare=False, kw_only=True)
     """Which rows are null, as booleans, where ``of`` does not say so itself."""
 
     def array(self, rows: Any) -> pa.Array:
         """The values for ``rows``, which is whatever the formula takes."""
-        if self.of is None:
-            raise ValueError(f"the column {self.name} has no formula")
-        values = self.of(rows)
+        values = getattr(rows, self.name) if self.of is None else self.of(rows)
         return typed(values, self.type) if self.null is None else pa.array(values, self.type, mask=self.null(rows))
 
     def field(self, actual: pa.DataType | None = None) -> pa.Field:
@@ -79,6 +77,11 @@ class TableSchema:
     def of(self, rows: Any) -> pa.Table:
         """The table of ``rows``, each column by its formula."""
         return pa.Table.from_arrays([column.array(rows) for column in self.columns], schema=self.arrow())
+
+    def of_parts(self, parts: Iterable[Any]) -> pa.Table:
+        """The rows of several parts, such as hosts, as one table."""
+        tables = [self.of(rows) for rows in parts]
+        return pa.concat_tables(tables).unify_dictionaries().combine_chunks() if tables else self.empty()
 
     def empty(self) -> pa.Table:
         return self.arrow().empty_table()

@@ -121,18 +121,13 @@ def _numbers(group: Int64s, step_of: Mapping[int, int]) -> Int64s:
     return np.array([step_of.get(one, -1) for one in group.tolist()], np.int64)
 
 
-def _joined(name: str, parts: Iterable[Any]) -> pa.Table:
-    tables = [TABLES[name].of(rows) for rows in parts]
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks() if tables else TABLES[name].empty()
-
-
 def steps(kept: Sequence[HostCommunication], groups: Groups, names: Sequence[Mapping[int, str]]) -> pa.Table:
     """``names``: of steps, by group."""
-    return _joined("steps", _spans(kept, groups, names))
+    return _STEPS.of_parts(_spans(kept, groups, names))
 
 
 def devices(kept: Sequence[HostCommunication]) -> pa.Table:
-    return _joined("devices", (_rows(one, one[1].whole) for one in devices_of(kept)))
+    return _DEVICES.of_parts(_rows(one, one[1].whole) for one in devices_of(kept))
 
 
 # ---- kinds
@@ -166,7 +161,7 @@ _STEP_KINDS = table_of(
 
 
 def step_kinds(kept: Sequence[HostCommunication], groups: Groups) -> pa.Table:
-    return _joined("step_kinds", map(_kinds_of, _spans(kept, groups, [{}] * len(kept))))
+    return _STEP_KINDS.of_parts(map(_kinds_of, _spans(kept, groups, [{}] * len(kept))))
 
 
 def _kinds_of(spans: Any) -> Any:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from fastprof.derive.devices.devices import device_name
+
+if TYPE_CHECKING:
+    from fastprof.tables.host_events import HostEvents
 
 CPU: Final = "CPU"
 """The device type of a host without devices."""
@@ -24,6 +29,13 @@ class HostEnvironment:
     device_count: int  # GPUs, or TensorCores of TPUs; 0 on a CPU
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, events: HostEvents, hostname: str, hardware: str) -> HostEnvironment:
+        planes = events.planes_of(hardware)
+        model = device_name(planes[0]) if planes else CPU
+        errors, warnings = tuple(events.errors), tuple(events.warnings)
+        return cls(events.host, hostname, hardware, model, len(planes), errors, warnings)
 
 
 @dataclass(frozen=True, slots=True)

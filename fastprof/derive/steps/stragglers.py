@@ -3,55 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_figures import COMPUTE, OTHER, core_breakdown
+from fastprof.derive.steps.step_figures import COMPUTE, OTHER, core_breakdown, step_times
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.schema.array_types import Bools, Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class Stragglers:
-    """The slowest core of each step that several took part in."""
+    """The slowest core of each step that several took part in. ``step``, ``core``: places in the database."""
 
+    database: StepDatabase
     step: Int64s
-    host: npt.NDArray[np.int32]  # index into StepDatabase.hosts
-    core_id: Int64s  # on its host
-    core_names: list[str]
+    core: Int64s
     core_count: Int64s
     duration_ps: Int64s
     median_ps: Int64s
     category: Int64s  # index into CATEGORIES; -1: the core exceeds the median in none
     category_excess_ps: Int64s
 
+    @property
+    def excess_ps(self) -> Int64s:
+        return self.duration_ps - self.median_ps
+
 
 def stragglers(database: StepDatabase) -> Stragglers:
     """Steps on several cores, on one of them longer than the median. SparseCores are left out. Of cores whose step took
     equally long, as on a TPU host, the one that computes longest is the slowest."""
     every = database.present & ~database.cores.sparse
-    longer = np.where(every, database.duration_ps, 0).max(axis=1, initial=0)
-    longer = longer > medians(database.duration_ps[:, :, None], every)[:, 0] if len(database) else longer > 0
+    longer = step_times(database) > medians(database.duration_ps[:, :, None], every)[:, 0]
     rows = np.flatnonzero((every.sum(axis=1) > 1) & longer)
+    if not len(rows):
+        none = np.zeros(0, np.int64)
+        return Stragglers(database, *(none,) * 7)
     there = every[rows]
     times = core_breakdown(database)[rows]
     duration = np.where(there, database.duration_ps[rows], -1)
-    longest = duration == duration.max(axis=1, initial=-1)[:, None]
-    computing = np.where(longest, times[:, :, COMPUTE], -1)
-    slowest = computing.argmax(axis=1) if len(rows) else rows
+    longest = duration == duration.max(axis=1)[:, None]
+    slowest = np.where(longest, times[:, :, COMPUTE], -1).argmax(axis=1)
     at = np.arange(len(rows))
-    excess = times[at, slowest] - medians(times, there)
-    excess[:, OTHER] = np.where((excess[:, :OTHER] > 0).any(axis=1), 0, excess[:, OTHER])
-    category = excess.argmax(axis=1) if len(rows) else rows
+    excess = _explained(times[at, slowest] - medians(times, there))
+    category = excess.argmax(axis=1)
     by = np.maximum(excess[at, category], 0)
     return Stragglers(
-        database.step[rows],
-        database.cores.host_number[slowest],
-        database.cores.local_id[slowest],
-        [database.cores.name[core] for core in slowest.tolist()],
-        there.sum(axis=1).astype(np.int64),
+        database,
+        rows,
+        slowest,
+        there.sum(axis=1),
         duration[at, slowest],
         medians(duration[:, :, None], there)[:, 0],
         np.where(by > 0, category, -1),
@@ -59,31 +61,36 @@ def stragglers(database: StepDatabase) -> Stragglers:
     )
 
 
+def _explained(excess: Int64s) -> Int64s:
+    """[…, 9]: times by category beyond the median; all other time counts if no category is beyond it."""
+    excess[..., OTHER] = np.where((excess[..., :OTHER] > 0).any(axis=-1), 0, excess[..., OTHER])
+    return excess
+
+
 def medians(times: Int64s, there: Bools) -> Int64s:
     """[n, k]: of [n, c, k] times the median over the cores that are there, the lower one of two."""
     most = np.iinfo(np.int64).max
     ordered = np.sort(np.where(there[:, :, None], times, most), axis=1)
     middle = (there.sum(axis=1) - 1) // 2
-    median: Int64s = ordered[np.arange(len(times)), middle] if len(times) else np.zeros((0, times.shape[2]), np.int64)
+    median: Int64s = ordered[np.arange(len(times)), middle] if ordered.size else times.sum(axis=1)
     return median
 
 
 _LEAST_SHARE = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class HostTime:
-    """A host, over the complete steps that all hosts have. What compares hosts is None where there is one alone."""
+class HostTime(NamedTuple):
+    """A host, over the complete steps that all hosts have. What compares hosts is None if there is only one."""
 
     place: int  # in StepDatabase.hosts
     core_count: int  # SparseCores left out
     times_ps: Int64s  # of each step, on the core that took longest
-    compared: int  # steps in which another host took part too
-    slowest: int  # of those, in which it took longest, and longer than the median
-    excess_ps: int | None  # sum over steps of what it took beyond the median of the hosts, the lower one of two
-    excess_share: float | None  # that / the sum of medians
+    compared_count: int  # steps in which another host took part too
+    slowest_count: int  # of those, in which it took longest, and longer than the median
+    excess_ps: float | None  # mean of what it took beyond the median of the hosts, the lower one of two
+    excess_share: float | None  # sum of that / the sum of medians
     category: str | None  # of a host that takes longer: in which it exceeds the median of the hosts most
-    category_excess_ps: int | None
+    category_excess_ps: float | None  # mean of that
 
 
 def host_times(database: StepDatabase) -> list[HostTime]:
@@ -108,8 +115,7 @@ def host_times(database: StepDatabase) -> list[HostTime]:
         own = there_several[:, column]
         compared = int(own.sum())
         excess, base = int((times[own, column] - middle[own]).sum()), int(middle[own].sum())
-        by = (spent[own, column] - usual[own]).sum(axis=0)
-        by[OTHER] = 0 if (by[:OTHER] > 0).any() else by[OTHER]
+        by = _explained((spent[own, column] - usual[own]).sum(axis=0))
         category = int(by.argmax())
         positive = compared > 0 and excess > 0 and by[category] > 0
         found.append(HostTime(
@@ -118,10 +124,10 @@ def host_times(database: StepDatabase) -> list[HostTime]:
             times[there[:, column], column],
             compared,
             int((late & (most == column)).sum()),
-            excess if compared else None,
+            excess / compared if compared else None,
             excess / base if compared and base else None,
             CATEGORIES[category].name if positive else None,
-            int(by[category]) if positive else None,
+            int(by[category]) / compared if positive else None,
         ))  # fmt: skip
     return found
 
@@ -134,15 +140,19 @@ def _mean(times: Int64s, there: np.ndarray) -> Int64s:
 
 
 def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
-    """The host that is slowest in most steps, in a sentence; None: there is none that is, by a hundredth at least."""
+    """A sentence about the host that is slowest in most steps, by a hundredth at least; None: there is none."""
     if not times:
         return None
-    worst = max(times, key=lambda one: one.slowest)
-    if 2 * worst.slowest <= worst.compared or worst.excess_share is None or worst.excess_share < _LEAST_SHARE:
+    worst = max(times, key=lambda one: one.slowest_count)
+    if (
+        2 * worst.slowest_count <= worst.compared_count
+        or worst.excess_share is None
+        or worst.excess_share < _LEAST_SHARE
+    ):
         return None
-    steps = "1 step" if worst.compared == 1 else f"{worst.compared:,} steps"
+    steps = "1 step" if worst.compared_count == 1 else f"{worst.compared_count:,} steps"
     most = "" if worst.category is None else f", most of it in {worst.category.replace('_', ' ')}"
     return (
-        f"{database.hosts[worst.place]} is the slowest host in {worst.slowest:,} of {steps}: it takes "
+        f"{database.hosts[worst.place]} is the slowest host in {worst.slowest_count:,} of {steps}: it takes "
         f"{100 * worst.excess_share:.1f} % longer than the median of the hosts{most}."
     )
