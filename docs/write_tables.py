@@ -1,4 +1,4 @@
-"""Writes docs/tables.md, the reference of tables, from fastprof/schema/tables.py. A test compares the two."""
+"""Writes docs/tables.md, the reference of tables, from their schemas. A test compares the two."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from fastprof.schema.tables import TABLES, VERSION, TableSchema
+from fastprof.schema.tables import VERSION, TableSchema
 from fastprof.tables.event_summary import SUMMARY
+from fastprof.tables.table_list import TABLES
 
 PAGE = Path(__file__).parent / "tables.md"
 
 HEAD = f"""# Tables
 
-Schema version {VERSION}. Generated from `fastprof/schema/tables.py` by `make docs`.
+Schema version {VERSION}. Generated from the schemas of tables by `make docs`.
 
 Integers are signed, 64-bit or narrower. The name of a column ends in its unit. Repeated text is dictionary-encoded,
 with indices as narrow as the dictionary allows (int8, int16, int32). Every field has its description as Arrow metadata;

@@ -14,7 +14,7 @@ from trace_builder import Metadata, Stat, aggregated, event, line, plane, ref, s
 import fastprof
 from fastprof._native import records
 from fastprof.errors import ChangedError, FastprofError
-from fastprof.schema.tables import KINDS
+from fastprof.schema.capture_tables import KINDS
 from fastprof.tables.host_events import HostEvents, read_host
 
 

@@ -167,9 +167,9 @@ def _usual_columns(form: str, hosts: int) -> list[str]:
 def _checked_columns(requested: list[str] | None) -> list[str]:
     if not requested:
         return []
-    from fastprof.schema import tables as schema
+    from fastprof.schema.capture_tables import CAPTURE_TABLES
 
-    known = schema.TABLES["events"].names()
+    known = CAPTURE_TABLES["events"].names()
     for column in requested:
         if column not in known:
             raise UsageError(f"--columns: events have no column {column!r}; there are: {', '.join(known)}")

@@ -33,11 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from fastprof.export import folders
-    from fastprof.schema import tables as schema
+    from fastprof.tables.table_list import TABLES
 
     for table in args.tables or ():
-        if table not in schema.TABLES:
-            raise UsageError(f"--tables: there is no table {table!r}; there are: {', '.join(schema.TABLES)}")
+        if table not in TABLES:
+            raise UsageError(f"--tables: there is no table {table!r}; there are: {', '.join(TABLES)}")
     if args.output == "-":
         raise UsageError("export writes a directory; -o cannot be standard output")
     whole = opening.open_session(args)

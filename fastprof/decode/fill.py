@@ -24,7 +24,7 @@ from fastprof.decode.text_pools import MergedTexts, TextTable, dictionary_array,
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, Kinds
 from fastprof.schema.array_types import Bools, Int32s, Records
-from fastprof.schema.tables import KINDS
+from fastprof.schema.capture_tables import KINDS
 
 _PLAIN = {
     "event_id": np.int64, "plane_id": np.int32, "line_id": np.int32, "metadata_id": np.int64,

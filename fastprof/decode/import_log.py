@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fastprof.schema.tables import SEVERITIES, TABLES
+from fastprof.schema.capture_tables import CAPTURE_TABLES, SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,6 @@ class ImportLog:
             self._rows.values(),
             key=lambda row: (-SEVERITIES.index(row.severity), row.path or "", row.first_offset or 0, row.code),
         )
-        schema = TABLES["import_log"].arrow()
+        schema = CAPTURE_TABLES["import_log"].arrow()
         columns = [[getattr(row, name) for row in rows] for name in schema.names]
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)

@@ -18,7 +18,7 @@ from fastprof.decode.span_stats import SpanStats, metadata_stats, owned_spans, r
 from fastprof.decode.text_pools import TextTable, dictionary_array, index_dtype
 from fastprof.decode.xspace_capture import Capture
 from fastprof.schema.array_types import Records
-from fastprof.schema.tables import KINDS, TABLES
+from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
 
 Mask = npt.NDArray[np.bool_]
 
@@ -34,7 +34,7 @@ def hosts_table(index: Index, wanted: list[bool]) -> pa.Table:
                 "hostnames": capture.hostnames, "errors": capture.errors, "warnings": capture.warnings,
                 "task_environment": environment.stats,
             })  # fmt: skip
-    return pa.Table.from_pylist(rows, TABLES["hosts"].arrow())
+    return pa.Table.from_pylist(rows, CAPTURE_TABLES["hosts"].arrow())
 
 
 def _int64(value: int | None) -> int | None:
@@ -89,13 +89,13 @@ def _dictionary(values: list[str]) -> pa.Array:
 
 
 def _table(name: str, columns: list[pa.Array]) -> pa.Table:
-    schema = TABLES[name]
+    schema = CAPTURE_TABLES[name]
     fields = [column.field(array.type) for column, array in zip(schema.columns, columns, strict=True)]
     return pa.table(columns, schema=pa.schema(fields))
 
 
 def _empty(name: str) -> pa.Table:
-    return TABLES[name].arrow().empty_table()
+    return CAPTURE_TABLES[name].arrow().empty_table()
 
 
 def _joined(name: str, tables: list[pa.Table]) -> pa.Table:

@@ -9,10 +9,10 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof.decode.picked_stats import Columns
 from fastprof.schema.array_types import Bools, Int32s
-from fastprof.schema.tables import TABLES
+from fastprof.schema.capture_tables import CAPTURE_TABLES
 
-EVENT_COLUMNS = tuple(TABLES["events"].names())
-STAT_COLUMNS = tuple(TABLES["event_stats"].names())
+EVENT_COLUMNS = tuple(CAPTURE_TABLES["events"].names())
+STAT_COLUMNS = tuple(CAPTURE_TABLES["event_stats"].names())
 
 
 @dataclass(frozen=True, slots=True)

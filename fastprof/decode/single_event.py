@@ -17,7 +17,7 @@ from fastprof.decode.request import STAT_COLUMNS, Decoded, Request
 from fastprof.decode.span_stats import metadata_stats
 from fastprof.errors import CaptureError, ChangedError
 from fastprof.schema.array_types import Records
-from fastprof.schema.tables import KINDS
+from fastprof.schema.capture_tables import KINDS
 
 EVENT, METADATA = "event", "metadata"
 _INTEGERS = ("int64", "uint64")

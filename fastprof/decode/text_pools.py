@@ -93,7 +93,7 @@ def narrow_indices(size: int, count: int) -> npt.NDArray[Any]:
 
 
 def index_dtype(size: int) -> Any:
-    """The NumPy type of schema.index_type(size)."""
+    """The narrowest signed type that indexes a dictionary of ``size`` texts."""
     if size <= 1 << 7:
         return np.int8
     return np.int16 if size <= 1 << 15 else np.int32

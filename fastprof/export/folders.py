@@ -21,7 +21,7 @@ from fastprof.decode.workers import Progress
 from fastprof.errors import FastprofError, OutputError, UsageError
 from fastprof.export.hive import export_tables
 from fastprof.export.writers import WRITERS
-from fastprof.schema.tables import TABLES
+from fastprof.tables.table_list import TABLES
 
 if TYPE_CHECKING:
     from fastprof.tables.table_set import TableSet

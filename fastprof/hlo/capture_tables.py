@@ -1,4 +1,4 @@
-"""The compiled programs of a session as tables: modules, computations, instructions, their costs and their memory.
+"""The compiled programs of a session as tables.
 
 Rows join events by ``program_id``, instructions also by ``name``, which events call ``hlo_op`` and TPUs
 ``display_name``.
@@ -6,236 +6,321 @@ Rows join events by ``program_id``, instructions also by ``name``, which events 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from fastprof._native.xspace import Memory
 from fastprof.decode.import_log import ImportLog
+from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.hlo.buffers import CATEGORIES, KINDS, SHARE_WITH, BufferAssignment
-from fastprof.hlo.instruction_columns import instruction_columns
-from fastprof.hlo.module import HloModule
-from fastprof.hlo.program_memory import UNKNOWN, ProgramMemory
+from fastprof.hlo.category import category
+from fastprof.hlo.layout import array_of
+from fastprof.hlo.message import Message
+from fastprof.hlo.module import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING, HloModule
+from fastprof.hlo.program_memory import ProgramMemory
+from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.hlo.programs import Program
-from fastprof.hlo.table_columns import ABSENT, Lists, Numbers, TableTexts, Values, ranges, tables_of
-from fastprof.schema.array_types import Int32s
-from fastprof.schema.tables import TABLES
+from fastprof.hlo.shapes import OPAQUE, TOKEN, TYPE_NAMES, Shape
+from fastprof.hlo.table_columns import ABSENT, Lists, Values, joined, ranges
+from fastprof.hlo.text.program import program_of
+from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
+from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
+from fastprof.schema.tables import TableSchema
 
-if TYPE_CHECKING:
-    from fastprof.hlo.work import Cost
-
-_CONTAINERS = ("call", "while", "conditional")
-_FLAGS = {
-    "is_thread_local": "thread_local",
-    "is_entry_parameter": "entry_parameter",
-    "may_be_output": "live_out",
-    "is_tuple": "tuple",
-    "is_constant": "constant",
-}
-_IN_PARTS = ("-start", "-update", "-done")
-"""Suffixes of opcodes of asynchronous instructions."""
-
-
-class Listed:
-    """A program of a host, and what its rows are built from. ``module``: None where it does not decode, which is
-    logged."""
-
-    def __init__(self, host: str, program: Program, log: ImportLog, texts: TableTexts) -> None:
-        self.host = host
-        self.program = program
-        self.log = log
-        self.texts = texts
-        self.module: HloModule | None = None
-        self.problem = ""
-        try:
-            self.module = program.read(log)
-        except CaptureError as error:
-            self.problem = program.problem(error)
-
-    def key(self, rows: int) -> dict[str, Values]:
-        """The columns that all rows of the program share."""
-        return {
-            "host": np.full(rows, self.texts.number(self.host), np.int32),
-            "program_id": Numbers(np.full(rows, self.program.id, np.int64)),
-            "module": np.full(rows, self.texts.number(self.program.title), np.int32),
-        }
-
-    @property
-    def read(self) -> HloModule:
-        assert self.module is not None
-        return self.module
-
-    @cached_property
-    def words(self) -> Int32s:
-        """By text of the module, its number in the tables."""
-        return self.texts.of_pool(*self.read.text_pool)
-
-
-def module_row(listed: Listed) -> dict[str, Values]:
-    module, program, texts = listed.module, listed.program, listed.texts
-    there = np.array([module is not None])
-    counts = (0, 0, 0) if module is None else (module.id, len(module.computations), len(module))
-    entry = "" if module is None or module.entry < 0 else module.text(int(module.computations["name"][module.entry]))
-    text = {
-        "name": "" if module is None else module.name,
-        "path": program.path,
-        "entry_computation": entry,
-        "problem": listed.problem,
-    }
-    numbers = zip(("module_id", "computation_count", "instruction_count"), counts, strict=True)
-    return {
-        **{name: texts.all_numbers([value]) for name, value in text.items()},
-        **{name: Numbers(np.array([value], np.int64), there) for name, value in numbers},
-        "embedded": Numbers(np.array([program.embedded])),
-        "size_bytes": Numbers(np.array([program.length], np.int64)),
-        "is_scheduled": Numbers(np.array([module is not None and module.is_scheduled]), there),
-    }
-
-
-def computation_rows(listed: Listed) -> dict[str, Values]:
-    module, words = listed.read, listed.words
-    rows = module.computations
-    is_parameter = words[module.instructions["opcode"]] == listed.texts.number("parameter")
-    before = np.concatenate([[0], np.cumsum(is_parameter)])
-    first, last = rows["first_instruction"], rows["last_instruction"]
-    names = np.append(module.instructions["name"], 0)
-    return {
-        "computation": words[rows["name"]],
-        "computation_id": Numbers(rows["id"]),
-        "is_entry": Numbers(np.arange(len(rows)) == module.entry),
-        "is_fusion": Numbers(rows["is_fusion"] != 0),
-        "execution_thread": words[rows["execution_thread"]],
-        "root": words[np.where(rows["root"] < 0, 0, names[rows["root"]])],
-        "parameter_count": Numbers(before[last] - before[first]),
-        "instruction_count": Numbers((last - first).astype(np.int64)),
-        "is_scheduled": Numbers(rows["scheduled_count"] >= 0),
-    }
-
-
-def cost_rows(listed: Listed) -> dict[str, Values]:
-    """By XLA's general cost model. For instructions that run others it knows how much these move, not from where; it
-    counts all bytes of an asynchronous instruction at both its start and its end, so those are null."""
-    from fastprof.hlo.cost import CostModel
-    from fastprof.hlo.counting import GENERAL
-
-    module = listed.read
-    costs = CostModel(module, GENERAL)
-    every = [costs.cost(row) for row in range(len(module))]
-    opcodes = [module.text(number) for number in module.instructions["opcode"].tolist()]
-    known = np.array([one.is_known for one in every], bool)
-    in_parts = np.array([opcode.endswith(_IN_PARTS) for opcode in opcodes], bool)
-    has_places = np.array([_has_places(one, opcode) for one, opcode in zip(every, opcodes, strict=True)], bool)
-    figures = {
-        "flops": ([one.model_flops for one in every], known),
-        "accessed_bytes": ([one.bytes_accessed for one in every], known & ~in_parts),
-        "hbm_read_bytes": ([one.hbm_read_bytes for one in every], known & ~in_parts & has_places),
-        "hbm_written_bytes": ([one.hbm_write_bytes for one in every], known & ~in_parts & has_places),
-    }
-    columns: dict[str, Values] = {
-        name: Numbers(np.array(one, np.int64), there) for name, (one, there) in figures.items()
-    }
-    return columns | {"name": listed.words[module.instructions["name"]]}
-
-
-def _has_places(cost: Cost, opcode: str) -> bool:
-    """Whether the model knows which memory bytes move from and to."""
-    known = not cost.bytes_accessed or bool(cost.hbm_read_bytes or cost.hbm_write_bytes or cost.elsewhere)
-    return known and opcode not in _CONTAINERS
-
-
-# ---- what programs hold in memory
-
-
-def allocation_rows(listed: Listed) -> dict[str, Values]:
-    """CaptureError, also of ``buffer_rows`` and ``heap_event_rows``: the assignment of buffers does not decode."""
-    buffers = BufferAssignment(listed.read.data)
-    rows = buffers.allocations
-    is_parameter = rows["entry_parameter"] != 0
-    columns: dict[str, Values] = {
-        "allocation": Numbers(rows["index"]),
-        "size_bytes": Numbers(rows["size"], ~buffers.odd_allocations),
-        "memory_space": Numbers(rows["color"]),
-        "category": listed.texts.all_numbers(CATEGORIES)[buffers.category],
-        "buffer_count": Numbers(rows["assigned_count"].astype(np.int64)),
-        "parameter_number": Numbers(rows["parameter_number"], is_parameter),
-        "parameter_index": _lists(buffers, rows["first_index"], rows["index_count"], is_parameter),
-    }
-    flags: dict[str, Values] = {name: Numbers(rows[flag] != 0) for name, flag in _FLAGS.items()}
-    return columns | flags | {"is_aliased": Numbers(buffers.aliased)}
-
-
-def buffer_rows(listed: Listed) -> dict[str, Values]:
-    memory = ProgramMemory(listed.read)
-    buffers = memory.buffers
-    rows = buffers.buffers
-    lies = buffers.allocation_of >= 0
-    allocations = np.append(buffers.allocations["index"], np.int64(0))[buffers.allocation_of]
-    names = np.append(listed.words[memory.module.instructions["name"]], np.int32(ABSENT))
-    return {
-        "buffer": Numbers(rows["id"]),
-        "instruction": names[memory.instruction],
-        "element": _lists(buffers, rows["first_index"], rows["index_count"], None),
-        "size_bytes": Numbers(rows["size"], ~buffers.odd_buffers),
-        "unpadded_bytes": Numbers(memory.unpadded, memory.unpadded != UNKNOWN),
-        "memory_space": Numbers(rows["color"]),
-        "allocation": Numbers(allocations, lies),
-        "offset_bytes": Numbers(buffers.offset_of, lies),
-    }
-
-
-def heap_event_rows(listed: Listed) -> dict[str, Values]:
-    buffers, texts = BufferAssignment(listed.read.data), listed.texts
-    rows = buffers.events
-    words = texts.all_numbers(buffers.texts.to_pylist())
-    kinds = texts.all_numbers([*KINDS, None])
-    first = buffers.traces["first_event"][rows["trace"]] if len(rows) else np.zeros(0, np.int64)
-    return {
-        "heap": Numbers(rows["trace"].astype(np.int64)),
-        "position": Numbers(np.arange(len(rows), dtype=np.int64) - first),
-        "kind": kinds[np.where((rows["kind"] >= 0) & (rows["kind"] < len(KINDS)), rows["kind"], len(KINDS))],
-        "buffer": Numbers(rows["buffer_id"]),
-        "shared_buffer": Numbers(rows["canonical_id"], rows["kind"] == SHARE_WITH),
-        "computation": words[rows["computation_name"]],
-        "instruction": words[rows["instruction_name"]],
-    }
-
-
-def _lists(buffers: BufferAssignment, first: Int32s, count: Int32s, valid: np.ndarray | None) -> Lists:
-    counts = count.astype(np.int64) if valid is None else np.where(valid, count, 0)
-    return Lists(counts, buffers.indices[ranges(first, counts)], valid)
-
-
-_ROWS: Mapping[str, Callable[[Listed], dict[str, Values]]] = {
-    "hlo_modules": module_row,
-    "hlo_computations": computation_rows,
-    "hlo_instructions": lambda listed: instruction_columns(listed.read, listed.words, listed.texts),
-    "hlo_costs": cost_rows,
-    "hlo_allocations": allocation_rows,
-    "hlo_buffers": buffer_rows,
-    "hlo_heap_events": heap_event_rows,
-}
+_LARGEST = 2**63 - 1
 
 
 def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:
     """Tables of programs, each with its host and the log for its faults. Each program is read once."""
-    texts = TableTexts()
-    parts: dict[str, list[dict[str, Values]]] = {name: [] for name in names}
+    texts = TextTable(Memory())
+    parts: dict[str, list[list[Values]]] = {name: [] for name in names}
     for host, program, log in programs:
-        listed = Listed(host, program, log, texts)
-        for name in parts if listed.module is not None else parts.keys() & {"hlo_modules"}:
+        rows = ProgramRows(host, program, log, texts)
+        for name in parts if rows.problem == "" else parts.keys() & {"hlo_modules"}:
             try:
-                columns = _ROWS[name](listed)
-                parts[name].append(listed.key(_length(columns)) | columns)
+                parts[name].append(_values(PROGRAM_TABLES[name], rows))
             except CaptureError as error:  # a damaged assignment of buffers
                 program.note(log, error)
-    return {name: tables_of(TABLES[name], shares, texts) for name, shares in parts.items()}
+    words = texts.array()
+    return {name: _table(PROGRAM_TABLES[name], some, words) for name, some in parts.items()}
 
 
-def _length(columns: Mapping[str, Values]) -> int:
-    one = next(iter(columns.values()))
-    if isinstance(one, Numbers):
-        return len(one.values)
-    return len(one) if isinstance(one, np.ndarray) else len(one.counts)
+def _values(schema: TableSchema, rows: ProgramRows) -> list[Values]:
+    """The values of each column, and where they are null, for the rows of one program."""
+    values = [(column.of(rows), column.null and column.null(rows)) for column in schema.columns if column.of]
+    count = next((len(one) for one, _ in values if not np.isscalar(one)), 1)
+    return [
+        (np.full(count, one), None if null is None else np.full(count, null)) if np.isscalar(one) else (one, null)
+        for one, null in values
+    ]
+
+
+def _table(schema: TableSchema, parts: Sequence[list[Values]], words: pa.Array) -> pa.Table:
+    """One table of all parts, in order."""
+    if not parts:
+        return schema.empty()
+    columns = [joined(column, values, words) for column, *values in zip(schema.columns, *parts, strict=True)]
+    fields = [column.field(array.type) for column, array in zip(schema.columns, columns, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+class ProgramRows:
+    """What the formulas of the tables read of one program of a host. ``module``: None where it does not decode, which
+    is logged, with the ``problem`` in words. Texts are numbers in ``texts``."""
+
+    module: HloModule
+
+    def __init__(self, host: str, program: Program, log: ImportLog, texts: TextTable) -> None:
+        self.host = host
+        self.program = program
+        self.texts = texts
+        self.problem = ""
+        try:
+            self.module = program.read(log)
+        except CaptureError as error:
+            self.module = None  # type: ignore[assignment]  # then only the table of modules has a row
+            self.problem = program.problem(error)
+
+    def number(self, text: str | None) -> int:
+        return self.texts.add(text) if text else ABSENT
+
+    def numbers(self, texts: Iterable[str | None]) -> Int32s:
+        return np.array([self.number(text) for text in texts], np.int32)
+
+    @cached_property
+    def words(self) -> Int32s:
+        """By text of the module, whose first one is empty, its number in the tables."""
+        words = self.texts.add_all(*self.module.text_pool).copy()
+        words[:1] = ABSENT
+        return words
+
+    @cached_property
+    def names(self) -> Int32s:
+        """Of instructions; the last is for row -1."""
+        return np.append(self.words[self.instructions["name"]], np.int32(ABSENT))
+
+    # ---- modules and computations
+
+    @property
+    def entry_name(self) -> str:
+        module = self.module
+        return "" if module is None or module.entry < 0 else module.text(module.computations["name"][module.entry])
+
+    @property
+    def computations(self) -> Records:
+        return self.module.computations
+
+    @property
+    def instructions(self) -> Records:
+        return self.module.instructions
+
+    @property
+    def parameter_counts(self) -> Int64s:
+        before = np.append(0, np.cumsum(self.where_opcode("parameter".__eq__)))
+        counts: Int64s = before[self.computations["last_instruction"]] - before[self.computations["first_instruction"]]
+        return counts
+
+    # ---- instructions
+
+    def where_opcode(self, test: Callable[[str], bool]) -> Bools:
+        """By instruction, whether its opcode passes a test."""
+        opcodes, place = np.unique(self.instructions["opcode"], return_inverse=True)
+        passes: Bools = np.array([test(self.module.text(opcode)) for opcode in opcodes.tolist()], bool)[place]
+        return passes
+
+    @property
+    def categories(self) -> Int32s:
+        """Looked up for each convolution; otherwise once per opcode and kind of fusion."""
+        read = self.module.instruction
+        kinds = self.instructions[["opcode", "fusion_kind"]]
+        _, first, place = np.unique(kinds, return_index=True, return_inverse=True)
+        numbers = self.numbers(category(read(row)) for row in first.tolist())[place]
+        for row in np.flatnonzero(self.where_opcode("convolution".__eq__)).tolist():
+            numbers[row] = self.number(category(read(row)))
+        return numbers
+
+    @cached_property
+    def schedule(self) -> Int64s:
+        """The place of each instruction in the schedule of its computation; -1: none."""
+        scheduled = self.computations[self.computations["scheduled_count"] > 0]
+        first, count = scheduled["first_scheduled"], scheduled["scheduled_count"]
+        rows = self.module.scheduled[ranges(first, count)]
+        position = np.full(len(self.module), -1, np.int64)
+        position[rows[rows >= 0]] = ranges(np.zeros_like(first), count)[rows >= 0]
+        return position
+
+    @property
+    def operands(self) -> Lists:
+        """They lie in the order of instructions, as calls do."""
+        return Lists(self.instructions["operand_count"], self.names[self.module.operands])
+
+    @property
+    def calls(self) -> Lists:
+        names = np.append(self.words[self.computations["name"]], np.int32(ABSENT))
+        return Lists(self.instructions["call_count"], names[self.module.calls])
+
+    @cached_property
+    def by_shape(self) -> dict[str, Any]:
+        """Facts about the shapes of instructions, each computed once for equal shapes; bytes are -1 where unknown."""
+        rows, place = np.unique(self.instructions["shape"], return_inverse=True)
+        text_of = program_of(self.module).shape_text
+        shapes = [self.module.shape(row) for row in rows.tolist()]
+        is_array = np.array([_is_array(shape) for shape in shapes], bool)
+        columns: dict[str, Any] = {
+            "text": self.numbers(text_of(row) if row >= 0 else None for row in rows.tolist()),
+            "type": self.numbers(map(_type_name, shapes)),
+            "tile": self.numbers(map(_tile_text, shapes)),
+            "is_array": is_array,
+            "has_layout": is_array & np.array([shape.has_layout for shape in shapes], bool),
+            "rank": np.array([len(shape.dimensions) for shape in shapes], np.int64) * is_array,
+            "memory_space": np.array([shape.memory_space for shape in shapes], np.int64),
+            "bytes": np.array([min(shape.leaf_bytes, _LARGEST) for shape in shapes], np.int64),
+            "padded": np.array([self._padded(shape) for shape in shapes], np.int64),
+        }
+        return {name: values[place] for name, values in columns.items()}
+
+    def _padded(self, shape: Shape) -> int:
+        """Bytes of all arrays in a shape, in full tiles; -1: unknown."""
+        total = 0
+        try:
+            for _, leaf in shape.leaves():
+                if leaf.element_type in (TOKEN, OPAQUE):
+                    continue
+                size = array_of(leaf, self.module.data).padded_bytes if _is_array(leaf) and leaf.has_layout else None
+                if size is None:
+                    return -1
+                total += size
+        except CaptureError:  # a damaged layout
+            return -1
+        return min(total, _LARGEST)
+
+    @property
+    def dimensions(self) -> Lists:
+        """Of arrays."""
+        counts = self.by_shape["rank"]
+        first = np.append(self.module.shapes["first_dimension"], 0)[self.instructions["shape"]]
+        return Lists(counts, self.module.dimensions[ranges(first, counts)])
+
+    # ---- what few instructions have
+
+    @property
+    def shardings(self) -> Int32s:
+        return self._texts_of(HAS_SHARDING, "sharding_", sharding_text)
+
+    @property
+    def backend_configs(self) -> Int32s:
+        return self._texts_of(HAS_BACKEND_CONFIG, "backend_config_", lambda data: str(data, "utf-8", "replace"))
+
+    @property
+    def replica_groups(self) -> Int32s:
+        return self._texts_of(HAS_REPLICA_GROUPS, "", lambda data: replica_groups_text(Message(data)))
+
+    def _texts_of(self, flag: int, prefix: str, text: Callable[[memoryview], str]) -> Int32s:
+        """Texts of the bytes that instructions with a flag refer to; equal bytes are read once. Null where they do not
+        decode."""
+        numbers = np.full(len(self.module), ABSENT, np.int32)
+        rows = np.flatnonzero(self.instructions["flags"] & flag)
+        places = self.instructions[[f"{prefix}offset", f"{prefix}length"]][rows].tolist()
+        known: dict[bytes, int] = {}
+        for row, (at, length) in zip(rows.tolist(), places, strict=True):
+            data = self.module.data[at : at + length]
+            key = bytes(data)
+            if key not in known:
+                try:
+                    known[key] = self.number(text(data))
+                except CaptureError:
+                    known[key] = ABSENT
+            numbers[row] = known[key]
+        return numbers
+
+    # ---- where instructions come from
+
+    @cached_property
+    def places(self) -> dict[str, Any]:
+        """File, lines and columns: by their metadata, else by their innermost frame, as ``HloModule.source_of``."""
+        rows, frames = self.instructions, self.module.frames
+        frame = rows["stack_frame_id"]
+        by_frame = (rows["source_file"] == 0) & (frame > 0) & (frame <= len(frames))
+        innermost = frames[frame[by_frame] - 1]
+        places = {name: rows[f"source_{name}"].copy() for name in ("file", "line", "end_line", "column", "end_column")}
+        for name, values in places.items():
+            values[by_frame] = innermost[name]
+        return places | {"file": self.words[places["file"]]}
+
+    @property
+    def stacks(self) -> Int32s:
+        frames, place = np.unique(self.instructions["stack_frame_id"], return_inverse=True)
+        return self.numbers(map(self.module.stack_frames.text, frames.tolist()))[place]
+
+    # ---- costs
+
+    @cached_property
+    def costs(self) -> Records:
+        """Figures by XLA's general cost model, and whether any bytes are elsewhere than in HBM."""
+        from fastprof.hlo.cost import CostModel
+        from fastprof.hlo.counting import GENERAL
+
+        figures = ("model_flops", "bytes_accessed", "hbm_read_bytes", "hbm_write_bytes")
+        model = CostModel(self.module, GENERAL)
+        costs = map(model.cost, range(len(self.module)))
+        rows = [(*(getattr(one, name) for name in figures), one.is_known, bool(one.elsewhere)) for one in costs]
+        return np.array(rows, [*((name, "i8") for name in figures), ("is_known", "?"), ("elsewhere", "?")])
+
+    # ---- the plan of memory; CaptureError: it does not decode
+
+    @cached_property
+    def memory(self) -> ProgramMemory:
+        return ProgramMemory(self.module)
+
+    @property
+    def plan(self) -> BufferAssignment:
+        return self.memory.buffers
+
+    @property
+    def uses(self) -> Int32s:
+        """Of allocations."""
+        return self.numbers(CATEGORIES)[self.plan.category]
+
+    def indices(self, rows: Records, there: Bools | None = None) -> Lists:
+        """The elements of values that buffers hold, or that allocations are for, if they are ``there``."""
+        counts = rows["index_count"] if there is None else np.where(there, rows["index_count"], 0)
+        return Lists(counts, self.plan.indices[ranges(rows["first_index"], counts)])
+
+    @cached_property
+    def plan_words(self) -> Int32s:
+        """By text of the plan, its number in the tables."""
+        return self.numbers(self.plan.texts.to_pylist())
+
+    @property
+    def heap_positions(self) -> Int64s:
+        traces = self.plan.events["trace"]
+        positions: Int64s = np.arange(len(traces)) - np.append(self.plan.traces["first_event"], 0)[traces]
+        return positions
+
+    @property
+    def is_share(self) -> Bools:
+        """Of events of heaps."""
+        is_share: Bools = self.plan.events["kind"] == SHARE_WITH
+        return is_share
+
+    @property
+    def heap_kinds(self) -> Int32s:
+        kinds = self.plan.events["kind"]
+        return self.numbers([*KINDS, None])[np.where((kinds >= 0) & (kinds < len(KINDS)), kinds, len(KINDS))]
+
+
+def _type_name(shape: Shape) -> str | None:
+    return TYPE_NAMES[shape.element_type].lower() if 0 < shape.element_type < len(TYPE_NAMES) else None
+
+
+def _is_array(shape: Shape) -> bool:
+    return not shape.is_tuple and shape.element_type not in (0, TOKEN, OPAQUE)
+
+
+def _tile_text(shape: Shape) -> str:
+    return "".join(f"({','.join('*' if size < 0 else str(size) for size in tile)})" for tile in shape.tiles)

@@ -21,9 +21,9 @@ from fastprof.inputs.resolve import Input, Run
 from fastprof.profile.analysis_methods import AnalysisMethods
 from fastprof.profile.report import Report
 from fastprof.profile.step_times import step_times
-from fastprof.schema.tables import TABLES
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
+from fastprof.tables.table_list import TABLES
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
 
 if TYPE_CHECKING:

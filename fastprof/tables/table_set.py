@@ -17,12 +17,13 @@ from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Reques
 from fastprof.decode.selection import Selection
 from fastprof.decode.wanted import Wanted
 from fastprof.errors import UsageError
-from fastprof.schema.tables import TABLES, TableSchema, with_metadata
+from fastprof.schema.tables import VERSION, TableSchema
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
 
 from fastprof.tables.open_session import OpenSession
+from fastprof.tables.table_list import NESTING, TABLES
 
 BATCH_ROWS = 1 << 18
 
@@ -94,7 +95,7 @@ class TableSet(Mapping[str, pa.Table]):
         return pa.Table.from_arrays(columns, schema=self._described(pa.schema(fields)))
 
     def _described(self, schema: pa.Schema) -> pa.Schema:
-        return with_metadata(schema, self.session.metadata())
+        return schema.with_metadata({"fastprof.schema_version": VERSION, **dict(self.session.metadata())})
 
     # ---- events
 
@@ -189,7 +190,7 @@ class TableSet(Mapping[str, pa.Table]):
             int64s(start), int64s(events.events["duration_ps"]), places, rows, self.session.workers
         )
         columns = nesting_arrays(events.events["event_id"], depth, parent, self_time, places)
-        table = self.table(TABLES["nesting"], dict(zip(TABLES["nesting"].names(), columns, strict=True)))
+        table = self.table(NESTING, dict(zip(NESTING.names(), columns, strict=True)))
         if not self.selection.filters_events:
             return table
         kept = int64s(self.decode(Request(("event_id",))).events["event_id"])

@@ -18,7 +18,7 @@ import fastprof
 from fastprof.errors import CaptureError
 from fastprof.hlo import table_columns
 from fastprof.hlo.module import HloModule
-from fastprof.schema.tables import TABLES
+from fastprof.tables.table_list import TABLES
 
 TILED = shape("bf16", 5, 130, tiles=((8, 128), (2, 1)))
 

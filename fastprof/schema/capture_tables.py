@@ -1,0 +1,113 @@
+"""The tables that are read from captures. Decoders build them from these definitions; docs/tables.md shows them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from fastprof.schema.column_kinds import Bytes, Count, Kind, Picoseconds, Text
+from fastprof.schema.tables import TableSchema
+
+KINDS = ("int64", "uint64", "double", "str", "bytes", "ref", "none")
+"""The recorded kinds of stat values, in the order of the decoder's codes."""
+
+SEVERITIES = ("info", "notice", "data_loss", "error")
+
+_Small: Final = Kind(pa.int32())
+_Nanoseconds: Final = Kind(pa.int64(), "ns")
+_Name: Final = Kind(pa.string())
+_Names: Final = Kind(pa.list_(pa.string()))
+_Blob: Final = Kind(pa.large_binary())
+
+_HOST = Text("host", "host of the row, named after the file of the capture")
+_PLANE_ID = _Small("plane_id", "plane, unique in the session")
+_LINE_ID = _Small("line_id", "line, unique in the session")
+EVENT_ID = Count("event_id", "event: its row among all events of the session")
+_METADATA_ID = Count("metadata_id", "id of the event metadata in its plane")
+_STAT_ID = Count("stat_id", "id of the stat metadata in its plane")
+
+_STAT = (
+    Text("stat", "name of the stat; #ID if the plane has no name for it"),
+    Text("kind", "kind of the recorded value: " + ", ".join(KINDS)),
+    Count("int_value", "value of kind int64, uint64 (two's complement), or ref without text; null: another kind"),
+    Kind(pa.float64())("double_value", "value of kind double; null: another kind"),
+    Text("str_value", "value of kind str, or the text of a ref; null: another kind"),
+    _Blob("bytes_value", "value of kind bytes; null: another kind"),
+)
+
+_TABLES = (
+    TableSchema("hosts", "a file of the session", (
+        _Name("host", "host, named after the file of the capture"),
+        _Name("run", "run of the log directory; null: the capture is not in one"),
+        _Name("path", "path of the capture"),
+        Bytes("size_bytes", "size of the capture, decompressed"),
+        _Nanoseconds("start_unix_ns", "when profiling started, Unix time; null: not recorded"),
+        _Nanoseconds("stop_unix_ns", "when profiling stopped, Unix time; null: not recorded"),
+        _Names("hostnames", "host names recorded in the capture"),
+        _Names("errors", "errors recorded by the profiler"),
+        _Names("warnings", "warnings recorded by the profiler, such as dropped events"),
+        Kind(pa.map_(pa.string(), pa.string()))("task_environment", "stats of the plane Task Environment, as text"),
+    )),
+    TableSchema("planes", "an XPlane: a device, or the threads of a host", (
+        _PLANE_ID,
+        _HOST,
+        Count("xplane_id", "id recorded in the capture"),
+        _Name("name", "name of the plane"),
+        _Name("device_type", "CPU, GPU, TPU, SPARSECORE, CUSTOM, CHIP; null: not a device"),
+        _Small("device_ordinal", "number of the device on its host; null: not a device"),
+        _Small("line_count", "lines of the plane"),
+        Count("event_count", "events of the plane"),
+    )),
+    TableSchema("plane_stats", "a stat of a plane", (_PLANE_ID, _STAT_ID, *_STAT)),
+    TableSchema("lines", "an XLine: a thread, a stream, a row of a device", (
+        _LINE_ID,
+        _PLANE_ID,
+        Count("xline_id", "id recorded in the capture: thread id, stream id"),
+        _Name("name", "name of the line"),
+        _Name("display_name", "name to show; null: name"),
+        Count("display_id", "id to show and order by; null: xline_id"),
+        _Nanoseconds("timestamp_ns", "recorded start of the line, to which offsets of events add"),
+        Picoseconds("duration_ps", "recorded duration; null: not recorded"),
+        Count("event_count", "events of the line"),
+    )),
+    TableSchema("events", "an event, ordered by line, then start, longer first", (
+        EVENT_ID,
+        _HOST,
+        Text("plane", "name of the plane"),
+        Text("line", "name of the line"),
+        _PLANE_ID,
+        _LINE_ID,
+        _METADATA_ID,
+        Text("name", "name of the event; null: its plane has no event metadata with this id"),
+        Picoseconds("start_ps", "start, from the start of profiling on its host; null: aggregated"),
+        Picoseconds("duration_ps", "duration; if aggregated, of all occurrences together"),
+        Count("num_occurrences", "occurrences of an aggregated event; null: a single event"),
+    )),
+    TableSchema("event_stats", "a stat of an event", (EVENT_ID, *_STAT)),
+    TableSchema("event_metadata", "an XEventMetadata: the name and stats that events of one kind share", (
+        _PLANE_ID,
+        _METADATA_ID,
+        _Name("name", "name; on TPUs the text of the HLO instruction"),
+        _Name("display_name", "short name; null: not recorded"),
+        _Blob("metadata", "opaque bytes; null: not recorded"),
+        Kind(pa.list_(pa.int64()))("child_ids", "metadata ids of its children"),
+    )),
+    TableSchema("event_metadata_stats", "a stat of an event metadata", (_PLANE_ID, _METADATA_ID, _STAT_ID, *_STAT)),
+    TableSchema("stat_metadata", "an XStatMetadata: the name of a stat, or a text that refs point to", (
+        _PLANE_ID,
+        _STAT_ID,
+        _Name("name", "name or text"),
+        _Name("description", "description; null: not recorded"),
+    )),
+    TableSchema("import_log", "a kind of fault or remark from reading the session", (
+        _Name("severity", ", ".join(SEVERITIES)),
+        _Name("code", "kind of fault or remark, as one word"),
+        Count("count", "number of occurrences"),
+        Bytes("first_offset", "byte offset of the first, in the decompressed bytes; null: not of one place"),
+        _Name("path", "file; null: not of one file"),
+        _Name("example", "description of the first one"),
+    )),
+)  # fmt: skip
+
+CAPTURE_TABLES: Final = {table.name: table for table in _TABLES}
