@@ -1,13 +1,15 @@
 """Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.
 
-Instructions are those of devices, or of threads where a host has no devices. Formulas: docs/analyses/hlo-stats.md.
+Instructions are those of devices, or of threads if a host has no devices. Formulas: docs/analyses/hlo-stats.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,29 +19,20 @@ from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Valu
 from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
+from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.ceilings import against, ceilings, known_bytes, known_flops
 from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
-from fastprof.derive.ops.hlo_columns import (
-    columns_of_tpus,
-    energy,
-    expressions,
-    identity_columns,
-    memory_columns,
-    rate_columns,
-    source_columns,
-    time_columns,
-    work_columns,
-)
-from fastprof.derive.ops.hlo_schemas import TABLES as TABLES
-from fastprof.derive.ops.op_columns import Columns, known, texts
-from fastprof.derive.ops.op_groups import Grouped, grouped
+from fastprof.derive.ops.op_columns import OpRows, known
+from fastprof.derive.ops.op_groups import GROUP_BYTES, GROUP_TIMES, GROUP_WORK, Grouped, grouped, key
 from fastprof.derive.ops.op_marks import group_size, is_outside_compilation, is_rematerialized, replica_groups
 from fastprof.derive.ops.op_remarks import remarks, why_no_ops
 from fastprof.derive.ops.ranking import Ranked, by_cost
 from fastprof.derive.ops.roofline import divided
 from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.hlo.operand_layouts import layout_columns, layouts_of, padding_of
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.hlo.operand_layouts import layouts_of, padding_of
+from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.schema.column_kinds import Bytes, Count, Flag, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 
 NAME = "hlo_stats"
 TITLE = "HLO stats"
@@ -52,6 +45,137 @@ class Params:
     """There are none."""
 
 
+_GROUPED = (*GROUP_TIMES, *GROUP_WORK)
+_SHAPE = (
+    Bytes("array_bytes", "bytes of its output and operands, once; null: its text does not show them",
+          attrgetter("padding.bytes"), lambda rows: ~rows.padding.is_known),
+    Bytes("padded_bytes", "what these take in memory, with the padding of their tiles; null: as there",
+          attrgetter("padding.padded_bytes"), lambda rows: ~rows.padding.is_known),
+    Share("padding_share", "share of padded_bytes that is padding; null: as there",
+          lambda rows: known(rows.padding.share)),
+)  # fmt: skip
+
+
+def _dma_stall_share(rows: Any) -> pa.Array:
+    table = rows.table
+    share = divided(table.dma_stall_ps, table.time_ps)
+    return known(np.where((table.core_type > 0) & (table.time_ps > 0), share, np.nan))
+
+
+def _worst(name: str) -> Formula:
+    """An attribute of the array of most padding."""
+    return lambda rows: [one and getattr(one, name) for one in rows.worst]
+
+
+def _each(name: str) -> Formula:
+    """An attribute of each array."""
+    of = attrgetter(name)
+    return lambda rows: [of(one) for one in rows.arrays]
+
+
+def _of_op(name: str) -> Formula:
+    """A column of the op of each array."""
+    of = attrgetter(f"table.{name}")
+    return lambda rows: [of(rows)[row] for row in rows.at]
+
+
+TABLES = {
+    table.name: table
+    for table in (
+        TableSchema("ops", "an instruction of a program on devices, or what else ran there, largest self time first", (
+            Count("rank", "place by self_ps, from 1", op.rank),
+            *op.IDENTITY,
+            *op.TIMES,
+            *op.ON_TPUS,
+            Share("dma_stall_share", "dma_stall_ps / total_ps; null: as there, or that is 0", _dma_stall_share),
+            *op.WORK,
+            *op.RATES,
+            *op.MEMORY,
+            op.BOUND_BY,
+            op.FRAMEWORK_OP,
+            op.SOURCE,
+            op.Words("source_stack", "calls that lead there, a line each; null: unknown", op.texts("source_stack")),
+            Flag("is_rematerialized", "it computes again what was computed before, to save memory",
+                 attrgetter("is_rematerialized")),
+            Flag("is_outside_compilation", "it serves what runs on the host because XLA did not compile it",
+                 attrgetter("is_outside_compilation")),
+            op.IS_EAGER,
+            op.Words("replica_groups", "devices that a collective op is among, as its text has them; null: none",
+                     lambda rows: replica_groups(rows.table.long_name)),
+            Text("attribution", "how the op of its events is known if they do not name it; null: they do",
+                 op.texts("attribution")),
+            Text("unattributed", "why the op of these events is unknown; null: it is known", op.texts("unattributed")),
+            *_SHAPE,
+            op.CORES,
+            op.ENERGY,
+            op.Words("deduplicated_name", "the instruction that it is a copy of, as XLA records; null: none",
+                     op.texts("deduplicated_name")),
+            op.EXPRESSION,
+        ), derived=True),
+        TableSchema("categories", "a category of ops, largest self time first", (
+            Text("category", "category of the instructions", attrgetter("keys")),
+            *_GROUPED,
+            Picoseconds("rematerialized_ps", "self time of those that compute again what was computed before",
+                        lambda groups: groups.self_ps(is_rematerialized(groups.table))),
+        ), derived=True),
+        TableSchema("programs", "a program, largest self time first", (
+            replace(op.PROGRAM_ID, of=key(0)), replace(op.PROGRAM, of=key(1)), *_GROUPED,
+        ), derived=True),
+        TableSchema("rematerialization", "ops that compute again what was computed before; or the others", (
+            Flag("is_rematerialized", "they compute it again, to save memory", attrgetter("keys")), *GROUP_TIMES,
+        ), derived=True),
+        TableSchema("outside_compilation", "ops that serve what runs on the host instead; or the others", (
+            Flag("is_outside_compilation", "they serve what XLA did not compile", attrgetter("keys")), *GROUP_TIMES,
+        ), derived=True),
+        TableSchema("replica_groups", "a category of collective ops among the same groups of devices, largest self "
+                    "time first", (
+            Text("category", "category of the instructions", key(0)),
+            op.Words("replica_groups", "the groups, as the text of the instructions has them", key(1)),
+            Count("group_size", "devices of each group; null: they differ, or are unknown",
+                  lambda groups: [group_size(text) for _, text in groups.keys]),
+            *GROUP_TIMES,
+            GROUP_BYTES,
+        ), derived=True),
+        TableSchema("attribution", "how the op of events is known, or why not", (
+            Flag("is_attributed", "their op is known", key(0)),
+            Text("how", "how it is known, or why not; the event itself: it names its op", key(1)),
+            *GROUP_TIMES,
+        ), derived=True),
+        TableSchema("padding", "an op whose arrays are padded, the most bytes of padding first", (
+            Count("rank", "rank of the op in ops", attrgetter("rank")),
+            *op.IDENTITY,
+            Count("occurrences", "as in ops", op.OCCURRENCES.of),
+            Picoseconds("self_ps", "as in ops", op.SELF.of),
+            op.Amount("padding_bytes", "padded_bytes less array_bytes, times occurrences", attrgetter("padding_bytes")),
+            Bytes("array_bytes", "as in ops: once", attrgetter("padding.bytes")),
+            Bytes("padded_bytes", "as in ops: once", attrgetter("padding.padded_bytes")),
+            Share("padding_share", "as in ops", attrgetter("padding.share")),
+            op.Words("worst_operand", "the array of most padding: output, or the name of the instruction that it is "
+                     "the output of", _worst("operand")),
+            op.Words("worst_shape", "its type and dimensions", _worst("shape")),
+            Share("worst_share", "share of padding in it", _worst("wasted_share")),
+        ), derived=True),
+        TableSchema("layouts", "an array that an op reads or writes", (
+            Count("rank", "rank of the op in ops", lambda rows: np.array(rows.at, np.int64) + 1),
+            op.Words("name", "name of the op", _of_op("name")),
+            op.Words("operand", "output, or the name of the instruction that it is the output of", _each("operand")),
+            Share("padding_share", "share of padded_bytes that is padding; null: unknown", _each("wasted_share")),
+            Bytes("bytes", "without padding; null: unknown", _each("bytes")),
+            Bytes("padded_bytes", "with padding; null: unknown", _each("padded_bytes")),
+            op.Words("shape", "type and dimensions", _each("shape")),
+            op.Words("layout", "order of the dimensions, tiles and memory space, as HLO writes them", _each("layout")),
+            op.Words("tile", "the tile; empty: there is none", _each("tile")),
+            Column("padded_dimensions", pa.list_(pa.int64()), "sizes of the dimensions with padding; null: unknown",
+                   True, of=_each("padded_dimensions")),
+            Column("semantics", pa.list_(pa.string()), "what each dimension is: batch, feature, spatial or "
+                   "contracting; null: the text of the op does not say", of=_each("semantics")),
+            Count("memory_space", "as the layout has it: S(n)", _each("memory_space")),
+            Count("position", "place among the operands, from 0; -1: output", _each("position")),
+            Count("program_id", "as in ops", _of_op("program_id")),
+        ), derived=True),
+        op.sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
+    )
+}  # fmt: skip
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices: of each its ops' or its span, the longer, summed"),
     "device_op_ps": ScalarSpec("ps", "self time of ops"),
@@ -103,212 +227,116 @@ def of_host(given: Host, _params: Params) -> HostDeviceOps:
 def run(kept: Sequence[HostDeviceOps], _params: Params, after: Mapping[str, Report]) -> Report:
     devices = SessionOps.of(kept)
     ranked = by_cost(devices.ops)
-    ordered = replace(devices.ops, table=ranked.table)
-    padding = _padding(ranked.table)
-    again = is_rematerialized(ranked.table)
-    tables: dict[str, pa.Table | Callable[[], pa.Table]] = {
-        "ops": _ops_table(devices, ranked, padding, again),
-        "categories": _categories_table(ordered, again),
-        "programs": _programs_table(ordered, devices),
-        "rematerialization": _marks_table(ordered, "rematerialization", again),
-        "outside_compilation": _marks_table(ordered, "outside_compilation", is_outside_compilation(ranked.table)),
-        "replica_groups": _replica_groups_table(ordered),
-        "attribution": _attribution_table(ordered),
-        "padding": partial(_padding_table, devices, ranked.table, padding),
-        "layouts": partial(_layouts_table, ranked.table),
-        "sparse_core_ops": _sparse_core_table(devices),
-    }
-    figures = _figures(devices, ranked.table, padding, again)
-    return Report(
-        NAME,
-        LateTables(tables),
-        scalars(SCALARS, figures),
-        tuple(Notice(*one) for one in remarks(devices)),
-        after,
-        HloStats(devices, ranked),
+    table = ranked.table
+    ordered = replace(devices.ops, table=table)
+    rows = OpRows(
+        table=table,
+        ranked=ranked,
+        title=devices.title,
+        efficiency=against(table, ceilings(devices.peaks)),
+        padding=_padding(table),
+        is_rematerialized=is_rematerialized(table),
+        is_outside_compilation=is_outside_compilation(table),
     )
+    programs = table.program_id.tolist()
+    groups: dict[str, Grouped[Any]] = {
+        "categories": grouped(ordered, table.category),
+        "programs": grouped(ordered, list(zip(programs, map(devices.title, programs), strict=True))),
+        "rematerialization": grouped(ordered, rows.is_rematerialized.tolist()),
+        "outside_compilation": grouped(ordered, rows.is_outside_compilation.tolist()),
+        "replica_groups": _by_replica_groups(ordered),
+        "attribution": grouped(ordered, _attributions(table)),
+    }
+    tables = {
+        "ops": TABLES["ops"].of(rows),
+        **{name: TABLES[name].of(one) for name, one in groups.items()},
+        "padding": partial(_padding_table, rows),
+        "layouts": partial(_layouts_table, table),
+        "sparse_core_ops": TABLES["sparse_core_ops"].of(op.sparse_core_rows(devices.ops, devices.title)),
+    }
+    notices = tuple(Notice(*one) for one in remarks(devices))
+    figures = scalars(SCALARS, _figures(devices, rows))
+    return Report(NAME, LateTables(tables), figures, notices, after, HloStats(devices, ranked))
 
 
-# ---- tables
-
-
-def _table(name: str, columns: Columns) -> pa.Table:
-    return pa.table(columns, schema=TABLES[name].arrow())
+# ---- rows of the tables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Padding:
-    """Of each op: bytes of its arrays, and with padding; where ``told``."""
+    """Bytes of the arrays of each op, and with padding; 0 where they are not known."""
 
-    told: Any
+    is_known: Bools
     bytes: Int64s
     padded_bytes: Int64s
 
+    @property
+    def share(self) -> Float64s:
+        """NaN: unknown."""
+        share = divided((self.padded_bytes - self.bytes).astype(np.float64), self.padded_bytes)
+        return np.where(self.is_known & (self.padded_bytes > 0), share, np.nan)
+
+    def take(self, rows: Int64s) -> _Padding:
+        return _Padding(self.is_known[rows], self.bytes[rows], self.padded_bytes[rows])
+
 
 def _padding(table: OpTable) -> _Padding:
-    found = [padding_of(text) for text in table.long_name]
-    told = np.array([one.bytes is not None and one.padded_bytes is not None for one in found], bool)
-    sizes = [np.array([size or 0 for size in column], np.int64)
-             for column in ([one.bytes for one in found], [one.padded_bytes for one in found])]  # fmt: skip
-    return _Padding(told, *sizes)
+    paddings = [padding_of(text) for text in table.long_name]
+    is_known = np.array([one.bytes is not None and one.padded_bytes is not None for one in paddings], bool)
+    plain, padded = ([getattr(one, name) or 0 for one in paddings] for name in ("bytes", "padded_bytes"))
+    return _Padding(is_known, np.array(plain, np.int64), np.array(padded, np.int64))
 
 
-def _ops_table(devices: SessionOps, ops: Ranked, padding: _Padding, again: Bools) -> pa.Table:
-    table = ops.table
-    on_tpu = table.core_type > 0
-    columns = {
-        "rank": np.arange(1, len(ops) + 1),
-        **columns_of_tpus(table),
-        "dma_stall_share": known(np.where(on_tpu & (table.time_ps > 0), divided(table.dma_stall_ps, table.time_ps),
-                                          np.nan)),
-        "bound_by": against(table, ceilings(devices.peaks)).bound_by,
-        "source_stack": texts(table.source_stack),
-        "is_rematerialized": again,
-        "is_outside_compilation": is_outside_compilation(table),
-        "is_eager": table.is_eager,
-        "replica_groups": replica_groups(table.long_name),
-        "attribution": texts(table.attribution),
-        "unattributed": texts(table.unattributed),
-        "array_bytes": pa.array(padding.bytes, mask=~padding.told),
-        "padded_bytes": pa.array(padding.padded_bytes, mask=~padding.told),
-        "padding_share": _padding_share(padding.bytes, padding.padded_bytes, padding.told),
-        "cores": table.cores.astype(np.int64),
-        "energy_joules": energy(table),
-        "deduplicated_name": texts(table.deduplicated_name),
-        "expression": expressions(table),
-    }  # fmt: skip
-    work = work_columns(table) | rate_columns(table) | memory_columns(table)
-    identity = identity_columns(table, devices.title) | source_columns(table)
-    return _table("ops", identity | time_columns(ops) | work | columns)
+def _by_replica_groups(ops: Ops) -> Grouped[tuple[str, str]]:
+    """Collective ops by category and groups of devices."""
+    groups = replica_groups(ops.table.long_name)
+    rows = np.array([row for row, text in enumerate(groups) if text is not None], np.int64)
+    collectives = replace(ops, table=ops.table.take(rows), children=None, parent=None)
+    texts = [str(groups[row]) for row in rows.tolist()]
+    return grouped(collectives, list(zip(collectives.table.category, texts, strict=True)))
 
 
-def _padding_share(plain: Int64s, padded: Int64s, told: Any) -> pa.Array:
-    share = divided((padded - plain).astype(np.float64), padded)
-    return known(np.where(told & (padded > 0), share, np.nan))
+def _attributions(table: OpTable) -> list[tuple[bool, str]]:
+    """Whether the op of events is known, and how or why not."""
+    pairs = zip(table.attribution, table.unattributed, strict=True)
+    return [(not why, why or how or "the event itself") for how, why in pairs]
 
 
-def _categories_table(ops: Ops, again: Bools) -> pa.Table:
-    groups = grouped(ops, ops.table.category)
-    columns = {"category": groups.keys, "rematerialized_ps": groups.sums(np.where(again, ops.table.self_ps, 0))}
-    return _table("categories", groups.times() | groups.work() | columns)
-
-
-def _programs_table(ops: Ops, devices: SessionOps) -> pa.Table:
-    groups = grouped(ops, ops.table.program_id.tolist())
-    columns = {"program_id": groups.keys, "program": [devices.title(one) for one in groups.keys]}
-    return _table("programs", groups.times() | groups.work() | columns)
-
-
-def _marks_table(ops: Ops, name: str, marked: Any) -> pa.Table:
-    groups: Grouped[bool] = grouped(ops, marked.tolist())
-    key = TABLES[name].columns[0].name
-    return _table(name, groups.times() | {key: groups.keys})
-
-
-def _replica_groups_table(ops: Ops) -> pa.Table:
-    told = replica_groups(ops.table.long_name)
-    rows = np.array([row for row, text in enumerate(told) if text is not None], np.int64)
-    chosen = replace(ops, table=ops.table.take(rows), children=None, parent=None)
-    keys = [(chosen.table.category[place], str(told[row])) for place, row in enumerate(rows.tolist())]
-    groups = grouped(chosen, keys)
-    columns = {
-        "category": [category for category, _ in groups.keys],
-        "replica_groups": [text for _, text in groups.keys],
-        "group_size": [group_size(text) for _, text in groups.keys],
-        "accessed_bytes": groups.work()["accessed_bytes"],
-    }
-    return _table("replica_groups", groups.times() | columns)
-
-
-def _attribution_table(ops: Ops) -> pa.Table:
-    table = ops.table
-    keys = [
-        (not why, why or how or "the event itself")
-        for how, why in zip(table.attribution, table.unattributed, strict=True)
-    ]
-    groups = grouped(ops, keys)
-    columns = {"is_attributed": [known for known, _ in groups.keys], "how": [how for _, how in groups.keys]}
-    return _table("attribution", groups.times() | columns)
-
-
-def _padding_table(devices: SessionOps, table: OpTable, padding: _Padding) -> pa.Table:
+def _padding_table(ops: OpRows) -> pa.Table:
     """Ops by the bytes of padding that all their occurrences moved."""
-    size = np.where(padding.told, padding.padded_bytes - padding.bytes, 0)
-    total = size.astype(np.float64) * table.executions
-    rows = np.flatnonzero(total > 0)
-    rows = rows[np.argsort(-total[rows], kind="stable")].astype(np.int64)
-    chosen = table.take(rows)
-    columns = {
-        "rank": rows + 1,
-        "occurrences": chosen.occurrences,
-        "self_ps": chosen.self_ps,
-        "padding_bytes": total[rows],
-        "array_bytes": padding.bytes[rows],
-        "padded_bytes": padding.padded_bytes[rows],
-        "padding_share": _padding_share(padding.bytes[rows], padding.padded_bytes[rows], padding.told[rows]),
-        **_worst_arrays(chosen.long_name),
-    }
-    return _table("padding", identity_columns(chosen, devices.title) | columns)
-
-
-def _worst_arrays(texts_: Sequence[str]) -> Columns:
-    """Of each op the array of most padding."""
-    found = [
-        max(layouts_of(text), key=lambda one: (one.padded_bytes or 0) - (one.bytes or 0), default=None)
-        for text in texts_
-    ]
-    return {
-        "worst_operand": [one and one.operand for one in found],
-        "worst_shape": [one and one.shape for one in found],
-        "worst_share": [one and one.wasted_share for one in found],
-    }
+    padding: _Padding = ops.padding
+    size = np.where(padding.is_known, padding.padded_bytes - padding.bytes, 0).astype(np.float64) * ops.table.executions
+    rows = np.flatnonzero(size > 0)
+    rows = rows[np.argsort(-size[rows], kind="stable")].astype(np.int64)
+    table = ops.table.take(rows)
+    arrays = [layouts_of(text) for text in table.long_name]
+    worst = [max(one, key=lambda array: (array.padded_bytes or 0) - (array.bytes or 0), default=None) for one in arrays]
+    return TABLES["padding"].of(OpRows(
+        table=table, title=ops.title, rank=rows + 1, padding_bytes=size[rows], padding=padding.take(rows), worst=worst
+    ))  # fmt: skip
 
 
 def _layouts_table(table: OpTable) -> pa.Table:
-    columns = layout_columns(table.long_name)
-    rows = np.array(columns["op"], np.int64)
-    told = columns | {
-        "rank": rows + 1,
-        "program_id": table.program_id[rows],
-        "name": [table.name[row] for row in columns["op"]],
-        "padding_share": columns["wasted_share"],
-    }
-    return _table("layouts", {name: told[name] for name in TABLES["layouts"].names()})
-
-
-def _sparse_core_table(devices: SessionOps) -> pa.Table:
-    ops = devices.ops
-    children = OpTable.empty() if ops.children is None else ops.children
-    parent = np.empty(0, np.int32) if ops.parent is None else ops.parent
-    order = np.lexsort((parent, -children.time_ps)).astype(np.int64)
-    children, parent = children.take(order), parent[order]
-    columns = {
-        "parent": [ops.table.name[row] for row in parent.tolist()],
-        "occurrences": children.occurrences,
-        "total_ps": children.time_ps,
-        "self_ps": children.self_ps,
-        "expression": expressions(children),
-    }
-    return _table("sparse_core_ops", identity_columns(children, devices.title) | work_columns(children) | columns)
+    layouts = [(row, array) for row, text in enumerate(table.long_name) for array in layouts_of(text)]
+    at, arrays = zip(*layouts, strict=True) if layouts else ((), ())
+    return TABLES["layouts"].of(SimpleNamespace(table=table, at=at, arrays=arrays))
 
 
 # ---- figures and notices
 
 
-def _figures(
-    devices: SessionOps, table: OpTable, padding: _Padding, again: Bools
-) -> dict[str, Value | tuple[None, str]]:
-    ops = devices.ops
+def _figures(devices: SessionOps, rows: OpRows) -> dict[str, Value | tuple[None, str]]:
+    ops, table, padding = devices.ops, rows.table, rows.padding
     why = why_no_ops(devices)
     if not ops.parts:
         return dict.fromkeys(SCALARS, (None, why))
-    whole = int(table.self_ps.sum())
+    total = int(table.self_ps.sum())
 
     def share(chosen: Any) -> Value | tuple[None, str]:
-        return int(table.self_ps[chosen].sum()) / whole if whole else (None, why)
+        return int(table.self_ps[chosen].sum()) / total if total else (None, why)
 
     padded, plain = (
-        float((size * table.executions.astype(np.float64))[padding.told].sum())
+        float((size * table.executions.astype(np.float64))[padding.is_known].sum())
         for size in (padding.padded_bytes, padding.bytes)
     )
     return {
@@ -319,7 +347,7 @@ def _figures(
         "program_count": len(np.unique(table.program_id[table.program_id != 0])),
         "unknown_work_share": share(~(known_flops(table) | known_bytes(table))),
         "unattributed_share": share(np.array([bool(one) for one in table.unattributed], bool)),
-        "rematerialized_share": share(again),
-        "outside_compilation_share": share(is_outside_compilation(table)),
-        "padding_share": 1 - plain / padded if padded else (None, "the texts of ops tell no arrays"),
+        "rematerialized_share": share(rows.is_rematerialized),
+        "outside_compilation_share": share(rows.is_outside_compilation),
+        "padding_share": 1 - plain / padded if padded else (None, "the texts of ops show no arrays"),
     }

@@ -1,13 +1,15 @@
 """Where time goes by op, on the host and on devices, most expensive first.
 
-Ops of host threads are what the names of their events tell (fastprof.derive.ops.host_ops), ops of devices the compiled
-instructions that ran, by themselves and by the framework op that they come from. Formulas: docs/analyses/op-stats.md.
+Ops of host threads are read from the names of events (fastprof.derive.ops.host_ops); ops of devices are the compiled
+instructions that ran, by themselves and by framework op. Formulas: docs/analyses/op-stats.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,24 +17,27 @@ import pyarrow as pa
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import Host
-from fastprof.derive.ops import device_ops, tf_functions
-from fastprof.derive.ops import host_ops as host
+from fastprof.derive.ops import device_ops, host_ops, tf_functions
+from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
-from fastprof.derive.ops.framework import by_framework_op, framework_name, is_training, names_without_work, without_work
-from fastprof.derive.ops.hlo_columns import columns_of_tpus, energy, min_ps
-from fastprof.derive.ops.op_columns import Columns, no_work, texts, time_columns, work_columns
+from fastprof.derive.ops.framework import by_framework_op, is_training, names_without_work, without_work
+from fastprof.derive.ops.host_ops import HostOps
+from fastprof.derive.ops.op_columns import OpRows, known
 from fastprof.derive.ops.op_remarks import attribution, of_programs
 from fastprof.derive.ops.ranking import Ranked, ranked
-from fastprof.derive.ops.schemas import TABLES
+from fastprof.derive.ops.roofline import UNKNOWN, rates
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
+from fastprof.schema.array_types import Bools
+from fastprof.schema.column_kinds import Count, Flag, Number, Picoseconds, Share, Text
+from fastprof.schema.tables import Formula, TableSchema
 
 NAME = "op_stats"
 READS = union([
     Host.GROUPING,
     device_ops.READS,
-    Needs(stats=(*host.EVENT_STATS, *tf_functions.EVENT_STATS)),
+    Needs(stats=(*host_ops.EVENT_STATS, *tf_functions.EVENT_STATS)),
 ])  # fmt: skip
 AFTER = ("kernel_stats",)
 
@@ -44,6 +49,146 @@ class Params:
     """There are none."""
 
 
+# ---- columns of the tables
+
+
+def _each(name: str) -> Formula:
+    """An attribute of each row."""
+    of = attrgetter(name)
+    return lambda rows: [of(row) for row in rows]
+
+
+def _side_share(side: str) -> Formula:
+    of = attrgetter(f"{side}.ops")
+    return lambda rows: [of(row).op_ps / of(row).total_ps if of(row).total_ps > 0 else None for row in rows]
+
+
+def _rate(name: str) -> Formula:
+    """In 10**9 a second; null where the work is unknown or the op took no time."""
+    of = attrgetter(f"rates.{name}")
+    return lambda rows: known(np.where(rows.unknown | (rows.table.time_ps == 0), np.nan, of(rows) * 1e9))
+
+
+def _bound_by(rows: Any) -> list[str | None]:
+    pairs = zip(rows.rates.bound_by, rows.unknown.tolist(), strict=True)
+    return [None if unknown or bound == UNKNOWN else bound for bound, unknown in pairs]
+
+
+_RANK = Count("rank", "place by self_ps on this side, from 1", op.rank)
+_SIDE = Text("host_or_device", "Device or Host; shares are those of this side",
+             lambda rows: [rows.side] * len(rows.table))  # fmt: skip
+_TIMES = (
+    *op.COUNTS,
+    *op.SELF_TIMES,
+    Share("cumulative_busy_share", "busy_share of this row and those before it; null: as there",
+          lambda rows: known(rows.ranked.cumulative_busy_share)),
+)  # fmt: skip
+_NO_WORK = "null: an op of the host, or a call of a library that does not record its work"
+_WORK = (
+    op.Flops("flops", f"floating point operations that the device did; {_NO_WORK}", attrgetter("table.flops"),
+             attrgetter("unknown")),
+    op.Flops("model_flops", f"those that the model requires; {_NO_WORK}", attrgetter("table.model_flops"),
+             attrgetter("unknown")),
+    op.Amount("accessed_bytes", f"bytes read and written; {_NO_WORK}", attrgetter("table.bytes_accessed"),
+              attrgetter("unknown")),
+    op.FlopRate("flops_per_s", f"flops / total_ps; {_NO_WORK}, or total_ps is 0", _rate("gflops")),
+    op.FlopRate("model_flops_per_s", f"model_flops / total_ps; {_NO_WORK}, or total_ps is 0", _rate("model_gflops")),
+    op.ByteRate("bytes_per_s", f"accessed_bytes / total_ps; {_NO_WORK}, or total_ps is 0", _rate("gigabytes")),
+    Number("flops_per_byte", f"flops / accessed_bytes; {_NO_WORK}, or no bytes are known",
+           lambda rows: known(np.where(rows.unknown | (rows.table.bytes_accessed == 0), np.nan,
+                                       rows.rates.intensity))),
+    Text("bound_by", "the resource that it came nearest to exhaust: Compute, HBM, Shm/L1, or a memory of the TPU and a "
+         f"direction; {_NO_WORK}, or it did no known work, or the peaks of the device are unknown", _bound_by),
+)  # fmt: skip
+_TYPE = Text("type", "type of the op, IDLE: time without any op; Unknown: a device op whose framework op is unknown",
+             attrgetter("table.category"))  # fmt: skip
+_OP_NAME = op.Words("name", "name of the op; of a device op without a known framework op that of the instruction",
+                    op.NAME.of)  # fmt: skip
+_HOST = Text("host", "the host", lambda rows: [rows.host] * len(rows.table))
+
+TABLES = {
+    table.name: table
+    for table in (
+        TableSchema("ops", "a framework op on devices or hosts, or their idle time (IDLE): devices first, largest self "
+                    "time first", (
+            _RANK,
+            _SIDE,
+            _TYPE,
+            _OP_NAME,
+            *_TIMES,
+            *_WORK,
+            Share("tensor_core_share", "share of the time of its GPU kernels that is of kernels on Tensor Cores; "
+                  "null: it launched no kernels",
+                  lambda rows: [rows.tensor_cores.get(name) for name in rows.table.name]),
+            op.IS_EAGER,
+        ), derived=True),
+        TableSchema("device_ops", "a compiled instruction of a program on devices, largest self time first", (
+            _RANK,
+            op.PROGRAM_ID,
+            Text("program", op.PROGRAM.description, lambda rows: [
+                None if is_idle else rows.title(number)
+                for number, is_idle in zip(rows.table.program_id.tolist(), rows.ranked.is_idle.tolist(), strict=True)
+            ]),
+            op.CATEGORY,
+            op.NAME,
+            op.FRAMEWORK_OP,
+            *_TIMES,
+            op.MIN,
+            *op.ON_TPUS,
+            *_WORK,
+            op.Amount("hbm_bytes", "bytes to and from HBM; all bytes of an op whose memories are unknown",
+                      lambda rows: rows.table.hbm_bytes()),
+            op.ENERGY,
+            op.CORES,
+            op.SOURCE,
+            op.Words("long_name", op.EXPRESSION.description, op.EXPRESSION.of),
+            op.IS_EAGER,
+        ), derived=True),
+        op.sparse_core_schema(op.PROGRAM_ID, op.CATEGORY, op.NAME, op.OCCURRENCES, op.TOTAL, op.SELF),
+        TableSchema("host_ops", "an op of host threads, largest self time first", (
+            _RANK,
+            Count("stage_id", "stage of an input pipeline; null: the op is not a stage", op.PROGRAM_ID.of,
+                  lambda rows: rows.table.program_id == 0),
+            _TYPE,
+            _OP_NAME,
+            *_TIMES,
+            Picoseconds("min_ps", "shortest occurrence", op.MIN.of),
+            op.IS_EAGER,
+        ), derived=True),
+        TableSchema("hosts", "a host", (
+            Text("host", _HOST.description, _each("name")),
+            Count("thread_count", "threads with a line in the capture", _each("host.ops.parts")),
+            Picoseconds("host_total_ps", "spans of the ops of each thread, summed", _each("host.ops.total_ps")),
+            Picoseconds("host_op_ps", "self time of ops of threads", _each("host.ops.op_ps")),
+            Share("host_op_share", "host_op_ps / host_total_ps; null: that is 0", _side_share("host")),
+            Count("device_count", "GPUs, or TensorCores of TPUs", _each("device.ops.parts")),
+            Picoseconds("device_total_ps", "spans of the ops and steps of each device, summed",
+                        _each("device.ops.total_ps")),
+            Picoseconds("device_op_ps", "self time of ops of devices", _each("device.ops.op_ps")),
+            Share("device_op_share", "device_op_ps / device_total_ps; null: that is 0", _side_share("device")),
+            Picoseconds("infeed_enqueue_ps", "durations of infeed enqueues, without the last of each thread",
+                        _each("host.ops.infeed_enqueue_ps")),
+            Flag("is_training", "programs hold ops of backpropagation; null: none are recorded", _each("is_training")),
+        ), derived=True),
+        TableSchema("ops_by_host", "a framework op on the devices or threads of one host", (
+            _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
+        ), derived=True),
+        TableSchema("tf_functions", "a tf.function, by how its calls were executed", (
+            op.Words("name", "name of the function", lambda rows: [one.name for one, _ in rows]),
+            Text("mode", "eager, concrete, traced (for this call), not_traced, or invalid",
+                 lambda rows: [mode for _, mode in rows]),
+            Count("calls", "calls executed so", lambda rows: [one.count[mode] for one, mode in rows]),
+            Picoseconds("self_ps", "time of these calls without that of functions called within",
+                        lambda rows: [one.self_ps[mode] for one, mode in rows]),
+            Text("compiler", "compiler of the function: xla, other, mixed; null: not recorded",
+                 lambda rows: [one.compiler or None for one, _ in rows]),
+            Count("tracing_count", "how often the function has been traced, since the program began",
+                  lambda rows: [one.tracings for one, _ in rows]),
+            op.Percent("expensive_percent", "self time of traced and eager calls / that of all calls of the function",
+                       lambda rows: [one.expensive_percent for one, _ in rows]),
+        ), derived=True),
+    )
+}  # fmt: skip
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices: of each its ops' or its span, the longer, summed"),
     "device_op_ps": ScalarSpec("ps", "self time of device ops"),
@@ -74,7 +219,7 @@ class HostOpStats:
     """What is kept of one host."""
 
     name: str
-    host: host.HostOps
+    host: HostOps
     device: HostDeviceOps
     functions: list[TfFunction]
     is_training: bool | None
@@ -109,7 +254,7 @@ def of_host(given: Host, _params: Params) -> HostOpStats:
     ops = list(given.modules.metadata_ops())
     return HostOpStats(
         given.name,
-        host.host_ops(given.events, given.is_eager, given.workers),
+        host_ops.host_ops(given.events, given.is_eager, given.workers),
         _devices(given),
         tf_functions.tf_functions(given.events, given.workers),
         is_training(ops) if ops else None,
@@ -118,24 +263,56 @@ def of_host(given: Host, _params: Params) -> HostOpStats:
 
 def _devices(given: Host) -> HostDeviceOps:
     """Programs that XLA compiled for the CPU run on threads: here these are ops of the host."""
-    found = given.device_ops
-    return replace(found, ops=Ops.none(), by_device=()) if found.hardware == CPU_ONLY else found
+    devices = given.device_ops
+    return replace(devices, ops=Ops.none(), by_device=()) if devices.hardware == CPU_ONLY else devices
 
 
 def run(kept: Sequence[HostOpStats], _params: Params, after: Mapping[str, Report]) -> Report:
-    found = _session(kept)
+    session = _session(kept)
+    device, threads = _by_framework(session.device, session.framework), ranked(session.host)
+    unknown = names_without_work(session.device.table)
+    unknown_ops = np.array([name in unknown for name in device.table.name], bool)
     tensor_cores = _tensor_core_shares(after.get("kernel_stats"))
-    side = {DEVICE: ranked(_by_framework(found.device, found.framework)), HOST: ranked(found.host)}
+    sides = (
+        _op_rows(DEVICE, device, session.peaks, unknown_ops, tensor_cores=tensor_cores),
+        _op_rows(HOST, threads, None, np.ones(len(threads), bool), tensor_cores={}),
+    )
+    instructions = ranked(session.device)
+    unknown_instructions = without_work(instructions.table)
+    devices = _op_rows(DEVICE, instructions, session.peaks, unknown_instructions, title=session.devices.title)
     tables = {
-        "ops": _ops_table(side, found.peaks, tensor_cores, names_without_work(found.device.table)),
-        "device_ops": _device_table(found),
-        "sparse_core_ops": _sparse_core_table(found.device),
-        "host_ops": _host_table(side[HOST]),
-        "hosts": _hosts_table(kept),
-        "ops_by_host": _by_host_table(kept, found, side),
-        "tf_functions": _functions_table(found.functions),
+        "ops": _joined("ops", sides),
+        "device_ops": TABLES["device_ops"].of(devices),
+        "sparse_core_ops": TABLES["sparse_core_ops"].of(op.sparse_core_rows(session.device, session.devices.title)),
+        "host_ops": TABLES["host_ops"].of(sides[1]),
+        "hosts": TABLES["hosts"].of(kept),
+        "ops_by_host": _joined("ops_by_host", _by_host(session, device, threads)),
+        "tf_functions": TABLES["tf_functions"].of([(one, mode) for one in session.functions for mode in one.count]),
     }
-    return Report(NAME, tables, scalars(SCALARS, _figures(found)), tuple(_notices(found)), after, found)
+    return Report(NAME, tables, scalars(SCALARS, _figures(session)), tuple(_notices(session)), after, session)
+
+
+def _op_rows(side: str, ops: Ranked, peaks: Peaks | None, unknown: Bools, **more: Any) -> OpRows:
+    """``unknown``: ops whose work is unknown."""
+    return OpRows(table=ops.table, ranked=ops, side=side, rates=rates(ops.table, peaks), unknown=unknown, **more)
+
+
+def _by_host(session: OpDatabase, device: Ranked, threads: Ranked) -> Iterator[OpRows]:
+    """The framework ops and host ops of each host. ``device``, ``threads``: those of the session, which may be those
+    of one host."""
+    for one in session.hosts:
+        sides = {DEVICE: device, HOST: threads}
+        if one.device.ops is not session.device:
+            sides[DEVICE] = _by_framework(one.device.ops, by_framework_op(one.device.ops.table))
+        if one.host.ops is not session.host:
+            sides[HOST] = ranked(one.host.ops)
+        for side, ops in sides.items():
+            yield OpRows(host=one.name, side=side, table=ops.table, ranked=ops)
+
+
+def _joined(name: str, parts: Iterable[OpRows]) -> pa.Table:
+    tables = [TABLES[name].empty(), *(TABLES[name].of(rows) for rows in parts)]
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
 def _session(kept: Sequence[HostOpStats]) -> OpDatabase:
@@ -151,8 +328,8 @@ def _session(kept: Sequence[HostOpStats]) -> OpDatabase:
     )
 
 
-def _by_framework(device: Ops, framework: OpTable) -> Ops:
-    return replace(device, table=framework, children=None, parent=None)
+def _by_framework(device: Ops, framework: OpTable) -> Ranked:
+    return ranked(replace(device, table=framework))
 
 
 def _tensor_core_shares(kernels: Report | None) -> dict[str, float]:
@@ -165,177 +342,46 @@ def _tensor_core_shares(kernels: Report | None) -> dict[str, float]:
     return {name: tensor / total for name, total, tensor in rows if name and total > 0 and tensor is not None}
 
 
-def _figures(found: OpDatabase) -> dict[str, Value | tuple[None, str]]:
+def _figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]:
     values: dict[str, Value | tuple[None, str]] = {}
     for side, ops, why in (
-        ("device", found.device, "the capture has no planes of devices"),
-        ("host", found.host, "the capture has no threads of hosts (plane /host:CPU)"),
+        ("device", session.device, "the capture has no planes of devices"),
+        ("host", session.host, "the capture has no threads of hosts (plane /host:CPU)"),
     ):
         for name in ("total_ps", "op_ps", "idle_ps"):
             values[f"{side}_{name}"] = getattr(ops, name) if ops.parts else (None, why)
-    values["device_overlapped_ps"] = found.device.overlapped_ps
+    values["device_overlapped_ps"] = session.device.overlapped_ps
     for name in ("infeed_enqueue_ps", "infeed_enqueue_start_diff_ps"):
-        values[name] = getattr(found.host, name) if found.host.parts else (None, "the capture has no threads of hosts")
-    trained = [one for one in found.is_training_by_host if one is not None]
+        values[name] = (
+            getattr(session.host, name) if session.host.parts else (None, "the capture has no threads of hosts")
+        )
+    trained = [one for one in session.is_training_by_host if one is not None]
     values["is_training"] = any(trained) if trained else (None, "the capture carries no programs")
     return values
 
 
-def _notices(found: OpDatabase) -> Iterator[Notice]:
-    if not len(found.host.table) and not len(found.device.table):
-        yield Notice("warning", f"No ops: {_why_none(found)}.")
-    for severity, text in (*attribution(found.device.table), *of_programs(found.devices)):
+def _notices(session: OpDatabase) -> Iterator[Notice]:
+    if not len(session.host.table) and not len(session.device.table):
+        yield Notice("warning", f"No ops: {_why_none(session)}.")
+    for severity, text in (*attribution(session.device.table), *of_programs(session.devices)):
         yield Notice(severity, text)
-    crossing = sum(one.host.crossing for one in found.hosts)
+    crossing = sum(one.host.crossing for one in session.hosts)
     if crossing:
         yield Notice(
             "info",
             f"{crossing:,} occurrences of host ops cross another op of their thread, or end together with it. They are "
             "counted here; XProf leaves them out.",
         )
-    for reason in found.peaks.reasons if found.peaks else ():
+    for reason in session.peaks.reasons if session.peaks else ():
         yield Notice("info", f"What ops are bound by may be unknown: {reason}.")
 
 
-def _why_none(found: OpDatabase) -> str:
-    if not found.hosts:
+def _why_none(session: OpDatabase) -> str:
+    if not session.hosts:
         return "no host is selected"
-    if not found.host.parts and not found.device.parts:
+    if not session.host.parts and not session.device.parts:
         return "the capture has neither threads of a host (plane /host:CPU) nor planes of devices"
     return (
         "no event of threads is named as an op of TensorFlow, tf.data or JAX, and none, there or on devices, has a "
-        "stat hlo_op or tf_op that tells its op"
+        "stat hlo_op or tf_op that names its op"
     )
-
-
-# ---- tables
-
-
-def _table(name: str, columns: Columns) -> pa.Table:
-    return pa.table(columns, schema=TABLES[name].arrow())
-
-
-def _ops_table(
-    side: Mapping[str, Ranked], best: Peaks | None, tensor_cores: Mapping[str, float], vague: Collection[str]
-) -> pa.Table:
-    """``vague``: framework ops whose work is not known."""
-    parts = []
-    for name, ops in side.items():
-        columns = time_columns(ops) | {
-            "host_or_device": [name] * len(ops),
-            "type": ops.table.category,
-            "name": ops.table.name,
-            "is_eager": ops.table.is_eager,
-        }
-        if name == DEVICE:
-            shares = [tensor_cores.get(op) for op in ops.table.name]
-            no_work_known = np.array([op in vague for op in ops.table.name], bool)
-            columns |= work_columns(ops, best, no_work_known) | {"tensor_core_share": shares}
-        else:
-            columns |= no_work(len(ops)) | {"tensor_core_share": pa.nulls(len(ops), pa.float64())}
-        parts.append(_table("ops", columns))
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-
-
-def _device_table(found: OpDatabase) -> pa.Table:
-    ops = ranked(found.device)
-    table = ops.table
-    columns = {
-        "program_id": table.program_id,
-        "program": [
-            None if is_idle else found.devices.title(number)
-            for number, is_idle in zip(table.program_id.tolist(), ops.is_idle.tolist(), strict=True)
-        ],
-        "category": table.category,
-        "name": table.name,
-        "framework_op": [framework_name(text) for text in table.provenance],
-        "min_ps": min_ps(table),
-        **columns_of_tpus(table),
-        "hbm_bytes": table.hbm_bytes(),
-        "energy_joules": energy(table),
-        "cores": table.cores.astype(np.int64),
-        "source": [
-            None if not file else f"{file}:{line}" if line >= 0 else file
-            for file, line in zip(table.source_file, table.source_line.tolist(), strict=True)
-        ],
-        "long_name": texts(table.long_name),
-        "is_eager": table.is_eager,
-    }
-    return _table("device_ops", time_columns(ops) | work_columns(ops, found.peaks, without_work(table)) | columns)
-
-
-def _sparse_core_table(device: Ops) -> pa.Table:
-    children = OpTable.empty() if device.children is None else device.children
-    parent = np.empty(0, np.int32) if device.parent is None else device.parent
-    order = np.lexsort((parent, -children.time_ps)).astype(np.int64)
-    children, parent = children.take(order), parent[order]
-    columns = {
-        "parent": [device.table.name[row] for row in parent.tolist()],
-        "program_id": children.program_id,
-        "category": children.category,
-        "name": children.name,
-        "occurrences": children.occurrences,
-        "total_ps": children.time_ps,
-        "self_ps": children.self_ps,
-    }
-    return _table("sparse_core_ops", columns)
-
-
-def _host_table(ops: Ranked) -> pa.Table:
-    table = ops.table
-    columns = {
-        "stage_id": pa.array(table.program_id, mask=table.program_id == 0),
-        "type": table.category,
-        "name": table.name,
-        "min_ps": table.min_ps,
-        "is_eager": table.is_eager,
-    }
-    return _table("host_ops", time_columns(ops) | columns)
-
-
-def _hosts_table(kept: Sequence[HostOpStats]) -> pa.Table:
-    columns: Columns = {
-        "host": [one.name for one in kept],
-        "thread_count": [one.host.ops.parts for one in kept],
-        "device_count": [one.device.ops.parts for one in kept],
-        "infeed_enqueue_ps": [one.host.ops.infeed_enqueue_ps for one in kept],
-        "is_training": [one.is_training for one in kept],
-    }
-    for side, all_ops in (("host", [one.host.ops for one in kept]), ("device", [one.device.ops for one in kept])):
-        columns |= {f"{side}_{name}": [getattr(ops, name) for ops in all_ops] for name in ("total_ps", "op_ps")}
-        columns[f"{side}_op_share"] = [ops.op_ps / ops.total_ps if ops.total_ps > 0 else None for ops in all_ops]
-    return _table("hosts", columns)
-
-
-def _by_host_table(kept: Sequence[HostOpStats], found: OpDatabase, side: Mapping[str, Ranked]) -> pa.Table:
-    parts = [_table("ops_by_host", {name: [] for name in TABLES["ops_by_host"].names()})]
-    for one in kept:
-        device, threads = one.device.ops, one.host.ops
-        is_all = {DEVICE: device is found.device, HOST: threads is found.host}  # of the only host that has any
-        of_host = {
-            DEVICE: side[DEVICE] if is_all[DEVICE] else ranked(_by_framework(device, by_framework_op(device.table))),
-            HOST: side[HOST] if is_all[HOST] else ranked(threads),
-        }
-        for name, ops in of_host.items():
-            columns = {
-                "host": [one.name] * len(ops),
-                "host_or_device": [name] * len(ops),
-                "type": ops.table.category,
-                "name": ops.table.name,
-            }
-            parts.append(_table("ops_by_host", time_columns(ops) | columns))
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-
-
-def _functions_table(functions: Iterable[TfFunction]) -> pa.Table:
-    rows = [(one, mode) for one in functions for mode in one.count]
-    columns = {
-        "name": [one.name for one, _ in rows],
-        "mode": [mode for _, mode in rows],
-        "calls": [one.count[mode] for one, mode in rows],
-        "self_ps": [one.self_ps[mode] for one, mode in rows],
-        "compiler": [one.compiler or None for one, _ in rows],
-        "tracing_count": [one.tracings for one, _ in rows],
-        "expensive_percent": [one.expensive_percent for one, _ in rows],
-    }
-    return _table("tf_functions", columns)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 from hand_made import ops
 
-from fastprof.derive.ops.op_groups import Grouped, grouped
+from fastprof.derive.ops.op_groups import GROUP_TIMES, GROUP_WORK, Grouped, grouped
 from fastprof.derive.ops.tables import FROM_CAPTURE, Ops
+from fastprof.schema.tables import Column, TableSchema
 
 
 def some() -> Ops:
@@ -22,18 +22,18 @@ def some() -> Ops:
     )
 
 
-def listed(column: Any) -> list[Any]:
-    return list(pa.array(column).to_pylist())
-
-
 def by_letter() -> Grouped[str]:
     return grouped(some(), ["x", "y", "x", "x"])
 
 
+def columns(chosen: tuple[Column, ...], groups: Grouped[Any]) -> dict[str, list[Any]]:
+    listed: dict[str, list[Any]] = TableSchema("groups", "a group", chosen).of(groups).to_pydict()
+    return listed
+
+
 def test_groups_come_by_self_time_with_their_shares() -> None:
     assert by_letter().keys == ["y", "x"]
-    times = {name: listed(column) for name, column in by_letter().times().items()}
-    assert times == {
+    assert columns(GROUP_TIMES, by_letter()) == {
         "op_count": [1, 3],
         "occurrences": [1, 6],
         "executions": [1, 6],
@@ -44,7 +44,7 @@ def test_groups_come_by_self_time_with_their_shares() -> None:
 
 
 def test_rates_are_those_of_the_ops_that_record_their_work() -> None:
-    work = {name: listed(column) for name, column in by_letter().work().items()}
+    work = columns(GROUP_WORK, by_letter())
     assert work["flops"] == [None, 30.0] and work["accessed_bytes"] == [None, 4.0]
     assert work["flops_per_s"] == [None, 30.0 / 3e-9]
     assert work["unknown_work_ps"] == [5_000, 1_000]
@@ -52,4 +52,4 @@ def test_rates_are_those_of_the_ops_that_record_their_work() -> None:
 
 def test_nothing_makes_no_group() -> None:
     nothing = grouped(ops(), [])
-    assert nothing.keys == [] and listed(nothing.times()["self_ps"]) == []
+    assert nothing.keys == [] and columns(GROUP_TIMES, nothing)["self_ps"] == []

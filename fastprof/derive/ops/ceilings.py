@@ -18,7 +18,7 @@ from fastprof.derive.ops.op_marks import CONTAINERS
 from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, MEMORIES, ON_CHIP, moved_bytes
 from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.transfers import waits
-from fastprof.schema.array_types import Bools, Float64s
+from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
     from fastprof.derive.devices.devices import Peaks
@@ -63,6 +63,7 @@ def ceilings(peaks: Peaks | None) -> list[Ceiling]:
 class Efficiency:
     """n ops beneath k ceilings."""
 
+    beneath: Sequence[Ceiling]
     utilisation: Float64s
     """[n, k] of each peak; NaN: the peak, the op's work or its time is not known, or it waits (transfers.waits)."""
     bound_by: list[str | None]
@@ -74,6 +75,17 @@ class Efficiency:
     """Time that the op would take at its ceiling; NaN as ``efficiency``."""
     lost_ps: Float64s
     """Self time beyond that, at least 0; NaN as ``efficiency``, and of ops whose work is that of ops within."""
+
+    def of(self, column: str) -> Float64s:
+        """The utilisation of one ceiling; NaN: the device does not have it."""
+        places = [place for place, ceiling in enumerate(self.beneath) if ceiling.column == column]
+        return self.utilisation[:, places[0]] if places else np.full(len(self.utilisation), np.nan)
+
+    def take(self, rows: Int64s) -> Efficiency:
+        """These ops, in this order."""
+        bound_by = [self.bound_by[row] for row in rows.tolist()]
+        times = (values[rows] for values in (self.efficiency, self.least_ps, self.lost_ps))
+        return Efficiency(self.beneath, self.utilisation[rows], bound_by, *times)
 
 
 def against(table: OpTable, beneath: Sequence[Ceiling], unknown: tuple[Bools, Bools] | None = None) -> Efficiency:
@@ -110,7 +122,7 @@ def _nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float64s) 
     ]
     least: Float64s = efficiency * table.time_ps
     lost: Float64s = np.where(is_container(table), np.nan, np.maximum(table.self_ps - least, 0.0))
-    return Efficiency(utilisation, bound_by, efficiency, least, lost)
+    return Efficiency(beneath, utilisation, bound_by, efficiency, least, lost)
 
 
 def _work(table: OpTable) -> dict[str, Float64s]:

@@ -1,20 +1,90 @@
-"""Columns that the tables of ops share: times, shares, work and rates."""
+"""Columns that the tables of op statistics, HLO statistics and the roofline share, with their formulas."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import cached_property
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.ops.ranking import Ranked
-from fastprof.derive.ops.roofline import UNKNOWN, Rates, rates
+from fastprof.derive.ops.ceilings import known_bytes, known_flops
+from fastprof.derive.ops.framework import framework_name
+from fastprof.derive.ops.roofline import MEMORIES, Memory, divided, moved_bytes
+from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, SPARSE_CORE, TENSOR_CORE, Ops, OpTable
+from fastprof.derive.ops.transfers import waits
+from fastprof.schema.array_types import Bools, Float64s
+from fastprof.schema.column_kinds import Count, Flag, Kind, Number, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 
-if TYPE_CHECKING:
-    from fastprof.derive.devices.devices import Peaks
+Amount: Final = Kind(pa.float64(), "bytes")
+Flops: Final = Kind(pa.float64(), "flop")
+Percent: Final = Kind(pa.float64(), "%")
+ByteRate: Final = Kind(pa.float64(), "bytes/s")
+FlopRate: Final = Kind(pa.float64(), "flop/s")
+Words: Final = Kind(pa.string())
+"""Texts that seldom repeat."""
 
-Columns = dict[str, Any]
+Title = Callable[[int], str | None]
+"""The name of a program by its id, as the capture lists it."""
+
+CORE_TYPES: Final = {TENSOR_CORE: "TensorCore", SPARSE_CORE: "SparseCore"}
+SOURCES: Final = {FROM_CAPTURE: "capture", FROM_HLO: "hlo"}
+
+
+class OpRows(SimpleNamespace):
+    """The rows of a table of ops: ``table``, and what else its formulas need. ``ranked``: the ops with their shares;
+    ``title``: the name of a program by its id; ``efficiency``: how near they come to the roofline; ``steps``: the
+    number of steps that the work of each row is of."""
+
+    table: OpTable
+    steps: Any = 1
+
+    @cached_property
+    def flops(self) -> Float64s:
+        """NaN: unknown."""
+        return np.where(known_flops(self.table), self.table.flops, np.nan)
+
+    @cached_property
+    def model_flops(self) -> Float64s:
+        return np.where(known_flops(self.table), self.table.model_flops, np.nan)
+
+    @cached_property
+    def bytes(self) -> Float64s:
+        return np.where(known_bytes(self.table), self.table.bytes_accessed, np.nan)
+
+    @cached_property
+    def memory(self) -> dict[str, Float64s]:
+        """Bytes of each memory, by ``Memory.column``."""
+        is_known = known_bytes(self.table)
+        return {column: np.where(is_known, size, np.nan) for column, size in moved_bytes(self.table).items()}
+
+    @cached_property
+    def waits(self) -> Bools:
+        return waits(self.table)
+
+
+def sparse_core_schema(*columns: Column) -> TableSchema:
+    """The table of ``sparse_core_rows``."""
+    parent = Words("parent", "the op of the TensorCore", attrgetter("parent"))
+    row = (
+        "an instruction that SparseCores ran on behalf of an op of a TensorCore, whose time does not include it; "
+        "longest first"
+    )
+    return TableSchema("sparse_core_ops", row, (parent, *columns), derived=True)
+
+
+def sparse_core_rows(ops: Ops, title: Title) -> OpRows:
+    """What SparseCores ran on behalf of ops of TensorCores, the longest first."""
+    children = OpTable.empty() if ops.children is None else ops.children
+    parent = np.empty(0, np.int32) if ops.parent is None else ops.parent
+    order = np.lexsort((parent, -children.time_ps)).astype(np.int64)
+    names = [ops.table.name[row] for row in parent[order].tolist()]
+    return OpRows(table=children.take(order), title=title, parent=names)
 
 
 def known(values: npt.NDArray[Any]) -> pa.Array:
@@ -22,53 +92,156 @@ def known(values: npt.NDArray[Any]) -> pa.Array:
     return pa.array(values.astype(np.float64), from_pandas=True)
 
 
-def texts(values: list[str]) -> list[str | None]:
-    """Null where they are empty."""
-    return [value or None for value in values]
+def texts(name: str) -> Formula:
+    """A column of texts of the ops, null where they are empty."""
+    of = attrgetter(f"table.{name}")
+    return lambda rows: [text or None for text in of(rows)]
 
 
-def time_columns(ops: Ranked) -> Columns:
-    """How often and how long, and what share that is."""
-    table = ops.table
-    mean = table.time_ps // np.maximum(table.occurrences, 1)
-    return {
-        "rank": np.arange(1, len(ops) + 1),
-        "occurrences": table.occurrences,
-        "executions": table.executions,
-        "total_ps": table.time_ps,
-        "mean_ps": pa.array(mean, mask=table.occurrences <= 0),
-        "self_ps": table.self_ps,
-        "self_share": known(ops.self_share),
-        "cumulative_self_share": known(ops.cumulative_self_share),
-        "busy_share": known(ops.busy_share),
-        "cumulative_busy_share": known(ops.cumulative_busy_share),
-    }
+def per_s(amount: Float64s, time_ps: npt.NDArray[Any]) -> pa.Array:
+    """Amounts per second; null where either is unknown or the time is 0."""
+    return known(np.where(time_ps > 0, divided(amount * 1e12, time_ps), np.nan))
 
 
-def work_columns(ops: Ranked, peaks: Peaks | None, unknown: npt.NDArray[np.bool_]) -> Columns:
-    """What ops of devices did, and at what rate; null where it is ``unknown``."""
-    table = ops.table
-    found = rates(table, peaks)
-    timeless, traceless = unknown | (table.time_ps == 0), unknown | (table.bytes_accessed == 0)
-    return {
-        "flops": pa.array(table.flops, mask=unknown),
-        "model_flops": pa.array(table.model_flops, mask=unknown),
-        "accessed_bytes": pa.array(table.bytes_accessed, mask=unknown),
-        "flops_per_s": known(np.where(timeless, np.nan, found.gflops * 1e9)),
-        "model_flops_per_s": known(np.where(timeless, np.nan, found.model_gflops * 1e9)),
-        "bytes_per_s": known(np.where(timeless, np.nan, found.gigabytes * 1e9)),
-        "flops_per_byte": known(np.where(traceless, np.nan, found.intensity)),
-        "bound_by": _bounds(found, unknown),
-    }
+def per(amount: Float64s, by: Float64s) -> pa.Array:
+    """Null where either is unknown or ``by`` is 0."""
+    return known(np.where(by > 0, divided(amount, by), np.nan))
 
 
-def _bounds(found: Rates, unknown: npt.NDArray[np.bool_]) -> list[str | None]:
-    told = zip(found.bound_by, unknown.tolist(), strict=True)
-    return [None if is_unknown or bound == UNKNOWN else bound for bound, is_unknown in told]
+def rank(rows: Any) -> npt.NDArray[Any]:
+    return np.arange(1, len(rows.table) + 1)
 
 
-def no_work(count: int) -> Columns:
-    """The columns of work, of ops on hosts: null."""
-    names = ("flops", "model_flops", "accessed_bytes", "flops_per_s", "model_flops_per_s", "bytes_per_s")
-    columns: Columns = {name: pa.nulls(count, pa.float64()) for name in (*names, "flops_per_byte")}
-    return columns | {"bound_by": [None] * count}
+def _share(name: str) -> Formula:
+    of = attrgetter(f"ranked.{name}")
+    return lambda rows: known(of(rows))
+
+
+def _titles(rows: Any) -> list[str | None]:
+    numbers = rows.table.program_id
+    titles = {number: rows.title(number) for number in np.unique(numbers).tolist()}
+    return [titles[number] for number in numbers.tolist()]
+
+
+def _not_on_tpu(rows: Any) -> Bools:
+    elsewhere: Bools = rows.table.core_type == 0
+    return elsewhere
+
+
+def _source_lines(rows: Any) -> list[str | None]:
+    pairs = zip(rows.table.source_file, rows.table.source_line.tolist(), strict=True)
+    return [None if not file else f"{file}:{line}" if line >= 0 else file for file, line in pairs]
+
+
+def _codes(name: str, words: dict[int, str]) -> Formula:
+    of = attrgetter(f"table.{name}")
+    return lambda rows: [words.get(code) for code in of(rows).tolist()]
+
+
+# ---- what an op is
+
+PROGRAM_ID: Final = Count("program_id", "program, uint64 as two's complement; 0: the op is of no program",
+                          attrgetter("table.program_id"))  # fmt: skip
+PROGRAM: Final = Text("program", "name of the program; null: the capture does not carry it", _titles)
+CATEGORY: Final = Text("category", "category of the instruction", attrgetter("table.category"))
+NAME: Final = Words("name", "name of the instruction", attrgetter("table.name"))
+IDENTITY: Final = (
+    PROGRAM_ID,
+    PROGRAM,
+    CATEGORY,
+    NAME,
+    Text("core_type", "TensorCore or SparseCore; null: the device is not a TPU", _codes("core_type", CORE_TYPES)),
+)
+FRAMEWORK_OP: Final = Words("framework_op", "framework op that it comes from; null: unknown",
+                            lambda rows: [framework_name(text) for text in rows.table.provenance])  # fmt: skip
+SOURCE: Final = Words("source", "file:line of the program's source; null: unknown", _source_lines)
+EXPRESSION: Final = Words("expression", "the instruction in full; null: unknown", texts("long_name"))
+IS_EAGER: Final = Flag("is_eager", "some occurrence was executed eagerly, outside any compiled function",
+                       attrgetter("table.is_eager"))  # fmt: skip
+CORES: Final = Count("cores", "cores or devices that ran it", attrgetter("table.cores"))
+
+# ---- how long it took
+
+OCCURRENCES: Final = Count("occurrences", "how often it ran; on GPUs the number of kernels; 0 for IDLE",
+                           attrgetter("table.occurrences"))  # fmt: skip
+TOTAL: Final = Picoseconds("total_ps", "sum of durations", attrgetter("table.time_ps"))
+SELF: Final = Picoseconds("self_ps", "sum of durations less the time of ops nested in them",
+                          attrgetter("table.self_ps"))  # fmt: skip
+COUNTS: Final = (
+    OCCURRENCES,
+    Count("executions", "how often it was executed: on GPUs an execution is one or more kernels, elsewhere an "
+          "occurrence; 0 for IDLE", attrgetter("table.executions")),
+    TOTAL,
+    Picoseconds("mean_ps", "total_ps / occurrences, rounded down; null: that is 0",
+                lambda rows: rows.table.time_ps // np.maximum(rows.table.occurrences, 1),
+                lambda rows: rows.table.occurrences <= 0),
+)  # fmt: skip
+SELF_TIMES: Final = (
+    SELF,
+    Share("self_share", "self_ps / that of all ops and idle time; null: that is 0", _share("self_share")),
+    Share("cumulative_self_share", "self_share of this row and those before it; null: as there",
+          _share("cumulative_self_share")),
+    Share("busy_share", "self_ps / self_ps of all ops; null: idle time, or that is 0", _share("busy_share")),
+)  # fmt: skip
+MIN: Final = Picoseconds("min_ps", "shortest occurrence, by the host's clock; null: not recorded",
+                         attrgetter("table.min_ps"), _not_on_tpu)  # fmt: skip
+TIMES: Final = (*COUNTS, MIN, *SELF_TIMES)
+ON_TPUS: Final = (
+    Picoseconds("normalized_ps", "total_ps at the nominal clock; null: not on TPUs", attrgetter("table.normalized_ps"),
+                _not_on_tpu),
+    Picoseconds("dma_stall_ps", "time that it waited for memory transfers; null: not on TPUs",
+                attrgetter("table.dma_stall_ps"), _not_on_tpu),
+)  # fmt: skip
+ENERGY: Final = Kind(pa.float64(), "joules")(
+    "energy_joules", "energy that the device recorded; null: not recorded", attrgetter("table.energy_j"),
+    lambda rows: rows.table.energy_j == 0,
+)  # fmt: skip
+
+# ---- how much work it was
+
+_UNKNOWN: Final = "null: neither the capture nor its programs record it"
+_WAITS: Final = ", or the op starts, awaits or is a transfer that does not go at the speed of the device's memory"
+
+AMOUNTS: Final = (
+    Flops("flops", f"floating point operations that the device did; {_UNKNOWN}",
+          lambda rows: known(rows.flops / rows.steps)),
+    Flops("model_flops", f"those that the model requires; {_UNKNOWN}",
+          lambda rows: known(rows.model_flops / rows.steps)),
+    Amount("accessed_bytes", "bytes read and written; in a sum, those that both the start and the end of a transfer "
+           f"record count once; {_UNKNOWN}", lambda rows: known(rows.bytes / rows.steps)),
+)  # fmt: skip
+WORK: Final = (
+    *AMOUNTS,
+    Text("flops_source", f"where flops are from: capture, or hlo, its program; {_UNKNOWN}",
+         _codes("flops_source", SOURCES)),
+    Text("bytes_source", f"where bytes are from, likewise; {_UNKNOWN}", _codes("bytes_source", SOURCES)),
+)  # fmt: skip
+RATES: Final = (
+    FlopRate("flops_per_s", f"flops / total_ps; {_UNKNOWN}, or total_ps is 0",
+             lambda rows: per_s(rows.flops, rows.table.time_ps)),
+    FlopRate("model_flops_per_s", f"model_flops / total_ps; {_UNKNOWN}, or total_ps is 0",
+             lambda rows: per_s(rows.model_flops, rows.table.time_ps)),
+    ByteRate("bytes_per_s", f"accessed_bytes / total_ps; {_UNKNOWN}, or total_ps is 0{_WAITS}",
+             lambda rows: per_s(np.where(rows.waits, np.nan, rows.bytes), rows.table.time_ps)),
+    Number("flops_per_byte", f"flops / accessed_bytes; {_UNKNOWN}, or that is 0",
+           lambda rows: per(rows.flops, rows.bytes)),
+)  # fmt: skip
+
+
+def _memory_columns(memory: Memory) -> tuple[Column, ...]:
+    """Bytes and rate of one memory."""
+    name, every = memory.column, ", or all bytes of an op whose memories are unknown" if memory.column == "hbm" else ""
+    return (
+        Amount(f"{name}_bytes", f"bytes of {memory.name}{every}; null: accessed_bytes is",
+               lambda rows: known(rows.memory[name] / rows.steps)),
+        ByteRate(f"{name}_bytes_per_s", f"{name}_bytes / total_ps; null: accessed_bytes is, or total_ps is 0{_WAITS}",
+                 lambda rows: per_s(np.where(rows.waits, np.nan, rows.memory[name]), rows.table.time_ps)),
+    )  # fmt: skip
+
+
+MEMORY: Final = tuple(column for memory in MEMORIES for column in _memory_columns(memory))
+BOUND_BY: Final = Text(
+    "bound_by", "the resource that it came nearest to exhaust: Compute, HBM, or a memory of the TPU and a direction; "
+    f"null: its work or the peaks of the device are unknown, or it did none{_WAITS}",
+    attrgetter("efficiency.bound_by"),
+)  # fmt: skip

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fastprof.analyses.contract import Report
 from fastprof.analyses.hlo_stats import HloStats
 from fastprof.derive.devices.devices import Peaks
-from fastprof.derive.ops.hlo_columns import CORE_TYPES
+from fastprof.derive.ops.op_columns import CORE_TYPES
 from fastprof.derive.ops.op_marks import is_outside_compilation, is_rematerialized
 from fastprof.derive.ops.ranking import by_cost
 from fastprof.derive.ops.roofline import GIBI, divided, rates

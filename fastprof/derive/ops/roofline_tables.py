@@ -1,0 +1,218 @@
+"""The tables of the roofline: each column, and its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof.derive.ops import op_columns as op
+from fastprof.derive.ops.ceilings import Ceiling
+from fastprof.derive.ops.op_columns import OpRows, known, per
+from fastprof.derive.ops.roofline import MEMORIES, ON_CHIP, Memory, divided
+from fastprof.derive.ops.roofline_totals import NO_STEP
+from fastprof.derive.ops.tables import CMEM, HBM, HOST, OTHER_SPACES, READ, VMEM, WRITE, exact_sum
+from fastprof.schema.array_types import Float64s
+from fastprof.schema.column_kinds import Count, Flag, Number, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
+
+_UNKNOWN: Final = "null: the peak or the work is unknown (in a sum, for over 10 % of the time), the op is a transfer"
+
+
+def _intensity(memory: Memory) -> Column:
+    name = memory.column
+    return Number(f"flops_per_{name}_byte", f"flops / {name}_bytes; null: either is unknown, or the bytes are 0",
+                  lambda rows: per(rows.flops, rows.memory[name]))  # fmt: skip
+
+
+def _peak_percent(name: str, rate: str, peak: str) -> Column:
+    return op.Percent(f"{name}_peak_percent", f"{rate} / the peak of {peak}; {_UNKNOWN}, or the time is 0",
+                      lambda rows: known(100 * rows.efficiency.of(name)))  # fmt: skip
+
+
+def _attainable(rows: Any) -> pa.Array:
+    return op.per_s(np.where(rows.flops > 0, rows.flops, np.nan), rows.efficiency.least_ps)
+
+
+def _whole(name: str) -> Formula:
+    """A time of ``Efficiency`` in whole picoseconds; null if it is NaN, or more than 64 bits can hold."""
+    of = attrgetter(f"efficiency.{name}")
+
+    def rounded(rows: Any) -> pa.Array:
+        values = of(rows)
+        unknown = ~(values < 2.0**63)
+        return pa.array(np.where(unknown, 0, np.rint(values)).astype(np.int64), mask=unknown)
+
+    return rounded
+
+
+def _of_total(lost: Float64s, total_ps: int) -> pa.Array:
+    return known(lost / total_ps if total_ps > 0 else np.full(len(lost), np.nan))
+
+
+def _without_feeds(rows: Any) -> pa.Array:
+    self_ps, feeds = rows.table.self_ps, rows.feeds
+    total = rows.total_ps - exact_sum(self_ps[feeds])
+    return known(np.where(feeds | (total <= 0), np.nan, self_ps / max(total, 1)))
+
+
+def _busy_share(rows: Any) -> pa.Array:
+    table = rows.table
+    return known(np.where(table.time_ps > 0, divided(table.self_ps, table.time_ps), np.nan))
+
+
+def _ridges(ceilings: Sequence[Ceiling]) -> list[float | None]:
+    compute = ceilings[0].per_ns if ceilings else 0.0
+    return [None if one.is_compute or not one.per_ns or not compute else compute / one.per_ns for one in ceilings]
+
+
+_SPACES: Final = {0: "not told", HOST: "host memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
+_DIRECTIONS: Final = {READ: "read", WRITE: "write"}
+
+
+def space_name(space: int) -> str:
+    """What a memory space is called. The device does not say what the memory spaces of layouts are."""
+    if space in _SPACES:
+        return _SPACES[space]
+    return f"layout space {space - OTHER_SPACES}" if space >= OTHER_SPACES else f"memory {space}"
+
+
+class MemoryRows:
+    """What ops move to or from each memory, in the order of the ops. ``row``: row of the op."""
+
+    def __init__(self, ops: OpRows) -> None:
+        memory = ops.table.memory
+        order = np.lexsort((memory.operation, memory.space, memory.row))
+        self.ops = ops
+        self.row, self.size = memory.row[order].astype(np.int64), memory.bytes[order]
+        self.spaces, self.operations = memory.space[order].tolist(), memory.operation[order].tolist()
+
+    @cached_property
+    def rate(self) -> Float64s:
+        """Bytes a second; NaN: the op took no time."""
+        time_ps = self.ops.table.time_ps[self.row]
+        return np.where(time_ps > 0, divided(self.size * 1e12, time_ps), np.nan)
+
+    def flops_per_byte(self) -> pa.Array:
+        flops = self.ops.flops[self.row]
+        return per(np.where(flops > 0, flops, np.nan), self.size)
+
+    def peak_percent(self) -> pa.Array:
+        peak = {ceiling.column: ceiling.per_ns * 1e9 for ceiling in self.ops.efficiency.beneath}
+        names = {(HBM, way): "hbm" for way in (0, READ, WRITE)}
+        names |= {(one.space, one.operation): one.column for one in ON_CHIP}
+        keys = zip(self.spaces, self.operations, strict=True)
+        peaks = np.array([peak.get(names.get(key, ""), 0.0) for key in keys])
+        return known(100 * np.where(peaks > 0, divided(self.rate, peaks), np.nan))
+
+
+_ROOFLINE_PERCENT: Final = op.Percent(
+    "roofline_percent", "the largest of these: the time that the work takes at the roofline / total_ps; null: the work "
+    "or the peak of arithmetic or of HBM is unknown, or the op starts, awaits or is a transfer",
+    lambda rows: known(100 * rows.efficiency.efficiency),
+)  # fmt: skip
+_BENEATH: Final = (
+    *map(_intensity, MEMORIES),
+    _peak_percent("compute", "flops_per_s", "arithmetic"),
+    *(_peak_percent(one.column, f"{one.column}_bytes_per_s", one.name) for one in MEMORIES),
+    op.BOUND_BY,
+    _ROOFLINE_PERCENT,
+    op.FlopRate("attainable_flops_per_s", "flops_per_s / roofline_percent: what the roofline allows the same flops and "
+                "bytes; null: as there, or there are no flops", _attainable),
+)  # fmt: skip
+_LOST_SHARE: Final = Share("lost_share", "lost_ps / self time of all ops and idle time; null: as lost_ps, or that is 0",
+                    lambda rows: _of_total(rows.efficiency.lost_ps, rows.total_ps))  # fmt: skip
+
+TABLES: Final = {
+    table.name: table
+    for table in (
+        TableSchema("device", "a peak of the device: of one TensorCore, or of one GPU", (
+            Text("resource", "Compute, HBM, or a memory on the chip and a direction",
+                 lambda ceilings: [one.name for one in ceilings]),
+            Number("peak", "at best; null: unknown", lambda ceilings: [one.per_ns * 1e9 or None for one in ceilings]),
+            Text("unit", "flop/s or bytes/s",
+                 lambda ceilings: ["flop/s" if one.is_compute else "bytes/s" for one in ceilings]),
+            Number("ridge_flops_per_byte", "above this many flops per byte arithmetic is the limit, not this memory; "
+                   "null: it is not a memory, or a peak is unknown", _ridges),
+            Text("peak_source", "capture; published table: what the maker publishes; unknown",
+                 lambda ceilings: [one.source or "unknown" for one in ceilings]),
+        ), derived=True),
+        TableSchema("totals", "all that ran, the average step, a step, or a program", (
+            Text("scope", "session, average step, step or program", attrgetter("scope")),
+            Count("step", "number of the step; null: the row is not a step", attrgetter("step"),
+                  lambda rows: rows.step == NO_STEP),
+            Count("program_id", f"{op.PROGRAM_ID.description}; null: no single one", attrgetter("program"),
+                  lambda rows: ~rows.of_program),
+            Text("program", f"{op.PROGRAM.description}; null: no single one", lambda rows: [
+                rows.title(number) if is_program else None
+                for number, is_program in zip(rows.program.tolist(), rows.of_program.tolist(), strict=True)
+            ]),
+            Flag("with_feeds", "infeed and outfeed count; false: neither their work nor their time. Rows of false are "
+                 "there only if any ran", attrgetter("with_feeds")),
+            Picoseconds("total_ps", "time observed on all cores, idle time included; of a program self time of its ops",
+                        lambda rows: rows.table.time_ps // rows.steps),
+            Picoseconds("per_core_ps", "total_ps / cores, rounded down; null: there are none",
+                        lambda rows: rows.table.time_ps // rows.steps // max(rows.cores, 1),
+                        lambda rows: np.full(len(rows.table), not rows.cores)),
+            Picoseconds("busy_ps", "time of that in which ops ran", lambda rows: rows.table.self_ps // rows.steps),
+            Share("busy_share", "busy_ps / total_ps; null: that is 0", _busy_share),
+            *op.AMOUNTS,
+            *op.RATES,
+            *op.MEMORY,
+            *_BENEATH,
+        ), derived=True),
+        TableSchema("ops", "an instruction of a program on devices, largest self time first", (
+            Count("rank", "place by self_ps, from 1", op.rank),
+            *op.IDENTITY,
+            *op.TIMES,
+            Flag("is_feed", "infeed or outfeed: it waits for the host", attrgetter("feeds")),
+            Share("without_feeds_share", "self_ps / time observed less that of infeed and outfeed; null: it is such an "
+                  "op, or that is 0", _without_feeds),
+            *op.WORK,
+            *op.RATES,
+            *op.MEMORY,
+            *_BENEATH,
+            Picoseconds("least_ps", "total_ps x roofline_percent: time at the roofline; null: as there",
+                        _whole("least_ps")),
+            Picoseconds("lost_ps", "self_ps less least_ps, at least 0: what could be won; null: as there, or its work "
+                        "is that of ops within it", _whole("lost_ps")),
+            _LOST_SHARE,
+            op.FRAMEWORK_OP,
+            op.SOURCE,
+            op.EXPRESSION,
+        ), derived=True),
+        TableSchema("lost_time", "an op that took longer than at the roofline, the most lost time first", (
+            Count("rank", "place by lost_ps, from 1", op.rank),
+            *op.IDENTITY,
+            Picoseconds("self_ps", "as in ops", op.SELF.of),
+            Picoseconds("least_ps", "as in ops", _whole("least_ps")),
+            Picoseconds("lost_ps", "as in ops", _whole("lost_ps")),
+            _LOST_SHARE,
+            Share("cumulative_lost_share", "lost_share of this row and those before it; null: as there",
+                  lambda rows: _of_total(np.cumsum(rows.efficiency.lost_ps), rows.total_ps)),
+            op.Percent("roofline_percent", "as in ops", _ROOFLINE_PERCENT.of),
+            op.BOUND_BY,
+            op.FRAMEWORK_OP,
+            op.SOURCE,
+        ), derived=True),
+        TableSchema("memory", "what an op moves to or from a memory", (
+            Count("rank", "rank of the op in ops", lambda rows: rows.row + 1),
+            Count("program_id", "as in ops", lambda rows: rows.ops.table.program_id[rows.row]),
+            op.Words("name", "name of the op", lambda rows: [rows.ops.table.name[row] for row in rows.row.tolist()]),
+            Text("space", "HBM, CMEM, VMEM, host memory, layout space n of the program, memory n as the capture has "
+                 "it, or not told", lambda rows: [space_name(space) for space in rows.spaces]),
+            Text("direction", "read, write; null: unknown",
+                 lambda rows: [_DIRECTIONS.get(operation) for operation in rows.operations]),
+            op.Amount("bytes", "of all executions", attrgetter("size")),
+            op.ByteRate("bytes_per_s", "bytes / total_ps of the op; null: that is 0", lambda rows: known(rows.rate)),
+            Number("flops_per_byte", "flops of the op / bytes; null: either is unknown or 0",
+                   MemoryRows.flops_per_byte),
+            op.Percent("peak_percent", "bytes_per_s / the peak of the memory in this direction, of HBM that of both "
+                       "together; null: either is unknown", MemoryRows.peak_percent),
+        ), derived=True),
+    )
+}  # fmt: skip
