@@ -15,18 +15,18 @@ from fastprof.derive.steps.verdicts import (
     NOTHING,
     UNKNOWN,
     YES,
-    GenericBottleneck,
+    Bottleneck,
 )
 from fastprof.xprof.steps import step_warnings
 
 
-def generic(**times: float) -> GenericBottleneck:
+def generic(**times: float) -> Bottleneck:
     """The verdicts on 1,000 units of step time, of which these parts are told."""
     parts = dict.fromkeys(("input", "output", "compute", "collectives", "launch", "other"), 0.0) | times
     return verdicts.of_generic(step=1000, **{k: v for k, v in parts.items() if k != "tf_data"}, tf_data=False)
 
 
-def tpu(**times: float) -> verdicts.TpuBottleneck:
+def tpu(**times: float) -> verdicts.Bottleneck:
     names = ("input", "output", "idle", "all_reduce_compute", "all_reduce_sync", "sparse_core")
     return verdicts.of_tpu(step=1000, **(dict.fromkeys(names, 0.0) | times))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -45,10 +47,11 @@ from fastprof.derive.steps.step_figures import (
 )
 from fastprof.derive.steps.time_types import CATEGORIES
 from fastprof.derive.steps.tpu_step_values import TpuStepValues, tpu_step_values
-from fastprof.derive.steps.verdicts import GenericBottleneck, TpuBottleneck
+from fastprof.derive.steps.verdicts import Bottleneck, Finding
 from fastprof.schema.array_types import Float64s, Int64s
-from fastprof.schema.arrow_columns import typed
-from fastprof.schema.tables import TEXT, Column, TableSchema
+from fastprof.schema.arrow_columns import shares, texts
+from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Share, String, Text
+from fastprof.schema.tables import TableSchema
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -63,54 +66,69 @@ class Params:
     """None."""
 
 
-_SHARE_OF_SELF = "the self time of all input ops"
-TABLES = {
-    "steps": TableSchema("steps", "a step, on all hosts and cores that took part in it", (
-        Column("step", pa.int64(), "number of the step, as in the analysis steps"),
-        Column("name", pa.string(), "name of the step; null: the capture gives none", True),
-        Column("complete", pa.bool_(), "the step counts for averages and verdicts; the first and the last of more than "
-               "five do not, except on TPUs: they may be cut off"),
-        Column("step_ps", pa.int64(), "how long it took on the core that took longest", unit="ps"),
-        Column("input_ps", pa.int64(), "time spent waiting for input and copying it to the device: mean over hosts; on "
-               "TPUs of the core that waited longest", unit="ps"),
-        Column("input_share", pa.float64(), "input_ps / the time of the step; on TPUs the mean of this over cores; "
-               "null: it took no time", True, "share"),
-        Column("least_input_share", pa.float64(), "the same of the core that waited least; null: not on a TPU", True,
-               "share"),
-        Column("most_input_share", pa.float64(), "the same of the core that waited most; null: not on a TPU", True,
-               "share"),
-        Column("longest_wait_core", TEXT, "core that waited longest for input, as host:ordinal; null: not on a TPU, or "
-               "none waited", True),
+KINDS: Final = (
+    ("enqueuing data to the device", "combine small chunks of input data into fewer but larger ones"),
+    ("reading files on demand", "read data in advance with the tf.data API: prefetch, interleave, reader buffer"),
+    ("reading files in advance", "tune prefetch size, interleave cycle_length, reader buffer_size of the tf.data API"),
+    ("preprocessing", "raise num_parallel_calls of Dataset.map(), or preprocess the data offline"),
+    ("other reading or processing", "use the tf.data API, if you do not yet"),
+)
+"""Kinds of work for input, in the order of InputTime, and what makes each shorter."""
+_CATEGORY: Final = Text("category", "what the time was spent on")
+_TABLES: Final = (
+    TableSchema("steps", "a step, on all hosts and cores that took part in it", (
+        Count("step", "number of the step, as in the analysis steps", lambda rows: rows.db.step),
+        String("name", "name of the step; null: the capture gives none",
+               lambda rows: [name or None for name in rows.db.label]),
+        Flag("complete", "the step counts for averages and verdicts; the first and the last of more than five do not, "
+             "except on TPUs: they may be cut off", lambda rows: rows.db.complete),
+        Picoseconds("step_ps", "how long it took on the core that took longest"),
+        Picoseconds("input_ps", "time spent waiting for input and copying it to the device: mean over hosts; on TPUs "
+                    "of the core that waited longest"),
+        Share("input_share", "input_ps / the time of the step; on TPUs the mean of this over cores; null: it took no "
+              "time"),
+        Share("least_input_share", "the same of the core that waited least; null: not on a TPU"),
+        Share("most_input_share", "the same of the core that waited most; null: not on a TPU"),
+        Text("longest_wait_core", "core that waited longest for input, as host:ordinal; null: not on a TPU, or none "
+             "waited"),
     ), derived=True),
-    "step_breakdown": TableSchema("step_breakdown", "time of one category in one step", (
-        Column("step", pa.int64(), "number of the step, as in steps"),
-        Column("category", TEXT, "what the time was spent on"),
-        Column("time_ps", pa.int64(), "time: mean over hosts; on TPUs as docs/analyses/input-pipeline.md says",
-               unit="ps"),
-        Column("share", pa.float64(), "time_ps / the time of the step; null: it took no time", True, "share"),
+    TableSchema("step_breakdown", "time of one category in one step", (
+        Count("step", "number of the step, as in steps"),
+        _CATEGORY,
+        Picoseconds("time_ps", "time: mean over hosts; on TPUs as docs/analyses/input-pipeline.md says",
+                    lambda rows: rounded(rows.time)),
+        Share("share", "time_ps / the time of the step; null: it took no time",
+              lambda rows: shares(rows.time, rows.span)),
     ), derived=True),
-    "breakdown": TableSchema("breakdown", "a category of step time, over the complete steps, largest first", (
-        Column("category", TEXT, "what the time was spent on"),
-        Column("mean_ps", pa.int64(), "mean over steps", unit="ps"),
-        Column("stdev_ps", pa.int64(), "standard deviation over steps (sample); null: fewer than two", True, "ps"),
-        Column("share", pa.float64(), "mean_ps / step_time_shared_out_ps; null: that is 0", True, "share"),
+    TableSchema("breakdown", "a category of step time, over the complete steps, largest first", (
+        _CATEGORY,
+        Picoseconds("mean_ps", "mean over steps", lambda rows: rounded(rows.total / max(rows.count, 1))),
+        Picoseconds("stdev_ps", "standard deviation over steps (sample); null: fewer than two",
+                    lambda rows: rounded(rows.stdev), lambda rows: np.full(len(rows.stdev), rows.count < 2)),
+        Share("share", "mean_ps / step_time_shared_out_ps; null: that is 0",
+              lambda rows: shares(rows.total, rows.span)),
     ), derived=True),
-    "input_ops": TableSchema("input_ops", "an op that brings data in, on all hosts, largest self time first", (
-        Column("name", pa.string(), "name of the op"),
-        Column("category", TEXT, "what it does: enqueue, read files on demand or in advance, preprocess"),
-        Column("occurrences", pa.int64(), "how often it ran"),
-        Column("total_ps", pa.int64(), "sum of durations", unit="ps"),
-        Column("self_ps", pa.int64(), "sum of durations less those of ops within", unit="ps"),
-        Column("total_share", pa.float64(), f"total_ps / {_SHARE_OF_SELF}: may pass 1; null: that is 0", True, "share"),
-        Column("self_share", pa.float64(), f"self_ps / {_SHARE_OF_SELF}; null: that is 0", True, "share"),
+    TableSchema("input_ops", "an op that brings data in, on all hosts, largest self time first", (
+        String("name", "name of the op"),
+        Text("category", "what it does: enqueue, read files on demand or in advance, preprocess"),
+        Count("occurrences", "how often it ran", attrgetter("count")),
+        Picoseconds("total_ps", "sum of durations", attrgetter("time_ps")),
+        Picoseconds("self_ps", "sum of durations less those of ops within"),
+        Share("total_share", "total_ps / the self time of all input ops: may pass 1; null: that is 0",
+              lambda ops: shares(ops.time_ps, float(ops.self_ps.sum()))),
+        Share("self_share", "self_ps / the self time of all input ops; null: that is 0",
+              lambda ops: shares(ops.self_ps, float(ops.self_ps.sum()))),
     ), derived=True),
-    "input_time": TableSchema("input_time", "a kind of work for input, on all hosts", (
-        Column("kind", TEXT, "kind of work"),
-        Column("time_ps", pa.int64(), "time: docs/analyses/input-pipeline.md has the formulas", unit="ps"),
-        Column("share", pa.float64(), "time_ps / time of all kinds; null: that is 0", True, "share"),
-        Column("advice", pa.string(), "how to make it shorter"),
+    TableSchema("input_time", "a kind of work for input, on all hosts", (
+        Text("kind", "kind of work", lambda _: [kind for kind, _ in KINDS]),
+        Picoseconds("time_ps", "time: docs/analyses/input-pipeline.md has the formulas",
+                    lambda time: rounded(np.array(time.parts()))),
+        Share("share", "time_ps / time of all kinds; null: that is 0",
+              lambda time: shares(np.array(time.parts()), time.total_ps())),
+        String("advice", "how to make it shorter", lambda _: [advice for _, advice in KINDS]),
     ), derived=True),
-}  # fmt: skip
+)  # fmt: skip
+TABLES: Final = {table.name: table for table in _TABLES}
 
 STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step_" in name}
 """Figures that are those of the steps."""
@@ -147,14 +165,6 @@ SECTIONS = (
             "self_share", 20, shown=has_rows("input_ops")),
 )  # fmt: skip
 
-KINDS: Final = (
-    ("enqueuing data to the device", "combine small chunks of input data into fewer but larger ones"),
-    ("reading files on demand", "read data in advance with the tf.data API: prefetch, interleave, reader buffer"),
-    ("reading files in advance", "tune prefetch size, interleave cycle_length, reader buffer_size of the tf.data API"),
-    ("preprocessing", "raise num_parallel_calls of Dataset.map(), or preprocess the data offline"),
-    ("other reading or processing", "use the tf.data API, if you do not yet"),
-)
-"""Kinds of work for input, in the order of InputTime, and what makes each shorter."""
 _STAGES: Final = (
     "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
     "times of input ops here are those of threads, which run side by side."
@@ -172,7 +182,7 @@ class InputPipeline:
     db: StepDatabase
     steps: GenericSteps | TpuStepValues
     step_ps: Int64s
-    verdict: GenericBottleneck | TpuBottleneck
+    verdict: Bottleneck
     ops: InputOps
     enqueue_share: float
     time: InputTime
@@ -214,14 +224,15 @@ def run(kept: Sequence[Any], params: Params, after: Mapping[str, Report]) -> Rep
     host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)
     every = counted if counted.db is db else examine(db, host_ops)
-    tables = {
-        "steps": _steps_table(every),
-        "step_breakdown": _step_breakdown_table(every),
-        "breakdown": _breakdown_table(counted),
-        "input_ops": _ops_table(counted.ops),
-        "input_time": _time_table(counted.time),
+    rows = {
+        "steps": _steps(every),
+        "step_breakdown": _step_breakdown(every),
+        "breakdown": _breakdown(counted),
+        "input_ops": counted.ops,
+        "input_time": counted.time,
     }
     why = why_no_steps(after["steps"])
+    tables = {name: schema.of(rows[name]) for name, schema in TABLES.items()}
     figures = scalars(SCALARS, step_figures(after["steps"]) | _values(counted, why))
     return Report(NAME, tables, figures, _notices(counted, why), dict(after), counted)
 
@@ -244,32 +255,27 @@ def known(figure: Scalar) -> Known:
 # ---- tables ---------------------------------------------------------------------------------------------
 
 
-def _steps_table(pipeline: InputPipeline) -> pa.Table:
-    db, steps = pipeline.db, pipeline.steps
-    count = len(db)
-    columns: dict[str, Any] = {
-        "step": db.step,
-        "name": [name or None for name in db.label],
-        "complete": db.complete,
-        "step_ps": pipeline.step_ps,
-    }
+def _steps(pipeline: InputPipeline) -> SimpleNamespace:
+    db, steps, step_ps = pipeline.db, pipeline.steps, pipeline.step_ps
     if isinstance(steps, TpuStepValues):
         percents = (steps.infeed_percent_average, steps.infeed_percent_minimum, steps.infeed_percent_maximum)
-        took_time = np.asarray(pipeline.step_ps > 0)
-        average, least, most = (pa.array(percent / 100.0, mask=~took_time) for percent in percents)
-        input_ps = whole((steps.tc_infeed_ms + steps.scv0_infeed_ms) * PS_PER_MS)
+        average, least, most = (pa.array(percent / 100.0, mask=step_ps <= 0) for percent in percents)
+        input_ps = rounded((steps.tc_infeed_ms + steps.scv0_infeed_ms) * PS_PER_MS)
         cores = longest_wait_cores(db, steps)
     else:
-        input_ps = np.zeros(count, np.int64)
-        input_ps[steps.row] = whole(steps.wait_input_ps + steps.to_device_ps)
-        span = np.zeros(count)
-        span[steps.row] = steps.step_ps
-        average = shares(input_ps, span)
-        least = most = pa.nulls(count, pa.float64())
-        cores = [None] * count
-    columns |= {"input_ps": input_ps, "input_share": average, "least_input_share": least, "most_input_share": most}
-    columns["longest_wait_core"] = cores
-    return table_of("steps", columns)
+        input_ps, span = np.zeros(len(db), np.int64), np.zeros(len(db))
+        input_ps[steps.row], span[steps.row] = rounded(steps.wait_input_ps + steps.to_device_ps), steps.step_ps
+        average, least = shares(input_ps, span), pa.nulls(len(db), pa.float64())
+        most, cores = least, [None] * len(db)
+    return SimpleNamespace(
+        db=db,
+        step_ps=step_ps,
+        input_ps=input_ps,
+        input_share=average,
+        least_input_share=least,
+        most_input_share=most,
+        longest_wait_core=cores,
+    )
 
 
 def categories(pipeline: InputPipeline) -> tuple[list[str], Float64s, Float64s, Int64s]:
@@ -281,70 +287,34 @@ def categories(pipeline: InputPipeline) -> tuple[list[str], Float64s, Float64s, 
     return [category.name for category in CATEGORIES], steps.category_ps, steps.step_ps, steps.row
 
 
-def _step_breakdown_table(pipeline: InputPipeline) -> pa.Table:
+def _step_breakdown(pipeline: InputPipeline) -> SimpleNamespace:
     names, times, span, rows = categories(pipeline)
-    index = np.tile(np.arange(len(names), dtype=np.int32), len(rows))
-    return table_of("step_breakdown", {
-        "step": np.repeat(pipeline.db.step[rows], len(names)),
-        "category": pa.DictionaryArray.from_arrays(index, names),
-        "time_ps": whole(times.reshape(-1)),
-        "share": shares(times.reshape(-1), np.repeat(span, len(names))),
-    })  # fmt: skip
+    return SimpleNamespace(
+        step=np.repeat(pipeline.db.step[rows], len(names)),
+        category=texts(names, np.tile(np.arange(len(names)), len(rows))),
+        time=times.reshape(-1),
+        span=np.repeat(span, len(names)),
+    )
 
 
-def _breakdown_table(pipeline: InputPipeline) -> pa.Table:
+def _breakdown(pipeline: InputPipeline) -> SimpleNamespace:
     names, times, span, _ = categories(pipeline)
     if not len(times):
         names, times = [], times[:, :0]
-    sums = times.sum(axis=0)
-    order = np.argsort(-sums, kind="stable")
-    several = len(times) > 1
-    deviation = whole(times[:, order].std(axis=0, ddof=1)) if several else np.zeros(len(names), np.int64)
-    return table_of("breakdown", {
-        "category": [names[at] for at in order.tolist()],
-        "mean_ps": whole(sums[order] / max(len(times), 1)),
-        "stdev_ps": pa.array(deviation, mask=np.full(len(names), not several)),
-        "share": shares(sums[order], np.full(len(names), span.sum())),
-    })  # fmt: skip
+    total = times.sum(axis=0)
+    order = np.argsort(-total, kind="stable")
+    return SimpleNamespace(
+        category=[names[at] for at in order.tolist()],
+        count=len(times),
+        total=total[order],
+        stdev=times[:, order].std(axis=0, ddof=1) if len(times) > 1 else np.zeros(len(names)),
+        span=span.sum(),
+    )
 
 
-def _ops_table(ops: InputOps) -> pa.Table:
-    whole_time = np.full(len(ops), float(ops.self_ps.sum()))
-    return table_of("input_ops", {
-        "name": ops.name,
-        "category": ops.category,
-        "occurrences": ops.count,
-        "total_ps": ops.time_ps,
-        "self_ps": ops.self_ps,
-        "total_share": shares(ops.time_ps, whole_time),
-        "self_share": shares(ops.self_ps, whole_time),
-    })  # fmt: skip
-
-
-def _time_table(time: InputTime) -> pa.Table:
-    parts = np.array(time.parts())
-    return table_of("input_time", {
-        "kind": [kind for kind, _ in KINDS],
-        "time_ps": whole(parts),
-        "share": shares(parts, np.full(len(parts), time.total_ps())),
-        "advice": [advice for _, advice in KINDS],
-    })  # fmt: skip
-
-
-def table_of(name: str, columns: Mapping[str, Any]) -> pa.Table:
-    schema = TABLES[name].arrow()
-    return pa.table([typed(columns[field.name], field.type) for field in schema], schema=schema)
-
-
-def whole(times: Float64s) -> Int64s:
-    rounded: Int64s = np.rint(times).astype(np.int64)
-    return rounded
-
-
-def shares(part: Float64s | Int64s, whole: Float64s | Int64s) -> pa.Array:
-    """part / whole; null where the whole is 0."""
-    none = np.asarray(whole) == 0
-    return pa.array(np.asarray(part, np.float64) / np.where(none, 1, whole), mask=none)
+def rounded(times: Float64s) -> Int64s:
+    whole_numbers: Int64s = np.rint(times).astype(np.int64)
+    return whole_numbers
 
 
 # ---- figures and words ----------------------------------------------------------------------------------
@@ -380,7 +350,7 @@ def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
     return (*notices, *_on_stages(ops))
 
 
-def input_notice(found: verdicts.Finding) -> Notice:
+def input_notice(found: Finding) -> Notice:
     """The verdict on input; that a program is not bound by it asks for nothing."""
     asks = found.classification in (verdicts.HOST, verdicts.BOTH)
     return Notice("recommendation" if asks else "info", found.plain_statement)
@@ -391,13 +361,9 @@ def _on_stages(ops: InputOps) -> tuple[Notice, ...]:
     return (Notice("info", _STAGES),) if any(name.startswith("Iterator::") for name in ops.name) else ()
 
 
-def further(verdict: GenericBottleneck | TpuBottleneck) -> list[verdicts.Finding]:
+def further(verdict: Bottleneck) -> list[Finding]:
     """The verdicts on all but input, the ones with a statement."""
-    if isinstance(verdict, TpuBottleneck):
-        found = [verdict.output, verdict.tc_idle, verdict.all_reduce, verdict.sparse_core]
-    else:
-        found = [verdict.device_collectives, verdict.kernel_launch, verdict.all_other]
-    return [finding for finding in found if finding.statement]
+    return [finding for name, finding in verdict.on_step_time().items() if name != "input" and finding.statement]
 
 
 def _next_step(pipeline: InputPipeline) -> str:

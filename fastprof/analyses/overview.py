@@ -6,8 +6,9 @@ ops that take most device time, and what the session ran on. Formulas: docs/anal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from fastprof.analyses import inference, input_pipeline, steps
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, has_rows, is_known, scalars
-from fastprof.analyses.input_pipeline import InputPipeline, Known, known, shares
+from fastprof.analyses.input_pipeline import InputPipeline, Known, known
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.devices import HBM, Peaks
@@ -30,8 +31,9 @@ from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.remarks import on_pairs
 from fastprof.derive.steps.verdicts import Finding, share
-from fastprof.schema.arrow_columns import typed
-from fastprof.schema.tables import TEXT, Column, TableSchema
+from fastprof.schema.arrow_columns import shares
+from fastprof.schema.column_kinds import Count, Flag, Percent, Picoseconds, Share, String, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 from fastprof.tables.host_events import HOST_THREADS
 
 NAME = "overview"
@@ -50,65 +52,93 @@ class Params:
     top_ops: int = field(default=10, metadata={"help": "number of the most expensive ops to list", "min": 0})
 
 
+ASPECTS: Final[dict[str, tuple[str, str]]] = {
+    "input": ("waiting for input", verdicts.HOST),
+    "output": ("output", verdicts.HOST),
+    "device_collectives": ("collective communication", verdicts.DEVICE),
+    "kernel_launch": ("kernel launches", verdicts.HOST),
+    "all_other": ("all other time", verdicts.HOST),
+    "tc_idle": ("TensorCores idle", verdicts.HOST),
+    "all_reduce": ("all-reduce", verdicts.DEVICE),
+    "sparse_core": ("SparseCoreV0", verdicts.DEVICE),
+    "precision": ("16-bit arithmetic", verdicts.DEVICE),
+    "eager": ("eager execution", verdicts.HOST),
+    "outside": ("outside compilation", verdicts.BOTH),
+    "functions": ("tf.functions", verdicts.HOST),
+}
+"""Verdicts on step time and on ops, what they are about, and the side to look at where it matters."""
+
+
+def _each(of: Callable[[Finding], Any]) -> Formula:
+    return lambda findings: [of(one) for one in findings.values()]
+
+
+def _of_host(of: Callable[[HostEnvironment], Any]) -> Formula:
+    return lambda hosts: [of(one.environment) for one in hosts]
+
+
 TABLES = {
     "steps": input_pipeline.TABLES["steps"],
     "breakdown": input_pipeline.TABLES["breakdown"],
     "stragglers": steps.TABLES["stragglers"],
     "verdicts": TableSchema("verdicts", "an aspect of the program, and whether it is a bottleneck", (
-        Column("aspect", TEXT, "what was looked at"),
-        Column("verdict", TEXT, "how much it matters: none, moderate, high; unknown"),
-        Column("look_at", TEXT, "which side to look at: host, both or device; null: no need to, or not known", True),
-        Column("percent", pa.float64(), "the share that the verdict rests on; null: not known", True, "%"),
-        Column("statement", pa.string(), "the verdict in words; null: there is nothing to say", True),
+        Text("aspect", "what was looked at", lambda found: [ASPECTS[name][0] for name in found]),
+        Text("verdict", "how much it matters: none, moderate, high; unknown", _each(lambda one: one.severity)),
+        Text("look_at", "which side to look at: host, both or device; null: no need to, or not known",
+             lambda found: [_look_at(*pair) for pair in found.items()]),
+        Percent("percent", "the share that the verdict rests on; null: not known", _each(lambda one: one.percent)),
+        String("statement", "the verdict in words; null: there is nothing to say",
+               _each(lambda one: one.plain_statement or None)),
     ), derived=True),
     "top_ops": TableSchema("top_ops", "a framework op on devices, or on hosts where there is no device op, largest "
                            "self time first", (
-        Column("rank", pa.int32(), "place in this order"),
-        Column("host_or_device", TEXT, "Host or Device"),
-        Column("type", TEXT, "type of the op; null: not known", True),
-        Column("name", pa.string(), "name of the op"),
-        Column("occurrences", pa.int64(), "how often it ran; on devices, how often its ops did, added up"),
-        Column("total_ps", pa.int64(), "sum of durations", unit="ps"),
-        Column("self_ps", pa.int64(), "sum of durations less those of ops within", unit="ps"),
-        Column("self_share", pa.float64(), "self_ps / self time of all ops of this side; null: that is 0", True,
-               "share"),
-        Column("cumulative_share", pa.float64(), "self_share of this op and those before it; null: as there", True,
-               "share"),
+        Column("rank", pa.int32(), "place in this order", of=lambda rows: np.arange(1, len(rows.ops) + 1)),
+        Text("host_or_device", "Host or Device", lambda rows: [rows.side] * len(rows.ops)),
+        Text("type", "type of the op; null: not known",
+             lambda rows: [kind if kind and kind != "Unknown" else None for kind in rows.ops.category]),
+        String("name", "name of the op", lambda rows: rows.ops.name),
+        Count("occurrences", "how often it ran; on devices, how often its ops did, added up",
+              lambda rows: rows.ops.occurrences),
+        Picoseconds("total_ps", "sum of durations", lambda rows: rows.ops.time_ps),
+        Picoseconds("self_ps", "sum of durations less those of ops within", lambda rows: rows.ops.self_ps),
+        Share("self_share", "self_ps / self time of all ops of this side; null: that is 0",
+              lambda rows: shares(rows.ops.self_ps, rows.every_ps)),
+        Share("cumulative_share", "self_share of this op and those before it; null: as there",
+              lambda rows: shares(np.cumsum(rows.ops.self_ps), rows.every_ps)),
         Column("flops_per_s", pa.float64(), "floating point operations / total_ps; null: it took no time, ran on a "
-               "host, or its work is not known", True, "flop/s"),
-        Column("could_use_tensor_cores", pa.bool_(), "it could run on Tensor Cores; null: no GPU kernel of it was seen",
-               True),
-        Column("uses_tensor_cores", pa.bool_(), "one of its kernels does; null: no GPU kernel of it was seen, or who "
-               "made the GPU is not known", True),
+               "host, or its work is not known", True, "flop/s", of=lambda rows: shares(rows.ops.flops, rows.seconds)),
+        Flag("could_use_tensor_cores", "it could run on Tensor Cores; null: no GPU kernel of it was seen",
+             lambda rows: [could for could, _ in rows.on_kernels]),
+        Flag("uses_tensor_cores", "one of its kernels does; null: no GPU kernel of it was seen, or who made the GPU is "
+             "not known", lambda rows: [None if time is None else time > 0 for _, time in rows.on_kernels]),
     ), derived=True),
     "latency": inference.TABLES["latency"],
     "hosts": TableSchema("hosts", "a capture of the session", (
-        Column("host", TEXT, "host, as the capture's file is named"),
-        Column("hostname", TEXT, "host, as the capture calls it"),
-        Column("hardware", TEXT, "TPU, GPU, or CPU_ONLY where it has no device"),
-        Column("device_type", TEXT, "model of its devices; CPU where it has none"),
-        Column("device_count", pa.int32(), "GPUs, or TensorCores of TPUs"),
-        Column("duty_cycle_percent", pa.float64(), "time its TPU chips or GPUs were active / the time they were "
-               "observed; null: it has none", True, "%"),
-        Column("mxu_utilization_percent", pa.float64(), "use of the matrix units, as the profiler measured it; null: "
-               "it did not", True, "%"),
-        Column("hbm_utilization_percent", pa.float64(), "use of the memory's bandwidth, as the profiler measured it; "
-               "null: it did not", True, "%"),
+        Text("host", "host, as the capture's file is named", _of_host(lambda one: one.host)),
+        Text("hostname", "host, as the capture calls it", _of_host(lambda one: one.hostname)),
+        Text("hardware", "TPU, GPU, or CPU_ONLY where it has no device", _of_host(lambda one: one.hardware)),
+        Text("device_type", "model of its devices; CPU where it has none", _of_host(lambda one: one.device_type)),
+        Column("device_count", pa.int32(), "GPUs, or TensorCores of TPUs", of=_of_host(lambda one: one.device_count)),
+        Percent("duty_cycle_percent", "time its TPU chips or GPUs were active / the time they were observed; null: it "
+                "has none", lambda hosts: [duty_percent(one.duty) for one in hosts]),
+        Percent("mxu_utilization_percent", "use of the matrix units, as the profiler measured it; null: it did not",
+                lambda hosts: [one.mxu_percent for one in hosts]),
+        Percent("hbm_utilization_percent", "use of the memory's bandwidth, as the profiler measured it; null: it did "
+                "not", lambda hosts: [one.hbm_percent for one in hosts]),
     ), derived=True),
 }  # fmt: skip
 
 MOST_UNTOLD: Final = 10.0
 """If more than this percentage of op time has unknown work, figures of all work are unknown."""
 
+_OF_INPUT: Final = (
+    "input_percent", "output_percent", "step_time_shared_out_ps", "compute_percent", "idle_percent", "input_verdict",
+)  # fmt: skip
+"""Figures that are those of the input pipeline."""
 _CHIPS: Final = "of all TPU chips and GPUs"
 SCALARS = {
     **input_pipeline.STEP_FIGURES,
-    "input_percent": input_pipeline.SCALARS["input_percent"],
-    "output_percent": input_pipeline.SCALARS["output_percent"],
-    "step_time_shared_out_ps": input_pipeline.SCALARS["step_time_shared_out_ps"],
-    "compute_percent": input_pipeline.SCALARS["compute_percent"],
-    "idle_percent": input_pipeline.SCALARS["idle_percent"],
-    "input_verdict": input_pipeline.SCALARS["input_verdict"],
+    **{name: input_pipeline.SCALARS[name] for name in _OF_INPUT},
     "host_count": ScalarSpec(None, "hosts of different names"),
     "task_count": ScalarSpec(None, "captures"),
     "device_type": ScalarSpec(None, "model of the devices; of several the last one; CPU where there is none"),
@@ -176,22 +206,6 @@ SECTIONS = (
     Section("Hosts", "hosts", ("host", "hardware", "device_type", "device_count", "duty_cycle_percent")),
 )  # fmt: skip
 
-ASPECTS: Final = {
-    "input": ("waiting for input", verdicts.HOST),
-    "output": ("output", verdicts.HOST),
-    "device_collectives": ("collective communication", verdicts.DEVICE),
-    "kernel_launch": ("kernel launches", verdicts.HOST),
-    "all_other": ("all other time", verdicts.HOST),
-    "tc_idle": ("TensorCores idle", verdicts.HOST),
-    "all_reduce": ("all-reduce", verdicts.DEVICE),
-    "sparse_core": ("SparseCoreV0", verdicts.DEVICE),
-    "precision": ("16-bit arithmetic", verdicts.DEVICE),
-    "eager": ("eager execution", verdicts.HOST),
-    "outside": ("outside compilation", verdicts.BOTH),
-    "functions": ("tf.functions", verdicts.HOST),
-}
-"""Verdicts on step time and on ops, what they are about, and the side to look at where it matters."""
-
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
@@ -249,47 +263,21 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
     )
     figures = scalars(SCALARS, _values(overview, after))
     findings = _findings(overview)
+    every = pipeline.verdict.on_step_time() | findings
     tables = {
         "steps": after["input_pipeline"].tables["steps"],
         "breakdown": after["input_pipeline"].tables["breakdown"],
         "stragglers": after["steps"].tables["stragglers"],
-        "verdicts": _verdicts_table(pipeline, findings),
-        "top_ops": _top_ops_table(overview, params.top_ops, after["kernel_stats"]),
+        "verdicts": TABLES["verdicts"].of({name: one for name, one in every.items() if one.was_judged}),
+        "top_ops": TABLES["top_ops"].of(_top_ops(overview, params.top_ops, after["kernel_stats"])),
         "latency": after["inference"].tables["latency"],
-        "hosts": _hosts_table(kept),
+        "hosts": TABLES["hosts"].of(kept),
     }
     notices = (*_notices(overview, pipeline, findings, after["steps"]), *_on_hosts(after["steps"]))
     return Report(NAME, tables, figures, notices, dict(after), overview)
 
 
 # ---- tables ---------------------------------------------------------------------------------------------
-
-
-def _hosts_table(kept: Sequence[HostFacts]) -> pa.Table:
-    environments = [facts.environment for facts in kept]
-    return _as_schema("hosts", {
-        "host": [one.host for one in environments],
-        "hostname": [one.hostname for one in environments],
-        "hardware": [one.hardware for one in environments],
-        "device_type": [one.device_type for one in environments],
-        "device_count": [one.device_count for one in environments],
-        "duty_cycle_percent": [duty_percent(facts.duty) for facts in kept],
-        "mxu_utilization_percent": [facts.mxu_percent for facts in kept],
-        "hbm_utilization_percent": [facts.hbm_percent for facts in kept],
-    })  # fmt: skip
-
-
-def _verdicts_table(pipeline: InputPipeline, findings: Mapping[str, Finding]) -> pa.Table:
-    on_steps = {name: getattr(pipeline.verdict, name, None) for name in ASPECTS}
-    every = {name: finding for name, finding in on_steps.items() if finding is not None} | dict(findings)
-    found = {name: finding for name, finding in every.items() if finding.was_judged}
-    return _as_schema("verdicts", {
-        "aspect": [ASPECTS[name][0] for name in found],
-        "verdict": [finding.severity for finding in found.values()],
-        "look_at": [_look_at(name, finding) for name, finding in found.items()],
-        "percent": [finding.percent for finding in found.values()],
-        "statement": [finding.plain_statement or None for finding in found.values()],
-    })  # fmt: skip
 
 
 def _look_at(aspect: str, finding: Finding) -> str | None:
@@ -299,35 +287,21 @@ def _look_at(aspect: str, finding: Finding) -> str | None:
     return verdicts.BOTH if finding.classification == verdicts.BOTH else ASPECTS[aspect][1]
 
 
-def _top_ops_table(overview: Overview, count: int, kernels: Report) -> pa.Table:
+def _top_ops(overview: Overview, count: int, kernels: Report) -> SimpleNamespace:
     on_device = len(overview.framework_ops) > 0
     ranked = overview.framework_ops if on_device else op_marks.by_self_time(overview.host_ops.table)
     top = ranked.take(np.arange(min(max(count, 0), len(ranked))))
-    whole = np.full(len(top), overview.device_ops.op_ps if on_device else overview.host_ops.op_ps)
-    on_kernels = kernels.tables["ops"]
-    could = dict(zip(on_kernels["op_name"].to_pylist(), on_kernels["could_use_tensor_cores"].to_pylist(), strict=True))
-    time = dict(zip(on_kernels["op_name"].to_pylist(), on_kernels["tensor_core_ps"].to_pylist(), strict=True))
-    vague = names_without_work(overview.device_ops.table) if on_device else set(top.name)
-    seconds = top.time_ps / 1e12
-    return _as_schema("top_ops", {
-        "rank": np.arange(1, len(top) + 1),
-        "host_or_device": ["Device" if on_device else "Host"] * len(top),
-        "type": [kind if kind and kind != "Unknown" else None for kind in top.category],
-        "name": top.name,
-        "occurrences": top.occurrences,
-        "total_ps": top.time_ps,
-        "self_ps": top.self_ps,
-        "self_share": shares(top.self_ps, whole),
-        "cumulative_share": shares(np.cumsum(top.self_ps), whole),
-        "flops_per_s": shares(top.flops, np.where([name in vague for name in top.name], 0.0, seconds)),
-        "could_use_tensor_cores": [could.get(name) for name in top.name],
-        "uses_tensor_cores": [None if time.get(name) is None else time[name] > 0 for name in top.name],
-    })  # fmt: skip
-
-
-def _as_schema(name: str, columns: Mapping[str, Any]) -> pa.Table:
-    schema = TABLES[name].arrow()
-    return pa.table([typed(columns[one.name], one.type) for one in schema], schema=schema)
+    every = overview.device_ops if on_device else overview.host_ops
+    vague = names_without_work(every.table) if on_device else set(top.name)
+    on_kernels = kernels.tables["ops"].select(["op_name", "could_use_tensor_cores", "tensor_core_ps"]).to_pylist()
+    by_op = {name: figures for name, *figures in map(dict.values, on_kernels)}
+    return SimpleNamespace(
+        ops=top,
+        side="Device" if on_device else "Host",
+        every_ps=every.op_ps,
+        seconds=np.where([name in vague for name in top.name], 0.0, top.time_ps / 1e12),
+        on_kernels=[by_op.get(name, (None, None)) for name in top.name],
+    )
 
 
 # ---- figures --------------------------------------------------------------------------------------------
@@ -352,9 +326,7 @@ def idle_percent(ops: Ops) -> float | None:
 def _values(overview: Overview, after: Mapping[str, Report]) -> dict[str, Known]:
     environment = overview.environment
     values = input_pipeline.step_figures(after["steps"])
-    for name in ("input_percent", "output_percent", "compute_percent", "idle_percent", "step_time_shared_out_ps",
-                 "input_verdict"):  # fmt: skip
-        values[name] = known(after["input_pipeline"].scalars[name])
+    values |= {name: known(after["input_pipeline"].scalars[name]) for name in _OF_INPUT}
     values |= {
         "host_count": environment.host_count,
         "task_count": environment.task_count,
@@ -376,13 +348,11 @@ def _use_of_devices(overview: Overview) -> dict[str, Known]:
         "device_idle_percent": _or(idle_percent(overview.device_ops), "no event of a device records an op"),
         "host_idle_percent": _or(idle_percent(overview.host_ops), "no framework op took any time on a host thread"),
     }
-    for name, measured in (
-        ("mxu", [facts.mxu_percent for facts in overview.hosts]),
-        ("hbm", [facts.hbm_percent for facts in overview.hosts]),
-    ):
-        known = [percent for percent in measured if percent is not None]
-        mean = sum(known) / len(known) if known else None
-        found[f"{name}_utilization_percent"] = _or(mean, "the profiler did not measure it")
+    for unit in ("mxu", "hbm"):
+        measured = [getattr(facts, f"{unit}_percent") for facts in overview.hosts]
+        percents = [percent for percent in measured if percent is not None]
+        mean = sum(percents) / len(percents) if percents else None
+        found[f"{unit}_utilization_percent"] = _or(mean, "the profiler did not measure it")
     return found
 
 

@@ -22,3 +22,9 @@ def texts(values: Sequence[str | None], at: npt.NDArray[Any]) -> pa.DictionaryAr
     number = np.array([-1 if value is None else place.setdefault(value, len(place)) for value in values], np.int32)
     rows = number[at] if len(number) else np.zeros(0, np.int32)
     return pa.DictionaryArray.from_arrays(pa.array(rows, mask=rows < 0), pa.array(list(place), pa.string()))
+
+
+def shares(part: npt.NDArray[Any], whole: npt.NDArray[Any] | float) -> pa.Array:
+    """``part / whole``; null where the whole is 0."""
+    wholes = np.broadcast_to(np.asarray(float(whole) if isinstance(whole, int) else whole), part.shape)
+    return pa.array(np.divide(part, wholes, out=np.zeros(len(part)), where=wholes != 0), mask=wholes == 0)

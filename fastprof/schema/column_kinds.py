@@ -29,5 +29,8 @@ Count: Final = Kind(pa.int64())
 Flag: Final = Kind(pa.bool_())
 Number: Final = Kind(pa.float64())
 Picoseconds: Final = Kind(pa.int64(), "ps")
+Percent: Final = Kind(pa.float64(), "%")
 Share: Final = Kind(pa.float64(), "share")
+String: Final = Kind(pa.string())
 Text: Final = Kind(TEXT)
+"""With few distinct values: a dictionary."""

@@ -14,11 +14,11 @@ import pyarrow as pa
 from fastprof.derive.communication.host_communication import Device, HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, WITH_HOST, WITHIN_DEVICE
 from fastprof.derive.communication.meetings import Groups, Meetings, devices_of
-from fastprof.derive.communication.operation_table import KIND, OPERATIONS, SCOPE, share, table_of
+from fastprof.derive.communication.operation_table import KIND, OPERATIONS, SCOPE, table_of
 from fastprof.derive.communication.overlap import WHAT, Sums
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int64s
-from fastprof.schema.arrow_columns import texts
+from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula
 
@@ -66,9 +66,9 @@ def _split(span: str) -> tuple[Column, ...]:
         Picoseconds("exposed_ps", "time in which anything is on the way and the device does not compute"),
         Picoseconds("idle_ps", "time in which nothing is on the way and the device does not compute"),
         Share("exposed_share", "exposed_ps / duration_ps; null: the duration is 0",
-              lambda rows: share(rows.sums.exposed_ps, rows.sums.duration_ps)),
+              lambda rows: shares(rows.sums.exposed_ps, rows.sums.duration_ps)),
         Share("hidden_share", "hidden_ps / communication_ps; null: there is none",
-              lambda rows: share(rows.sums.hidden_ps, rows.sums.communication_ps)),
+              lambda rows: shares(rows.sums.hidden_ps, rows.sums.communication_ps)),
         Picoseconds("exposed_between_devices_ps", "exposed_ps of kinds whose scope that is", _exposed(BETWEEN_DEVICES)),
         Picoseconds("exposed_with_host_ps", "likewise", _exposed(WITH_HOST)),
         Picoseconds("exposed_within_device_ps", "likewise", _exposed(WITHIN_DEVICE)),
@@ -151,7 +151,7 @@ _KINDS = table_of(
     Count("occurrences", "operations that were done, on each device"),
     *_of_kind("all devices together"),
     Share("exposed_share", "exposed_ps / what the devices recorded; null: that is 0",
-          lambda rows: share(rows.exposed_ps, rows.recorded)),
+          lambda rows: shares(rows.exposed_ps, rows.recorded)),
     Bytes("moved_bytes", "moved_bytes of its operations; null: of some they are not known"),
 )  # fmt: skip
 _STEP_KINDS = table_of(

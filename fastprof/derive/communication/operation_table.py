@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.derive.communication.flights import NO_BYTES, Operation
@@ -17,8 +15,8 @@ from fastprof.derive.communication.host_communication import HostCommunication, 
 from fastprof.derive.communication.kinds import KINDS, SCOPES
 from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
 from fastprof.derive.ops.tables import exact_sum, sums_by
-from fastprof.schema.array_types import Int64s
-from fastprof.schema.arrow_columns import texts
+from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Bytes, Count, Kind, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 
@@ -32,12 +30,6 @@ def table_of(name: str, row: str, *columns: Column) -> TableSchema:
 def _field(column: Column) -> Column:
     of = attrgetter(column.name)
     return replace(column, of=of, null=(lambda rows: ~(of(rows) >= 0)) if column.nullable else None)
-
-
-def share(part: npt.NDArray[Any], whole: npt.NDArray[Any] | int) -> pa.Array:
-    """Null where the whole is 0."""
-    wholes = np.broadcast_to(np.asarray(float(whole) if isinstance(whole, int) else whole), part.shape)
-    return pa.array(np.divide(part, wholes, out=np.zeros(len(part)), where=wholes != 0), mask=wholes == 0)
 
 
 def _text(of: Formula) -> Formula:
@@ -71,7 +63,7 @@ OPERATIONS = table_of(
     Picoseconds("hidden_ps", "time on the way in which the device computes"),
     Picoseconds("exposed_ps", "time in which the device does not compute, and this is what it waits for"),
     Share("exposed_share", "exposed_ps / that of all operations; null: that is 0",
-          lambda rows: share(rows.exposed_ps, exact_sum(rows.exposed_ps))),
+          lambda rows: shares(rows.exposed_ps, exact_sum(rows.exposed_ps))),
     Text("replica_groups", "devices that take part, as the HLO has them, or pairs of source and target; null: it has "
          "none, or is unknown", _text(lambda one: one[1].groups)),
     Count("group_size", "devices of the largest group; null: unknown, or all",
@@ -158,7 +150,7 @@ def _sizes(payloads: Sequence[Payload], place: Int64s, by_device: OfOperations, 
 
 def _rates(
     ops: Sequence[Operation], payloads: Sequence[Payload], size: Int64s, moved: Int64s, time: Int64s, least: Int64s
-) -> dict[str, npt.NDArray[np.float64]]:
+) -> dict[str, Float64s]:
     """Bytes a second; NaN where unknown."""
     factors = [one.bus_factor(op.kind) for one, op in zip(payloads, ops, strict=True)]
     factor = np.array([np.nan if one is None else one for one in factors])

@@ -63,7 +63,7 @@ class GenericSteps:
         times: Float64s = np.stack([of_types[:, list(one.types)].sum(axis=1) for one in CATEGORIES], axis=1)
         return times
 
-    def bottleneck(self, uses_tf_data: bool) -> verdicts.GenericBottleneck:
+    def bottleneck(self, uses_tf_data: bool) -> verdicts.Bottleneck:
         """The verdicts on these steps together."""
         total = self.category_ps.sum(axis=0)
         return verdicts.of_generic(
@@ -131,7 +131,7 @@ def has_sparse_cores(db: StepDatabase) -> bool:
     return bool((db.present & db.cores.sparse).any())
 
 
-def tpu_verdict(steps: TpuStepValues, step_ms: Float64s | None = None) -> verdicts.TpuBottleneck:
+def tpu_verdict(steps: TpuStepValues, step_ms: Float64s | None = None) -> verdicts.Bottleneck:
     """The verdicts on steps of TPUs together. ``step_ms``: how long the steps are taken to be, if not as they were."""
     return verdicts.of_tpu(
         step=float((steps.step_ms if step_ms is None else step_ms).sum()),

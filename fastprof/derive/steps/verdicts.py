@@ -13,7 +13,7 @@ Where little waits for input, XProf takes all other time for input of a kind ("P
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 UNKNOWN, HOST, BOTH, DEVICE = "unknown", "host", "both", "device"
 NO, YES, MODERATE, HIGH = "no", "yes", "moderate", "high"
@@ -38,6 +38,10 @@ NAMES_QUOTED = 3
 _PERCENT = re.compile(r"(?<=\d)%")
 _SAMPLED = "of the total step time sampled is"
 _NO_STEPS = "No step time measured. Therefore we cannot tell where the performance bottleneck is."
+_CONTENTION = (
+    " It could be due to CPU contention with tf.data. In this case, you may try to set the environment variable "
+    "TF_GPU_THREAD_MODE=gpu_private."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A verdict. ``percent`` is the share of step time that it rests on; None: there is no step time."""
+    """A verdict. ``percent``: the share of step time that it rests on; None: there are no steps."""
 
     classification: str
     statement: str = ""
@@ -81,32 +85,14 @@ NOTHING = Finding(NO)
 
 
 @dataclass(frozen=True, slots=True)
-class GenericBottleneck:
-    """The verdicts on a program on GPUs or on a CPU."""
+class Bottleneck:
+    """The verdicts on the time of steps. NOTHING for what the hardware lacks. Percentages are of step time."""
 
     input: Finding
+    output: Finding = NOTHING  # of TPUs
+    device_collectives: Finding = NOTHING
     kernel_launch: Finding = NOTHING
     all_other: Finding = NOTHING
-    device_collectives: Finding = NOTHING
-    input_percent: float = 0.0
-    output_percent: float = 0.0
-    compute_percent: float = 0.0
-    idle_percent: float = 0.0
-
-    def as_measured(self) -> GenericBottleneck:
-        """Without taking other time for input: each kind of time is judged by itself."""
-        if self.input.percent is None or self.all_other.percent is None:
-            return self
-        bound, _ = _input(self.input.percent, 0.0)
-        return replace(self, input=bound, all_other=_all_other(self.all_other.percent, False))
-
-
-@dataclass(frozen=True, slots=True)
-class TpuBottleneck:
-    """The verdicts on a program on TPUs."""
-
-    input: Finding
-    output: Finding = Finding(UNKNOWN)
     tc_idle: Finding = NOTHING
     all_reduce: Finding = NOTHING
     sparse_core: Finding = NOTHING
@@ -115,95 +101,94 @@ class TpuBottleneck:
     compute_percent: float = 0.0
     idle_percent: float = 0.0
 
+    def on_step_time(self) -> dict[str, Finding]:
+        """The verdicts by name, that on input first."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if not one.name.endswith("_percent")}
+
+    def as_measured(self) -> Bottleneck:
+        """Without taking other time for input: each kind of time is judged by itself."""
+        if self.input.percent is None or self.all_other.percent is None:
+            return self
+        return replace(self, input=_input(self.input.percent), all_other=_all_other(self.all_other.percent))
+
 
 def share(part: float, whole: float) -> float:
     """``part`` in percent of ``whole``; 0 of nothing. Divided first, as XProf does: of 747 and 1200 it shows 62.3%."""
     return 100.0 * (part / whole) if whole else 0.0
 
 
-# ---- the whole program ----------------------------------------------------------------------------------
+# ---- all steps ------------------------------------------------------------------------------------------
 
 
 def of_generic(
     *, step: float, input: float, output: float, compute: float, collectives: float, launch: float, other: float,
     tf_data: bool,
-) -> GenericBottleneck:  # fmt: skip
-    """The verdicts from times summed over steps, all in one unit; ``tf_data`` says whether tf.data is in use."""
+) -> Bottleneck:  # fmt: skip
+    """The verdicts on GPUs or on a CPU from times summed over steps, all in one unit. ``tf_data``: it is in use."""
     if not step:
-        return GenericBottleneck(Finding(UNKNOWN, _NO_STEPS))
-    percent = {name: share(part, step) for name, part in (
-        ("input", input), ("output", output), ("compute", compute), ("collectives", collectives),
-        ("launch", launch), ("other", other),
-    )}  # fmt: skip
-    bound, other_is_told = _input(percent["input"], percent["other"])
-    busy = percent["input"] + percent["output"] + percent["compute"] + percent["collectives"]
-    return GenericBottleneck(
+        return Bottleneck(Finding(UNKNOWN, _NO_STEPS))
+    times = (input, output, compute, collectives, launch, other)
+    input, output, compute, collectives, launch, other = (share(time, step) for time in times)
+    bound = _input(input)
+    explained = bound.classification == DEVICE and other >= OVERHEAD_PERCENT[0]
+    if explained:
+        bound = Finding(BOTH, f"Your program is POTENTIALLY input-bound because {other:.1f}% {_SAMPLED} spent on 'All "
+                        "Others' time (which could be due to I/O or Python execution or both).", input)  # fmt: skip
+    return Bottleneck(
         input=bound,
-        kernel_launch=_kernel_launch(percent["launch"], tf_data),
-        all_other=_all_other(percent["other"], other_is_told),
-        device_collectives=_graded(
-            percent["collectives"], f"{{:.1f}} % {_SAMPLED} spent on 'Device Collective Communication'."
+        device_collectives=_graded(collectives, f"{{:.1f}} % {_SAMPLED} spent on 'Device Collective Communication'."),
+        kernel_launch=_graded(
+            launch, f"{{:.1f}} % {_SAMPLED} spent on 'Kernel Launch'.{_CONTENTION if tf_data else ''}"
         ),
-        input_percent=percent["input"],
-        output_percent=percent["output"],
-        compute_percent=percent["compute"],
-        idle_percent=max(0.0, 100.0 - busy),
+        all_other=Finding(NO, "", other) if explained else _all_other(other),
+        input_percent=input,
+        output_percent=output,
+        compute_percent=compute,
+        idle_percent=max(0.0, 100.0 - (input + output + compute + collectives)),
     )
 
 
 def of_tpu(
     *, step: float, input: float, output: float, idle: float, all_reduce_compute: float, all_reduce_sync: float,
     sparse_core: float,
-) -> TpuBottleneck:  # fmt: skip
+) -> Bottleneck:  # fmt: skip
     """The verdicts from times summed over steps, all in one unit, with one value a step across its cores."""
     if not step:
-        return TpuBottleneck(Finding(UNKNOWN, _NO_STEPS))
-    input_percent, output_percent, idle_percent = share(input, step), share(output, step), share(idle, step)
-    reduce_percents = share(all_reduce_compute, step), share(all_reduce_sync, step)
-    return TpuBottleneck(
-        input=_input(input_percent, 0.0)[0],
-        output=_output(output_percent),
-        tc_idle=_tpu_idle(idle_percent),
-        all_reduce=_all_reduce(*reduce_percents, input_percent),
+        return Bottleneck(Finding(UNKNOWN, _NO_STEPS), output=Finding(UNKNOWN))
+    input, output, idle = share(input, step), share(output, step), share(idle, step)
+    return Bottleneck(
+        input=_input(input),
+        output=_bound("output", "spent on output", output) or Finding(DEVICE, "", output),
+        tc_idle=_tpu_idle(idle),
+        all_reduce=_all_reduce(share(all_reduce_compute, step), share(all_reduce_sync, step), input),
         sparse_core=_sparse_core(share(sparse_core, step)),
-        input_percent=input_percent,
-        output_percent=output_percent,
-        compute_percent=max(0.0, 100.0 - input_percent - output_percent - idle_percent),
-        idle_percent=idle_percent,
+        input_percent=input,
+        output_percent=output,
+        compute_percent=max(0.0, 100.0 - input - output - idle),
+        idle_percent=idle,
     )
 
 
 # ---- one kind of time -----------------------------------------------------------------------------------
 
 
-def _input(percent: float, other: float) -> tuple[Finding, bool]:
-    """The verdict on input, and whether its statement covers all other time too."""
+def _bound(kind: str, spent: str, percent: float) -> Finding | None:
+    """The verdict on input or output that bounds a program; None: it does not."""
     moderate, high = INPUT_BOUND_PERCENT
+    because = f"{kind}-bound because {percent:.1f}% {_SAMPLED} {spent}. Therefore, you"
     if percent >= high:
-        return Finding(HOST, f"Your program is HIGHLY input-bound because {percent:.1f}% {_SAMPLED} waiting for input. "
-                       "Therefore, you should first focus on reducing the input time.", percent), False  # fmt: skip
-    if percent >= moderate:
-        return Finding(BOTH, f"Your program is MODERATELY input-bound because {percent:.1f}% {_SAMPLED} waiting for "
-                       "input. Therefore, you would need to reduce both the input time and other time.",
-                       percent), False  # fmt: skip
-    if other >= OVERHEAD_PERCENT[0]:
-        return Finding(BOTH, f"Your program is POTENTIALLY input-bound because {other:.1f}% {_SAMPLED} spent on 'All "
-                       "Others' time (which could be due to I/O or Python execution or both).",
-                       percent), True  # fmt: skip
-    return Finding(DEVICE, f"Your program is NOT input-bound because only {percent:.1f}% {_SAMPLED} waiting for input. "
-                   "Therefore, you should focus on reducing other time.", percent), False  # fmt: skip
-
-
-def _output(percent: float) -> Finding:
-    moderate, high = INPUT_BOUND_PERCENT
-    if percent >= high:
-        return Finding(HOST, f"Your program is HIGHLY output-bound because {percent:.1f}% {_SAMPLED} spent on output. "
-                       "Therefore, you should first focus on reducing the output time.", percent)  # fmt: skip
-    if percent >= moderate:
-        return Finding(BOTH, f"Your program is MODERATELY output-bound because {percent:.1f}% {_SAMPLED} spent on "
-                       "output. Therefore, you would need to reduce both the output time and other time.",
+        return Finding(HOST, f"Your program is HIGHLY {because} should first focus on reducing the {kind} time.",
                        percent)  # fmt: skip
-    return Finding(DEVICE, "", percent)
+    if percent >= moderate:
+        return Finding(BOTH, f"Your program is MODERATELY {because} would need to reduce both the {kind} time and "
+                       "other time.", percent)  # fmt: skip
+    return None
+
+
+def _input(percent: float) -> Finding:
+    found = _bound("input", "waiting for input", percent)
+    return found or Finding(DEVICE, f"Your program is NOT input-bound because only {percent:.1f}% {_SAMPLED} waiting "
+                            "for input. Therefore, you should focus on reducing other time.", percent)  # fmt: skip
 
 
 def _graded(percent: float, statement: str) -> Finding:
@@ -214,15 +199,7 @@ def _graded(percent: float, statement: str) -> Finding:
     return Finding(HIGH if percent >= high else MODERATE, statement.format(percent), percent)
 
 
-def _kernel_launch(percent: float, tf_data: bool) -> Finding:
-    contention = (" It could be due to CPU contention with tf.data. In this case, you may try to set the environment "
-                  "variable TF_GPU_THREAD_MODE=gpu_private.")  # fmt: skip
-    return _graded(percent, f"{{:.1f}} % {_SAMPLED} spent on 'Kernel Launch'.{contention if tf_data else ''}")
-
-
-def _all_other(percent: float, explained: bool) -> Finding:
-    if explained:
-        return Finding(NO, "", percent)
+def _all_other(percent: float) -> Finding:
     return _graded(percent, f"{{:.1f}} % {_SAMPLED} spent on 'All Others' time. This could be due to Python execution "
                    "overhead.")  # fmt: skip
 
@@ -251,14 +228,10 @@ def _all_reduce(compute: float, sync: float, input: float) -> Finding:
 def _sparse_core(percent: float) -> Finding:
     if not percent:
         return NOTHING
-    high = percent >= SPARSE_CORE_PERCENT
-    advice = (
-        "You should focus on reducing the SparseCoreV0 compute time as well."
-        if high
-        else "You may also want to reduce the SparseCoreV0 compute time."
-    )
-    statement = f"Also, {percent:.1f} % {_SAMPLED} spent on the SparseCoreV0 compute. {advice}"
-    return Finding(HIGH if high else MODERATE, statement, percent)
+    spent = f"Also, {percent:.1f} % {_SAMPLED} spent on the SparseCoreV0 compute. You"
+    if percent >= SPARSE_CORE_PERCENT:
+        return Finding(HIGH, f"{spent} should focus on reducing the SparseCoreV0 compute time as well.", percent)
+    return Finding(MODERATE, f"{spent} may also want to reduce the SparseCoreV0 compute time.", percent)
 
 
 # ---- ops ------------------------------------------------------------------------------------------------
@@ -277,18 +250,18 @@ def of_precision(compute_16bit: float, compute_32bit: float) -> Finding:
 
 def of_eager(host_percent: float | None, device_percent: float | None) -> Finding:
     """Whether much op time is spent in eager execution, in percent on the host and on devices; None: no op time."""
-    percents = {side: percent for side, percent in (("host", host_percent), ("device", device_percent)) if percent}
+    known = {side: at for side, at in (("host", host_percent), ("device", device_percent)) if at is not None}
+    most = max(known.values(), default=None)
+    if most is None or most <= EAGER_PERCENT:
+        return Finding(NO, "", most)
     sentences = [
         f"{percent:.1f}% of Op time on the {side} used eager execution. "
-        for side, percent in percents.items()
+        for side, percent in known.items()
         if percent > EAGER_PERCENT
     ]
-    known = [percent for percent in (host_percent, device_percent) if percent is not None]
-    if not sentences:
-        return Finding(NO, "", max(known, default=None))
     link = Link("tf.function.", "https://www.tensorflow.org/guide/function")
     return Finding(YES, "".join([*sentences, "Performance could be improved with ", link.words]),
-                   max(known), link)  # fmt: skip
+                   most, link)  # fmt: skip
 
 
 def of_outside_compilation(percent: float | None) -> Finding:

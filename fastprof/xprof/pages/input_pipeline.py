@@ -10,7 +10,6 @@ from fastprof.derive.pipelines.input_ops import ENQUEUE, InputTime
 from fastprof.derive.steps.database import GENERIC_CORE
 from fastprof.derive.steps.step_figures import longest_wait_cores, tpu_verdict
 from fastprof.derive.steps.tpu_step_values import TpuStepValues
-from fastprof.derive.steps.verdicts import TpuBottleneck
 from fastprof.xprof import host_ops
 from fastprof.xprof import steps as session_steps
 from fastprof.xprof.pages import step_tables
@@ -68,9 +67,7 @@ def steps_table(pipeline: InputPipeline) -> dict[str, object]:
     """The table of steps, of this page and of the overview page."""
     tf_data = pipeline.ops.uses_tf_data
     if isinstance(pipeline.steps, TpuStepValues):
-        assert isinstance(pipeline.verdict, TpuBottleneck)
         return step_tables.tpu_table(pipeline.db, pipeline.steps, pipeline.verdict, tf_data)
-    assert not isinstance(pipeline.verdict, TpuBottleneck)
     return step_tables.generic_table(pipeline.db, pipeline.steps, pipeline.verdict, tf_data)
 
 

@@ -17,7 +17,7 @@ from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.step_figures import has_sparse_cores
 from fastprof.derive.steps.tpu_step_values import TpuStepValues
-from fastprof.derive.steps.verdicts import Finding, TpuBottleneck
+from fastprof.derive.steps.verdicts import Finding
 from fastprof.xprof import device_ops, duty_cycle, host_ops
 from fastprof.xprof.op_sums import by_framework_op, last_is_eager
 from fastprof.xprof.pages import inference, input_pipeline, kernel_stats
@@ -236,11 +236,11 @@ def _recommendation(overview: analysis.Overview, pipeline: InputPipeline) -> dic
 def _verdict_properties(pipeline: InputPipeline) -> dict[str, str]:
     """XProf draws its verdict from steps of GPUs and CPUs: of steps of TPUs it says nothing at all."""
     verdict = pipeline.verdict
-    silent = Finding("") if isinstance(verdict, TpuBottleneck) and len(pipeline.db) else None
+    silent = Finding("") if pipeline.db.is_tpu and len(pipeline.db) else None
     bound = silent or verdict.input
     p = {"bottleneck": bound.classification, "statement": bound.statement}
     for name in ("device_collectives", "kernel_launch", "all_other"):  # a TPU has none of them
-        finding: Finding = getattr(verdict, name, verdicts.NOTHING) if silent is None else silent
+        finding: Finding = getattr(verdict, name) if silent is None else silent
         p[f"{name}_bottleneck"], p[f"{name}_statement"] = finding.classification, finding.statement
     p["precision_statement"] = verdicts.of_precision(*_precision(pipeline)).statement
     other_side = {verdicts.HOST: verdicts.DEVICE, verdicts.DEVICE: verdicts.HOST}

@@ -115,7 +115,7 @@ def html(finding: verdicts.Finding) -> str:
 
 
 def generic_table(
-    db: StepDatabase, steps: GenericSteps, verdict: verdicts.GenericBottleneck, uses_tf_data: bool
+    db: StepDatabase, steps: GenericSteps, verdict: verdicts.Bottleneck, uses_tf_data: bool
 ) -> dict[str, object]:
     """``db``: the complete steps; ``steps``: those of them that are shown, with their verdict."""
     times = steps.categories(PS_PER_MS)  # XProf adds up milliseconds
@@ -165,7 +165,7 @@ _TPU: Final = (
 
 
 def tpu_table(
-    db: StepDatabase, steps: TpuStepValues, verdict: verdicts.TpuBottleneck, uses_tf_data: bool
+    db: StepDatabase, steps: TpuStepValues, verdict: verdicts.Bottleneck, uses_tf_data: bool
 ) -> dict[str, object]:
     """``db``: the steps, whose values across cores ``steps`` has."""
     # a session with SparseCores, described or in a step, has none of the first kind
