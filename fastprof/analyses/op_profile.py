@@ -12,30 +12,21 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import (
-    Notice,
-    Report,
-    ScalarSpec,
-    Section,
-    Value,
-    has_rows,
-    is_known,
-    scalars,
-)
+from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Value, has_rows, is_known, scalars
+from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
 from fastprof.derive.ops.op_remarks import remarks
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tree import op_paths, tree_tables
-from fastprof.derive.ops.tree.fused_columns import FusedInstructions
-from fastprof.derive.ops.tree.fused_instructions import Programs, fused_instructions
-from fastprof.derive.ops.tree.node_figures import COMPUTE, NodeFigures, OpFigures, in_order, of_growth
+from fastprof.derive.ops.tree.fused_instructions import FusedInstructions, Programs, fused_instructions
+from fastprof.derive.ops.tree.node_figures import COMPUTE, Figures
 from fastprof.derive.ops.tree.op_paths import GROUPINGS
-from fastprof.derive.ops.tree.op_trees import IDLE, INSTRUCTION, SPARSE_CORE_OP, Growth, laid_out
-from fastprof.derive.ops.tree.scope_trees import UNSCOPED, ScopeTree, scopes_of
-from fastprof.derive.ops.tree.tree_schemas import TABLES as TABLES
-from fastprof.derive.ops.tree.tree_tables import HBM, OpTree
+from fastprof.derive.ops.tree.op_trees import IDLE, INSTRUCTION, OP, SPARSE_CORE_OP, Growth, laid_out
+from fastprof.derive.ops.tree.scope_trees import UNSCOPED, scope_trees
+from fastprof.derive.ops.tree.tree_tables import HBM, DeviceRow, OpTree
+from fastprof.derive.ops.tree.tree_tables import TABLES as TABLES
 from fastprof.hlo.counting import GENERAL, OF_GPUS
 
 NAME = "op_profile"
@@ -66,17 +57,17 @@ SCALARS = {
     "hbm_peak_percent": ScalarSpec("%", "bytes to and from HBM / device_total_ps / bandwidth of a core, * 100; "
                                    "likewise", "of peak HBM bandwidth"),
     "lost_ps": ScalarSpec("ps", "op_ps less what ops would take if each used the arithmetic or memory that it comes "
-                            "nearest to exhaust to its peak; of ops of which that is known"),
-    "work_known_share": ScalarSpec("share", "part of op_ps that is of ops of which flops and bytes are known"),
-    "unattributed_share": ScalarSpec("share", "part of op_ps that is of kernels and copies whose op is not known"),
+                            "nearest to exhaust to its peak; of ops for which this is known"),
+    "work_known_share": ScalarSpec("share", "part of op_ps that is of ops with known flops and bytes"),
+    "unattributed_share": ScalarSpec("share", "part of op_ps that is of kernels and copies of unknown ops"),
     "program_count": ScalarSpec(None, "programs that ran"),
     "op_count": ScalarSpec(None, "different ops that ran"),
 }  # fmt: skip
 
 
 def is_largest(table: pa.Table) -> pa.Array:
-    """By row of a tree, whether it is among the largest, of which the text shows MOST_SHOWN. A part is never larger
-    than the whole: with a row its parent is shown, which comes before it."""
+    """By row of a tree, whether it is among the MOST_SHOWN largest, which the text shows. A part is never larger than
+    what it is a part of: with a row its parent is shown, which comes before it."""
     self_ps = np.nan_to_num(table["self_ps"].to_numpy(), nan=-1)
     chosen = np.zeros(len(self_ps), bool)
     chosen[np.argsort(-self_ps, kind="stable")[:MOST_SHOWN]] = True
@@ -84,8 +75,8 @@ def is_largest(table: pa.Table) -> pa.Array:
 
 
 def _shows_scopes(*, layers: bool, passes: bool) -> Callable[[Report], bool]:
-    """For Section.shown: whether ops tell their scopes, and ``layers`` that only a number tells apart, and ``passes``
-    of training."""
+    """For Section.shown: whether ops have scopes, and ``layers`` that differ only in a number, and ``passes`` of
+    training."""
 
     def shown(report: Report) -> bool:
         scopes = report.tables["scopes"]
@@ -125,12 +116,8 @@ SECTIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class HostKept:
-    """What is kept of one host."""
-
-    ops: HostDeviceOps
-    programs: Programs
+HostKept = tuple[HostDeviceOps, Programs]
+"""What is kept of one host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,52 +127,56 @@ class OpProfile:
     session: SessionOps
     group_by: str
     fused: FusedInstructions
-    tree: OpTree
-    scopes: ScopeTree
 
 
 def of_host(given: Host, _params: Params) -> HostKept:
     ops = given.device_ops
-    return HostKept(ops, Programs.of(ops.ops.table, given.raw.programs, given.raw.log))
+    return ops, Programs.of(ops.ops.table, given.raw.programs, given.raw.log)
 
 
 def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) -> Report:
-    session = SessionOps.of([one.ops for one in kept])
+    session = SessionOps.of([ops for ops, _ in kept])
     counting = OF_GPUS if session.hardware == GPU else GENERAL
-    fused, problems = fused_instructions(session.ops.table, [one.programs for one in kept], counting)
-    figures = OpFigures.of(session.ops.table, session.peaks)
+    fused, problems = fused_instructions(session.ops.table, [programs for _, programs in kept], counting)
+    figures = Figures.of(session.ops.table, session.peaks)
     tree = _tree(session, fused, figures, params.group_by)
-    scopes = scopes_of(session.ops.table, figures)
-    of_model = scopes.tree()
+    scopes, layers = scope_trees(session.ops.table, figures)
+    devices = [
+        DeviceRow(host.name, name, ops, _all_ops(ops, host.peaks)) for host, _ in kept for name, ops in host.by_device
+    ]
     tables = {
-        "tree": tree_tables.tree_table(tree),
-        "scopes": tree_tables.scope_table(of_model, "scopes"),
-        "layers": tree_tables.scope_table(scopes.layers(), "layers"),
+        "tree": TABLES["tree"].of(tree),
+        "scopes": TABLES["scopes"].of(scopes),
+        "layers": TABLES["layers"].of(layers),
         "memory": tree_tables.memory_table(tree),
-        "devices": _devices(kept),
+        "devices": TABLES["devices"].of(devices),
     }
-    detail = OpProfile(session, params.group_by, fused, tree, of_model)
-    notices = tuple(_notices(session, problems))
-    return Report(NAME, tables, scalars(SCALARS, _values(session, tree)), notices, detail=detail)
+    detail = OpProfile(session, params.group_by, fused)
+    return Report(
+        NAME, tables, scalars(SCALARS, _values(session, tree)), tuple(_notices(session, problems)), detail=detail
+    )
 
 
 # ---- the tree
 
 
-def _tree(session: SessionOps, fused: FusedInstructions, figures: OpFigures, group_by: str) -> OpTree:
+def _tree(session: SessionOps, fused: FusedInstructions, figures: Figures, group_by: str) -> OpTree:
     ops = session.ops
     growth, nodes = op_paths.grown(ops.table, group_by, session.title)
     idle = growth.added(0, IDLE, IDLE_NAME) if ops.idle_ps > 0 else None
-    sparse = OpTable.empty() if ops.children is None else ops.children
     _add_within(growth, nodes, ops, fused)
-    found = of_growth(growth, nodes, figures)
+    of_nodes = figures.summed(growth, nodes)
     if idle is not None:
-        found.whole["self_ps"][[0, idle]] += ops.idle_ps
-    work = found.work["flops"].copy()
+        of_nodes.whole["self_ps"][[0, idle]] += ops.idle_ps
     inner = np.flatnonzero(np.array(growth.kind) == INSTRUCTION)
-    work[inner] = np.nan_to_num(np.array(fused.flops)[np.array(growth.row, np.int64)[inner]]) if len(inner) else 0.0
-    tree = laid_out(growth, found.whole["self_ps"], work)
-    return OpTree(tree, in_order(found, tree), ops.table, fused, sparse, session.title)
+    rows = np.array(growth.row, np.int64)[inner]
+    for name, values in (("flops", fused.flops), ("model_flops", fused.flops), ("bytes", fused.bytes)):
+        of_nodes.work[name][inner] = np.array(values)[rows]
+    tree = laid_out(growth, of_nodes.whole["self_ps"], of_nodes.work["flops"])
+    sparse = OpTable.empty() if ops.children is None else ops.children
+    found = OpTree(tree, of_nodes.in_order(tree.grown), ops.table, fused, sparse, session.title)
+    _count_within(found)
+    return found
 
 
 def _add_within(growth: Growth, nodes: Sequence[int], ops: Ops, fused: FusedInstructions) -> None:
@@ -202,63 +193,51 @@ def _add_within(growth: Growth, nodes: Sequence[int], ops: Ops, fused: FusedInst
             growth.added(nodes[parent], SPARSE_CORE_OP, name, row)
 
 
-# ---- devices and figures
+def _count_within(found: OpTree) -> None:
+    """Sets how often nodes within ops ran, and for instructions, which run as often as their op, the work of all
+    executions."""
+    kind, whole, work = found.tree.kind, found.figures.whole, found.figures.work
+    inner, sparse = np.flatnonzero(kind == INSTRUCTION), kind == SPARSE_CORE_OP
+    op_above = np.maximum.accumulate(np.where(kind == OP, np.arange(len(kind)), 0))
+    for name in ("occurrences", "executions"):
+        whole[name][sparse] = getattr(found.sparse, name)[found.tree.row[sparse]]
+        whole[name][inner] = whole[name][op_above[inner]]
+    for name in ("flops", "model_flops", "bytes"):
+        work[name][inner] *= whole["executions"][inner]
 
 
-def _devices(kept: Sequence[HostKept]) -> pa.Table:
-    rows = [_device(one.ops, name, ops) for one in kept for name, ops in one.ops.by_device]
-    return pa.Table.from_pylist(rows, schema=TABLES["devices"].arrow())
+# ---- figures
 
 
-def _device(host: HostDeviceOps, name: str, ops: Ops) -> dict[str, object]:
-    found = _whole(ops, host.peaks)
-    return {
-        "host": host.name,
-        "device": name,
-        "ops": len(ops.table),
-        "total_ps": ops.total_ps,
-        "op_ps": ops.op_ps,
-        "busy_ps": ops.busy_ps,
-        "idle_ps": ops.idle_ps,
-        "busy_share": ops.busy_ps / ops.total_ps if ops.total_ps else None,
-        "flops": float(found.work["flops"][0]) if found.knows("flops")[0] else None,
-        "compute_peak_percent": _percent(found, COMPUTE),
-        "hbm_bytes": float(found.work[HBM][0]) if found.knows("bytes")[0] else None,
-        "hbm_peak_percent": _percent(found, HBM),
-        "lost_ps": int(found.whole["lost_ps"][0]) if found.knows("lost")[0] else None,
-    }
-
-
-def _whole(ops: Ops, of: object) -> NodeFigures:
+def _all_ops(ops: Ops, peaks: Peaks | None) -> Figures:
     """All ops as one node, against the time observed."""
-    figures = OpFigures.of(ops.table, of)  # type: ignore[arg-type]
-    found = of_growth(Growth("all"), [0] * len(ops.table), figures)
-    return NodeFigures(found.whole | {"self_ps": np.array([ops.total_ps])}, found.work, found.beneath)
-
-
-def _percent(found: NodeFigures, column: str) -> float | None:
-    share = float(found.utilisation(column)[0])
-    return None if np.isnan(share) else 100 * share
+    figures = Figures.of(ops.table, peaks).summed(Growth("all"), [0] * len(ops.table))
+    figures.whole["self_ps"] = np.array([ops.total_ps])
+    return figures
 
 
 def _values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, str]]:
     ops, table = session.ops, session.ops.table
     if not ops.parts:
         return dict.fromkeys(SCALARS, (None, "the capture has no devices, and no thread that ran a compiled program"))
-    whole = _whole(ops, session.peaks)
+    figures = _all_ops(ops, session.peaks)
     unattributed = sum(own for own, why in zip(table.self_ps.tolist(), table.unattributed, strict=True) if why)
     no_time = (None, "no op took any time")
     peaks = (None, "the peak of the device, or the work of all of its ops, is not known")
-    lost = bool(tree.figures.knows("lost")[0])
+
+    def percent(column: str) -> Value | tuple[None, str]:
+        share = float(figures.utilization(column)[0])
+        return peaks if np.isnan(share) else 100 * share
+
     return {
         "device_total_ps": ops.total_ps,
         "device_busy_ps": ops.busy_ps,
         "device_idle_ps": ops.idle_ps,
         "op_ps": ops.op_ps,
-        "compute_peak_percent": peaks if (percent := _percent(whole, COMPUTE)) is None else percent,
-        "hbm_peak_percent": peaks if (percent := _percent(whole, HBM)) is None else percent,
-        "lost_ps": int(tree.figures.whole["lost_ps"][0]) if lost else peaks,
-        "work_known_share": int(whole.whole["work_known_ps"][0]) / ops.op_ps if ops.op_ps else no_time,
+        "compute_peak_percent": percent(COMPUTE),
+        "hbm_peak_percent": percent(HBM),
+        "lost_ps": int(tree.figures.whole["lost_ps"][0]) if tree.figures.whole["lost_known"][0] else peaks,
+        "work_known_share": int(figures.whole["work_known_ps"][0]) / ops.op_ps if ops.op_ps else no_time,
         "unattributed_share": unattributed / ops.op_ps if ops.op_ps else no_time,
         "program_count": len(set(table.program_id.tolist()) - {0}),
         "op_count": len(table),
@@ -271,7 +250,7 @@ def _values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, 
 def _notices(session: SessionOps, problems: Sequence[str]) -> Iterator[Notice]:
     """``problems``: programs that could not be read."""
     yield from (Notice(*one) for one in remarks(session))
-    told = {problem for host in session.hosts for problem in host.problems}
+    known = {problem for host in session.hosts for problem in host.problems}
     for problem in dict.fromkeys(problems):
-        if problem not in told:
+        if problem not in known:
             yield Notice("warning", f"{problem[:1].upper()}{problem[1:]}.")

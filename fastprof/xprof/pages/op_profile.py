@@ -18,7 +18,7 @@ from fastprof.analyses.op_profile import OpProfile
 from fastprof.derive.host import TPU
 from fastprof.derive.ops.roofline import GIBI
 from fastprof.derive.ops.tables import HBM, READ, WRITE, Ops, OpTable
-from fastprof.derive.ops.tree.fused_columns import FusedInstructions
+from fastprof.derive.ops.tree.fused_instructions import FusedInstructions
 from fastprof.derive.ops.tree.op_paths import limited
 from fastprof.derive.ops.tree.op_trees import CATEGORY, DUPLICATES, IDLE, OP, PROGRAM, ROOT, SCOPE, Growth
 from fastprof.schema.array_types import Float64s

@@ -1,6 +1,3 @@
 """Ops as trees: by program, category or name scope, with what each part of the program cost."""
 
-__all__ = [
-    "fused_columns", "fused_instructions", "node_figures", "op_paths", "op_trees", "scope_trees", "tree_schemas",
-    "tree_tables",
-]  # fmt: skip
+__all__ = ["fused_instructions", "node_figures", "op_paths", "op_trees", "scope_trees", "tree_tables"]

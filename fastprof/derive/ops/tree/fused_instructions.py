@@ -1,18 +1,17 @@
 """What fusions are made of: the instructions of the computation that each one calls, nested fusions with theirs.
 
-No time is recorded within a fusion. What its instructions do is what XLA's cost model reckons, one by one.
+No time is recorded within a fusion. The work of its instructions comes from XLA's cost model, one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastprof.derive.ops.tree.fused_columns import FusedInstructions
 from fastprof.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -21,21 +20,53 @@ if TYPE_CHECKING:
     from fastprof.hlo.counting import Counting
     from fastprof.hlo.programs import Program
 
+Key = tuple[int, str]
+"""Of an op: its program and its name."""
 
 MOST_COSTED: Final = 1_000
-"""Fusions, those that ran longest, of whose instructions the work is reckoned: it takes longer than all else."""
+"""Fusions, the longest ones, for whose instructions work is computed: it takes longer than all else."""
+
+
+@dataclass(slots=True)
+class FusedInstructions:
+    """Instructions within fusions, a column each. ``of``: by op that is a fusion, the first row of its instructions and
+    the row after the last. ``above``: the row of the fusion that each is in; -1: the op. Work is that of one execution,
+    NaN where it is unknown."""
+
+    of: dict[Key, tuple[int, int]] = field(default_factory=dict)
+    above: list[int] = field(default_factory=list)
+    name: list[str] = field(default_factory=list)
+    category: list[str] = field(default_factory=list)
+    framework_op: list[str] = field(default_factory=list)
+    expression: list[str] = field(default_factory=list)
+    flops: list[float] = field(default_factory=list)
+    bytes: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def add(self, op: Key, instructions: Sequence[tuple[int, str, str, str, str, float, float]]) -> None:
+        """Adds the instructions of an op, a value per column; ``above`` counts from the first of them."""
+        first = len(self)
+        for above, *values in instructions:
+            self.above.append(above if above < 0 else first + above)
+            columns = (self.name, self.category, self.framework_op, self.expression, self.flops, self.bytes)
+            for column, value in zip(columns, values, strict=True):
+                column.append(value)  # type: ignore[attr-defined]
+        if instructions:
+            self.of[op] = (first, len(self))
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Programs of a host, undecoded, and where to note what is wrong with them."""
+    """Programs of a host, undecoded, and the log of their faults."""
 
     by_id: Mapping[int, Program]
     log: ImportLog
 
     @classmethod
     def of(cls, table: OpTable, programs: Iterable[Program], log: ImportLog) -> Programs:
-        """Those that these ops are of."""
+        """The programs of these ops."""
         ran = set(table.program_id.tolist())
         return cls({program.id: program for program in programs if program.id in ran}, log)
 
@@ -43,9 +74,9 @@ class Programs:
 def fused_instructions(
     table: OpTable, hosts: Sequence[Programs], counting: Counting
 ) -> tuple[FusedInstructions, list[str]]:
-    """The instructions of all fusions among these ops, as far as their programs are known, and what could not be read,
-    in words. Of a program that several hosts have that of the first is read."""
-    found, problems = FusedInstructions(), []
+    """The instructions of all fusions among these ops whose programs are known, and sentences about programs that could
+    not be read. A program is read from the first host that has it."""
+    fused, problems = FusedInstructions(), []
     costed = set(np.argsort(-table.self_ps, kind="stable")[:MOST_COSTED].tolist())
     for number, rows in _by_program(table):
         host = next((one for one in hosts if number in one.by_id), None)
@@ -63,8 +94,8 @@ def fused_instructions(
         reader = FusionReader(module, counting)
         for row, name, at in zip(rows, names, module.find(names).tolist(), strict=True):
             if at >= 0 and reader.is_fusion(at):
-                reader.add(found, (number, name), at, with_work=row in costed)
-    return found, problems
+                fused.add((number, name), reader.instructions(at, with_work=row in costed))
+    return fused, problems
 
 
 def _by_program(table: OpTable) -> Iterator[tuple[int, list[int]]]:

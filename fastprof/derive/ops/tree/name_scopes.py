@@ -2,8 +2,8 @@
 
 JAX calls an op ``jit(step)/transpose(jvp(Model))/layer_3/attn/while/body/dot_general``: the function that was compiled,
 transformations with the scope that they were applied in, scopes, control flow, and last the primitive. TensorFlow calls
-one ``gradient_tape/Model/layer_3/MatMul``. Both are the scopes Model, layer_3, …, and the pass of training that the op
-is of, which the transformations tell.
+one ``gradient_tape/Model/layer_3/MatMul``. Both have the scopes Model, layer_3, …, and a pass of training, which the
+transformations imply.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from fastprof.derive.ops.tree.op_paths import MOST_SCOPES
+from fastprof.derive.ops.tree.op_paths import limited
 
 OTHER, FORWARD, BACKWARD, RECOMPUTE = range(4)
 PASSES: Final = ("other", "forward", "backward", "recompute")
-"""Of training, by code. Other: nothing in the name tells, as of inference and optimizers."""
+"""Of training, by code. Other: the name has none, as of inference and optimizers."""
 
 _WRAPPED = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _BRACKET = re.compile(r"[()/]")
@@ -32,46 +32,40 @@ _CALLS: Final = frozenset(
     | {"xla_call", "custom_jvp_call", "custom_vjp_call", "custom_jvp_call_jaxpr", "custom_vjp_call_jaxpr"}
     | {"PartitionedCall", "StatefulPartitionedCall", "gradient_tape"}
 )
-"""Parts that say how a function is called, not what it is for."""
+"""Parts for how a function is called, not for what it does."""
 _MOST_WRAPPINGS: Final = 64
 _LAYER = re.compile(r"(?:(.*[_.\- ])|((?:layer|block|stage|h)s?))?(\d+)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Scoped:
-    """``path``: the scopes, and last the op; empty where nothing is known. ``passed``: code of its pass."""
+    """``path``: the scopes, and last the op; empty if unknown. ``passed``: code of its pass."""
 
     path: tuple[str, ...]
     passed: int
 
 
 def scoped(provenance: str) -> Scoped:
-    """What a provenance, ``name:type``, tells; of several joined by semicolons the first."""
-    reading = _Reading()
-    reading.read(provenance.partition(";")[0])
-    parts = reading.without_calls()
-    if len(parts) > MOST_SCOPES:
-        parts = [*parts[: MOST_SCOPES - 1], "/".join(parts[MOST_SCOPES - 1 :])]
-    return Scoped(tuple(parts), reading.passed)
+    """Reads a provenance, ``name:type``; the first of several joined by semicolons."""
+    reading = _Reading(provenance.partition(";")[0])
+    return Scoped(tuple(limited(reading.without_calls())), reading.passed)
 
 
 def layer_name(scope: str) -> str | None:
     """``layer_*`` for ``layer_3``, ``*`` for ``3``; None: the scope does not count layers."""
-    counted = _LAYER.fullmatch(scope)
-    return None if counted is None else f"{counted[1] or counted[2] or ''}*"
+    match = _LAYER.fullmatch(scope)
+    return None if match is None else f"{match[1] or match[2] or ''}*"
 
 
 class _Reading:
     """The parts of one name, taken out of the transformations around them."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        """``name:type``: the type of the last part is no part of the name."""
         self.passed = OTHER
         self._parts: list[str] = []
         self._at_head = True
         self._of_gradients = False
-
-    def read(self, name: str) -> None:
-        """``name:type``: the type of the last part is no part of the name."""
         parts = _split(name)
         if parts:
             parts[-1] = parts[-1].partition(":")[0]
@@ -106,21 +100,19 @@ class _Reading:
         self._parts.append(part.removesuffix("_grad") if self._of_gradients else part)
 
     def without_calls(self) -> list[str]:
-        """The scopes and the op, without control flow; what ends in a call is called by that."""
-        kept: list[str] = []
-        parts = self._parts
-        at = 0
+        """The scopes and the op, without control flow; a name that ends in a call keeps that."""
+        left: list[str] = []
+        parts, at = self._parts, 0
         while at < len(parts):
             last = at == len(parts) - 1
             if not last and _is_control(parts[at], parts[at + 1]):
-                if at + 2 == len(parts):
-                    kept.append(parts[at])
+                left += parts[at : at + 1] if at + 2 == len(parts) else ()
                 at += 2
                 continue
             if last or parts[at] not in _CALLS:
-                kept.append(parts[at])
+                left.append(parts[at])
             at += 1
-        return kept
+        return left
 
 
 def _is_control(part: str, after: str) -> bool:
@@ -134,11 +126,10 @@ def _split(name: str) -> list[str]:
     if "(" not in name:
         return [part for part in name.split("/") if part]
     parts, depth, begin = [], 0, 0
-    for found in _BRACKET.finditer(name):
-        letter = found[0]
-        if letter != "/":
-            depth += 1 if letter == "(" else -1
+    for match in _BRACKET.finditer(name):
+        if match[0] != "/":
+            depth += 1 if match[0] == "(" else -1
         elif depth <= 0:
-            parts.append(name[begin : found.start()])
-            begin = found.end()
+            parts.append(name[begin : match.start()])
+            begin = match.end()
     return [part for part in (*parts, name[begin:]) if part]

@@ -1,14 +1,14 @@
 """What each node of a tree of ops cost: times and work summed over the ops below it, and how well they used the device.
 
-Times are self times, so that each part of a tree is the sum of its parts. Work of an op that others are nested in is
-that of these, and counts for them alone; bytes that the start and the end of a transfer both tell count once.
-Utilisation is work by self time by the peak of one core. It is not known of nodes where the work of more than 10 % of
-the time is not, nor of those that only start and await transfers; ``work_known_ps`` says of how much of the time work
-is known.
+Times are self times, so that each part of a tree is the sum of its parts. The work of an op that others are nested in
+is theirs, and counts for them alone; bytes that both the start and the end of a transfer record count once.
+Utilization is work by self time by the peak of one core. It is unknown for nodes where the work of more than 10 % of
+the time is, and for those that only start and await transfers; ``work_known_ps`` is the time of which work is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +24,7 @@ from fastprof.schema.array_types import Bools, Float64s, Int64s
 if TYPE_CHECKING:
     from fastprof.derive.devices.devices import Peaks
     from fastprof.derive.ops.tables import OpTable
-    from fastprof.derive.ops.tree.op_trees import Growth, Tree
+    from fastprof.derive.ops.tree.op_trees import Growth
 
 
 COMPUTE: Final = "compute"
@@ -32,21 +32,22 @@ COMPUTE: Final = "compute"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpFigures:
-    """Of each op what it adds to the nodes above it."""
+class Figures:
+    """What ops add to the nodes above them, or what nodes have: the sums over the ops below them."""
 
     whole: dict[str, Int64s]
-    """Times, and of how many ops what is known."""
+    """Times, and counts of ops."""
     work: dict[str, Float64s]
-    """flops, model_flops, bytes and, by column, bytes of memories; 0 where it is not known."""
+    """flops, model_flops, bytes and, by column, bytes of memories. Unknown is 0 of ops, and NaN of nodes."""
     beneath: list[Ceiling]
 
     @classmethod
-    def of(cls, table: OpTable, peaks: Peaks | None) -> OpFigures:
+    def of(cls, table: OpTable, peaks: Peaks | None) -> Figures:
+        """Of each op."""
         lost = against(table, beneath := ceilings(peaks)).lost_ps
         waiting, (flops_unknown, bytes_unknown) = waits(table), unknown(table)
         table = once(table)
-        counted = ~holds_others(table)
+        counted = table.time_ps <= table.self_ps  # no others are nested in it, as in loops and calls
         flops, moved = known_flops(table) & counted, known_bytes(table) & counted
         lost_known = ~np.isnan(lost) & counted
         whole = {
@@ -69,65 +70,43 @@ class OpFigures:
         work |= {name: np.where(moved, size, 0.0) for name, size in moved_bytes(table).items()}
         return cls(whole, work, beneath)
 
+    def summed(self, growth: Growth, nodes: Sequence[int] | Int64s) -> Figures:
+        """Of each node of a tree, from those of ops; ``nodes``: the node of each op."""
+        levels = growth.levels()
 
-def holds_others(table: OpTable) -> Bools:
-    """Ops that others are nested in, as loops and calls."""
-    held: Bools = table.time_ps > table.self_ps
-    return held
+        def sums(columns: dict[str, npt.NDArray[Any]], dtype: type[Any]) -> dict[str, npt.NDArray[Any]]:
+            own = np.zeros((len(growth), len(columns)), dtype)
+            if len(nodes):
+                np.add.at(own, nodes, np.stack(list(columns.values()), axis=1))
+            total = levels.rolled_up(own)
+            return {name: total[:, place] for place, name in enumerate(columns)}
 
+        whole, work = sums(self.whole, np.int64), sums(self.work, np.float64)
+        for name, values in work.items():
+            values[whole["flops_known" if name.endswith("flops") else "bytes_known"] == 0] = np.nan
+        return Figures(whole, work, self.beneath)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeFigures:
-    """The same of each node: sums over the ops below it."""
-
-    whole: dict[str, Int64s]
-    work: dict[str, Float64s]
-    beneath: list[Ceiling]
-
-    def knows(self, what: str) -> Bools:
-        """Of which nodes it is known of any op: flops, bytes or lost."""
-        known: Bools = self.whole[f"{what}_known"] > 0
-        return known
+    def in_order(self, order: npt.NDArray[Any]) -> Figures:
+        """Of the same nodes in another order."""
+        whole = {name: values[order] for name, values in self.whole.items()}
+        return Figures(whole, {name: values[order] for name, values in self.work.items()}, self.beneath)
 
     def only_waits(self) -> Bools:
         """Nodes whose ops all start, await or are transfers."""
         waiting: Bools = (self.whole["waits"] > 0) & (self.whole["waits"] >= self.whole["ops"])
         return waiting
 
-    def utilisation(self, column: str) -> Float64s:
-        """Of arithmetic (COMPUTE) or a memory, as a share of its peak; NaN: the peak, or too much of the work, is not
-        known."""
-        peak = next((one.per_ns for one in self.beneath if one.column == column), 0.0)
-        work = self.work["flops" if column == COMPUTE else column]
-        known = self.knows("flops" if column == COMPUTE else "bytes")
-        known &= (
-            self.whole[f"{'flops' if column == COMPUTE else 'bytes'}_unknown_ps"] <= MOST_UNKNOWN * self.whole["op_ps"]
-        )
-        known &= ~self.only_waits()
+    def peak_of(self, column: str) -> float:
+        """Flops or bytes per nanosecond of arithmetic (COMPUTE) or a memory; 0.0: unknown."""
+        return next((one.per_ns for one in self.beneath if one.column == column), 0.0)
+
+    def utilization(self, column: str) -> Float64s:
+        """Of arithmetic (COMPUTE) or a memory, as a share of its peak; NaN: the peak, or too much of the work, is
+        unknown."""
+        work, what = (self.work["flops"], "flops") if column == COMPUTE else (self.work[column], "bytes")
+        known = self.whole[f"{what}_unknown_ps"] <= MOST_UNKNOWN * self.whole["op_ps"]
+        known &= ~self.only_waits() & (self.whole["self_ps"] > 0)
         share = np.full(len(work), np.nan)
-        if peak > 0:
-            np.divide(work * 1e3, self.whole["self_ps"] * peak, out=share, where=known & (self.whole["self_ps"] > 0))
+        if (peak := self.peak_of(column)) > 0:
+            np.divide(work * 1e3, self.whole["self_ps"] * peak, out=share, where=known)
         return share
-
-
-def of_growth(growth: Growth, nodes: list[int] | Int64s, figures: OpFigures) -> NodeFigures:
-    """Of each node as the tree grew; ``nodes``: the node of each op."""
-    levels = growth.levels()
-
-    def summed(columns: dict[str, npt.NDArray[Any]], dtype: type[Any]) -> dict[str, npt.NDArray[Any]]:
-        own = np.zeros((len(growth), len(columns)), dtype)
-        if len(nodes):
-            np.add.at(own, nodes, np.stack(list(columns.values()), axis=1))
-        total = levels.rolled_up(own)
-        return {name: total[:, place] for place, name in enumerate(columns)}
-
-    return NodeFigures(summed(figures.whole, np.int64), summed(figures.work, np.float64), figures.beneath)
-
-
-def in_order(figures: NodeFigures, tree: Tree) -> NodeFigures:
-    """The same of the tree in preorder."""
-    return NodeFigures(
-        {name: values[tree.grown] for name, values in figures.whole.items()},
-        {name: values[tree.grown] for name, values in figures.work.items()},
-        figures.beneath,
-    )

@@ -5,29 +5,22 @@ Nothing here recurses: sums go up and places go down level by level, and builder
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.array_types import Float64s, Int32s, Int64s
 
 Numbers = TypeVar("Numbers", bound=npt.NDArray[Any])
 
 ROOT, IDLE, PROGRAM, CATEGORY, SCOPE, DUPLICATES, OP, INSTRUCTION, SPARSE_CORE_OP = range(9)
 KINDS: Final = (
-    "root",
-    "idle",
-    "program",
-    "category",
-    "scope",
-    "duplicates",
-    "op",
-    "instruction",
-    "sparse core op",
-)
+    "root", "idle", "program", "category", "scope", "duplicates", "op", "instruction", "sparse core op",
+)  # fmt: skip
 """Kinds of nodes, by code."""
 
 
@@ -62,31 +55,31 @@ class Growth:
             node = self._found[place] = self.added(parent, kind, name)
         return node
 
+    def path(self, node: int, kind: int, names: Sequence[str]) -> int:
+        """The last node of a chain of children below ``node``."""
+        for name in names:
+            node = self.child(node, kind, name)
+        return node
+
     def levels(self) -> Levels:
-        return Levels(np.array(self.parent, np.int32), np.array(self.depth, np.int32))
+        return Levels(self)
 
 
 class Levels:
-    """The nodes of a tree by their depth; ``parent``: of each node, -1: of the root."""
+    """The nodes of a tree by their depth. ``parent``, ``depth``: of each node; ``below``: the nodes of each level below
+    the root, from the top."""
 
-    def __init__(self, parent: Int32s, depth: Int32s) -> None:
-        self.parent = parent
-        self.depth = depth
-        self._order = np.argsort(depth, kind="stable")
-        self._starts = np.searchsorted(depth[self._order], np.arange(int(depth.max(initial=0)) + 2)).tolist()
-
-    def down(self) -> Iterator[Int64s]:
-        """The nodes of each level below the root, from the top."""
-        for level in range(1, len(self._starts) - 1):
-            yield self._order[self._starts[level] : self._starts[level + 1]]
-
-    def up(self) -> Iterator[Int64s]:
-        return iter(list(self.down())[::-1])
+    def __init__(self, growth: Growth) -> None:
+        self.parent: Int32s = np.array(growth.parent, np.int32)
+        self.depth: Int32s = np.array(growth.depth, np.int32)
+        order = np.argsort(self.depth, kind="stable")
+        starts = np.searchsorted(self.depth[order], np.arange(1, int(self.depth.max()) + 2)).tolist()
+        self.below: list[Int64s] = [order[first:last] for first, last in pairwise(starts)]
 
     def rolled_up(self, own: Numbers) -> Numbers:
-        """Of each node, its own figure and those of all below it. ``own``: a row a node, of one or more columns."""
+        """By node, the sum of its own figures and those of all below it; ``own``: a row per node, of any columns."""
         total = own.copy()
-        for nodes in self.up():
+        for nodes in reversed(self.below):
             np.add.at(total, self.parent[nodes], total[nodes])
         return total
 
@@ -114,52 +107,41 @@ class Tree:
         counts: Int64s = np.bincount(self.parent[1:], minlength=len(self)).astype(np.int64)
         return counts
 
-    def levels(self) -> Levels:
-        return Levels(self.parent, self.depth)
 
-
-def laid_out(growth: Growth, size: Int64s, work: npt.NDArray[np.float64]) -> Tree:
-    """The tree in preorder: children by ``size``, largest first, then by ``work``, then by name; those within an op,
-    which have no size, as they were added. Both are of each node as it grew."""
-    levels = growth.levels()
-    count = len(growth)
+def laid_out(growth: Growth, size: Int64s, work: Float64s) -> Tree:
+    """The tree in preorder: children by ``size``, largest first, then by ``work`` (NaN is none), then by name; those
+    within an op, which have no size, as they were added. Both are by node as it grew."""
+    levels, count = growth.levels(), len(growth)
     kind = np.array(growth.kind, np.uint8)
-    places = _places(levels, _siblings(growth, kind, size, work), count)
+    rank = {name: place for place, name in enumerate(sorted(set(growth.name)))}
+    named = np.array([rank[name] for name in growth.name], np.int64)
+    named[(kind == INSTRUCTION) | (kind == SPARSE_CORE_OP)] = -1
+    siblings = np.lexsort((named, -np.nan_to_num(work), -size, levels.parent))  # stable: else as they grew
+    below = levels.rolled_up(np.ones(count, np.int64))
+    places = _places(levels, siblings, below)
     order = np.argsort(places)
     parent = levels.parent[order]
     parent[1:] = places[parent[1:]]
-    below = levels.rolled_up(np.ones(count, np.int64))[order]
     return Tree(
-        parent=parent.astype(np.int32),
+        parent=parent,
         depth=levels.depth[order],
         kind=kind[order],
         name=[growth.name[node] for node in order.tolist()],
         row=np.array(growth.row, np.int32)[order],
-        last=(np.arange(count) + below).astype(np.int32),
+        last=(np.arange(count) + below[order]).astype(np.int32),
         grown=order.astype(np.int32),
     )
 
 
-def _siblings(
-    growth: Growth, kind: npt.NDArray[np.uint8], size: Int64s, work: npt.NDArray[np.float64]
-) -> npt.NDArray[Any]:
-    """The nodes, children of one parent after each other, in their order."""
-    rank = {name: place for place, name in enumerate(sorted(set(growth.name)))}
-    named = np.array([rank[name] for name in growth.name], np.int64)
-    named[(kind == INSTRUCTION) | (kind == SPARSE_CORE_OP)] = -1
-    return np.lexsort((named, -work, -size, np.array(growth.parent, np.int32)))  # stable: else as they grew
-
-
-def _places(levels: Levels, siblings: Int64s, count: int) -> Int64s:
-    """Of each node its place in preorder."""
-    below = levels.rolled_up(np.ones(count, np.int64))
+def _places(levels: Levels, siblings: Int64s, below: Int64s) -> Int64s:
+    """The place of each node in preorder. ``siblings``: all nodes, children of one parent after each other, in their
+    order; ``below``: by node, the number of nodes in its subtree."""
     before = np.cumsum(below[siblings]) - below[siblings]  # nodes in subtrees of those that come before in the order
     parents = levels.parent[siblings]
     first = np.flatnonzero(np.append(True, parents[1:] != parents[:-1]))
-    before -= np.repeat(before[first], np.diff(np.append(first, count)))
-    offset = np.empty(count, np.int64)
+    before -= np.repeat(before[first], np.diff(np.append(first, len(siblings))))
+    offset, place = np.zeros_like(below), np.zeros_like(below)
     offset[siblings] = before
-    place = np.zeros(count, np.int64)
-    for nodes in levels.down():
+    for nodes in levels.below:
         place[nodes] = place[levels.parent[nodes]] + 1 + offset[nodes]
     return place

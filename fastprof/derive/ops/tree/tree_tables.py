@@ -1,9 +1,10 @@
-"""Trees of ops as tables."""
+"""The tables of the op profile: each column, and how it follows from the nodes of a tree."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,31 +14,21 @@ import pyarrow as pa
 from fastprof.derive.ops.framework import framework_name
 from fastprof.derive.ops.roofline import MEMORIES
 from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, OpTable
-from fastprof.derive.ops.tree.node_figures import COMPUTE, NodeFigures
-from fastprof.derive.ops.tree.op_trees import (
-    CATEGORY,
-    IDLE,
-    INSTRUCTION,
-    KINDS,
-    OP,
-    PROGRAM,
-    ROOT,
-    SPARSE_CORE_OP,
-    Tree,
-)
-from fastprof.derive.ops.tree.tree_schemas import TABLES
-from fastprof.schema.array_types import Bools, Float64s
+from fastprof.derive.ops.tree.node_figures import COMPUTE
+from fastprof.derive.ops.tree.op_trees import CATEGORY, IDLE, INSTRUCTION, KINDS, OP, PROGRAM, ROOT, SPARSE_CORE_OP
+from fastprof.schema.array_types import Bools, Float64s, UInt8s
+from fastprof.schema.column_kinds import Count, Kind, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 
 if TYPE_CHECKING:
-    from fastprof.derive.ops.tree.fused_columns import FusedInstructions
+    from fastprof.derive.ops.tables import Ops
+    from fastprof.derive.ops.tree.fused_instructions import FusedInstructions
+    from fastprof.derive.ops.tree.node_figures import Figures
     from fastprof.derive.ops.tree.op_paths import Title
-    from fastprof.derive.ops.tree.scope_trees import ScopeTree
+    from fastprof.derive.ops.tree.op_trees import Tree
 
-Columns = dict[str, Any]
-Texts = list[str | None]
-
-_SOURCES: Final = {FROM_CAPTURE: "capture", FROM_HLO: "hlo"}
 HBM: Final = "hbm"
+_SOURCES: Final = {FROM_CAPTURE: "capture", FROM_HLO: "hlo"}
 MOST_PATH: Final = 1001
 """Letters of a path."""
 _END: Final = MOST_PATH // 2
@@ -46,274 +37,332 @@ _END: Final = MOST_PATH // 2
 @dataclass(frozen=True, slots=True, eq=False)
 class OpTree:
     """The ops as a tree, and what its rows stand for: ops of ``table``, instructions of ``fused``, and ops of
-    SparseCores of ``sparse``."""
+    SparseCores of ``sparse``. ``figures`` has those of what is within ops too."""
 
     tree: Tree
-    figures: NodeFigures
+    figures: Figures
     table: OpTable
     fused: FusedInstructions
     sparse: OpTable
     title: Title
 
+    def spread(self, ops: Sequence[Any], sparse: Sequence[Any] = (), fused: Sequence[Any] = ()) -> list[Any]:
+        """By node, the value of the op, SparseCore op or instruction that it is; None elsewhere and for empty texts."""
+        found: list[Any] = [None] * len(self.tree)
+        for kind, values in ((OP, ops), (SPARSE_CORE_OP, sparse), (INSTRUCTION, fused)):
+            nodes = np.flatnonzero(self.tree.kind == kind) if len(values) else np.zeros(0, np.intp)
+            for node, row in zip(nodes.tolist(), self.tree.row[nodes].tolist(), strict=True):
+                found[node] = None if values[row] == "" else values[row]
+        return found
 
-def tree_table(found: OpTree) -> pa.Table:
-    """The table ``tree``."""
-    tree, figures = found.tree, found.figures
-    inner = _within(tree)
-    columns = _node_columns(tree, figures)
-    columns |= _work_columns(figures, ~inner)
-    columns |= {
-        "kind": [KINDS[code] for code in tree.kind.tolist()],
-        "self_ps": pa.array(figures.whole["self_ps"], mask=inner),
-    }
-    columns |= _shares(tree, figures)
-    columns |= _op_times(found)
-    columns |= _texts_of(found)
-    for name in ("occurrences", "executions"):
-        columns[name] = _times(found, name)
-    _add_instructions(found, columns)
-    return pa.table({name: columns[name] for name in TABLES["tree"].arrow().names}, schema=TABLES["tree"].arrow())
+    def of_program(self, values: Sequence[Any]) -> list[Any]:
+        """By node, the value of the op, or of the first op of the program, that it is."""
+        found = self.spread(values)
+        for node in np.flatnonzero(self.tree.kind == PROGRAM).tolist():
+            found[node] = found[node + int(np.argmax(self.tree.kind[node : self.tree.last[node]] == OP))]
+        return found
 
 
-def scope_table(found: ScopeTree, name: str) -> pa.Table:
-    """The table ``scopes`` or ``layers``."""
-    tree, whole = found.tree, found.figures.whole
-    columns = _node_columns(tree, found.figures) | _work_columns(found.figures, np.ones(len(tree), bool))
-    columns |= {f"{one}_ps": whole[f"{one}_ps"] for one in ("forward", "backward", "recompute", "other", "self")}
-    columns |= {
-        "path": _paths(tree),
-        "occurrences": whole["occurrences"],
-        "executions": whole["executions"],
-        "category": [text or None for text in found.category],
-        "own_ps": _own(whole["self_ps"], tree),
-        "busy_share": _known(_divided(whole["self_ps"], np.full(len(tree), whole["self_ps"][0]))),
-        "instances": found.instances,
-    }
-    schema = TABLES[name].arrow()
-    return pa.table({column: columns[column] for column in schema.names}, schema=schema)
+# ---- figures of nodes
 
 
-def memory_table(found: OpTree) -> pa.Table:
-    """The table ``memory``."""
-    tree, figures = found.tree, found.figures
-    moved = [figures.work[memory.column] for memory in MEMORIES]
-    chosen = [np.flatnonzero(one > 0) for one in moved]
-    which = np.repeat(np.arange(len(MEMORIES)), [len(rows) for rows in chosen])
-    nodes = np.concatenate(chosen)
-    order = np.lexsort((which, nodes))
-    nodes, which = nodes[order], which[order]
-    peaks = np.array([next((c.per_ns for c in figures.beneath if c.column == m.column), 0.0) for m in MEMORIES])
-    size = np.stack(moved, axis=1)[nodes, which]
-    rate = _divided(size, figures.whole["self_ps"][nodes] / 1e12)
-    peak = np.where(peaks > 0, peaks * 1e9, np.nan)[which]
-    rate = np.where(figures.only_waits()[nodes], np.nan, rate)
-    columns = {
-        "node": nodes,
-        "kind": [KINDS[code] for code in tree.kind[nodes].tolist()],
-        "name": [tree.name[node] for node in nodes.tolist()],
-        "memory": [MEMORIES[one].name for one in which.tolist()],
-        "accessed_bytes": size,
-        "bytes_per_s": _known(rate),
-        "peak_bytes_per_s": _known(peak),
-        "peak_percent": _known(100 * rate / peak),
-    }
-    return pa.table(columns, schema=TABLES["memory"].arrow())
+def _whole(name: str) -> Formula:
+    return lambda rows: rows.figures.whole[name]
 
 
-# ---- columns
+def _work(name: str) -> Formula:
+    return lambda rows: _known(rows.figures.work[name])
 
 
-def _node_columns(tree: Tree, figures: NodeFigures) -> Columns:
-    return {
-        "node": np.arange(len(tree)),
-        "parent": pa.array(tree.parent.astype(np.int64), mask=tree.parent < 0),
-        "depth": tree.depth.astype(np.int64),
-        "name": tree.name,
-        "children": tree.children(),
-        "ops": figures.whole["ops"],
-    }
+def _per_second(name: str) -> Formula:
+    return lambda rows: _divided(rows.figures.work[name], rows.figures.whole["self_ps"] / 1e12)
 
 
-def _work_columns(figures: NodeFigures, shown: Bools) -> Columns:
-    """``shown``: nodes that have figures at all."""
-    flops, moved, lost = (shown & figures.knows(what) for what in ("flops", "bytes", "lost"))
-    seconds = figures.whole["self_ps"] / 1e12
-    return {
-        "flops": pa.array(figures.work["flops"], mask=~flops),
-        "model_flops": pa.array(figures.work["model_flops"], mask=~flops),
-        "flops_per_s": _known(np.where(flops, _divided(figures.work["flops"], seconds), np.nan)),
-        "compute_peak_percent": _known(np.where(shown, 100 * figures.utilisation(COMPUTE), np.nan)),
-        "accessed_bytes": pa.array(figures.work["bytes"], mask=~moved),
-        "hbm_bytes": pa.array(figures.work[HBM], mask=~moved),
-        "hbm_bytes_per_s": _known(np.where(moved, _divided(figures.work[HBM], seconds), np.nan)),
-        "hbm_peak_percent": _known(np.where(shown, 100 * figures.utilisation(HBM), np.nan)),
-        "lost_ps": pa.array(figures.whole["lost_ps"], mask=~lost),
-        "work_known_share": _known(_divided(figures.whole["work_known_ps"], figures.whole["self_ps"])),
-    }
+def _percent(column: str) -> Formula:
+    return lambda rows: _known(100 * rows.figures.utilization(column))
 
 
-def _shares(tree: Tree, figures: NodeFigures) -> Columns:
-    self_ps, every = figures.whole["self_ps"], np.full(len(tree), figures.whole["self_ps"][0])
-    idle = (tree.kind == IDLE) | (tree.kind == ROOT)
-    busy = every - self_ps[tree.kind == IDLE].sum()
-    inner = _within(tree)
-    return {
-        "share": _known(np.where(inner, np.nan, _divided(self_ps, every))),
-        "busy_share": _known(np.where(inner | idle, np.nan, _divided(self_ps, busy))),
-    }
-
-
-def _op_times(found: OpTree) -> Columns:
-    """Of ops, also those of SparseCores, how long they took with what is nested in them."""
-    total = _by_row(found, "time_ps")
-    count = np.maximum(_by_row(found, "occurrences"), 1)
-    is_op = (found.tree.kind == OP) | (found.tree.kind == SPARSE_CORE_OP)
-    return {"total_ps": pa.array(total, mask=~is_op), "mean_ps": pa.array(total // count, mask=~is_op)}
-
-
-def _by_row(found: OpTree, column: str) -> npt.NDArray[np.int64]:
-    """A figure of the ops that nodes are, 0 of other nodes."""
-    values = np.zeros(len(found.tree), np.int64)
-    for kind, table in ((OP, found.table), (SPARSE_CORE_OP, found.sparse)):
-        nodes = found.tree.kind == kind
-        values[nodes] = getattr(table, column)[found.tree.row[nodes]]
-    return values
-
-
-def _times(found: OpTree, name: str) -> npt.NDArray[np.int64]:
-    """Instructions run as often as the op that they are in."""
-    tree = found.tree
-    counts = found.figures.whole[name].copy()
-    sparse = tree.kind == SPARSE_CORE_OP
-    counts[sparse] = getattr(found.sparse, name)[tree.row[sparse]]
-    inner = np.flatnonzero(tree.kind == INSTRUCTION)
-    counts[inner] = counts[_op_above(tree)[inner]]
-    return counts
-
-
-def _op_above(tree: Tree) -> npt.NDArray[np.int64]:
-    """Of each node the last op at or before it: of what is within an op, that op."""
-    found: npt.NDArray[np.int64] = np.maximum.accumulate(np.where(tree.kind == OP, np.arange(len(tree)), 0))
+def _ratio(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Float64s:
+    """a / b, NaN where b is 0."""
+    found: Float64s = np.divide(a, b, out=np.full(len(a), np.nan), where=b != 0)
     return found
 
 
-def _texts_of(found: OpTree) -> Columns:
-    """What ops, and those of SparseCores, tell in words; null of other nodes."""
-    table, tree = found.table, found.tree
-    provenance = _framework_names(table.provenance)
-    sources = [
-        None if not file else f"{file}:{line}" if line >= 0 else file
-        for file, line in zip(table.source_file, table.source_line.tolist(), strict=True)
-    ]
-    programs = {number: found.title(number) for number in set(table.program_id.tolist())}
-    columns = {
-        "framework_op": _spread(tree, OP, provenance),
-        "source": _spread(tree, OP, sources),
-        "program": _spread(tree, OP, [programs[number] for number in table.program_id.tolist()]),
-        "category": _spread(tree, OP, table.category),
-        "expression": _spread(tree, OP, table.long_name),
-        "attribution": _spread(tree, OP, table.attribution),
-        "unattributed": _spread(tree, OP, table.unattributed),
-        "flops_source": _spread(tree, OP, [_SOURCES.get(code) for code in table.flops_source.tolist()]),
-        "bytes_source": _spread(tree, OP, [_SOURCES.get(code) for code in table.bytes_source.tolist()]),
-    }
-    _set(columns["category"], tree, SPARSE_CORE_OP, found.sparse.category.__getitem__)
-    _set(columns["expression"], tree, SPARSE_CORE_OP, found.sparse.long_name.__getitem__)
-    for node in np.flatnonzero(tree.kind == CATEGORY).tolist():
-        columns["category"][node] = tree.name[node]
-    program_id = _spread(tree, OP, table.program_id.tolist())
-    for node in np.flatnonzero(tree.kind == PROGRAM).tolist():
-        first = int(np.flatnonzero(tree.kind[node : tree.last[node]] == OP)[0]) + node
-        program_id[node], columns["program"][node] = program_id[first], columns["program"][first]
-    return columns | {"program_id": program_id}
+def _divided(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> pa.Array:
+    """a / b, null where b is 0 or a is unknown."""
+    return _known(_ratio(a, b))
 
 
-def _framework_names(provenances: Sequence[str]) -> Texts:
-    """The names in provenances, which repeat."""
-    names = {text: framework_name(text) for text in set(provenances)}
-    return [names[text] for text in provenances]
+def _known(values: Float64s) -> pa.Array:
+    return pa.array(values, from_pandas=True)
 
 
-def _spread(tree: Tree, kind: int, values: Sequence[Any]) -> list[Any]:
-    """Values by row at the nodes of a kind; None elsewhere, and for empty texts."""
-    spread: list[Any] = [None] * len(tree)
-    nodes = np.flatnonzero(tree.kind == kind)
-    for node, row in zip(nodes.tolist(), tree.row[nodes].tolist(), strict=True):
-        spread[node] = None if values[row] == "" else values[row]
-    return spread
+_Flops = Kind(pa.float64(), "flop")
+_FlopRate = Kind(pa.float64(), "flop/s")
+_Moved = Kind(pa.float64(), "bytes")
+_MovedRate = Kind(pa.float64(), "bytes/s")
+_Percent = Kind(pa.float64(), "%")
+
+_NODE = (
+    Count("node", "number of the node, in preorder, from 0: children follow their parent, largest first",
+          lambda rows: np.arange(len(rows.tree))),
+    Count("parent", "node that it is a part of; null: the root", lambda rows: rows.tree.parent,
+          lambda rows: rows.tree.parent < 0),
+    Count("depth", "number of nodes above it", lambda rows: rows.tree.depth),
+)  # fmt: skip
+_COUNTS = (
+    Count("children", "nodes right below it", lambda rows: rows.tree.children()),
+    Count("ops", "ops below it; 1 of an op, 0 within one", _whole("ops")),
+    Count("occurrences", "how often the ops below it ran, on GPUs the number of kernels; of an instruction, its fusion",
+          _whole("occurrences")),
+    Count("executions", "how often they ran in full: on GPUs of one or more kernels", _whole("executions")),
+)  # fmt: skip
+_KNOWN = "null: unknown for all ops below it"
+_RATE = "null: as there, or no time"
+_UTILIZATION = ("null: unknown, as the peak of the device may be, or the work of more than 10 % of the time; all of "
+                "its ops start, await or are transfers; or no time")  # fmt: skip
 
 
-def _set(column: list[Any], tree: Tree, kind: int, value: Callable[[int], Any]) -> None:
-    nodes = np.flatnonzero(tree.kind == kind)
-    for node, row in zip(nodes.tolist(), tree.row[nodes].tolist(), strict=True):
-        column[node] = value(row) or None
+def _work_columns(of_instructions: str = "") -> tuple[Column, ...]:
+    """``of_instructions``: the description of those within fusions."""
+    return (
+        _Flops("flops", "floating point operations that the device did; of an op that others are nested in null: they "
+               f"did it{of_instructions}; {_KNOWN}", _work("flops")),
+        _Flops("model_flops", f"those that the model asks for{of_instructions}; {_KNOWN}", _work("model_flops")),
+        _FlopRate("flops_per_s", f"flops / self_ps; {_RATE}", _per_second("flops")),
+        _Percent("compute_peak_percent", f"flops_per_s / peak of a core, * 100; {_UTILIZATION}", _percent(COMPUTE)),
+        _Moved("accessed_bytes", f"bytes read and written, of all memories{of_instructions}; {_KNOWN}", _work("bytes")),
+        _Moved("hbm_bytes", f"those of HBM, all of ops that do not record memories; {_KNOWN}", _work(HBM)),
+        _MovedRate("hbm_bytes_per_s", f"hbm_bytes / self_ps; {_RATE}", _per_second(HBM)),
+        _Percent("hbm_peak_percent", f"hbm_bytes_per_s / bandwidth of a core, * 100; {_UTILIZATION}", _percent(HBM)),
+        Picoseconds("lost_ps", "self_ps less what the ops below would take if each used the arithmetic or memory that "
+                    "it comes nearest to exhaust to its peak; only of ops for which this is known; null: of none",
+                    _whole("lost_ps"), lambda rows: rows.figures.whole["lost_known"] == 0),
+        Share("work_known_share", "part of self_ps that is of ops with known flops and bytes; null: no time",
+              lambda rows: _divided(rows.figures.whole["work_known_ps"], rows.figures.whole["self_ps"])),
+    )  # fmt: skip
 
 
-def _add_instructions(found: OpTree, columns: Columns) -> None:
-    """What is told of the instructions within fusions."""
-    tree, fused = found.tree, found.fused
-    nodes = np.flatnonzero(tree.kind == INSTRUCTION)
-    shares = np.full(len(tree), np.nan)
-    if len(nodes):
-        rows = tree.row[nodes]
-        texts = {"category": fused.category, "expression": fused.expression}
-        texts["framework_op"] = [text or "" for text in _framework_names(fused.framework_op)]
-        for name, values in texts.items():
-            _set(columns[name], tree, INSTRUCTION, values.__getitem__)
-        shares[nodes] = _cost_shares(fused)[rows]
-        times = columns["executions"][nodes]
-        for name, source in (("flops", fused.flops), ("model_flops", fused.flops), ("accessed_bytes", fused.bytes)):
-            figures = np.asarray(columns[name].to_numpy(zero_copy_only=False), np.float64).copy()
-            figures[nodes] = np.array(source)[rows] * times
-            columns[name] = _known(figures)
-    columns["cost_share"] = _known(shares)
+# ---- the tree of ops
 
 
-def _cost_shares(fused: FusedInstructions) -> Float64s:
+def _kinds(codes: UInt8s) -> list[str]:
+    return [KINDS[code] for code in codes.tolist()]
+
+
+def _within(rows: Any) -> Bools:
+    """Nodes within an op."""
+    inner: Bools = (rows.tree.kind == INSTRUCTION) | (rows.tree.kind == SPARSE_CORE_OP)
+    return inner
+
+
+def _share(rows: Any) -> pa.Array:
+    self_ps = rows.figures.whole["self_ps"]
+    return _divided(self_ps, np.where(_within(rows), 0, self_ps[0]))
+
+
+def _busy_share(rows: OpTree) -> pa.Array:
+    self_ps, kind = rows.figures.whole["self_ps"], rows.tree.kind
+    busy_ps = self_ps[:1] - self_ps[kind == IDLE].sum()
+    return _divided(self_ps, np.where(_within(rows) | (kind == IDLE) | (kind == ROOT), 0, busy_ps))
+
+
+def _mean_ps(ops: OpTable) -> list[int]:
+    return (ops.time_ps // np.maximum(ops.occurrences, 1)).tolist()  # type: ignore[no-any-return]
+
+
+def _categories(rows: OpTree) -> list[str | None]:
+    found = rows.spread(rows.table.category, rows.sparse.category, rows.fused.category)
+    for node in np.flatnonzero(rows.tree.kind == CATEGORY).tolist():
+        found[node] = rows.tree.name[node]
+    return found
+
+
+def _framework_ops(rows: OpTree) -> list[str | None]:
+    """Of ops of SparseCores none. Provenances repeat."""
+    names = {text: framework_name(text) or "" for text in {*rows.table.provenance, *rows.fused.framework_op}}
+    of_ops, of_fused = ([names[text] for text in texts] for texts in (rows.table.provenance, rows.fused.framework_op))
+    return rows.spread(of_ops, fused=of_fused)
+
+
+def _sources(rows: OpTree) -> list[str | None]:
+    places = zip(rows.table.source_file, rows.table.source_line.tolist(), strict=True)
+    return rows.spread([f"{file}:{line}" if file and line >= 0 else file for file, line in places])
+
+
+def _cost_shares(rows: OpTree) -> pa.Array:
     """Of each instruction the part of the work of its fusion; those within nested fusions are parts of these."""
+    fused = rows.fused
     shares = np.full(len(fused), np.nan)
     flops, moved = np.array(fused.flops), np.array(fused.bytes)
     above = np.array(fused.above, np.int64)
     for first, last in fused.of.values():
         group = above[first:last]
         for one in np.unique(group).tolist():
-            rows = first + np.flatnonzero(group == one)
-            work = flops[rows] if np.nansum(flops[rows]) > 0 else moved[rows]
-            whole = np.nansum(work)
-            if whole > 0:
-                shares[rows] = work / whole
-    return shares
+            places = first + np.flatnonzero(group == one)
+            work = flops[places] if np.nansum(flops[places]) > 0 else moved[places]
+            total = np.nansum(work)
+            if total > 0:
+                shares[places] = work / total
+    is_instruction = rows.tree.kind == INSTRUCTION
+    found = np.full(len(rows.tree), np.nan)
+    found[is_instruction] = shares[rows.tree.row[is_instruction]]
+    return _known(found)
 
 
-def _own(times: npt.NDArray[np.int64], tree: Tree) -> npt.NDArray[np.int64]:
-    """Of each node what is not its children's."""
-    own = times.copy()
-    np.subtract.at(own, tree.parent[1:], times[1:])
+_TREE = TableSchema("tree", "a part of the program, an op, or what an op is made of", (
+    *_NODE,
+    Text("kind", "root, idle, program, category, scope, duplicates (ops that XLA made alike), op, instruction (within "
+         "a fusion), sparse core op (that an op waits for)", lambda rows: _kinds(rows.tree.kind)),
+    Text("name", "program, category, part of the framework op's name, op or instruction", lambda rows: rows.tree.name),
+    *_COUNTS,
+    Picoseconds("self_ps", "sum of the self times of the ops below it, and idle time; null: within an op, where no "
+                "time of its own is recorded", _whole("self_ps"), _within),
+    Picoseconds("total_ps", "of an op, sum of its durations, nested ops included; null: no op",
+                lambda rows: rows.spread(rows.table.time_ps.tolist(), rows.sparse.time_ps.tolist())),
+    Picoseconds("mean_ps", "total_ps / occurrences, rounded down; null: no op, or that is 0",
+                lambda rows: rows.spread(_mean_ps(rows.table), _mean_ps(rows.sparse))),
+    Share("share", "self_ps / that of the root, idle time included; null: no time", _share),
+    Share("busy_share", "self_ps / that of all ops; null: idle time, the root, or no time", _busy_share),
+    *_work_columns("; of an instruction by XLA's cost model, times executions, for the longest fusions"),
+    Share("cost_share", "of an instruction, its flops / those of its fusion's instructions, or of bytes where these "
+          "have no flops; null: no instruction, or unknown", _cost_shares),
+    Text("flops_source", "of an op: capture, hlo (computed from the program); null: unknown, or no op",
+         lambda rows: rows.spread([_SOURCES.get(code) for code in rows.table.flops_source.tolist()])),
+    Text("bytes_source", "of the bytes of an op, likewise; null: as there",
+         lambda rows: rows.spread([_SOURCES.get(code) for code in rows.table.bytes_source.tolist()])),
+    Count("program_id", "of a program or an op, uint64 as two's complement; null: neither",
+          lambda rows: rows.of_program(rows.table.program_id.tolist())),
+    Text("program", "how the capture lists it; null: it does not",
+         lambda rows: rows.of_program([rows.title(one) for one in rows.table.program_id.tolist()])),
+    Text("category", "of an op or instruction; null: unknown", _categories),
+    Text("framework_op", "that an op or instruction comes from; null: unknown", _framework_ops),
+    Text("attribution", "how the op of events was found that do not name it; null: they do",
+         lambda rows: rows.spread(rows.table.attribution)),
+    Text("unattributed", "why the op of events is unknown; null: it is known",
+         lambda rows: rows.spread(rows.table.unattributed)),
+    Text("source", "file:line of the program's author; null: unknown", _sources),
+    Text("expression", "the HLO instruction in full; null: unknown",
+         lambda rows: rows.spread(rows.table.long_name, rows.sparse.long_name, rows.fused.expression)),
+), derived=True)  # fmt: skip
+
+
+# ---- scopes of the model
+
+
+def _own_ps(rows: Any) -> npt.NDArray[np.int64]:
+    own: npt.NDArray[np.int64] = rows.figures.whole["self_ps"].copy()
+    np.subtract.at(own, rows.tree.parent[1:], rows.figures.whole["self_ps"][1:])
     return own
 
 
-def _paths(tree: Tree) -> list[str]:
+def _paths(rows: Any) -> list[str]:
     """The names from the top, without that of the root; long ones without their middle, as each name stands in the
     paths of all nodes below it."""
-    paths = [""] * len(tree)
-    for node, above in enumerate(tree.parent.tolist()):
+    paths = [""] * len(rows.tree)
+    for node, above in enumerate(rows.tree.parent.tolist()):
         if above >= 0:
-            path = f"{paths[above]}/{tree.name[node]}" if above else tree.name[node]
+            path = f"{paths[above]}/{rows.tree.name[node]}" if above else rows.tree.name[node]
             paths[node] = path if len(path) <= MOST_PATH else f"{path[:_END]}…{path[-_END:]}"
     return paths
 
 
-def _within(tree: Tree) -> Bools:
-    """Nodes within an op."""
-    inner: Bools = (tree.kind == INSTRUCTION) | (tree.kind == SPARSE_CORE_OP)
-    return inner
+def _scope_table(name: str, what: str, *more: Column) -> TableSchema:
+    return TableSchema(name, what, (
+        *_NODE,
+        Text("name", "of a scope, or at the end of the framework op; (no scope): of ops that record none, by category",
+             lambda rows: rows.tree.name),
+        Text("path", "the names from the top down to it, with slashes between them; of more than 1,000 letters the "
+             "middle is left out", _paths),
+        *more,
+        *_COUNTS,
+        Picoseconds("self_ps", "sum of the self times of the ops below it", _whole("self_ps")),
+        Text("category", "of the ops of own_ps, the one with the most time; null: there are none, or it is unknown",
+             lambda rows: [text or None for text in rows.category]),
+        Picoseconds("own_ps", "part of self_ps of ops that have this name themselves, not of those in the scope",
+                    _own_ps),
+        Share("busy_share", "self_ps / that of all ops; null: no time", _share),
+        Picoseconds("forward_ps", "part of self_ps of ops in jvp(…)", _whole("forward_ps")),
+        Picoseconds("backward_ps", "of those in transpose(…), gradient_tape or gradients…", _whole("backward_ps")),
+        Picoseconds("recompute_ps", "of those that compute again what was dropped (rematted_computation)",
+                    _whole("recompute_ps")),
+        Picoseconds("other_ps", "of those whose name has no pass, as in inference and of optimizers",
+                    _whole("other_ps")),
+        *_work_columns(),
+    ), derived=True)  # fmt: skip
 
 
-def _divided(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Float64s:
-    """a / b, NaN where b is 0."""
-    result: Float64s = np.divide(a, b, out=np.full(len(a), np.nan), where=np.asarray(b) != 0)
-    return result
+# ---- memories and devices
 
 
-def _known(values: Float64s) -> pa.Array:
-    return pa.array(np.asarray(values, np.float64), from_pandas=True)
+def memory_table(found: OpTree) -> pa.Table:
+    """The table ``memory``: a row for each node and memory that it moved bytes of."""
+    figures = found.figures
+    moved = np.stack([figures.work[memory.column] for memory in MEMORIES], axis=1)
+    node, memory = np.nonzero(moved > 0)
+    peak = 1e9 * np.array([max(figures.peak_of(one.column), 0.0) or np.nan for one in MEMORIES])[memory]
+    rate = _ratio(moved[node, memory], figures.whole["self_ps"][node] / 1e12)
+    rate[figures.only_waits()[node]] = np.nan
+    columns = {"node": node, "memory": memory, "size": moved[node, memory], "rate": rate, "peak": peak}
+    return TABLES["memory"].of(SimpleNamespace(tree=found.tree, **columns))
+
+
+_MEMORY = TableSchema("memory", "what a node of the tree read from or wrote to a memory", (
+    Count("node", "number in the table tree", lambda rows: rows.node),
+    Text("kind", "of the node", lambda rows: _kinds(rows.tree.kind[rows.node])),
+    Text("name", "of the node", lambda rows: [rows.tree.name[one] for one in rows.node.tolist()]),
+    Text("memory", "HBM, or a memory of the TPU's core and a direction",
+         lambda rows: [MEMORIES[one].name for one in rows.memory.tolist()]),
+    _Moved("accessed_bytes", "bytes of the ops below the node that record them", lambda rows: rows.size),
+    _MovedRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: no time, or all of its ops start, await or "
+               "are transfers", lambda rows: _known(rows.rate)),
+    _MovedRate("peak_bytes_per_s", "bandwidth of a core; null: unknown", lambda rows: _known(rows.peak)),
+    _Percent("peak_percent", "bytes_per_s / peak_bytes_per_s, * 100; null: as these",
+             lambda rows: _known(100 * rows.rate / rows.peak)),
+), derived=True)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceRow:
+    """A device, and the figures of all of its ops as one node, against the time observed."""
+
+    host: str
+    name: str
+    ops: Ops
+    figures: Figures
+
+
+def _each(of: Callable[[DeviceRow], Any]) -> Formula:
+    return lambda rows: [of(one) for one in rows]
+
+
+def _work_of_each(column: Column) -> Column:
+    def of(rows: Sequence[DeviceRow]) -> pa.Array:
+        return pa.chunked_array([column.array(one) for one in rows], column.type).combine_chunks()
+
+    return replace(column, of=of, null=None)
+
+
+_DEVICES = TableSchema("devices", "a device", (
+    Text("host", "host it belongs to", _each(lambda one: one.host)),
+    Text("device", "name of its plane", _each(lambda one: one.name)),
+    Count("ops", "ops that it ran", _each(lambda one: len(one.ops.table))),
+    Picoseconds("total_ps", "time observed", _each(lambda one: one.ops.total_ps)),
+    Picoseconds("op_ps", "sum of the self times of its ops", _each(lambda one: one.ops.op_ps)),
+    Picoseconds("busy_ps", "time in which any op ran: op_ps, but time in which several ran counts once",
+                _each(lambda one: one.ops.busy_ps)),
+    Picoseconds("idle_ps", "total_ps less busy_ps", _each(lambda one: one.ops.idle_ps)),
+    Share("busy_share", "busy_ps / total_ps; null: no time",
+          _each(lambda one: one.ops.busy_ps / one.ops.total_ps if one.ops.total_ps else None)),
+    *(_work_of_each(one) for one in _work_columns()
+      if one.name in ("flops", "compute_peak_percent", "hbm_bytes", "hbm_peak_percent", "lost_ps")),
+), derived=True)  # fmt: skip
+
+TABLES: Final = {one.name: one for one in (
+    _TREE,
+    _scope_table("scopes", "a scope of the model, or a framework op in it, whichever programs ran it"),
+    _scope_table("layers", "the same, with layers that differ only in a number taken together",
+                 Count("instances", "scopes that were taken together", lambda rows: rows.instances)),
+    _MEMORY,
+    _DEVICES,
+)}  # fmt: skip
