@@ -31,12 +31,13 @@ def shape(
     space: int = 0,
     bits: int = 0,
     tiles: Sequence[Sequence[int]] = (),
+    alignment: int = 1,
 ) -> bytes:
     """A ShapeProto; ``order``: minor to major."""
     minor = range(len(dimensions) - 1, -1, -1) if order is None else order
     tiled = b"".join(len_field(6, packed(1, tile)) for tile in tiles)
     layout = packed(1, list(minor)) + tiled + (int_field(7, bits) if bits else b"")
-    layout += (int_field(8, space) if space else b"") + int_field(16, 1)
+    layout += (int_field(8, space) if space else b"") + int_field(16, alignment)
     return int_field(2, TYPES[kind]) + packed(3, dimensions) + packed(6, [0] * len(dimensions)) + len_field(5, layout)
 
 

@@ -67,8 +67,8 @@ typedef struct fp_hlo_instruction {
  */
 typedef struct fp_hlo_shape {
   uint64_t offset, length;
-  uint64_t layout_offset, layout_length;
   int64_t memory_space, element_bits; /* from its layout; element_bits 0: as its type has */
+  int64_t alignment; /* from its layout: its elements are padded to a multiple of this many; 0: not recorded */
   int32_t first_dimension, dimension_count; /* in `dimensions` */
   int32_t first_minor, minor_count;         /* in `minor_to_major` */
   int32_t first_tile, tile_count;           /* in `tiles` */

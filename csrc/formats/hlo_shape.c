@@ -33,6 +33,7 @@ static fp_code layout_field(hlo_reading *r, int32_t row, const wire_field *field
     case WIRE_TAG(6, WIRE_LEN): return read_tile(r, field);
     case WIRE_TAG(7, WIRE_VARINT): shape_at(r, row)->element_bits = (int64_t)field->value; return FP_OK;
     case WIRE_TAG(8, WIRE_VARINT): shape_at(r, row)->memory_space = (int64_t)field->value; return FP_OK;
+    case WIRE_TAG(16, WIRE_VARINT): shape_at(r, row)->alignment = (int64_t)field->value; return FP_OK;
     default: return FP_OK;
   }
 }
@@ -53,8 +54,6 @@ static fp_code shape_field(hlo_reading *r, int32_t row, const wire_field *field)
     case WIRE_TAG(3, WIRE_LEN): return hlo_add_ints(r, field, &r->hlo->dimensions, "ShapeProto.dimensions");
     case WIRE_TAG(5, WIRE_LEN):
       shape->has_layout = 1;
-      shape->layout_offset = hlo_offset(r, field);
-      shape->layout_length = field->value;
       return hlo_read_inner(r, field, row, layout_field, "LayoutProto");
     case WIRE_TAG(6, WIRE_VARINT): shape->is_dynamic |= field->value != 0; return FP_OK;
     case WIRE_TAG(6, WIRE_LEN): shape->is_dynamic |= any_set(field); return FP_OK;

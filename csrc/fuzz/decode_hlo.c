@@ -67,7 +67,6 @@ static void check_shapes(const fp_hlo *hlo) {
     check_run(shape->first_minor, shape->minor_count, &hlo->minor_to_major);
     check_run(shape->first_tile, shape->tile_count, &hlo->tiles);
     check_bytes(hlo, shape->offset, shape->length);
-    check_bytes(hlo, shape->layout_offset, shape->layout_length);
   }
   for (size_t i = 0; i < hlo->tiles.count; i++) {
     const fp_hlo_tile *tile = (const fp_hlo_tile *)hlo->tiles.items + i;

@@ -19,20 +19,17 @@ from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.hlo.buffers import CATEGORIES, KINDS, SHARE_WITH, BufferAssignment
 from fastprof.hlo.category import category
-from fastprof.hlo.layout import array_of
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING, HloModule
 from fastprof.hlo.program_memory import ProgramMemory
 from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.hlo.programs import Program
-from fastprof.hlo.shapes import OPAQUE, TOKEN, TYPE_NAMES, Shape
+from fastprof.hlo.shapes import TYPE_NAMES, Shape
 from fastprof.hlo.table_columns import ABSENT, Lists, Values, joined, ranges
 from fastprof.hlo.text.program import program_of
 from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 from fastprof.schema.tables import TableSchema
-
-_LARGEST = 2**63 - 1
 
 
 def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:
@@ -170,34 +167,19 @@ class ProgramRows:
         rows, place = np.unique(self.instructions["shape"], return_inverse=True)
         text_of = program_of(self.module).shape_text
         shapes = [self.module.shape(row) for row in rows.tolist()]
-        is_array = np.array([_is_array(shape) for shape in shapes], bool)
+        is_array = np.array([shape.is_array for shape in shapes], bool)
         columns: dict[str, Any] = {
             "text": self.numbers(text_of(row) if row >= 0 else None for row in rows.tolist()),
             "type": self.numbers(map(_type_name, shapes)),
-            "tile": self.numbers(map(_tile_text, shapes)),
+            "tile": self.numbers(shape.array.tile_text for shape in shapes),
             "is_array": is_array,
             "has_layout": is_array & np.array([shape.has_layout for shape in shapes], bool),
             "rank": np.array([len(shape.dimensions) for shape in shapes], np.int64) * is_array,
             "memory_space": np.array([shape.memory_space for shape in shapes], np.int64),
-            "bytes": np.array([min(shape.leaf_bytes, _LARGEST) for shape in shapes], np.int64),
-            "padded": np.array([self._padded(shape) for shape in shapes], np.int64),
+            "bytes": np.array([_fitting(shape.leaf_bytes) for shape in shapes], np.int64),
+            "padded": np.array([_fitting(shape.padded_bytes) for shape in shapes], np.int64),
         }
         return {name: values[place] for name, values in columns.items()}
-
-    def _padded(self, shape: Shape) -> int:
-        """Bytes of all arrays in a shape, in full tiles; -1: unknown."""
-        total = 0
-        try:
-            for _, leaf in shape.leaves():
-                if leaf.element_type in (TOKEN, OPAQUE):
-                    continue
-                size = array_of(leaf, self.module.data).padded_bytes if _is_array(leaf) and leaf.has_layout else None
-                if size is None:
-                    return -1
-                total += size
-        except CaptureError:  # a damaged layout
-            return -1
-        return min(total, _LARGEST)
 
     @property
     def dimensions(self) -> Lists:
@@ -318,9 +300,6 @@ def _type_name(shape: Shape) -> str | None:
     return TYPE_NAMES[shape.element_type].lower() if 0 < shape.element_type < len(TYPE_NAMES) else None
 
 
-def _is_array(shape: Shape) -> bool:
-    return not shape.is_tuple and shape.element_type not in (0, TOKEN, OPAQUE)
-
-
-def _tile_text(shape: Shape) -> str:
-    return "".join(f"({','.join('*' if size < 0 else str(size) for size in tile)})" for tile in shape.tiles)
+def _fitting(size: int | None) -> int:
+    """What 64 bits can hold; -1: unknown."""
+    return -1 if size is None else min(size, 2**63 - 1)

@@ -35,8 +35,8 @@ INSTRUCTION = np.dtype(
     + [("unused", "i4")]
 )
 SHAPE = np.dtype(
-    [("offset", "u8"), ("length", "u8"), ("layout_offset", "u8"), ("layout_length", "u8")]
-    + [("memory_space", "i8"), ("element_bits", "i8"), ("first_dimension", "i4"), ("dimension_count", "i4")]
+    [("offset", "u8"), ("length", "u8"), ("memory_space", "i8"), ("element_bits", "i8"), ("alignment", "i8")]
+    + [("first_dimension", "i4"), ("dimension_count", "i4")]
     + [("first_minor", "i4"), ("minor_count", "i4"), ("first_tile", "i4"), ("tile_count", "i4"), ("last", "i4")]
     + [("element_type", "i2"), ("has_layout", "u1"), ("is_dynamic", "u1")]
 )
@@ -216,7 +216,7 @@ class HloModule:
         return built[-1]
 
     def _shape_of(self, raw: tuple[int, ...], elements: tuple[Shape, ...]) -> Shape:
-        offset, length, layout, size, space, bits, first, count, minor, minors, tile, tiles = raw[:_LAST]
+        offset, length, space, bits, alignment, first, count, minor, minors, tile, tiles = raw[:_LAST]
         return Shape(
             element_type=raw[_LAST + 1],
             dimensions=tuple(self.dimensions[first : first + count].tolist()),
@@ -224,9 +224,9 @@ class HloModule:
             has_layout=bool(raw[_LAST + 2]),
             memory_space=space,
             element_bits=bits,
-            layout=(layout, size),
             minor_to_major=tuple(self.minor_to_major[minor : minor + minors].tolist()),
             tiles=tuple(self._tile(one) for one in range(tile, tile + tiles)),
+            alignment=alignment,
             is_dynamic=bool(raw[_LAST + 3]),
             proto=(offset, length),
         )

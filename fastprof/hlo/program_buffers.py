@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.errors import CaptureError
-from fastprof.hlo.layout import array_of
 from fastprof.hlo.program_memory import UNKNOWN, MemorySpace, ProgramMemory
 from fastprof.hlo.shapes import Shape
 from fastprof.hlo.stack_frames import Source
@@ -76,7 +74,7 @@ class Buffers:
         return self._by_shape(self.program.shape_text)
 
     def padded_shapes(self) -> pa.Array:
-        return self._by_shape(lambda shape: _padded(shape, self.program.module.data))
+        return self._by_shape(_padded)
 
     def _by_shape(self, text: Callable[[Shape], str]) -> pa.Array:
         kinds, at = self.program.shape_kinds
@@ -111,14 +109,11 @@ def _place(source: Source) -> str:
     return f"{source.file}:{source.line}" if source.file and source.line > 0 else source.file
 
 
-def _padded(shape: Shape, data: memoryview) -> str:
+def _padded(shape: Shape) -> str:
     """The array with its dimensions padded to whole tiles; "" where tiles pad nothing."""
     if shape.is_tuple or not shape.dimensions:
         return ""
-    try:
-        padded = array_of(shape, data).padded_dimensions
-    except CaptureError:  # a damaged layout
-        return ""
+    padded = shape.array.padded_dimensions
     if padded is None or padded == shape.dimensions:
         return ""
     return f"{shape.type_name.lower()}[{','.join(map(str, padded))}]"

@@ -8,10 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.errors import CaptureError
 from fastprof.hlo.buffers import CATEGORIES, OUTPUT, TEMPORARY, BufferAssignment
 from fastprof.hlo.heap import Heap, heap_of
-from fastprof.hlo.layout import array_of
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
 from fastprof.hlo.text.shape_text import ShapeTexts
@@ -111,17 +109,15 @@ class ProgramMemory:
         sizes[sizes > self.buffers.buffers["size"]] = UNKNOWN
         return sizes
 
-    def _unpadded(self, shape: Shape) -> int | None:
+    @staticmethod
+    def _unpadded(shape: Shape) -> int | None:
         if shape is NO_SHAPE:
             return None
         if shape.is_tuple:
             return POINTER_BYTES * len(shape.elements)
         if shape.element_type in (TOKEN, OPAQUE):
             return 0
-        try:
-            return array_of(shape, self.module.data).bytes
-        except CaptureError:  # a damaged layout
-            return None
+        return shape.array.bytes
 
     @cached_property
     def at_least(self) -> Int64s:

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from fastprof.hlo.layout import COMBINE, UNBOUNDED, ArrayLayout, Tile
-from fastprof.hlo.shapes import Index
+from fastprof.hlo.shapes import COMBINE, UNBOUNDED, ArrayLayout, Index, Tile
 
 ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*)\[([^\[\]]*)\](\{[^{}]*\})?")
 """Type, dimensions and layout of an array, a token or something opaque."""

@@ -10,12 +10,10 @@ import numpy as np
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.buffers import CATEGORIES, OUTPUT, PARAMETER
-from fastprof.hlo.layout import array_of
 from fastprof.hlo.memory_spaces import VMEM
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
 from fastprof.hlo.program_memory import ProgramMemory
-from fastprof.hlo.shapes import Shape
 
 _ALIASES = 8
 """The field of an HloModuleProto that lists the outputs written to parameters."""
@@ -82,7 +80,7 @@ def signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, Any]]:
         own = {} if category == PARAMETER else donated
         leaves = module.shape(int(module.instructions["shape"][row])).leaves()
         size = sum(
-            _padded_bytes(module, leaf)
+            leaf.array.padded_bytes or 0
             for index, leaf in leaves
             if leaf.memory_space == number and not any(index[:length] in own for length in range(len(index) + 1))
         )
@@ -130,10 +128,3 @@ def _instruction(memory: ProgramMemory, row: int) -> dict[str, str | None]:
         "op_name": module.op_name(row) or None,
         "source": f"{source.file}:{source.line}" if source.file else None,
     }
-
-
-def _padded_bytes(module: HloModule, leaf: Shape) -> int:
-    try:
-        return array_of(leaf, module.data).padded_bytes or 0
-    except CaptureError:  # a damaged layout
-        return 0

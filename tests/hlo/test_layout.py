@@ -10,10 +10,9 @@ import pytest
 from hlo_builder import Op, Program, shape
 
 import fastprof
-from fastprof.hlo.layout import COMBINE, MOST, UNBOUNDED, ArrayLayout, array_of
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.shapes import OPAQUE, TOKEN
+from fastprof.hlo.shapes import COMBINE, MOST, OPAQUE, TOKEN, UNBOUNDED, ArrayLayout
 
 
 def array(*dimensions: int, tiles: tuple[tuple[int, ...], ...] = (), kind: str = "f32", **rest: int) -> ArrayLayout:
@@ -141,10 +140,12 @@ def test_every_element_has_a_place_of_its_own_within_the_padded_array() -> None:
 
 def test_the_layout_of_a_module_s_array_is_read_from_its_bytes() -> None:
     made = Program("m")
-    made.entry(Op("p", "parameter", shape("bf16", 5, 130, order=(0, 1), space=1, tiles=((8, 128), (2, 1)))))
+    made.entry(
+        Op("p", "parameter", shape("bf16", 5, 130, order=(0, 1), space=1, tiles=((8, 128), (2, 1)), alignment=4))
+    )
     module = HloModule(made.proto())
-    one = array_of(module.instruction(0).shape, module.data)
-    assert one == ArrayLayout("bf16", (5, 130), (0, 1), ((8, 128), (2, 1)), 0, 1, 1)
+    one = module.instruction(0).shape.array
+    assert one == ArrayLayout("bf16", (5, 130), (0, 1), ((8, 128), (2, 1)), 0, 1, 4)
     assert one.tile_text == "(8,128)(2,1)"
 
 
@@ -164,6 +165,6 @@ def test_buffers_of_real_programs_are_as_large_as_their_padded_arrays(capture: P
             if found.is_tuple or found.element_type in (TOKEN, OPAQUE):
                 continue
             compared += 1
-            assert array_of(found, module.data).padded_bytes == buffer.integer(2), found
+            assert found.array.padded_bytes == buffer.integer(2), found
     if not compared:
         pytest.skip("the capture carries no programs with buffers")

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from random_modules import random_program
 
-from fastprof.hlo.layout import COMBINE, MOST, UNBOUNDED, ArrayLayout, array_of
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.operand_layouts import OUTPUT, Padding, _padding_read, layout_columns, layouts_of, padding_of
 from fastprof.hlo.shape_reader import DEEPEST, read_array, read_expression
+from fastprof.hlo.shapes import COMBINE, MOST, UNBOUNDED, ArrayLayout
 from fastprof.hlo.text.instruction_text import expression
 
 COPY = (
@@ -122,7 +122,7 @@ def test_what_is_printed_of_a_module_is_read_as_the_module_has_it() -> None:
             read = read_expression(expression(module, row))
             assert read is not None, expression(module, row)
             one = module.instruction(row)
-            wanted = [array_of(leaf, module.data) for _, leaf in one.shape.leaves()]
+            wanted = [leaf.array for _, leaf in one.shape.leaves()]
             assert [leaf.array for leaf in read.output.leaves] == wanted
             if one.opcode not in ("constant", "parameter"):
                 assert [value.name for value in read.operands] == [module.instruction(k).name for k in one.operands]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.hlo.shapes import OPAQUE, TOKEN, TUPLE, TYPE_NAMES
+from fastprof.hlo.shapes import OPAQUE, TOKEN, TUPLE, TYPE_NAMES, tile_text
 
 UNKNOWN = "?"
 """Printed for what a damaged module lacks."""
@@ -16,7 +16,7 @@ _MINOR_TO_MAJOR, _TILES, _ELEMENT_BITS, _MEMORY_SPACE, _LEVELS, _PHYSICAL = 1, 6
 _INDEX_TYPE, _POINTER_TYPE, _UNIQUE, _ORDERED, _PREFIX_BYTES, _TAIL_PADDING, _SPLITS = 11, 12, 13, 14, 15, 16, 17
 _BUFFER = TYPE_NAMES.index("BUFFER")
 _LEVEL_LETTERS = "DCSH"
-_UNBOUNDED = _COMBINED = -(1 << 63)
+_UNBOUNDED = -(1 << 63)
 _MOST_PHYSICAL = 8
 """Physical shapes inside physical shapes that are followed."""
 
@@ -102,7 +102,7 @@ def _size(size: int, dynamic: bool) -> str:
 def layout_text(layout: Message, inside: int = 0) -> str:
     """``{1,0:T(8,128)(2,1)S(1)}``. ``inside``: how many physical shapes are around it."""
     order = ",".join(map(str, layout.integers(_MINOR_TO_MAJOR)))
-    tiles = "".join(_tile(tile) for tile in layout.messages(_TILES))
+    tiles = "".join(tile_text(tile.integers(1)) for tile in layout.messages(_TILES))
     splits = "".join(_split(split) for split in layout.messages(_SPLITS))
     parts = [
         _levels(layout),
@@ -126,10 +126,6 @@ def _number(letter: str, value: int, silent: tuple[int, ...] = (0,)) -> str:
 
 def _primitive(mark: str, kind: int) -> str:
     return f"{mark}({type_name(kind)})" if kind else ""
-
-
-def _tile(tile: Message) -> str:
-    return "(" + ",".join("*" if size == _COMBINED else str(size) for size in tile.integers(1)) + ")"
 
 
 def _split(split: Message) -> str:
