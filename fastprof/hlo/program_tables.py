@@ -45,7 +45,7 @@ def _of_module(of: Formula) -> tuple[Formula, Formula]:
 
 _MODULES = (
     *_PROGRAM,
-    Text("name", "name of the module; null: it does not decode", lambda p: p.number(p.module and p.module.name)),
+    Text("name", "name of the module; null: it does not decode", lambda p: p.number(getattr(p.module, "name", None))),
     Count("module_id", "id recorded in the module; null: it does not decode", *_of_module(lambda module: module.id)),
     Text("path", "file that contains it", lambda p: p.number(p.program.path)),
     Flag("embedded", "whether that file is the capture, not a file beside it", lambda p: p.program.embedded),
