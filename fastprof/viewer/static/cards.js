@@ -11,7 +11,7 @@ const SEVERITY = {
   error: "Error",
 };
 
-/** A card of one figure. What it is by definition, or why it is not known, is shown under the pointer. */
+/** A card of one figure. Its definition, or why it is not known, is shown under the pointer. */
 export function figure({ name, value, unit, definition, reason, label: given }) {
   const words = text(value, unit);
   const known = value !== null && value !== undefined;
@@ -23,38 +23,34 @@ export function figure({ name, value, unit, definition, reason, label: given }) 
       typeof value === "number" && unit ? h("div.card-exact", exact(value, unit)) : null));
 }
 
-/** Cards of the figures of a report; all of them where no names are given. Figures that are not there are left out. */
+/** Cards of the figures of a report; all of them if no names are given. Names that the report lacks are left out. */
 export function figures(element, report, names = Object.keys(report.scalars)) {
-  const found = names.map((name) => report.scalars[name]).filter(Boolean);
-  if (!found.length) return null;
-  const known = found.filter((one) => one.value !== null);
-  const unknown = found.filter((one) => one.value === null);
-  const box = h("div.cards", ...known.map(figure));
-  element.append(box);
+  const listed = names.map((name) => report.scalars[name]).filter(Boolean);
+  if (!listed.length) return;
+  const unknown = listed.filter((one) => one.value === null);
+  element.append(h("div.cards", listed.filter((one) => one.value !== null).map(figure)));
   if (unknown.length) element.append(unknownFigures(unknown));
-  return box;
 }
 
-/** What the analysis has to say, recommendations first. `context`: of the page, where a notice can be a button. */
-export function notices(element, report, context = null) {
+/** The notices of a report, recommendations first. */
+export function notices(element, report, context) {
   if (!report.notices.length) return;
   const order = Object.keys(SEVERITY);
   const sorted = [...report.notices].sort((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));
-  element.append(h("ul.notices", ...sorted.map((one) => notice(one, report.analysis, context))));
+  element.append(h("ul.notices", ...sorted.map((one) => notice(one, context))));
 }
 
-/** A part of the page with a heading; gives the element for what is in it. `actions`: nodes at its right. */
-export function section(root, title, { note = null, id = null, actions = [] } = {}) {
+/** A part of the page with a heading; returns the element for its content. `actions`: nodes at its right. */
+export function section(root, title, { note = null, actions = [] } = {}) {
   const body = h("div.section-body");
   root.append(
-    h("section.section", { id, "aria-label": title },
-      h("div.section-head", h("h2", title), h("span.spring"), ...actions), note ? h("p.section-note", note) : null,
-      body),
+    h("section.section", { "aria-label": title }, h("div.section-head", h("h2", title), h("span.spring"), ...actions),
+      note ? h("p.section-note", note) : null, body),
   );
   return body;
 }
 
-/** Things side by side, below each other where there is no room. */
+/** Nodes side by side, below each other if there is no room. */
 export function columns(root, ...nodes) {
   const box = h("div.columns", ...nodes);
   root.append(box);
@@ -74,21 +70,26 @@ export function sentence(element, words) {
   element.append(h("p.sentence", words));
 }
 
-function notice({ severity, text: words }, analysis, context) {
-  return h("li", { class: `notice notice-${severity}` }, h("span.notice-kind", SEVERITY[severity] ?? severity),
-    h("span", words.replace(FLAG, "“Steps from modules”"),
-      FLAG.test(words) ? stepsFromModules(analysis, context) : null));
+export const NO_OPS = "No op ran on a device while it was observed.";
+
+/** What a saved report lacks, and where it is. */
+export function notSaved(what) {
+  return `A saved report holds no ${what}. Open the session with fastprof serve to see them.`;
 }
 
-/** What a flag of the command does, as a button; null where the page does not take it. */
-function stepsFromModules(analysis, context) {
-  const listed = context?.analyses.find((one) => one.name === analysis);
-  if (!context || context.saved || !listed?.params.some(({ name }) => name === "steps_from")) return null;
-  const onclick = () => context.push({ steps_from: "modules" });
+function notice({ severity, text: words }, context) {
+  return h("li", { class: `notice notice-${severity}` }, h("span.notice-kind", SEVERITY[severity] ?? severity),
+    h("span", words.replace(FLAG, "“Steps from modules”"), FLAG.test(words) ? stepsFromModules(context) : null));
+}
+
+/** What a flag of the command does, as a button; null if the page does not take it. */
+function stepsFromModules({ analysis, saved, push }) {
+  if (saved || !analysis.params.some(({ name }) => name === "steps_from")) return null;
+  const onclick = () => push({ steps_from: "modules" });
   return h("button.button.small.notice-button", { onclick }, "Take steps from modules");
 }
 
-/** Figures that are not known, with why, as a line that opens. */
+/** Unknown figures with their reasons, as a line that opens. */
 function unknownFigures(unknown) {
   const count = unknown.length === 1 ? "1 figure is not known" : `${unknown.length} figures are not known`;
   return h("details.unknown-figures", h("summary", count), h("dl", ...unknown.map((one) => [

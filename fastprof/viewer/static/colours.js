@@ -57,3 +57,15 @@ export function colourOf(name) {
   for (let at = 0; at < name.length; at += 1) hash = Math.imul(hash ^ name.charCodeAt(at), 16777619);
   return PALETTE[(hash >>> 0) % PALETTE.length];
 }
+
+/** A function from a name to its colour. `names`, `weights`: by row; names of most weight have a colour of their own. */
+export function palette(names, weights) {
+  const sums = new Map();
+  names.forEach((name, row) => {
+    if (name !== null) sums.set(name, (sums.get(name) ?? 0) + (weights[row] ?? 0));
+  });
+  const ordered = [...sums].sort(([one, first], [other, second]) => second - first || (one < other ? -1 : 1));
+  const colours = coloursOf(ordered.map(([name]) => name));
+  const shades = new Map(ordered.map(([name], place) => [name, colours[place]]));
+  return (name) => shades.get(name) ?? FAINT;
+}

@@ -4,10 +4,9 @@ const SVG = "http://www.w3.org/2000/svg";
 const SAFE_LINK = /^(#|\/|\.\/|blob:|data:|https?:)/i;
 
 /**
- * An element: `h("p.note.wide", { title }, "text", child)`. The tag may carry classes; properties may be left out. Of these
- * `class` adds classes, `text` is the content, `dataset` and `style` are objects, names that begin with "on" are listeners,
- * all others are attributes; null, undefined and false leave one out. Strings among `children` are text, arrays are
- * flattened. Buttons submit nothing.
+ * An element: `h("p.note.wide", { title }, "text", child)`. The tag may carry classes. Properties may be left out: `class`
+ * adds classes, `dataset` and `style` are objects, names that begin with "on" are listeners, all others are attributes;
+ * null, undefined and false omit one. Strings among the children are text, arrays are flattened. Buttons submit nothing.
  */
 export function h(tag, ...rest) {
   return made((name) => document.createElement(name), tag, rest);
@@ -23,9 +22,22 @@ export function clear(element) {
   return element;
 }
 
+/** Listeners by kind: `on(element, { pointerdown: press, "pointerup pointercancel": release })`. */
+export function on(element, listeners) {
+  for (const [kinds, listener] of Object.entries(listeners)) {
+    for (const kind of kinds.split(" ")) element.addEventListener(kind, listener);
+  }
+}
+
+/** Calls back when the size of an element changes, until the element is taken out of the page. */
+export function onResize(element, act) {
+  const watch = new ResizeObserver(() => (element.isConnected ? act() : watch.disconnect()));
+  watch.observe(element);
+}
+
 /**
- * Text of one line that is at most so long, cut in the middle: names of ops differ most at both ends. `tail`: which part of
- * what is left is its end.
+ * Text of one line, at most `most` letters long, cut in the middle: names of ops differ most at both ends. `tail`: the
+ * share of the end in what is left.
  */
 export function shortened(text, most = 80, tail = 0.5) {
   const whole = String(text);
@@ -95,7 +107,6 @@ function isProperties(value) {
 
 function give(element, name, value) {
   if (name === "class") element.classList.add(...value.split(/\s+/).filter(Boolean));
-  else if (name === "text") element.textContent = value;
   else if (name === "dataset") Object.assign(element.dataset, value);
   else if (name === "style") styled(element, value);
   else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

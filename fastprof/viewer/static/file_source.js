@@ -1,7 +1,6 @@
 // Where the page has its data from in a saved report: from the file itself. What needs a server is not there: single
 // events, search, sums, flows.
 
-import { bytes, has, text } from "./embedded.js";
 import { readJson, Report } from "./report.js";
 import { cut } from "./tile_cut.js";
 import { columnsOf } from "./timeline/tile.js";
@@ -93,4 +92,31 @@ function numbers(ranges) {
     for (let number = first; number <= last; number += 1) found.add(number);
   }
   return found;
+}
+
+// Data in the page itself: elements of JSON, or of bytes compressed with gzip and written as base64.
+
+/** Whether the page holds data of this name. */
+function has(name) {
+  return element(name) !== null;
+}
+
+/** The bytes of this name, uncompressed. */
+async function bytes(name) {
+  const found = element(name);
+  if (!found) throw new Error(`The report lacks ${name}: it is not whole.`);
+  const packed = Uint8Array.from(atob(found.textContent.trim()), (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(unpacked).arrayBuffer();
+}
+
+/** The text of this name, however it is kept. */
+async function text(name) {
+  const found = element(name);
+  if (found?.type === "application/json") return found.textContent;
+  return new TextDecoder().decode(await bytes(name));
+}
+
+function element(name) {
+  return document.getElementById(`data-${name}`);
 }

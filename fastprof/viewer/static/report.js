@@ -49,7 +49,12 @@ export class Table {
     return this.stored.has(name) || this.decoded.has(name);
   }
 
-  /** Of a column its name, type, unit and description. */
+  /** Whether any row has a value in a column. */
+  isRecorded(name) {
+    return this.has(name) && this.column(name).some((value) => value !== null && value !== "");
+  }
+
+  /** The name, type, unit and description of a column. */
   about(name) {
     return this.columns.find((column) => column.name === name);
   }

@@ -1,9 +1,10 @@
-// What pages of analyses share: the parameters as controls, the report, its notices; and what is left when a page is.
+// What pages of analyses share: the parameters as controls, the report, its notices and tables.
 
 import { notices } from "./cards.js";
 import { field, picker, toggle } from "./controls.js";
 import { h } from "./dom.js";
 import { fault } from "./parameter_faults.js";
+import { table } from "./table.js";
 import { label } from "./units.js";
 
 const STEPS = {
@@ -15,33 +16,45 @@ const STEPS = {
 };
 
 /**
- * The `show` of a page of an analysis. `draw(body, report, context)` fills the body; `context.keep(handle)` there leaves a
- * chart or table with the page. `params`: names of the parameters that get controls, null for all; `tables`: those
- * requested, and `columns` by table, where not all are.
+ * The `show` of a page of an analysis. `draw(body, report, context)` fills the body. `params`: names of the parameters that
+ * get controls, null for all; `tables`: the requested tables, and `columns` by table, if not all.
  */
 export function reportPage(draw, { params = null, tables = null, columns = {} } = {}) {
   return async (root, context) => {
-    const kept = [];
-    const listed = context.analysis;
-    const own = Object.assign(Object.create(context), { listed, keep(handle) {
-      if (kept.left) handle.leave();
-      else kept.push(handle);
-      return handle;
-    } });
-    const bar = parameters(listed, own, params);
+    const bar = parameters(context, params);
     if (bar) root.append(bar);
-    const report = await reported(root, listed, own, () => part(own, { tables, columns }));
-    if (report && !context.signal.aborted) {
-      notices(root, report, own);
-      const body = h("div.page-body");
-      root.append(body);
-      await draw(body, report, own);
-    }
-    return { leave() {
-      kept.left = true;
-      for (const handle of kept) handle.leave();
-    } };
+    const report = await reported(root, context, () => part(context, { tables, columns }));
+    if (!report || context.signal.aborted) return;
+    notices(root, report, context);
+    const body = h("div.page-body");
+    root.append(body);
+    await draw(body, report, context);
   };
+}
+
+/**
+ * A table of the report of the page in an element; `name`: what the report calls it, `data`: its rows to show. Options: as
+ * `table` has them. Columns in which nothing is recorded are hidden, filters of one value left out.
+ */
+export function reportTable(context, element, name, data, { columns, filters = [], ...options } = {}) {
+  return table(element, data, {
+    rows: 10,
+    ...options,
+    columns: data.length ? columns?.filter((column) => data.isRecorded(column.name ?? column)) : columns,
+    filters: filters.filter((column) => data.has(column) && data.coded(column).texts.length > 1),
+    csv: csvAddress(context, name),
+  });
+}
+
+/** The columns of a table that the analysis shows in text. */
+export function columnsInText(context, name) {
+  return [...new Set(context.analysis.sections.filter((one) => one.table === name).flatMap((one) => one.columns))];
+}
+
+/** The address of a table of the report as a file; null in a saved report. */
+export function csvAddress(context, name) {
+  const { analysis } = context;
+  return context.source.csv(analysis.name, name, asked(analysis, context));
 }
 
 /** Tables of the report that the page shows; `first` and `rows`: some rows of them only. */
@@ -53,30 +66,39 @@ export function part(context, { tables = null, columns = {}, first = null, rows 
     first,
     rows,
   };
-  const options = asked(context.listed, context);
+  const options = asked(context.analysis, context);
   for (const [name, value] of Object.entries(wanted)) if (value !== null) options[name] = value;
-  return context.source.report(context.listed.name, options, context.signal);
+  return context.source.report(context.analysis.name, options, context.signal);
 }
 
-/** All columns of one row of a table, {row, data}, by its number; null where a saved report has been cut before it. */
+/** All columns of one row of a table, {row, data}, by its number; null if a saved report lacks the row. */
 export async function wholeRow(context, table, row) {
-  const report = await part(context, { tables: [table], first: row, rows: 1 });
-  const data = report.tables[table];
-  const at = data.length === 1 ? 0 : row;
-  return at < data.length ? { row: data.row(at), data } : null;
+  const { [table]: data } = (await part(context, { tables: [table], first: row, rows: 1 })).tables;
+  return data.length ? { row: data.row(0), data } : null;
 }
 
-/** Says once below a heading that something is not in a saved report. */
-export function needsServer(context, element, what) {
-  if (context.saved) element.append(h("p.sentence", `${what} a server: fastprof serve has it.`));
+/** The rows of a table that have a value in a column; they follow each other in the table. */
+export async function rowsOf(context, table, column, value) {
+  const { [table]: index } = (await part(context, { tables: [table], columns: { [table]: [column] } })).tables;
+  const rows = index.groupBy(column).get(value);
+  if (!rows) return [];
+  const [first, count] = [rows[0], rows.at(-1) - rows[0] + 1];
+  const { [table]: data } = (await part(context, { tables: [table], first, rows: count })).tables;
+  return data.rows().filter((row) => row[column] === value);
+}
+
+/** A parameter of the address that is one of some values; the first one if it is another. */
+export function choice(context, name, values) {
+  const value = context.params.get(name);
+  return values.includes(value) ? value : values[0];
 }
 
 /**
- * The report that `ask` gives. Where a parameter is wrong: null, and a sentence that says so below the controls. Most faults
- * are found without asking.
+ * The report that `ask` returns. If a parameter is wrong: null, and a sentence below the controls. Most faults are found
+ * without asking.
  */
-async function reported(root, analysis, context, ask) {
-  const given = context.saved ? [] : [...analysis.params, STEPS].filter(({ name }) => context.params.has(name));
+async function reported(root, context, ask) {
+  const given = context.saved ? [] : paramsOf(context.analysis).filter(({ name }) => context.params.has(name));
   let problem = given.map((param) => fault(param, context.params.get(param.name))).find((one) => one !== null) ?? null;
   if (problem === null) {
     try {
@@ -94,27 +116,27 @@ async function reported(root, analysis, context, ask) {
   return null;
 }
 
-/** What the URL asks of a report: the host, steps and parameters of the analysis. */
-export function asked(analysis, context) {
-  const found = {};
-  if (context.host !== null) found.host = context.host;
-  for (const { name } of [...analysis.params, STEPS]) {
-    if (context.params.has(name)) found[name] = context.params.get(name);
-  }
-  return found;
+function paramsOf(analysis) {
+  return [...analysis.params, STEPS];
 }
 
-/** A bar of controls, one a parameter, that write it into the URL; null where there is none. */
-export function parameters(analysis, context, names = null) {
-  if (context.saved) return null;
-  const there = [...analysis.params, STEPS].filter(({ name }) => names === null || names.includes(name));
-  if (!there.length) return null;
-  return h("div.parameters", ...there.map((param) => control(param, context)));
+/** What the URL says of a report: the host, and the parameters of the analysis. */
+export function asked(analysis, context) {
+  const { params, host } = context;
+  const given = paramsOf(analysis).filter(({ name }) => params.has(name)).map(({ name }) => [name, params.get(name)]);
+  return { ...(host !== null && { host }), ...Object.fromEntries(given) };
+}
+
+/** A bar of controls, one per parameter, that write it into the URL; null if there is none. */
+function parameters(context, names) {
+  const shown = paramsOf(context.analysis).filter(({ name }) => names === null || names.includes(name));
+  if (context.saved || !shown.length) return null;
+  return h("div.parameters", ...shown.map((param) => control(param, context)));
 }
 
 function control(param, context) {
-  const value = context.params.get(param.name) ?? (param.default === null ? "" : String(param.default));
   const usual = param.default === null ? "" : String(param.default);
+  const value = context.params.get(param.name) ?? usual;
   const onchange = (to) => context.push({ [param.name]: to === usual ? null : to });
   const shared = { label: label(param.name), title: param.help, onchange };
   if (param.choices) return picker({ ...shared, options: param.choices, value });

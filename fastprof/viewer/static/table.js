@@ -35,34 +35,18 @@ class TableView {
     this.head = h("div.table-head", { role: "row" });
     this.scroll = h("div.table-scroll", { role: "grid", tabindex: "0", "aria-label": options.caption ?? "Table" });
     this.rows = new Rows(this.scroll, this.head, this.id, (row) => this.chosen(row));
-    this.root = h("div.table", this.toolbar(), this.scroll);
-    element.append(this.root);
-    this.update(data);
-    if (options.selected !== undefined) this.select(options.selected);
-  }
-
-  /** Other data in the same columns; what is filtered and sorted by stays. */
-  update(data) {
+    element.append(h("div.table", this.toolbar(), this.scroll));
     this.data = data;
-    this.columns = shownColumns(data, this.options, this.columns);
+    this.columns = shownColumns(data, this.options);
     this.bar.update(data, this.columns);
     this.drawMenu();
     this.arrange();
+    if (options.selected !== undefined) this.select(options.selected);
   }
 
   /** Marks a row, by its number in the data, and brings it into sight; null marks none. */
   select(row) {
     this.rows.select(row);
-  }
-
-  leave() {
-    this.rows.leave();
-    this.root.remove();
-  }
-
-  /** The rows shown, by number, in their order. */
-  get order() {
-    return this.rows.order;
   }
 
   toolbar() {
@@ -83,7 +67,7 @@ class TableView {
 
   save() {
     const columns = this.columns.filter((column) => !column.hidden).map((column) => column.name);
-    save(`${this.data.name || "table"}.csv`, written(this.data, columns, this.order));
+    save(`${this.data.name || "table"}.csv`, written(this.data, columns, this.rows.order));
   }
 
   chosen(row) {

@@ -13,18 +13,14 @@ const MEASURED = 200;
 const MOST_TITLE = 3_000;
 const LEADS = ["name", "op_name", "expression", "long_name"];
 
-/** The columns of a table, those to show first; `before`: as they were, whose choices stay. */
-export function shownColumns(data, options, before = null) {
-  const asked = (options.columns ?? data.columns.map((column) => column.name)).map((
-    column,
-  ) => (typeof column === "string" ? { name: column } : column)).filter((column) => data.has(column.name));
-  const names = new Set(asked.map((column) => column.name));
+/** The columns of a table, those to show first. */
+export function shownColumns(data, options) {
+  const listed = (options.columns ?? data.columns).map((column) => column.name ? column : { name: column });
+  const names = new Set(listed.map((column) => column.name));
   const rest = data.columns.filter((column) => !names.has(column.name)).map(({ name }) => ({ name, hidden: true }));
-  const columns = [...asked, ...rest].map((column) => described(data, column, options));
-  for (const column of columns) {
-    const was = before?.find((one) => one.name === column.name);
-    if (was) column.hidden = was.hidden;
-  }
+  const columns = [...listed, ...rest].filter((column) => data.has(column.name)).map((column) =>
+    described(data, column, options)
+  );
   const grows = columns.find((column) => column.grow) ?? growing(columns.filter((column) => !column.hidden));
   for (const column of columns) {
     const least = column.width ?? width(data, column);

@@ -14,10 +14,7 @@ export class FilterBar {
     this.changed = paused(changed);
     this.all = h("input.filter.filter-all", { type: "search", placeholder: "Filter rows", value: options.filter ?? "",
       "aria-label": `Filter rows${options.caption ? ` of ${options.caption}` : ""}`,
-      title: "Rows that hold all of these words, in any column shown", oninput: () => {
-        options.onfilter?.(this.all.value);
-        this.changed();
-      } });
+      title: "Rows that hold all of these words, in any column shown", oninput: () => this.changed() });
     this.more = h("select.filter-more", { "aria-label": "Filter by a column", onchange: () => this.added() });
     this.own = h("span.filter-own");
     this.root = h("span.filters", this.all, this.own, this.more);

@@ -1,47 +1,37 @@
-// The rows of a table that are in sight, as elements that are used again as it scrolls, and the keys that move in it.
+// The rows of a table: their cells, the row that is active, and the keys that move it.
 
-import { clear, h } from "./dom.js";
+import { h, on, onResize } from "./dom.js";
+import { RowScroller } from "./row_scroller.js";
 import { fitting } from "./table_columns.js";
 
 const ROW = 26;
-const AHEAD = 6;
 const HEAD = 30;
+const BAR = 14;
 const AROUND = 20;
 
 export class Rows {
-  constructor(scroll, head, id, onrow) {
-    Object.assign(this, { scroll, head, id, onrow, order: [], pool: [], active: -1, selected: null, columns: [] });
-    this.body = h("div.table-body", { role: "rowgroup" });
+  constructor(box, head, id, onrow) {
+    Object.assign(this, { box, head, id, onrow, order: [], active: -1, selected: null, columns: [] });
+    this.body = h("div.table-body", { role: "rowgroup", onclick: (event) => this.click(event),
+      ondblclick: (event) => this.copy(event) });
     this.none = h("div.table-none");
-    scroll.append(head, this.body, this.none);
-    scroll.addEventListener("scroll", () => this.draw(), { passive: true });
-    scroll.addEventListener("keydown", (event) => this.key(event));
-    scroll.addEventListener("mouseover", (event) => this.explain(event));
-    this.body.addEventListener("click", (event) => this.click(event));
-    this.body.addEventListener("dblclick", (event) => this.copy(event));
-    this.watch = new ResizeObserver(() => {
-      this.refit();
-      this.draw();
-    });
-    this.watch.observe(scroll);
+    box.append(head, this.body, this.none);
+    on(box, { keydown: (event) => this.key(event), mouseover: (event) => this.explain(event) });
+    onResize(box, () => this.refit());
+    this.scroller = new RowScroller(box, this.body, { height: ROW, head: HEAD + BAR, make: () => this.element(),
+      fill: (element, place) => this.fill(element, place) });
   }
 
   show(data, columns, order, options) {
     Object.assign(this, { data, columns, order, options });
     this.active = Math.min(this.active, order.length - 1);
-    this.body.style.height = `${order.length * ROW}px`;
     const rows = Math.max(1, Math.min(order.length, options.rows));
-    this.scroll.style.height = `${HEAD + rows * ROW + 14}px`;
-    this.scroll.setAttribute("aria-rowcount", order.length + 1);
-    this.none.textContent = order.length
-      ? ""
-      : data.length
-      ? "No row matches the filter."
-      : (options.empty ?? "There is nothing to show.");
-    clear(this.body);
-    this.pool = [];
+    this.box.style.height = `${HEAD + rows * ROW + BAR}px`;
+    this.box.setAttribute("aria-rowcount", order.length + 1);
+    const none = data.length ? "No row matches the filter." : (options.empty ?? "There is nothing to show.");
+    this.none.textContent = order.length ? "" : none;
     this.refit();
-    this.draw();
+    this.scroller.show(order.length, true);
   }
 
   /** Rows are as wide as the head. */
@@ -51,48 +41,26 @@ export class Rows {
     this.body.style.minWidth = `${least}px`;
     this.columns.forEach((column, at) => {
       column.room = this.head.children[at].offsetWidth - AROUND;
+      for (const row of this.body.children) row.children[at].style.flex = column.flex;
     });
-    for (const row of this.pool) {
-      this.columns.forEach((column, at) => {
-        row.children[at].style.flex = column.flex;
-      });
-    }
   }
 
   select(row) {
     this.selected = row;
     const place = row === null ? -1 : this.order.indexOf(row);
     if (place >= 0) this.move(place);
-    else this.draw();
-  }
-
-  leave() {
-    this.watch.disconnect();
-  }
-
-  draw() {
-    if (!this.data) return;
-    const first = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - AHEAD);
-    const count = Math.min(this.order.length - first, Math.ceil(this.scroll.clientHeight / ROW) + 2 * AHEAD);
-    while (this.pool.length < count) this.pool.push(this.element());
-    while (this.pool.length > Math.max(count, 0)) this.pool.pop().remove();
-    for (let at = 0; at < count; at += 1) this.fill(this.pool[(first + at) % count], first + at);
+    else this.scroller.draw();
   }
 
   element() {
-    const row = h("div.row", { role: "row" });
-    for (const column of this.columns) {
-      row.append(
-        h("div", { class: column.number ? "cell number" : "cell", role: "gridcell", style: { flex: column.flex } }),
-      );
-    }
-    this.body.append(row);
-    return row;
+    return h("div.row", { role: "row" },
+      this.columns.map((column) =>
+        h("div", { class: column.number ? "cell number" : "cell", role: "gridcell", style: { flex: column.flex } })
+      ));
   }
 
   fill(element, place) {
     const row = this.order[place];
-    element.style.transform = `translateY(${place * ROW}px)`;
     element.id = `${this.id}-${place}`;
     element.setAttribute("aria-rowindex", place + 2);
     element.dataset.place = place;
@@ -116,7 +84,7 @@ export class Rows {
     cell.removeAttribute("title");
   }
 
-  /** The whole value, when the pointer rests on a cell. */
+  /** The full value, when the pointer rests on a cell. */
   explain(event) {
     const cell = event.target.closest(".cell");
     const place = Number(cell?.parentElement.dataset.place);
@@ -139,8 +107,8 @@ export class Rows {
   }
 
   key(event) {
-    if (event.target !== this.scroll || event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor((this.scroll.clientHeight - HEAD) / ROW) - 1);
+    if (event.target !== this.box || event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor((this.box.clientHeight - HEAD) / ROW) - 1);
     const last = this.order.length - 1;
     const to =
       { ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page, PageUp: this.active - page,
@@ -156,11 +124,7 @@ export class Rows {
 
   move(place) {
     this.active = place;
-    const top = place * ROW;
-    const sight = this.scroll.clientHeight - HEAD;
-    if (top < this.scroll.scrollTop) this.scroll.scrollTop = top;
-    else if (top + ROW > this.scroll.scrollTop + sight - 14) this.scroll.scrollTop = top + ROW - sight + 14;
-    this.draw();
-    this.scroll.setAttribute("aria-activedescendant", `${this.id}-${place}`);
+    this.scroller.reveal(place);
+    this.box.setAttribute("aria-activedescendant", `${this.id}-${place}`);
   }
 }

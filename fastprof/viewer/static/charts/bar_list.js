@@ -1,8 +1,10 @@
 // Bars below each other, one a name, each with its value.
 
 import { colour } from "../colours.js";
-import { distinct, h } from "../dom.js";
+import { distinct, h, shortened } from "../dom.js";
 import { text } from "../units.js";
+
+const MOST_RATES = 20;
 
 /** `names` and `values` in order; `titles`: what is shown of each beside the pointer; `onclick(place)`. */
 export function bars(element, { names, values, unit, colours, titles, label, onclick }) {
@@ -17,7 +19,16 @@ export function bars(element, { names, values, unit, colours, titles, label, onc
       background: colours?.[at] ?? colour(0),
     } })), h("span.bar-value", text(values[at], unit)))
   );
-  const box = h("div.chart.bar-list", { role: "group", "aria-label": label }, rows);
-  element.append(box);
-  return { leave: () => box.remove() };
+  element.append(h("div.chart.bar-list", { role: "group", "aria-label": label }, rows));
+}
+
+/** Bars of the FLOP/s of ops, those of the first rows that have any; false if none has. */
+export function rateBars(element, ops, rows) {
+  const computing = rows.filter((row) => ops.value(row, "flops_per_s") > 0).slice(0, MOST_RATES);
+  if (!computing.length) return false;
+  const of = (column) => computing.map((row) => ops.value(row, column));
+  const times = of("self_ps");
+  const titles = of("name").map((name, at) => `${shortened(name, 200)} (${text(times[at], "ps")})`);
+  bars(element, { names: of("name"), values: of("flops_per_s"), unit: "flop/s", titles, label: "FLOP/s by op" });
+  return true;
 }

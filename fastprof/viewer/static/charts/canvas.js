@@ -1,26 +1,31 @@
-// Charts on a canvas, as many marks as there are: its size, what is under the pointer, what is shown of that.
+// Charts on a canvas, with any number of marks: its size, its axis, what is under the pointer and the line that describes it.
 
-import { h } from "../dom.js";
+import { h, onResize } from "../dom.js";
+import { text } from "../units.js";
+
+/** Where charts with an axis of bytes begin and, from the right, end. */
+export const LEFT = 74;
+export const RIGHT = 8;
+const TICKS = 4;
+const LETTER = 6.3;
+const LEAST_LETTERS = 3;
 
 /** Extended by charts with `draw()`, `find(event)`: what is under the pointer or null, `describe(found)`, `choose(found)`. */
 export class CanvasChart {
   constructor(element, kind, label) {
     this.element = element;
-    this.canvas = h(`canvas.${kind}`, { role: "img", tabindex: "0", "aria-label": label });
     this.note = h("div.canvas-note", { role: "status" });
+    this.canvas = h(`canvas.${kind}`, { role: "img", tabindex: "0", "aria-label": label,
+      onmousemove: (event) => this.point(this.find(event)), onmouseleave: () => this.point(null), onclick: (event) => {
+        const found = this.find(event);
+        if (found !== null) this.choose(found);
+      } });
     element.append(this.canvas, this.note);
-    this.canvas.addEventListener("mousemove", (event) => this.point(this.find(event)));
-    this.canvas.addEventListener("mouseleave", () => this.point(null));
-    this.canvas.addEventListener("click", (event) => {
-      const found = this.find(event);
-      if (found !== null) this.choose(found);
-    });
-    this.watch = new ResizeObserver(() => this.draw());
-    this.watch.observe(element);
+    onResize(element, () => this.draw());
   }
 
-  /** The pen of a canvas as wide as its element, one unit a CSS pixel; null where the element has no width. */
-  pen(height) {
+  /** The pen of a canvas as wide as its element, one unit a CSS pixel; null if the element has no width. */
+  pen(height, letters = 11) {
     this.width = this.element.clientWidth;
     if (!this.width) return null;
     const ratio = window.devicePixelRatio || 1;
@@ -29,9 +34,30 @@ export class CanvasChart {
     const pen = this.canvas.getContext("2d");
     this.style = getComputedStyle(this.element);
     pen.scale(ratio, ratio);
-    pen.font = `11px ${this.style.fontFamily}`;
+    pen.font = `${letters}px ${this.style.fontFamily}`;
     pen.textBaseline = "middle";
     return pen;
+  }
+
+  /** Lines across for an axis of bytes up to `most`; `y(bytes)`. */
+  bytesAxis(pen, most, y) {
+    pen.textAlign = "right";
+    for (let tick = 0; tick <= TICKS; tick += 1) {
+      const bytes = (most * tick) / TICKS;
+      pen.fillStyle = this.colourOf("--line");
+      pen.fillRect(LEFT, y(bytes), this.width - LEFT - RIGHT, 1);
+      pen.fillStyle = this.colourOf("--faint");
+      pen.fillText(text(bytes, "bytes"), LEFT - 8, y(bytes));
+    }
+  }
+
+  /** A name at the left of a box that is `wide` pixels, cut to fit; nothing if only a few letters fit. */
+  boxName(pen, name, x, y, wide) {
+    const letters = Math.floor((wide - 8) / LETTER);
+    if (letters < LEAST_LETTERS) return;
+    pen.fillStyle = "#10151c";
+    pen.textAlign = "left";
+    pen.fillText(name.length > letters ? `${name.slice(0, letters - 1)}…` : name, x + 4, y);
   }
 
   /** A colour of the page by the name of its property. */
@@ -42,11 +68,5 @@ export class CanvasChart {
   point(found) {
     this.canvas.style.cursor = found === null ? "default" : "pointer";
     this.note.textContent = found === null ? "" : this.describe(found);
-  }
-
-  leave() {
-    this.watch.disconnect();
-    this.canvas.remove();
-    this.note.remove();
   }
 }

@@ -1,7 +1,7 @@
 // Charts with two axes, drawn as SVG: lines, areas, bars and dots, with values beside the pointer, a legend that hides
 // series, and a closer look by dragging. Arrow keys move from place to place, Enter chooses one.
 
-import { h, shortened, svg } from "../dom.js";
+import { h, on, onResize, shortened, svg } from "../dom.js";
 import { number } from "../units.js";
 import { barsOf, dotsOf, linesOf, stackedBases } from "./marks.js";
 import { pictureButton } from "./picture.js";
@@ -13,28 +13,19 @@ const MOST_TURNED = 40;
 const DOT_REACH = 18;
 const DRAGGED = 5;
 
-/**
- * A chart in an element. `spec`: {x, y, y2, series, bands, rules, describe, isDots}.
- * An axis: {title, values, names, log, divide, ticks, text, integers, range}; x has `values` in ascending order, or `names`
- * for places without numbers; `divide` makes stored values those of the title's unit.
- * A series: {name, kind: "line" | "area" | "bars" | "dots", values, colour, x (of its own), axis: "y2", stack, step, dash,
- * width, sizes, quiet: without a place in the legend, keys: what a dot stands for}.
- * `bands`: [{from, to, colour}] of x; `rules`: [{value, colour}] of y; `describe(at, series)`: lines of text beside the pointer.
- * Options: `label`, `height`, `onclick(at, series)`, `onzoom(range of x or null)`, `legend`: "right" or "top".
- */
-export class Plot {
+class Plot {
   constructor(element, spec, options = {}) {
-    Object.assign(this, { element, options, hidden: new Set(), zoomed: { x: null, y: null }, active: null });
+    Object.assign(this, { options, hidden: new Set(), zoomed: { x: null, y: null }, active: null });
     this.legend = h("div.chart-legend");
     this.drawing = svg("svg.chart-drawing", { role: "img", tabindex: "0", "aria-label": options.label ?? "Chart" });
     this.tip = h("div.chart-tip", { role: "status", hidden: true });
-    this.box = h("div", { class: `chart chart-box legend-${options.legend ?? "top"}` }, this.legend,
-      h("div.chart-area", this.drawing, this.tip, pictureButton(this.drawing, options.label)));
-    element.append(this.box);
+    element.append(
+      h("div", { class: `chart chart-box legend-${options.legend ?? "top"}` }, this.legend,
+        h("div.chart-area", this.drawing, this.tip, pictureButton(this.drawing, options.label))),
+    );
     this.listen();
     this.update(spec);
-    this.watch = new ResizeObserver(() => this.draw());
-    this.watch.observe(this.drawing.parentNode);
+    onResize(this.drawing.parentNode, () => this.draw());
   }
 
   /** Other data; what is hidden and how close one looks stays. */
@@ -201,17 +192,20 @@ export class Plot {
   // ---- pointer and keys
 
   listen() {
-    const { drawing } = this;
-    drawing.addEventListener("pointermove", (event) => this.move(event));
-    drawing.addEventListener("pointerleave", () => this.point(null));
-    drawing.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0 || !this.area) return;
-      drawing.setPointerCapture(event.pointerId);
-      this.drag = { x: event.offsetX, y: event.offsetY };
+    on(this.drawing, {
+      pointermove: (event) => this.move(event),
+      pointerleave: () => this.point(null),
+      pointerdown: (event) => this.press(event),
+      pointerup: (event) => this.release(event),
+      dblclick: () => this.zoom(null, null),
+      keydown: (event) => this.key(event),
     });
-    drawing.addEventListener("pointerup", (event) => this.release(event));
-    drawing.addEventListener("dblclick", () => this.zoom(null, null));
-    drawing.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  press(event) {
+    if (event.button !== 0 || !this.area) return;
+    this.drawing.setPointerCapture(event.pointerId);
+    this.drag = { x: event.offsetX, y: event.offsetY };
   }
 
   move(event) {
@@ -309,11 +303,19 @@ export class Plot {
     const next = this.active ? this.active.at + by : by > 0 ? 0 : last;
     this.point({ at: Math.min(Math.max(next, 0), last), series });
   }
+}
 
-  leave() {
-    this.watch.disconnect();
-    this.box.remove();
-  }
+/**
+ * A chart in an element. `spec`: {x, y, y2, series, bands, rules, describe, isDots}.
+ * An axis: {title, values, names, log, divide, ticks, text, integers, range}; x has `values` in ascending order, or `names`
+ * for places without numbers; `divide` makes stored values those of the title's unit.
+ * A series: {name, kind: "line" | "area" | "bars" | "dots", values, colour, x (of its own), axis: "y2", stack, step, dash,
+ * width, sizes, quiet: without a place in the legend, keys: what a dot stands for}.
+ * `bands`: [{from, to, colour}] of x; `rules`: [{value, colour}] of y; `describe(at, series)`: lines of text beside the pointer.
+ * Options: `label`, `height`, `onclick(at, series)`, `onzoom(range of x or null)`, `legend`: "right" or "top".
+ */
+export function plot(element, spec, options) {
+  return new Plot(element, spec, options);
 }
 
 /** Marks of an axis: {value as stored, text}. */

@@ -11,10 +11,10 @@ const SIZE = 200;
 const [OUTER, INNER] = [96, 44];
 const LEAST_WRITTEN = 0.05;
 
-/** A panel with a ring, which is left with the page; options as `pie` has them, and `note`. */
-export function ringPanel(context, title, slices, { note = null, ...options } = {}) {
+/** A panel with a ring; options as `pie` has them, and `note`. */
+export function ringPanel(title, slices, { note = null, ...options } = {}) {
   const box = panel(title, note);
-  context.keep(pie(box.body, slices, { label: title, ...options }));
+  pie(box.body, slices, { label: title, ...options });
   return box;
 }
 
@@ -46,9 +46,9 @@ export function pie(element, slices, { unit = "ps", most = 12, label, height = 2
     );
     from += share;
   });
-  const box = h("div.chart.ring", { style: { height: `${height}px` } }, drawing, legend, pictureButton(drawing, label));
-  element.append(box);
-  return { leave: () => box.remove() };
+  element.append(
+    h("div.chart.ring", { style: { height: `${height}px` } }, drawing, legend, pictureButton(drawing, label)),
+  );
 }
 
 function point(share, radius) {

@@ -2,7 +2,7 @@
 
 import { colour } from "../colours.js";
 import { scale, text } from "../units.js";
-import { Plot } from "./plot.js";
+import { plot } from "./plot.js";
 
 const MOST_MARKED = 60;
 const DASHES = { dot: "2 3", dash: "6 4" };
@@ -17,7 +17,7 @@ export function stacked(element, { x, series, unit, kind = "bars", xTitle, label
       `${one.name}: ${text(one.values[at], unit)} (${text(one.values[at] / totals[at], "share")})`
     ),
   ];
-  return new Plot(element, {
+  return plot(element, {
     x: { names: x, title: xTitle },
     y: { title: axis.unit, divide: axis.divide },
     series: series.map((one, at) => ({ colour: colour(at), kind, stack: true, width: 0.5, ...one })),
@@ -34,7 +34,7 @@ export function lines(element, { x, series, unit, xUnit, xTitle = "", label, hei
     `${xTitle || "At"} ${across ? text(x[at], xUnit) : x[at]}`,
     ...series.map((one) => `${one.name}: ${text(one.values[at], unit)}${one.titles ? `, ${one.titles[at]}` : ""}`),
   ];
-  return new Plot(element, {
+  return plot(element, {
     x: { values: x, title: [xTitle, across?.unit].filter(Boolean).join(", "), divide: across?.divide,
       integers: isCount },
     y: { title: axis.unit, divide: axis.divide },
@@ -52,7 +52,7 @@ export function lines(element, { x, series, unit, xUnit, xTitle = "", label, hei
 /** Dots. `points`: {x, y, title, size, colour, key}; one series a `group`. `x` and `y`: axes as Plot has them. */
 export function scatter(element, { points, x, y, label, height = 360, onclick }) {
   const groups = Map.groupBy(points, (point) => point.group ?? "");
-  return new Plot(element, {
+  return plot(element, {
     x,
     y,
     isDots: true,

@@ -7,56 +7,45 @@ import { lines, stacked } from "./series.js";
 
 const MOST_BARS = 300;
 
-/** Step time by category, a bar a step: from the table step_breakdown of the input pipeline. */
-export function stepTime(element, breakdown, { onclick } = {}) {
-  const steps = breakdown.groupBy("step");
-  const categories = [...breakdown.groupBy("category").keys()];
-  const place = new Map([...steps.keys()].map((step, at) => [step, at]));
-  const colours = coloursOf(categories);
-  const series = categories.map((name, at) => ({ name: label(name), key: name, colour: colours[at],
-    values: Array(steps.size).fill(null) })
-  );
-  const byName = new Map(series.map((one) => [one.key, one]));
-  for (let row = 0; row < breakdown.length; row += 1) {
-    byName.get(breakdown.value(row, "category")).values[place.get(breakdown.value(row, "step"))] = breakdown.value(row,
-      "time_ps");
-  }
-  const shown = series.filter((one) => one.values.some((value) => value > 0)).sort(firstCompute);
-  return stacked(element, { x: [...steps.keys()].map((step) => (step === null ? "–" : String(step))), xTitle: "Step",
-    series: shown, unit: "ps", kind: steps.size > MOST_BARS ? "area" : "bars",
-    label: "Step time by category, step by step", onclick: onclick && ((at) => onclick([...steps.keys()][at])) });
+/** The parts of each step, a bar per step. `data`: rows with step, time_ps and, in the column `by`, the part. */
+export function stepTime(element, data, by = "category") {
+  const steps = [...data.groupBy("step").keys()];
+  const place = new Map(steps.map((step, at) => [step, at]));
+  const parts = [...data.groupBy(by)];
+  const colours = coloursOf(parts.map(([name]) => name.toLowerCase()));
+  const series = parts.map(([name, rows], at) => {
+    const values = Array(steps.length).fill(null);
+    for (const row of rows) values[place.get(data.value(row, "step"))] = data.value(row, "time_ps");
+    return { name: label(name.toLowerCase()), colour: colours[at], values };
+  });
+  stacked(element, { x: steps.map((step) => (step === null ? "–" : String(step))), xTitle: "Step",
+    series: series.filter((one) => one.values.some((value) => value > 0)).sort(computeFirst), unit: "ps",
+    kind: steps.length > MOST_BARS ? "area" : "bars", label: `Step time by ${by}, step by step` });
 }
 
-/** A ring of what the mean step is made of: from a table breakdown. */
+/** A ring of the parts of the mean step: from a table breakdown. */
 export function stepShares(element, breakdown) {
   const colours = coloursOf(breakdown.column("category"));
   const slices = breakdown.rows().map(({ category, mean_ps }, at) => ({ name: label(category), value: mean_ps,
     colour: colours[at] })
   );
-  return pie(element, slices, { unit: "ps", label: "Mean step time by category", height: 260 });
+  pie(element, slices, { unit: "ps", label: "Mean step time by category", height: 260 });
 }
 
-/** The part of each step in which cores wait for input: mean, and from the least to the most of all cores. */
+/** The share of each step in which cores wait for input: the mean, the least and the most of all cores. */
 export function inputWaits(element, steps) {
-  const of = (name) => steps.column(name);
-  const ranged = steps.has("least_input_share") && of("least_input_share").some((value) => value !== null);
-  const series = [{ name: "Mean of cores", values: of("input_share"), colour: CATEGORY.input }];
-  if (ranged) {
-    series.push({ name: "Least of cores", values: of("least_input_share"), colour: "#9aa6b5", dash: "dot" }, {
-      name: "Most of cores",
-      values: of("most_input_share"),
-      colour: "#9aa6b5",
-      dash: "dash",
-    });
-  }
-  return lines(element, { x: of("step"), series, unit: "share", xTitle: "Step",
-    label: "Share of step time that waits for input" });
+  const ranges = [
+    { name: "Least of cores", values: steps.column("least_input_share"), colour: "#9aa6b5", dash: "dot" },
+    { name: "Most of cores", values: steps.column("most_input_share"), colour: "#9aa6b5", dash: "dash" },
+  ];
+  const mean = { name: "Mean of cores", values: steps.column("input_share"), colour: CATEGORY.input };
+  lines(element, { x: steps.column("step"), series: [mean, ...(steps.isRecorded("least_input_share") ? ranges : [])],
+    unit: "share", xTitle: "Step", label: "Share of step time that waits for input" });
 }
 
 /** Compute at the bottom, then the rest, the largest first. */
-function firstCompute(one, other) {
-  const rank = (
-    { key, values },
-  ) => (/compute/.test(key) ? 2 ** 62 : values.reduce((sum, value) => sum + (value ?? 0), 0));
+function computeFirst(one, other) {
+  const rank = ({ name, values }) =>
+    /compute/i.test(name) ? 2 ** 62 : values.reduce((sum, value) => sum + (value ?? 0), 0);
   return rank(other) - rank(one);
 }

@@ -1,18 +1,16 @@
-// Buffers at the peak as bars, one a buffer: by size, by padding, or in the order of the program. On a canvas, so that
-// ten thousand of them are as quick as ten.
+// Buffers at the peak as bars, one per buffer: by size, by padding, or in the order of the program.
 
-import { CanvasChart } from "../charts/canvas.js";
+import { CanvasChart, LEFT, RIGHT } from "../charts/canvas.js";
 import { text } from "../units.js";
 
 const HEIGHT = 150;
-const LEFT = 74;
 const WIDEST = 46;
 
-/** `data`: buffers_at_peak; `by`: size, program or padding; `colour(row)`; `onselect(row)`. */
+/** `data`: buffers_at_peak; `by`: size, program or padding; `colour(row)`; `choose(row)`. */
 export class BufferBars extends CanvasChart {
-  constructor(element, data, { by, colour, onselect }) {
+  constructor(element, data, { by, colour, choose }) {
     super(element, "buffer-bars", "Buffers at the peak");
-    Object.assign(this, { data, by, colour, onselect, marked: null });
+    Object.assign(this, { data, colour, choose, marked: null });
     this.values = data.column(by === "padding" ? "padding_bytes" : "bytes").map((value) => value ?? 0);
     const position = data.column("position");
     const key = by === "program" ? (row) => -position[row] : (row) => this.values[row];
@@ -26,30 +24,20 @@ export class BufferBars extends CanvasChart {
   }
 
   get step() {
-    return Math.min(WIDEST, (this.width - LEFT - 8) / this.rows.length);
+    return Math.min(WIDEST, (this.width - LEFT - RIGHT) / this.rows.length);
   }
 
   draw() {
     const pen = this.rows.length ? this.pen(HEIGHT) : null;
     if (!pen) return;
-    this.axis(pen);
+    const bottom = HEIGHT - 8;
+    const y = (bytes) => bottom - (bytes / this.most) * (HEIGHT - 16);
+    this.bytesAxis(pen, this.most, y);
     this.rows.forEach((row, place) => {
-      const x = LEFT + place * this.step;
-      const tall = (this.values[row] / this.most) * (HEIGHT - 16);
+      const top = y(this.values[row]);
       pen.fillStyle = row === this.marked ? this.colourOf("--text") : this.colour(row);
-      pen.fillRect(x, HEIGHT - 8 - tall, Math.max(0.7, this.step - (this.step > 4 ? 1.5 : 0)), tall);
+      pen.fillRect(LEFT + place * this.step, top, Math.max(0.7, this.step - (this.step > 4 ? 1.5 : 0)), bottom - top);
     });
-  }
-
-  axis(pen) {
-    pen.textAlign = "right";
-    for (let tick = 0; tick <= 4; tick += 1) {
-      const y = HEIGHT - 8 - (tick / 4) * (HEIGHT - 16);
-      pen.fillStyle = this.colourOf("--line");
-      pen.fillRect(LEFT, y, this.width - LEFT - 8, 1);
-      pen.fillStyle = this.colourOf("--faint");
-      pen.fillText(text((this.most * tick) / 4, "bytes"), LEFT - 8, y);
-    }
   }
 
   find(event) {
@@ -66,10 +54,6 @@ export class BufferBars extends CanvasChart {
       data.value(row, "shape"),
       data.value(row, "op_name"),
     ].filter(Boolean).join(" · ");
-  }
-
-  choose(row) {
-    this.onselect(row);
   }
 
   key(event) {

@@ -1,12 +1,12 @@
 // Where each buffer of a heap lies and how long it lives, on a canvas: as many of them as there are.
 
-import { CanvasChart } from "../charts/canvas.js";
+import { CanvasChart, LEFT, RIGHT } from "../charts/canvas.js";
 import { number, text } from "../units.js";
 
 const HEIGHT = 320;
-const LEFT = 74;
 const BOTTOM = 26;
-const TICKS = 4;
+const TICKS = 8;
+const MOST_OUTLINED = 2_000;
 
 /** `data`: rows of the table lifetimes with start, end and timeline_bytes; `points`: of the program; `peak`: its point. */
 export class BufferMap extends CanvasChart {
@@ -23,7 +23,7 @@ export class BufferMap extends CanvasChart {
   }
 
   x(point) {
-    return LEFT + (point / this.points) * (this.width - LEFT - 8);
+    return LEFT + (point / this.points) * (this.width - LEFT - RIGHT);
   }
 
   y(bytes) {
@@ -39,49 +39,37 @@ export class BufferMap extends CanvasChart {
   }
 
   axes(pen) {
-    pen.fillStyle = this.colourOf("--faint");
-    pen.strokeStyle = this.colourOf("--line");
-    pen.textAlign = "right";
-    for (let tick = 0; tick <= TICKS; tick += 1) {
-      const bytes = (this.top * tick) / TICKS;
-      pen.fillText(text(bytes, "bytes"), LEFT - 8, this.y(bytes));
-      pen.strokeRect(LEFT, this.y(bytes), this.width - LEFT - 8, 0);
-    }
+    this.bytesAxis(pen, this.top, (bytes) => this.y(bytes));
     pen.textAlign = "center";
-    for (let tick = 0; tick <= 8; tick += 1) {
-      const point = Math.round((this.points * tick) / 8);
+    for (let tick = 0; tick <= TICKS; tick += 1) {
+      const point = Math.round((this.points * tick) / TICKS);
       pen.fillText(number(point), Math.min(this.x(point), this.width - 24), HEIGHT - BOTTOM / 2);
     }
   }
 
-  block(pen, row) {
+  /** Where the block of a buffer lies, at least `least` pixels wide and high. */
+  box(row, least) {
     const [x, y] = [this.x(this.start[row]), this.y(this.low[row] + this.size[row])];
-    const wide = Math.max(0.6, this.x(this.end[row]) - x);
-    const tall = Math.max(0.6, this.y(this.low[row]) - y);
+    return [x, y, Math.max(least, this.x(this.end[row]) - x), Math.max(least, this.y(this.low[row]) - y)];
+  }
+
+  block(pen, row) {
+    const [x, y, wide, tall] = this.box(row, 0.6);
     pen.fillStyle = this.shades[row];
     pen.globalAlpha = 0.75;
     pen.fillRect(x, y, wide > 3 ? wide - 0.6 : wide, tall > 3 ? tall - 0.6 : tall);
     pen.globalAlpha = 1;
-    const letters = Math.floor((wide - 8) / 6.2);
-    if (tall < 13 || letters < 4) return;
-    const name = this.data.value(row, "buffer") ?? "";
-    pen.fillStyle = "#10151c";
-    pen.textAlign = "left";
-    pen.fillText(name.length > letters ? `${name.slice(0, letters - 1)}…` : name, x + 4, y + tall / 2);
+    if (tall >= 13) this.boxName(pen, this.data.value(row, "buffer") ?? "", x, y + tall / 2, wide);
   }
 
   marks(pen) {
-    const strong = this.colourOf("--text");
     const outline = (row, width) => {
-      const y = this.y(this.low[row] + this.size[row]);
       pen.lineWidth = width;
-      pen.strokeStyle = strong;
-      pen.strokeRect(this.x(this.start[row]), y, Math.max(1, this.x(this.end[row]) - this.x(this.start[row])),
-        Math.max(1, this.y(this.low[row]) - y));
+      pen.strokeStyle = this.colourOf("--text");
+      pen.strokeRect(...this.box(row, 1));
     };
     const alive = this.data.column("is_at_peak");
-    if (this.start.length < 2_000) { for (let row = 0; row < alive.length; row += 1) if (alive[row]) outline(row,
-            0.8); }
+    if (alive.length < MOST_OUTLINED) alive.forEach((is, row) => is && outline(row, 0.8));
     if (this.marked !== null) outline(this.marked, 2.2);
     for (const [point, shade] of [[this.peak, "#d9534f"], [this.at, this.colourOf("--accent")]]) {
       if (point === null || point === undefined) continue;
@@ -90,8 +78,8 @@ export class BufferMap extends CanvasChart {
     }
   }
 
-  /** A line at a point of the program. */
-  point(at) {
+  /** Draws a line at a point of the program. */
+  markPoint(at) {
     this.at = at;
     this.draw();
   }
@@ -103,9 +91,9 @@ export class BufferMap extends CanvasChart {
   }
 
   find(event) {
-    const point = ((event.offsetX - LEFT) / (this.width - LEFT - 8)) * this.points;
+    const wide = this.points / (this.width - LEFT - RIGHT);
+    const point = (event.offsetX - LEFT) * wide;
     const bytes = (1 - (event.offsetY - 6) / (HEIGHT - BOTTOM - 6)) * this.top;
-    const wide = this.points / (this.width - LEFT - 8);
     for (let row = this.start.length - 1; row >= 0; row -= 1) {
       const inTime = point >= this.start[row] && point < Math.max(this.end[row], this.start[row] + wide);
       if (inTime && bytes >= this.low[row] && bytes < this.low[row] + this.size[row]) return row;

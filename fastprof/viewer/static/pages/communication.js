@@ -6,8 +6,7 @@ import { CATEGORY, colourOf, FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
+import { reportPage, reportTable } from "../report_page.js";
 import { number, text } from "../units.js";
 import { code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
 
@@ -79,18 +78,21 @@ function divided(body, report, context) {
   const data = device ? steps.where((row) => steps.value(row, "core_name") === device) : devices;
   const kept = data.length > MOST_BARS ? data.where((row) => row < MOST_BARS) : data;
   if (kept !== data) sentence(part, `The first ${MOST_BARS} of ${number(data.length)}.`);
-  context.keep(
-    stacked(part, { x: device
+  stacked(part, {
+    x: device
       ? kept.column("step").map((step, row) => (step === null ? (kept.value(row, "name") ?? "all") : String(step)))
-      : kept.column("core_name"), series: PARTS.filter(([name]) =>
-        kept.column(name).some((value) =>
-          value > 0
-        )
-      ).map(([name, title, shade]) => ({ name: title, values: kept.column(name), colour: shade })), unit: "ps",
-      xTitle: device ? "Step" : "Device", label: "Compute, exposed communication and idle time", height: 320,
-      onclick: device ? undefined : (place) =>
-        hasSteps && context.push({ device: kept.value(place, "core_name") }) }),
-  );
+      : kept.column("core_name"),
+    series: PARTS.filter(([name]) => kept.column(name).some((value) => value > 0)).map(([name, title, shade]) => ({
+      name: title,
+      values: kept.column(name),
+      colour: shade,
+    })),
+    unit: "ps",
+    xTitle: device ? "Step" : "Device",
+    label: "Compute, exposed communication and idle time",
+    height: 320,
+    onclick: device ? undefined : (place) => hasSteps && context.push({ device: kept.value(place, "core_name") }),
+  });
   const shown = list(`step, core_name, duration_ps, compute_ps, communication_ps, hidden_ps, exposed_ps,
     exposed_share, hidden_share, idle_ps, if_hidden_ps, step_count`);
   reportTable(context, part, device ? "steps" : "devices", data, { columns: shown, bar: "exposed_share", rows: 8 });
@@ -107,11 +109,11 @@ function kinds(body, report, context) {
   const boxes = [panel("Hidden and exposed"), panel("Kinds")];
   columns(part, ...boxes);
   const rows = data.select();
-  context.keep(stacked(boxes[0].body, { x: data.column("kind"), series: [
+  stacked(boxes[0].body, { x: data.column("kind"), series: [
     { name: "Exposed", values: data.column("exposed_ps"), colour: "#d9534f" },
     { name: "Hidden by compute", values: rows.map((row) => data.value(row, "hidden_ps")),
       colour: CATEGORY.device_compute },
-  ], unit: "ps", label: "Hidden and exposed communication by kind", height: 300 }));
+  ], unit: "ps", label: "Hidden and exposed communication by kind", height: 300 });
   reportTable(context, boxes[1].body, "kinds", data, {
     columns: ["kind", "exposed_ps", "exposed_share", "hidden_ps", "occurrences", "moved_bytes"],
     bar: "exposed_share",
@@ -161,7 +163,7 @@ function bandwidth(element, data, context, onclick) {
   if (rows.length < 2) return;
   element.append(h("h3.subtitle", "Bus bandwidth by size of the message"));
   const most = Math.max(...rows.map((row) => row.total_ps));
-  context.keep(scatter(element, {
+  scatter(element, {
     points: rows.slice(0, 1_000).map((row) => ({
       x: row.payload_bytes,
       y: row.bus_bytes_per_s,
@@ -180,7 +182,7 @@ function bandwidth(element, data, context, onclick) {
     label: "Bus bandwidth by size",
     height: 320,
     onclick,
-  }));
+  });
 }
 
 // ---- who is late
@@ -193,10 +195,10 @@ function meetings(body, report, context) {
       "Occurrences of a collective on several devices belong together; what a device takes beyond the shortest it waits for the last.",
   });
   if (stragglers.length > 1 && stragglers.length <= MOST_BARS) {
-    context.keep(stacked(part, { x: stragglers.column("core_name"), series: [
+    stacked(part, { x: stragglers.column("core_name"), series: [
       { name: "Others waited for it", values: stragglers.column("caused_ps"), colour: "#d9534f" },
       { name: "It waited for others", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
-    ], unit: "ps", label: "Waiting in collectives by device", height: 260 }));
+    ], unit: "ps", label: "Waiting in collectives by device", height: 260 });
   }
   reportTable(context, part, "stragglers", stragglers);
   const part2 = section(body, "Collectives that devices had together");

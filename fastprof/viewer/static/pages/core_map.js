@@ -8,16 +8,18 @@ const TALLEST = 420;
 const LEFT = 110;
 const BELOW = 20;
 
-/** Of a metric, from little (0) to much (1): pale yellow to red of step time and waits, pale to dark green of compute. */
+/** The colour of a share of a metric: pale to dark green for compute, pale yellow to red for step time and waits. */
 export function shade(metric, share) {
   const at = Math.max(0, Math.min(1, share));
   if (metric === "device_compute_ps") return `hsl(150 45% ${Math.round(88 - at * 50)}%)`;
   return `hsl(${Math.round(48 - at * 43)} 72% ${Math.round(86 - at * 36)}%)`;
 }
 
-/** The colours of a metric from little to much, as CSS has them. */
-export function shades(metric) {
-  return `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((at) => shade(metric, at)).join(",")})`;
+/** The colours of a metric from its least to its most. */
+export function scaleBar(metric, least, most) {
+  const background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((at) => shade(metric, at)).join(",")})`;
+  return h("div.scale", h("span", text(least, "ps")), h("span.scale-bar", { style: { background } }),
+    h("span", text(most, "ps")));
 }
 
 /** `data`: the table cores; `steps`: their numbers in order; `onselect(place of the step, name of the core)`. */
@@ -36,9 +38,7 @@ export class CoreMap extends CanvasChart {
     this.least = this.values.reduce((least, one) => (one < least ? one : least), Infinity);
     this.most = this.values.reduce((most, one) => (one > most ? one : most), 0);
     if (metric !== "duration_ps") this.least = 0;
-    this.scale = h("div.scale", h("span", text(this.least, "ps")),
-      h("span.scale-bar", { style: { background: shades(metric) } }), h("span", text(this.most, "ps")));
-    this.canvas.after(this.scale);
+    this.canvas.after(scaleBar(metric, this.least, this.most));
   }
 
   draw() {
@@ -90,10 +90,5 @@ export class CoreMap extends CanvasChart {
 
   choose({ core, step }) {
     this.onselect(step, this.cores[core]);
-  }
-
-  leave() {
-    super.leave();
-    this.scale.remove();
   }
 }

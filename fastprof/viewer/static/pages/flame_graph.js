@@ -1,33 +1,25 @@
-// A tree as boxes, those of a node below it and as wide as their part of it. Drawn on a canvas, boxes under a pixel left out.
+// A tree as boxes: those of a node's children are below it, each as wide as its part. Boxes under half a pixel are left out.
 
+import { CanvasChart } from "../charts/canvas.js";
 import { h } from "../dom.js";
 import { text } from "../units.js";
 
 const ROW = 20;
-const LETTER = 6.4;
 const MOST_ROWS = 60;
 
 /**
  * A flame graph in an element. `parents`, `depths`, `values`: by node, in preorder; `names(node)`, `colour(node)`;
- * `marked(node)`: a share of its width to be drawn as a line, null for none; `onclick(node)`.
+ * `marked(node)`: a share of its width to be drawn as a line, null for none; `onselect(node)`.
  */
-export class FlameGraph {
+export class FlameGraph extends CanvasChart {
   constructor(element, options) {
+    super(element, "flame", "Flame graph of device time");
     Object.assign(this, options);
-    this.element = element;
     this.root = 0;
-    this.canvas = h("canvas.flame", { role: "img", tabindex: "0", "aria-label": "Flame graph of device time" });
-    this.back = h("button.button.small", { hidden: true, onclick: () => this.zoom(0) }, "Whole");
-    this.note = h("span.flame-note", { role: "status" });
-    this.head = h("div.flame-head", this.back, this.note);
-    element.append(this.head, this.canvas);
-    this.canvas.addEventListener("mousemove", (event) => this.hover(event));
-    this.canvas.addEventListener("mouseleave", () => this.point(null));
-    this.canvas.addEventListener("click", (event) => this.click(event));
-    this.canvas.addEventListener("keydown", (event) => event.key === "Escape" && this.zoom(0));
-    this.watch = new ResizeObserver(() => this.draw());
-    this.watch.observe(element);
     this.ends = ends(this.parents);
+    this.back = h("button.button.small", { hidden: true, onclick: () => this.zoom(0) }, "All");
+    this.canvas.before(h("div.flame-head", this.back, this.note));
+    this.canvas.addEventListener("keydown", (event) => event.key === "Escape" && this.zoom(0));
   }
 
   zoom(node) {
@@ -37,18 +29,10 @@ export class FlameGraph {
   }
 
   draw() {
-    const width = this.element.clientWidth;
-    if (!width) return;
-    this.boxes = this.placed(width);
+    this.boxes = this.placed(this.element.clientWidth);
     const rows = Math.min(MOST_ROWS, 1 + this.boxes.reduce((most, box) => Math.max(most, box.row), 0));
-    const ratio = window.devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: width * ratio, height: rows * ROW * ratio });
-    Object.assign(this.canvas.style, { width: `${width}px`, height: `${rows * ROW}px` });
-    const pen = this.canvas.getContext("2d");
-    pen.scale(ratio, ratio);
-    pen.font = "12px system-ui, sans-serif";
-    pen.textBaseline = "middle";
-    for (const box of this.boxes) if (box.row < rows) this.drawBox(pen, box);
+    const pen = this.pen(rows * ROW, 12);
+    if (pen) { for (const box of this.boxes) if (box.row < rows) this.drawBox(pen, box); }
   }
 
   drawBox(pen, { node, x, row, wide }) {
@@ -57,34 +41,27 @@ export class FlameGraph {
     pen.globalAlpha = 0.78;
     pen.fillRect(x, y, Math.max(0.5, wide - 0.5), ROW - 1);
     pen.globalAlpha = 1;
-    const share = wide > 4 ? this.marked?.(node) : null;
-    if (share !== null && share !== undefined) {
+    const share = wide > 4 ? this.marked(node) : null;
+    if (share !== null) {
       pen.fillStyle = "rgba(0,0,0,0.55)";
       pen.fillRect(x, y + ROW - 4, share * (wide - 0.5), 2);
     }
-    const letters = Math.floor((wide - 8) / LETTER);
-    if (letters < 3) return;
-    const name = String(this.names(node));
-    pen.fillStyle = "#10151c";
-    pen.fillText(name.length > letters ? `${name.slice(0, letters - 1)}…` : name, x + 4, y + ROW / 2 - 1);
+    this.boxName(pen, this.names(node), x, y + ROW / 2 - 1, wide);
   }
 
   /** Where the boxes of half a pixel or more lie, the largest child of a node first. */
   placed(width) {
-    const whole = this.values[this.root] ? this.values[this.root] : this.sum(this.root);
-    if (!whole) return [];
     const boxes = [];
-    const waiting = [[this.root, 0, width]];
-    const base = this.depths[this.root];
+    const waiting = [{ node: this.root, x: 0, wide: width }];
     while (waiting.length) {
-      const [node, x, wide] = waiting.pop();
-      boxes.push({ node, x, wide, row: this.depths[node] - base });
+      const { node, x, wide } = waiting.pop();
+      boxes.push({ node, x, wide, row: this.depths[node] - this.depths[this.root] });
       const below = this.children(node);
-      const total = Math.max(this.values[node], below.reduce((sum, child) => sum + this.values[child], 0));
+      const total = this.total(node, below);
       let at = x;
       for (const child of below) {
         const part = total ? (this.values[child] / total) * wide : 0;
-        if (part >= 0.5) waiting.push([child, at, part]);
+        if (part >= 0.5) waiting.push({ node: child, x: at, wide: part });
         at += part;
       }
     }
@@ -92,55 +69,40 @@ export class FlameGraph {
   }
 
   children(node) {
-    const found = [];
+    const children = [];
     for (let child = node + 1; child < this.ends[node]; child = this.ends[child])
-      if (this.values[child] > 0) found.push(child);
-    return found.sort((one, other) => this.values[other] - this.values[one]);
+      if (this.values[child] > 0) children.push(child);
+    return children.sort((one, other) => this.values[other] - this.values[one]);
   }
 
-  sum(node) {
-    return this.children(node).reduce((total, child) => total + this.values[child], 0);
+  /** The time of a node, or the sum of its children if that is more. */
+  total(node, children = this.children(node)) {
+    return Math.max(this.values[node], children.reduce((sum, child) => sum + this.values[child], 0));
   }
 
-  at(event) {
+  find(event) {
     const row = Math.floor(event.offsetY / ROW);
     return this.boxes?.find((box) => box.row === row && event.offsetX >= box.x && event.offsetX < box.x + box.wide)
       ?.node ?? null;
   }
 
-  hover(event) {
-    const node = this.at(event);
-    this.canvas.style.cursor = node === null ? "default" : "pointer";
-    this.point(node);
+  describe(node) {
+    const value = this.values[node];
+    return `${this.names(node)} · ${text(value, "ps")} · ${text(value / this.total(0), "share")}`;
   }
 
-  point(node) {
-    const whole = this.values[0] || this.sum(0);
-    this.note.textContent = node === null
-      ? ""
-      : `${this.names(node)} · ${text(this.values[node], "ps")} · ${text(this.values[node] / whole, "share")}`;
-  }
-
-  click(event) {
-    const node = this.at(event);
-    if (node === null) return;
+  choose(node) {
     this.zoom(node === this.root ? Math.max(0, this.parents[node] ?? 0) : node);
-    this.onclick?.(node);
-  }
-
-  leave() {
-    this.watch.disconnect();
-    this.canvas.remove();
-    this.head.remove();
+    this.onselect(node);
   }
 }
 
-/** Of each node the number after the last one that is in it. */
+/** For each node, the number after the last node in it. */
 function ends(parents) {
-  const found = parents.map((_, node) => node + 1);
+  const after = parents.map((_, node) => node + 1);
   for (let node = parents.length - 1; node > 0; node -= 1) {
     const up = parents[node];
-    if (up !== null && up >= 0) found[up] = Math.max(found[up], found[node]);
+    if (up !== null && up >= 0) after[up] = Math.max(after[up], after[node]);
   }
-  return found;
+  return after;
 }

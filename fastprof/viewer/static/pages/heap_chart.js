@@ -1,6 +1,6 @@
 // How much of a heap is in use at each point of a program. Long programs are drawn by the most of each column of pixels.
 
-import { Plot } from "../charts/plot.js";
+import { plot } from "../charts/plot.js";
 import { number, scale, text } from "../units.js";
 
 const MOST_POINTS = 2_500;
@@ -11,7 +11,7 @@ export class HeapChart {
     this.data = data;
     this.size = scale(data.column("total_bytes"), "bytes");
     this.rows = thinned(data.column("total_bytes"), MOST_POINTS);
-    this.plot = new Plot(element, this.spec(), {
+    this.plot = plot(element, this.spec(), {
       label: "Memory in use over the program",
       height: 300,
       onclick: (at) => onpoint(data.row(this.rows[at] ?? this.peak)),
@@ -56,10 +56,6 @@ export class HeapChart {
         }`,
       ],
     };
-  }
-
-  leave() {
-    this.plot.leave();
   }
 }
 

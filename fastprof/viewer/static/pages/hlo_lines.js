@@ -1,14 +1,14 @@
-// The lines of a program, of any length: those in sight are elements, and pages of them are fetched as they are needed.
+// The text of a program, of any length: pages of it are fetched as they come into sight.
 
 import { h } from "../dom.js";
+import { RowScroller } from "../row_scroller.js";
 import { number } from "../units.js";
 
 const ROW = 18;
 const PAGE = 2_000;
-const KEPT = 24;
-const AHEAD = 20;
+const MOST_PAGES = 24;
+const ABOVE = 6;
 const MOST_LETTERS = 3_000;
-const TALLEST = 16_000_000;
 const TOKEN = /"(?:[^"\\]|\\.)*"|[%A-Za-z_][\w.%-]*|[^"%A-Za-z_]+/g;
 const INSTRUCTION = /^(\s*(?:ROOT )?%?[\w.-]+ = .*? )([a-z][\w-]*)(?=\()/;
 const VALUES = new Set(["parameter", "constant", "iota"]);
@@ -16,99 +16,68 @@ const CALLED =
   /^(calls|to_apply|body|condition|branch_computations|called_computations|true_computation|false_computation|select|scatter|control-predecessors)$/;
 
 /**
- * `first`: a page of the text as the server gives it; `more(from, count)` gives another; `onname(name)`: an instruction or
- * computation was clicked.
+ * `page`: a page of the text as the server gives it; `more(from, count)` fetches another; `onname(name)`: an instruction
+ * or computation was clicked.
  */
 export class HloLines {
-  constructor(element, first, { more, onname }) {
-    Object.assign(this, { more, onname, count: first.lines, marked: null, pages: new Map(), asked: new Set() });
-    this.put(first.first, first.text);
-    this.space = h("div.hlo-space");
-    this.scroll = h("div.hlo-text", { tabindex: "0", role: "document", "aria-label": "Text of the program" },
-      this.space);
-    this.status = h("div.faint", `${number(this.count)} lines`);
-    element.append(this.status, this.scroll);
-    this.space.style.height = `${Math.min(this.count * ROW, TALLEST)}px`;
-    this.scale = Math.max(1, (this.count * ROW) / TALLEST);
-    this.scroll.addEventListener("scroll", () => this.soon());
-    this.scroll.addEventListener("click", (event) => {
-      const name = event.target.closest("[data-name]")?.dataset.name;
-      if (name && window.getSelection().isCollapsed) this.onname(name);
-    });
-    this.draw();
+  constructor(element, page, { more, onname }) {
+    Object.assign(this, { more, onname, marked: null, pages: new Map(), fetching: new Set() });
+    this.put(page);
+    const space = h("div.hlo-space");
+    const box = h("div.hlo-text", { tabindex: "0", role: "document", "aria-label": "Text of the program",
+      onclick: (event) => this.click(event) }, space);
+    this.status = h("div.faint", `${number(page.lines)} lines`);
+    element.append(this.status, box);
+    this.scroller = new RowScroller(box, space, { height: ROW, make: () => h("div.hlo-line"),
+      fill: (line, at) => this.fill(line, at) });
+    this.scroller.show(page.lines);
   }
 
-  put(first, lines) {
-    this.pages.set(first, lines);
-    if (this.pages.size > KEPT) this.pages.delete(this.pages.keys().next().value);
+  click(event) {
+    const name = event.target.closest("[data-name]")?.dataset.name;
+    if (name && window.getSelection().isCollapsed) this.onname(name);
+  }
+
+  put({ first, text }) {
+    this.pages.set(first, text);
+    if (this.pages.size > MOST_PAGES) this.pages.delete(this.pages.keys().next().value);
   }
 
   line(at) {
     for (const [first, lines] of this.pages) if (at >= first && at < first + lines.length) return lines[at - first];
+    this.fetch(Math.floor(at / PAGE) * PAGE);
     return null;
   }
 
-  soon() {
-    cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.draw());
-  }
-
-  /** The first line in sight; of texts taller than elements can be, a part of the way down is that part of the text. */
-  get top() {
-    return (this.scroll.scrollTop * this.scale) / ROW;
-  }
-
-  draw() {
-    const first = Math.max(0, Math.floor(this.top) - AHEAD);
-    const last = Math.min(this.count, Math.ceil(this.top + (this.scroll.clientHeight || 600) / ROW) + AHEAD);
-    const offset = this.scroll.scrollTop - this.top * ROW;
-    const drawn = [];
-    let missing = null;
-    for (let at = first; at < last; at += 1) {
-      const text = this.line(at);
-      missing ??= text === null ? at : null;
-      drawn.push(this.row(at, text, offset));
-    }
-    this.space.replaceChildren(...drawn);
-    if (missing !== null) this.fetch(missing);
-  }
-
-  async fetch(at) {
-    const from = Math.floor(at / PAGE) * PAGE;
-    if (this.asked.has(from)) return;
-    this.asked.add(from);
+  async fetch(from) {
+    if (this.fetching.has(from)) return;
+    this.fetching.add(from);
     try {
-      const found = await this.more(from, PAGE);
-      this.put(found.first, found.text);
-      this.soon();
+      this.put(await this.more(from, PAGE));
+      this.scroller.draw();
     } catch (error) {
       if (error.name !== "AbortError") this.status.textContent = error.message;
     } finally {
-      this.asked.delete(from);
+      this.fetching.delete(from);
     }
   }
 
-  row(at, text, offset) {
-    const line = h("div.hlo-line", { style: { transform: `translateY(${at * ROW + offset}px)` } },
-      h("span.hlo-number", String(at + 1)));
-    if (text === null) line.append("…");
-    else line.append(...tokens(text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}…` : text));
-    if (text !== null && this.marked && defined(text) === this.marked) line.classList.add("marked");
-    return line;
+  fill(line, at) {
+    const text = this.line(at);
+    const pieces = text === null
+      ? ["…"]
+      : tokens(text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}…` : text);
+    line.replaceChildren(h("span.hlo-number", String(at + 1)), ...pieces);
+    line.classList.toggle("marked", text !== null && this.marked !== null && defined(text) === this.marked);
   }
 
   mark(name) {
     this.marked = name?.replace(/^%/, "") ?? null;
-    this.draw();
+    this.scroller.draw();
   }
 
   go(at) {
-    this.scroll.scrollTop = (Math.max(0, at - 6) * ROW) / this.scale;
-    this.draw();
-  }
-
-  leave() {
-    cancelAnimationFrame(this.frame);
+    this.scroller.go(Math.max(0, at - ABOVE));
   }
 }
 

@@ -1,14 +1,13 @@
 // HLO stats: compiled instructions, their time by category, what is spent on saving memory, padding, and all of them.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
-import { bars } from "../charts/bar_list.js";
+import { columns, figures, NO_OPS, panel, section, sentence } from "../cards.js";
+import { rateBars } from "../charts/bar_list.js";
 import { pie, ringPanel } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { part, reportPage, wholeRow } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
+import { reportPage, reportTable, rowsOf, wholeRow } from "../report_page.js";
 import { text } from "../units.js";
 import { code, columnPairs, detailsPanel, heat, meter, opLinks, pairList } from "./details.js";
 
@@ -29,7 +28,6 @@ const OF_OP = list(`program=Program, category, core_type, occurrences, execution
 const WORK = list(`flops=Operations, flops_per_s=Operations/s, flops_source=Told by, accessed_bytes=Bytes,
   bytes_per_s=Bandwidth, hbm_bytes=Of HBM, hbm_bytes_per_s=HBM bandwidth, flops_per_byte=Operations a byte,
   array_bytes=Arrays, padded_bytes=With padding, padding_share=Padding`);
-const MOST_BARS = 20;
 
 export const show = reportPage(draw, { params: ["steps"], tables: list(`ops, categories, programs,
   rematerialization, outside_compilation, replica_groups, attribution, padding, sparse_core_ops`),
@@ -37,7 +35,7 @@ export const show = reportPage(draw, { params: ["steps"], tables: list(`ops, cat
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
-  if (!report.tables.ops.length) return sentence(body, "No instruction ran on a device while it was observed.");
+  if (!report.tables.ops.length) return sentence(body, NO_OPS);
   charts(body, report, context);
   ops(body, report, context);
   others(body, report, context);
@@ -46,65 +44,68 @@ async function draw(body, report, context) {
 // ---- charts
 
 function charts(body, report, context) {
-  let idle = context.params.get("idle") === "yes";
-  const choose = (to) => {
-    idle = to;
-    context.replace({ idle: to ? "yes" : null });
-    draw();
-  };
-  const part = section(body, "Where time goes", {
-    actions: [toggle({ label: "Idle time", value: idle, onchange: choose })],
-  });
   const { categories, ops: data } = report.tables;
   const [byCategory, byOp] = [panel("By category"), panel("By instruction")];
-  columns(part, byCategory, byOp, ...remade(report, context), ...groupPanel(report, context));
-  let drawn = [];
-  const draw = () => {
-    for (const one of drawn) one.leave();
-    const idlePs = report.value("device_idle_ps") ?? 0;
-    const rest = idle && idlePs > 0 ? [{ name: "Idle", value: idlePs, colour: FAINT }] : [];
-    drawn = [
-      pie(byCategory.body, [...slices(categories, "category"), ...rest], {
-        label: "Time by category",
-        onclick: (slice) => slice.others || slice.name === "Idle" || context.push({ category: slice.name }),
-      }),
-      pie(byOp.body, [...slices(data, "name"), ...rest], { label: "Time by instruction" }),
-    ];
+  const draw = (withIdle) => {
+    const value = report.value("device_idle_ps") ?? 0;
+    const idle = withIdle && value > 0 ? [{ name: "Idle", value, colour: FAINT }] : [];
+    byCategory.body.replaceChildren();
+    pie(byCategory.body, [...slices(categories, "category"), ...idle], { label: "Time by category",
+      onclick: (slice) => slice.others || slice.name === "Idle" || context.push({ category: slice.name }) });
+    byOp.body.replaceChildren();
+    pie(byOp.body, [...slices(data, "name"), ...idle], { label: "Time by instruction" });
   };
-  draw();
-  context.keep({ leave: () => drawn.forEach((one) => one.leave()) });
-  const rate = panel("Arithmetic of the longest instructions", "Operations a second, where these are recorded.");
+  const choose = (withIdle) => {
+    context.replace({ idle: withIdle ? "yes" : null });
+    draw(withIdle);
+  };
+  const value = context.params.get("idle") === "yes";
+  const part = section(body, "Where time goes", {
+    actions: [toggle({ label: "Idle time", value, onchange: choose })],
+  });
+  columns(part, byCategory, byOp, ...remade(report), ...groupPanel(report));
+  draw(value);
+  const rate = panel("FLOP/s of the longest instructions", "Of those whose operations are recorded.");
   part.append(rate);
-  rates(rate, data, context);
+  if (!rateBars(rate.body, data, data.select())) sentence(rate.body, "No instruction has its operations recorded.");
 }
 
-/** Panels of what is computed again or outside of compilation, where there is any. */
-function remade(report, context) {
+/** Panels of the time of what is computed again or outside of compilation, if there is any. */
+function remade(report) {
   const { categories, rematerialization, outside_compilation: outside } = report.tables;
   const boxes = [];
   if (report.value("rematerialized_share") > 0) {
     const again = categories.rows().map((row) => ({ name: row.category, value: row.rematerialized_ps }));
     boxes.push(
-      ringPanel(context, "Computed again to save memory",
+      ringPanel("Computed again to save memory",
         truths(rematerialization, "is_rematerialized", "Computed again", "All else")),
-      ringPanel(context, "Computed again, by category", again),
+      ringPanel("Computed again, by category", again),
     );
   }
   if (report.value("outside_compilation_share") > 0) {
     const parts = truths(outside, "is_outside_compilation", "Outside compilation", "Compiled");
-    boxes.push(ringPanel(context, "Outside compilation", parts, {
+    boxes.push(ringPanel("Outside compilation", parts, {
       note: "Ops that serve what runs on the host, as XLA did not compile it.",
     }));
   }
   return boxes;
 }
 
-/** A panel of collectives by replica groups, where a category has several. */
-function groupPanel(report, context) {
-  const { replica_groups: groups } = report.tables;
-  if (groups.length <= groups.groupBy("category").size) return [];
+/** A panel of collectives by replica groups, if a category has several. */
+function groupPanel({ tables: { replica_groups: data } }) {
+  const categories = data.groupBy("category");
+  if (data.length <= categories.size) return [];
   const box = panel("Collectives by replica groups");
-  replicaGroups(box, groups, context);
+  const choose = (category) => {
+    const groups = categories.get(category).map((row) => ({ name: data.value(row, "replica_groups") || "all devices",
+      value: data.value(row, "self_ps"), title: `${text(data.value(row, "group_size"))} devices a group` })
+    );
+    box.body.replaceChildren();
+    pie(box.body, groups, { label: `Time of ${category} by replica groups` });
+  };
+  const options = [...categories.keys()];
+  if (options.length > 1) box.body.before(picker({ label: "Category", options, onchange: choose }));
+  choose(options[0]);
   return [box];
 }
 
@@ -119,37 +120,6 @@ function truths(data, column, yes, no) {
   );
 }
 
-function replicaGroups(box, data, context) {
-  const kinds = [...data.groupBy("category")];
-  let chart = null;
-  const chosen = (kind) => {
-    chart?.leave();
-    const rows = data.groupBy("category").get(kind) ?? [];
-    const of = rows.map((row) => ({ name: data.value(row, "replica_groups") || "all devices",
-      value: data.value(row, "self_ps"), title: `${text(data.value(row, "group_size"))} devices a group` })
-    );
-    chart = pie(box.body, of, { label: `Time of ${kind} by replica groups` });
-  };
-  if (kinds.length > 1) {
-    box.insertBefore(picker({ label: "Category", options: kinds.map(([kind]) => kind), onchange: chosen }), box.body);
-  }
-  chosen(kinds[0][0]);
-  context.keep({ leave: () => chart?.leave() });
-}
-
-function rates(box, data, context) {
-  const rows = [];
-  for (let row = 0; row < data.length && rows.length < MOST_BARS; row += 1)
-    if (data.value(row, "flops_per_s") > 0) rows.push(row);
-  if (!rows.length) return sentence(box.body, "Of no instruction it is known how much it computes.");
-  const of = (column) => rows.map((row) => data.value(row, column));
-  const titles = rows.map((row) => `${data.value(row, "name")} (${text(data.value(row, "self_ps"), "ps")})`);
-  return context.keep(
-    bars(box.body, { names: of("name"), values: of("flops_per_s"), unit: "flop/s", titles,
-      label: "Arithmetic of the longest instructions", height: 340 }),
-  );
-}
-
 // ---- the table of instructions
 
 function ops(body, report, context) {
@@ -159,26 +129,26 @@ function ops(body, report, context) {
   const details = detailsPanel(
     "Choose an instruction to see its HLO, where it comes from, and how its arrays lie in memory.",
   );
-  const body2 = h("div");
+  const left = h("div");
   const part = section(body, category ? `Instructions: ${category}` : "Instructions", {
     actions: category
       ? [h("button.button", { onclick: () => context.push({ category: null }) }, "All categories")]
       : [],
   });
-  part.append(h("div.with-details", body2, details));
+  part.append(h("div.with-details", left, details));
   const there = category && data.column("category").includes(category)
     ? data.where((row) => data.value(row, "category") === category)
     : data;
-  const shown = reportTable(context, body2, "ops", there, { columns: SHOWN, filters: ["category", "program"],
-    bar: "self_share", rows: 20, onrow: (row) => describe(details, report, there, row, context) });
+  const shown = reportTable(context, left, "ops", there, { columns: SHOWN, filters: ["category", "program"],
+    bar: "self_share", rows: 20, onrow: (row) => describe(details, there, row, context) });
   const first = name ? there.column("name").indexOf(name) : -1;
   if (first >= 0) {
     shown.select(first);
-    describe(details, report, there, first, context);
+    describe(details, there, first, context);
   }
 }
 
-async function describe(details, report, data, row, context) {
+async function describe(details, data, row, context) {
   const rank = data.value(row, "rank");
   const name = data.value(row, "name");
   context.replace({ op: name });
@@ -197,18 +167,12 @@ async function describe(details, report, data, row, context) {
 
 /** The arrays that an op reads and writes, as they lie in memory. */
 async function layoutsOf(context, rank) {
-  const { layouts: index } = (await part(context, { tables: ["layouts"], columns: { layouts: ["rank"] } })).tables;
-  const ranks = index.column("rank");
-  const rows = [];
-  for (let row = 0; row < ranks.length; row += 1) if (ranks[row] === rank) rows.push(row);
-  if (!rows.length) return null;
-  const found =
-    (await part(context, { tables: ["layouts"], first: rows[0], rows: rows.at(-1) - rows[0] + 1 })).tables.layouts;
-  const listed = Array.from({ length: found.length }, (_, row) => found.row(row)).filter((row) => row.rank === rank);
+  const arrays = await rowsOf(context, "layouts", "rank", rank);
+  if (!arrays.length) return null;
   return h("table.plain-table",
     h("thead", h("tr", ["Array", "Shape", "Bytes", "Padding"].map((name) => h("th", name)))),
     h("tbody",
-      listed.map((one) =>
+      arrays.map((one) =>
         h("tr", { title: `${one.layout}${one.tile ? `, tiles ${one.tile}` : ""}` }, h("td", one.operand),
           h("td", one.shape), h("td", text(one.padded_bytes, "bytes")), h("td", text(one.padding_share, "share")))
       )));

@@ -6,8 +6,7 @@ import { scatter, stacked } from "../charts/series.js";
 import { picker, tabs } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
+import { reportPage, reportTable } from "../report_page.js";
 import { label, scale, text } from "../units.js";
 
 export const show = reportPage(draw, { params: ["steps"] });
@@ -30,22 +29,14 @@ function draw(body, report, context) {
     ...models.column("model").map((model) => ({ value: model ?? "", text: model ?? "unknown" })),
   ];
   const box = h("div");
-  let shown = [];
   const choose = (model) => {
-    for (const handle of shown) handle.leave();
-    shown = [];
     box.replaceChildren();
     context.replace({ model: model || null });
-    new ModelPage(box, report, model, { ...pick(context), keep: (handle) => shown.push(context.keep(handle)) }).draw();
+    new ModelPage(box, report, model, context).draw();
   };
   const value = context.params.get("model") ?? (models.length === 1 ? models.value(0, "model") : ALL);
   body.append(h("div.parameters", picker({ label: "Model", options: choices, value, onchange: choose })), box);
   choose(value);
-}
-
-function pick(context) {
-  return { source: context.source, host: context.host, params: context.params, analyses: context.analyses,
-    analysis: context.analysis };
 }
 
 class ModelPage {
@@ -76,10 +67,8 @@ class ModelPage {
       values: PERCENTILES.map(([column]) => mean(rows.map((row) => breakdown.value(row, column)))) })
     );
     const shown = series.filter((one) => one.values.some((value) => value > 0));
-    this.context.keep(
-      stacked(box.body, { x: PERCENTILES.map(([, words]) => words), series: shown, unit: "ps",
-        label: "Latency by part and percentile" }),
-    );
+    stacked(box.body, { x: PERCENTILES.map(([, words]) => words), series: shown, unit: "ps",
+      label: "Latency by part and percentile" });
   }
 
   requests() {
@@ -135,12 +124,10 @@ class ModelPage {
     const sizes = this.of("batch_sizes");
     const columnsOf = [["mean_latency_ps", "Latency"], ["mean_ps", "Duration"], ["mean_delay_ps", "Delay"]];
     const box = h("div");
-    let chart = null;
     const choose = (column) => {
-      chart?.leave();
+      box.replaceChildren();
       const names = sizes.rows().map((row) => `${this.model === ALL ? `${row.model} · ` : ""}${row.padded_size}`);
-      chart = bars(box, { names, values: sizes.column(column), unit: "ps", label: "Batches by size" });
-      this.context.keep(chart);
+      bars(box, { names, values: sizes.column(column), unit: "ps", label: "Batches by size" });
     };
     element.append(
       tabs({ label: "What", options: columnsOf.map(([value, words]) => ({ value, text: words })), onchange: choose }),
@@ -171,10 +158,8 @@ class ModelPage {
       }`,
       size: 6,
     }));
-    this.context.keep(
-      scatter(element, { points, x: { title: `Start, ${x.unit}`, divide: x.divide },
-        y: { title: y.unit, divide: y.divide }, height: 260, label: `${kind}s over time` }),
-    );
+    scatter(element, { points, x: { title: `Start, ${x.unit}`, divide: x.divide },
+      y: { title: y.unit, divide: y.divide }, height: 260, label: `${kind}s over time` });
   }
 }
 

@@ -5,8 +5,7 @@ import { bars } from "../charts/bar_list.js";
 import { inputWaits, stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
+import { reportPage, reportTable } from "../report_page.js";
 import { text } from "../units.js";
 
 export const show = reportPage(draw);
@@ -36,11 +35,11 @@ function device(body, report, context) {
     panel("Waiting for input, in percent of step time", "Over the cores of each step."),
   ];
   columns(part, time, shares).classList.add("columns-steps");
-  context.keep(stepTime(time.body, breakdown));
-  context.keep(stepShares(shares.body, means));
+  stepTime(time.body, breakdown);
+  stepShares(shares.body, means);
   if (steps.length > 1) {
     part.append(waits);
-    context.keep(inputWaits(waits.body, steps));
+    inputWaits(waits.body, steps);
   }
   const below = section(body, "Steps");
   reportTable(context, below, "steps", steps, { bar: "input_share" });
@@ -60,10 +59,8 @@ function host(body, report, context) {
   ];
   columns(part, chart, advice);
   const values = causes.column("time_ps");
-  context.keep(
-    bars(chart.body, { names: causes.column("kind"), values, unit: "ps", colours: CAUSES, height: 240,
-      label: "Time for input by kind" }),
-  );
+  bars(chart.body, { names: causes.column("kind"), values, unit: "ps", colours: CAUSES, height: 240,
+    label: "Time for input by kind" });
   const worst = causes.rows().filter((row) => row.time_ps > 0).sort((one, other) => other.time_ps - one.time_ps);
   advice.body.append(
     h("ul", ...worst.map((row) => h("li", h("b", row.kind), ` (${text(row.share, "share")}): ${row.advice}`))),

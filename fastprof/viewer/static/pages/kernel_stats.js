@@ -5,8 +5,7 @@ import { ringPanel } from "../charts/ring.js";
 import { h, shortened } from "../dom.js";
 import { kernelName } from "../kernel_names.js";
 import { list } from "../list.js";
-import { reportPage } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
+import { reportPage, reportTable } from "../report_page.js";
 
 export const show = reportPage(draw);
 
@@ -27,7 +26,7 @@ function draw(body, report, context) {
     sentence(body, "No GPU kernel ran while this was captured.");
     return;
   }
-  rings(body, kernels, ops, context);
+  rings(body, kernels, ops);
   const note = "Kernels of one name, op and launch size are one row; times are summed over all devices and streams.";
   const part = section(body, "Kernels", { note });
   reportTable(context, part, "kernels", kernels, { columns: shown(kernels, context), bar: "total_share",
@@ -38,13 +37,13 @@ function draw(body, report, context) {
   }
 }
 
-function rings(body, kernels, ops, context) {
+function rings(body, kernels, ops) {
   const rings = [
     ["By kernel", sums(kernels, "name", kernelName)],
     ["By op", sums(ops, "op_name")],
     ["By use of Tensor Cores", cores(kernels)],
   ].filter(([, slices], at) => at === 0 || slices.length > 1);
-  const boxes = rings.map(([title, slices]) => ringPanel(context, title, slices, { most: 9, height: 240 }));
+  const boxes = rings.map(([title, slices]) => ringPanel(title, slices, { most: 9, height: 240 }));
   columns(body, ...boxes).classList.add("columns-rings");
 }
 

@@ -1,15 +1,14 @@
 // Memory profile: an allocator's memory over time, what is alive at its peak, leaks, fragmentation.
 
-import { figure, section, sentence } from "../cards.js";
+import { figure, notSaved, section, sentence } from "../cards.js";
 import { bars } from "../charts/bar_list.js";
 import { lines } from "../charts/series.js";
 import { button, field, picker } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { needsServer, part, reportPage } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
-import { known, label, text } from "../units.js";
-import { detailsPanel, linkRow, pairList } from "./details.js";
+import { part, reportPage, reportTable } from "../report_page.js";
+import { text } from "../units.js";
+import { columnPairs, detailsPanel, linkRow, pairList } from "./details.js";
 import { MemoryTimeline } from "./memory_timeline.js";
 import { timelineButton } from "./timeline_link.js";
 
@@ -18,7 +17,11 @@ const BREAKDOWN = list(`op_name:grow, allocation_bytes, requested_bytes, count, 
   region_type, data_type, shape, source`);
 const GROUPS = list(`op_names:grow, op_count, count, total_bytes, share, wasted_bytes, region_type, data_type,
   source`);
+const OF_SNAPSHOT = list(`op_name=Op, allocation_bytes=Size, requested_bytes=Requested, region_type=Region,
+  data_type=Type, shape, step, in_use_bytes=In use after, stack_bytes=Stack, heap_bytes=Heap, free_bytes=Free,
+  fragmentation, largest_free_bytes=Largest free chunk at most`);
 const MOST_BARS = 14;
+const MOST_ALLOCATIONS = 20_000;
 
 export const show = reportPage(draw, { params: ["steps", "steps_from", "short_lived_us"], tables: TABLES });
 
@@ -66,7 +69,7 @@ function pickers(names, chosen, context) {
 const CARDS = list(`peak_bytes=Peak in the capture, peak_ps=Time of the peak, peak_step=Step of the peak,
   capacity_bytes=Capacity, lifetime_peak_bytes=Lifetime peak, stack_at_peak_bytes=Stack at the peak,
   heap_at_peak_bytes=Heap at the peak, free_at_peak_bytes=Free at the peak,
-  fragmentation_at_peak=Fragmentation at the peak, wasted_at_peak_bytes=Never asked for,
+  fragmentation_at_peak=Fragmentation at the peak, wasted_at_peak_bytes=Never requested,
   allocation_count=Allocations, free_count=Frees, held_at_end_bytes=Held at the end`);
 
 function cards(body, row, data) {
@@ -92,23 +95,18 @@ function cards(body, row, data) {
 function timeline(body, report, of, chosen, context) {
   const box = section(body, "Memory over time", {
     note:
-      "Click to see what happened at that moment and what was alive. Drag to look closer, double-click for the whole.",
+      "Click to see what happened at that moment and what was alive. Drag to look closer, double-click for all of it.",
   });
-  const details = detailsPanel("Choose a moment to see the allocation or free, and what the allocator said of itself.");
+  const details = detailsPanel("Choose a moment to see the allocation or free, and the state of the allocator.");
   const holder = h("div");
   box.append(ask(context), h("div.with-details", holder, details));
-  const drawn = new MemoryTimeline(holder, { timeline: of("timeline"), steps: of("steps"), request: of("request"),
+  return new MemoryTimeline(holder, { timeline: of("timeline"), steps: of("steps"), request: of("request"),
     peak: chosen.row, context, describe: (row) => describe(details, row, context) });
-  context.keep(drawn);
 }
 
 /** What can be asked of the server beside: what is alive at a time, and when a request would have fitted. */
 function ask(context) {
-  if (context.saved) {
-    const note = h("div");
-    needsServer(context, note, "What is alive at another moment, and when a request would have fitted, need");
-    return note;
-  }
+  if (context.saved) return h("p.sentence", notSaved("other moments and sizes of requests"));
   const params = context.params;
   return h("div.parameters",
     field({ label: "Alive at", value: params.get("at") ?? "", placeholder: "20ms",
@@ -122,45 +120,24 @@ function ask(context) {
       : null);
 }
 
-function describe(details, row, context) {
-  if (row === null) return details.empty();
-  const at = `${row.start_ps}ps`;
+/** `snapshot`: {row, data}; null if a saved report lacks it. */
+function describe(details, snapshot, context) {
+  if (snapshot === null) {
+    details.empty();
+    return;
+  }
+  const { row, data } = snapshot;
+  const address = row.address === null ? null : `0x${BigInt.asUintN(64, BigInt(row.address)).toString(16)}`;
   details.show(`${row.activity === "free" ? "Free" : "Allocation"} at ${text(row.start_ps, "ps")}`,
-    linkRow(
-      context.saved
-        ? null
-        : button("What is alive then", () => context.push({ at: timeText(row.start_ps) }), { title: at }),
-      timelineButton(context, () => ({ host: row.host, start: row.start_ps, end: row.start_ps + 1e6 })),
-    ), pairList([
-      ["Op", row.op_name],
-      ["Size", known(row.allocation_bytes, "bytes")],
-      ["Asked for", known(row.requested_bytes, "bytes")],
-      ["Region", row.region_type],
-      ["Type", row.data_type],
-      ["Shape", row.shape],
-      ["Step", known(row.step)],
-      ["In use after", text(row.in_use_bytes, "bytes")],
-      ["Stack", row.stack_bytes ? text(row.stack_bytes, "bytes") : null],
-      ["Heap", text(row.heap_bytes, "bytes")],
-      ["Free", text(row.free_bytes, "bytes")],
-      ["Fragmentation", known(row.fragmentation, "share")],
-      [
-        "Largest free chunk",
-        row.largest_free_bytes === null ? null : `at most ${text(row.largest_free_bytes, "bytes")}`,
-      ],
-      ["Address", row.address === null ? null : `0x${BigInt.asUintN(64, BigInt(row.address)).toString(16)}`],
-    ]));
-  return undefined;
+    linkRow(context.saved ? null : button("What is alive then", () => context.push({ at: timeText(row.start_ps) })),
+      timelineButton(context, () => ({ host: row.host, start: row.start_ps, end: row.start_ps + 1e6 }))),
+    pairList([...columnPairs(data, row, OF_SNAPSHOT), ["Address", address]]));
 }
 
+/** A time as an address has it, exact. */
 function timeText(ps) {
-  return ps % 1e9 === 0
-    ? `${ps / 1e9}ms`
-    : ps % 1e6 === 0
-    ? `${ps / 1e6}us`
-    : ps % 1e3 === 0
-    ? `${ps / 1e3}ns`
-    : `${ps}ps`;
+  const [unit, size] = [["ms", 1e9], ["us", 1e6], ["ns", 1e3], ["ps", 1]].find(([, one]) => ps % one === 0);
+  return `${ps / size}${unit}`;
 }
 
 // ---- what is alive
@@ -170,17 +147,14 @@ function breakdown(body, report, of, context) {
   if (at.length) alive(section(body, `Alive at ${context.params.get("at")}`), report, "at", at, context);
   if (!groups.length && !active.length) return;
   const part = section(body, "What is alive at the peak", {
-    note:
-      "Rows add up to what is in use then. What was never asked for is the rest of chunks that are larger than their requests.",
+    note: "Rows add up to what is in use then. Wasted is the rest of chunks that are larger than their requests.",
   });
   const rows = groups.rows().filter((row) => row.total_bytes > 0).slice(0, MOST_BARS);
   if (rows.length > 1) {
     const names = rows.map((row) => row.op_names ?? row.source);
-    context.keep(
-      bars(part, { names, values: rows.map((row) => row.total_bytes), unit: "bytes", titles: rows.map((row, at) =>
-        `${names[at]} (${text(row.share, "share")})`
-      ), label: "Memory at the peak by op" }),
-    );
+    bars(part, { names, values: rows.map((row) => row.total_bytes), unit: "bytes", titles: rows.map((row, at) =>
+      `${names[at]} (${text(row.share, "share")})`
+    ), label: "Memory at the peak by op" });
   }
   reportTable(context, part, "active_groups", groups, { caption: "Ops of like names together", columns: GROUPS,
     bar: "share", rows: 8 });
@@ -203,10 +177,8 @@ function steps(body, report, of, context) {
       name,
       values: data.column(column),
     }));
-    context.keep(
-      lines(part, { x: data.column("step"), series, unit: "bytes", xTitle: "Step", label: "Memory by step",
-        height: 240 }),
-    );
+    lines(part, { x: data.column("step"), series, unit: "bytes", xTitle: "Step", label: "Memory by step",
+      height: 240 });
   }
   reportTable(context, part, "steps", data, { columns: list(`step, peak_bytes, begin_bytes, end_bytes, growth_bytes,
     allocation_count, free_count, allocated_bytes, freed_bytes, short_lived_bytes, duration_ps`), rows: 8 });
@@ -236,7 +208,7 @@ const MORE = [
   ],
   [
     "ops",
-    "Ops by the memory that they ask for",
+    "Ops by the memory that they allocate",
     null,
     list(`op_name:grow, count, allocated_bytes, largest_bytes, held_at_end_bytes, short_lived_count,
       short_lived_bytes, lifetime_p50_ps, lifetime_max_ps`),
@@ -253,22 +225,17 @@ function more(body, report, of, context) {
   allocations(body, report, context);
 }
 
-/** The table of all allocations, which may be millions: some of them when asked for. */
+/** The table of all allocations, which may be millions: some of them, on request. */
 function allocations(body, report, context) {
-  const { of: count } = report.tables.timeline;
-  if (!count) return;
-  const part_ = section(body, "Every allocation", { note: "From allocation to free, with what became of it." });
+  if (!report.tables.timeline.of) return;
+  const box = section(body, "Every allocation", { note: "From allocation to free, with what became of it." });
   const load = button("Show", async () => {
     load.disabled = true;
-    const found = await part(context, { tables: ["allocations"], rows: 20_000 });
-    const data = found.tables.allocations;
+    const { allocations: data } = (await part(context, { tables: ["allocations"], rows: MOST_ALLOCATIONS })).tables;
     load.remove();
-    reportTable(context, part_, "allocations", data, {
-      columns: list(`op_name, allocation_bytes, requested_bytes, allocated_ps,
-      lifetime_ps, fate, allocated_step, freed_step, region_type, shape, allocator`),
-      filters: ["allocator", "fate"],
-      rows: 14,
-    });
-  }, { title: label("allocations") });
-  part_.append(load);
+    reportTable(context, box, "allocations", data, { columns: list(`op_name, allocation_bytes, requested_bytes,
+      allocated_ps, lifetime_ps, fate, allocated_step, freed_step, region_type, shape, allocator`),
+      filters: ["allocator", "fate"], rows: 14 });
+  });
+  box.append(load);
 }

@@ -1,9 +1,9 @@
 // An allocator's memory over time: stack and heap, the span between least and most of each stretch, fragmentation,
 // steps, and where a request would not have fitted. Each snapshot of its own where the view has few enough.
 
-import { Plot } from "../charts/plot.js";
+import { plot } from "../charts/plot.js";
 import { h } from "../dom.js";
-import { part } from "../report_page.js";
+import { part, wholeRow } from "../report_page.js";
 import { number, scale, text } from "../units.js";
 
 const CLOSE = 6_000;
@@ -18,7 +18,7 @@ const FITS = {
 };
 const COLUMNS = ["start_ps", "stack_bytes", "heap_bytes", "in_use_bytes", "free_bytes", "fragmentation"];
 
-/** `timeline`, `steps`, `request`: rows of one allocator; `peak`: its row of allocators; `describe(row)`: of a snapshot. */
+/** `timeline`, `steps`, `request`: rows of one allocator; `peak`: its row of allocators; `describe(snapshot)`: {row, data} or null. */
 export class MemoryTimeline {
   constructor(element, options) {
     Object.assign(this, options);
@@ -29,7 +29,7 @@ export class MemoryTimeline {
     this.box = h("div");
     this.note = h("p.sentence", { role: "status" }, this.wholeNote());
     element.append(this.box, this.note);
-    this.plot = new Plot(this.box, this.spec(), {
+    this.plot = plot(this.box, this.spec(), {
       label: "Memory over time",
       height: 340,
       onclick: (at) => this.choose(this.view.place[at]),
@@ -112,9 +112,7 @@ export class MemoryTimeline {
 
   /** The snapshot of a place, which is a row of the table snapshots. */
   async choose(place) {
-    const { snapshots } = (await part(this.context, { tables: ["snapshots"], first: place, rows: 1 })).tables;
-    const row = snapshots.length === 1 ? snapshots.row(0) : place < snapshots.length ? snapshots.row(place) : null;
-    this.describe(row);
+    this.describe(await wholeRow(this.context, "snapshots", place));
   }
 
   /** Where the view has few snapshots, each of them. */
@@ -142,10 +140,6 @@ export class MemoryTimeline {
     this.view = view;
     this.note.textContent = note;
     this.plot.update(this.spec());
-  }
-
-  leave() {
-    this.plot.leave();
   }
 }
 

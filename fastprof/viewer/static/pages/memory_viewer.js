@@ -1,17 +1,16 @@
 // Memory viewer: what memory a compiled program takes, when, and what fills it at the peak.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
+import { columns, figures, notSaved, panel, section, sentence } from "../cards.js";
 import { ringPanel } from "../charts/ring.js";
 import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
 import { h, shortened } from "../dom.js";
 import { list } from "../list.js";
-import { needsServer, part, reportPage } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
-import { known, text } from "../units.js";
+import { part, reportPage, reportTable } from "../report_page.js";
+import { text } from "../units.js";
 import { BufferBars } from "./buffer_bars.js";
 import { BufferMap } from "./buffer_map.js";
-import { code, detailsPanel, link, linkRow, pairList } from "./details.js";
+import { code, columnPairs, detailsPanel, link, linkRow, pairList } from "./details.js";
 import { HeapChart } from "./heap_chart.js";
 
 const CATEGORIES = {
@@ -27,6 +26,8 @@ const FIGURES = list(`peak_bytes, allocated_bytes, fragmentation_bytes, padding_
 const HEAP = ["allocation", "point", "event", "instruction", "heap_bytes", "unpadded_heap_bytes", "total_bytes"];
 const LIVES = list(`buffer_id, buffer, category, allocation, timeline_bytes, offset_bytes, bytes, start, end,
   is_at_peak, op_name, shape`);
+const OF_BUFFER = list(`bytes=Size, share=Of the peak, unpadded_bytes=Without padding, padding_bytes=Padding,
+  category=For, shape, padded_shape=Padded, opcode, allocation, offset_bytes=Offset, parameter_number=Parameter`);
 
 export const show = reportPage(draw, { params: [],
   tables: ["modules", "buffers_at_peak", "peak_by_op", "by_allocation_type", "heap", "allocations"],
@@ -35,9 +36,7 @@ export const show = reportPage(draw, { params: [],
 async function draw(body, report, context) {
   const { modules } = report.tables;
   if (!modules.length) return sentence(body, "There are no programs to show.");
-  const page = new MemoryViewer(body, report, context);
-  await page.draw();
-  context.keep(page);
+  return new MemoryViewer(body, report, context).draw();
 }
 
 class MemoryViewer {
@@ -46,13 +45,12 @@ class MemoryViewer {
     this.data = report.tables.buffers_at_peak;
     this.module = report.value("module");
     this.space = report.value("memory_space");
-    this.marked = null;
   }
 
   async draw() {
     const { body, report } = this;
-    body.append(this.pickers());
-    if (this.context.saved) needsServer(this.context, body, "Other programs and memories need");
+    if (this.context.saved) sentence(body, notSaved("other programs and memories"));
+    else body.append(this.pickers());
     figures(body, report, FIGURES.filter((name) => report.value(name) !== null || name === "peak_bytes"));
     this.details = detailsPanel(
       "Choose a buffer in a chart or table to see what it is, where it comes from, and when it lives.",
@@ -67,30 +65,22 @@ class MemoryViewer {
 
   pickers() {
     const { modules } = this.report.tables;
-    const rows = modules.rows();
-    const listed = new Map();
-    for (const row of rows) if (!listed.has(row.module)) listed.set(row.module, row);
-    const spaces = rows.filter((row) => row.module === this.module && row.memory_space !== null);
-    const bar = h("div.parameters");
-    if (this.context.saved) return bar;
-    const option = ({ module, peak_bytes: peak, memory_space_name: space }) => ({ value: module,
-      text: `${peak === null ? "" : `${text(peak, "bytes")}${space ? ` of ${space}` : ""} — `}${
-        shortened(module, 28)
-      }` });
-    bar.append(
-      picker({ label: "Program", options: [...listed.values()].map(option), value: this.module, title: this.module,
-        onchange: (module) => this.context.push({ module, memory_space: null }) }),
-    );
-    bar.append(
-      picker({ label: "Memory",
-        options: spaces.map((row) => ({ value: String(row.memory_space),
-          text: `${row.memory_space_name ?? row.memory_space}${
-            row.peak_bytes === null ? "" : ` — ${text(row.peak_bytes, "bytes")}`
-          }` })
-        ), value: String(this.space), onchange: (space) =>
-          this.context.push({ memory_space: space === "0" ? null : space }) }),
-    );
-    return bar;
+    const programs = [...modules.groupBy("module")].map(([value, [row]]) => {
+      const { peak_bytes: peak, memory_space_name: space } = modules.row(row);
+      const memory = peak === null ? "" : `${text(peak, "bytes")}${space ? ` of ${space}` : ""} — `;
+      return { value, text: memory + shortened(value, 28) };
+    });
+    const own = modules.rows().filter((row) => row.module === this.module && row.memory_space !== null);
+    const spaces = own.map(({ memory_space: space, memory_space_name: name, peak_bytes: peak }) => ({
+      value: String(space),
+      text: `${name ?? space}${peak === null ? "" : ` — ${text(peak, "bytes")}`}`,
+    }));
+    const push = (changes) => this.context.push(changes);
+    return h("div.parameters",
+      picker({ label: "Program", options: programs, value: this.module, title: this.module,
+        onchange: (module) => push({ module, memory_space: null }) }),
+      picker({ label: "Memory", options: spaces, value: String(this.space),
+        onchange: (space) => push({ memory_space: space === "0" ? null : space }) }));
   }
 
   drawHeap() {
@@ -105,9 +95,7 @@ class MemoryViewer {
     const largest = allocations.sort((one, other) => peakOf(heap, of.get(other)) - peakOf(heap, of.get(one)))[0];
     const holder = h("div");
     const choose = (allocation) => {
-      this.heap?.leave();
       holder.replaceChildren();
-      this.allocation = allocation;
       this.heap = new HeapChart(holder, heap.taken(of.get(allocation)), { onpoint: (row) => this.atPoint(row) });
     };
     if (allocations.length > 1) {
@@ -123,7 +111,7 @@ class MemoryViewer {
 
   /** A point of the program: what happens there, and the buffer that it happens to. */
   atPoint(row) {
-    this.map?.point(row.point);
+    this.map?.markPoint(row.point);
     this.details.show(`Point ${row.point}: ${row.event} at ${row.instruction ?? "?"}`,
       row.instruction
         ? linkRow(link("HLO text", this.context.href("hlo", { module: this.module, instruction: row.instruction })))
@@ -136,7 +124,6 @@ class MemoryViewer {
 
   async drawMap() {
     const { lifetimes } = (await part(this.context, { tables: ["lifetimes"], columns: { lifetimes: LIVES } })).tables;
-    this.lives = lifetimes;
     const rows = lifetimes.select((row) =>
       lifetimes.value(row, "start") !== null && lifetimes.value(row, "timeline_bytes") !== null
     );
@@ -147,7 +134,7 @@ class MemoryViewer {
     });
     this.map = new BufferMap(part_, lifetimes.taken(rows), { points: this.report.value("program_points") ?? 0,
       peak: this.report.value("peak_point"), colour: (name) => colourOf(family(name)),
-      onselect: (row) => this.choose(row.buffer_id, row) });
+      onselect: (row) => this.select(row) });
   }
 
   drawBuffers() {
@@ -161,9 +148,8 @@ class MemoryViewer {
       const holder = panel(title);
       part_.append(holder);
       this.bars.push(
-        new BufferBars(holder.body, data, { by, colour: (row) =>
-          CATEGORIES[data.value(row, "category")] ?? colourOf(data.value(row, "category")), onselect: (row) =>
-            this.choose(data.value(row, "buffer_id"), data.row(row), row) }),
+        new BufferBars(holder.body, data, { by, colour: (row) => shade(data.value(row, "category")), choose: (row) =>
+          this.select(data.row(row), row) }),
       );
     }
   }
@@ -179,7 +165,7 @@ class MemoryViewer {
         filters: ["category"],
         bar: "share",
         rows: 12,
-        onrow: (row) => this.choose(data.value(row, "buffer_id"), data.row(row), row),
+        onrow: (row) => this.select(data.row(row), row),
       });
     }
     this.types(body, byOp, types);
@@ -198,8 +184,8 @@ class MemoryViewer {
     const part_ = section(body, "What memory is for");
     const uses = rows.map((row) => ({ name: row.category, value: row.bytes, colour: CATEGORIES[row.category] }));
     const ops = byOp.rows().map((row) => ({ name: row.op ?? row.category, value: row.bytes, title: row.shape ?? "" }));
-    columns(part_, ringPanel(this.context, "Allocations by use", uses, { unit: "bytes" }),
-      ringPanel(this.context, "The peak by op", ops, { unit: "bytes", most: 10 }));
+    columns(part_, ringPanel("Allocations by use", uses, { unit: "bytes" }),
+      ringPanel("The peak by op", ops, { unit: "bytes", most: 10 }));
   }
 
   plain(title, name, data, options) {
@@ -208,37 +194,22 @@ class MemoryViewer {
   }
 
   /** Marks a buffer in all charts, and shows its details. `row`: its number in buffers_at_peak, if known. */
-  choose(id, buffer, row = null) {
-    const at = row ?? (id === null ? -1 : this.data.column("buffer_id").indexOf(id));
-    this.marked = at >= 0 ? at : null;
-    for (const bars of this.bars) bars.mark(this.marked);
-    this.table?.select(this.marked);
+  select(buffer, row = null) {
+    const { data, context, module } = this;
+    const id = buffer.buffer_id;
+    const at = row ?? (id === null ? -1 : data.column("buffer_id").indexOf(id));
+    const marked = at >= 0 ? at : null;
+    for (const bars of this.bars) bars.mark(marked);
+    this.table?.select(marked);
     this.map?.mark(id);
-    const whole = { ...buffer, ...(at >= 0 ? this.data.row(at) : {}) };
-    const name = instructionOf(whole.buffer);
-    this.details.show(whole.buffer ?? whole.category,
+    const known = { ...buffer, ...(at >= 0 && data.row(at)) };
+    const name = instructionOf(known.buffer);
+    this.details.show(known.buffer ?? known.category,
       name
-        ? linkRow(link("HLO text", this.context.href("hlo", { module: this.module, instruction: name })),
-          link("HLO stats", this.context.href("hlo_stats", { op: name })))
-        : null, pairList([
-        ["Size", text(whole.bytes, "bytes")],
-        ["Of the peak", known(whole.share, "share")],
-        ["Without padding", known(whole.unpadded_bytes, "bytes")],
-        ["Padding", whole.padding_bytes ? text(whole.padding_bytes, "bytes") : null],
-        ["For", whole.category],
-        ["Shape", whole.shape],
-        ["Padded", whole.padded_shape],
-        ["Opcode", whole.opcode],
-        ["Allocation", String(whole.allocation)],
-        ["Offset", text(whole.offset_bytes, "bytes")],
-        ["Parameter", known(whole.parameter_number)],
-        ["Lives", life(whole)],
-      ]), code("Framework op", whole.op_name), code("Source", whole.stack ?? whole.source));
-  }
-
-  leave() {
-    for (const one of [this.heap, this.map, ...this.bars])
-      one?.leave();
+        ? linkRow(link("HLO text", context.href("hlo", { module, instruction: name })),
+          link("HLO stats", context.href("hlo_stats", { op: name })))
+        : null, pairList([...columnPairs(data, known, OF_BUFFER), ["Lives", life(known)]]),
+      code("Framework op", known.op_name), code("Source", known.stack ?? known.source));
   }
 }
 
@@ -249,9 +220,11 @@ function peakOf(heap, rows) {
 function legend(data) {
   const names = [...new Set(data.column("category"))];
   return h("span.legend",
-    names.map((name) =>
-      h("span.legend-entry", h("span.dot", { style: { background: CATEGORIES[name] ?? colourOf(name) } }), name)
-    ));
+    names.map((name) => h("span.legend-entry", h("span.dot", { style: { background: shade(name) } }), name)));
+}
+
+function shade(category) {
+  return CATEGORIES[category] ?? colourOf(category);
 }
 
 function life({ start, end, start_instruction: from, end_instruction: to }) {

@@ -1,8 +1,9 @@
 // What is known of a node of the op profile: times, rates against the peaks, memory by space, its HLO.
 
+import { notSaved } from "../cards.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { part, wholeRow } from "../report_page.js";
+import { rowsOf, wholeRow } from "../report_page.js";
 import { text } from "../units.js";
 import { code, columnPairs, meter, opLinks, pairList } from "./details.js";
 
@@ -19,7 +20,7 @@ export async function nodeDetails(context, view, node) {
     wholeRow(context, view, node),
     view === "tree" ? memoryOf(context, node) : [],
   ]);
-  if (whole === null) return [h("p.sentence", "The saved report does not hold this row: fastprof serve has it.")];
+  if (whole === null) return [h("p.sentence", notSaved("more rows"))];
   const { row, data } = whole;
   const op = row.kind === "op" || row.kind === "instruction";
   return [
@@ -43,12 +44,8 @@ export async function nodeDetails(context, view, node) {
 
 /** Meters of the memories that the ops below a node use, beside HBM. */
 async function memoryOf(context, node) {
-  const index = (await part(context, { tables: ["memory"], columns: { memory: ["node"] } })).tables.memory;
-  const rows = index.groupBy("node").get(node);
-  if (!rows) return [];
-  const { memory } = (await part(context, { tables: ["memory"], first: rows[0], rows: rows.length })).tables;
-  const found = memory.length === rows.length ? memory.rows() : rows.map((row) => memory.row(row));
-  return found.filter((row) => row.memory !== "HBM").map((row) =>
+  const rows = await rowsOf(context, "memory", "node", node);
+  return rows.filter((row) => row.memory !== "HBM").map((row) =>
     meter(row.memory, row.peak_percent, rate(row.peak_percent, row.bytes_per_s, "bytes/s"))
       ?? pairList([[row.memory, text(row.accessed_bytes, "bytes"), "The bandwidth of this memory is not known"]])
   );

@@ -1,14 +1,13 @@
 // Op profile: device time as a tree of programs, categories or scopes, ops, and what fusions are made of.
 
-import { figures, section, sentence } from "../cards.js";
-import { palette } from "../charts/palette.js";
-import { FAINT } from "../colours.js";
+import { figures, NO_OPS, notSaved, section, sentence } from "../cards.js";
+import { FAINT, palette } from "../colours.js";
 import { button, field, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { needsServer, part, reportPage } from "../report_page.js";
+import { choice, part, reportPage } from "../report_page.js";
 import { table } from "../table.js";
-import { number, text } from "../units.js";
+import { label, number, text } from "../units.js";
 import { detailsPanel, heat, lossColour } from "./details.js";
 import { FlameGraph } from "./flame_graph.js";
 import { nodeDetails } from "./op_details.js";
@@ -16,10 +15,11 @@ import { TreeView } from "./tree_view.js";
 
 const SHARED = list(`node, parent, depth, name, ops, occurrences, executions, self_ps, busy_share,
   compute_peak_percent, hbm_peak_percent, lost_ps, work_known_share, category`);
+const PASSES = ["forward_ps", "backward_ps", "recompute_ps"];
 const COLUMNS = {
   tree: [...SHARED, "kind", "share", "cost_share", "program", "program_id"],
-  scopes: [...SHARED, "own_ps", "forward_ps", "backward_ps", "recompute_ps", "other_ps"],
-  layers: [...SHARED, "own_ps", "forward_ps", "backward_ps", "recompute_ps", "other_ps", "instances"],
+  scopes: [...SHARED, "own_ps", ...PASSES, "other_ps"],
+  layers: [...SHARED, "own_ps", ...PASSES, "other_ps", "instances"],
 };
 const FIGURES = list(`device_busy_ps, device_idle_ps, lost_ps, compute_peak_percent, hbm_peak_percent,
   work_known_share, unattributed_share, program_count, op_count`);
@@ -39,16 +39,16 @@ export const show = reportPage(draw, { params: ["steps"], tables: ["tree", "devi
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
-  if (report.tables.tree.length <= 1) return sentence(body, "No op ran on a device while it was observed.");
-  const page = new OpProfile(body, report, context);
-  await page.choose(context.params.get("view") ?? "tree");
-  devices(body, report, context);
-  context.keep(page);
+  if (report.tables.tree.length <= 1) return sentence(body, NO_OPS);
+  await new OpProfile(body, report, context).choose(choice(context, "view", Object.keys(COLUMNS)));
+  const data = report.tables.devices;
+  if (data.length > 1) table(section(body, "By device"), data, { bar: "busy_share", rows: 16 });
+  return undefined;
 }
 
 class OpProfile {
   constructor(body, report, context) {
-    Object.assign(this, { report, context, tables: { tree: report.tables.tree } });
+    Object.assign(this, { report, context });
     this.group = context.params.get("group_by") ?? "program";
     this.idle = context.params.get("idle") !== "no";
     this.byLost = context.params.get("order") === "lost";
@@ -59,7 +59,7 @@ class OpProfile {
         "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak. Choose a row to see what it reads and writes.",
     });
     part.append(this.controls());
-    if (context.saved) needsServer(context, part, "Other groupings of the tree need");
+    if (context.saved) sentence(part, notSaved("other groupings of the tree"));
     this.beside = h("div.with-details.tree-only", this.holder, this.details);
     part.append(this.beside);
     this.flameBody = section(body, "As a flame graph", {
@@ -100,14 +100,13 @@ class OpProfile {
   }
 
   async choose(view) {
-    this.view = Object.hasOwn(COLUMNS, view) ? view : "tree";
-    this.views.value = this.view;
-    this.context.replace({ view: this.view === "tree" ? null : this.view });
-    if (!this.tables[this.view]) {
-      const found = await part(this.context, { tables: [this.view], columns: { [this.view]: COLUMNS[this.view] } });
-      this.tables[this.view] = found.tables[this.view];
-    }
-    this.data = this.tables[this.view];
+    this.view = view;
+    this.views.value = view;
+    this.context.replace({ view: view === "tree" ? null : view });
+    const { tables } = view === "tree"
+      ? this.report
+      : await part(this.context, { tables: [view], columns: { [view]: COLUMNS[view] } });
+    this.data = tables[view];
     this.shade = shades(this.data);
     this.drawTree();
     this.drawFlame();
@@ -117,8 +116,8 @@ class OpProfile {
   }
 
   drawTree() {
-    this.tree?.leave();
     const { data } = this;
+    this.holder.replaceChildren();
     const kinds = this.view === "tree" ? data.column("kind") : null;
     const weight = data.column(this.byLost ? "lost_ps" : "self_ps");
     const costs = this.view === "tree" ? data.column("cost_share") : null;
@@ -137,16 +136,13 @@ class OpProfile {
 
   columns() {
     const { data } = this;
-    const isRecordedIn = (name) => data.has(name) && data.column(name).some((one) => one !== null);
     const column = (title, name, width, cell) => {
-      const values = isRecordedIn(name) ? data.column(name) : null;
-      return values
-        && { title, width, number: true, about: data.about(name).description,
-          cell: (node) => (values[node] === null ? "" : cell(values[node], node)) };
+      if (!data.isRecorded(name)) return null;
+      const values = data.column(name);
+      return { title, width, number: true, about: data.about(name).description,
+        cell: (node) => (values[node] === null ? "" : cell(values[node], node)) };
     };
-    const passes = list("forward_ps=Forward, backward_ps=Backward, recompute_ps=Recompute").filter(([name]) =>
-      this.view !== "tree" && data.column(name).some((one) => one > 0)
-    );
+    const passes = PASSES.filter((name) => data.has(name) && data.column(name).some((one) => one > 0));
     const self = data.column("self_ps");
     return [
       { title: "Name", about: "Program, category, scope, op, or an instruction within a fusion",
@@ -154,7 +150,7 @@ class OpProfile {
       column("Time", this.idle && this.view === "tree" ? "share" : "busy_share", 100, (share) => bar(share, FAINT)),
       column("Self", "self_ps", 80, (time) => text(time, "ps")),
       column("Lost", "lost_ps", 80, (lost, node) => lossCell(lost, self[node], self[0])),
-      ...passes.map(([name, title]) => column(title, name, 84, (time) => text(time, "ps"))),
+      ...passes.map((name) => column(label(name), name, 84, (time) => text(time, "ps"))),
       column("FLOP/s", "compute_peak_percent", 76, peakCell),
       column("HBM", "hbm_peak_percent", 76, peakCell),
       column("Runs", "occurrences", 64, (runs) => (runs ? number(runs) : "")),
@@ -172,7 +168,7 @@ class OpProfile {
       kind === "instruction"
         ? h("span.tag", {
           title: "Part of the fusion's work, by XLA's cost model",
-        }, costTold(data.value(node, "cost_share")))
+        }, costText(data.value(node, "cost_share")))
         : null, kind === "sparse core op" || kind === "duplicates" ? h("span.tag", kind) : null);
   }
 
@@ -229,23 +225,18 @@ class OpProfile {
   }
 
   drawFlame() {
-    this.flame?.leave();
     const { data } = this;
     const kinds = this.view === "tree" ? data.column("kind") : null;
+    this.flameBody.replaceChildren();
     this.flame = new FlameGraph(this.flameBody, {
       parents: data.column("parent"),
       depths: data.column("depth"),
       values: data.column("self_ps").map((value, node) => (kinds?.[node] === "idle" ? 0 : (value ?? 0))),
-      names: (node) => data.value(node, "name"),
+      names: (node) => data.value(node, "name") ?? "",
       colour: (node) => this.shade(data.value(node, "category")),
       marked: (node) => atPeak(data.value(node, "lost_ps"), data.value(node, "self_ps")),
-      onclick: (node) => this.tree.select(node),
+      onselect: (node) => this.tree.select(node),
     });
-  }
-
-  leave() {
-    this.tree?.leave();
-    this.flame?.leave();
   }
 }
 
@@ -257,13 +248,6 @@ function shades(data) {
     self.map((time, node) => (kinds === null || kinds[node] === "op" ? time : 0)));
 }
 
-function devices(body, report, context) {
-  const data = report.tables.devices;
-  if (data.length < 2) return;
-  const part = section(body, "By device");
-  context.keep(table(part, data, { bar: data.has("busy_share") ? "busy_share" : undefined, rows: 16 }));
-}
-
 function atPeak(lost, self) {
   return lost === null || !self ? null : Math.max(0, Math.min(1, 1 - lost / self));
 }
@@ -272,7 +256,7 @@ function named(name, control) {
   return h("div.named", h("span.faint", name), control);
 }
 
-function costTold(share) {
+function costText(share) {
   return share === null ? "part" : text(share, "share");
 }
 

@@ -1,39 +1,29 @@
 // Ops by time: rings by type and by op, on devices and on hosts, with idle time or without; and all ops as tables.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
-import { bars } from "../charts/bar_list.js";
+import { bars, rateBars } from "../charts/bar_list.js";
 import { pie } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
 import { picker } from "../controls.js";
-import { h, shortened } from "../dom.js";
+import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage } from "../report_page.js";
-import { address, reportTable } from "../report_tables.js";
+import { csvAddress, reportPage, reportTable } from "../report_page.js";
 import { label, text } from "../units.js";
 
-export const show = reportPage(draw, { params: ["steps"] });
+export const show = reportPage((body, report, context) => new OpStats(body, report, context).draw(), {
+  params: ["steps"],
+});
 
 const IDLE = "IDLE";
 const SIDES = [["Device", "On devices"], ["Host", "On hosts"]];
-const MOST_RATES = 20;
 const MOST_SLICES = 10;
 const LEAST_SHARE = 0.2;
-const OP_COLUMNS = ["rank", "host_or_device", "type", "name", "self_ps"];
-const MORE_COLUMNS = ["occurrences", "mean_ps", "total_ps"];
-const WORK_COLUMNS = ["flops_per_s", "bytes_per_s", "flops_per_byte", "bound_by", "tensor_core_share"];
+const OP_COLUMNS = list("rank, host_or_device, type, name, self_ps");
+const MORE_COLUMNS = list(`occurrences, mean_ps, total_ps, flops_per_s, bytes_per_s, flops_per_byte, bound_by,
+  tensor_core_share`);
 const DEVICE_COLUMNS = list(`rank, program, category, name, self_ps, busy_share, occurrences, mean_ps, total_ps,
   flops_per_s, bytes_per_s, bound_by`);
 const HOST_COLUMNS = list("rank, type, name, self_ps, busy_share, occurrences, mean_ps, total_ps, is_eager");
-
-/** What the address calls the words that tables are filtered by. */
-const SEARCHES = {
-  device_ops: "device_search",
-  host_ops: "host_search",
-};
-
-function draw(body, report, context) {
-  new OpStats(body, report, context).draw();
-}
 
 class OpStats {
   constructor(body, report, context) {
@@ -52,121 +42,99 @@ class OpStats {
     this.drawRings();
     this.drawRates();
     this.drawOps();
-    this.drawTable("device_ops", "Device ops", "Instructions of compiled programs, and kernels; summed over devices.",
-      DEVICE_COLUMNS, ["program", "category"]);
-    this.drawTable("host_ops", "Host ops", "Summed over threads.", HOST_COLUMNS, ["type"]);
-    for (const name of ["tf_functions", "sparse_core_ops", "hosts"])
-      this.drawTable(name, label(name), null, undefined, []);
-    context.actions.append(
-      h("a.button", { href: address(context, "ops") ?? "#", download: "op_stats.csv",
-        hidden: !address(context, "ops") }, "Export as CSV"),
-    );
+    this.drawTable("device_ops", "Device ops", {
+      note: "Instructions of compiled programs, and kernels; summed over devices.",
+      columns: DEVICE_COLUMNS.map((name) =>
+        name === "name" ? { name, node: (value, row) => this.hloLink(value, row) } : name
+      ),
+      filters: ["program", "category"],
+      search: "device_search",
+    });
+    this.drawTable("host_ops", "Host ops", { note: "Summed over threads.", columns: HOST_COLUMNS, filters: ["type"],
+      search: "host_search" });
+    this.drawTable("tf_functions");
+    this.drawTable("sparse_core_ops");
+    this.drawTable("hosts", "Hosts", { rows: 8 });
+    const href = csvAddress(context, "ops");
+    if (href) context.actions.append(h("a.button", { href, download: "op_stats.csv" }, "Export as CSV"));
   }
 
   drawRings() {
     const choice = picker({ label: "Idle time",
       options: [{ value: "0", text: "left out" }, { value: "1", text: "counted" }], value: this.idle ? "1" : "0",
       onchange: (value) => this.setIdle(value === "1") });
-    const part = section(this.body, "Self time", { actions: [choice] });
-    const boxes = [];
     for (const [side, words] of SIDES) {
       if (!this.rows(side, true).some((row) => this.ops.value(row, "self_ps") > 0)) continue;
-      for (const [by, title] of [["type", `${words}, by type`], ["name", `${words}, by op`]]) {
-        const box = panel(title);
-        boxes.push(box);
-        this.rings.push({ side, by, box, title });
-      }
+      for (const [by, title] of [["type", `${words}, by type`], ["name", `${words}, by op`]])
+        this.rings.push({ side, by, box: panel(title), title });
     }
-    columns(part, ...boxes).classList.add("columns-rings");
+    const part = section(this.body, "Self time", { actions: [choice] });
+    columns(part, ...this.rings.map(({ box }) => box)).classList.add("columns-rings");
     for (const ring of this.rings) this.drawRing(ring);
   }
 
-  drawRing(ring) {
-    const { ops, context } = this;
-    const groups = Map.groupBy(this.rows(ring.side, this.idle), (row) => ops.value(row, ring.by) ?? "unknown");
+  drawRing({ side, by, box: { body }, title }) {
+    const { ops } = this;
+    body.replaceChildren();
+    const groups = Map.groupBy(this.rows(side, this.idle), (row) => ops.value(row, by) ?? "unknown");
     const slices = [...groups].map(([name, rows]) => ({ name, value: ops.sum("self_ps", rows),
       colour: name === IDLE ? FAINT : null })
-    );
-    const onclick = (slice) => this.filter(ring, slice);
-    const { body } = ring.box;
-    body.replaceChildren();
-    const largest = slices.filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
-    const whole = largest.reduce((sum, { value }) => sum + value, 0);
-    const top = largest.slice(0, MOST_SLICES - 1);
-    const share = top.reduce((sum, { value }) => sum + value, 0) / whole;
-    if (largest.length > MOST_SLICES && share < LEAST_SHARE) return this.drawLongest(ring, top, share);
-    context.keep(pie(body, slices, { unit: "ps", label: ring.title, height: 250, onclick, most: MOST_SLICES }));
-    return undefined;
-  }
-
-  /** Where no op takes much, bars: a ring would be one slice of others. */
-  drawLongest(ring, top, share) {
-    ring.box.body.append(
-      h("p.section-note",
-        `No op takes much: the ${top.length} that take longest have ${text(share, "share")} of the time.`),
-    );
-    this.context.keep(
-      bars(ring.box.body, { names: top.map(({ name }) => name), values: top.map(({ value }) => value), unit: "ps",
-        label: ring.title, onclick: (at) => this.filter(ring, top[at]) }),
-    );
+    ).filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
+    const sum = (some) => some.reduce((total, { value }) => total + value, 0);
+    const top = slices.slice(0, MOST_SLICES - 1);
+    const share = sum(top) / sum(slices);
+    if (slices.length > MOST_SLICES && share < LEAST_SHARE) {
+      // No op takes much: a ring would be one slice of others.
+      body.append(
+        h("p.section-note", `The ${top.length} ops that take longest have only ${text(share, "share")} of the time.`),
+      );
+      bars(body, { names: top.map(({ name }) => name), values: top.map(({ value }) => value), unit: "ps", label: title,
+        onclick: (at) => this.filter(top[at]) });
+    } else {
+      pie(body, slices, { unit: "ps", label: title, height: 250, onclick: (slice) => this.filter(slice),
+        most: MOST_SLICES });
+    }
   }
 
   /** Rates of the ops on devices that take most time, as XProf shows them. */
   drawRates() {
-    const { ops } = this;
-    if (!ops.has("flops_per_s")) return;
-    const rows = this.rows("Device", false).filter((row) => ops.value(row, "flops_per_s") > 0).slice(0, MOST_RATES);
-    if (!rows.length) return;
     const box = panel("FLOP/s of the ops on devices that take most time");
-    columns(this.body, box);
-    const of = (name) => rows.map((row) => ops.value(row, name));
-    const titles = rows.map((row) => shortened(ops.value(row, "name"), 200));
-    this.context.keep(
-      bars(box.body, { names: of("name"), values: of("flops_per_s"), titles, unit: "flop/s", label: "FLOP/s by op" }),
-    );
+    if (rateBars(box.body, this.ops, this.rows("Device", false))) columns(this.body, box);
   }
 
   drawOps() {
-    const { context } = this;
+    const words = this.context.params.get("search") ?? "";
     this.part = section(this.body, "Framework ops", {
       note: "Ops of the framework; device ops are summed over devices, host ops over threads.",
     });
-    this.drawOpTable(context.params.get("search") ?? "");
-    if (context.params.get("search")) this.reveal(this.part);
+    this.drawOpTable(words);
+    if (words) this.reveal(this.part);
   }
 
   drawOpTable(filter) {
     const shares = this.idle ? ["self_share", "cumulative_self_share"] : ["busy_share", "cumulative_busy_share"];
-    this.table?.leave();
-    this.table = reportTable(this.context, this.part, "ops", this.ops, { columns: [
-      ...OP_COLUMNS,
-      ...shares,
-      ...MORE_COLUMNS,
-      ...WORK_COLUMNS,
-    ], bar: shares[0], filters: ["host_or_device", "type", "name"], filter,
+    this.part.replaceChildren();
+    reportTable(this.context, this.part, "ops", this.ops, { columns: [...OP_COLUMNS, ...shares, ...MORE_COLUMNS],
+      bar: shares[0], filters: ["host_or_device", "type", "name"], filter,
       where: (row) => this.idle || this.ops.value(row, "type") !== IDLE, rows: 20, caption: "Framework ops" });
   }
 
-  drawTable(name, title, note, shown, filters) {
-    const { report, context } = this;
-    const data = report.tables[name];
+  /** `search`: what the address calls the words that the table is filtered by. */
+  drawTable(name, title = label(name), { note = null, search = null, ...options } = {}) {
+    const data = this.report.tables[name];
     if (!data?.length) return;
     const part = section(this.body, title, { note });
-    const filter = context.params.get(SEARCHES[name]) ?? "";
+    const filter = this.context.params.get(search) ?? "";
     if (filter) this.reveal(part);
-    const link = name === "device_ops"
-      ? { name: "name", node: (value, row) => this.hloLink(data, value, row) }
-      : "name";
-    reportTable(context, part, name, data, { columns: shown?.map((column) => (column === "name" ? link : column)),
-      bar: "busy_share", filters, filter, rows: name === "hosts" ? 8 : 15 });
+    reportTable(this.context, part, name, data, { bar: "busy_share", filter, rows: 15, ...options });
   }
 
-  /** The name of an instruction, that leads to its text where its program is in the capture. */
-  hloLink(data, name, row) {
-    const program = data.value(row, "program_id");
-    if (this.context.saved || !program || program === "0" || name === IDLE) return h("span", name);
-    return h("a", { href: this.context.href("hlo", { module: program, instruction: name }),
-      title: "Show it in its program" }, name);
+  /** The name of an instruction, as a link to its text if its program is in the capture. */
+  hloLink(name, row) {
+    const module = this.report.tables.device_ops.value(row, "program_id");
+    if (this.context.saved || !module || module === "0" || name === IDLE) return h("span", name);
+    return h("a", { href: this.context.href("hlo", { module, instruction: name }), title: "Show it in its program" },
+      name);
   }
 
   /** Brings the first part that the address filters into sight. */
@@ -183,8 +151,8 @@ class OpStats {
     this.drawOpTable("");
   }
 
-  /** A slice that is clicked is what the table shows. */
-  filter(ring, slice) {
+  /** Filters the table by the name of a slice. */
+  filter(slice) {
     if (slice.others) return;
     this.drawOpTable(slice.name);
     this.part.scrollIntoView({ behavior: "smooth" });

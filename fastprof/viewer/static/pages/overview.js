@@ -5,8 +5,7 @@ import { stacked } from "../charts/series.js";
 import { stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { asked, reportPage } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
+import { asked, reportPage, reportTable } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 
@@ -26,9 +25,9 @@ async function draw(body, report, context) {
   await stepPanels(body, report, context);
   verdicts(body, report);
   topOps(body, report, context);
-  latency(body, report, context);
+  latency(body, report);
   stragglers(body, report, context);
-  environment(body, report, context);
+  environment(body, report);
 }
 
 function summary(body, report) {
@@ -53,9 +52,9 @@ async function stepPanels(body, report, context) {
   const shares = panel("Where a mean step goes", "Of all steps and cores.");
   columns(body, time, shares).classList.add("columns-steps");
   const pipeline = context.analyses.find((one) => one.name === "input_pipeline");
-  context.keep(stepShares(shares.body, breakdown));
+  stepShares(shares.body, breakdown);
   const steps = await context.source.report("input_pipeline", asked(pipeline, context), context.signal);
-  if (!context.signal.aborted) await context.keep(stepTime(time.body, steps.tables.step_breakdown));
+  if (!context.signal.aborted) stepTime(time.body, steps.tables.step_breakdown);
 }
 
 /** What was looked at, and how much it matters, worst first. */
@@ -93,7 +92,7 @@ function topOps(body, report, context) {
   }
 }
 
-function latency(body, report, context) {
+function latency(body, report) {
   const data = report.tables.latency;
   if (!data.length) return;
   const box = panel("Latency of requests by percentile");
@@ -104,10 +103,8 @@ function latency(body, report, context) {
     ["Between host and device", "communication_ps", "#f0882e"],
   ];
   const series = parts.map(([name, column, colour]) => ({ name, colour, values: data.column(column) }));
-  context.keep(
-    stacked(box.body, { x: data.column("percentile"), xTitle: "Percentile", series, unit: "ps",
-      label: "Latency of requests by percentile" }),
-  );
+  stacked(box.body, { x: data.column("percentile"), xTitle: "Percentile", series, unit: "ps",
+    label: "Latency of requests by percentile" });
 }
 
 function stragglers(body, report, context) {
@@ -119,9 +116,9 @@ function stragglers(body, report, context) {
     sort: { by: "excess_ps", down: true } });
 }
 
-function environment(body, report, context) {
+function environment(body, report) {
   const part = section(body, "Ran on");
   figures(part, report, RUN_FIGURES);
-  if (report.tables.hosts.length) context.keep(table(part, report.tables.hosts, { rows: 8 }));
+  if (report.tables.hosts.length) table(part, report.tables.hosts, { rows: 8 });
   else sentence(part, "The session has no hosts.");
 }

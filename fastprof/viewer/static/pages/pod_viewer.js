@@ -6,10 +6,9 @@ import { CATEGORY } from "../colours.js";
 import { picker, slider } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
+import { choice, columnsInText, reportPage, reportTable } from "../report_page.js";
 import { number, text } from "../units.js";
-import { CoreMap, shade, shades } from "./core_map.js";
+import { CoreMap, scaleBar, shade } from "./core_map.js";
 import { detailsPanel, linkRow, pairList } from "./details.js";
 import { timelineButton } from "./timeline_link.js";
 
@@ -18,14 +17,15 @@ const PARTS = list(`device_compute_ps=Device compute, device_to_device_ps=Device
   input_ps=Input, output_ps=Output, compilation_ps=Compilation, all_others_ps=All others`);
 const FIGURES = ["step_count", "host_count", "core_count", "device_type", "slowest_core_step_ps", "collective_wait_ps"];
 const MOST_BARS = 256;
+const MOST_HOSTS = 512;
+const MOST_COLLECTIVES = 60;
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"] });
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
   if (!report.tables.cores.length) return sentence(body, "The capture has no steps to show.");
-  const page = new PodViewer(body, report, context);
-  context.keep(page);
+  return new PodViewer(body, report, context).draw();
 }
 
 /** The name of a core without that of its host. */
@@ -39,21 +39,22 @@ class PodViewer {
     this.byStep = this.data.groupBy("step");
     this.steps = [...this.byStep.keys()].sort((one, other) => one - other);
     this.parts = PARTS.filter(([name]) => this.data.column(name).some((value) => value > 0));
-    this.metric = [...PARTS.map(([name]) => name), "duration_ps"].includes(context.params.get("metric"))
-      ? context.params.get("metric")
-      : "duration_ps";
-    this.step = this.placeOf(context.params);
+    this.metric = choice(context, "metric", ["duration_ps", ...PARTS.map(([name]) => name)]);
+    this.step = Math.max(0, this.steps.indexOf(Number(context.params.get("step") ?? NaN)));
     this.details = detailsPanel("Choose a core to see what it spent the step on.");
-    this.drawControls();
-    this.drawStep();
-    this.drawAll();
-    this.drawTable();
-    context.on_theme(() => this.grid?.draw());
   }
 
-  placeOf(params) {
-    const asked = this.steps.indexOf(Number(params.get("step") ?? NaN));
-    return asked >= 0 ? asked : 0;
+  draw() {
+    this.drawControls();
+    this.drawStep();
+    if (this.steps.length > 1) {
+      this.gridBody = section(this.body, "All steps on all cores", {
+        note: "A row is a core, a column a step. A click goes to the step.",
+      });
+      this.drawGrid();
+    }
+    this.drawTables();
+    this.context.on_theme(() => this.grid?.draw());
   }
 
   drawControls() {
@@ -86,8 +87,7 @@ class PodViewer {
     this.metric = metric;
     this.context.replace({ metric: metric === "duration_ps" ? null : metric });
     this.drawMap();
-    this.grid?.leave();
-    this.drawGrid();
+    if (this.gridBody) this.drawGrid();
   }
 
   rows() {
@@ -107,22 +107,18 @@ class PodViewer {
   /** The cores of the step by host: the topology, as far as captures record it. */
   drawMap() {
     const { data } = this;
-    const hosts = new Map();
-    for (const row of this.rows()) {
-      const host = data.value(row, "host");
-      hosts.set(host, [...(hosts.get(host) ?? []), row]);
-    }
+    const rows = this.rows();
+    const hosts = Map.groupBy(rows, (row) => data.value(row, "host"));
     const all = data.column(this.metric);
-    const most = Math.max(...this.rows().map((row) => all[row]), 1);
-    const least = this.metric === "duration_ps" ? Math.min(...this.rows().map((row) => all[row])) : 0;
+    const most = Math.max(...rows.map((row) => all[row]), 1);
+    const least = this.metric === "duration_ps" ? Math.min(...rows.map((row) => all[row])) : 0;
     const cell = (row) => this.cell(row, shade(this.metric, (all[row] - least) / Math.max(1, most - least)));
-    const shown = [...hosts].slice(0, 512);
+    const shown = [...hosts].slice(0, MOST_HOSTS);
     this.mapHolder.replaceChildren(
       h("div.hosts", { role: "group", "aria-label": "Cores by host" }, shown.map(([host, rows]) =>
         h("div.host", h("div.host-name", { title: host }, host), h("div.host-cores", rows.map(cell)))
       )),
-      h("div.scale", h("span", text(least, "ps")), h("span.scale-bar", { style: { background: shades(this.metric) } }),
-        h("span", text(most, "ps"))),
+      scaleBar(this.metric, least, most),
     );
   }
 
@@ -145,13 +141,12 @@ class PodViewer {
       rows = rows.sort((one, other) => data.value(other, "duration_ps") - data.value(one, "duration_ps")).slice(0,
         MOST_BARS);
     }
-    this.bars?.leave();
     const box = h("div");
     this.chartHolder.replaceChildren(
       all > MOST_BARS ? h("p.sentence", `The ${MOST_BARS} cores of the longest steps, of ${number(all)}.`) : "",
       box,
     );
-    this.bars = stacked(box, { x: rows.map((row) => data.value(row, "core_name")),
+    stacked(box, { x: rows.map((row) => data.value(row, "core_name")),
       series: this.parts.map(([name, title]) => ({ name: title, values: rows.map((row) => data.value(row, name)),
         colour: CATEGORY[name.slice(0, -3)] })
       ), unit: "ps", label: "What each core spent the step on", height: 330,
@@ -160,33 +155,30 @@ class PodViewer {
 
   drawCollectives() {
     const { collectives } = this.report.tables;
-    this.waits?.leave();
-    this.waits = null;
-    const step = this.steps[this.step];
-    const of = collectives.column("step");
-    const rows = Array.from(of.keys()).filter((row) => of[row] === step).sort((one, other) =>
-      collectives.value(other, "slowest_ps") - collectives.value(one, "slowest_ps")
-    ).slice(0, 60);
-    if (!rows.length) return this.collectiveHolder.replaceChildren();
+    const [fastest, slowest] = [collectives.column("fastest_ps"), collectives.column("slowest_ps")];
+    const ofStep = collectives.groupBy("step").get(this.steps[this.step]) ?? [];
+    const rows = ofStep.sort((one, other) => slowest[other] - slowest[one]).slice(0, MOST_COLLECTIVES);
+    this.collectiveHolder.replaceChildren();
+    if (!rows.length) return;
     const box = h("div");
     this.collectiveHolder.replaceChildren(h("h3.subtitle", "Collectives of the step"),
       h("p.section-note",
         "The shortest event of an operation is what it takes; what others take beyond it they wait for the slowest core."),
       box);
-    const fastest = rows.map((row) => collectives.value(row, "fastest_ps"));
-    this.waits = stacked(box, { x: rows.map((row) => String(collectives.value(row, "collective_id"))), series: [
-      { name: "Shortest event", values: fastest, colour: CATEGORY.device_collectives },
-      { name: "Longest beyond it", values: rows.map((row, at) => collectives.value(row, "slowest_ps") - fastest[at]),
-        colour: "#d9534f" },
+    stacked(box, { x: rows.map((row) => String(collectives.value(row, "collective_id"))), series: [
+      { name: "Shortest event", values: rows.map((row) => fastest[row]), colour: CATEGORY.device_collectives },
+      { name: "Longest beyond it", values: rows.map((row) => slowest[row] - fastest[row]), colour: "#d9534f" },
     ], unit: "ps", xTitle: "Operation", label: "Collectives of the step", height: 260 });
-    return undefined;
   }
 
   describe(core) {
     this.chosen = core;
     const { data } = this;
     const row = this.rows().find((one) => data.value(one, "core_name") === core);
-    if (row === undefined) return this.details.show(core, h("p.sentence", "It took no part in this step."));
+    if (row === undefined) {
+      this.details.show(core, h("p.sentence", "It took no part in this step."));
+      return;
+    }
     const known = data.row(row);
     this.details.show(core,
       linkRow(
@@ -207,19 +199,10 @@ class PodViewer {
       ])));
     for (const node of this.mapHolder.querySelectorAll(".core"))
       node.classList.toggle("chosen", node.title.startsWith(`${core}:`));
-    return undefined;
-  }
-
-  drawAll() {
-    if (this.steps.length < 2) return;
-    this.gridBody = section(this.body, "All steps on all cores", {
-      note: "A row is a core, a column a step. A click goes to the step.",
-    });
-    this.drawGrid();
   }
 
   drawGrid() {
-    if (!this.gridBody) return;
+    this.gridBody.replaceChildren();
     this.grid = new CoreMap(this.gridBody, this.data, { steps: this.steps, metric: this.metric,
       onselect: (place, core) => {
         this.slider.value = place;
@@ -228,31 +211,18 @@ class PodViewer {
       } });
   }
 
-  drawTable() {
-    const part = section(this.body, "Steps of cores");
-    this.table = reportTable(this.context, part, "cores", this.data, { columns: [
-      "step",
-      "core_name",
-      "duration_ps",
-      "bottleneck",
-      "bottleneck_share",
+  drawTables() {
+    const { context, body } = this;
+    reportTable(context, section(body, "Steps of cores"), "cores", this.data, { columns: [
+      ...list("step, core_name, duration_ps, bottleneck, bottleneck_share"),
       ...this.parts.map(([name]) => name),
       "complete",
       "host",
     ], filters: ["bottleneck", "host"], rows: 14 });
     const { collectives } = this.report.tables;
     if (!collectives.length) return;
-    const part2 = section(this.body, "Collectives");
-    this.collectives = reportTable(this.context, part2, "collectives", collectives, {
-      columns: list(`step, collective_id, core_count, occurrences,
-      fastest_ps, slowest_ps, wait_ps, moved_bytes`),
+    reportTable(context, section(body, "Collectives"), "collectives", collectives, {
+      columns: columnsInText(context, "collectives"),
     });
-  }
-
-  leave() {
-    cancelAnimationFrame(this.waiting);
-    for (const one of [this.bars, this.waits, this.grid, this.table, this.collectives]) {
-      one?.leave();
-    }
   }
 }

@@ -1,43 +1,24 @@
 // Roofline: how near ops, steps and programs come to the peaks of the device.
 
-import { figures, section, sentence } from "../cards.js";
+import { figures, NO_OPS, section, sentence } from "../cards.js";
 import { picker, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage, wholeRow } from "../report_page.js";
-import { reportTable } from "../report_tables.js";
+import { choice, reportPage, reportTable, wholeRow } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
-import { RooflineChart } from "./roofline_chart.js";
+import { drawRoofline } from "./roofline_chart.js";
 
 const MEMORIES = list(`hbm=HBM, cmem_read=CMEM Read, cmem_write=CMEM Write, vmem_read=VMEM Read,
   vmem_write=VMEM Write`);
 const OPS = [
-  "rank",
-  "program_id",
-  "program",
-  "category",
-  "name",
-  "core_type",
-  "occurrences",
-  "total_ps",
-  "self_ps",
-  "self_share",
-  "is_feed",
-  "flops",
-  "flops_per_s",
-  "accessed_bytes",
-  "hbm_bytes_per_s",
-  "bound_by",
-  "roofline_percent",
-  "attainable_flops_per_s",
-  "framework_op",
-  "source",
-  "compute_peak_percent",
-  "flops_per_byte",
+  ...list(`rank, program_id, program, category, name, core_type, occurrences, total_ps, self_ps, self_share, is_feed,
+    flops, flops_per_s, accessed_bytes, hbm_bytes_per_s, bound_by, roofline_percent, attainable_flops_per_s,
+    framework_op, source, compute_peak_percent, flops_per_byte`),
   ...MEMORIES.flatMap(([name]) => [`flops_per_${name}_byte`, `${name}_peak_percent`]),
 ];
+const SCOPES = [{ value: "ops", text: "Ops" }, { value: "totals", text: "Session, steps and programs" }];
 const FIGURES = list(`device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte,
   flops_per_s, hbm_bytes_per_s, compute_peak_percent, hbm_peak_percent, bound_by, ops_roofline_percent, lost_ps,
   clock_share`);
@@ -54,11 +35,11 @@ export const show = reportPage(draw, { params: ["steps", "steps_from"],
 
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
-  if (!report.tables.ops.length) return sentence(body, "No op ran on a device while it was observed.");
-  const page = new Roofline(body, report, context);
+  if (!report.tables.ops.length) return sentence(body, NO_OPS);
+  new Roofline(body, report, context).draw();
   lostTime(body, report, context);
-  peaks(body, report, context);
-  context.keep(page);
+  peaks(body, report);
+  return undefined;
 }
 
 class Roofline {
@@ -67,10 +48,8 @@ class Roofline {
     const { ops, device } = report.tables;
     const resources = device.column("resource");
     this.memories = MEMORIES.filter(([, title]) => resources.includes(title));
-    this.scope = ["totals", "ops"].includes(context.params.get("of")) ? context.params.get("of") : "ops";
-    this.memory = this.memories.some(([name]) => name === context.params.get("memory"))
-      ? context.params.get("memory")
-      : "hbm";
+    this.scope = choice(context, "of", ["ops", "totals"]);
+    this.memory = choice(context, "memory", ["hbm", ...this.memories.map(([name]) => name)]);
     this.feeds = context.params.get("feeds") !== "no";
     const hasFeeds = ops.column("is_feed").some(Boolean);
     this.details = detailsPanel("Choose a dot or a row to see how near it comes to each peak.");
@@ -81,27 +60,23 @@ class Roofline {
         "A dot beneath a line has time to win. Its area is its time; up to the ridge memory is the limit, beyond it arithmetic.",
     });
     part.append(
-      h("div.parameters",
-        tabs({ label: "What",
-          options: [{ value: "ops", text: "Ops" }, { value: "totals", text: "Session, steps and programs" }],
-          value: this.scope, onchange: (of) => this.choose({ scope: of }, { of: of === "ops" ? null : of }) }),
-        this.memories.length > 1
-          ? picker({ label: "Operations by byte of", options: this.memories.map(([value, text]) => ({ value, text })),
-            value: this.memory, onchange: (memory) =>
-              this.choose({ memory }, { memory: memory === "hbm" ? null : memory }) })
-          : null, hasFeeds
+      h("div.parameters", tabs({ label: "What", options: SCOPES, value: this.scope, onchange: (of) =>
+        this.choose({ scope: of }, { of: of === "ops" ? null : of }) }), this.memories.length > 1
+        ? picker({ label: "Operations by byte of", options: this.memories.map(([value, text]) => ({ value, text })),
+          value: this.memory, onchange: (memory) =>
+            this.choose({ memory }, { memory: memory === "hbm" ? null : memory }) })
+        : null, hasFeeds
         ? toggle({ label: "Infeed and outfeed", value: this.feeds, onchange: (feeds) =>
           this.choose({ feeds }, { feeds: feeds ? null : "no" }) })
         : null),
     );
     part.append(h("div.with-details", h("div", this.holder, this.tableHolder), this.details));
-    this.drawAll();
   }
 
   choose(own, params) {
     Object.assign(this, own);
     this.context.replace(params);
-    this.drawAll();
+    this.draw();
   }
 
   data() {
@@ -114,33 +89,25 @@ class Roofline {
     return this.feeds ? ops : ops.where((row) => !ops.value(row, "is_feed"));
   }
 
-  drawAll() {
-    this.chart?.leave();
-    this.table?.leave();
+  draw() {
     this.holder.replaceChildren();
+    this.tableHolder.replaceChildren();
     const data = this.data();
     const of = this.scope === "ops";
-    this.chart = new RooflineChart(this.holder, data, { device: this.report.tables.device, memory: this.memory,
+    const onclick = (row) => {
+      this.table.select(row);
+      this.describe(data, row);
+    };
+    drawRoofline(this.holder, data, { device: this.report.tables.device, memory: this.memory,
       name: of ? (row) => data.value(row, "name") : (row) => totalName(data, row),
       group: of ? (row) => data.value(row, "category") : (row) => data.value(row, "scope"),
-      weight: data.column(of ? "self_ps" : "total_ps"), onclick: (row) => {
-        this.table.select(row);
-        this.describe(data, row);
-      } });
+      weight: data.column(of ? "self_ps" : "total_ps"), onclick });
     this.table = reportTable(this.context, this.tableHolder, this.scope, data, { columns: of ? OPS_SHOWN : TOTALS_SHOWN,
       filters: of ? ["category", "bound_by", "program"] : ["scope"], rows: 14, bar: of ? "self_share" : "busy_share",
       onrow: (row) => this.describe(data, row) });
-    const row = this.named(data);
-    if (row >= 0) {
-      this.table.select(row);
-      this.describe(data, row);
-    } else this.details.empty();
-  }
-
-  /** The row of the op that the address names; -1: none. */
-  named(data) {
-    const name = this.context.params.get("op");
-    return this.scope === "ops" && name ? data.column("name").indexOf(name) : -1;
+    const row = of ? data.column("name").indexOf(this.context.params.get("op")) : -1;
+    if (row >= 0) onclick(row);
+    else this.details.empty();
   }
 
   async describe(data, row) {
@@ -164,11 +131,6 @@ class Roofline {
       shown([code("Framework op", whole.framework_op), code("Source", whole.source), code("HLO", whole.expression)]);
     }
   }
-
-  leave() {
-    this.chart?.leave();
-    this.table?.leave();
-  }
 }
 
 function totalName(data, row) {
@@ -188,15 +150,15 @@ function lostTime(body, report, context) {
     rows: 12 });
 }
 
-function peaks(body, report, context) {
+function peaks(body, report) {
   const data = report.tables.device;
   if (!data.length) return;
   const part = section(body, "Peaks of the device", { note: "Of one core, or of one GPU." });
   const units = data.column("unit");
-  context.keep(table(part, data, { columns: [
+  table(part, data, { columns: [
     "resource",
     { name: "peak", text: (value, row) => text(value, units[row]) },
     "ridge_flops_per_byte",
     "peak_source",
-  ], rows: 8 }));
+  ], rows: 8 });
 }

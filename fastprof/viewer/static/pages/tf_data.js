@@ -6,8 +6,7 @@ import { lines } from "../charts/series.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { part, reportPage } from "../report_page.js";
-import { isRecorded, reportTable } from "../report_tables.js";
+import { part, reportPage, reportTable } from "../report_page.js";
 import { known, number, text } from "../units.js";
 import { detailsPanel, heat, meter, pairList } from "./details.js";
 import { IteratorGraph } from "./iterator_graph.js";
@@ -245,7 +244,7 @@ class Pipelines {
         `The slowest call of each of ${number(drawn.length)} stretches is drawn, of ${number(order.length)} calls.`);
     }
     const rows = drawn.map((row) => data.row(row));
-    this.context.keep(lines(part_, {
+    lines(part_, {
       x: rows.map((row) => row.start_ps),
       series: [
         { name: "Call", values: rows.map((row) => row.duration_ps), titles: drawn.map((row) => `rank ${row}`) },
@@ -258,7 +257,7 @@ class Pipelines {
       label: "How long calls took",
       height: 230,
       onclick: (place) => this.jump(drawn[place]),
-    }));
+    });
     reportTable(this.context, part_, "calls", data, {
       columns: ["rank", "duration_ps", "bottleneck_name", "bottleneck_ps", "step", "is_slow", "start_ps"],
       rows: 8,
@@ -295,13 +294,13 @@ class Pipelines {
         text(rows[0].now_ps, "ps")
       } now. Each prediction is for one change, if threads compute; if they wait for something else a batch may take less.`,
     });
-    this.context.keep(bars(part_, {
+    bars(part_, {
       names: rows.map((row) => `${row.name}: ${row.change}`),
       values: rows.map((row) => row.then_ps),
       titles: rows.map((row) => `${row.name} ${row.change} (${row.assumption})`),
       unit: "ps",
       label: "Time of a batch after a change",
-    }));
+    });
     reportTable(this.context, part_, "what_if", data, {
       columns: list(`name, change, then_ps, least_then_ps, saved_ps, speedup,
       iterator_count, assumption:grow`),
@@ -319,10 +318,8 @@ class Pipelines {
       { name: "Waits", column: "wait_ps", colour: "#d9534f" },
       { name: "Runs ahead", column: "ahead_ps", colour: "#7fa6e8" },
       { name: "Step", column: "step_ps", colour: "#98a0ab" },
-    ].filter(({ column }) => isRecorded(data, column)).map((one) => ({ ...one, values: kept.column(one.column) }));
-    this.context.keep(
-      lines(part_, { x: kept.column("step"), series, unit: "ps", xTitle: "Step", label: "Waiting for input by step",
-        height: 220 }),
-    );
+    ].filter(({ column }) => data.isRecorded(column)).map((one) => ({ ...one, values: kept.column(one.column) }));
+    lines(part_, { x: kept.column("step"), series, unit: "ps", xTitle: "Step", label: "Waiting for input by step",
+      height: 220 });
   }
 }

@@ -1,189 +1,144 @@
-// A tree as rows that open and close, of any size: only the rows in sight are elements.
+// A tree of any size as rows that open and close.
 
 import { h } from "../dom.js";
+import { RowScroller } from "../row_scroller.js";
 
 const ROW = 26;
-const AHEAD = 8;
+const HEAD = 34;
 const LEAST_NAME = 260;
-const TALLEST = 16_000_000;
+const MOST_OPENED = 5_000;
+const MOST_ROWS = 24;
 
 /**
- * A tree in an element. `parents`: of each node the one that it is in, null or -1 for a root, in preorder. `order(node)`:
- * children with more of it come first; `shown(node)`: whether it is there at all. `columns`: {title, about, width, cell(node) -> Node or
- * text, number}; the first one has the branches. `onselect(node)`; `rows`: at most so many in sight.
+ * A tree in an element. `parents`: the parent of each node, null or -1 for a root, in preorder. `order(node)`: children
+ * with more of it come first; `shown(node)`: whether the node is shown. `columns`: {title, about, width, number, cell(node)
+ * -> Node or text}; the first one has the branches. `onselect(node)`.
  */
 export class TreeView {
-  constructor(element, { parents, columns, order, shown = () => true, onselect, rows = 24, label = "Tree" }) {
-    Object.assign(this, { parents, columns, order, shown, onselect, most: rows });
+  constructor(element, { parents, columns, order, shown, onselect, label }) {
+    Object.assign(this, { parents, columns, order, shown, onselect });
     this.open = new Set();
     this.chosen = null;
-    this.children = childrenOf(parents);
-    const wide = columns.reduce((sum, { width }) => sum + (width ?? LEAST_NAME), 0);
-    this.head = h("div.tree-head", { role: "row", style: { "min-width": `${wide}px` } }, columns.map(heading));
-    this.space = h("div.tree-space", { role: "presentation", style: { "min-width": `${wide}px` } });
-    this.scroll = h("div.tree-scroll", { role: "treegrid", tabindex: "0", "aria-label": label }, this.head, this.space);
-    this.scroll.addEventListener("scroll", () => this.draw());
-    this.scroll.addEventListener("keydown", (event) => this.key(event));
+    this.children = Map.groupBy(parents.keys(), (node) => this.parent(node));
+    const style = { "min-width": `${columns.reduce((sum, { width }) => sum + (width ?? LEAST_NAME), 0)}px` };
+    const space = h("div.tree-space", { role: "presentation", style });
+    this.scroll = h("div.tree-scroll", { role: "treegrid", tabindex: "0", "aria-label": label,
+      onkeydown: (event) => this.key(event) }, h("div.tree-head", { role: "row", style }, columns.map(heading)), space);
     element.append(this.scroll);
-    this.watch = new ResizeObserver(() => this.draw());
-    this.watch.observe(this.scroll);
-    this.roots = this.sorted(this.children.get(-1) ?? []);
-    for (const root of this.roots) this.open.add(root);
-    this.arrange();
+    this.scroller = new RowScroller(this.scroll, space, { height: ROW, head: HEAD,
+      make: () => h("div.tree-row", { role: "row", onclick: (event) => this.clicked(event) }),
+      fill: (row, line) => this.fill(row, line) });
+    this.roots = this.below(-1);
   }
 
-  /** Anew, where what is shown or how it is ordered has changed. */
+  /** Lists the rows again after a change of what is open. */
   arrange() {
-    this.roots = this.sorted(this.children.get(-1) ?? []);
-    const lines = [];
-    const depths = [];
+    this.lines = [];
+    this.depths = [];
     const waiting = this.roots.map((node) => [node, 0]).reverse();
     while (waiting.length) {
       const [node, depth] = waiting.pop();
-      lines.push(node);
-      depths.push(depth);
-      if (!this.open.has(node)) continue;
-      const below = this.sorted(this.children.get(node) ?? []);
-      for (let at = below.length - 1; at >= 0; at -= 1) waiting.push([below[at], depth + 1]);
+      this.lines.push(node);
+      this.depths.push(depth);
+      if (this.open.has(node)) waiting.push(...this.below(node).map((child) => [child, depth + 1]).reverse());
     }
-    Object.assign(this, { lines, depths });
-    this.space.style.height = `${Math.min(lines.length * ROW, TALLEST)}px`;
-    this.scroll.style.height = `${Math.min(lines.length, this.most) * ROW + 34}px`;
-    this.draw();
+    this.scroll.style.height = `${Math.min(this.lines.length, MOST_ROWS) * ROW + HEAD}px`;
+    this.scroller.show(this.lines.length);
   }
 
-  sorted(nodes) {
-    const there = nodes.filter((node) => this.shown(node));
-    return this.order ? there.sort((one, other) => this.order(other) - this.order(one) || one - other) : there;
+  /** The children of a node that are shown, in their order. */
+  below(node) {
+    const nodes = (this.children.get(node) ?? []).filter(this.shown);
+    return nodes.sort((one, other) => this.order(other) - this.order(one) || one - other);
   }
 
-  /** Opens all nodes down to a depth, at most some thousands. */
+  isInner(node) {
+    return (this.children.get(node) ?? []).some(this.shown);
+  }
+
+  /** Opens all nodes down to a depth, some thousands at most. */
   unfold(depth) {
     this.open.clear();
     let level = this.roots;
-    for (let at = 0; at < depth && this.open.size < 5_000; at += 1) {
+    for (let at = 0; at < depth && this.open.size < MOST_OPENED; at += 1) {
       for (const node of level) this.open.add(node);
-      level = level.flatMap((node) => this.sorted(this.children.get(node) ?? []));
+      level = level.flatMap((node) => this.below(node));
     }
     this.arrange();
   }
 
   /** Marks a node, opens what it is in, and brings it into sight. */
-  select(node, { notify = true } = {}) {
+  select(node) {
+    for (let up = this.parent(node); up >= 0; up = this.parent(up)) this.open.add(up);
+    this.arrange();
+    const line = this.lines.indexOf(node);
+    if (line >= 0) this.scroller.reveal(line);
+    this.choose(node);
+  }
+
+  choose(node) {
     this.chosen = node;
-    if (node !== null) {
-      for (let up = this.parent(node); up >= 0; up = this.parent(up)) this.open.add(up);
-      this.arrange();
-      this.reveal(this.lines.indexOf(node));
-    } else this.draw();
-    if (notify) this.onselect?.(node);
+    this.scroller.draw();
+    this.onselect(node);
   }
 
   parent(node) {
     return this.parents[node] ?? -1;
   }
 
-  reveal(line) {
-    if (line < 0) return;
-    const top = line * ROW;
-    const room = this.scroll.clientHeight - this.head.offsetHeight - ROW;
-    if (top < this.scroll.scrollTop) this.scroll.scrollTop = top;
-    else if (top > this.scroll.scrollTop + room) this.scroll.scrollTop = top - room / 2;
-    this.draw();
-  }
-
-  draw() {
-    const first = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - AHEAD);
-    const last = Math.min(this.lines.length, first + Math.ceil((this.scroll.clientHeight || 600) / ROW) + 2 * AHEAD);
-    const drawn = [];
-    for (let line = first; line < last; line += 1) drawn.push(this.row(line));
-    this.space.replaceChildren(...drawn);
-  }
-
-  row(line) {
+  fill(row, line) {
     const node = this.lines[line];
-    const inner = (this.children.get(node) ?? []).some((one) => this.shown(one));
+    const depth = this.depths[line];
     const isOpen = this.open.has(node);
-    const cells = this.columns.map((column, at) =>
-      h("div", { class: `tree-cell${column.number ? " number" : ""}`, role: "gridcell", style: { flex: flex(column) } },
-        at === 0 ? this.branch(node, this.depths[line], inner, isOpen) : null, column.cell(node))
-    );
-    return h("div", {
-      class: `tree-row${node === this.chosen ? " chosen" : ""}`,
-      role: "row",
-      "aria-level": this.depths[line] + 1,
-      "aria-expanded": inner ? String(isOpen) : null,
-      "aria-selected": String(node === this.chosen),
-      dataset: { node: String(node) },
-      style: { transform: `translateY(${line * ROW}px)` },
-      onclick: (event) => this.clicked(event, node, inner),
-    }, ...cells);
-  }
-
-  branch(node, depth, inner, isOpen) {
-    const mark = inner ? (isOpen ? "▾" : "▸") : "";
-    return h("span.tree-branch", { style: { "padding-left": `${Math.min(depth, 40) * 14}px` } },
+    const mark = this.isInner(node) ? (isOpen ? "▾" : "▸") : "";
+    row.classList.toggle("chosen", node === this.chosen);
+    row.setAttribute("aria-level", depth + 1);
+    row.setAttribute("aria-selected", node === this.chosen);
+    if (mark) row.setAttribute("aria-expanded", isOpen);
+    else row.removeAttribute("aria-expanded");
+    row.dataset.node = node;
+    const branch = h("span.tree-branch", { style: { "padding-left": `${Math.min(depth, 40) * 14}px` } },
       h("span.tree-mark", { "aria-hidden": "true" }, mark));
+    row.replaceChildren(
+      ...this.columns.map((column, at) => cell(column, "gridcell", at ? null : branch, column.cell(node))),
+    );
   }
 
-  clicked(event, node, inner) {
+  clicked(event) {
+    const node = Number(event.currentTarget.dataset.node);
     const onMark = event.target.closest(".tree-branch");
-    if (inner && (onMark || event.detail === 2)) this.toggle(node);
-    if (!onMark) {
-      this.chosen = node;
-      this.draw();
-      this.onselect?.(node);
-    }
+    if (!onMark) this.choose(node);
+    if (onMark || event.detail === 2) this.toggle(node);
   }
 
   toggle(node) {
+    if (!this.isInner(node)) return;
     if (!this.open.delete(node)) this.open.add(node);
     this.arrange();
   }
 
   key(event) {
-    const line = this.lines.indexOf(this.chosen);
     const node = this.chosen;
-    const has = node !== null && (this.children.get(node) ?? []).length > 0;
-    const to = (next) => this.select(this.lines[Math.max(0, Math.min(this.lines.length - 1, next))] ?? null);
-    const actions = {
-      ArrowDown: () => to(line + 1),
-      ArrowUp: () => to(line < 0 ? 0 : line - 1),
-      ArrowRight: () => (has && !this.open.has(node) ? this.toggle(node) : to(line + 1)),
-      ArrowLeft:
-        () => (has && this.open.has(node)
-          ? this.toggle(node)
-          : this.parent(node) >= 0 && this.select(this.parent(node))),
-      Home: () => to(0),
-      End: () => to(this.lines.length - 1),
-      PageDown: () => to(line + 15),
-      PageUp: () => to(line - 15),
-    };
-    if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    const line = this.lines.indexOf(node);
+    const last = this.lines.length - 1;
+    const to =
+      { ArrowDown: line + 1, ArrowUp: line - 1, ArrowRight: line + 1, ArrowLeft: this.lines.indexOf(this.parent(node)),
+        Home: 0, End: last, PageDown: line + 15, PageUp: line - 15 }[event.key];
+    if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
-    actions[event.key]();
-  }
-
-  leave() {
-    this.watch.disconnect();
-    this.scroll.remove();
+    if (event.key === (this.open.has(node) ? "ArrowLeft" : "ArrowRight") && this.isInner(node)) this.toggle(node);
+    else if (event.key !== "ArrowLeft" || to >= 0) this.select(this.lines[Math.max(0, Math.min(last, to))]);
   }
 }
 
-function childrenOf(parents) {
-  return Map.groupBy(parents.keys(), (node) => parents[node] ?? -1);
+function cell(column, role, ...content) {
+  const flex = column.width ? `0 0 ${column.width}px` : `1 0 ${LEAST_NAME}px`;
+  return h("div", { class: `tree-cell${column.number ? " number" : ""}`, role, style: { flex } }, ...content);
 }
 
 function heading(column) {
-  return h("div", {
-    class: `tree-cell${column.number ? " number" : ""}`,
-    role: "columnheader",
-    title: column.about,
-    style: { flex: flex(column) },
-  }, column.title);
-}
-
-function flex(column) {
-  return column.width ? `0 0 ${column.width}px` : `1 0 ${LEAST_NAME}px`;
+  const head = cell(column, "columnheader", column.title);
+  head.title = column.about;
+  return head;
 }
