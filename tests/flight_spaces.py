@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reports import session_of
 from step_captures import US, core_details, in_order
 from trace_builder import Event, Line, Metadata, Plane, Value, event, int_field, line, plane, u64
 
@@ -92,14 +93,13 @@ def gpu(ordinal: int, *streams: Sequence[Event]) -> Plane:
     return plane(f"/device:GPU:{ordinal}", lines, id=ordinal + 1)
 
 
-def report(*captures: bytes, **params: Any) -> fastprof.Report:
-    session = fastprof.load(captures[0]) if len(captures) == 1 else fastprof.load(list(captures))
-    return session.report("communication", **params)
+def report_of(*captures: bytes, **params: Any) -> fastprof.Report:
+    return session_of(*captures).report("communication", **params)
 
 
-def rows(told: fastprof.Report, table: str, *columns: str) -> list[tuple[Any, ...]]:
+def rows(report: fastprof.Report, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """Of columns; times in microseconds."""
-    found = told.tables[table]
+    found = report.tables[table]
 
     def values(column: str) -> list[Any]:
         known = found[column].to_pylist()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports import session_of
 from trace_builder import Event, Plane, Value, event, line, plane, xspace
 
 import fastprof
@@ -67,12 +68,5 @@ def _offset(one: Event | bytes) -> int:
     return one.offset_ps or 0
 
 
-def report(*captures: bytes, **params: Any) -> fastprof.Report:
-    session = fastprof.load(captures[0] if len(captures) == 1 else list(captures))
-    return session.report("memory_profile", **params)
-
-
-def rows(found: fastprof.Report, table: str, *columns: str) -> list[Any]:
-    """Rows as tuples, of one column as values."""
-    listed = found.tables[table].select(columns).to_pylist()
-    return [tuple(row.values()) if len(columns) > 1 else row[columns[0]] for row in listed]
+def report_of(*captures: bytes, **params: Any) -> fastprof.Report:
+    return session_of(*captures).report("memory_profile", **params)

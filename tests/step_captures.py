@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reports import session_of
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
-import fastprof
 from fastprof.analyses.contract import Report
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
@@ -85,18 +85,14 @@ def sparse_core(ordinal: int, ops: Sequence[tuple[str, str, float, float]], step
     return plane(f"/device:TPU:0 SparseCore {ordinal}", lines, id=20 + ordinal, event_metadata=metadata)
 
 
-def session_of(captures: Sequence[bytes]) -> fastprof.Profile:
-    return fastprof.load(captures[0]) if len(captures) == 1 else fastprof.load(list(captures))
-
-
 def found(*captures: bytes, **params: Any) -> StepDatabase:
     """The steps of a session of these captures."""
-    return session_of(captures).report("steps", **params).answer.detail_as(SessionSteps).database
+    return session_of(*captures).report("steps", **params).answer.detail_as(SessionSteps).database
 
 
 def pod_viewer(*captures: bytes) -> Report:
     """A report that comes after steps, with what XProf's page of it needs."""
-    return session_of(captures).answers(["pod_viewer"], {}, "xprof")["pod_viewer"]
+    return session_of(*captures).answers(["pod_viewer"], {}, "xprof")["pod_viewer"]
 
 
 def shown(*captures: bytes) -> StepDatabase:

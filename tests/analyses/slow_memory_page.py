@@ -22,7 +22,7 @@ USE = {
 }
 SIZES = {"requestedBytes": "requested_bytes", "allocationBytes": "allocation_bytes", "address": "addr"}
 TEXTS = {"tfOpName": "tf_op", "regionType": "region_type", "tensorShape": "shape"}
-TOLD = (*TEXTS, "dataType")
+FIELDS = (*TEXTS, "dataType")
 WIDEST = 1000
 
 
@@ -32,7 +32,7 @@ class Snapshot:
     activity: str
     use: dict[str, int]
     sizes: dict[str, int]
-    told: dict[str, str]
+    texts: dict[str, str]
     step: int = 0
 
     @property
@@ -42,12 +42,12 @@ class Snapshot:
     @property
     def key(self) -> tuple[Any, ...]:
         sizes = self.sizes
-        texts = (self.told[name] for name in ("tfOpName", "regionType", "dataType", "tensorShape"))
+        texts = (self.texts[name] for name in ("tfOpName", "regionType", "dataType", "tensorShape"))
         return (-sizes["allocationBytes"], -sizes["requestedBytes"], *texts)
 
     def meta(self) -> Json:
         sizes = {name: str(value) for name, value in self.sizes.items()}
-        return {"memoryActivity": self.activity, "stepId": str(self.step), **sizes, **self.told}
+        return {"memoryActivity": self.activity, "stepId": str(self.step), **sizes, **self.texts}
 
     def json(self) -> Json:
         use = {name: str(value) for name, value in self.use.items()} | {"fragmentation": 0}
@@ -73,7 +73,7 @@ def slow_page(lines: Sequence[Line]) -> Json:
             stats = dict(inner.stats)  # type: ignore[call-overload]
             found.setdefault(stats.get("allocator_name", ""), Allocator()).add(snapshot(inner, stats))
     return {
-        "memoryProfilePerAllocator": {name: told(one) for name, one in found.items()},
+        "memoryProfilePerAllocator": {name: page_of_allocator(one) for name, one in found.items()},
         "numHosts": 1,
         "memoryIds": sorted(found),
         "version": 1,
@@ -92,7 +92,7 @@ def snapshot(one: Event, stats: Json) -> Snapshot:
     )
 
 
-def told(one: Allocator) -> Json:
+def page_of_allocator(one: Allocator) -> Json:
     last = one.snapshots[-1]
     snapshots = sorted(one.snapshots, key=lambda snapshot: snapshot.offset)
     fill_frees(snapshots)
@@ -122,7 +122,7 @@ def fill_frees(snapshots: Sequence[Snapshot]) -> None:
         if one.activity == "ALLOCATION":
             held.setdefault(address, one)
         elif address in held:
-            one.told = dict(held.pop(address).told)
+            one.texts = dict(held.pop(address).texts)
 
 
 def summary(peak: Snapshot | None, last: Snapshot) -> Json:

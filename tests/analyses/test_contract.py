@@ -184,8 +184,8 @@ def test_parameters_of_one_name_mean_one_thing() -> None:
     seen: dict[str, Any] = {}
     for name in NAMES:
         for field in runner.fields_of([name]):
-            told = (field.type, field.default, field.metadata["help"])
-            assert seen.setdefault(field.name, told) == told
+            meaning = (field.type, field.default, field.metadata["help"])
+            assert seen.setdefault(field.name, meaning) == meaning
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hlo_builder import Op, Program, f32
+from reports import data_table, figures, rows
 from trace_builder import Event, Metadata, Plane, event, line, plane, u64, xspace
 
 import fastprof
@@ -71,23 +72,12 @@ USUAL = xspace(
 )
 
 
-def report(capture: bytes) -> Report:
+def report_of(capture: bytes) -> Report:
     return fastprof.load(capture).hlo_stats()
 
 
-def rows(given: Report, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    found = given.tables[table].to_pydict()
-    return list(zip(*(found[column] for column in columns), strict=True))
-
-
-def values(given: Report) -> dict[str, Any]:
-    return {name: scalar.value for name, scalar in given.scalars.items()}
-
-
-def page(given: Report) -> list[dict[str, Any]]:
-    table = json.loads(given.to_xprof())
-    ids = [column["id"] for column in table["cols"]]
-    return [dict(zip(ids, (cell["v"] for cell in row["c"]), strict=True)) for row in table["rows"]]
+def page(report: Report) -> list[dict[str, Any]]:
+    return data_table(json.loads(report.to_xprof()))
 
 
 # ---- tables
@@ -95,7 +85,7 @@ def page(given: Report) -> list[dict[str, Any]]:
 
 def test_ops_come_by_self_time_with_what_they_are() -> None:
     assert rows(
-        report(USUAL), "ops", "rank", "name", "category", "occurrences", "self_ps", "framework_op", "core_type"
+        report_of(USUAL), "ops", "rank", "name", "category", "occurrences", "self_ps", "framework_op", "core_type"
     ) == [
         (1, "dot.1", "convolution", 2, 8 * US, "jit(f)/layer/dot", "TensorCore"),
         (2, "all-reduce", "all-reduce", 1, 5 * US, None, "TensorCore"),
@@ -107,7 +97,7 @@ def test_ops_come_by_self_time_with_what_they_are() -> None:
 def test_work_that_nobody_records_is_null_and_so_are_its_rates() -> None:
     found = {
         row[0]: row[1:]
-        for row in rows(report(USUAL), "ops", "name", "flops", "flops_source", "flops_per_s", "bound_by")
+        for row in rows(report_of(USUAL), "ops", "name", "flops", "flops_source", "flops_per_s", "bound_by")
     }
     assert found["dot.1"] == (8e6, "capture", pytest.approx(1e12), "Compute")
     assert found["custom"] == (None, None, None, None)
@@ -115,18 +105,18 @@ def test_work_that_nobody_records_is_null_and_so_are_its_rates() -> None:
 
 
 def test_shares_are_of_the_time_observed_and_of_the_time_in_which_ops_ran() -> None:
-    found = report(USUAL)
-    shares = rows(found, "ops", "self_share", "cumulative_self_share", "busy_share")
+    report = report_of(USUAL)
+    shares = rows(report, "ops", "self_share", "cumulative_self_share", "busy_share")
     assert shares[0] == (pytest.approx(8 / 20), pytest.approx(8 / 20), pytest.approx(8 / 18))
     assert shares[-1][1] == pytest.approx(18 / 20)
-    assert (values(found)["device_total_ps"], values(found)["device_idle_ps"]) == (20 * US, 2 * US)
+    assert (figures(report)["device_total_ps"], figures(report)["device_idle_ps"]) == (20 * US, 2 * US)
 
 
 def test_padding_is_what_tiles_take_beyond_the_arrays() -> None:
-    (first, *_) = rows(report(USUAL), "ops", "name", "array_bytes", "padded_bytes", "padding_share")
+    (first, *_) = rows(report_of(USUAL), "ops", "name", "array_bytes", "padded_bytes", "padding_share")
     assert first == ("dot.1", 3 * 5_000 * 4, 3 * 8 * 1_024 * 4, pytest.approx(1 - 5_000 / 8_192))
     columns = ("rank", "name", "operand", "position", "tile", "padded_dimensions")
-    layouts = [row for row in rows(report(USUAL), "layouts", *columns) if row[0] == 1]
+    layouts = [row for row in rows(report_of(USUAL), "layouts", *columns) if row[0] == 1]
     assert layouts == [
         (1, "dot.1", "output", -1, "(8,128)", [8, 1024]),
         (1, "dot.1", "a", 0, "(8,128)", [8, 1024]),
@@ -135,32 +125,32 @@ def test_padding_is_what_tiles_take_beyond_the_arrays() -> None:
 
 
 def test_ops_padded_most_come_first_with_the_array_that_is() -> None:
-    found = report(USUAL)
+    report = report_of(USUAL)
     size = 3 * (8 * 1_024 - 5_000) * 4
-    assert rows(found, "padding", "rank", "name", "padding_bytes", "worst_operand", "worst_share")[0] == (
+    assert rows(report, "padding", "rank", "name", "padding_bytes", "worst_operand", "worst_share")[0] == (
         1, "dot.1", 2 * size, "output", pytest.approx(1 - 5_000 / 8_192),
     )  # fmt: skip
-    assert "Padded most" in found.to_text()
+    assert "Padded most" in report.to_text()
 
 
 def test_categories_programs_and_groups_of_devices() -> None:
-    found = report(USUAL)
-    assert rows(found, "categories", "category", "op_count", "self_ps", "rematerialized_ps", "unknown_work_ps") == [
+    report = report_of(USUAL)
+    assert rows(report, "categories", "category", "op_count", "self_ps", "rematerialized_ps", "unknown_work_ps") == [
         ("convolution", 1, 8 * US, 0, 0),
         ("all-reduce", 1, 5 * US, 0, 0),
         ("custom-call", 1, 3 * US, 0, 3 * US),
         ("non-fusion elementwise", 1, 2 * US, 2 * US, 0),
     ]
-    assert rows(found, "programs", "program_id", "program", "op_count", "self_ps") == [(7, None, 4, 18 * US)]
-    assert rows(found, "replica_groups", "category", "replica_groups", "group_size", "accessed_bytes") == [
+    assert rows(report, "programs", "program_id", "program", "op_count", "self_ps") == [(7, None, 4, 18 * US)]
+    assert rows(report, "replica_groups", "category", "replica_groups", "group_size", "accessed_bytes") == [
         ("all-reduce", "{{0,1},{2,3}}", 2, 64.0)
     ]
-    assert rows(found, "rematerialization", "is_rematerialized", "self_ps") == [(False, 16 * US), (True, 2 * US)]
-    assert rows(found, "attribution", "is_attributed", "how", "op_count") == [(True, "the event itself", 4)]
+    assert rows(report, "rematerialization", "is_rematerialized", "self_ps") == [(False, 16 * US), (True, 2 * US)]
+    assert rows(report, "attribution", "is_attributed", "how", "op_count") == [(True, "the event itself", 4)]
 
 
 def test_figures_are_shares_of_the_time_in_which_ops_ran() -> None:
-    found = values(report(USUAL))
+    found = figures(report_of(USUAL))
     assert (found["op_count"], found["program_count"]) == (4, 1)
     assert found["unknown_work_share"] == pytest.approx(3 / 18)
     assert found["rematerialized_share"] == pytest.approx(2 / 18)
@@ -168,60 +158,65 @@ def test_figures_are_shares_of_the_time_in_which_ops_ran() -> None:
 
 
 def test_programs_are_called_as_the_capture_lists_them() -> None:
-    found = report(xspace(core(ran(DOT, 0, 4)), programs()))
-    assert rows(found, "programs", "program_id", "program") == [(7, "jit_f(7)")]
-    assert not any("carries no programs" in notice.text for notice in found.notices)
+    report = report_of(xspace(core(ran(DOT, 0, 4)), programs()))
+    assert rows(report, "programs", "program_id", "program") == [(7, "jit_f(7)")]
+    assert not any("carries no programs" in notice.text for notice in report.notices)
 
 
 # ---- what is not there
 
 
 def test_without_devices_every_table_is_empty_and_every_figure_has_a_reason() -> None:
-    found = report(xspace(plane("/host:CPU", [line("python", [event("main", 0, 5)])])))
-    assert all(table.num_rows == 0 for table in found.tables.values())
-    assert all(figure.value is None and figure.reason for figure in found.scalars.values())
-    assert "no planes of devices" in found.notices[0].text
+    report = report_of(xspace(plane("/host:CPU", [line("python", [event("main", 0, 5)])])))
+    assert all(table.num_rows == 0 for table in report.tables.values())
+    assert all(figure.value is None and figure.reason for figure in report.scalars.values())
+    assert "no planes of devices" in report.notices[0].text
 
 
 def test_a_device_on_which_nothing_ran_says_so() -> None:
-    found = report(xspace(core()))
-    assert "nothing ran" in found.notices[0].text
-    assert "%" not in str(values(found)["unknown_work_share"])
+    report = report_of(xspace(core()))
+    assert "nothing ran" in report.notices[0].text
+    assert "%" not in str(figures(report)["unknown_work_share"])
 
 
 def test_peaks_that_are_not_reported_are_the_makers_and_a_notice_says_so() -> None:
     stats = {"device_type_string": "TPU v5 lite"}
-    found = report(
+    report = report_of(
         xspace(plane("/device:TPU:0", [line("XLA Ops", [ran(DOT, 0, 4)], id=3)], event_metadata=OPS, stats=stats))
     )
-    assert any("Google publishes" in notice.text for notice in found.notices)
-    assert rows(found, "ops", "bound_by") == [("Compute",)]
+    assert any("Google publishes" in notice.text for notice in report.notices)
+    assert rows(report, "ops", "bound_by") == [("Compute",)]
 
 
 def test_ops_of_a_cpu_are_those_of_its_threads() -> None:
     stats = {"hlo_op": "dot.1", "hlo_module": "jit_f", "program_id": u64(7)}
     threads = plane("/host:CPU", [line("tf_XLA", [event("dot.1", 0, 5 * US, stats)])])
-    found = report(xspace(threads, programs()))
-    assert rows(found, "ops", "name", "program", "self_ps", "core_type") == [("dot.1", "jit_f(7)", 5 * US, None)]
-    assert page(found) == []
+    report = report_of(xspace(threads, programs()))
+    assert rows(report, "ops", "name", "program", "self_ps", "core_type") == [("dot.1", "jit_f(7)", 5 * US, None)]
+    assert page(report) == []
 
 
 # ---- XProf's page
 
 
 def test_the_page_has_the_op_text_and_an_escaped_source() -> None:
-    found = page(report(xspace(core(ran("%call = f32[] custom-call()", 0, 4), ran(DOT, 4, 2)))))
-    assert [(row["rank"], row["hlo_op_name"], row["program_id"]) for row in found] == [
+    answer = page(report_of(xspace(core(ran("%call = f32[] custom-call()", 0, 4), ran(DOT, 4, 2)))))
+    assert [(row["rank"], row["hlo_op_name"], row["program_id"]) for row in answer] == [
         (1, "call", "7"),
         (2, "dot.1", "7"),
     ]
-    assert found[0]["source_info"] == ("<div class='source-info-cell' title='a&#39;&lt;b&gt;&amp;\n'>model.py:17</div>")
-    assert found[1]["source_info"] == ""  # its line is no number
-    assert (found[1]["total_self_time_percent"], found[1]["normalized_flop_rate"]) == (pytest.approx(100 / 3), 2_000.0)
+    assert answer[0]["source_info"] == (
+        "<div class='source-info-cell' title='a&#39;&lt;b&gt;&amp;\n'>model.py:17</div>"
+    )
+    assert answer[1]["source_info"] == ""  # its line is no number
+    assert (answer[1]["total_self_time_percent"], answer[1]["normalized_flop_rate"]) == (
+        pytest.approx(100 / 3),
+        2_000.0,
+    )
 
 
 def test_the_page_takes_unknown_work_for_none() -> None:
-    (row,) = page(report(xspace(core(ran("%custom = f32[] custom-call()", 0, 4)))))
+    (row,) = page(report_of(xspace(core(ran("%custom = f32[] custom-call()", 0, 4)))))
     assert (row["model_flop_rate"], row["measured_memory_bw"], row["bound_by"]) == (0.0, 0.0, "Unknown")
 
 
@@ -241,11 +236,11 @@ def test_what_sparse_cores_ran_follows_its_op_and_is_that_of_its_first_occurrenc
         event_metadata=inside,
         id=9,
     )
-    found = report(xspace(core(ran(DOT, 0, 9, **key(0)), ran(DOT, 20, 9, **key(20))), sparse))
-    assert rows(found, "sparse_core_ops", "parent", "name", "occurrences", "total_ps") == [
+    report = report_of(xspace(core(ran(DOT, 0, 9, **key(0)), ran(DOT, 20, 9, **key(20))), sparse))
+    assert rows(report, "sparse_core_ops", "parent", "name", "occurrences", "total_ps") == [
         ("dot.1", "gather", 3, 9 * US)
     ]
-    shown = [(row["rank"], row["hlo_op_name"], row["occurrences"], row["parent_op_name"]) for row in page(found)]
+    shown = [(row["rank"], row["hlo_op_name"], row["occurrences"], row["parent_op_name"]) for row in page(report)]
     assert shown == [(1.0, "dot.1", 2.0, ""), (0.0, "gather", 2.0, "dot.1")]
 
 
@@ -254,10 +249,10 @@ def test_what_sparse_cores_ran_follows_its_op_and_is_that_of_its_first_occurrenc
 
 def test_self_times_of_real_captures_add_up(captures: Path) -> None:
     for session in sorted((captures / "xspace").iterdir()):
-        found = fastprof.load(session).hlo_stats()
-        self_ps = np.asarray(found.tables["ops"]["self_ps"]).sum()
-        assert self_ps == (values(found)["device_op_ps"] or 0), session.name
+        report = fastprof.load(session).hlo_stats()
+        self_ps = np.asarray(report.tables["ops"]["self_ps"]).sum()
+        assert self_ps == (figures(report)["device_op_ps"] or 0), session.name
         for table in ("categories", "programs", "rematerialization", "outside_compilation", "attribution"):
-            assert np.asarray(found.tables[table]["self_ps"]).sum() == self_ps, (session.name, table)
-        padded = found.tables["ops"].filter(found.tables["ops"]["padded_bytes"].is_valid())
+            assert np.asarray(report.tables[table]["self_ps"]).sum() == self_ps, (session.name, table)
+        padded = report.tables["ops"].filter(report.tables["ops"]["padded_bytes"].is_valid())
         assert (np.asarray(padded["padded_bytes"]) >= np.asarray(padded["array_bytes"])).all()

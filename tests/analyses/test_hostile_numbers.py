@@ -114,8 +114,8 @@ def test_a_request_that_64_bits_do_not_hold_is_an_error() -> None:
 
 
 def test_collectives_that_do_not_add_up_are_an_error() -> None:
-    told = {"sum": {"all_reduce_unique_id": 7}}
-    core = tpu(0, [step(0, 0, 9)], [("sum", "all-reduce", at, HALF / US) for at in (1, 2)], stats=told)
+    stats = {"sum": {"all_reduce_unique_id": 7}}
+    core = tpu(0, [step(0, 0, 9)], [("sum", "all-reduce", at, HALF / US) for at in (1, 2)], stats=stats)
     with pytest.raises(fastprof.CaptureError, match="durations of collective operations do not add up in 64 bits"):
         fastprof.load(spaces(core)).pod_viewer()
 
@@ -155,9 +155,9 @@ def test_memory_that_runs_out_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("plane_id", [2**63 - 1, 2**31, -5])
 def test_cores_are_numbered_where_ids_of_planes_are_none(plane_id: int) -> None:
     core = tpu(0, [step(0, 0, 9)], [("fusion", "loop fusion", 1, 5)], id=plane_id)
-    found = fastprof.load(spaces(core, sparse_core(0, [("f", "loop fusion", 1, 2)])))
-    told = found.pod_viewer().tables["cores"].select(["core_id", "sparse_core"]).to_pylist()
-    assert [(row["core_id"], row["sparse_core"]) for row in told] == [(0, False), (1_000_001, True)]
+    profile = fastprof.load(spaces(core, sparse_core(0, [("f", "loop fusion", 1, 2)])))
+    rows = profile.pod_viewer().tables["cores"].select(["core_id", "sparse_core"]).to_pylist()
+    assert [(row["core_id"], row["sparse_core"]) for row in rows] == [(0, False), (1_000_001, True)]
 
 
 def many_steps(steps: int, cores: int) -> bytes:

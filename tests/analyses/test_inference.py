@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import column, rows
 from serving_builder import US, Server
 from trace_builder import event, line, plane, ref, u64, xspace
 
@@ -26,22 +27,17 @@ PARTS = (
 PARTS += ("host_postprocess", "idle", "other")
 
 
-def table(found: fastprof.Report, name: str, *columns: str) -> list[Any]:
-    picked = found.tables[name].select(columns).to_pylist()
-    return [tuple(row.values()) if len(columns) > 1 else row[columns[0]] for row in picked]
-
-
 def parts(row: dict[str, Any]) -> dict[str, float]:
     """In µs, those that are not 0."""
     return {part: row[f"{part}_ps"] / US for part in PARTS if row[f"{part}_ps"]}
 
 
-def page(found: fastprof.Report) -> list[list[list[Any]]]:
-    return [[[cell["v"] for cell in row["c"]] for row in table["rows"]] for table in json.loads(found.to_xprof())]
+def page(report: fastprof.Report) -> list[list[list[Any]]]:
+    return [[[cell["v"] for cell in row["c"]] for row in table["rows"]] for table in json.loads(report.to_xprof())]
 
 
-def properties(found: fastprof.Report) -> list[dict[str, str]]:
-    return [table.get("p", {}) for table in json.loads(found.to_xprof())]
+def properties(report: fastprof.Report) -> list[dict[str, str]]:
+    return [table.get("p", {}) for table in json.loads(report.to_xprof())]
 
 
 def two_models(requests: int) -> Server:
@@ -57,25 +53,25 @@ def two_models(requests: int) -> Server:
 def test_a_request_is_taken_apart() -> None:
     server = Server()
     server.request(10, 100, 1, "m0:1")
-    found = fastprof.load(server.capture()).inference()
-    (row,) = found.tables["requests"].to_pylist()
+    report = fastprof.load(server.capture()).inference()
+    (row,) = report.tables["requests"].to_pylist()
     assert (row["model"], row["start_ps"], row["latency_ps"], row["batch_ids"]) == ("m0:1", 10 * US, 100 * US, [])
     assert parts(row) == {
         "host_preprocess": 10, "host_runtime": 5, "write_to_device": 10, "device_compute": 40, "read_from_device": 10,
         "host_postprocess": 10, "idle": 15,
     }  # fmt: skip
-    assert page(found)[1][0] == ["0.000", "0", 0.1, 0.01, 0.005, 0.01, 0.01, 0.04, 0.01, 0.015, ""]
+    assert page(report)[1][0] == ["0.000", "0", 0.1, 0.01, 0.005, 0.01, 0.01, 0.04, 0.01, 0.015, ""]
 
 
 def test_three_hundred_requests_of_two_models_are_sampled_as_by_xprof() -> None:
-    found = fastprof.load(two_models(300).capture()).inference()
-    meta, first, second = page(found)
+    report = fastprof.load(two_models(300).capture()).inference()
+    meta, first, second = page(report)
     assert meta == [["m0:1"], ["m1:1"]]
     sampled = ["50.000", "50.667", "75.333", "90.000", "90.667", "99.333", "Average"]
     assert [row[0] for row in first] == sampled
     assert [row[0] for row in second] == sampled
     assert [row[2] for row in second] == [0.125175, 0.125225, 0.137251, 0.145185, 0.145235, 0.149277, 0.12515]
-    assert properties(found)[2] == {"throughput": "2512.0", "averageLatencyMs": "0.125"}
+    assert properties(report)[2] == {"throughput": "2512.0", "averageLatencyMs": "0.125"}
 
 
 def test_sixty_requests_are_shown_one_by_one() -> None:
@@ -91,8 +87,8 @@ def test_sixty_requests_are_shown_one_by_one() -> None:
 
 
 def test_percentiles_are_latencies_that_were_seen() -> None:
-    found = fastprof.load(two_models(40).capture()).inference()
-    latencies = sorted(table(found, "requests", "latency_ps"))
+    report = fastprof.load(two_models(40).capture()).inference()
+    latencies = sorted(column(report, "requests", "latency_ps"))
     wanted = {
         "p50": latencies[19],
         "p75": latencies[29],
@@ -100,25 +96,25 @@ def test_percentiles_are_latencies_that_were_seen() -> None:
         "p99": latencies[39],
         "p999": latencies[39],
     }
-    assert {name: found.scalars[f"{name}_latency_ps"].value for name in wanted} == wanted
-    assert found.scalars["mean_latency_ps"].value == sum(latencies) // 40
-    assert table(found, "latency", "percentile", "total_ps")[:3] == [
+    assert {name: report.scalars[f"{name}_latency_ps"].value for name in wanted} == wanted
+    assert report.scalars["mean_latency_ps"].value == sum(latencies) // 40
+    assert rows(report, "latency", "percentile", "total_ps")[:3] == [
         ("Average", sum(latencies) // 40),
         ("50.0%", latencies[19]),
         ("75.0%", latencies[29]),
     ]
-    assert table(found, "requests", "latency_ps") == latencies[::-1]
-    for row in found.tables["latency"].to_pylist():
+    assert column(report, "requests", "latency_ps") == latencies[::-1]
+    for row in report.tables["latency"].to_pylist():
         assert row["host_ps"] + row["device_ps"] + row["communication_ps"] == row["total_ps"]
         assert (row["device_ps"], row["communication_ps"]) == (40 * US, 20 * US)
 
 
 def test_parts_of_a_breakdown_add_up_to_the_latency() -> None:
-    found = fastprof.load(two_models(10).capture()).inference()
-    rows = found.tables["breakdown"].to_pylist()
+    report = fastprof.load(two_models(10).capture()).inference()
+    rows = report.tables["breakdown"].to_pylist()
     assert [row["part"] for row in rows] == list(PARTS) * 2
     assert sum(row["latency_share"] for row in rows[: len(PARTS)]) == pytest.approx(1)
-    for row in found.tables["requests"].to_pylist():
+    for row in report.tables["requests"].to_pylist():
         assert sum(row[f"{part}_ps"] for part in PARTS) == row["latency_ps"]
 
 
@@ -126,8 +122,8 @@ def test_rates_are_of_the_time_from_the_first_to_the_last() -> None:
     server = Server()
     server.request(10, 100, 1, "a")
     server.request(1_000_010 - 100, 100, 2, "a")
-    found = fastprof.load(server.capture()).inference()
-    assert table(found, "models", "model", "request_count", "requests_per_second") == [("a", 2, 2.0)]
+    report = fastprof.load(server.capture()).inference()
+    assert rows(report, "models", "model", "request_count", "requests_per_second") == [("a", 2, 2.0)]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +133,7 @@ def test_rates_are_of_the_time_from_the_first_to_the_last() -> None:
 def test_models_are_named_by_values_of_any_kind(value: Any, name: str | None) -> None:
     server = Server()
     server.request(10, 100, 1, value)
-    assert table(fastprof.load(server.capture()).inference(), "models", "model") == [name]
+    assert column(fastprof.load(server.capture()).inference(), "models", "model") == [name]
 
 
 def test_what_names_no_model_has_a_row_of_its_own_and_is_not_on_the_page() -> None:
@@ -145,10 +141,10 @@ def test_what_names_no_model_has_a_row_of_its_own_and_is_not_on_the_page() -> No
     server.request(10, 100, 1, "z")
     server.request(200, 130, 2)
     server.request(400, 110, 3, "a")
-    found = fastprof.load(server.capture()).inference()
-    assert table(found, "models", "model", "max_ps") == [("a", 110 * US), ("z", 100 * US), (None, 130 * US)]
-    assert page(found)[0] == [["a"], ["z"]]
-    assert found.scalars["model_count"].value == 2
+    report = fastprof.load(server.capture()).inference()
+    assert rows(report, "models", "model", "max_ps") == [("a", 110 * US), ("z", 100 * US), (None, 130 * US)]
+    assert page(report)[0] == [["a"], ["z"]]
+    assert report.scalars["model_count"].value == 2
 
 
 # ---- batches
@@ -166,7 +162,7 @@ def batching() -> Server:
 
 
 def test_batches_and_their_requests_know_each_other() -> None:
-    found = fastprof.load(batching().capture()).inference()
+    report = fastprof.load(batching().capture()).inference()
     columns = (
         "batch_id",
         "model",
@@ -177,17 +173,17 @@ def test_batches_and_their_requests_know_each_other() -> None:
         "efficiency_share",
         "request_ids",
     )
-    assert table(found, "batches", *columns) == [
+    assert rows(report, "batches", *columns) == [
         (1, "m", 180 * US, 250 * US, 4, 0, 1.0, [3, 4]),
         (0, "m", 150 * US, 60 * US, 8, 1, 0.875, [2, 3]),
     ]
     columns = ("request_id", "model", "batching_delay_ps", "size", "batch_ids")
-    assert table(found, "requests", *columns) == [
+    assert rows(report, "requests", *columns) == [
         (4, "m", 240 * US, 2, [1]),
         (3, "m", 50 * US, 5, [0, 1]),
         (2, "m", 60 * US, 3, [0]),
     ]
-    assert table(found, "batches", "device_compute_ps", "program_ids") == [(30 * US, [7])] * 2
+    assert rows(report, "batches", "device_compute_ps", "program_ids") == [(30 * US, [7])] * 2
 
 
 def test_a_request_has_the_parts_of_its_batches() -> None:
@@ -199,7 +195,7 @@ def test_a_request_has_the_parts_of_its_batches() -> None:
 
 
 def test_sizes_of_batches_are_averaged_with_the_requests_that_had_them() -> None:
-    found = fastprof.load(batching().capture()).inference()
+    report = fastprof.load(batching().capture()).inference()
     columns = (
         "padded_size",
         "batch_count",
@@ -209,17 +205,17 @@ def test_sizes_of_batches_are_averaged_with_the_requests_that_had_them() -> None
         "request_count",
         "mean_latency_ps",
     )
-    assert table(found, "batch_sizes", *columns) == [
+    assert rows(report, "batch_sizes", *columns) == [
         (4, 1, 180 * US, 250 * US, 0.0, 2, 475 * US),
         (8, 1, 150 * US, 60 * US, 1.0, 2, 425 * US),
     ]
-    assert table(found, "models", "batch_count", "batch_padded_size", "batch_efficiency_share") == [(2, 6.0, 11 / 12)]
+    assert rows(report, "models", "batch_count", "batch_padded_size", "batch_efficiency_share") == [(2, 6.0, 11 / 12)]
 
 
 def test_the_page_has_a_table_of_batches_for_each_model() -> None:
-    found = fastprof.load(batching().capture()).inference()
-    _, requests, batches = page(found)
-    assert properties(found)[0] == {"hasBatching": "true", "hasTensorPattern": "false"}
+    report = fastprof.load(batching().capture()).inference()
+    _, requests, batches = page(report)
+    assert properties(report)[0] == {"hasBatching": "true", "hasTensorPattern": "false"}
     assert [row[:6] for row in requests] == [
         ["0.000", "2", 0.4, 3.0, 0.06, "N/A"],
         ["33.333", "3", 0.45, 5.0, 0.05, "N/A"],
@@ -252,9 +248,9 @@ def test_a_request_lasts_until_its_last_batch_and_on_the_page_until_its_first() 
     server.batched(10, 100, [1, 2], "a")
     server.batch(70, 150, 1, "x")
     server.batch(270, 180, 2, "y")
-    found = fastprof.load(server.capture()).inference()
-    assert table(found, "requests", "latency_ps") == [440 * US]
-    assert page(found)[1][0][2] == 0.21
+    report = fastprof.load(server.capture()).inference()
+    assert column(report, "requests", "latency_ps") == [440 * US]
+    assert page(report)[1][0][2] == 0.21
 
 
 # ---- where XProf's page differs
@@ -265,17 +261,17 @@ def test_a_part_of_no_length_takes_no_time_but_on_the_page() -> None:
     server.add("SessionRun", 10, 100, _r=1, model_id="m")
     server.add("WriteHbm", 20, 0)
     server.add("tpu::System::Execute", 40, 5)
-    found = fastprof.load(server.capture()).inference()
-    assert parts(found.tables["requests"].to_pylist()[0]) == {"host_preprocess": 30, "other": 70}
-    assert page(found)[1][0][3:8] == [0.01, 0.0, 0.02, 0.0, 0.0]
+    report = fastprof.load(server.capture()).inference()
+    assert parts(report.tables["requests"].to_pylist()[0]) == {"host_preprocess": 30, "other": 70}
+    assert page(report)[1][0][3:8] == [0.01, 0.0, 0.02, 0.0, 0.0]
 
 
 def test_a_request_that_led_to_no_batch_has_no_model_but_on_the_page() -> None:
     server = batching()
     server.batched(1_000, 50, [], "a")
-    found = fastprof.load(server.capture()).inference()
-    assert ("m" in table(found, "models", "model"), table(found, "requests", "model")[-1]) == (True, None)
-    assert len(page(found)[1]) == 4 + 2 + 1
+    report = fastprof.load(server.capture()).inference()
+    assert ("m" in column(report, "models", "model"), column(report, "requests", "model")[-1]) == (True, None)
+    assert len(page(report)[1]) == 4 + 2 + 1
 
 
 # ---- hosts
@@ -287,16 +283,16 @@ def test_hosts_are_put_together_and_keep_their_ids_apart(tmp_path: Path) -> None
         server.batched(10, 400 if name == "alpha" else 300, [1], "a")
         server.batch(70, 150, 1, "x", model=model)
         (tmp_path / f"{name}.xplane.pb").write_bytes(server.capture())
-    found = fastprof.load(tmp_path).inference()
-    assert table(found, "requests", "host", "model", "request_id", "batch_ids") == [
+    report = fastprof.load(tmp_path).inference()
+    assert rows(report, "requests", "host", "model", "request_id", "batch_ids") == [
         ("alpha", "m1", 1, [0]),
         ("beta", "m0", 1, [0]),
     ]
-    assert table(found, "batch_sizes", "model", "request_count", "mean_latency_ps") == [
+    assert rows(report, "batch_sizes", "model", "request_count", "mean_latency_ps") == [
         ("m0", 1, 300 * US),
         ("m1", 1, 400 * US),
     ]
-    assert page(found)[0] == [["m0"], ["m1"]]
+    assert page(report)[0] == [["m0"], ["m1"]]
 
 
 # ---- tensors and parameters
@@ -307,12 +303,12 @@ def test_tensor_patterns_are_of_batches_and_timed() -> None:
     for context, (thread, at) in enumerate((("x", 110), ("y", 310)), 1):
         server.add("Linearize", at, 3 * context, thread, shape="f32[8]", layout="{0}")
         server.add("Delinearize", at + 10, 1, thread, shape=ref("f32[2]"), layout=ref("{0}"))
-    found = fastprof.load(server.capture()).inference()
+    report = fastprof.load(server.capture()).inference()
     pattern = "Delinearize f32[2] {0}; Linearize f32[8] {0}"
-    assert table(found, "tensor_patterns", "model", "pattern", "count", "p50_ps", "p999_ps") == [
+    assert rows(report, "tensor_patterns", "model", "pattern", "count", "p50_ps", "p999_ps") == [
         ("m", pattern, 2, 4 * US, 7 * US)
     ]
-    (row,) = page(found)[3]
+    (row,) = page(report)[3]
     assert row[:3] == [0.0, pattern.replace("; ", "<br>"), 2.0]
     assert row[3].startswith("50.00%: 0.007000ms<br>75.00%: 0.007000ms<br>")
 
@@ -325,10 +321,10 @@ def test_parameters_of_batching_are_those_of_the_second_snapshot() -> None:
         prefix + "batch_timeout_micros{model_name=m}": 1000, prefix + "num_batch_threads{model_name=other}": 3,
     })  # fmt: skip
     server = batching()
-    found = fastprof.load(server.capture(plane("/host:tfstreamz", [line("", [before, after])]))).inference()
+    report = fastprof.load(server.capture(plane("/host:tfstreamz", [line("", [before, after])]))).inference()
     columns = ("max_batch_size", "allowed_batch_sizes", "batch_timeout_us", "num_batch_threads")
-    assert table(found, "models", *columns) == [(64, "4,8", 1000, None)]
-    assert properties(found)[2] | {"throughput": "", "averageLatencyMs": ""} == {
+    assert rows(report, "models", *columns) == [(64, "4,8", 1000, None)]
+    assert properties(report)[2] | {"throughput": "", "averageLatencyMs": ""} == {
         "hasBatchingParam": "true", "batchingParamAllowedBatchSizes": "4,8", "batchingParamBatchTimeoutMicros": "1000",
         "batchingParamMaxBatchSize": "64", "batchingParamMaxEnqueuedBatches": "0", "batchingParamNumBatchThreads": "0",
         "throughput": "", "averageLatencyMs": "",
@@ -339,12 +335,12 @@ def test_parameters_of_batching_are_those_of_the_second_snapshot() -> None:
 
 
 def test_without_requests_the_reason_is_reported_and_the_page_has_one_row_of_zeros() -> None:
-    found = fastprof.load(xspace(plane("/host:CPU", [line("main", [event("work", 0, 5)])]))).inference()
-    assert found.scalars["p99_latency_ps"].value is None
-    assert "BatchingSessionRun" in (found.scalars["p99_latency_ps"].reason or "")
-    assert [len(found.tables[name]) for name in found.tables] == [0] * 7
-    assert page(found) == [[["ALL"]], [["Average", "N/A", *[0.0] * 8, ""]]]
-    assert properties(found) == [
+    report = fastprof.load(xspace(plane("/host:CPU", [line("main", [event("work", 0, 5)])]))).inference()
+    assert report.scalars["p99_latency_ps"].value is None
+    assert "BatchingSessionRun" in (report.scalars["p99_latency_ps"].reason or "")
+    assert [len(report.tables[name]) for name in report.tables] == [0] * 7
+    assert page(report) == [[["ALL"]], [["Average", "N/A", *[0.0] * 8, ""]]]
+    assert properties(report) == [
         {"hasBatching": "false", "hasTensorPattern": "false"},
         {"throughput": "0.0", "averageLatencyMs": "0.000"},
     ]
@@ -354,17 +350,17 @@ def test_loops_that_veto_grouping_are_the_reason() -> None:
     server = Server()
     server.request(10, 100, 1, "m")
     server.add("ForOp", 300, 1)
-    found = fastprof.load(server.capture()).inference()
-    assert "loops" in (found.scalars["mean_latency_ps"].reason or "")
+    report = fastprof.load(server.capture()).inference()
+    assert "loops" in (report.scalars["mean_latency_ps"].reason or "")
 
 
 def test_the_synthetic_server_has_its_figures(captures: Path) -> None:
-    found = fastprof.load(captures / "xspace" / "synthetic-serving").inference()
-    assert found.scalars["request_count"].value == 200
-    assert table(found, "models", "model", "request_count", "p50_ps") == [
+    report = fastprof.load(captures / "xspace" / "synthetic-serving").inference()
+    assert report.scalars["request_count"].value == 200
+    assert rows(report, "models", "model", "request_count", "p50_ps") == [
         ("model0:1", 100, 30_941_408),
         ("model1:1", 100, 29_477_021),
     ]
-    assert page(found)[1][-1] == [
+    assert page(report)[1][-1] == [
         "Average", "N/A", 0.03878621, 0.00387862, 0.0, 0.002424137, 0.002424137, 0.0, 0.0, 0.013090346, "",
     ]  # fmt: skip

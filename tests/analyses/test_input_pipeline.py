@@ -16,7 +16,7 @@ from fastprof.xprof.pages import input_pipeline as page
 PARAMS = input_pipeline.Params()
 
 
-def report(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple[Notice, ...] = ()) -> Report:
+def report_of(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple[Notice, ...] = ()) -> Report:
     """The report on some steps, and on ops of the host of name, category and self time in ms."""
     rows = [
         {"name": name, "category": category, "occurrences": 2, "time_ps": 2 * time * MS, "self_ps": time * MS}
@@ -37,80 +37,80 @@ STEP = {"device_compute_32": 60, "host_wait_input": 20, "host_to_device": 10, "u
 
 def test_shares_are_of_the_complete_steps_and_the_table_has_all() -> None:
     wild = {"unknown_time": 1000}
-    found = report(generic_db([wild, STEP, STEP, STEP, STEP, wild]))
-    assert column(found, "steps", "complete") == [False, True, True, True, True, False]
-    assert column(found, "steps", "step_ps") == [1000 * MS, *[100 * MS] * 4, 1000 * MS]
-    assert column(found, "steps", "input_share") == pytest.approx([0, 0.3, 0.3, 0.3, 0.3, 0])
-    assert found.scalars["input_percent"].value == pytest.approx(30)
-    assert found.scalars["compute_percent"].value == pytest.approx(60)
-    assert found.scalars["input_verdict"].value == "high"
-    assert found.notices[0].severity == "recommendation"
-    assert found.notices[0].text.startswith("Your program is HIGHLY input-bound because 30.0 %")
+    report = report_of(generic_db([wild, STEP, STEP, STEP, STEP, wild]))
+    assert column(report, "steps", "complete") == [False, True, True, True, True, False]
+    assert column(report, "steps", "step_ps") == [1000 * MS, *[100 * MS] * 4, 1000 * MS]
+    assert column(report, "steps", "input_share") == pytest.approx([0, 0.3, 0.3, 0.3, 0.3, 0])
+    assert report.scalars["input_percent"].value == pytest.approx(30)
+    assert report.scalars["compute_percent"].value == pytest.approx(60)
+    assert report.scalars["input_verdict"].value == "high"
+    assert report.notices[0].severity == "recommendation"
+    assert report.notices[0].text.startswith("Your program is HIGHLY input-bound because 30.0 %")
 
 
 def test_five_steps_are_all_complete() -> None:
-    assert column(report(generic_db([STEP] * 5)), "steps", "complete") == [True] * 5
+    assert column(report_of(generic_db([STEP] * 5)), "steps", "complete") == [True] * 5
 
 
 def test_the_figures_of_steps_are_those_of_their_report() -> None:
     db = generic_db([STEP])
-    assert report(db).scalars["step_time_p90_ps"] == steps_report(db).scalars["step_time_p90_ps"]
+    assert report_of(db).scalars["step_time_p90_ps"] == steps_report(db).scalars["step_time_p90_ps"]
 
 
 def test_the_deviation_over_a_single_step_is_unknown() -> None:
-    assert set(column(report(generic_db([STEP])), "breakdown", "stdev_ps")) == {None}
-    twice = report(generic_db([{"device_compute_32": 10}, {"device_compute_32": 30}]))
+    assert set(column(report_of(generic_db([STEP])), "breakdown", "stdev_ps")) == {None}
+    twice = report_of(generic_db([{"device_compute_32": 10}, {"device_compute_32": 30}]))
     assert column(twice, "breakdown", "stdev_ps")[0] == pytest.approx(14.142135624 * MS, abs=1)
 
 
 def test_without_steps_nothing_is_judged_and_the_reason_is_that_of_the_steps() -> None:
     reason = Notice("warning", "no step markers in this capture")
-    found = report(generic_db([]), notices=(reason,))
-    assert found.scalars["input_percent"].value is None
-    assert found.scalars["input_percent"].reason == reason.text
-    assert found.scalars["step_time_mean_ps"].reason == reason.text
-    assert [(one.severity, one.text) for one in found.notices] == [
+    report = report_of(generic_db([]), notices=(reason,))
+    assert report.scalars["input_percent"].value is None
+    assert report.scalars["input_percent"].reason == reason.text
+    assert report.scalars["step_time_mean_ps"].reason == reason.text
+    assert [(one.severity, one.text) for one in report.notices] == [
         ("warning", f"How long steps wait for input is not known: {reason.text}")
     ]
-    assert found.tables["breakdown"].num_rows == 0
+    assert report.tables["breakdown"].num_rows == 0
 
 
 def test_several_hosts_count_alike_and_the_longest_makes_the_step() -> None:
     fast, slow = {"device_compute_32": 100}, {"device_compute_32": 100, "host_wait_input": 100}
-    found = report(generic_db([[fast, slow]], hosts=("a", "b")))
-    assert column(found, "steps", "step_ps") == [200 * MS]
-    assert column(found, "steps", "input_ps") == [50 * MS]
-    assert column(found, "steps", "input_share") == pytest.approx([1 / 3])
-    assert found.scalars["input_percent"].value == pytest.approx(100 / 3)
+    report = report_of(generic_db([[fast, slow]], hosts=("a", "b")))
+    assert column(report, "steps", "step_ps") == [200 * MS]
+    assert column(report, "steps", "input_ps") == [50 * MS]
+    assert column(report, "steps", "input_share") == pytest.approx([1 / 3])
+    assert report.scalars["input_percent"].value == pytest.approx(100 / 3)
 
 
 def test_a_step_that_took_no_time_has_no_share() -> None:
-    found = report(generic_db([{"device_compute_32": 0}, STEP]))
-    assert column(found, "steps", "input_share")[0] is None
+    report = report_of(generic_db([{"device_compute_32": 0}, STEP]))
+    assert column(report, "steps", "input_share")[0] is None
 
 
 def test_the_breakdown_has_each_category_of_each_step() -> None:
-    found = report(generic_db([STEP, STEP]))
-    breakdown = dict(zip(column(found, "breakdown", "category"), column(found, "breakdown", "mean_ps"), strict=True))
+    report = report_of(generic_db([STEP, STEP]))
+    breakdown = dict(zip(column(report, "breakdown", "category"), column(report, "breakdown", "mean_ps"), strict=True))
     assert breakdown["device_compute"] == 60 * MS
     assert breakdown["input"] == 30 * MS
     assert breakdown["all_others"] == 10 * MS
-    long = found.tables["step_breakdown"]
+    long = report.tables["step_breakdown"]
     assert long.num_rows == 2 * 9
     assert pc.sum(long["time_ps"]).as_py() == 200 * MS
-    assert pc.sum(found.tables["breakdown"]["share"]).as_py() == pytest.approx(1)
+    assert pc.sum(report.tables["breakdown"]["share"]).as_py() == pytest.approx(1)
 
 
 def test_input_ops_come_with_shares_of_their_self_time() -> None:
-    found = report(generic_db([STEP]), ("MatMul", "MatMul", 50), ("Iterator::Root::Map", "Dataset", 30),
+    report = report_of(generic_db([STEP]), ("MatMul", "MatMul", 50), ("Iterator::Root::Map", "Dataset", 30),
                    ("Iterator::Root::TFRecord", "Dataset", 10))  # fmt: skip
-    assert column(found, "input_ops", "name") == ["Iterator::Root::Map", "Iterator::Root::TFRecord"]
-    assert column(found, "input_ops", "category") == ["Preprocessing", "Demanded file read"]
-    assert column(found, "input_ops", "self_share") == [0.75, 0.25]
-    assert column(found, "input_ops", "total_share") == [1.5, 0.5]
-    assert found.scalars["uses_tf_data"].value is True
-    assert found.scalars["input_op_self_ps"].value == 40 * MS
-    assert found.notices[1].text.startswith("On the host, 75.0 % of the time for input goes to preprocessing")
+    assert column(report, "input_ops", "name") == ["Iterator::Root::Map", "Iterator::Root::TFRecord"]
+    assert column(report, "input_ops", "category") == ["Preprocessing", "Demanded file read"]
+    assert column(report, "input_ops", "self_share") == [0.75, 0.25]
+    assert column(report, "input_ops", "total_share") == [1.5, 0.5]
+    assert report.scalars["uses_tf_data"].value is True
+    assert report.scalars["input_op_self_ps"].value == 40 * MS
+    assert report.notices[1].text.startswith("On the host, 75.0 % of the time for input goes to preprocessing")
 
 
 def test_iterators_of_tf_data_are_reported_further_in_tf_data() -> None:
@@ -120,23 +120,23 @@ def test_iterators_of_tf_data_are_reported_further_in_tf_data() -> None:
     )
     op = ("Iterator::Root::Map", "Dataset", 30)
     for db in (generic_db([STEP]), generic_db([])):
-        found = report(db, op, op)
-        assert [notice.severity for notice in found.notices if notice.text == text] == ["info"]
-        assert text not in str(page.answer(found))
-    assert not any("tf-data" in one.text for one in report(generic_db([STEP]), ("enqueue", "enqueue", 10)).notices)
+        report = report_of(db, op, op)
+        assert [notice.severity for notice in report.notices if notice.text == text] == ["info"]
+        assert text not in str(page.answer(report))
+    assert not any("tf-data" in one.text for one in report_of(generic_db([STEP]), ("enqueue", "enqueue", 10)).notices)
 
 
 def test_copies_to_the_device_say_how_much_of_input_time_is_enqueuing() -> None:
-    found = report(generic_db([STEP]), ("enqueue", "enqueue", 10), ("Iterator::Root::Map", "Dataset", 5))
-    assert found.scalars["enqueue_share"].value == pytest.approx(0.1)
-    assert column(found, "input_time", "time_ps") == [10 * MS, 0, 0, 90 * MS, 0]
-    assert column(found, "input_time", "share") == pytest.approx([0.1, 0, 0, 0.9, 0])
+    report = report_of(generic_db([STEP]), ("enqueue", "enqueue", 10), ("Iterator::Root::Map", "Dataset", 5))
+    assert report.scalars["enqueue_share"].value == pytest.approx(0.1)
+    assert column(report, "input_time", "time_ps") == [10 * MS, 0, 0, 90 * MS, 0]
+    assert column(report, "input_time", "share") == pytest.approx([0.1, 0, 0, 0.9, 0])
 
 
 def test_a_program_that_waits_without_a_known_pipeline_is_reported_tf_data() -> None:
-    found = report(generic_db([STEP]))
-    assert "https://www.tensorflow.org/guide/data" in found.notices[1].text
-    assert column(found, "input_time", "share") == [None] * 5
+    report = report_of(generic_db([STEP]))
+    assert "https://www.tensorflow.org/guide/data" in report.notices[1].text
+    assert column(report, "input_time", "share") == [None] * 5
 
 
 # ---- TPUs -----------------------------------------------------------------------------------------------
@@ -148,20 +148,20 @@ CORES = [
 
 
 def test_of_tpus_the_core_that_waits_longest_makes_the_input_of_a_step() -> None:
-    found = report(tpu_db([CORES], ids=(0, 1)))
-    assert column(found, "steps", "input_ps") == [3 * MS]
-    assert column(found, "steps", "input_share") == pytest.approx([0.2])
-    assert column(found, "steps", "least_input_share") == pytest.approx([0.1])
-    assert column(found, "steps", "most_input_share") == pytest.approx([0.3])
-    assert column(found, "steps", "longest_wait_core") == ["host0:1"]
-    breakdown = dict(zip(column(found, "breakdown", "category"), column(found, "breakdown", "mean_ps"), strict=True))
+    report = report_of(tpu_db([CORES], ids=(0, 1)))
+    assert column(report, "steps", "input_ps") == [3 * MS]
+    assert column(report, "steps", "input_share") == pytest.approx([0.2])
+    assert column(report, "steps", "least_input_share") == pytest.approx([0.1])
+    assert column(report, "steps", "most_input_share") == pytest.approx([0.3])
+    assert column(report, "steps", "longest_wait_core") == ["host0:1"]
+    breakdown = dict(zip(column(report, "breakdown", "category"), column(report, "breakdown", "mean_ps"), strict=True))
     assert breakdown["compute"] == 6 * MS
     assert breakdown["input"] == 3 * MS
     assert breakdown["output"] == MS // 2
     assert breakdown["idle"] == MS // 2
-    assert found.scalars["input_percent"].value == pytest.approx(30)
-    assert found.scalars["idle_percent"].value == pytest.approx(5)
-    assert any("host-training loop" in notice.text for notice in found.notices)
+    assert report.scalars["input_percent"].value == pytest.approx(30)
+    assert report.scalars["idle_percent"].value == pytest.approx(5)
+    assert any("host-training loop" in notice.text for notice in report.notices)
 
 
 # ---- XProf's page ---------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def properties(table: object) -> dict[str, str]:
 
 def test_the_page_has_the_complete_steps_and_statements_in_place_of_classes() -> None:
     busy = {"device_compute_32": 60, "host_wait_input": 20, "unknown_time": 20}
-    longest, steps, _, advice, diagnostics = page.answer(report(generic_db([busy] * 6, names=list("abcdef"))))
+    longest, steps, _, advice, diagnostics = page.answer(report_of(generic_db([busy] * 6, names=list("abcdef"))))
     assert longest == {"cols": [], "rows": []}
     assert isinstance(steps, dict)
     assert [row["c"][0]["v"] for row in steps["rows"]] == ["b", "c", "d", "e"]
@@ -198,7 +198,7 @@ def test_the_page_has_the_complete_steps_and_statements_in_place_of_classes() ->
 
 
 def test_the_page_shows_steps_by_number_where_they_have_no_name() -> None:
-    steps = page.answer(report(generic_db([STEP])))[1]
+    steps = page.answer(report_of(generic_db([STEP])))[1]
     assert isinstance(steps, dict)
     cells = [cell["v"] for cell in steps["rows"][0]["c"]]
     assert cells[0] == "0"
@@ -207,15 +207,15 @@ def test_the_page_shows_steps_by_number_where_they_have_no_name() -> None:
 
 
 def test_the_page_has_a_deviation_of_minus_nan_for_a_single_zero() -> None:
-    p = properties(page.answer(report(generic_db([STEP])))[1])
+    p = properties(page.answer(report_of(generic_db([STEP])))[1])
     assert (p["device_compute_time_ms_sdv"], p["outfeed_time_ms_sdv"]) == ("0.0", "-nan")
-    p = properties(page.answer(report(generic_db([])))[1])
+    p = properties(page.answer(report_of(generic_db([])))[1])
     assert (p["device_compute_time_ms_sdv"], p["steptime_ms_minimum"]) == ("0.0", "0.0")
 
 
 def test_the_page_has_the_steps_of_the_first_host_only_and_times_of_all() -> None:
     fast, slow = {"device_compute_32": 100}, {"device_compute_32": 100, "host_wait_input": 100}
-    steps = page.answer(report(generic_db([[fast, slow]], hosts=("a", "b"))))[1]
+    steps = page.answer(report_of(generic_db([[fast, slow]], hosts=("a", "b"))))[1]
     assert isinstance(steps, dict)
     assert [row["c"][11]["v"] for row in steps["rows"]] == [100.0]
     assert properties(steps)["steptime_ms_average"] == "200.0"
@@ -223,7 +223,7 @@ def test_the_page_has_the_steps_of_the_first_host_only_and_times_of_all() -> Non
 
 
 def test_the_page_warns_where_there_is_no_step() -> None:
-    rows = page.answer(report(generic_db([])))[4]
+    rows = page.answer(report_of(generic_db([])))[4]
     assert isinstance(rows, dict)
     assert rows["rows"][0]["c"][0]["v"] == "WARNING"
     assert rows["rows"][0]["c"][1]["v"].startswith("No step marker observed")
@@ -231,7 +231,7 @@ def test_the_page_warns_where_there_is_no_step() -> None:
 
 def test_the_page_of_tpus_names_the_core_with_the_longest_infeed() -> None:
     waiting = [{"step": 10, "fusion": 8}, {"step": 10, "fusion": 6}]
-    longest, steps, *_ = page.answer(report(tpu_db([CORES, waiting], ids=(0, 1))))
+    longest, steps, *_ = page.answer(report_of(tpu_db([CORES, waiting], ids=(0, 1))))
     assert isinstance(longest, dict)
     assert [[cell["v"] for cell in row["c"]] for row in longest["rows"]] == [
         ["Step number", "0", "1"],

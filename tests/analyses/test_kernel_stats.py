@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hlo_builder import Op, Program, f32
+from reports import column, data_table, rows, session_of
 from trace_builder import Event, Metadata, event, line, plane, u64, xspace
 
 import fastprof
@@ -29,20 +30,13 @@ def gpu(*kernels: Event, ordinal: int = 0, vendor: str | None = "Nvidia", line_i
     return xspace(plane(f"/device:GPU:{ordinal}", [line("Stream #1", kernels, id=line_id)], stats=stats))
 
 
-def report(*captures: bytes) -> fastprof.Report:
-    return fastprof.load(list(captures)).kernel_stats()
+def report_of(*captures: bytes) -> fastprof.Report:
+    return session_of(*captures).kernel_stats()
 
 
-def rows(found: fastprof.Report, *columns: str) -> list[Any]:
-    table = found.tables["kernels"].select(columns)
-    return [tuple(row.values()) if len(columns) > 1 else row[columns[0]] for row in table.to_pylist()]
-
-
-def shown(found: fastprof.Report) -> list[dict[str, Any]]:
+def shown(report: fastprof.Report) -> list[dict[str, Any]]:
     """The rows of XProf's page, by column."""
-    table = json.loads(found.to_xprof())
-    ids = [column["id"] for column in table["cols"]]
-    return [dict(zip(ids, (cell["v"] for cell in row["c"]), strict=True)) for row in table["rows"]]
+    return data_table(json.loads(report.to_xprof()))
 
 
 # ---- which events are kernels
@@ -61,20 +55,20 @@ def test_kernels_are_events_of_gpus_that_last_and_have_kernel_details() -> None:
         "/device:GPU:0",
         [line("Stream #1", events, id=1), line("XLA Ops", [kernel("derived", 0, 9)], id=0xDEADBEEF + 5)],
     )
-    assert rows(report(xspace(host, device)), "name") == ["kernel"]
+    assert column(report_of(xspace(host, device)), "kernels", "name") == ["kernel"]
 
 
 def test_a_line_id_beyond_32_bits_is_derived_by_its_low_bits() -> None:
-    assert rows(report(gpu(kernel("k", 0, 5), line_id=(7 << 32) + 0xDEADBEEF)), "name") == []
-    assert rows(report(gpu(kernel("k", 0, 5), line_id=0xDEADBEEF + 389)), "name") == ["k"]
+    assert column(report_of(gpu(kernel("k", 0, 5), line_id=(7 << 32) + 0xDEADBEEF)), "kernels", "name") == []
+    assert column(report_of(gpu(kernel("k", 0, 5), line_id=0xDEADBEEF + 389)), "kernels", "name") == ["k"]
 
 
 def test_without_gpus_or_without_kernels_the_reason_is_reported() -> None:
-    none = report(xspace(plane("/host:CPU")))
+    none = report_of(xspace(plane("/host:CPU")))
     assert none.scalars["tensor_core_share"].value is None
     assert none.scalars["tensor_core_share"].reason == "the capture has no GPU planes"
     assert [notice.text for notice in none.notices] == ["No kernels: the capture has no GPU planes."]
-    bare = report(gpu(kernel("k", 0, 5, None)))
+    bare = report_of(gpu(kernel("k", 0, 5, None)))
     assert bare.scalars["tensor_core_share"].reason == "no event of the 1 GPU planes has the stat kernel_details"
     assert (bare.scalars["kernel_count"].value, bare.scalars["total_ps"].value) == (0, 0)
 
@@ -85,9 +79,9 @@ def test_without_gpus_or_without_kernels_the_reason_is_reported() -> None:
 def test_kernels_that_agree_are_one_row_over_all_gpus_of_a_host() -> None:
     first = plane("/device:GPU:0", [line("s", [kernel("k", 0, 1_999), kernel("k", 5_000, 1)], id=1)])
     second = plane("/device:GPU:1", [line("s", [kernel("k", 0, 2**40)], id=1)])
-    found = report(xspace(first, second))
+    report = report_of(xspace(first, second))
     columns = ("name", "occurrences", "total_ps", "mean_ps", "min_ps", "max_ps", "device_count", "total_share")
-    assert rows(found, *columns) == [("k", 3, 2**40 + 2_000, (2**40 + 2_000) // 3, 1, 2**40, 2, 1.0)]
+    assert rows(report, "kernels", *columns) == [("k", 3, 2**40 + 2_000, (2**40 + 2_000) // 3, 1, 2**40, 2, 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -103,40 +97,45 @@ def test_kernels_that_agree_are_one_row_over_all_gpus_of_a_host() -> None:
     ],
 )
 def test_kernels_of_other_configuration_or_op_are_rows_of_their_own(other: str, stats: dict[str, Any]) -> None:
-    found = report(gpu(kernel("k", 0, 5, tf_op="c/Add:Add"), kernel("k", 10, 7, other, **stats)))
-    assert rows(found, "total_ps") == [7, 5]
+    report = report_of(gpu(kernel("k", 0, 5, tf_op="c/Add:Add"), kernel("k", 10, 7, other, **stats)))
+    assert column(report, "kernels", "total_ps") == [7, 5]
 
 
 def test_occupancy_records_no_kernels_apart_and_is_that_of_the_first() -> None:
-    found = report(gpu(kernel("k", 0, 5), kernel("k", 10, 7, DETAILS.replace("occ_pct:50", "occ_pct:75"))))
-    assert rows(found, "occurrences", "occupancy_percent") == [(2, 50.0)]
+    report = report_of(gpu(kernel("k", 0, 5), kernel("k", 10, 7, DETAILS.replace("occ_pct:50", "occ_pct:75"))))
+    assert rows(report, "kernels", "occurrences", "occupancy_percent") == [(2, 50.0)]
 
 
 def test_longest_first_then_by_name_and_dimensions() -> None:
     wide = DETAILS.replace("grid:8,4,2", "grid:10,4,2")
-    found = report(gpu(kernel("b", 0, 5, wide), kernel("b", 10, 5), kernel("a", 20, 5), kernel("z", 30, 6)))
-    assert rows(found, "name", "grid_dim") == [("z", "8,4,2"), ("a", "8,4,2"), ("b", "8,4,2"), ("b", "10,4,2")]
+    report = report_of(gpu(kernel("b", 0, 5, wide), kernel("b", 10, 5), kernel("a", 20, 5), kernel("z", 30, 6)))
+    assert rows(report, "kernels", "name", "grid_dim") == [
+        ("z", "8,4,2"),
+        ("a", "8,4,2"),
+        ("b", "8,4,2"),
+        ("b", "10,4,2"),
+    ]
 
 
 def test_hosts_have_rows_of_their_own_and_share_their_ops(tmp_path: Path) -> None:
     for host, duration in (("alpha", 10), ("beta", 30)):
         (tmp_path / f"{host}.xplane.pb").write_bytes(gpu(kernel("k", 0, duration, tf_op="a/MatMul:MatMul")))
-    found = fastprof.load(tmp_path).kernel_stats()
-    assert rows(found, "host", "total_ps", "total_share") == [("beta", 30, 0.75), ("alpha", 10, 0.25)]
-    assert found.tables["ops"].select(["op_name", "occurrences", "total_ps"]).to_pylist() == [
+    report = fastprof.load(tmp_path).kernel_stats()
+    assert rows(report, "kernels", "host", "total_ps", "total_share") == [("beta", 30, 0.75), ("alpha", 10, 0.25)]
+    assert report.tables["ops"].select(["op_name", "occurrences", "total_ps"]).to_pylist() == [
         {"op_name": "a/MatMul", "occurrences": 2, "total_ps": 40}
     ]
 
 
 def test_sums_beyond_64_bits_are_an_error_not_a_number() -> None:
     with pytest.raises(fastprof.CaptureError, match="64 bits"):
-        report(gpu(*[kernel("k", 0, 2**62) for _ in range(3)]))
+        report_of(gpu(*[kernel("k", 0, 2**62) for _ in range(3)]))
 
 
 def test_an_event_of_negative_duration_is_not_a_kernel() -> None:
-    found = report(gpu(kernel("k", 0, 10), kernel("back", 20, -4)))
-    assert rows(found, "name", "total_ps", "total_share") == [("k", 10, 1.0)]
-    assert found.scalars["tensor_core_share"].value == 0.0
+    report = report_of(gpu(kernel("k", 0, 10), kernel("back", 20, -4)))
+    assert rows(report, "kernels", "name", "total_ps", "total_share") == [("k", 10, 1.0)]
+    assert report.scalars["tensor_core_share"].value == 0.0
 
 
 def slow_sums(capture: Path) -> dict[tuple[str, str], list[int]]:
@@ -159,12 +158,12 @@ def slow_sums(capture: Path) -> dict[tuple[str, str], list[int]]:
 
 @pytest.mark.parametrize("session", ["gpu-mi300x-jax08-gemm", "gpu-mi300x-jax-conv-minimal-08", "gpu-v100x8-tf"])
 def test_real_captures_add_up_as_read_a_row_at_a_time(captures: Path, session: str) -> None:
-    found = fastprof.load(captures / "xspace" / session).kernel_stats()
+    report = fastprof.load(captures / "xspace" / session).kernel_stats()
     expected: dict[str, list[int]] = defaultdict(lambda: [0, 0, 2**63, 0])
     for (name, _), (count, total, least, most) in slow_sums(captures / "xspace" / session).items():
         one = expected[name]
         one[:] = [one[0] + count, one[1] + total, min(one[2], least), max(one[3], most)]
-    table: pa.Table = found.tables["kernels"]
+    table: pa.Table = report.tables["kernels"]
     got: dict[str, list[int]] = defaultdict(lambda: [0, 0, 2**63, 0])
     for row in table.to_pylist():
         one = got[row["name"]]
@@ -183,14 +182,18 @@ def test_real_captures_add_up_as_read_a_row_at_a_time(captures: Path, session: s
 
 def test_the_op_is_that_of_tf_op_without_its_type() -> None:
     ops = ["scope/mul_1:Mul", "no colon", "Iterator::Map", ""]
-    found = report(gpu(*[kernel(f"k{i}", 10 * i, 9 - i, tf_op=op) for i, op in enumerate(ops)]))
-    assert rows(found, "op_name") == ["scope/mul_1", "no colon", "Iterator::Map", None]
+    report = report_of(gpu(*[kernel(f"k{i}", 10 * i, 9 - i, tf_op=op) for i, op in enumerate(ops)]))
+    assert column(report, "kernels", "op_name") == ["scope/mul_1", "no colon", "Iterator::Map", None]
 
 
 def test_the_op_of_a_compiled_kernel_is_that_of_its_instruction(captures: Path) -> None:
-    found = fastprof.load(captures / "xspace" / "gpu-mi300x-jax08-gemm").kernel_stats()
-    assert set(rows(found, "op_name")) == {"jit(dot)/dot_general", "jit(broadcast_in_dim)/broadcast_in_dim", None}
-    ops = found.tables["ops"].select(["op_name", "tensor_core_ps", "could_use_tensor_cores"]).to_pylist()
+    report = fastprof.load(captures / "xspace" / "gpu-mi300x-jax08-gemm").kernel_stats()
+    assert set(column(report, "kernels", "op_name")) == {
+        "jit(dot)/dot_general",
+        "jit(broadcast_in_dim)/broadcast_in_dim",
+        None,
+    }
+    ops = report.tables["ops"].select(["op_name", "tensor_core_ps", "could_use_tensor_cores"]).to_pylist()
     assert ops[0] == {
         "op_name": "jit(dot)/dot_general",
         "tensor_core_ps": 3_233_884_000,
@@ -208,13 +211,13 @@ def test_the_instruction_is_the_last_of_hlo_op_and_goes_before_tf_op() -> None:
         kernel("of no name", 10, 8, **compiled, hlo_op="x"),
         kernel("not there", 20, 7, **compiled, hlo_op="z"),
     ]
-    found = report(xspace(programs, plane("/device:GPU:0", [line("s", kernels, id=1)])))
-    assert rows(found, "op_name") == ["jit(f)/exp", None, "XlaModule"]
+    report = report_of(xspace(programs, plane("/device:GPU:0", [line("s", kernels, id=1)])))
+    assert column(report, "kernels", "op_name") == ["jit(f)/exp", None, "XlaModule"]
 
 
 def test_a_program_that_the_capture_lacks_leaves_the_op_as_it_was() -> None:
-    found = report(gpu(kernel("k", 0, 5, tf_op="a:Mul", hlo_op="fusion.1", program_id=u64(2**63))))
-    assert rows(found, "op_name") == ["a"]
+    report = report_of(gpu(kernel("k", 0, 5, tf_op="a:Mul", hlo_op="fusion.1", program_id=u64(2**63))))
+    assert column(report, "kernels", "op_name") == ["a"]
 
 
 # ---- Tensor Cores
@@ -240,8 +243,8 @@ def test_a_program_that_the_capture_lacks_leaves_the_op_as_it_was() -> None:
 def test_kernels_use_tensor_cores_by_name_and_vendor(name: str, nvidia: bool, amd: bool) -> None:
     used = [tensor_cores.kernel_uses(name, vendor) for vendor in ("Nvidia", "AMD", "Other", None)]
     assert used == [nvidia, amd, False, False]
-    found = report(gpu(kernel(name, 0, 5)))
-    assert rows(found, "uses_tensor_cores") == [nvidia]
+    report = report_of(gpu(kernel(name, 0, 5)))
+    assert column(report, "kernels", "uses_tensor_cores") == [nvidia]
 
 
 @pytest.mark.parametrize(
@@ -259,17 +262,17 @@ def test_other_ops_could_not(op: str) -> None:
 
 
 def test_einsums_of_two_operands_could() -> None:
-    told = {
+    answers = {
         equation: tensor_cores.einsum_could(equation) for equation in ("ab,bc->ac", "ab->ba", "a,b,c->a", "a,b", "")
     }
-    assert told == {"ab,bc->ac": True, "ab->ba": False, "a,b,c->a": False, "a,b": False, "": False}
-    found = report(gpu(kernel("k", 0, 5, tf_op="e/Einsum:Einsum", equation="ab,bc->ac")))
-    assert rows(found, "could_use_tensor_cores") == [True]
+    assert answers == {"ab,bc->ac": True, "ab->ba": False, "a,b,c->a": False, "a,b": False, "": False}
+    report = report_of(gpu(kernel("k", 0, 5, tf_op="e/Einsum:Einsum", equation="ab,bc->ac")))
+    assert column(report, "kernels", "could_use_tensor_cores") == [True]
 
 
 def test_a_tensorflow_op_could_where_its_kernel_does_and_a_kernel_of_no_op_records_nothing() -> None:
-    found = report(gpu(kernel("h884gemm", 0, 5, tf_op="own:Op"), kernel("h884gemm", 10, 4)))
-    assert rows(found, "op_name", "uses_tensor_cores", "could_use_tensor_cores") == [
+    report = report_of(gpu(kernel("h884gemm", 0, 5, tf_op="own:Op"), kernel("h884gemm", 10, 4)))
+    assert rows(report, "kernels", "op_name", "uses_tensor_cores", "could_use_tensor_cores") == [
         ("own", True, True),
         (None, True, False),
     ]
@@ -277,15 +280,15 @@ def test_a_tensorflow_op_could_where_its_kernel_does_and_a_kernel_of_no_op_recor
 
 def test_time_that_could_be_on_tensor_cores_is_distinguished_from_a_twentieth_on() -> None:
     def missed(slow_ps: int) -> tuple[float, list[str]]:
-        found = report(
+        report = report_of(
             gpu(
                 kernel("h884", 0, 100 - slow_ps, tf_op="a/MatMul:MatMul"),
                 kernel("sgemm", 200, slow_ps, tf_op="b/MatMul:MatMul"),
             )
         )
-        share = found.scalars["missed_tensor_core_share"].value
+        share = report.scalars["missed_tensor_core_share"].value
         assert isinstance(share, float)
-        return share, [notice.text for notice in found.notices if notice.severity == "recommendation"]
+        return share, [notice.text for notice in report.notices if notice.severity == "recommendation"]
 
     assert missed(4) == (0.04, [])
     share, (text,) = missed(5)
@@ -295,30 +298,30 @@ def test_time_that_could_be_on_tensor_cores_is_distinguished_from_a_twentieth_on
 
 def test_kernels_that_only_move_data_miss_nothing() -> None:
     """They bear the name of the convolution that they prepare."""
-    found = report(
+    report = report_of(
         gpu(
             kernel("Cijk_MI16x16x4", 0, 40, tf_op="conv/Conv2D:Conv2D"),
             kernel("input_transpose_fusion", 50, 60, tf_op="conv/Conv2D:Conv2D"),
             vendor="AMD",
         )
     )
-    could = rows(found, "name", "could_use_tensor_cores")
+    could = rows(report, "kernels", "name", "could_use_tensor_cores")
     assert could == [("input_transpose_fusion", False), ("Cijk_MI16x16x4", True)]
-    assert found.scalars["missed_tensor_core_share"].value == 0
+    assert report.scalars["missed_tensor_core_share"].value == 0
 
 
 def test_on_amd_they_are_matrix_cores() -> None:
-    found = report(gpu(kernel("plain_gemm", 0, 5, tf_op="a/MatMul:MatMul"), vendor="AMD"))
-    assert "kernels without Matrix Cores" in found.notices[0].text
+    report = report_of(gpu(kernel("plain_gemm", 0, 5, tf_op="a/MatMul:MatMul"), vendor="AMD"))
+    assert "kernels without Matrix Cores" in report.notices[0].text
 
 
 def test_without_a_vendor_nothing_is_known_of_matrix_units() -> None:
-    found = report(gpu(kernel("h884gemm", 0, 5, tf_op="a/MatMul:MatMul"), vendor=None))
-    assert rows(found, "uses_tensor_cores") == [None]
-    assert found.tables["ops"]["tensor_core_ps"].to_pylist() == [None]
-    share = found.scalars["tensor_core_share"]
+    report = report_of(gpu(kernel("h884gemm", 0, 5, tf_op="a/MatMul:MatMul"), vendor=None))
+    assert column(report, "kernels", "uses_tensor_cores") == [None]
+    assert report.tables["ops"]["tensor_core_ps"].to_pylist() == [None]
+    share = report.scalars["tensor_core_share"]
     assert share.value is None and "who made the GPU" in (share.reason or "")
-    assert [notice.severity for notice in found.notices] == []
+    assert [notice.severity for notice in report.notices] == []
 
 
 # ---- launch configuration
@@ -348,8 +351,8 @@ def test_kernel_details_are_read_token_by_token(details: str, launch: Launch) ->
 
 def test_figures_that_no_gpu_has_are_left_out_with_a_warning() -> None:
     wild = "regs:2191500840 static_shared:32462 dynamic_shared:4294967295 grid:0,1,1 block:1024,2,1 occ_pct:0"
-    found = report(gpu(kernel("k", 0, 5, wild), kernel("fine", 10, 9)))
-    (_, row) = found.tables["kernels"].to_pylist()
+    report = report_of(gpu(kernel("k", 0, 5, wild), kernel("fine", 10, 9)))
+    (_, row) = report.tables["kernels"].to_pylist()
     absent = (
         "registers_per_thread",
         "shared_bytes",
@@ -359,34 +362,40 @@ def test_figures_that_no_gpu_has_are_left_out_with_a_warning() -> None:
         "threads_per_block",
     )
     assert {row[column] for column in (*absent, "occupancy_percent")} == {None}
-    (notice,) = found.notices
+    (notice,) = report.notices
     assert notice.severity == "warning" and "of 1 of 2 kernels" in notice.text
 
 
 def test_where_registers_were_not_set_shared_memory_was_not_either() -> None:
     """The two figures are the halves of one pointer."""
-    found = report(gpu(kernel("k", 0, 5, "regs:2191500840 static_shared:32462 occ_pct:50 block:256,1,1")))
+    report = report_of(gpu(kernel("k", 0, 5, "regs:2191500840 static_shared:32462 occ_pct:50 block:256,1,1")))
     columns = ("registers_per_thread", "static_shared_bytes", "shared_bytes", "occupancy_percent", "block_dim")
-    assert rows(found, *columns) == [(None, None, None, None, "256,1,1")]
+    assert rows(report, "kernels", *columns) == [(None, None, None, None, "256,1,1")]
 
 
 def test_an_occupancy_of_zero_alone_is_worth_no_warning() -> None:
-    found = report(gpu(kernel("k", 0, 5, "regs:8 occ_pct:0")))
-    assert rows(found, "registers_per_thread", "occupancy_percent") == [(8, None)]
-    assert found.notices == ()
+    report = report_of(gpu(kernel("k", 0, 5, "regs:8 occ_pct:0")))
+    assert rows(report, "kernels", "registers_per_thread", "occupancy_percent") == [(8, None)]
+    assert report.notices == ()
 
 
 def test_shared_memory_is_static_and_dynamic_or_that_of_the_group() -> None:
-    found = report(gpu(kernel("a", 0, 9), kernel("b", 10, 8, "dynamic_shared:7"), kernel("c", 20, 7, "group_mem:5")))
+    report = report_of(
+        gpu(kernel("a", 0, 9), kernel("b", 10, 8, "dynamic_shared:7"), kernel("c", 20, 7, "group_mem:5"))
+    )
     columns = ("shared_bytes", "static_shared_bytes", "dynamic_shared_bytes", "block_count", "threads_per_block")
-    assert rows(found, *columns) == [(1024, 16, 1008, 64, 256), (7, None, 7, None, None), (5, None, None, None, None)]
+    assert rows(report, "kernels", *columns) == [
+        (1024, 16, 1008, 64, 256),
+        (7, None, 7, None, None),
+        (5, None, None, None, None),
+    ]
 
 
 # ---- XProf's page
 
 
 def test_xprof_adds_up_whole_nanoseconds_and_rounds_its_average_down() -> None:
-    (row,) = shown(report(gpu(kernel("k", 0, 1_999), kernel("k", 5_000, 2_999), kernel("k", 9_000, 999))))
+    (row,) = shown(report_of(gpu(kernel("k", 0, 1_999), kernel("k", 5_000, 2_999), kernel("k", 9_000, 999))))
     times = {name: row[f"{name}_duration_us"] for name in ("total", "avg", "min", "max")}
     assert times == {"total": 0.003, "avg": 0.001, "min": 0.0, "max": 0.002}
     assert (row["rank"], row["occurrences"], row["shmem_bytes"], row["grid_dim"]) == (1.0, 3.0, 1024.0, "8,4,2")
@@ -394,7 +403,7 @@ def test_xprof_adds_up_whole_nanoseconds_and_rounds_its_average_down() -> None:
 
 def test_xprof_shows_what_was_not_recorded_as_zero_and_one_and_wild_figures_as_they_are() -> None:
     bare, wild = shown(
-        report(gpu(kernel("a", 0, 9_000, "x"), kernel("b", 10_000, 8_000, "regs:2191500840 occ_pct:33.3")))
+        report_of(gpu(kernel("a", 0, 9_000, "x"), kernel("b", 10_000, 8_000, "regs:2191500840 occ_pct:33.3")))
     )
     assert (bare["registers_per_thread"], bare["grid_dim"], bare["occupancy_pct"], bare["op_name"]) == (
         0.0,
@@ -406,6 +415,6 @@ def test_xprof_shows_what_was_not_recorded_as_zero_and_one_and_wild_figures_as_t
 
 
 def test_xprof_shows_a_thousand_rows_and_the_table_all() -> None:
-    found = report(gpu(*[kernel(f"k{i:04}", 10_000 * i, 9_000) for i in range(1_001)]))
-    assert found.tables["kernels"].num_rows == 1_001
-    assert [row["kernel_name"] for row in shown(found)][-1] == "k0999"
+    report = report_of(gpu(*[kernel(f"k{i:04}", 10_000 * i, 9_000) for i in range(1_001)]))
+    assert report.tables["kernels"].num_rows == 1_001
+    assert [row["kernel_name"] for row in shown(report)][-1] == "k0999"

@@ -11,6 +11,7 @@ from typing import Any
 import demo_captures
 import pytest
 from allocator_captures import KIB, MIB, MS, US, Device, Moment, captured, next_largest
+from reports import column, record, rows
 
 import fastprof
 
@@ -18,24 +19,12 @@ LEAK = "cache/ConcatV2"
 WORKSPACE = "conv/workspace"
 
 
-def report(*devices: Device, **params: Any) -> fastprof.Report:
+def report_of(*devices: Device, **params: Any) -> fastprof.Report:
     return fastprof.load(captured(*devices)).memory_profile(**params)
 
 
-def rows(found: fastprof.Report, table: str, *columns: str) -> list[Any]:
-    listed = found.tables[table].select(list(columns)).to_pylist()
-    return [tuple(row.values()) if len(columns) > 1 else row[columns[0]] for row in listed]
-
-
-def one(found: fastprof.Report, table: str, **where: Any) -> dict[str, Any]:
-    listed = [row for row in found.tables[table].to_pylist() if all(row[key] == value for key, value in where.items())]
-    assert len(listed) == 1, f"{len(listed)} rows of {table} where {where}"
-    row: dict[str, Any] = listed[0]
-    return row
-
-
-def told(found: fastprof.Report) -> str:
-    return "\n".join(f"{notice.severity}: {notice.text}" for notice in found.notices)
+def sentences(report: fastprof.Report) -> str:
+    return "\n".join(f"{notice.severity}: {notice.text}" for notice in report.notices)
 
 
 # ---- a training loop
@@ -69,24 +58,24 @@ def train(device: Device, steps: int, *, leaks: bool = False, churns: int = 0, r
 
 
 def test_the_op_that_leaks_is_named_with_what_it_leaks() -> None:
-    found = report(train(Device(), 8, leaks=True))
-    steady = [row for row in found.tables["growth"].to_pylist() if row["grows_steadily"]]
+    report = report_of(train(Device(), 8, leaks=True))
+    steady = [row for row in report.tables["growth"].to_pylist() if row["grows_steadily"]]
     assert [row["op_name"] for row in steady] == [LEAK]
     (leak,) = steady
     assert (leak["growth_bytes"], leak["growth_per_step_bytes"]) == (7 * MIB, MIB)
     assert (leak["steps_grown"], leak["step_count"]) == (7, 8)
     assert (leak["first_step_end_bytes"], leak["last_step_end_bytes"]) == (MIB, 8 * MIB)
-    op = one(found, "ops", op_name=LEAK)
+    op = record(report, "ops", op_name=LEAK)
     assert (op["count"], op["held_at_end_count"], op["held_at_end_bytes"]) == (8, 8, 8 * MIB)
-    assert LEAK in told(found)
+    assert LEAK in sentences(report)
 
 
 def test_memory_that_is_replaced_or_set_up_once_is_not_a_leak() -> None:
     """The momentum is a new allocation each step, and the old one freed; the warm-up stays, but grows once."""
-    found = report(train(Device(), 8))
-    assert not any(rows(found, "growth", "grows_steadily"))
+    report = report_of(train(Device(), 8))
+    assert not any(column(report, "growth", "grows_steadily"))
     for op in (LEAK, "momentum", "warm_up", "weights"):
-        assert op not in told(found)
+        assert op not in sentences(report)
 
 
 def test_what_is_trimmed_now_and_then_is_not_a_leak() -> None:
@@ -99,10 +88,10 @@ def test_what_is_trimmed_now_and_then_is_not_a_leak() -> None:
             if number == 4:
                 while len(cache) > 1:
                     device.free(cache.pop())
-    found = report(device)
-    row = one(found, "growth", op_name="cache/Insert")
+    report = report_of(device)
+    row = record(report, "growth", op_name="cache/Insert")
     assert (row["growth_bytes"], row["steps_grown"], row["grows_steadily"]) == (3 * MIB, 6, False)
-    assert "cache" not in told(found)
+    assert "cache" not in sentences(report)
 
 
 def test_a_step_that_only_frees_has_its_peak_at_its_begin() -> None:
@@ -112,32 +101,32 @@ def test_a_step_that_only_frees_has_its_peak_at_its_begin() -> None:
         with device.step(number):
             device.wait(MS)
             device.free(kept.pop())
-    steps = report(device).tables["steps"].to_pylist()
+    steps = report_of(device).tables["steps"].to_pylist()
     assert [row["peak_bytes"] for row in steps] == [3 * MIB, 2 * MIB, MIB]
     assert [(row["begin_bytes"], row["end_bytes"]) for row in steps[1:]] == [(2 * MIB, MIB), (MIB, 0)]
 
 
 def test_the_op_that_churns_is_named_with_what_it_takes_and_gives_back() -> None:
-    found = report(train(Device(), 5, churns=200))
-    churn = one(found, "ops", op_name=WORKSPACE)
+    report = report_of(train(Device(), 5, churns=200))
+    churn = record(report, "ops", op_name=WORKSPACE)
     assert (churn["count"], churn["short_lived_count"]) == (1000, 1000)
     assert churn["short_lived_bytes"] == churn["allocated_bytes"] == 500 * MIB
     assert {churn[f"lifetime_{which}_ps"] for which in ("min", "p50", "max")} == {101 * US}
-    assert {row["op_name"] for row in found.tables["ops"].to_pylist() if row["short_lived_count"]} == {WORKSPACE}
-    assert rows(found, "steps", "short_lived_bytes") == [100 * MIB] * 5
-    assert WORKSPACE in told(found)
+    assert {row["op_name"] for row in report.tables["ops"].to_pylist() if row["short_lived_count"]} == {WORKSPACE}
+    assert column(report, "steps", "short_lived_bytes") == [100 * MIB] * 5
+    assert WORKSPACE in sentences(report)
 
 
 def test_how_long_is_short_is_the_users_choice() -> None:
     device = train(Device(), 5, churns=20)
     for limit, count in ((100, 0), (101, 100), (10_000, 119)):
-        assert sum(rows(report(device, short_lived_us=limit), "ops", "short_lived_count")) == count
+        assert sum(column(report_of(device, short_lived_us=limit), "ops", "short_lived_count")) == count
 
 
 def test_the_peaks_of_steps_are_those_of_the_allocator() -> None:
     device = train(Device(), 8, leaks=True, recorded_from=2)
-    found = report(device)
-    steps = found.tables["steps"].to_pylist()
+    report = report_of(device)
+    steps = report.tables["steps"].to_pylist()
     assert len(steps) == 6
     for row in steps:
         begin, end = row["start_ps"], row["start_ps"] + row["duration_ps"]
@@ -154,11 +143,11 @@ def test_the_peaks_of_steps_are_those_of_the_allocator() -> None:
 # ---- what is alive
 
 
-def alive(found: fastprof.Report, table: str, allocator: str) -> tuple[Counter[Any], int]:
-    """What a table says is alive: allocations by what they are, and bytes told of no allocation."""
+def alive(report: fastprof.Report, table: str, allocator: str) -> tuple[Counter[Any], int]:
+    """What a table says is alive: allocations by what they are, and bytes without an allocation."""
     counted: Counter[Any] = Counter()
     rest = 0
-    for row in found.tables[table].to_pylist():
+    for row in report.tables[table].to_pylist():
         if row["allocator"] != allocator:
             continue
         if row["source"] == "recorded":
@@ -180,11 +169,11 @@ def test_what_is_alive_at_the_peak_and_at_any_time_adds_up_to_what_is_in_use(sta
     begin, moments = device.moments[0].at_ps, device.moments
     peak = max(moments, key=lambda each: each.in_use)
     for moment in (moments[0], moments[17], moments[-1]):
-        found = report(device, at=moment.at_ps)
+        report = report_of(device, at=moment.at_ps)
         for table, when in (("active", peak), ("at", moment)):
-            assert alive(found, table, device.allocator) == truly_alive(when, begin, stack)
-            assert sum(rows(found, table, "total_bytes")) == when.in_use + stack
-    (row,) = found.tables["allocators"].to_pylist()
+            assert alive(report, table, device.allocator) == truly_alive(when, begin, stack)
+            assert sum(column(report, table, "total_bytes")) == when.in_use + stack
+    (row,) = report.tables["allocators"].to_pylist()
     assert (row["peak_bytes"], row["peak_ps"]) == (peak.in_use + stack, peak.at_ps)
     assert (row["stack_at_peak_bytes"], row["heap_at_peak_bytes"]) == (stack, peak.in_use)
     assert row["capacity_bytes"] == device.limit
@@ -198,7 +187,7 @@ def test_of_what_was_there_before_the_capture_what_is_freed_later_is_distinguish
     device.allocate("a/MatMul", MIB)
     at = device.now_ps
     device.free(early[1])
-    rows_at = report(device, at=at).tables["at"].to_pylist()
+    rows_at = report_of(device, at=at).tables["at"].to_pylist()
     by_source = {row["source"]: (row["op_name"], row["count"], row["total_bytes"]) for row in rows_at}
     assert by_source == {
         "recorded": ("a/MatMul", 1, MIB),
@@ -212,15 +201,15 @@ def test_the_peak_before_the_capture_is_that_of_the_lifetime() -> None:
     device.free(device.allocate("init/RandomUniform", 24 * MIB))
     device.recording = True
     device.free(device.allocate("a/MatMul", MIB))
-    row = one(report(device), "allocators")
+    row = record(report_of(device), "allocators")
     assert (row["peak_bytes"], row["lifetime_peak_bytes"]) == (MIB, 24 * MIB)
 
 
 def test_the_capture_of_the_demo_is_the_one_that_is_made() -> None:
     for path, written in demo_captures.made().items():
         assert path.read_bytes() == written, f"write it again: python {demo_captures.__file__}"
-    found = fastprof.load(demo_captures.DEMO / "memory").memory_profile()
-    steady = [row for row in found.tables["growth"].to_pylist() if row["grows_steadily"]]
+    report = fastprof.load(demo_captures.DEMO / "memory").memory_profile()
+    steady = [row for row in report.tables["growth"].to_pylist() if row["grows_steadily"]]
     assert [(row["op_name"], row["growth_bytes"]) for row in steady] == [("metrics/history/ConcatV2", 11 * 700 * KIB)]
 
 
@@ -245,17 +234,17 @@ def test_free_memory_in_pieces_that_are_too_small_is_reported_to_the_byte(held_b
     for piece in sorted(device.heap.held)[:2]:  # what lies between makes room
         device.free(piece)
     device.allocate("logits/MatMul", 3 * MIB)
-    found = report(device)
-    tightest = one(found, "fragmentation", moment="tightest")
+    report = report_of(device)
+    tightest = record(report, "fragmentation", moment="tightest")
     assert (tightest["next_largest_bytes"], tightest["next_largest_op"]) == (3 * MIB, "logits/MatMul")
     assert tightest["start_ps"] == max(device.moments[: place + 2], key=lambda each: each.smaller_than(3 * MIB)).at_ps
-    snapshots = found.tables["snapshots"].to_pylist()
+    snapshots = report.tables["snapshots"].to_pylist()
     row, truth = snapshots[place], device.moments[place]
     assert (truth.free, truth.largest_free, truth.smaller_than(3 * MIB)) == (32 * MIB, MIB, 32 * MIB)
     assert (row["free_bytes"], row["too_small_least_bytes"], row["too_small_most_bytes"]) == (32 * MIB,) * 3
     assert row["fragmentation"] == pytest.approx(31 / 32)
     assert row["next_largest_bytes"] == 3 * MIB
-    assert "logits/MatMul" in told(found)
+    assert "logits/MatMul" in sentences(report)
 
 
 def test_pieces_between_memory_in_use_are_known_though_a_large_chunk_is_free() -> None:
@@ -266,7 +255,7 @@ def test_pieces_between_memory_in_use_are_known_though_a_large_chunk_is_free() -
         device.free(piece)
     place = len(device.moments) - 1
     device.allocate("logits/MatMul", MIB)
-    row = report(device).tables["snapshots"].to_pylist()[place]
+    row = report_of(device).tables["snapshots"].to_pylist()[place]
     assert device.moments[place].smaller_than(MIB) == 2 * MIB
     assert row["too_small_least_bytes"] == 2 * MIB
     assert row["too_small_most_bytes"] == pytest.approx(2 * MIB, abs=8), "six digits of fragmentation"
@@ -280,15 +269,15 @@ def test_a_free_chunk_beside_memory_never_seen_is_not_called_small() -> None:
     device.free(device.allocate("b", MIB))
     place = len(device.moments) - 1
     device.allocate("c", 8 * MIB)
-    row = report(device).tables["snapshots"].to_pylist()[place]
+    row = report_of(device).tables["snapshots"].to_pylist()[place]
     assert device.moments[place].smaller_than(8 * MIB) == 0
     assert (row["too_small_least_bytes"], row["too_small_most_bytes"]) == (0, 0)
 
 
-def at_random(seed: int, **told: Any) -> Device:
+def at_random(seed: int, **options: Any) -> Device:
     """Allocations of sizes and lifetimes of all kinds, recorded from the middle of the run on."""
     draw = random.Random(seed)
-    device = Device(limit=16 * MIB, recording=False, **told)
+    device = Device(limit=16 * MIB, recording=False, **options)
     held: list[int] = []
     for number in range(240):
         device.recording = number >= 60
@@ -305,9 +294,9 @@ def at_random(seed: int, **told: Any) -> Device:
     return device
 
 
-def check_fragmentation(found: fastprof.Report, moments: Sequence[Moment], stack: int) -> tuple[int, int]:
-    """Bounds of what is too small hold at every snapshot; returns at how many they are told and at how many meet."""
-    snapshots = found.tables["snapshots"].to_pylist()
+def check_fragmentation(report: fastprof.Report, moments: Sequence[Moment], stack: int) -> tuple[int, int]:
+    """Bounds of what is too small hold at every snapshot; returns at how many they are known, and at how many equal."""
+    snapshots = report.tables["snapshots"].to_pylist()
     assert len(snapshots) == len(moments)
     bounded = exact = 0
     for place, (row, truth) in enumerate(zip(snapshots, moments, strict=True)):
@@ -330,7 +319,7 @@ def check_fragmentation(found: fastprof.Report, moments: Sequence[Moment], stack
 def test_at_every_snapshot_the_truth_lies_within_the_bounds(seed: int) -> None:
     stack = MIB if seed % 3 == 0 else 0
     device = at_random(seed, stack=stack, by_number=7 if seed % 4 == 1 else None)
-    bounded, exact = check_fragmentation(report(device), device.moments, stack)
+    bounded, exact = check_fragmentation(report_of(device), device.moments, stack)
     assert bounded > 100
     assert stack or exact > bounded // 4, "a stack may grow over what is free, so less is sure"
 
@@ -340,16 +329,16 @@ def test_of_an_allocator_that_takes_more_from_the_device_bounds_hold_at_every_sn
     """Of these, the first takes more during the capture; what is left to take is no use to the others."""
     device = at_random(seed, region=MIB if seed else 2 * MIB)
     assert device.last.taken < device.limit and (device.moments[0].taken < device.last.taken) == (seed == 0)
-    found = report(device)
-    for place, row in enumerate(found.tables["snapshots"].to_pylist()):
+    report = report_of(device)
+    for place, row in enumerate(report.tables["snapshots"].to_pylist()):
         truth, request = device.moments[place], next_largest(device.moments, place)
         assert row["largest_free_least_bytes"] <= truth.largest_free <= row["largest_free_bytes"]
         if request is not None:
             assert row["too_small_least_bytes"] <= truth.smaller_than(request) <= row["too_small_most_bytes"]
     at = {moment.at_ps: moment for moment in device.moments}
-    for row in found.tables["fragmentation"].to_pylist():
+    for row in report.tables["fragmentation"].to_pylist():
         assert row["taken_least_bytes"] <= at[row["start_ps"]].taken <= row["taken_most_bytes"]
-    assert "takes more memory from the device" in told(found)
+    assert "takes more memory from the device" in sentences(report)
 
 
 @pytest.mark.parametrize(("seed", "region"), [(0, None), (1, None), (3, None), (4, None), (0, 2 * MIB), (5, MIB)])
@@ -358,8 +347,8 @@ def test_a_request_that_is_said_to_fit_does_and_one_that_is_not_does_not(seed: i
     device = at_random(seed, region=region, stack=MIB if seed == 3 else 0)
     answers = Counter[str]()
     for size in (300 * KIB, 3 * MIB, 5 * MIB + 100, 7 * MIB, 10 * MIB):
-        told_rows = rows(report(device, request=size), "request", "fits", "snapshot_count")
-        by_moment = [fits for fits, count in told_rows for _ in range(count)]
+        request_rows = rows(report_of(device, request=size), "request", "fits", "snapshot_count")
+        by_moment = [fits for fits, count in request_rows for _ in range(count)]
         for moment, fits in zip(device.moments, by_moment, strict=True):
             if fits == "yes":
                 assert moment.largest_free >= size
@@ -379,7 +368,7 @@ def test_fragmentation_of_an_allocator_that_can_take_more_is_not_a_reason_to_war
     device.heap.limit = device.limit = 64 * MIB
     device.allocate("logits/MatMul", 3 * MIB)
     device.free(device.allocate("logits/MatMul", 256))
-    text = told(report(device))
+    text = sentences(report_of(device))
     assert "takes more memory from the device" in text and "no chunk held" not in text
 
 
@@ -412,10 +401,10 @@ def test_every_allocation_finds_its_free_and_what_was_held_before_is_distinguish
             expected.append((moment.chunk.address, allocated, moment.at_ps, moment.chunk.size, fate))
     held = [each for each in device.last.held if each.since_ps >= begin]
     expected += [(each.address, each.since_ps, None, each.size, "held at the end") for each in held]
-    found = report(device)
+    report = report_of(device)
     columns = ("address", "allocated_ps", "freed_ps", "allocation_bytes", "fate")
-    assert Counter(rows(found, "allocations", *columns)) == Counter(expected)
-    row = one(found, "allocators")
+    assert Counter(rows(report, "allocations", *columns)) == Counter(expected)
+    row = record(report, "allocators")
     fates = Counter(each[-1] for each in expected)
     assert (row["held_before_count"], row["held_at_end_count"]) == (fates["held before"], fates["held at the end"])
     assert row["held_at_end_bytes"] == sum(each.size for each in held)
@@ -429,19 +418,19 @@ def test_a_free_that_the_capture_has_lost_is_reported_and_no_memory_counted_twic
     device.free(first)
     device.recording = True
     assert device.allocate("b", MIB) == first
-    found = report(device, at=device.now_ps)
-    assert one(found, "allocators")["replaced_count"] == 1
-    assert rows(found, "allocations", "op_name", "fate") == [("a", "free not recorded"), ("b", "held at the end")]
-    assert alive(found, "at", device.allocator)[0] == Counter({("b", "temp", None, MIB): 1})
+    report = report_of(device, at=device.now_ps)
+    assert record(report, "allocators")["replaced_count"] == 1
+    assert rows(report, "allocations", "op_name", "fate") == [("a", "free not recorded"), ("b", "held at the end")]
+    assert alive(report, "at", device.allocator)[0] == Counter({("b", "temp", None, MIB): 1})
 
 
 def test_devices_and_hosts_are_kept_apart_though_their_addresses_are_the_same() -> None:
     devices = [train(Device(name=f"GPU_{number}_bfc", marks=number == 1), 4, leaks=number == 1) for number in range(2)]
     host = captured(*devices)
-    found = fastprof.load([host, captured(train(Device(by_number=3), 4))]).memory_profile()
-    peaks = {row["allocator"]: row["peak_bytes"] for row in found.tables["allocators"].to_pylist()}
+    report = fastprof.load([host, captured(train(Device(by_number=3), 4))]).memory_profile()
+    peaks = {row["allocator"]: row["peak_bytes"] for row in report.tables["allocators"].to_pylist()}
     assert set(peaks) == {"GPU_0_bfc", "GPU_1_bfc", "device 3"}
     assert peaks["GPU_0_bfc"] == max(each.in_use for each in devices[0].moments)
     assert peaks["GPU_1_bfc"] == max(each.in_use for each in devices[1].moments)
-    steady = [row for row in found.tables["growth"].to_pylist() if row["grows_steadily"]]
+    steady = [row for row in report.tables["growth"].to_pylist() if row["grows_steadily"]]
     assert [(row["allocator"], row["op_name"]) for row in steady] == [("GPU_1_bfc", LEAK)]

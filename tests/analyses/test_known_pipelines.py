@@ -28,6 +28,7 @@ from pipeline_captures import (
     decimal,
     train,
 )
+from reports import record, records
 
 import fastprof
 
@@ -35,17 +36,8 @@ BATCH = 16
 FROM_FILE, FUNCTION = 20 * US, 300 * US
 
 
-def report(*runs: Run, **params: Any) -> fastprof.Report:
+def report_of(*runs: Run, **params: Any) -> fastprof.Report:
     return fastprof.load([each.capture() for each in runs]).tf_data(**params)
-
-
-def rows(found: fastprof.Report, table: str, **where: Any) -> list[dict[str, Any]]:
-    return [row for row in found.tables[table].to_pylist() if all(row[key] == value for key, value in where.items())]
-
-
-def one(found: fastprof.Report, table: str, **where: Any) -> dict[str, Any]:
-    (row,) = rows(found, table, **where)
-    return row
 
 
 # ---- pipelines with one slow stage
@@ -90,21 +82,21 @@ SLOW: dict[str, tuple[Callable[[], Stage], str]] = {
 @pytest.mark.parametrize("case", SLOW)
 def test_the_slow_stage_is_the_bottleneck(case: str) -> None:
     pipeline, stage = SLOW[case]
-    found = report(train(pipeline(), compute=2 * MS))
-    row = one(found, "pipelines")
+    report = report_of(train(pipeline(), compute=2 * MS))
+    row = record(report, "pipelines")
     assert (row["pipeline"], row["kind"], row["name"]) == ("Host:0", "host", "Iterator::Root")
     assert row["bottleneck_name"] == stage
     assert row["bottleneck_share"] > (0.2 if case == "files one after the other" else 0.5), "each file is an iterator"
     assert row["slow_call_count"] == row["call_count"] == 8
-    assert {each["name"] for each in rows(found, "bottlenecks")} == {stage}
-    assert [each["name"] for each in rows(found, "iterators", is_bottleneck=True)] == [stage]
-    assert stage in "\n".join(notice.text for notice in found.notices)
+    assert {each["name"] for each in records(report, "bottlenecks")} == {stage}
+    assert [each["name"] for each in records(report, "iterators", is_bottleneck=True)] == [stage]
+    assert stage in "\n".join(notice.text for notice in report.notices)
 
 
 def test_what_to_do_depends_on_the_stage() -> None:
     said = {}
     for case, (pipeline, _) in SLOW.items():
-        (row,) = rows(report(train(pipeline(), compute=2 * MS)), "bottlenecks")
+        (row,) = records(report_of(train(pipeline(), compute=2 * MS)), "bottlenecks")
         said[case] = row["suggestion"]
     assert "num_parallel_calls" in said["slow map"]
     assert "interleave" in said["slow read"].lower()
@@ -112,11 +104,11 @@ def test_what_to_do_depends_on_the_stage() -> None:
 
 
 def test_a_pipeline_that_keeps_up_is_not_a_bottleneck() -> None:
-    found = report(train(slow_map(80 * US), compute=2 * MS))
-    row = one(found, "pipelines")
+    report = report_of(train(slow_map(80 * US), compute=2 * MS))
+    row = record(report, "pipelines")
     assert (row["slow_call_count"], row["max_ps"]) == (0, US)
-    assert not any(notice.severity == "recommendation" for notice in found.notices)
-    assert {each["wait_ps"] for each in rows(found, "step_waits")} == {US}
+    assert not any(notice.severity == "recommendation" for notice in report.notices)
+    assert {each["wait_ps"] for each in records(report, "step_waits")} == {US}
 
 
 # ---- where the time of a call goes
@@ -126,13 +118,13 @@ def test_the_critical_path_of_a_call_is_what_ran_while_it_waited() -> None:
     """Of the batch, begun 2.001 ms before the call, 9 elements and the most of a function are left: 180 us of reading,
     2.959 ms of the function; to take it is a microsecond."""
     run = train(slow_map(), compute=2 * MS)
-    found = report(run)
+    report = report_of(run)
     expected = {"Root": 0, "Prefetch": US, "BatchV2": 0, "Map": 9 * FUNCTION + 259 * US, "TFRecord": 9 * FROM_FILE}
     begun = defaultdict(dict)
-    for row in rows(found, "call_iterators"):
+    for row in records(report, "call_iterators"):
         begun[row["rank"]][row["iterator_id"]] = row["critical_ps"]
-    names = {row["iterator_id"]: row["name"] for row in rows(found, "iterators")}
-    calls = {row["rank"]: row for row in rows(found, "calls")}
+    names = {row["iterator_id"]: row["name"] for row in records(report, "iterators")}
+    calls = {row["rank"]: row for row in records(report, "calls")}
     first = min(calls.values(), key=lambda row: row["start_ps"])["rank"]
     for rank, spent in begun.items():
         assert sum(spent.values()) == calls[rank]["duration_ps"] == 3140 * US
@@ -142,7 +134,7 @@ def test_the_critical_path_of_a_call_is_what_ran_while_it_waited() -> None:
 
 
 def test_the_slowest_call_is_drawn_as_it_ran() -> None:
-    path = rows(report(train(no_prefetch(), compute=2 * MS)), "critical_path")
+    path = records(report_of(train(no_prefetch(), compute=2 * MS)), "critical_path")
     assert [row["name"] for row in path] == ["BatchV2", *["TFRecord", "Map"] * BATCH]
     assert [row["duration_ps"] for row in path] == [20 * US, *[FROM_FILE, 100 * US] * BATCH]
     ends = [row["start_ps"] + row["duration_ps"] for row in path]
@@ -150,9 +142,9 @@ def test_the_slowest_call_is_drawn_as_it_ran() -> None:
 
 
 def test_what_the_slow_stage_does_with_its_time() -> None:
-    (part,) = rows(report(train(no_prefetch(), compute=2 * MS)), "self_time", name="Map")
+    (part,) = records(report_of(train(no_prefetch(), compute=2 * MS)), "self_time", name="Map")
     assert (part["part"], part["time_ps"], part["share"]) == ("user function", 8 * BATCH * 100 * US, 1.0)
-    waits = rows(report(train(little_parallelism(), compute=2 * MS)), "self_time", name="ParallelMapV2")
+    waits = records(report_of(train(little_parallelism(), compute=2 * MS)), "self_time", name="ParallelMapV2")
     assert waits[0]["part"] in ("waiting for a buffer", "user function")
     assert waits[0]["share"] > 0.9
 
@@ -160,25 +152,25 @@ def test_what_the_slow_stage_does_with_its_time() -> None:
 @pytest.mark.parametrize("case", SLOW)
 def test_what_each_step_waits_is_what_the_loop_waited(case: str) -> None:
     run = train(SLOW[case][0](), compute=2 * MS)
-    waits = rows(report(run), "step_waits")
+    waits = records(report_of(run), "step_waits")
     assert [row["wait_ps"] for row in waits] == run.waited[run.first :]
     assert {row["call_count"] for row in waits} == {1}
 
 
 def test_settings_of_iterators_are_shown_with_them() -> None:
-    found = report(train(little_parallelism(3), compute=2 * MS))
-    assert one(found, "iterators", name="ParallelMapV2")["parallelism"] == 3
-    assert one(found, "iterators", name="Prefetch")["buffer_size"] == 2
-    depths = [(row["depth"], row["name"]) for row in rows(found, "iterators")]
+    report = report_of(train(little_parallelism(3), compute=2 * MS))
+    assert record(report, "iterators", name="ParallelMapV2")["parallelism"] == 3
+    assert record(report, "iterators", name="Prefetch")["buffer_size"] == 2
+    depths = [(row["depth"], row["name"]) for row in records(report, "iterators")]
     assert depths == [(0, "Root"), (1, "Prefetch"), (2, "BatchV2"), (3, "ParallelMapV2"), (4, "TFRecord")]
 
 
 # ---- what if
 
 
-def what_if(found: fastprof.Report, name: str, change: str) -> dict[str, Any]:
+def what_if(report: fastprof.Report, name: str, change: str) -> dict[str, Any]:
     """A row of the table; of iterators that are alike, the first."""
-    return rows(found, "what_if", name=name, change=change)[0]
+    return records(report, "what_if", name=name, change=change)[0]
 
 
 CHANGES: dict[str, tuple[Callable[[], Stage], str, str, Callable[[], Stage], float]] = {
@@ -275,7 +267,7 @@ def test_what_a_change_would_give_is_what_the_changed_pipeline_gives(case: str) 
     before, name, change, after, tolerance = CHANGES[case]
     run = train(before(), compute=2 * MS)
     truly = train(after(), compute=2 * MS).batch_ps
-    row = what_if(report(run), name, change)
+    row = what_if(report_of(run), name, change)
     assert row["now_ps"] == pytest.approx(run.batch_ps, rel=min(tolerance, 0.01))
     assert row["then_ps"] == pytest.approx(truly, rel=tolerance)
     assert row["saved_ps"] == row["now_ps"] - row["then_ps"]
@@ -286,7 +278,7 @@ def test_what_a_change_would_give_is_what_the_changed_pipeline_gives(case: str) 
 def of_any_kind(seed: int, **change: Any) -> tuple[Stage, int]:
     """A pipeline of read, map, batch, with what else the seed draws, and the time of a step."""
     draw = random.Random(seed)
-    told = {
+    times = {
         "read": draw.randrange(2, 400) * US,
         "function": draw.randrange(2, 600) * US,
         "size": draw.choice([1, 2, 8, 16]),
@@ -295,7 +287,7 @@ def of_any_kind(seed: int, **change: Any) -> tuple[Stage, int]:
         "calls": draw.choice([0, 0, 0, 2, 3]),
     }
     step = draw.randrange(1, 6000) * US
-    now = told | {key: value(told[key]) for key, value in change.items()}
+    now = times | {key: value(times[key]) for key, value in change.items()}
     read, function = Source(now["read"]), now["function"]
     mapped = ParallelMap(read, function, now["calls"]) if now["calls"] else Map(read, function)
     batch: Stage = Batch(mapped, now["size"], now["batch"])
@@ -309,9 +301,9 @@ def halved(time: int) -> int:
 @pytest.mark.parametrize("seed", range(200, 210))
 def test_pipelines_of_any_kind_do_what_they_would_after_a_change(seed: int) -> None:
     pipeline, step = of_any_kind(seed)
-    found = report(train(pipeline, compute=step, steps=24, first=6))
-    told = {(row["name"].removeprefix("Parallel").removesuffix("V2"), row["change"]): row["then_ps"]
-            for row in found.tables["what_if"].to_pylist()}  # fmt: skip
+    report = report_of(train(pipeline, compute=step, steps=24, first=6))
+    predictions = {(row["name"].removeprefix("Parallel").removesuffix("V2"), row["change"]): row["then_ps"]
+            for row in report.tables["what_if"].to_pylist()}  # fmt: skip
     changes = {
         ("TFRecord", "twice as fast"): {"read": halved},
         ("Map", "twice as fast"): {"function": halved},
@@ -321,17 +313,19 @@ def test_pipelines_of_any_kind_do_what_they_would_after_a_change(seed: int) -> N
     }
     checked = 0
     for change, made in changes.items():
-        if told.get(change) is not None:  # what is hardly waited for has no row, what is done already no prediction
+        if (
+            predictions.get(change) is not None
+        ):  # what is hardly waited for has no row, what is done already no prediction
             after, step = of_any_kind(seed, **made)
             truly = train(after, compute=step, steps=24, first=6).batch_ps
-            assert told[change] == pytest.approx(truly, rel=0.05), change
+            assert predictions[change] == pytest.approx(truly, rel=0.05), change
             checked += 1
     assert checked >= 3
 
 
 def test_nothing_is_promised_of_a_pipeline_that_keeps_up() -> None:
-    found = report(train(slow_map(80 * US), compute=2 * MS))
-    assert {row["saved_ps"] for row in rows(found, "what_if")} <= {0, None}
+    report = report_of(train(slow_map(80 * US), compute=2 * MS))
+    assert {row["saved_ps"] for row in records(report, "what_if")} <= {0, None}
 
 
 # ---- devices, hosts, several pipelines
@@ -340,37 +334,39 @@ def test_nothing_is_promised_of_a_pipeline_that_keeps_up() -> None:
 def test_a_pipeline_of_a_device_waits_for_that_of_the_host() -> None:
     fed = Fed(slow_map(), copy=100 * US, buffer=2)
     run = train(Prefetch(Generator(fed), 1), compute=2 * MS, fed=fed)
-    found = report(run)
-    kinds = {row["pipeline"]: (row["kind"], row["name"], row["bottleneck_name"]) for row in rows(found, "pipelines")}
+    report = report_of(run)
+    kinds = {
+        row["pipeline"]: (row["kind"], row["name"], row["bottleneck_name"]) for row in records(report, "pipelines")
+    }
     assert kinds["Host:0"] == ("host", "Iterator::Root", "Map")
     assert kinds["Device:0"][:2] == ("device", "Iterator::Prefetch")
     assert set(kinds) == {"Host:0", "Device:0"}
-    waits = [row["wait_ps"] for row in rows(found, "step_waits", pipeline="Device:0")]
+    waits = [row["wait_ps"] for row in records(report, "step_waits", pipeline="Device:0")]
     assert waits == run.waited[run.first :]
 
 
 def test_of_two_pipelines_the_slow_one_is_named_and_steps_wait_for_each() -> None:
     quick = Root(Batch(Source(5 * US, "Range"), 4, own=US))
     run = train(slow_map(), quick, compute=2 * MS)
-    found = report(run)
-    assert {row["pipeline"]: row["bottleneck_name"] for row in rows(found, "pipelines")} == {
+    report = report_of(run)
+    assert {row["pipeline"]: row["bottleneck_name"] for row in records(report, "pipelines")} == {
         "Host:0": "Map",
         "Host:1": "Range",
     }
     waits: dict[int, dict[str, int]] = defaultdict(dict)
-    for row in rows(found, "step_waits"):
+    for row in records(report, "step_waits"):
         waits[row["step"]][row["pipeline"]] = row["wait_ps"]
     assert {tuple(each.values()) for each in waits.values()} == {(3119 * US, 21 * US)}
     assert [sum(each.values()) for each in waits.values()] == run.waited[run.first :]
 
 
 def test_hosts_are_distinguished_and_the_slow_one_comes_first() -> None:
-    found = report(train(no_prefetch(), compute=2 * MS), train(slow_map(), compute=2 * MS, salt="other"))
-    hosts = [row["host"] for row in rows(found, "pipelines")]
+    report = report_of(train(no_prefetch(), compute=2 * MS), train(slow_map(), compute=2 * MS, salt="other"))
+    hosts = [row["host"] for row in records(report, "pipelines")]
     assert len(set(hosts)) == 2
-    first = rows(found, "bottlenecks")[0]
+    first = records(report, "bottlenecks")[0]
     assert (first["host"], first["name"]) == (hosts[1], "Map")
-    verdicts = [notice.text for notice in found.notices if notice.severity == "recommendation"]
+    verdicts = [notice.text for notice in report.notices if notice.severity == "recommendation"]
     assert [f"of {host} is slow" in text for host, text in zip(reversed(hosts), verdicts, strict=True)] == [True, True]
 
 
@@ -380,16 +376,16 @@ def test_ids_of_64_bits_are_kept_whole() -> None:
     run = train(outermost, compute=2 * MS)
     ids = {each.long_name: decimal(each.id) for each in outermost.every()}
     assert any(int(id) >= 1 << 63 for id in ids.values())
-    found = report(run)
-    assert {row["long_name"]: row["iterator_id"] for row in rows(found, "iterators")} == ids
+    report = report_of(run)
+    assert {row["long_name"]: row["iterator_id"] for row in records(report, "iterators")} == ids
 
 
 def test_of_the_demo_the_mapped_function_is_the_bottleneck() -> None:
     """Recorded from TensorFlow 2.14: 8 rows a batch, a singular value decomposition each."""
-    found = fastprof.load(DEMO / "tf-data").tf_data()
-    row = one(found, "pipelines")
+    report = fastprof.load(DEMO / "tf-data").tf_data()
+    row = record(report, "pipelines")
     assert (row["pipeline"], row["bottleneck_name"], row["call_count"]) == ("Host:0", "Map", 10)
-    parts = {each["part"]: each["share"] for each in rows(found, "self_time", name="Map")}
+    parts = {each["part"]: each["share"] for each in records(report, "self_time", name="Map")}
     assert parts["user function"] > 0.9
-    now, then = (what_if(found, "Map", "twice as fast")[key] for key in ("now_ps", "then_ps"))
+    now, then = (what_if(report, "Map", "twice as fast")[key] for key in ("now_ps", "then_ps"))
     assert 0.4 < then / now < 0.9

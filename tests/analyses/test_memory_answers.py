@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_builder import Pool, report, rows, threads
+from memory_builder import Pool, report_of, threads
+from reports import column, notices, rows
 from step_captures import tpu
 from trace_builder import Event, event, line, plane
 
@@ -22,10 +23,6 @@ def step(number: int, at_ps: int, duration_ps: int) -> list[Event]:
     return [event("train", at_ps, duration_ps, marks), event("ran", at_ps, duration_ps - 1)]
 
 
-def notices(found: fastprof.Report, severity: str = "info") -> list[str]:
-    return [notice.text for notice in found.notices if notice.severity == severity]
-
-
 # ---- whose the memory is
 
 
@@ -36,9 +33,9 @@ def test_ops_of_like_names_are_alive_together() -> None:
     tensor: dict[str, Any] = {"region_type": "output", "data_type": 1}
     events = [pool.alloc(n, 64 * (n + 1), 10 + n, name, **tensor) for n, name in enumerate(names)]
     other = pool.alloc(6, 1_000, 3, "layer_7/Relu", region_type="temp", data_type=1)
-    found = report(threads([*events, other]))
+    report = report_of(threads([*events, other]))
     columns = ("op_names", "region_type", "data_type", "op_count", "count", "total_bytes", "source")
-    assert rows(found, "active_groups", *columns) == [
+    assert rows(report, "active_groups", *columns) == [
         ("block*/MatMulV2", "output", "float", 2, 2, 27, "recorded"),
         (None, None, None, None, None, 25, "held throughout"),
         ("layer_*/Relu", "output", "float", 2, 2, 21, "recorded"),
@@ -46,12 +43,12 @@ def test_ops_of_like_names_are_alive_together() -> None:
         ("layer_*/Conv2D", "output", "float", 1, 1, 12, "recorded"),
         ("layer_*/Relu", "temp", "float", 1, 1, 3, "recorded"),
     ]
-    assert sum(rows(found, "active_groups", "share")) == pytest.approx(1.0)
+    assert sum(column(report, "active_groups", "share")) == pytest.approx(1.0)
 
 
 def test_what_was_never_asked_for_is_reported() -> None:
     pool = Pool(limit=10_000)
-    found = report(
+    report = report_of(
         threads([
             pool.alloc(0, 0x1000, 256, "layer_0/a", requested_bytes=200),
             pool.alloc(1, 0x2000, 256, "layer_1/a", requested_bytes=200),
@@ -60,21 +57,23 @@ def test_what_was_never_asked_for_is_reported() -> None:
             pool.alloc(4, 0x5000, 64, "d", requested_bytes=65),  # makes no sense
         ])
     )  # fmt: skip
-    assert rows(found, "active_groups", "op_names", "total_bytes", "requested_bytes", "wasted_bytes") == [
+    assert rows(report, "active_groups", "op_names", "total_bytes", "requested_bytes", "wasted_bytes") == [
         ("b", 512, 512, 0),
         ("layer_*/a", 512, 400, 112),
         ("c", 64, None, None),
         ("d", 64, None, None),
     ]
-    assert rows(found, "active", "op_name", "total_bytes", "wasted_bytes")[1:3] == [
+    assert rows(report, "active", "op_name", "total_bytes", "wasted_bytes")[1:3] == [
         ("layer_0/a", 256, 56),
         ("layer_1/a", 256, 56),
     ]
-    assert rows(found, "allocators", "wasted_at_peak_bytes") == [112]
-    assert found.scalars["wasted_bytes"].value == 112
-    assert notices(found) == []  # a tenth of 1,152 bytes is more
-    few = report(threads([Pool().alloc(0, 64, 100, requested_bytes=90), event("end", 9, 1)]))
-    assert notices(few)[0].startswith("10 % of the memory in use at the peak of GPU_0_bfc was never asked for: ")
+    assert column(report, "allocators", "wasted_at_peak_bytes") == [112]
+    assert report.scalars["wasted_bytes"].value == 112
+    assert notices(report, "info") == []  # a tenth of 1,152 bytes is more
+    few = report_of(threads([Pool().alloc(0, 64, 100, requested_bytes=90), event("end", 9, 1)]))
+    assert notices(few, "info")[0].startswith(
+        "10 % of the memory in use at the peak of GPU_0_bfc was never asked for: "
+    )
 
 
 def test_what_was_never_asked_for_adds_up_with_what_was_held_before() -> None:
@@ -85,39 +84,41 @@ def test_what_was_never_asked_for_adds_up_with_what_was_held_before() -> None:
         pool.alloc(1, 0x2000, 256, "b", requested_bytes=250),
         pool.free(2, 0x3000, 512, requested_bytes=8),
     ]
-    found = report(threads(events))
+    report = report_of(threads(events))
     wasted = [("held before", 504), ("held throughout", None), ("recorded", 6), ("recorded", 56)]
     for table in ("active", "active_groups"):
-        assert sorted(rows(found, table, "source", "wasted_bytes")) == wasted
-    assert rows(found, "allocators", "peak_bytes", "wasted_at_peak_bytes") == [(1_536, 566)]
-    assert found.scalars["wasted_bytes"].value == 566
-    assert notices(found)[0].startswith("37 % of the memory in use at the peak of GPU_0_bfc was never asked for: ")
+        assert sorted(rows(report, table, "source", "wasted_bytes")) == wasted
+    assert rows(report, "allocators", "peak_bytes", "wasted_at_peak_bytes") == [(1_536, 566)]
+    assert report.scalars["wasted_bytes"].value == 566
+    assert notices(report, "info")[0].startswith(
+        "37 % of the memory in use at the peak of GPU_0_bfc was never asked for: "
+    )
 
 
-@pytest.mark.parametrize(("peak", "told"), [(300, True), (299, False)])
-def test_of_peaks_under_a_hundredth_of_the_largest_no_remark_records(peak: int, told: bool) -> None:
+@pytest.mark.parametrize(("peak", "remarked"), [(300, True), (299, False)])
+def test_of_peaks_under_a_hundredth_of_the_largest_no_remark_records(peak: int, remarked: bool) -> None:
     """Of all hosts: 30,000 bytes on the other one. All of the small peak is stack, of before, or not asked for."""
     large = threads([Pool(limit=10**6).alloc(0, 64, 30_000, "a")], host="large")
     stack, before, wasted = Pool("s", stack=peak - 1), Pool("b", heap=peak - 1), Pool("w")
     small = [stack.alloc(0, 64, 1), before.alloc(0, 64, 1), wasted.alloc(0, 64, peak, requested_bytes=1)]
-    found = notices(report(large, threads(small, host="small")))
-    assert len(found) == 3 * told
+    texts = notices(report_of(large, threads(small, host="small")), "info")
+    assert len(texts) == 3 * remarked
 
 
 def test_of_what_was_held_before_the_capture_nothing_records_what_it_is() -> None:
     pool = Pool(heap=80)  # 50 held throughout
-    found = report(threads([pool.alloc(0, 64, 20, "a"), pool.free(1, 128, 30)]))
-    assert rows(found, "allocators", "peak_bytes", "held_before_at_peak_bytes") == [(100, 80)]
-    assert found.scalars["held_before_bytes"].value == 80
-    assert notices(found) == [
+    report = report_of(threads([pool.alloc(0, 64, 20, "a"), pool.free(1, 128, 30)]))
+    assert rows(report, "allocators", "peak_bytes", "held_before_at_peak_bytes") == [(100, 80)]
+    assert report.scalars["held_before_bytes"].value == 80
+    assert notices(report, "info") == [
         "80 % of the memory in use at the peak of GPU_0_bfc was allocated before the capture, as weights are as a "
         "rule, so its use is unknown: capture the start of the program to see it."
     ]
-    assert report(threads([Pool(heap=49).alloc(0, 64, 51, "a")])).notices == ()
+    assert report_of(threads([Pool(heap=49).alloc(0, 64, 51, "a")])).notices == ()
 
 
 @pytest.mark.parametrize(
-    ("at_ps", "told"),
+    ("at_ps", "sentence"),
     [
         (500, "The next program to run was jit_f(7), at 600 ps."),
         (700, "jit_f(7) ran then."),
@@ -125,7 +126,7 @@ def test_of_what_was_held_before_the_capture_nothing_records_what_it_is() -> Non
         (1_900, "record. The lifetime peak"),
     ],
 )
-def test_of_the_stack_the_program_is_reported(at_ps: int, told: str) -> None:
+def test_of_the_stack_the_program_is_reported(at_ps: int, sentence: str) -> None:
     """Of the device that the allocator is of; what it calls its lifetime peak counts the heap alone."""
     pool = Pool("1", stack=90, limit=200)
     runs = [event("jit_f(7)", 600, 200), event("jit_g(8)", 1_600, 200)]
@@ -133,10 +134,10 @@ def test_of_the_stack_the_program_is_reported(at_ps: int, told: str) -> None:
         plane("/device:TPU:0", [line("XLA Modules", [event("other", 0, 5_000)])]),
         plane("/device:TPU:1", [line("XLA Modules", runs)]),
     ]
-    found = report(threads([pool.alloc(at_ps, 64, 10, peak_bytes_in_use=10)], planes=devices))
-    (text,) = notices(found)
+    report = report_of(threads([pool.alloc(at_ps, 64, 10, peak_bytes_in_use=10)], planes=devices))
+    (text,) = notices(report, "info")
     assert text.startswith("90 % of the memory in use at the peak of TPU 1 is the stack: what the runtime reserves for")
-    assert told in text and text.endswith("The lifetime peak, 10 B, counts the heap alone.")
+    assert sentence in text and text.endswith("The lifetime peak, 10 B, counts the heap alone.")
 
 
 # ---- whether a request fits
@@ -150,7 +151,7 @@ def asked(size: int | str | None, **params: Any) -> fastprof.Report:
         pool.free(2_000, 256, 300, fragmentation=0),
         pool.alloc(6_000, 256, 400, "big", fragmentation=0),
     ]
-    return report(threads(events), request=size, **params)
+    return report_of(threads(events), request=size, **params)
 
 
 def test_when_a_request_fits_is_given_by_stretches_of_time() -> None:
@@ -164,7 +165,7 @@ def test_when_a_request_fits_is_given_by_stretches_of_time() -> None:
         ("yes", 3, 500, 900)
     ]
     assert asked(None).tables["request"].num_rows == 0
-    assert set(rows(asked(None), "fragmentation", "request_fits")) == {None}
+    assert set(column(asked(None), "fragmentation", "request_fits")) == {None}
 
 
 def test_between_the_bounds_of_the_largest_chunk_nothing_is_known() -> None:
@@ -172,14 +173,14 @@ def test_between_the_bounds_of_the_largest_chunk_nothing_is_known() -> None:
     (first, *_) = rows(asked(1), "request", "largest_free_least_bytes", "largest_free_most_bytes")
     snapshot = rows(asked(1), "snapshots", "largest_free_least_bytes", "largest_free_bytes")[0]
     low, high = snapshot
-    answers = {size: rows(asked(size), "request", "fits")[0] for size in (low, high, high + 1)}
+    answers = {size: column(asked(size), "request", "fits")[0] for size in (low, high, high + 1)}
     assert answers[low] == "yes" and answers[high + 1] == "no"
     assert answers[high] == ("yes" if low == high else "not known")
     assert first[0] <= low
 
 
 def test_a_sentence_reports_the_peak_the_time_asked_for_and_the_whole() -> None:
-    (text,) = [text for text in notices(asked(700, at=3_000)) if "request" in text]
+    (text,) = [text for text in notices(asked(700, at=3_000), "info") if "request" in text]
     assert text == (
         "A request of 700 B would not have fitted in GPU_0_bfc at its peak, at 6.000 ns: 500 B were free, the "
         "largest chunk had 500 B. At the time asked for it would have fitted: 900 B were free, the largest "
@@ -187,17 +188,17 @@ def test_a_sentence_reports_the_peak_the_time_asked_for_and_the_whole() -> None:
         "the time, no more from 6.000 ns on. See the table request."
     )
     assert rows(asked(700, at=3_000), "fragmentation", "moment", "request_fits")[-1] == ("at", "yes")
-    assert "A request of 4.883 KiB is more than all that GPU_0_bfc may use, 1,000 B." in notices(asked(5_000))
+    assert "A request of 4.883 KiB is more than all that GPU_0_bfc may use, 1,000 B." in notices(asked(5_000), "info")
 
 
 def test_an_allocator_that_takes_more_from_the_device_may_do_so() -> None:
     """It had taken 300 bytes at most, as 600 did not fit; then 700 at least. What exceeds its limit does not fit."""
     pool = Pool(limit=1_000)
     capture = threads([pool.alloc(0, 64, 100, fragmentation=0.9), pool.alloc(1, 512, 600, "big")])
-    taken = rows(report(capture), "fragmentation", "moment", "taken_least_bytes", "taken_most_bytes")
+    taken = rows(report_of(capture), "fragmentation", "moment", "taken_least_bytes", "taken_most_bytes")
     assert ("peak", 700, 1_000) in taken
     for size, fits in ((900, ["not known", "no"]), (901, ["no"]), (200, ["not known"])):
-        assert rows(report(capture, request=size), "request", "fits") == fits
+        assert column(report_of(capture, request=size), "request", "fits") == fits
 
 
 @pytest.mark.parametrize("size", [0, -5, 1.5, True, "2G", "0", 2**63])
@@ -209,10 +210,10 @@ def test_what_is_not_a_size_is_a_usage_error(size: Any) -> None:
 def test_the_size_is_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "vm.xplane.pb"
     path.write_bytes(threads([Pool(limit=10_000).alloc(0, 64, 10)]))
-    told = ["memory-profile", str(path), "--format", "csv", "--table", "request", "--request"]
-    assert main([*told, "1KiB"]) == 0
+    command = ["memory-profile", str(path), "--format", "csv", "--table", "request", "--request"]
+    assert main([*command, "1KiB"]) == 0
     assert ",yes," in capsys.readouterr().out
-    assert main([*told, "1Gi"]) == 2
+    assert main([*command, "1Gi"]) == 2
     assert "'1Gi' is not a size" in capsys.readouterr().err
 
 
@@ -229,7 +230,7 @@ def leak(between_ps: int | None) -> fastprof.Report:
         kept = pool.alloc(at + 20, 0x2000 + 64 * n, 10, "leak")
         events += [kept, pool.alloc(at + 30, 0x1000, 30), pool.free(at + 40, 0x1000)]
     events += [pool.alloc(between_ps, 64, 80), pool.free(between_ps + 1, 64)] if between_ps == 5_000 else []
-    return report(threads(marks, events))
+    return report_of(threads(marks, events))
 
 
 def test_a_leak_ends_where_the_peak_of_a_step_does_not_fit() -> None:
@@ -241,15 +242,15 @@ def test_a_leak_ends_where_the_peak_of_a_step_does_not_fit() -> None:
     )
 
 
-@pytest.mark.parametrize(("limit", "told"), [(10**8, 0), (10**5, 1)])
-def test_a_leak_of_a_small_allocator_is_reported_where_it_fills_it(limit: int, told: int) -> None:
+@pytest.mark.parametrize(("limit", "count"), [(10**8, 0), (10**5, 1)])
+def test_a_leak_of_a_small_allocator_is_reported_where_it_fills_it(limit: int, count: int) -> None:
     """Beside a peak of 1,000,000 bytes one of 40; 10 bytes a step take 10,000,000 or 10,000 steps."""
     large, small = Pool("large", limit=10**7), Pool("small", limit=limit)
     marks = [one for n in range(4) for one in step(n, 1_000 + 100 * n, 100)]
     events = [small.alloc(1_020 + 100 * n, 64 * (n + 1), 10, "leak") for n in range(4)]
-    found = report(threads(marks, [large.alloc(0, 64, 10**6, "weights")], events))
-    assert rows(found, "growth", "op_name", "growth_bytes", "grows_steadily") == [("leak", 30, True)]
-    assert len(notices(found, "recommendation")) == told
+    report = report_of(threads(marks, [large.alloc(0, 64, 10**6, "weights")], events))
+    assert rows(report, "growth", "op_name", "growth_bytes", "grows_steadily") == [("leak", 30, True)]
+    assert len(notices(report, "recommendation")) == count
 
 
 def test_what_runs_outside_of_steps_may_fail_sooner() -> None:
@@ -299,7 +300,7 @@ def test_of_some_steps_all_that_happens_in_their_time_is_reported() -> None:
     ]
     columns = ("peak_ps", "peak_bytes", "peak_step", "snapshot_count", "allocation_count", "free_count")
     assert rows(found, "allocators", *columns) == [(2_100, 102, 1, 2, 1, 1)]
-    assert [text.partition(".")[0] for text in notices(found)] == ["Only some steps are selected"]
+    assert [text.partition(".")[0] for text in notices(found, "info")] == ["Only some steps are selected"]
 
 
 def test_what_is_freed_after_the_chosen_steps_is_not_a_leak() -> None:
@@ -322,18 +323,18 @@ def test_what_is_freed_after_the_chosen_steps_is_not_a_leak() -> None:
 def test_what_was_in_use_as_a_step_began_may_be_its_peak() -> None:
     found = of_step(2)
     assert rows(found, "allocators", "peak_ps", "peak_bytes", "peak_step") == [(3_000, 62, 2)]
-    assert sum(rows(found, "active", "total_bytes")) == 62
+    assert sum(column(found, "active", "total_bytes")) == 62
     assert rows(found, "fragmentation", "moment", "start_ps")[0] == ("peak", 3_000)
 
 
 def test_of_steps_without_memory_nothing_is_reported_but_what_is_in_use() -> None:
-    found = fastprof.load(over_steps()).select(steps=(7, 9)).report("memory_profile")
-    assert rows(found, "allocators", "snapshot_count", "peak_bytes", "peak_ps", "capacity_bytes") == [
+    report = fastprof.load(over_steps()).select(steps=(7, 9)).report("memory_profile")
+    assert rows(report, "allocators", "snapshot_count", "peak_bytes", "peak_ps", "capacity_bytes") == [
         (0, None, None, None)
     ]
     empty = ("active", "active_groups", "steps", "ops", "growth", "fragmentation", "snapshots", "allocations")
-    assert {name: found.tables[name].num_rows for name in empty} == dict.fromkeys(empty, 0)
-    assert "[1] the capture records no memory at the time of the selected steps" in found.to_text()
+    assert {name: report.tables[name].num_rows for name in empty} == dict.fromkeys(empty, 0)
+    assert "[1] the capture records no memory at the time of the selected steps" in report.to_text()
 
 
 def test_the_request_is_reported_the_chosen_steps() -> None:
@@ -345,8 +346,8 @@ def test_the_request_is_reported_the_chosen_steps() -> None:
 
 def test_xprofs_page_of_some_steps_has_their_snapshots() -> None:
     page = json.loads(of_step(1).to_xprof())
-    told = page["memoryProfilePerAllocator"]["GPU_0_bfc"]["sampledTimelineSnapshots"]
-    assert [one["timeOffsetPs"] for one in told] == ["2100", "2200"]
+    snapshots = page["memoryProfilePerAllocator"]["GPU_0_bfc"]["sampledTimelineSnapshots"]
+    assert [one["timeOffsetPs"] for one in snapshots] == ["2100", "2200"]
 
 
 def test_steps_may_be_executions_of_programs() -> None:
@@ -356,14 +357,14 @@ def test_steps_may_be_executions_of_programs() -> None:
     ops = [("fusion", "loop fusion", n + 0.1, 0.2) for n in (1, 2)]
     device = tpu(0, [], ops, lines=[line("XLA Modules", runs, id=2)])
     capture = threads([pool.alloc(us + 3, 64, 10), pool.alloc(2 * us + 3, 128, 20)], planes=[device])
-    assert report(capture).tables["steps"].num_rows == 0
-    assert report(capture).scalars["peak_step"].reason == (
+    assert report_of(capture).tables["steps"].num_rows == 0
+    assert report_of(capture).scalars["peak_step"].reason == (
         "the host has no steps that are known; --steps-from modules makes executions of programs steps"
     )
-    found = report(capture, steps_from="modules")
-    assert rows(found, "steps", "start_ps", "peak_bytes", "allocation_count") == [(us, 10, 1), (2 * us, 30, 1)]
+    report = report_of(capture, steps_from="modules")
+    assert rows(report, "steps", "start_ps", "peak_bytes", "allocation_count") == [(us, 10, 1), (2 * us, 30, 1)]
     with pytest.raises(fastprof.UsageError, match="steps_from"):
-        report(capture, steps_from="programs")
+        report_of(capture, steps_from="programs")
 
 
 @pytest.mark.parametrize("seed", range(12))

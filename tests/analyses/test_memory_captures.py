@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import slow_memory as slow
-from memory_builder import Pool, rows, threads
+from memory_builder import Pool, threads
+from reports import rows
 from trace_builder import Event
 
 import fastprof
@@ -39,7 +40,7 @@ def drawn(seed: int, loses: bool = False) -> bytes:
 
 
 def check(profile: fastprof.Profile, whole: bool = True) -> int:
-    """Compares, and counts the allocators. ``whole``: no events are missing, so all that is alive is told."""
+    """Compares, and counts the allocators. ``whole``: no events are missing, so all that is alive is recorded."""
     report = profile.report("memory_profile")
     expected = {
         f"TPU {name}" if name.isdigit() else name: of_it for name, of_it in slow.events_by_allocator(profile).items()
@@ -92,16 +93,16 @@ def check_alive(report: fastprof.Report, name: str, of_it: list[dict[str, Any]])
     columns = ("allocator", "op_name", "allocation_bytes", "source", "count", "total_bytes")
     mine = [row[1:] for row in rows(report, "active", *columns) if row[0] == name]
     assert sum(row[4] for row in mine) == slow.in_use(of_it[top])
-    told: Counter[tuple[Any, ...]] = Counter()
+    counts: Counter[tuple[Any, ...]] = Counter()
     for op, size, source, count, _ in mine:
         if count is not None:
-            told[op, size, source] += count
+            counts[op, size, source] += count
     recorded = slow.alive(of_it, top)
     unsized = any(row["allocation_bytes"] is None for row in of_it)
-    assert {key: n for key, n in told.items() if key[2] == "recorded"} == {
+    assert {key: n for key, n in counts.items() if key[2] == "recorded"} == {
         key: n for key, n in recorded.items() if key[2] == "recorded"
     }
-    assert unsized or told == recorded
+    assert unsized or counts == recorded
 
 
 @pytest.mark.parametrize("seed", range(40))

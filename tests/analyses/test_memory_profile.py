@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from memory_builder import Pool, report, rows, threads
+from memory_builder import Pool, report_of, threads
+from reports import column, rows
 from trace_builder import Event, event, line, plane, u64, xspace
 
 import fastprof
@@ -26,38 +27,39 @@ def step(number: int, at_ps: int, duration_ps: int) -> Event:
 
 
 @pytest.mark.parametrize(
-    ("planes", "told"),
+    ("planes", "advice"),
     [
         (["/host:CPU"], "TF_CPU_ALLOCATOR_USE_BFC=true"),
         (["/host:CPU", "/device:GPU:0"], "not with TF_GPU_ALLOCATOR=cuda_malloc_async"),
         (["/host:CPU", "/device:TPU:0"], "The runtime of TPUs writes them at host_tracer_level 2"),
     ],
 )
-def test_without_events_it_says_what_to_switch_on(planes: Sequence[str], told: str) -> None:
-    found = report(xspace(*(plane(name, [line("main", [event("work", 0, 5)])]) for name in planes)))
-    (notice,) = found.notices
-    assert notice.severity == "info" and told in notice.text and "ProfilerOptions(host_tracer_level=2)" in notice.text
+def test_without_events_it_says_what_to_switch_on(planes: Sequence[str], advice: str) -> None:
+    report = report_of(xspace(*(plane(name, [line("main", [event("work", 0, 5)])]) for name in planes)))
+    (notice,) = report.notices
+    assert notice.severity == "info" and advice in notice.text and "ProfilerOptions(host_tracer_level=2)" in notice.text
     assert notice.text.startswith("No memory profile: the capture has no events MemoryAllocation")
-    assert "Alive" not in found.to_text() and found.to_text().count("\n") < 10
-    assert found.scalars["peak_bytes"].reason == "the capture has no events MemoryAllocation or MemoryDeallocation"
-    assert (found.scalars["snapshot_count"].value, found.scalars["allocator_count"].value) == (0, 0)
-    assert {name: table.num_rows for name, table in found.tables.items() if table.num_rows} == {}
+    assert "Alive" not in report.to_text() and report.to_text().count("\n") < 10
+    assert report.scalars["peak_bytes"].reason == "the capture has no events MemoryAllocation or MemoryDeallocation"
+    assert (report.scalars["snapshot_count"].value, report.scalars["allocator_count"].value) == (0, 0)
+    assert {name: table.num_rows for name, table in report.tables.items() if table.num_rows} == {}
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("/host:metadata", ""), ("/device:GPU:0", " GPU allocators of TensorFlow and JAX write them at")]
+    ("name", "advice"),
+    [("/host:metadata", ""), ("/device:GPU:0", " GPU allocators of TensorFlow and JAX write them at")],
 )
-def test_without_threads_it_says_so(name: str, told: str) -> None:
-    (notice,) = report(xspace(plane(name, [line("main", [event("work", 0, 5)])]))).notices
+def test_without_threads_it_says_so(name: str, advice: str) -> None:
+    (notice,) = report_of(xspace(plane(name, [line("main", [event("work", 0, 5)])]))).notices
     start = "No memory profile: the capture has no threads of hosts, plane /host:CPU, where allocators write events."
-    assert notice.text.startswith(start + told) and bool(told) == (notice.text != start)
+    assert notice.text.startswith(start + advice) and bool(advice) == (notice.text != start)
 
 
 def test_names_must_match_and_only_host_threads_count() -> None:
     pool = Pool()
     other = plane("/device:GPU:0", [line("Stream #1", [pool.alloc(0, 64, 5)])])
-    found = report(threads([event("MemoryAllocation2"), event("memoryallocation")], planes=[other]))
-    assert found.scalars["snapshot_count"].value == 0
+    report = report_of(threads([event("MemoryAllocation2"), event("memoryallocation")], planes=[other]))
+    assert report.scalars["snapshot_count"].value == 0
 
 
 # ---- allocators
@@ -65,7 +67,7 @@ def test_names_must_match_and_only_host_threads_count() -> None:
 
 def test_the_peak_is_the_first_moment_of_the_most_in_use_stack_and_heap() -> None:
     pool = Pool(heap=100, stack=7, limit=1_000)
-    found = report(
+    report = report_of(
         threads([
             pool.alloc(10, 0x100, 50, fragmentation=0.25),
             pool.free(20, 0x100),
@@ -74,7 +76,7 @@ def test_the_peak_is_the_first_moment_of_the_most_in_use_stack_and_heap() -> Non
             pool.free(50, 0x200, fragmentation=0.125),
         ])
     )  # fmt: skip
-    (row,) = found.tables["allocators"].to_pylist()
+    (row,) = report.tables["allocators"].to_pylist()
     assert row == {
         "host": "vm",
         "allocator": "GPU_0_bfc",
@@ -99,9 +101,9 @@ def test_the_peak_is_the_first_moment_of_the_most_in_use_stack_and_heap() -> Non
         "highest_fragmentation": 0.5,
         "highest_fragmentation_ps": 30,
     }
-    told = {name: found.scalars[name].value for name in ("peak_bytes", "peak_allocator", "peak_ps", "peak_share")}
-    assert told == {"peak_bytes": 157, "peak_allocator": "GPU_0_bfc", "peak_ps": 10, "peak_share": 0.157}
-    assert found.scalars["peak_step"].reason == "the host has no steps that are known"
+    peaks = {name: report.scalars[name].value for name in ("peak_bytes", "peak_allocator", "peak_ps", "peak_share")}
+    assert peaks == {"peak_bytes": 157, "peak_allocator": "GPU_0_bfc", "peak_ps": 10, "peak_share": 0.157}
+    assert report.scalars["peak_step"].reason == "the host has no steps that are known"
 
 
 def test_allocators_are_given_by_name_or_device_largest_peak_first() -> None:
@@ -111,38 +113,38 @@ def test_allocators_are_given_by_name_or_device_largest_peak_first() -> None:
         return Pool().alloc(at_ps, 64, size, **{"allocator_name": None, **stats})
 
     events = [of(0, 5, device_ordinal=3), of(1, 9, index_on_host=12), of(2, 7, allocator_name="a")]
-    assert rows(report(threads(events)), "allocators", "allocator", "peak_bytes") == [
+    assert rows(report_of(threads(events)), "allocators", "allocator", "peak_bytes") == [
         ("device 12", 9), ("a", 7), ("device 3", 5),
     ]  # fmt: skip
-    on_tpus = report(threads(events, planes=[plane("/device:TPU:3", [])]))
-    assert rows(on_tpus, "allocators", "allocator") == ["TPU 12", "a", "TPU 3"]
+    on_tpus = report_of(threads(events, planes=[plane("/device:TPU:3", [])]))
+    assert column(on_tpus, "allocators", "allocator") == ["TPU 12", "a", "TPU 3"]
 
 
 def test_the_peak_since_the_process_began_may_be_older_than_the_capture() -> None:
     pool = Pool(peak=900)
-    found = report(threads([pool.alloc(0, 64, 10), pool.free(1, 64)]))
-    assert rows(found, "allocators", "peak_bytes", "lifetime_peak_bytes") == [(10, 900)]
+    report = report_of(threads([pool.alloc(0, 64, 10), pool.free(1, 64)]))
+    assert rows(report, "allocators", "peak_bytes", "lifetime_peak_bytes") == [(10, 900)]
 
 
 def test_what_is_not_recorded_is_null() -> None:
-    found = report(threads([event("MemoryAllocation", 5, 0, {"addr": 64}), event("MemoryDeallocation", 9, 0)]))
-    (row,) = found.tables["allocators"].to_pylist()
+    report = report_of(threads([event("MemoryAllocation", 5, 0, {"addr": 64}), event("MemoryDeallocation", 9, 0)]))
+    (row,) = report.tables["allocators"].to_pylist()
     unknown = {name for name, value in row.items() if value is None}
     assert unknown >= {"peak_bytes", "peak_ps", "capacity_bytes", "lifetime_peak_bytes", "fragmentation_at_peak"}
-    assert rows(found, "snapshots", "address", "in_use_bytes", "free_bytes", "allocation_bytes") == [
+    assert rows(report, "snapshots", "address", "in_use_bytes", "free_bytes", "allocation_bytes") == [
         (64, None, None, None),
         (None, None, None, None),
     ]
-    assert found.scalars["peak_bytes"].reason == "the allocator does not record it"
+    assert report.scalars["peak_bytes"].reason == "the allocator does not record it"
 
 
 def test_hosts_are_rows_of_one_table() -> None:
     captures = [threads([Pool().alloc(0, 64, size)], host=host) for host, size in (("a", 10), ("b", 30), ("c", 20))]
-    found = report(*captures)
-    assert rows(found, "allocators", "host", "peak_bytes") == [("b", 30), ("c", 20), ("a", 10)]
-    assert rows(found, "snapshots", "host", "in_use_bytes") == [("a", 10), ("b", 30), ("c", 20)]
-    assert rows(found, "active", "host", "total_bytes") == [("b", 30), ("c", 20), ("a", 10)]
-    assert (found.scalars["peak_host"].value, found.scalars["snapshot_count"].value) == ("b", 3)
+    report = report_of(*captures)
+    assert rows(report, "allocators", "host", "peak_bytes") == [("b", 30), ("c", 20), ("a", 10)]
+    assert rows(report, "snapshots", "host", "in_use_bytes") == [("a", 10), ("b", 30), ("c", 20)]
+    assert rows(report, "active", "host", "total_bytes") == [("b", 30), ("c", 20), ("a", 10)]
+    assert (report.scalars["peak_host"].value, report.scalars["snapshot_count"].value) == ("b", 3)
 
 
 # ---- what is alive
@@ -151,7 +153,7 @@ def test_hosts_are_rows_of_one_table() -> None:
 def test_what_is_alive_at_the_peak_adds_up_to_the_memory_in_use() -> None:
     pool = Pool(heap=130, stack=8)  # 100 held throughout, 30 freed at 70
     tensor: dict[str, Any] = {"region_type": "output", "data_type": 1, "shape": "[2,5]"}
-    found = report(
+    report = report_of(
         threads([
             pool.alloc(10, 0x100, 40, "dense/MatMul", **tensor),
             pool.alloc(20, 0x200, 40, "dense/MatMul", **tensor),
@@ -164,16 +166,16 @@ def test_what_is_alive_at_the_peak_adds_up_to_the_memory_in_use() -> None:
     )  # fmt: skip
     columns = ("op_name", "region_type", "data_type", "shape", "allocation_bytes", "requested_bytes", "count",
                "total_bytes", "source")  # fmt: skip
-    assert rows(found, "active", *columns) == [
+    assert rows(report, "active", *columns) == [
         (None, None, None, None, None, None, None, 100, "held throughout"),
         ("dense/MatMul", "output", "float", "[2,5]", 40, 40, 2, 80, "recorded"),
         (None, None, None, None, 30, 30, 1, 30, "held before"),
         ("relu", "temp", None, None, 12, 9, 1, 12, "recorded"),
         (None, None, None, None, None, None, None, 8, "stack"),
     ]
-    assert rows(found, "allocators", "peak_ps", "peak_bytes") == [(50, 230)]
-    assert sum(rows(found, "active", "total_bytes")) == 230
-    assert sum(rows(found, "active", "share")) == pytest.approx(1.0)
+    assert rows(report, "allocators", "peak_ps", "peak_bytes") == [(50, 230)]
+    assert sum(column(report, "active", "total_bytes")) == 230
+    assert sum(column(report, "active", "share")) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -190,25 +192,25 @@ def test_what_is_alive_at_the_peak_adds_up_to_the_memory_in_use() -> None:
 def test_what_is_alive_at_a_time_that_is_asked_for(at: int | str, alive: list[tuple[str, int]]) -> None:
     pool = Pool()
     events = [pool.alloc(10, 64, 10, "a"), pool.alloc(30, 128, 20, "b"), pool.free(40, 64), event("end", 50, 1)]
-    found = report(threads([*events, event("begin", 0, 1)]), at=at)
-    assert sorted(rows(found, "at", "op_name", "total_bytes")) == alive
-    assert [notice.text for notice in found.notices] == []
-    assert "at" not in rows(report(threads(events)), "fragmentation", "moment")
+    report = report_of(threads([*events, event("begin", 0, 1)]), at=at)
+    assert sorted(rows(report, "at", "op_name", "total_bytes")) == alive
+    assert [notice.text for notice in report.notices] == []
+    assert "at" not in column(report_of(threads(events)), "fragmentation", "moment")
 
 
 def test_without_a_time_that_table_is_empty_and_a_time_outside_is_reported() -> None:
     capture = threads([Pool().alloc(10 * MS, 64, 10), event("end", 20 * MS, MS)])
-    assert report(capture).tables["at"].num_rows == 0
+    assert report_of(capture).tables["at"].num_rows == 0
     for at in (9 * MS, 22 * MS):
-        (notice,) = report(capture, at=at).notices
+        (notice,) = report_of(capture, at=at).notices
         assert notice.severity == "warning"
         assert notice.text.endswith("is outside of the capture: vm was captured from 10.000 ms to 21.000 ms.")
-    assert report(capture, at=21 * MS).notices == ()
+    assert report_of(capture, at=21 * MS).notices == ()
 
 
 def test_a_time_that_is_none_is_a_usage_error() -> None:
     with pytest.raises(fastprof.UsageError, match="at"):
-        report(threads([]), at="soon")
+        report_of(threads([]), at="soon")
 
 
 # ---- lifetimes
@@ -216,7 +218,7 @@ def test_a_time_that_is_none_is_a_usage_error() -> None:
 
 def test_an_allocation_belongs_to_the_next_free_of_its_address_in_its_allocator() -> None:
     pool, other = Pool(), Pool("gpu_host_bfc")
-    found = report(
+    report = report_of(
         threads(
             [
                 pool.alloc(10, 64, 5, "a"),
@@ -231,7 +233,7 @@ def test_an_allocation_belongs_to_the_next_free_of_its_address_in_its_allocator(
         )
     )
     columns = ("allocator", "op_name", "allocated_ps", "freed_ps", "lifetime_ps", "fate")
-    assert rows(found, "allocations", *columns) == [
+    assert rows(report, "allocations", *columns) == [
         ("GPU_0_bfc", "a", 10, 30, 20, "freed"),
         ("GPU_0_bfc", "b", 40, None, None, "free not recorded"),
         ("GPU_0_bfc", "c", 50, 60, 10, "freed"),
@@ -239,7 +241,7 @@ def test_an_allocation_belongs_to_the_next_free_of_its_address_in_its_allocator(
         ("GPU_0_bfc", None, None, 80, None, "held before"),
         ("gpu_host_bfc", "d", 20, None, None, "held at the end"),
     ]
-    lost = [notice.text for notice in found.notices if notice.text.startswith("2 allocations and frees have no")]
+    lost = [notice.text for notice in report.notices if notice.text.startswith("2 allocations and frees have no")]
     assert len(lost) == 1
 
 
@@ -247,16 +249,16 @@ def test_ops_record_what_they_allocate_and_how_long_it_lives() -> None:
     pool = Pool()
     events = [pool.alloc(MS * at, 64 * at + 64, size, "a") for at, size in ((0, 10), (1, 20), (2, 30), (3, 5))]
     frees = [pool.free(MS * at, address) for at, address in ((1, 64), (3, 128), (100, 192))]
-    found = report(threads([*events, *frees, pool.alloc(5 * MS, 999, 7)]), short_lived_us=2_000)
+    report = report_of(threads([*events, *frees, pool.alloc(5 * MS, 999, 7)]), short_lived_us=2_000)
     columns = ("op_name", "count", "allocated_bytes", "largest_bytes", "held_at_end_count", "held_at_end_bytes",
                "short_lived_count", "short_lived_bytes", "lifetime_min_ps", "lifetime_p50_ps",
                "lifetime_max_ps")  # fmt: skip
-    assert rows(found, "ops", *columns) == [
+    assert rows(report, "ops", *columns) == [
         ("a", 4, 65, 30, 1, 5, 2, 30, MS, 2 * MS, 98 * MS),
         (None, 1, 7, 7, 1, 7, 0, 0, None, None, None),
     ]
-    assert (found.scalars["short_lived_count"].value, found.scalars["short_lived_share"].value) == (2, 0.4)
-    assert report(threads([*events, *frees])).scalars["short_lived_count"].value == 1  # a millisecond, by default
+    assert (report.scalars["short_lived_count"].value, report.scalars["short_lived_share"].value) == (2, 0.4)
+    assert report_of(threads([*events, *frees])).scalars["short_lived_count"].value == 1  # a millisecond, by default
 
 
 def test_allocations_over_and_over_are_reported() -> None:
@@ -264,11 +266,11 @@ def test_allocations_over_and_over_are_reported() -> None:
     events = []
     for n in range(1_000):
         events += [pool.alloc(10 * n, 64, 5, "noisy"), pool.free(10 * n + 5, 64)]
-    (notice,) = report(threads(events)).notices
+    (notice,) = report_of(threads(events)).notices
     assert notice.text.startswith(
         "1,000 of 1,000 allocations of GPU_0_bfc are freed soon after; noisy has most of these, 1,000."
     )
-    assert report(threads(events[2:])).notices == ()
+    assert report_of(threads(events[2:])).notices == ()
 
 
 # ---- steps and growth
@@ -290,27 +292,27 @@ def leaking(steps: int, keep: int = 10) -> bytes:
 
 
 def test_steps_record_peak_growth_allocations_and_frees() -> None:
-    found = report(leaking(3))
+    report = report_of(leaking(3))
     columns = ("step", "start_ps", "duration_ps", "peak_bytes", "peak_ps", "begin_bytes", "end_bytes", "growth_bytes",
                "allocation_count", "allocated_bytes", "freed_bytes", "short_lived_bytes")  # fmt: skip
-    assert rows(found, "steps", *columns) == [
+    assert rows(report, "steps", *columns) == [
         (0, 1_000, 100, 90, 1_020, None, 60, None, 2, 40, 30, 30),
         (1, 1_100, 100, 100, 1_120, 60, 70, 10, 2, 40, 30, 30),
         (2, 1_200, 100, 110, 1_220, 70, 80, 10, 2, 40, 30, 30),
     ]
-    assert rows(found, "allocators", "peak_step", "peak_ps") == [(2, 1_220)]
-    assert rows(found, "snapshots", "step") == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert rows(found, "allocations", "op_name", "allocated_step", "freed_step") == [
+    assert rows(report, "allocators", "peak_step", "peak_ps") == [(2, 1_220)]
+    assert column(report, "snapshots", "step") == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert rows(report, "allocations", "op_name", "allocated_step", "freed_step") == [
         ("work", 0, 0), ("leak", 0, None), ("work", 1, 1), ("leak", 1, None), ("work", 2, 2), ("leak", 2, None),
     ]  # fmt: skip
 
 
 def test_an_op_that_holds_more_and_more_is_a_leak() -> None:
-    found = report(leaking(5))
+    report = report_of(leaking(5))
     columns = ("op_name", "growth_bytes", "growth_per_step_bytes", "steps_grown", "step_count", "first_step_end_bytes",
                "last_step_end_bytes", "grows_steadily")  # fmt: skip
-    assert rows(found, "growth", *columns) == [("leak", 40, 10.0, 4, 5, 10, 50, True)]
-    (notice,) = found.notices
+    assert rows(report, "growth", *columns) == [("leak", 40, 10.0, 4, 5, 10, 50, True)]
+    (notice,) = report.notices
     assert notice.severity == "recommendation"
     assert notice.text.startswith("leak holds more and more memory of GPU_0_bfc: 40 B more at the end of the last of 5")
     assert "the peak of a step, 130 B in the last one, reaches the 200 B that" in notice.text
@@ -323,31 +325,34 @@ def test_an_op_that_leaks_on_several_allocators_is_reported_once() -> None:
         pool = Pool(name)
         events += [pool.alloc(1_050 + 100 * n, 64 * (n + 1), 10, "leak") for n in range(5)]
     marks = [one for n in range(5) for one in (step(n, 1_000 + 100 * n, 100), event("ran", 1_000 + 100 * n, 90))]
-    found = report(threads(marks, events))
-    assert rows(found, "growth", "allocator", "growth_bytes") == [("GPU_0_bfc", 40), ("GPU_1_bfc", 40)]
-    (notice,) = found.notices
+    report = report_of(threads(marks, events))
+    assert rows(report, "growth", "allocator", "growth_bytes") == [("GPU_0_bfc", 40), ("GPU_1_bfc", 40)]
+    (notice,) = report.notices
     assert "The same goes for 1 other allocator. See" in notice.text
 
 
 def test_steps_without_allocations_and_frees_have_no_row() -> None:
     pool = Pool()
     marks = [one for n in range(3) for one in (step(n, 100 * n, 100), event("ran", 100 * n, 90))]
-    found = report(threads(marks, [pool.alloc(50, 64, 10), pool.free(250, 64)]))
-    assert rows(found, "steps", "step", "begin_bytes", "end_bytes", "peak_bytes") == [(0, None, 10, 10), (2, 10, 0, 10)]
+    report = report_of(threads(marks, [pool.alloc(50, 64, 10), pool.free(250, 64)]))
+    assert rows(report, "steps", "step", "begin_bytes", "end_bytes", "peak_bytes") == [
+        (0, None, 10, 10),
+        (2, 10, 0, 10),
+    ]
 
 
 def test_of_steps_that_overlap_the_one_that_began_last_counts() -> None:
     first = [step(0, 0, 100), event("ran", 0, 90)]
     second = [step(1, 50, 20), event("ran", 50, 10)]
     pool = Pool()
-    found = report(threads(first, second, [pool.alloc(at, 64 + at, 1) for at in (10, 60, 80, 100)]))
-    assert rows(found, "snapshots", "step") == [0, 1, 0, None]
-    assert rows(found, "steps", "step", "allocation_count") == [(0, 3), (1, 1)]
+    report = report_of(threads(first, second, [pool.alloc(at, 64 + at, 1) for at in (10, 60, 80, 100)]))
+    assert column(report, "snapshots", "step") == [0, 1, 0, None]
+    assert rows(report, "steps", "step", "allocation_count") == [(0, 3), (1, 1)]
 
 
 def test_a_few_steps_or_no_growth_are_no_leak() -> None:
-    assert report(leaking(3)).notices == ()
-    steady = report(leaking(5, keep=0))
+    assert report_of(leaking(3)).notices == ()
+    steady = report_of(leaking(5, keep=0))
     assert not any(notice.severity == "recommendation" for notice in steady.notices)
     assert steady.tables["growth"].num_rows == 0
 
@@ -389,7 +394,7 @@ def test_of_an_allocator_that_grows_fragmentation_is_shown_too(captures: Path) -
 
 def test_fragmentation_that_kept_the_next_request_out_is_reported() -> None:
     pool = Pool(limit=1_024, heap=524)
-    found = report(
+    report = report_of(
         threads([
             pool.free(1_000, 64, 100, fragmentation=0.75),  # 600 free, the largest chunk 150, give or take a digit
             pool.free(2_000, 256, 300, fragmentation=0.333333),  # it joins two of these, 600 of 900 free
@@ -400,13 +405,13 @@ def test_fragmentation_that_kept_the_next_request_out_is_reported() -> None:
     columns = ("moment", "start_ps", "free_bytes", "largest_free_bytes", "next_largest_bytes", "next_largest_op",
                "next_largest_ps", "too_small_least_bytes", "too_small_most_bytes")  # fmt: skip
     worst = (1_000, 600, 151, 400, "big", 3_000, 600, 600)
-    assert rows(found, "fragmentation", *columns) == [
+    assert rows(report, "fragmentation", *columns) == [
         ("peak", 3_000, 500, 201, None, None, None, 0, 0),
         ("most fragmented", *worst),
         ("tightest", *worst),
         ("at", *worst),
     ]
-    (notice,) = found.notices
+    (notice,) = report.notices
     assert notice.severity == "recommendation"
     assert notice.text.startswith(
         "At 1.000 ns 600 B of GPU_0_bfc were free, but no chunk held the 400 B that big asked for at 3.000 ns: "
@@ -417,18 +422,18 @@ def test_fragmentation_that_kept_the_next_request_out_is_reported() -> None:
 def test_of_an_allocator_that_grows_the_largest_chunk_is_known_within_bounds() -> None:
     """600 bytes are not in a chunk of a tenth of 500: it took more from the device."""
     pool = Pool(limit=1_000)
-    found = report(threads([pool.alloc(0, 64, 100, fragmentation=0.9), pool.alloc(1, 512, 600, "big")]))
-    assert rows(found, "snapshots", "largest_free_bytes", "too_small_most_bytes") == [(91, 900), (300, 0)]
-    assert found.notices[0].text.startswith(
+    report = report_of(threads([pool.alloc(0, 64, 100, fragmentation=0.9), pool.alloc(1, 512, 600, "big")]))
+    assert rows(report, "snapshots", "largest_free_bytes", "too_small_most_bytes") == [(91, 900), (300, 0)]
+    assert report.notices[0].text.startswith(
         "1 allocator takes more memory from the device as it is needed: GPU_0_bfc has taken 700 B to 1,000 B by "
         "its last event, of the 1,000 B that it may."
     )
 
 
 def test_a_nearly_exhausted_allocator_is_reported() -> None:
-    (notice,) = report(threads([Pool(limit=100).alloc(2 * MS, 64, 95)])).notices
+    (notice,) = report_of(threads([Pool(limit=100).alloc(2 * MS, 64, 95)])).notices
     assert notice.text.startswith("GPU_0_bfc is nearly exhausted: at its peak, at 2.000 ms, 95.0 % of the 100 B")
-    assert report(threads([Pool(limit=100).alloc(2 * MS, 64, 94)])).notices == ()
+    assert report_of(threads([Pool(limit=100).alloc(2 * MS, 64, 94)])).notices == ()
 
 
 # ---- every snapshot
@@ -439,24 +444,24 @@ def test_all_snapshots_are_kept_in_order_of_absolute_time() -> None:
     pool = Pool(limit=10**9)
     events = [pool.alloc(1_000 * n, 64 * (n + 1), 10) for n in range(2_500)]
     early = Pool("GPU_0_bfc", heap=-1).alloc(500_000, 1, 1)
-    found = report(threads(events, [early], base_ns=[1, 0]))
-    assert found.tables["snapshots"].num_rows == 2_501
-    starts = rows(found, "snapshots", "start_ps")
+    report = report_of(threads(events, [early], base_ns=[1, 0]))
+    assert report.tables["snapshots"].num_rows == 2_501
+    starts = column(report, "snapshots", "start_ps")
     assert starts == sorted(starts)
     assert starts[499:502] == [500_000, 500_000, 501_000]  # of equal times as in the file
-    assert rows(found, "snapshots", "in_use_bytes")[499:502] == [5_000, 0, 5_010]
+    assert column(report, "snapshots", "in_use_bytes")[499:502] == [5_000, 0, 5_010]
 
 
 def test_a_free_is_reported_with_what_it_frees() -> None:
     pool = Pool("TPU")
-    found = report(
+    report = report_of(
         threads([
             pool.alloc(0, 64, 10, "a", shape="[5]", data_type=1),
             pool.free(1, 64, requested_bytes=None, allocation_bytes=None, tf_op="who frees"),
             pool.free(2, 128, 5, requested_bytes=None, allocation_bytes=None),
         ])
     )  # fmt: skip
-    assert rows(found, "snapshots", "activity", "op_name", "shape", "data_type", "allocation_bytes") == [
+    assert rows(report, "snapshots", "activity", "op_name", "shape", "data_type", "allocation_bytes") == [
         ("allocation", "a", "[5]", "float", 10),
         ("free", "a", "[5]", "float", 10),
         ("free", None, None, None, 5),  # as the heap fell
@@ -465,14 +470,14 @@ def test_a_free_is_reported_with_what_it_frees() -> None:
 
 @pytest.mark.parametrize("text", ["", "(null)"])
 def test_empty_names_are_no_names(text: str) -> None:
-    found = report(threads([Pool().alloc(0, 64, 5, text, region_type=text, shape=text, data_type=0)]))
-    assert rows(found, "active", "op_name", "region_type", "shape", "data_type") == [(None, None, None, None)]
+    report = report_of(threads([Pool().alloc(0, 64, 5, text, region_type=text, shape=text, data_type=0)]))
+    assert rows(report, "active", "op_name", "region_type", "shape", "data_type") == [(None, None, None, None)]
 
 
 def test_addresses_beyond_63_bits_are_reported_as_twos_complement() -> None:
-    found = report(threads([Pool().alloc(0, 64, 5, addr=u64(2**64 - 1)), Pool().alloc(1, 64, 5, addr=-1)]))
-    assert rows(found, "snapshots", "address") == [-1, -1]
-    assert rows(found, "allocations", "fate") == ["free not recorded", "held at the end"]
+    report = report_of(threads([Pool().alloc(0, 64, 5, addr=u64(2**64 - 1)), Pool().alloc(1, 64, 5, addr=-1)]))
+    assert column(report, "snapshots", "address") == [-1, -1]
+    assert column(report, "allocations", "fate") == ["free not recorded", "held at the end"]
 
 
 # ---- on the command line

@@ -27,14 +27,14 @@ def page(*captures: bytes) -> Any:
 
 
 def allocated(at_ps: int, address: int, size: int, heap: int, **stats: Any) -> Event:
-    told: Json = {"allocator_name": "bfc", "addr": address, "requested_bytes": size - 6, "allocation_bytes": size}
-    told |= {"bytes_allocated": heap, "tf_op": "dense", "region_type": "temp", "data_type": 1, "shape": "[8]"}
-    return event("MemoryAllocation", at_ps, 0, told | stats)
+    recorded: Json = {"allocator_name": "bfc", "addr": address, "requested_bytes": size - 6, "allocation_bytes": size}
+    recorded |= {"bytes_allocated": heap, "tf_op": "dense", "region_type": "temp", "data_type": 1, "shape": "[8]"}
+    return event("MemoryAllocation", at_ps, 0, recorded | stats)
 
 
 def freed(at_ps: int, address: int, size: int, heap: int, **stats: Any) -> Event:
-    told: Json = {"allocator_name": "bfc", "addr": address, "requested_bytes": size - 6, "allocation_bytes": size}
-    return event("MemoryDeallocation", at_ps, 0, told | {"bytes_allocated": heap} | stats)
+    recorded: Json = {"allocator_name": "bfc", "addr": address, "requested_bytes": size - 6, "allocation_bytes": size}
+    return event("MemoryDeallocation", at_ps, 0, recorded | {"bytes_allocated": heap} | stats)
 
 
 def capture(*events: Event) -> bytes:
@@ -53,8 +53,8 @@ def bfc(*captures: bytes) -> Json:
 
 def timeline(capture: bytes, field: str) -> list[str]:
     """A field of all snapshots of the timeline."""
-    told = [one | one[USE] | one[META] for one in bfc(capture)["sampledTimelineSnapshots"]]
-    return [one[field] for one in told]
+    snapshots = [one | one[USE] | one[META] for one in bfc(capture)["sampledTimelineSnapshots"]]
+    return [one[field] for one in snapshots]
 
 
 def alive(capture: bytes) -> list[tuple[str, int, int]]:
@@ -65,8 +65,10 @@ def alive(capture: bytes) -> list[tuple[str, int, int]]:
         special = int(row["specialIndex"])
         assert int(row["snapshotIndex"]) == -special - 1 if special >= 0 else int(row["snapshotIndex"]) >= 0
         snapshots = found["memoryProfileSnapshots"]
-        told = found["specialAllocations"][special] if special >= 0 else snapshots[int(row["snapshotIndex"])][META]
-        rows.append((told["tfOpName"], int(told["allocationBytes"]), int(row["numOccurrences"])))
+        allocation = (
+            found["specialAllocations"][special] if special >= 0 else snapshots[int(row["snapshotIndex"])][META]
+        )
+        rows.append((allocation["tfOpName"], int(allocation["allocationBytes"]), int(row["numOccurrences"])))
     return rows
 
 
@@ -75,7 +77,7 @@ def alive(capture: bytes) -> list[tuple[str, int, int]]:
 
 def test_a_page_has_every_field_and_its_64_bit_numbers_as_text() -> None:
     stats = {"bytes_reserved": 64, "bytes_available": 1000, "fragmentation": 0.25, "peak_bytes_in_use": 4096}
-    found = page(capture(allocated(10, 256, 512, 512, **stats)))
+    answer = page(capture(allocated(10, 256, 512, 512, **stats)))
     use = {
         "stackReservedBytes": "64",
         "heapAllocatedBytes": "512",
@@ -106,7 +108,7 @@ def test_a_page_has_every_field_and_its_64_bit_numbers_as_text() -> None:
         "tensorShape": "unknown",
     }
     snapshot = {"timeOffsetPs": "10", USE: use, META: meta}
-    assert found == {
+    assert answer == {
         "memoryProfilePerAllocator": {
             "bfc": {
                 "memoryProfileSnapshots": [snapshot],
@@ -140,10 +142,9 @@ def test_without_memory_events_a_page_is_empty_and_without_threads_there_is_none
 def test_several_hosts_have_a_page_each(tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"host{number}.xplane.pb").write_bytes(capture(allocated(number, 256, 512, 512)))
-    found = json.loads(fastprof.load(tmp_path).report("memory_profile").to_xprof())
+    page = json.loads(fastprof.load(tmp_path).report("memory_profile").to_xprof())
     times = {
-        host: one["memoryProfilePerAllocator"]["bfc"]["profileSummary"]["peakStatsTimePs"]
-        for host, one in found.items()
+        host: one["memoryProfilePerAllocator"]["bfc"]["profileSummary"]["peakStatsTimePs"] for host, one in page.items()
     }
     assert times == {"host0": "0", "host1": "1"}
 

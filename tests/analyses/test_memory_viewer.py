@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hlo_builder import Op, Program, f32, shape
 from plan_builder import Plan
+from reports import rows
 from trace_builder import Metadata, event, len_field, line, plane, xspace
 
 import fastprof
@@ -26,18 +27,14 @@ MIB = 1 << 20
 
 
 def capture(*protos: bytes | tuple[str, int, bytes], device: Any = TPU) -> bytes:
-    """A capture of programs, as ``jit_f(1)``, ``jit_f(2)``, …, or as told."""
-    told = [one if isinstance(one, tuple) else (f"jit_f({n})", n, one) for n, one in enumerate(protos, 1)]
-    entries = [Metadata(name, id, stats={"Hlo Proto": proto}) for name, id, proto in told]
+    """A capture of programs, as ``jit_f(1)``, ``jit_f(2)``, …, or with the given names and numbers."""
+    programs = [one if isinstance(one, tuple) else (f"jit_f({n})", n, one) for n, one in enumerate(protos, 1)]
+    entries = [Metadata(name, id, stats={"Hlo Proto": proto}) for name, id, proto in programs]
     return xspace(device, plane("/host:metadata", event_metadata=entries))
 
 
 def viewed(data: bytes | Path | Sequence[Any], **params: Any) -> Report:
     return fastprof.load(data).report("memory_viewer", **params).answer
-
-
-def rows(report: Report, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    return list(zip(*(report.tables[table][column].to_pylist() for column in columns), strict=True))
 
 
 def value(report: Report, name: str) -> Any:
@@ -88,8 +85,10 @@ def test_the_peak_is_what_lives_throughout_and_the_most_of_the_heap() -> None:
 
 def test_what_is_alive_at_the_peak_is_reported_largest_first() -> None:
     report = viewed(capture(training_step()))
-    told = rows(report, "buffers_at_peak", "buffer", "category", "bytes", "position", "start", "end", "end_instruction")
-    assert told == [
+    listed = rows(
+        report, "buffers_at_peak", "buffer", "category", "bytes", "position", "start", "end", "end_instruction"
+    )
+    assert listed == [
         ("h.1", "Temporary", 4 * MIB, 2, 0, 2, "h.2"),
         ("h.2", "Temporary", 4 * MIB, 3, 1, 3, "new_w"),
         ("w", "Parameter", 2 * MIB, 0, None, None, None),
@@ -102,8 +101,8 @@ def test_what_is_alive_at_the_peak_is_reported_largest_first() -> None:
 
 def test_the_heap_is_reported_event_by_event() -> None:
     report = viewed(capture(training_step()))
-    told = rows(report, "heap", "point", "event", "instruction", "buffer", "heap_bytes", "total_bytes")
-    assert told == [
+    listed = rows(report, "heap", "point", "event", "instruction", "buffer", "heap_bytes", "total_bytes")
+    assert listed == [
         (0, "alloc", "h.1", "h.1", 4 * MIB, 8 * MIB),
         (1, "alloc", "h.2", "h.2", 8 * MIB, 12 * MIB),
         (2, "free", "h.2", "h.1", 4 * MIB, 8 * MIB),
@@ -232,8 +231,8 @@ def test_a_program_without_a_plan_records_its_parameters_and_outputs() -> None:
     )
     report = viewed(capture(program.proto()))
     assert "carries no plan of its memory" in texts(report)
-    told = rows(report, "allocations", "category", "buffer", "bytes", "parameter_number")
-    assert told == [("Parameter", "x", 4096, 0), ("Parameter", "h", 0, 1), ("Output", "y", 16, None)]
+    listed = rows(report, "allocations", "category", "buffer", "bytes", "parameter_number")
+    assert listed == [("Parameter", "x", 4096, 0), ("Parameter", "h", 0, 1), ("Output", "y", 16, None)]
     assert value(report, "peak_bytes") is None
     assert rows(report, "modules", "module", "allocated_bytes") == [("jit_f(1)", None)]
     program_part = text_of(report).split("Program\n")[1].split("\n\n")[0]

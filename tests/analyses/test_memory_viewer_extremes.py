@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hlo_builder import Op, Program, f32, tuple_of
 from plan_builder import Plan
+from reports import notices, rows
 from trace_builder import Metadata, event, line, plane, xspace
 
 import fastprof
@@ -29,14 +30,6 @@ def capture(*protos: bytes) -> bytes:
 
 def viewed(data: bytes | Path, **params: Any) -> Report:
     return fastprof.load(data).report("memory_viewer", **params).answer
-
-
-def rows(report: Report, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    return list(zip(*(report.tables[table][column].to_pylist() for column in columns), strict=True))
-
-
-def texts(report: Report) -> list[str]:
-    return [one.text for one in report.notices]
 
 
 def a_heap(allocation: int, *sizes: int, parameter: int = 8) -> bytes:
@@ -71,7 +64,7 @@ def test_a_program_of_more_than_64_bits_is_refused_and_the_others_are_reported(p
         ("jit_f(2)", 48, 72, 24, None),
         ("jit_f(1)", None, None, None, TOO_LARGE),
     ]
-    assert f"The memory of the program jit_f(1) is unknown: {TOO_LARGE}." in texts(report)
+    assert f"The memory of the program jit_f(1) is unknown: {TOO_LARGE}." in notices(report)
     forms(capture(proto, a_heap(64, 40)))
 
 
@@ -114,7 +107,7 @@ def test_sizes_below_0_count_as_0() -> None:
     assert report.scalars["temporary_bytes"].value == 0 and report.scalars["parameter_bytes"].value == 500
     assert report.scalars["peak_bytes"].value == 540
     assert all(0 <= share <= 1 for (share,) in rows(report, "buffers_at_peak", "share"))
-    assert "2 sizes in the plan of memory are below 0 and count as 0." in texts(report)
+    assert "2 sizes in the plan of memory are below 0 and count as 0." in notices(report)
     tables = fastprof.load(data).tables
     assert tables["hlo_allocations"]["size_bytes"].to_pylist() == [500, None]
     assert tables["hlo_buffers"]["size_bytes"].to_pylist() == [500, None, 40]
@@ -123,12 +116,12 @@ def test_sizes_below_0_count_as_0() -> None:
 
 def test_buffers_that_do_not_fit_their_allocation_are_reported() -> None:
     report = viewed(capture(a_heap(64, 60, 70)))
-    assert "1 buffer does not fit into its allocation: the plan contradicts itself." in texts(report)
+    assert "1 buffer does not fit into its allocation: the plan contradicts itself." in notices(report)
     assert report.scalars["peak_bytes"].value == 8 + 130
     assert report.scalars["fragmentation_bytes"].value is None
     assert "more is in use at the peak than is allocated" in str(report.scalars["fragmentation_bytes"].reason)
     assert rows(report, "allocations", "peak_bytes", "fragmentation_bytes") == [(None, None), (130, None)]
-    assert not [text for text in texts(viewed(capture(a_heap(64, 60, 64)))) if "not fit" in text]
+    assert not [text for text in notices(viewed(capture(a_heap(64, 60, 64)))) if "not fit" in text]
 
 
 # ---- many heaps

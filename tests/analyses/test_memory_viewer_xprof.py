@@ -20,7 +20,7 @@ FRAMES = (
     + len_field(4, int_field(1, 1) + int_field(2, 2))
     + len_field(4, int_field(1, 9))
 )
-"""A frame in model.py, called by one of which the place is not told."""
+"""A frame in model.py, called by one whose place is unknown."""
 
 
 def made() -> bytes:
@@ -57,8 +57,8 @@ def page(space: str = "0") -> Any:
 
 
 def test_sizes_are_mebibytes() -> None:
-    found = page()
-    assert found["moduleName"] == "jit_f" and found["entryComputationName"] == "main"
+    answer = page()
+    assert answer["moduleName"] == "jit_f" and answer["entryComputationName"] == "main"
     wanted = {
         "peakHeapMib": 0.08839797973632812,
         "peakUnpaddedHeapMib": 0.08160781860351562,
@@ -69,18 +69,18 @@ def test_sizes_are_mebibytes() -> None:
         "indefiniteBufferAllocationMib": 0.06250381469726562,
         "peakHeapSizePosition": 4,
     }
-    assert {name: found[name] for name in wanted} == wanted
+    assert {name: answer[name] for name in wanted} == wanted
 
 
 def test_the_heap_is_reported_before_each_event_and_at_the_end() -> None:
-    found = page()
-    assert found["heapSizes"] == [
+    answer = page()
+    assert answer["heapSizes"] == [
         0.06250381469726562, 0.08789443969726562, 0.08838272094726562, 0.06299209594726562, 0.08838272094726562,
         0.08839797973632812, 0.08790969848632812, 0.06251907348632812,
     ]  # fmt: skip
-    assert found["unpaddedHeapSizes"][1:3] == [0.08157730102539062, 0.08159255981445312]
-    assert found["hloInstructionNames"] == ["a", "pair", "pair", "y", "y", "y", "y", ""]
-    assert found["logicalBufferSpans"] == {
+    assert answer["unpaddedHeapSizes"][1:3] == [0.08157730102539062, 0.08159255981445312]
+    assert answer["hloInstructionNames"] == ["a", "pair", "pair", "y", "y", "y", "y", ""]
+    assert answer["logicalBufferSpans"] == {
         "3": {"limit": 2},
         "5": {"start": 3, "limit": 6},
         "6": {"start": 1, "limit": 5},
@@ -89,15 +89,15 @@ def test_the_heap_is_reported_before_each_event_and_at_the_end() -> None:
 
 
 def test_what_is_alive_at_the_peak_is_what_took_its_memory_last_and_small_buffers_are_one() -> None:
-    found = page()
-    told = [(one["label"], one["logicalBufferId"], one["logicalBufferSizeMib"]) for one in found["maxHeap"]]
-    assert told == [
+    answer = page()
+    buffers = [(one["label"], one["logicalBufferId"], one["logicalBufferSizeMib"]) for one in answer["maxHeap"]]
+    assert buffers == [
         ("x: f32[64,128]{1,0} # x", 1, 0.03125),
         ("pair: f32[64,128]{1,0} # ", 4, 0.03125),
         ("a: bf16[100,100]{1,0:T(8,128)(2,1)} # ", 5, 0.025390625),
         ("small (<16384 bytes)", -1, 0.000507354736328125),
     ]
-    assert found["maxHeap"][2] == {
+    assert answer["maxHeap"][2] == {
         "numbered": 2,
         "label": "a: bf16[100,100]{1,0:T(8,128)(2,1)} # ",
         "logicalBufferId": 5,
@@ -109,8 +109,8 @@ def test_what_is_alive_at_the_peak_is_what_took_its_memory_last_and_small_buffer
         "opCode": "fusion",
         "sourceInfo": {"fileName": "model.py", "lineNumber": 7, "stackFrame": "model.py:7:3\n:-1:-1"},
     }
-    assert found["bySizeToMaxHeap"] == found["maxHeapToBySize"] == [0, 1, 2, 3]
-    assert found["maxHeapBySize"] == found["maxHeap"]
+    assert answer["bySizeToMaxHeap"] == answer["maxHeapToBySize"] == [0, 1, 2, 3]
+    assert answer["maxHeapBySize"] == answer["maxHeap"]
 
 
 def test_what_lives_throughout_lists_all_its_buffers() -> None:
@@ -128,8 +128,8 @@ def test_what_lives_throughout_lists_all_its_buffers() -> None:
 
 def test_blocks_lie_where_and_when_their_buffers_have_the_memory() -> None:
     names = ("logicalBufferId", "name", "offset", "size", "startStep", "endStep", "unpaddedSize", "color")
-    told = [tuple(one.get(name, 0) for name in names) for one in page()["bufferBlocks"]]
-    assert told == [
+    blocks = [tuple(one.get(name, 0) for name in names) for one in page()["bufferBlocks"]]
+    assert blocks == [
         (-1, "Temporary", 0, 61440, 0, 7, 0, "#ffffff"),
         (3, "a", 0, 26624, 0, 2, 20000, "#2196f3"),
         (5, "a", 0, 26624, 3, 6, 20000, "#81c784"),

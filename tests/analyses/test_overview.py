@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hand_made import MS, generic_db, op_stats, ops, steps_report, tpu_db
+from reports import column, figures, records
 
 from fastprof.analyses import inference, input_pipeline, kernel_stats, overview
 from fastprof.analyses.contract import Notice, Report, Scalar
@@ -36,7 +37,7 @@ def cpu(name: str = "host0") -> HostFacts:
     return host(name, "CPU_ONLY", "CPU", 0)
 
 
-def report(
+def report_of(
     db: StepDatabase,
     *hosts: HostFacts,
     host_ops: Ops | None = None,
@@ -58,61 +59,56 @@ def report(
     return replace(overview.run(hosts, overview.Params(top_ops), after), kept=kept)
 
 
-def values(found: Report) -> dict[str, Any]:
-    return {name: scalar.value for name, scalar in found.scalars.items()}
-
-
-def rows(found: Report, table: str) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = found.tables[table].to_pylist()
-    return listed
-
-
 def test_the_figures_of_steps_are_of_the_complete_ones() -> None:
     wild = {"unknown_time": 1000}
-    found = report(generic_db([wild, *[STEP] * 6, wild]))
-    assert (values(found)["input_percent"], values(found)["input_verdict"]) == (pytest.approx(30), "high")
-    assert len(rows(found, "steps")) == 8
-    assert rows(found, "breakdown")[0]["mean_ps"] == 60 * MS
+    report = report_of(generic_db([wild, *[STEP] * 6, wild]))
+    assert (figures(report)["input_percent"], figures(report)["input_verdict"]) == (pytest.approx(30), "high")
+    assert len(records(report, "steps")) == 8
+    assert records(report, "breakdown")[0]["mean_ps"] == 60 * MS
 
 
 def test_hosts_add_up_and_a_coordinator_is_not_a_cpu() -> None:
     hosts = [cpu("c"), host("a", count=8), host("b", count=4, device="Nvidia GPU (Hopper)")]
-    found = values(report(generic_db([STEP]), *hosts))
+    found = figures(report_of(generic_db([STEP]), *hosts))
     assert (found["host_count"], found["task_count"]) == (3, 3)
     assert (found["device_type"], found["device_count"]) == ("Nvidia GPU (Hopper)", 12)
-    assert [row["hostname"] for row in rows(report(generic_db([STEP]), *hosts), "hosts")] == ["c.net", "a.net", "b.net"]
+    assert column(report_of(generic_db([STEP]), *hosts), "hosts", "hostname") == [
+        "c.net",
+        "a.net",
+        "b.net",
+    ]
 
 
 def test_duty_cycles_of_hosts_add_up_before_they_are_a_share() -> None:
     hosts = [host("a", duty=DutyCycle(1, 90, 10, 80, 20)), host("b", duty=DutyCycle(1, 100, 200, 100, 200))]
-    found = report(generic_db([STEP]), *hosts)
-    assert values(found)["duty_cycle_percent"] == pytest.approx(100 * 190 / 400)
-    assert values(found)["duty_cycle_sure_percent"] == pytest.approx(100 * 180 / 400)
-    assert [row["duty_cycle_percent"] for row in rows(found, "hosts")] == [90, pytest.approx(100 / 3)]
+    report = report_of(generic_db([STEP]), *hosts)
+    assert figures(report)["duty_cycle_percent"] == pytest.approx(100 * 190 / 400)
+    assert figures(report)["duty_cycle_sure_percent"] == pytest.approx(100 * 180 / 400)
+    assert [row["duty_cycle_percent"] for row in records(report, "hosts")] == [90, pytest.approx(100 / 3)]
 
 
 def test_measured_use_is_the_mean_of_the_hosts_that_measured_it() -> None:
-    found = report(generic_db([STEP]), host("a", mxu=40.0), host("b"), host("c", mxu=20.0))
-    assert values(found)["mxu_utilization_percent"] == 30
-    assert found.scalars["hbm_utilization_percent"].value is None
-    assert found.scalars["hbm_utilization_percent"].reason == "the profiler did not measure it"
+    report = report_of(generic_db([STEP]), host("a", mxu=40.0), host("b"), host("c", mxu=20.0))
+    assert figures(report)["mxu_utilization_percent"] == 30
+    assert report.scalars["hbm_utilization_percent"].value is None
+    assert report.scalars["hbm_utilization_percent"].reason == "the profiler did not measure it"
 
 
 def test_what_is_not_known_has_a_reason_and_no_number() -> None:
     notice = Notice("warning", "no step markers in this capture")
-    found = report(generic_db([], hardware="CPU_ONLY"), cpu(), notices=[notice])
-    unknown = {name: scalar.reason for name, scalar in found.scalars.items() if scalar.value is None}
+    report = report_of(generic_db([], hardware="CPU_ONLY"), cpu(), notices=[notice])
+    unknown = {name: scalar.reason for name, scalar in report.scalars.items() if scalar.value is None}
     assert unknown["step_time_mean_ps"] == notice.text
     assert unknown["input_verdict"] == notice.text
     assert unknown["duty_cycle_percent"] == "there is no device"
     assert unknown["is_training"] == "the capture carries no programs"
     assert unknown["host_op_percent"] == "no framework op was seen"
     assert all(unknown.values())
-    assert rows(found, "verdicts") == [
+    assert records(report, "verdicts") == [
         {"aspect": "waiting for input", "verdict": "unknown", "look_at": None, "percent": None,
          "statement": "No step time measured. Therefore we cannot tell where the performance bottleneck is."}
     ]  # fmt: skip
-    assert [(one.severity, one.text) for one in found.notices] == [
+    assert [(one.severity, one.text) for one in report.notices] == [
         ("warning", f"How long steps take is not known: {notice.text}")
     ]
 
@@ -134,7 +130,7 @@ DEVICE_OPS = (
 
 
 def test_the_most_expensive_ops_come_first_with_their_share_of_all() -> None:
-    found = rows(report(generic_db([STEP]), device_ops=ops(*DEVICE_OPS), top_ops=2), "top_ops")
+    found = records(report_of(generic_db([STEP]), device_ops=ops(*DEVICE_OPS), top_ops=2), "top_ops")
     assert [(row["rank"], row["host_or_device"], row["name"], row["type"]) for row in found] == [
         (1, "Device", "b", None),
         (2, "Device", "a", "MatMul"),
@@ -146,14 +142,14 @@ def test_the_most_expensive_ops_come_first_with_their_share_of_all() -> None:
 
 
 def test_without_device_ops_those_of_hosts_are_listed() -> None:
-    found = rows(report(generic_db([STEP]), cpu(), host_ops=ops(*DEVICE_OPS)), "top_ops")
+    found = records(report_of(generic_db([STEP]), cpu(), host_ops=ops(*DEVICE_OPS)), "top_ops")
     assert [(row["host_or_device"], row["name"]) for row in found] == [("Host", "b"), ("Host", "a"), ("Host", "c")]
     assert found[1]["flops_per_s"] is None
 
 
 def test_placement_counts_occurrences_and_eager_shares_count_self_time() -> None:
     host_ops = ops({"name": "h", "occurrences": 3, "time_ps": 10, "self_ps": 10}, total_ps=40)
-    found = values(report(generic_db([STEP]), host_ops=host_ops, device_ops=ops(*DEVICE_OPS, total_ps=200)))
+    found = figures(report_of(generic_db([STEP]), host_ops=host_ops, device_ops=ops(*DEVICE_OPS, total_ps=200)))
     assert (found["host_op_percent"], found["device_op_percent"]) == (30, 70)
     assert (found["host_eager_percent"], found["device_eager_percent"]) == (0, 30)
     assert (found["host_idle_percent"], found["device_idle_percent"]) == (75, 50)
@@ -166,7 +162,7 @@ def test_work_is_measured_against_the_peaks_of_the_devices_without_counting_cont
         {"name": "loop", "category": "while", "time_ps": 10**12, "flops": 30e12, "bytes_accessed": 400e9},
         total_ps=2 * 10**12,
     )  # fmt: skip
-    found = values(report(generic_db([STEP]), device_ops=device_ops, peaks=PEAKS))
+    found = figures(report_of(generic_db([STEP]), device_ops=device_ops, peaks=PEAKS))
     assert found["flops_utilization_percent"] == pytest.approx(15)
     assert found["memory_utilization_percent"] == pytest.approx(20)
 
@@ -174,27 +170,27 @@ def test_work_is_measured_against_the_peaks_of_the_devices_without_counting_cont
 def test_recommendations_come_from_steps_ops_and_functions() -> None:
     eager = [TfFunction("slow", {EAGER: 1}, {EAGER: 100})]
     db = generic_db([{"device_compute_32": 60, "host_wait_input": 25, "unknown_time": 15}], precision=(0, 60))
-    found = report(db, device_ops=ops(*DEVICE_OPS), functions=eager)
-    assert [notice.severity for notice in found.notices] == ["recommendation"] * 5
+    report = report_of(db, device_ops=ops(*DEVICE_OPS), functions=eager)
+    assert [notice.severity for notice in report.notices] == ["recommendation"] * 5
     starts = ("Your program is HIGHLY", "15.0 % of the total", "Only 0.0 % of device",
               "30.0 % of Op time on the device", "Expensive tf-functions")  # fmt: skip
-    for notice, start in zip(found.notices, starts, strict=True):
+    for notice, start in zip(report.notices, starts, strict=True):
         assert notice.text.startswith(start)
-    verdicts = {row["aspect"]: (row["verdict"], row["look_at"]) for row in rows(found, "verdicts")}
+    verdicts = {row["aspect"]: (row["verdict"], row["look_at"]) for row in records(report, "verdicts")}
     assert verdicts["waiting for input"] == ("high", "host")
     assert verdicts["tf.functions"] == ("moderate", "host") and verdicts["16-bit arithmetic"] == ("moderate", "device")
     assert verdicts["kernel launches"] == ("none", None)
 
 
 def test_tpus_get_a_recommendation_too() -> None:
-    found = report(tpu_db([[{"step": 10, "infeed": 3, "fusion": 7}]]), host(kind="TPU", device="TPU v4"))
-    assert found.notices[0].text.startswith("Your program is HIGHLY input-bound because 30.0 %")
+    report = report_of(tpu_db([[{"step": 10, "infeed": 3, "fusion": 7}]]), host(kind="TPU", device="TPU v4"))
+    assert report.notices[0].text.startswith("Your program is HIGHLY input-bound because 30.0 %")
 
 
 def test_what_the_profiler_said_is_passed_on_once() -> None:
     hosts = [host("a", errors=["z", "y"], warnings=["w", "w"]), host("b", errors=["y"], warnings=["w"])]
-    told = [(one.severity, one.text) for one in report(generic_db([STEP]), *hosts).notices]
-    assert told[-3:] == [("warning", "w"), ("error", "y"), ("error", "z")]
+    listed = [(one.severity, one.text) for one in report_of(generic_db([STEP]), *hosts).notices]
+    assert listed[-3:] == [("warning", "w"), ("error", "y"), ("error", "z")]
 
 
 # ---- XProf's page ---------------------------------------------------------------------------------------
@@ -210,7 +206,7 @@ def test_the_page_of_gpus_reports_precision_and_tensor_cores() -> None:
     db = generic_db([STEP], precision=(10, 30))
     host_ops = ops({"name": "h", "occurrences": 3, "time_ps": 10, "self_ps": 10})
     analysis, steps, environment, recommendation, latency, empty, diagnostics = page.answer(
-        report(db, device_ops=ops(*DEVICE_OPS), host_ops=host_ops)
+        report_of(db, device_ops=ops(*DEVICE_OPS), host_ops=host_ops)
     )
     assert isinstance(analysis, dict)
     assert [column["id"] for column in analysis["cols"]][4:] == ["flopRate", "tcEligibility", "tcUtilization"]
@@ -223,9 +219,9 @@ def test_the_page_of_gpus_reports_precision_and_tensor_cores() -> None:
         "device_core_count": "1", "device_type": "Nvidia GPU (Ampere)", "host_count": "1", "is_training": "false",
         "task_count": "1 (num tasks per host = 1)",
     }  # fmt: skip
-    told = properties(recommendation)
-    assert (told["bottleneck"], told["non_bottleneck_tip_types"]) == ("host", "device")
-    assert told["all_other_bottleneck"] == "moderate"
+    recommended = properties(recommendation)
+    assert (recommended["bottleneck"], recommended["non_bottleneck_tip_types"]) == ("host", "device")
+    assert recommended["all_other_bottleneck"] == "moderate"
     assert isinstance(latency, dict)
     assert latency["rows"] == []
     assert empty == {}
@@ -235,27 +231,27 @@ def test_the_page_of_gpus_reports_precision_and_tensor_cores() -> None:
 
 def test_the_page_of_tpus_is_silent_about_bottlenecks_once_there_are_steps() -> None:
     tpu = host(kind="TPU", device="TPU v4", duty=DutyCycle(1, 90, 10, 80, 20))
-    with_steps = page.answer(report(tpu_db([[{"step": 10, "infeed": 3, "fusion": 7}]]), tpu))
+    with_steps = page.answer(report_of(tpu_db([[{"step": 10, "infeed": 3, "fusion": 7}]]), tpu))
     assert set(properties(with_steps[3]).values()) == {""}
     p = properties(with_steps[0])
     assert (p["device_duty_cycle_percent"], p["idle_time_high_confidence_ps"]) == ("90.0%", "20")
     assert (p["active_steptime_ms_average"], p["tc_active_ms_average"]) == ("7.00", "7.00")
-    without = page.answer(report(tpu_db([]), tpu))
+    without = page.answer(report_of(tpu_db([]), tpu))
     assert properties(without[3])["bottleneck"] == "unknown"
     assert properties(without[3])["kernel_launch_bottleneck"] == "no"
     assert "tc_active_ms_average" not in properties(without[0])
 
 
 def test_the_page_of_cpus_looks_like_that_of_tpus_with_zeros() -> None:
-    p = properties(page.answer(report(generic_db([STEP], hardware="CPU_ONLY"), cpu()))[0])
+    p = properties(page.answer(report_of(generic_db([STEP], hardware="CPU_ONLY"), cpu()))[0])
     assert p["device_duty_cycle_percent"] == p["host_idle_time_percent"] == "0.0%"
     assert "device_compute_16bit_percent" not in p
 
 
 def test_the_page_says_where_a_device_shows_no_core() -> None:
-    rows_of = page.answer(report(generic_db([STEP]), host(count=0)))[6]
+    rows_of = page.answer(report_of(generic_db([STEP]), host(count=0)))[6]
     assert isinstance(rows_of, dict)
     assert rows_of["rows"][0]["c"][0]["v"] == "ERROR"
-    told = page.answer(report(generic_db([STEP]), host(count=0, errors=["lost"], warnings=["late"])))[6]
-    assert isinstance(told, dict)
-    assert [[cell["v"] for cell in row["c"]] for row in told["rows"]] == [["WARNING", "late"], ["ERROR", "lost"]]
+    diagnostics = page.answer(report_of(generic_db([STEP]), host(count=0, errors=["lost"], warnings=["late"])))[6]
+    assert isinstance(diagnostics, dict)
+    assert [[cell["v"] for cell in row["c"]] for row in diagnostics["rows"]] == [["WARNING", "late"], ["ERROR", "lost"]]

@@ -19,8 +19,8 @@ def values(space: bytes, name: str = OVERVIEW) -> dict[str, Any]:
 
 
 def page(space: bytes, name: str) -> list[Any]:
-    found: list[Any] = json.loads(fastprof.load(space).report(name).to_xprof())
-    return found
+    page: list[Any] = json.loads(fastprof.load(space).report(name).to_xprof())
+    return page
 
 
 def gpu(*kernels: Event) -> Plane:
@@ -41,25 +41,25 @@ def training(steps: int, *, input_us: float = 0) -> bytes:
     [(200, "high", "HIGHLY"), (199, "moderate", "MODERATELY"), (50, "moderate", "MODERATELY"), (49, "none", "NOT")],
 )
 def test_input_is_judged_where_the_threshold_is_met(input_us: float, verdict: str, word: str) -> None:
-    found = fastprof.load(training(4, input_us=input_us)).report(INPUT)
-    assert found.scalars["input_percent"].value == pytest.approx(input_us / 10)
-    assert found.scalars["input_verdict"].value == verdict
-    assert word in found.notices[0].text
+    report = fastprof.load(training(4, input_us=input_us)).report(INPUT)
+    assert report.scalars["input_percent"].value == pytest.approx(input_us / 10)
+    assert report.scalars["input_verdict"].value == verdict
+    assert word in report.notices[0].text
 
 
 def test_other_time_is_judged_as_such_and_not_as_input() -> None:
     """A step of 1 ms of which half is computed and 4.9 % waits for input; XProf calls it potentially input-bound."""
-    found = fastprof.load(training(4, input_us=49)).report(OVERVIEW)
-    verdicts = {row["aspect"]: (row["verdict"], row["look_at"]) for row in found.tables["verdicts"].to_pylist()}
+    report = fastprof.load(training(4, input_us=49)).report(OVERVIEW)
+    verdicts = {row["aspect"]: (row["verdict"], row["look_at"]) for row in report.tables["verdicts"].to_pylist()}
     assert verdicts["waiting for input"] == ("none", None)
     assert verdicts["all other time"] == ("high", "host")
     assert "POTENTIALLY" in page(training(4, input_us=49), OVERVIEW)[3]["p"]["statement"]
 
 
 def test_of_eight_steps_six_count_and_the_page_shows_these() -> None:
-    found = fastprof.load(training(8))
-    assert found.report(INPUT).tables["steps"]["complete"].to_pylist() == [False, *[True] * 6, False]
-    assert found.report(OVERVIEW).scalars["incomplete_step_count"].value == 2
+    profile = fastprof.load(training(8))
+    assert profile.report(INPUT).tables["steps"]["complete"].to_pylist() == [False, *[True] * 6, False]
+    assert profile.report(OVERVIEW).scalars["incomplete_step_count"].value == 2
     names = [row["c"][0]["v"] for row in page(training(8), OVERVIEW)[1]["rows"]]
     assert names == [f"train {number}" for number in range(1, 7)]
 
@@ -72,13 +72,13 @@ def tpu_training(wait_us: float) -> bytes:
 
 
 def test_input_that_the_host_waits_for_explains_idle_time_of_tpus() -> None:
-    found = fastprof.load(tpu_training(200))
-    breakdown = found.report(INPUT).tables["breakdown"].to_pylist()
+    profile = fastprof.load(tpu_training(200))
+    breakdown = profile.report(INPUT).tables["breakdown"].to_pylist()
     times = {row["category"]: row["mean_ps"] / US for row in breakdown}
     assert times["compute"] == 300
     assert times["input"] == pytest.approx(200)
     assert times["idle"] == pytest.approx(400)
-    assert found.report(OVERVIEW).notices[0].text.startswith("Your program is HIGHLY input-bound because 22.2 %")
+    assert profile.report(OVERVIEW).notices[0].text.startswith("Your program is HIGHLY input-bound because 22.2 %")
 
 
 def test_duty_and_active_times_of_a_tensor_core_and_its_sparse_core() -> None:
@@ -110,12 +110,12 @@ def test_gpus_report_kernels_precision_and_placement() -> None:
         event("sgemm", 30 * US, 60 * US, {"correlation_id": 2, "tf_op": "model/MatMul:MatMul", "kernel_details": ":"}),
     ]
     launches = [ran("launch", 0, 1, correlation_id=1), ran("launch", 2, 1, correlation_id=2)]
-    found = fastprof.load(spaces(host([step(0, 0, 200), *launches]), gpu(*kernels))).report(OVERVIEW)
-    assert found.scalars["device_count"].value == 1
-    assert found.scalars["duty_cycle_percent"].value == pytest.approx(100 * 80 / 90)
-    assert found.scalars["compute_16bit_percent"].value == pytest.approx(25)
-    assert [row["name"] for row in found.tables["top_ops"].to_pylist()] == ["model/MatMul", "volta_h884gemm"]
-    assert found.tables["top_ops"]["could_use_tensor_cores"].to_pylist() == [True, None]
+    report = fastprof.load(spaces(host([step(0, 0, 200), *launches]), gpu(*kernels))).report(OVERVIEW)
+    assert report.scalars["device_count"].value == 1
+    assert report.scalars["duty_cycle_percent"].value == pytest.approx(100 * 80 / 90)
+    assert report.scalars["compute_16bit_percent"].value == pytest.approx(25)
+    assert [row["name"] for row in report.tables["top_ops"].to_pylist()] == ["model/MatMul", "volta_h884gemm"]
+    assert report.tables["top_ops"]["could_use_tensor_cores"].to_pylist() == [True, None]
 
 
 HARDLY_ANYTHING = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reports import data_table, figures, rows
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
@@ -58,32 +59,21 @@ def usual(**stats: Any) -> bytes:
     return xspace(core(ran("dot", 0, 10), ran("add", 10, 5), ran("call", 15, 5), ran("add", 25, 5), **stats))
 
 
-def report(capture: bytes, **params: Any) -> Report:
+def report_of(capture: bytes, **params: Any) -> Report:
     return fastprof.load(capture).roofline(**params)
 
 
-def rows(given: Report, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    found = given.tables[table].to_pydict()
-    return list(zip(*(found[column] for column in columns), strict=True))
-
-
-def values(given: Report) -> dict[str, Any]:
-    return {name: scalar.value for name, scalar in given.scalars.items()}
-
-
-def page(given: Report) -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
+def page(report: Report) -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
     """Rows, properties and messages of XProf's page."""
-    records, messages = json.loads(given.to_xprof())
-    ids = [column["id"] for column in records["cols"]]
-    found = [dict(zip(ids, (cell["v"] for cell in row["c"]), strict=True)) for row in records["rows"]]
-    return found, records["p"], [row["c"][1]["v"] for row in messages["rows"]]
+    records, messages = json.loads(report.to_xprof())
+    return data_table(records), records["p"], [row["c"][1]["v"] for row in messages["rows"]]
 
 
 # ---- tables and figures
 
 
 def test_the_peaks_of_the_device_and_where_memory_stops_being_the_limit() -> None:
-    assert rows(report(usual()), "device", "resource", "peak", "unit", "ridge_flops_per_byte", "peak_source") == [
+    assert rows(report_of(usual()), "device", "resource", "peak", "unit", "ridge_flops_per_byte", "peak_source") == [
         ("Compute", 1e13, "flop/s", None, "capture"),
         ("HBM", 1e10, "bytes/s", 1_000.0, "capture"),
         ("VMEM Read", 1e11, "bytes/s", 100.0, "capture"),
@@ -91,10 +81,10 @@ def test_the_peaks_of_the_device_and_where_memory_stops_being_the_limit() -> Non
 
 
 def test_each_op_records_how_near_the_roofline_it_is() -> None:
-    found = rows(
-        report(usual()), "ops", "name", "bound_by", "roofline_percent", "least_ps", "lost_ps", "compute_peak_percent"
+    listed = rows(
+        report_of(usual()), "ops", "name", "bound_by", "roofline_percent", "least_ps", "lost_ps", "compute_peak_percent"
     )
-    assert found == [
+    assert listed == [
         ("add", "HBM", pytest.approx(60), 6 * US, 4 * US, pytest.approx(2e-3)),
         ("dot", "Compute", pytest.approx(20), 2 * US, 8 * US, pytest.approx(20)),
         ("call", None, None, None, None, None),
@@ -102,15 +92,15 @@ def test_each_op_records_how_near_the_roofline_it_is() -> None:
 
 
 def test_what_could_be_won_comes_first_where_most_is_lost() -> None:
-    found = rows(report(usual()), "lost_time", "rank", "name", "lost_ps", "lost_share", "cumulative_lost_share")
-    assert found == [
+    listed = rows(report_of(usual()), "lost_time", "rank", "name", "lost_ps", "lost_share", "cumulative_lost_share")
+    assert listed == [
         (1, "dot", 8 * US, pytest.approx(8 / 30), pytest.approx(8 / 30)),
         (2, "add", 4 * US, pytest.approx(4 / 30), pytest.approx(12 / 30)),
     ]
 
 
 def test_figures_are_against_the_time_observed() -> None:
-    found = values(report(usual()))
+    found = figures(report_of(usual()))
     assert (found["device_type"], found["core_count"]) == ("TPU v6 Lite", 1)
     assert (found["peak_flops_per_s"], found["ridge_flops_per_byte"]) == (1e13, 1_000.0)
     assert found["flops_per_s"] == pytest.approx(20_002_000 / 30e-6)
@@ -123,8 +113,8 @@ def test_figures_are_against_the_time_observed() -> None:
 
 
 def test_every_memory_of_an_op_has_a_row() -> None:
-    found = rows(report(usual()), "memory", "rank", "name", "space", "direction", "bytes", "peak_percent")
-    assert found == [
+    listed = rows(report_of(usual()), "memory", "rank", "name", "space", "direction", "bytes", "peak_percent")
+    assert listed == [
         (2, "dot", "HBM", "read", 10_000.0, pytest.approx(10)),
         (2, "dot", "VMEM", "read", 50_000.0, pytest.approx(5)),
         (2, "dot", "memory 9", "write", 7.0, None),
@@ -132,41 +122,41 @@ def test_every_memory_of_an_op_has_a_row() -> None:
 
 
 def test_shares_are_also_reported_the_time_without_infeed_and_outfeed() -> None:
-    found = report(xspace(core(ran("dot", 0, 10), ran("feed", 10, 10))))
-    assert rows(found, "ops", "name", "is_feed", "self_share", "without_feeds_share") == [
+    report = report_of(xspace(core(ran("dot", 0, 10), ran("feed", 10, 10))))
+    assert rows(report, "ops", "name", "is_feed", "self_share", "without_feeds_share") == [
         ("dot", False, 0.5, 1.0),
         ("feed", True, 0.5, None),
     ]
 
 
 def test_ops_that_seem_to_do_more_than_the_device_can_are_named() -> None:
-    given = fastprof.load(xspace(core(ran("dot", 0, 1), ran("add", 1, 4))))
-    found = given.roofline()
-    (notice,) = (one for one in found.notices if "done more" in one.text)
+    profile = fastprof.load(xspace(core(ran("dot", 0, 1), ran("add", 1, 4))))
+    report = profile.roofline()
+    (notice,) = (one for one in report.notices if "done more" in one.text)
     assert notice.severity == "warning" and notice.text.startswith(
         "1 op seems to have done more than the device can: dot (2.00 x the peak of Compute)."
     )
-    assert rows(found, "ops", "name", "lost_ps")[1] == ("dot", 0)
-    assert all(notice in other.notices for other in (given.op_profile(), given.hlo_stats()))
+    assert rows(report, "ops", "name", "lost_ps")[1] == ("dot", 0)
+    assert all(notice in other.notices for other in (profile.op_profile(), profile.hlo_stats()))
 
 
 def test_peaks_that_the_capture_does_not_record_are_as_published_and_marked() -> None:
     quiet = {name: 0.0 for name in PEAKS if name.startswith("peak")}
-    found = report(usual(**quiet))
-    assert rows(found, "device", "resource", "peak", "peak_source") == [
+    report = report_of(usual(**quiet))
+    assert rows(report, "device", "resource", "peak", "peak_source") == [
         ("Compute", 918e12, "published table"),
         ("HBM", 1_638e9, "published table"),
     ]
-    assert any("Google publishes" in notice.text for notice in found.notices)
-    assert page(found)[1]["peak_flop_rate"] == page(found)[1]["peak_hbm_bw"] == "0"
+    assert any("Google publishes" in notice.text for notice in report.notices)
+    assert page(report)[1]["peak_flop_rate"] == page(report)[1]["peak_hbm_bw"] == "0"
 
 
 def test_peaks_that_nobody_records_are_unknown_with_a_reason() -> None:
-    found = report(usual(peak_hbm_bw_gigabytes_per_second=0.0, device_type_string="TPU of tomorrow"))
-    assert rows(found, "device", "resource", "peak", "peak_source")[1] == ("HBM", None, "unknown")
-    assert found.scalars["ridge_flops_per_byte"].value is None
-    assert "peak_hbm_bw_gigabytes_per_second" in (found.scalars["ridge_flops_per_byte"].reason or "")
-    assert rows(found, "ops", "roofline_percent") == [(None,)] * 3
+    report = report_of(usual(peak_hbm_bw_gigabytes_per_second=0.0, device_type_string="TPU of tomorrow"))
+    assert rows(report, "device", "resource", "peak", "peak_source")[1] == ("HBM", None, "unknown")
+    assert report.scalars["ridge_flops_per_byte"].value is None
+    assert "peak_hbm_bw_gigabytes_per_second" in (report.scalars["ridge_flops_per_byte"].reason or "")
+    assert rows(report, "ops", "roofline_percent") == [(None,)] * 3
 
 
 # ---- steps
@@ -180,10 +170,10 @@ def with_steps(*numbers: int) -> bytes:
 
 
 def test_each_step_and_the_average_one() -> None:
-    found = rows(
-        report(with_steps(4, 5)), "totals", "scope", "step", "total_ps", "busy_ps", "flops", "compute_peak_percent"
+    listed = rows(
+        report_of(with_steps(4, 5)), "totals", "scope", "step", "total_ps", "busy_ps", "flops", "compute_peak_percent"
     )
-    assert found[1:4] == [
+    assert listed[1:4] == [
         ("average step", None, 18 * US, 9 * US, 2e7, pytest.approx(2e9 / 1.8e8)),
         ("step", 4, 18 * US, 9 * US, 2e7, pytest.approx(2e9 / 1.8e8)),
         ("step", 5, 18 * US, 9 * US, 2e7, pytest.approx(2e9 / 1.8e8)),
@@ -191,36 +181,36 @@ def test_each_step_and_the_average_one() -> None:
 
 
 def test_chosen_steps_are_all_that_counts() -> None:
-    found = fastprof.load(with_steps(4, 5, 6)).select(steps=(5, 6)).roofline()
-    assert rows(found, "totals", "scope", "step", "flops")[2] == ("step", 5, 2e7)
-    assert rows(found, "ops", "occurrences") == [(1,)]
+    report = fastprof.load(with_steps(4, 5, 6)).select(steps=(5, 6)).roofline()
+    assert rows(report, "totals", "scope", "step", "flops")[2] == ("step", 5, 2e7)
+    assert rows(report, "ops", "occurrences") == [(1,)]
 
 
 def test_steps_that_hold_little_of_what_ran_are_reported() -> None:
     marks = [event("0", 0, US, {"group_id": 0}), event("1", 2 * US, US, {"group_id": 1})]
     ops = [event("dot", 0, US, {"group_id": 0}), event("dot", 5 * US, 9 * US)]
     lines = [line("Steps", marks, id=1), line("XLA Ops", ops, id=3)]
-    found = report(xspace(plane("/device:TPU:0", lines, event_metadata=OPS, stats=PEAKS)))
-    assert [one.text[:42] for one in found.notices if "--steps-from" in one.text] == [
+    report = report_of(xspace(plane("/device:TPU:0", lines, event_metadata=OPS, stats=PEAKS)))
+    assert [one.text[:42] for one in report.notices if "--steps-from" in one.text] == [
         "Steps hold 10.0 % of the time of ops: the "
     ]
-    assert not any("--steps-from" in one.text for one in report(with_steps(4, 5)).notices)
+    assert not any("--steps-from" in one.text for one in report_of(with_steps(4, 5)).notices)
 
 
 def test_gpus_that_ran_nothing_do_not_count() -> None:
     kernel = event("k", 0, 8 * US, {"correlation_id": 1})
     gpus = [plane("/device:GPU:0", [line("Stream #1", [kernel], id=1)])]
     gpus += [plane(f"/device:GPU:{number}", [], id=number) for number in (1, 2, 3)]
-    found = report(xspace(*gpus))
-    assert found.scalars["core_count"].value == 1
-    assert rows(found, "totals", "scope", "total_ps", "per_core_ps")[0] == ("session", 8 * US, 8 * US)
+    report = report_of(xspace(*gpus))
+    assert report.scalars["core_count"].value == 1
+    assert rows(report, "totals", "scope", "total_ps", "per_core_ps")[0] == ("session", 8 * US, 8 * US)
 
 
 # ---- XProf's page
 
 
 def test_the_page_has_all_rows_twice_and_an_average_even_without_steps() -> None:
-    found, properties, messages = page(report(xspace(core(ran("dot", 0, 10), ran("feed", 10, 10)))))
+    found, properties, messages = page(report_of(xspace(core(ran("dot", 0, 10), ran("feed", 10, 10)))))
     assert [(row["step"], row["operation"], row["include_infeed_outfeed"]) for row in found] == [
         ("Total", "Program", True),
         ("Total", "dot", True),
@@ -237,7 +227,7 @@ def test_the_page_has_all_rows_twice_and_an_average_even_without_steps() -> None
 
 
 def test_the_average_time_of_the_average_step_is_not_divided_there() -> None:
-    found, _, messages = page(report(with_steps(4, 5)))
+    found, _, messages = page(report_of(with_steps(4, 5)))
     average = next(row for row in found if row["step"] == "Average")
     assert (average["total_time"], average["avg_time"], average["total_time_per_core"]) == (18.0, 36.0, 18.0)
     assert [row["step"] for row in found[:5]] == ["Total", "Total", "Average", "4", "5"]
@@ -245,25 +235,25 @@ def test_the_average_time_of_the_average_step_is_not_divided_there() -> None:
 
 
 def test_peaks_of_vmem_show_only_where_it_takes_the_place_of_cmem() -> None:
-    assert page(report(usual()))[1]["peak_vmem_read_bw"] == "0"
-    assert page(report(usual(has_merged_vmem=1)))[1]["peak_vmem_read_bw"] == "93.1323"
+    assert page(report_of(usual()))[1]["peak_vmem_read_bw"] == "0"
+    assert page(report_of(usual(has_merged_vmem=1)))[1]["peak_vmem_read_bw"] == "93.1323"
     merged = usual(has_merged_vmem=1, peak_cmem_rd_bw_gigabytes_per_second=5.0)
-    assert page(report(merged))[1]["peak_vmem_read_bw"] == "0"
-    assert page(report(merged))[1]["has_cmem"] == "1"
+    assert page(report_of(merged))[1]["peak_vmem_read_bw"] == "0"
+    assert page(report_of(merged))[1]["has_cmem"] == "1"
 
 
 def test_the_page_shows_1000_ops_of_which_idle_time_is_one() -> None:
     many = [described(f"op{n}", n + 1, "loop fusion", bytes_accessed=u64(8)) for n in range(1_200)]
     events = [event(f"op{n}", 10 * n, 5) for n in range(1_200)]
     given = plane("/device:TPU:0", [line("XLA Ops", events, id=3)], event_metadata=many, stats=PEAKS)
-    found = report(xspace(given))
-    shown = [row for row in page(found)[0] if row["operation"] != "Program"]
-    assert (len(shown), found.tables["ops"].num_rows) == (1_998, 1_200)
+    report = report_of(xspace(given))
+    shown = [row for row in page(report)[0] if row["operation"] != "Program"]
+    assert (len(shown), report.tables["ops"].num_rows) == (1_998, 1_200)
 
 
 def test_without_devices_the_page_is_empty_and_heads_as_for_a_tpu() -> None:
-    found = report(xspace(plane("/host:CPU", [line("python", [event("main", 0, 5)])])))
-    records, properties, messages = page(found)
+    report = report_of(xspace(plane("/host:CPU", [line("python", [event("main", 0, 5)])])))
+    records, properties, messages = page(report)
     assert records == [] and properties["device_type"] == "" and properties["peak_flop_rate"] == "0"
     assert messages[0].startswith(NO_MARKERS)
 
@@ -273,19 +263,19 @@ def test_without_devices_the_page_is_empty_and_heads_as_for_a_tpu() -> None:
 
 def test_totals_of_real_captures_hold_what_their_ops_do(captures: Path) -> None:
     for session in sorted((captures / "xspace").iterdir()):
-        found = fastprof.load(session).roofline()
-        if not found.tables["totals"].num_rows:
+        report = fastprof.load(session).roofline()
+        if not report.tables["totals"].num_rows:
             continue
-        rows_of = {row[0]: row[1:] for row in rows(found, "totals", "scope", "with_feeds", "busy_ps", "total_ps")
+        rows_of = {row[0]: row[1:] for row in rows(report, "totals", "scope", "with_feeds", "busy_ps", "total_ps")
                    if row[0] == "session" and row[1]}  # fmt: skip
         _, busy, total = rows_of["session"]
         assert busy <= total, session.name
-        self_ps = np.asarray(found.tables["ops"]["self_ps"]).sum()
-        programs = [row[2] for row in rows(found, "totals", "scope", "with_feeds", "busy_ps")
+        self_ps = np.asarray(report.tables["ops"]["self_ps"]).sum()
+        programs = [row[2] for row in rows(report, "totals", "scope", "with_feeds", "busy_ps")
                     if row[0] == "program" and row[1]]  # fmt: skip
         assert sum(programs) == self_ps, session.name
         over = [
-            name for name, used in rows(found, "ops", "name", "roofline_percent") if used is not None and used > 100
+            name for name, used in rows(report, "ops", "name", "roofline_percent") if used is not None and used > 100
         ]
-        warned = [notice for notice in found.notices if "more than the device can" in notice.text]
+        warned = [notice for notice in report.notices if "more than the device can" in notice.text]
         assert bool(over) <= bool(warned), session.name

@@ -347,6 +347,6 @@ def test_events_found_while_analyses_are_imported_are_those_of_the_capture(tmp_p
 def test_events_that_are_broken_are_reported_once_analyses_are_imported(tmp_path: Path) -> None:
     path = tmp_path / "host.xplane.pb"
     path.write_bytes(xspace(plane("/host:CPU", [line("main", [event("a:Add", 0, 10), b"\x0f"])])))
-    told = in_a_fresh_process("try:", f"    {REPORTED}", "except fastprof.CaptureError as e: print(e)", path=path)
-    assert "byte" in told
-    assert str(path) in told
+    message = in_a_fresh_process("try:", f"    {REPORTED}", "except fastprof.CaptureError as e: print(e)", path=path)
+    assert "byte" in message
+    assert str(path) in message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from reports import rows, session_of
 from step_captures import HOST, US, host, ran, spaces, step, tpu
 from trace_builder import event, line, plane
 
@@ -12,13 +13,8 @@ import fastprof
 from fastprof.analyses import steps as analysis
 
 
-def report(*captures: bytes, **params: Any) -> fastprof.Report:
-    session = fastprof.load(captures[0]) if len(captures) == 1 else fastprof.load(list(captures))
-    return session.report("steps", **params)
-
-
-def table(told: fastprof.Report, name: str, *columns: str) -> list[tuple[Any, ...]]:
-    return list(zip(*(told.tables[name][column].to_pylist() for column in columns), strict=True))
+def report_of(*captures: bytes, **params: Any) -> fastprof.Report:
+    return session_of(*captures).report("steps", **params)
 
 
 def cpu(count: int, duration: float = 8, name: str = "vm") -> bytes:
@@ -30,13 +26,13 @@ def cpu(count: int, duration: float = 8, name: str = "vm") -> bytes:
 
 
 def test_every_step_has_a_row() -> None:
-    told = report(cpu(3))
-    assert told.tables["steps"].select([
+    report = report_of(cpu(3))
+    assert report.tables["steps"].select([
         "step", "group_id", "name", "host", "core_name", "core_id", "sparse_core", "complete", "start_ps",
         "duration_ps", "host_compute_ps", "input_ps", "all_others_ps", "device_compute_ps", "host_to_host_ps",
     ]).to_pylist() == [
         {
-            "step": k, "group_id": k, "name": f"train {k}", "host": told.tables["steps"]["host"][0].as_py(),
+            "step": k, "group_id": k, "name": f"train {k}", "host": report.tables["steps"]["host"][0].as_py(),
             "core_name": "vm", "core_id": 1, "sparse_core": False, "complete": True, "start_ps": 10 * k * US,
             "duration_ps": 8 * US, "host_compute_ps": (k + 1) * US, "input_ps": US, "all_others_ps": (6 - k) * US,
             "device_compute_ps": 0, "host_to_host_ps": 0,
@@ -46,7 +42,7 @@ def test_every_step_has_a_row() -> None:
 
 
 def test_the_breakdown_adds_up_to_the_step() -> None:
-    assert table(report(cpu(3)), "breakdown", "step", "kind", "time_ps", "share") == [
+    assert rows(report_of(cpu(3)), "breakdown", "step", "kind", "time_ps", "share") == [
         (0, "unknown_time", 6 * US, 0.75),
         (0, "host_compute", US, 0.125),
         (0, "host_wait_input", US, 0.125),
@@ -60,31 +56,31 @@ def test_the_breakdown_adds_up_to_the_step() -> None:
 
 
 def test_incomplete_steps_are_there_and_do_not_count() -> None:
-    told = report(cpu(8, 9.5))
-    assert [row[0] for row in table(told, "steps", "complete")] == [False, *[True] * 6, False]
-    assert told.scalars["step_count"].value == 8 and told.scalars["incomplete_step_count"].value == 2
-    compute = [row for row in told.tables["step_summary"].to_pylist() if row["quantity"] == "host_compute"]
+    report = report_of(cpu(8, 9.5))
+    assert [row[0] for row in rows(report, "steps", "complete")] == [False, *[True] * 6, False]
+    assert report.scalars["step_count"].value == 8 and report.scalars["incomplete_step_count"].value == 2
+    compute = [row for row in report.tables["step_summary"].to_pylist() if row["quantity"] == "host_compute"]
     assert compute == [{
         "host": compute[0]["host"], "core_id": 1, "quantity": "host_compute", "count": 6, "mean_ps": 4.5 * US,
         "stdev_ps": pytest.approx(1.8708286933869707 * US), "min_ps": 2 * US, "p50_ps": 4 * US, "p90_ps": 7 * US,
         "p99_ps": 7 * US, "max_ps": 7 * US,
     }]  # fmt: skip
-    assert table(told, "step_summary", "core_id", "quantity") == [
+    assert rows(report, "step_summary", "core_id", "quantity") == [
         (None, "step_time"), (1, "step_time"), (1, "host_compute"), (1, "input"), (1, "all_others"),
     ]  # fmt: skip
 
 
 def test_figures_are_of_the_slowest_core() -> None:
-    told = report(cpu(3, 8, "a"), cpu(3, 9, "b"))
-    figures = {name: scalar.value for name, scalar in told.scalars.items()}
+    report = report_of(cpu(3, 8, "a"), cpu(3, 9, "b"))
+    figures = {name: scalar.value for name, scalar in report.scalars.items()}
     assert figures["step_time_mean_ps"] == 9 * US and figures["step_time_stdev_ps"] == 0.0
     assert (figures["host_count"], figures["core_count"], figures["step_count"]) == (2, 2, 3)
 
 
 def test_the_slowest_host_of_a_step_is_a_straggler() -> None:
-    told = report(*(cpu(1, duration, name) for duration, name in ((8, "a"), (12, "b"), (9, "c"))))
-    assert table(
-        told, "stragglers", "step", "core_name", "core_id", "core_count", "duration_ps", "median_ps", "excess_ps",
+    report = report_of(*(cpu(1, duration, name) for duration, name in ((8, "a"), (12, "b"), (9, "c"))))
+    assert rows(
+        report, "stragglers", "step", "core_name", "core_id", "core_count", "duration_ps", "median_ps", "excess_ps",
         "excess_share", "category", "category_excess_ps",
     ) == [(0, "b", 1, 3, 12 * US, 9 * US, 3 * US, pytest.approx(1 / 3), "all_others", 3 * US)]  # fmt: skip
 
@@ -94,68 +90,68 @@ def test_on_a_tpu_host_the_core_that_computes_longest_is_the_straggler() -> None
         ops = [("f", "fusion", 10, fusion), ("ar", "all-reduce", 10 + fusion, wait)]
         return tpu(ordinal, [ran("0", 0, 100)], ops)
 
-    told = report(spaces(core(0, 30, 40), core(1, 65, 5), core(2, 40, 30)))
-    assert table(told, "stragglers", "core_name") == []  # it took no core longer than the others
+    report = report_of(spaces(core(0, 30, 40), core(1, 65, 5), core(2, 40, 30)))
+    assert rows(report, "stragglers", "core_name") == []  # it took no core longer than the others
     quick = [tpu(k, [ran("0", 0, 80)], [("f", "fusion", 0, 30)]) for k in range(2)]
-    late = report(spaces(core(0, 30, 40), core(1, 65, 5), hostnames=["a"]), spaces(*quick, hostnames=["b"]))
-    assert table(late, "stragglers", "core_name", "excess_ps", "category", "category_excess_ps") == [
+    late = report_of(spaces(core(0, 30, 40), core(1, 65, 5), hostnames=["a"]), spaces(*quick, hostnames=["b"]))
+    assert rows(late, "stragglers", "core_name", "excess_ps", "category", "category_excess_ps") == [
         ("a:1", 20 * US, "device_compute", 35 * US)
     ]
 
 
 def test_a_single_core_has_no_stragglers() -> None:
-    assert report(cpu(3)).tables["stragglers"].num_rows == 0
+    assert report_of(cpu(3)).tables["stragglers"].num_rows == 0
 
 
 def test_steps_that_not_all_hosts_have_are_without_a_number() -> None:
     late = [one for k in range(2) for one in (step(k, 10 * k + 20, 8), ran("op", 10 * k + 21, 2))]
-    told = report(cpu(4), spaces(host(late), hostnames=["b"]))
-    assert table(told, "steps", "core_name", "group_id", "step") == [
+    report = report_of(cpu(4), spaces(host(late), hostnames=["b"]))
+    assert rows(report, "steps", "core_name", "group_id", "step") == [
         ("vm", 0, 0), ("vm", 1, 1), ("vm", 2, None), ("vm", 3, None), ("b", 0, 0), ("b", 1, 1),
     ]  # fmt: skip
-    assert told.notices[0].text == "2 steps are not on all hosts, and so without a number"
+    assert report.notices[0].text == "2 steps are not on all hosts, and so without a number"
 
 
 def test_hosts_are_compared_step_by_step() -> None:
-    told = report(cpu(4, 8, "a"), cpu(4, 9.5, "b"), cpu(4, 8, "c"))
-    assert table(told, "hosts", "hostname", "step_count", "mean_ps", "p99_ps", "compared_count", "slowest_count",
+    report = report_of(cpu(4, 8, "a"), cpu(4, 9.5, "b"), cpu(4, 8, "c"))
+    assert rows(report, "hosts", "hostname", "step_count", "mean_ps", "p99_ps", "compared_count", "slowest_count",
                  "excess_ps", "excess_share", "category", "category_excess_ps") == [
         ("a", 4, 8 * US, 8 * US, 4, 0, 0, 0, None, None),
         ("b", 4, 9.5 * US, 9.5 * US, 4, 4, 1.5 * US, 0.1875, "all_others", 1.5 * US),
         ("c", 4, 8 * US, 8 * US, 4, 0, 0, 0, None, None),
     ]  # fmt: skip
-    assert [one.text for one in told.notices if one.severity == "recommendation"] == [
-        f"{told.tables['hosts']['host'][1]} is the slowest host in 4 of 4 steps: it takes 18.8 % longer than the "
+    assert [one.text for one in report.notices if one.severity == "recommendation"] == [
+        f"{report.tables['hosts']['host'][1]} is the slowest host in 4 of 4 steps: it takes 18.8 % longer than the "
         "median of the hosts, most of it in all others."
     ]
 
 
 def test_a_host_alone_is_compared_with_none() -> None:
-    told = report(cpu(3))
-    assert table(told, "hosts", "step_count", "compared_count", "excess_ps", "excess_share") == [(3, 0, None, None)]
-    assert not [one for one in told.notices if one.severity == "recommendation"]
+    report = report_of(cpu(3))
+    assert rows(report, "hosts", "step_count", "compared_count", "excess_ps", "excess_share") == [(3, 0, None, None)]
+    assert not [one for one in report.notices if one.severity == "recommendation"]
 
 
 def test_chosen_steps_keep_their_numbers() -> None:
     """Those of the tables, also where another host numbers its groups differently."""
     later = [one for k in range(2, 5) for one in (step(k, 10 * k, 8), ran("op", 10 * k + 1, 2))]
     session = fastprof.load([cpu(5, name="a"), spaces(host(later), hostnames=["b"])])
-    assert sorted(set(table(session.steps(), "steps", "step")) - {(None,)}) == [(2,), (3,), (4,)]
+    assert sorted(set(rows(session.steps(), "steps", "step")) - {(None,)}) == [(2,), (3,), (4,)]
     chosen = session.select(steps=(3, 5))
-    assert table(chosen.steps(), "steps", "step", "group_id", "name") == [
+    assert rows(chosen.steps(), "steps", "step", "group_id", "name") == [
         (3, 3, "train 3"), (4, 4, "train 4"), (3, 1, "train 3"), (4, 2, "train 4"),
     ]  # fmt: skip
     assert chosen.hosts.num_rows == 2 and chosen.events.num_rows == 10
 
 
 def test_numbers_of_executions_choose_executions() -> None:
-    told = fastprof.load(kernels(4)).select(steps=(1, 3)).report("steps", steps_from="modules")
-    assert table(told, "steps", "step", "name") == [(1, "jit_f"), (2, "jit_f")]
+    report = fastprof.load(kernels(4)).select(steps=(1, 3)).report("steps", steps_from="modules")
+    assert rows(report, "steps", "step", "name") == [(1, "jit_f"), (2, "jit_f")]
 
 
 def test_steps_that_are_not_there_are_reported_with_those_that_are() -> None:
-    told = fastprof.load(cpu(4)).select(steps=(30, 50)).overview()
-    assert told.scalars["step_time_mean_ps"].reason == "no steps 30:50; there are 0 to 3"
+    report = fastprof.load(cpu(4)).select(steps=(30, 50)).overview()
+    assert report.scalars["step_time_mean_ps"].reason == "no steps 30:50; there are 0 to 3"
 
 
 def kernels(count: int) -> bytes:
@@ -193,30 +189,30 @@ def kernels(count: int) -> bytes:
     ],
 )
 def test_where_there_are_no_steps_a_sentence_says_why(captures: list[bytes], reason: str) -> None:
-    told = report(*captures)
-    (notice,) = told.notices
+    report = report_of(*captures)
+    (notice,) = report.notices
     assert notice.severity == "warning" and notice.text.startswith(reason)
     assert len(captures) > 1 or notice.text == reason
-    assert told.scalars["step_count"].value == 0
-    for name, scalar in told.scalars.items():
+    assert report.scalars["step_count"].value == 0
+    for name, scalar in report.scalars.items():
         if name.startswith("step_time"):
             assert scalar.value is None and scalar.reason == notice.text
-    assert told.tables["stragglers"].num_rows == 0
-    assert len(captures) > 1 or told.tables["step_summary"].num_rows == 0
+    assert report.tables["stragglers"].num_rows == 0
+    assert len(captures) > 1 or report.tables["step_summary"].num_rows == 0
 
 
 def test_executions_become_steps_where_that_is_asked_for() -> None:
-    told = report(kernels(3), steps_from="modules")
-    assert table(told, "steps", "step", "name", "start_ps", "device_compute_ps") == [
+    report = report_of(kernels(3), steps_from="modules")
+    assert rows(report, "steps", "step", "name", "start_ps", "device_compute_ps") == [
         (k, "jit_f", 10 * k * US, 5 * US) for k in range(3)
     ]
-    assert told.scalars["module_execution_count"].value == 3
+    assert report.scalars["module_execution_count"].value == 3
 
 
 def test_a_single_step_has_no_deviation() -> None:
-    told = report(cpu(2))
-    assert told.scalars["step_time_stdev_ps"].value == 0.0
-    alone = report(spaces(host([step(0, 0, 8), ran("op", 1, 2)])))
+    report = report_of(cpu(2))
+    assert report.scalars["step_time_stdev_ps"].value == 0.0
+    alone = report_of(spaces(host([step(0, 0, 8), ran("op", 1, 2)])))
     assert alone.scalars["step_time_stdev_ps"].reason == "a single step has none"
     assert alone.tables["step_summary"]["stdev_ps"].null_count == 4
 
@@ -227,8 +223,8 @@ def test_chosen_steps_are_what_is_left() -> None:
 
 
 def test_markers_without_computation_are_counted() -> None:
-    told = report(spaces(host([step(0, 0, 8), ran("op", 1, 2), step(1, 10, 8), event("train", 20 * US, 0)])))
-    assert [notice.text for notice in told.notices] == [
+    report = report_of(spaces(host([step(0, 0, 8), ran("op", 1, 2), step(1, 10, 8), event("train", 20 * US, 0)])))
+    assert [notice.text for notice in report.notices] == [
         "1 step marker is left out: nothing was computed in the step, or not on every core"
     ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import column, rows
 from step_captures import US, host, ran, spaces, step
 from trace_builder import Event, Value, u64
 
@@ -19,8 +20,8 @@ DEMO = Path(__file__).parents[2] / "demo" / "tf-data"
 
 
 def iterator(path: str, at: float, length: float, id: Value, parent: Value = None, **stats: Value) -> Event:
-    told: dict[str, Value] = {"id": id} | ({} if parent is None else {"parent_id": parent}) | stats
-    return ran(f"Iterator::{path}", at, length, **told)
+    recorded: dict[str, Value] = {"id": id} | ({} if parent is None else {"parent_id": parent}) | stats
+    return ran(f"Iterator::{path}", at, length, **recorded)
 
 
 def serial_call(at: float) -> list[Event]:
@@ -43,12 +44,6 @@ def serial(**params: Any) -> fastprof.Report:
     for number in range(3):
         thread += [step(number, 250 * number, 200), *serial_call(250 * number + 10)]
     return fastprof.load(spaces(host(thread))).tf_data(**params)
-
-
-def rows(found: fastprof.Report, table: str, *columns: str, **where: Any) -> list[Any]:
-    every = found.tables[table].to_pylist()
-    kept = [row for row in every if all(row[key] == value for key, value in where.items())]
-    return [tuple(row[name] for name in columns) if len(columns) > 1 else row[columns[0]] for row in kept]
 
 
 def us(*values: float) -> tuple[int, ...]:
@@ -81,9 +76,9 @@ def test_iterators_are_a_tree_whose_critical_times_add_up() -> None:
         (2, "Map", str(LARGE), "2", 6, *us(210, 210), True),
         (3, "TFRecord", "4", str(LARGE), 6, *us(60, 60), False),
     ]
-    assert sum(rows(found, "iterators", "critical_ps")) == 300 * US
+    assert sum(column(found, "iterators", "critical_ps")) == 300 * US
     assert rows(found, "iterators", "batch_size", "parallelism", "autotune", name="BatchV2") == [(2, None, None)]
-    assert sum(rows(found, "critical_path", "duration_ps")) == 100 * US
+    assert sum(column(found, "critical_path", "duration_ps")) == 100 * US
     assert rows(found, "call_iterators", "name", "critical_ps", "is_bottleneck", rank=1) == [
         ("Root", 2 * US, False), ("BatchV2", 8 * US, False), ("Map", 70 * US, True), ("TFRecord", 20 * US, False),
     ]  # fmt: skip
@@ -102,16 +97,16 @@ def test_of_a_serial_pipeline_predictions_are_exact() -> None:
     """A batch takes 100 us and 150 between."""
     found = serial(parallel=2)
     columns = ("name", "change", "now_ps", "then_ps", "saved_ps", "assumption")
-    told = {(name, change): rest for name, change, *rest in rows(found, "what_if", *columns)}
-    assert {rest[0] for rest in told.values()} == {250 * US}
+    predictions = {(name, change): rest for name, change, *rest in rows(found, "what_if", *columns)}
+    assert {rest[0] for rest in predictions.values()} == {250 * US}
     exact = "exact: nothing runs ahead in this pipeline, so its times add up"
-    assert told["Map", "twice as fast"] == [*us(250, 215, 35), exact]
-    assert told["TFRecord", "twice as fast"][1] == 240 * US
-    assert told["BatchV2", "prefetched"][1] == 152 * US
-    assert told["Map", "prefetched"][1] == 160 * US
-    assert told["Map", "parallel by 2"][1] == 160 * US
-    assert [name for name, _ in told if name == "Root"] == []
-    saved = rows(found, "what_if", "saved_ps")
+    assert predictions["Map", "twice as fast"] == [*us(250, 215, 35), exact]
+    assert predictions["TFRecord", "twice as fast"][1] == 240 * US
+    assert predictions["BatchV2", "prefetched"][1] == 152 * US
+    assert predictions["Map", "prefetched"][1] == 160 * US
+    assert predictions["Map", "parallel by 2"][1] == 160 * US
+    assert [name for name, _ in predictions if name == "Root"] == []
+    saved = column(found, "what_if", "saved_ps")
     assert saved == sorted(saved, reverse=True)
 
 
@@ -123,11 +118,11 @@ def test_inputs_of_one_kind_count_together_and_change_together() -> None:
         for number in range(4):
             path = f"Root::Map::Interleave[{number}]::TFRecord"
             events.append(iterator(path, at + 20 + 18 * number, 15, 10 + number, 2))
-    found = fastprof.load(spaces(host(events))).tf_data()
-    assert rows(found, "pipelines", "bottleneck_name", "bottleneck_ps") == [("TFRecord", 60 * US)]
-    assert rows(found, "pipelines", "bottleneck_share", "bottleneck_call_count") == [(0.6, 0)], "alone, Map has most"
-    assert rows(found, "iterators", "is_bottleneck", name="TFRecord") == [True, False, False, False]
-    (row,) = [row for row in found.tables["what_if"].to_pylist()
+    report = fastprof.load(spaces(host(events))).tf_data()
+    assert rows(report, "pipelines", "bottleneck_name", "bottleneck_ps") == [("TFRecord", 60 * US)]
+    assert rows(report, "pipelines", "bottleneck_share", "bottleneck_call_count") == [(0.6, 0)], "alone, Map has most"
+    assert column(report, "iterators", "is_bottleneck", name="TFRecord") == [True, False, False, False]
+    (row,) = [row for row in report.tables["what_if"].to_pylist()
               if (row["name"], row["change"]) == ("TFRecord", "twice as fast")]  # fmt: skip
     assert (row["saved_ps"], row["iterator_count"]) == (30 * US, 4)
 
@@ -163,16 +158,16 @@ def test_the_verdict_names_the_pipeline_the_bottleneck_and_the_best_change() -> 
 
 def test_the_cores_of_the_host_bound_what_is_promised() -> None:
     """A batch of 8 x 221 us of Map, beside 0.85 ms of the program, takes two cores more than 1.3 ms."""
-    found = fastprof.load(DEMO).tf_data()
-    (text,) = [notice.text for notice in found.notices if notice.severity == "recommendation"]
+    report = fastprof.load(DEMO).tf_data()
+    (text,) = [notice.text for notice in report.notices if notice.severity == "recommendation"]
     best, least = (
-        found.scalars["best_batch_ps"].value,
-        rows(found, "what_if", "least_then_ps", name="Map", change="parallel by 4"),
+        report.scalars["best_batch_ps"].value,
+        column(report, "what_if", "least_then_ps", name="Map", change="parallel by 4"),
     )
     assert isinstance(best, int) and best > 1300 * US > min(least)
     assert "times as fast) if threads compute, as 2 cores are there for it, and " in text
-    assert rows(found, "pipelines", "cpu_budget", "threadpool_size") == [(2, 2)]
-    assert any("The host has 2 cores by cpu_budget of tf.data." in notice.text for notice in found.notices)
+    assert rows(report, "pipelines", "cpu_budget", "threadpool_size") == [(2, 2)]
+    assert any("The host has 2 cores by cpu_budget of tf.data." in notice.text for notice in report.notices)
 
 
 def test_what_saves_nothing_is_not_advised() -> None:
@@ -183,20 +178,20 @@ def test_what_saves_nothing_is_not_advised() -> None:
         main += [step(number, at, 900), iterator("Root", at + 10, 400, 1, cpu_budget=8)]
         main += [iterator("Root::MapAndBatch", at + 11, 398, 2, 1, parallelism=2, autotune="false")]
         other += [iterator("Root::MapAndBatch::Range", at + 500, 30, 3, 2)]
-    found = fastprof.load(spaces(host(main, other))).tf_data()
-    assert rows(found, "bottlenecks", "name") == ["MapAndBatch"]
-    assert not any(saved for saved in rows(found, "what_if", "saved_ps"))
-    (advice,) = rows(found, "bottlenecks", "suggestion")
+    report = fastprof.load(spaces(host(main, other))).tf_data()
+    assert column(report, "bottlenecks", "name") == ["MapAndBatch"]
+    assert not any(saved for saved in column(report, "what_if", "saved_ps"))
+    (advice,) = column(report, "bottlenecks", "suggestion")
     assert "num_parallel_calls" not in advice and "cheaper" not in advice
     assert "What if: no change of a single iterator makes batches faster by 1 % or more." in [
-        notice.text for notice in found.notices
+        notice.text for notice in report.notices
     ]
-    assert "\nWhat if\n" not in found.to_text()
+    assert "\nWhat if\n" not in report.to_text()
 
 
 def test_changes_that_save_little_are_not_shown() -> None:
     found = serial(parallel=2)
-    saved = [1 for saved in rows(found, "what_if", "saved_ps") if saved >= 2.5 * US]
+    saved = [1 for saved in column(found, "what_if", "saved_ps") if saved >= 2.5 * US]
     section = found.to_text().partition("\nWhat if\n")[2].partition("\n\n")[0].splitlines()
     every = found.tables["what_if"].num_rows
     assert len(section) == 1 + len(saved) + (len(saved) < every)
@@ -210,11 +205,11 @@ def test_parallel_is_not_a_number_beyond_reason() -> None:
 
 
 def test_times_near_64_bits_stay_times() -> None:
-    found = fastprof.load(
+    report = fastprof.load(
         spaces(host([ran("Iterator::Root", 0, 2**62 / US, id=1), ran("Iterator::Root", 2**62 / US, 2**61 / US, id=1)]))
     ).tf_data()
-    assert all(0 <= row["then_ps"] <= row["now_ps"] for row in found.tables["what_if"].to_pylist())
-    assert found.to_text() and found.to_svg()
+    assert all(0 <= row["then_ps"] <= row["now_ps"] for row in report.tables["what_if"].to_pylist())
+    assert report.to_text() and report.to_svg()
 
 
 def test_a_notebook_shows_the_drawing_as_an_image() -> None:
@@ -230,13 +225,13 @@ def test_a_pipeline_that_steps_hardly_wait_for_is_not_a_recommendation() -> None
     thread: list[Event] = []
     for number in range(3):
         thread += [step(number, 30_000 * number, 20_000), *serial_call(30_000 * number + 10)]
-    found = fastprof.load(spaces(host(thread))).tf_data()
-    assert [notice.text for notice in found.notices if notice.severity == "recommendation"] == []
-    assert found.notices[0].text == (
+    report = fastprof.load(spaces(host(thread))).tf_data()
+    assert [notice.text for notice in report.notices if notice.severity == "recommendation"] == []
+    assert report.notices[0].text == (
         "Host:0: 3 of 3 calls take more than 50 µs, 100 µs on average, but steps wait only 0.5 % of their time for it. "
         "70 % of a call is Map."
     )
-    assert found.notices[1].text.startswith("Steps hardly wait for input")
+    assert report.notices[1].text.startswith("Steps hardly wait for input")
 
 
 def test_the_text_shows_the_tree_and_what_helps() -> None:
@@ -253,36 +248,36 @@ def test_where_nothing_is_slow_it_says_so() -> None:
 
 
 def test_without_iterators_it_says_what_to_switch_on() -> None:
-    found = fastprof.load(spaces(host([step(0, 0, 10)]))).tf_data()
-    (notice,) = found.notices
+    report = fastprof.load(spaces(host([step(0, 0, 10)]))).tf_data()
+    (notice,) = report.notices
     assert "host_tracer_level=2" in notice.text and "profile several batches" in notice.text
-    assert found.scalars["call_count"].value == 0
-    assert "host_tracer_level" in (found.scalars["wait_share"].reason or "")
+    assert report.scalars["call_count"].value == 0
+    assert "host_tracer_level" in (report.scalars["wait_share"].reason or "")
 
 
 def test_iterators_without_a_root_call_need_a_longer_capture() -> None:
-    found = fastprof.load(spaces(host([iterator("Root::Map", 0, 10, 2, 1)]))).tf_data()
-    assert "profile for longer" in found.notices[0].text
+    report = fastprof.load(spaces(host([iterator("Root::Map", 0, 10, 2, 1)]))).tf_data()
+    assert "profile for longer" in report.notices[0].text
 
 
 def test_iterators_without_ids_are_reported() -> None:
     bare = [ran("Iterator::Root", 0, 10), ran("Iterator::Root::Map", 1, 5)]
-    found = fastprof.load(spaces(host(bare))).tf_data()
-    assert "2 events of tf.data iterators, all without an id" in found.notices[0].text
+    report = fastprof.load(spaces(host(bare))).tf_data()
+    assert "2 events of tf.data iterators, all without an id" in report.notices[0].text
     mixed = fastprof.load(spaces(host([*bare, *serial_call(20)]))).tf_data()
     assert "2 events of iterators have no id, and count nowhere here." in [notice.text for notice in mixed.notices]
 
 
 def test_a_single_call_predicts_nothing_between_calls() -> None:
-    found = fastprof.load(spaces(host([step(0, 0, 200), *serial_call(10)]))).tf_data()
-    assert "its only call takes 100 µs" in found.notices[0].text and "A batch takes" not in found.notices[0].text
-    assert found.scalars["batch_ps"].reason == "there was a single call, so the time between calls is unknown"
+    report = fastprof.load(spaces(host([step(0, 0, 200), *serial_call(10)]))).tf_data()
+    assert "its only call takes 100 µs" in report.notices[0].text and "A batch takes" not in report.notices[0].text
+    assert report.scalars["batch_ps"].reason == "there was a single call, so the time between calls is unknown"
 
 
 def test_calls_outside_of_steps_keep_no_step_waiting() -> None:
     thread = [step(0, 0, 50), ran("work", 5, 40), *serial_call(100), step(1, 250, 50), ran("work", 255, 40)]
-    found = fastprof.load(spaces(host(thread))).tf_data()
-    assert [notice.text for notice in found.notices] == [
+    report = fastprof.load(spaces(host(thread))).tf_data()
+    assert [notice.text for notice in report.notices] == [
         "Host:0: its only call takes 100 µs, outside of all steps: the capture does not record whether "
         "the program waits for that. 70 % of a call is Map."
     ]
@@ -290,7 +285,7 @@ def test_calls_outside_of_steps_keep_no_step_waiting() -> None:
     assert "1 of 1 calls run outside of all steps: the capture does not record whether the program waits for them." in [
         notice.text for notice in quick.notices
     ]
-    assert "between its steps" in (found.scalars["wait_share"].reason or "")
+    assert "between its steps" in (report.scalars["wait_share"].reason or "")
     no_steps = fastprof.load(spaces(host(serial_call(0)))).tf_data()
     assert "no steps" in (no_steps.scalars["wait_share"].reason or "")
     assert no_steps.tables["step_waits"].num_rows == 0
@@ -300,13 +295,13 @@ def test_hosts_stand_side_by_side() -> None:
     """The second has slower calls, and comes first in what is ordered by time."""
     slow = [iterator("Root", 0, 500, 7), iterator("Root", 600, 500, 7)]
     captures = [spaces(host(serial_call(0)), hostnames=("a",)), spaces(host(slow), hostnames=("b",))]
-    found = fastprof.load(captures).tf_data()
+    report = fastprof.load(captures).tf_data()
     columns = ("host", "pipeline", "total_ps")
-    assert rows(found, "pipelines", *columns) == [("a", "Host:0", 100 * US), ("b", "Host:0", 1000 * US)]
-    assert rows(found, "bottlenecks", "host", "name") == [("b", "Root"), ("a", "Map")]
-    assert found.scalars["slow_pipeline"].value == "Host:0 of b"
-    assert found.notices[0].text.startswith("Host:0 of b is slow: 2 of 2 calls")
-    tree = found.to_text().partition("Iterators, and")[2].partition("\n\n")[0]
+    assert rows(report, "pipelines", *columns) == [("a", "Host:0", 100 * US), ("b", "Host:0", 1000 * US)]
+    assert rows(report, "bottlenecks", "host", "name") == [("b", "Root"), ("a", "Map")]
+    assert report.scalars["slow_pipeline"].value == "Host:0 of b"
+    assert report.notices[0].text.startswith("Host:0 of b is slow: 2 of 2 calls")
+    tree = report.to_text().partition("Iterators, and")[2].partition("\n\n")[0]
     assert tree.splitlines()[1].split()[:3] == ["name", "host", "pipeline"]
 
 
@@ -317,44 +312,44 @@ def test_hostile_attributes_are_left_out() -> None:
         "buffer_size": -4,
         "batch_size": 2.5,
     }
-    found = fastprof.load(spaces(host([iterator("Root", 0, 100, 1, **wild)]))).tf_data()
-    (row,) = found.tables["iterators"].to_pylist()
+    report = fastprof.load(spaces(host([iterator("Root", 0, 100, 1, **wild)]))).tf_data()
+    (row,) = report.tables["iterators"].to_pylist()
     assert {row[name] for name in ("parallelism", "autotune", "buffer_size", "batch_size", "deterministic")} == {None}
 
 
 def test_of_some_steps_only_their_calls_count_with_what_was_fetched_for_them() -> None:
     """Other threads fetch elements outside of the step's group, of which nothing may be lost."""
-    whole = fastprof.load(DEMO)
-    some = whole.select(steps=(2, 5)).tf_data()
+    profile = fastprof.load(DEMO)
+    some = profile.select(steps=(2, 5)).tf_data()
     columns = ["pipeline", "step", "start_ps", "duration_ps", "bottleneck_name", "bottleneck_ps"]
 
     def calls(report: fastprof.Report) -> list[dict[str, object]]:
         rows = report.tables["calls"].select(columns).to_pylist()
         return sorted((row for row in rows if row["step"] in (2, 3, 4)), key=str)
 
-    assert calls(some) == calls(whole.tf_data()) != []
+    assert calls(some) == calls(profile.tf_data()) != []
     assert some.tables["calls"].num_rows == len(calls(some))
     assert {row["step"] for row in some.tables["step_waits"].to_pylist()} == {2, 3, 4}
     assert json.loads(some.to_xprof())[0]["rows"]
 
 
 def test_of_some_steps_no_other_thread_is_said_to_count_nowhere() -> None:
-    whole = fastprof.load(DEMO)
-    told = [notice.text for notice in whole.select(steps=(2, 5)).tf_data().notices]
-    assert told[-1] == (
+    profile = fastprof.load(DEMO)
+    texts = [notice.text for notice in profile.select(steps=(2, 5)).tf_data().notices]
+    assert texts[-1] == (
         "Only some steps are selected. Their calls are reported, with everything other threads did for "
         "them, then or before; calls that belong to no step are left out."
     )
-    assert not any("not counted" in text for text in told)
-    assert not any("Only some steps" in notice.text for notice in whole.tf_data().notices)
+    assert not any("not counted" in text for text in texts)
+    assert not any("Only some steps" in notice.text for notice in profile.tf_data().notices)
 
 
 def test_steps_without_calls_are_no_reason_to_profile_for_longer() -> None:
-    found = fastprof.load(DEMO).select(steps=99).tf_data()
-    assert [notice.text for notice in found.notices] == [
+    report = fastprof.load(DEMO).select(steps=99).tf_data()
+    assert [notice.text for notice in report.notices] == [
         "No input pipelines: the capture has events of tf.data iterators, but no call of a pipeline belongs to the "
         "selected steps."
     ]
-    assert found.scalars["wait_share"].reason == (
+    assert report.scalars["wait_share"].reason == (
         "the capture has events of tf.data iterators, but no call of a pipeline belongs to the selected steps"
     )

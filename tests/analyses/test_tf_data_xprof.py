@@ -116,13 +116,13 @@ def test_a_row_of_the_graph_is_an_iterator_in_a_call_and_records_the_rest_in_its
 
 
 def test_pipelines_are_those_of_each_root_and_of_devices_where_a_generator_calls_for_one() -> None:
-    found = page(three_pipelines())
-    assert cells(found[1], "host", "input_pipeline", "min", "mean", "max", "num_calls", "num_slow_calls") == [
+    answer = page(three_pipelines())
+    assert cells(answer[1], "host", "input_pipeline", "min", "mean", "max", "num_calls", "num_slow_calls") == [
         ("vm", "Device:0", 30, 30, 30, 3, 0),
         ("vm", "Host:0", 400, 400, 400, 3, 3),
         ("vm", "Host:1", 40, 45, 50, 2, 0),  # 50 µs is not slow yet
     ]
-    assert graph(found)[:2] == [(0, "11", "Prefetch", 0, 30, 10, 1, 1), (0, "12", "Generator", 5, 20, 20, 1, 2)]
+    assert graph(answer)[:2] == [(0, "11", "Prefetch", 0, 30, 10, 1, 1), (0, "12", "Generator", 5, 20, 20, 1, 2)]
 
 
 def test_bottlenecks_are_of_host_pipelines_by_their_slowest_call() -> None:
@@ -176,9 +176,9 @@ def test_what_is_suggested_goes_by_the_exact_short_name(name: str, begins: str) 
 
 def test_ids_past_2_to_the_63_read_as_0_so_such_iterators_are_one() -> None:
     high = [u64(2**63 + i) for i in range(3)]
-    found = page(host(nested("Root", "Map", "TFRecord", ids=[7, high[0], high[1]])))
-    assert graph(found) == [(0, "0", "Map", 1, 170, 90, 2, 2), (0, "7", "Root", 0, 100, 10, 1, 1)]
-    assert cells(found[0], "parent") == ["7", ""]
+    answer = page(host(nested("Root", "Map", "TFRecord", ids=[7, high[0], high[1]])))
+    assert graph(answer) == [(0, "0", "Map", 1, 170, 90, 2, 2), (0, "7", "Root", 0, 100, 10, 1, 1)]
+    assert cells(answer[0], "parent") == ["7", ""]
 
 
 @pytest.mark.parametrize("odd", [u64(5), 5.0, "5", ref("5"), b"5"])
@@ -193,9 +193,9 @@ def test_an_iterator_without_an_id_takes_its_time_and_has_no_row() -> None:
 
 def test_of_an_id_that_several_iterators_have_the_first_event_records_the_name() -> None:
     capture = host([iterator("Root", 1, 0, 100), iterator("Root::Map", 1, 10, 60, 1), iterator("Other", 1, 200, 70)])
-    found = page(capture)
-    assert graph(found) == [(0, "1", "Root", 0, 160, 100, 2, 2), (1, "1", "Root", 200, 70, 70, 1, 2)]
-    assert cells(found[1], "max", "num_calls") == [(100, 2)]
+    answer = page(capture)
+    assert graph(answer) == [(0, "1", "Root", 0, 160, 100, 2, 2), (1, "1", "Root", 200, 70, 70, 1, 2)]
+    assert cells(answer[1], "max", "num_calls") == [(100, 2)]
 
 
 # ---- what calls what
@@ -312,24 +312,24 @@ def test_calls_of_one_length_are_ranked_as_the_cpp_library_sorts_them() -> None:
 
 def test_a_call_that_waits_for_nothing_has_a_bottleneck_without_a_name() -> None:
     """TensorFlow's tool fails there, and answers nothing."""
-    found = page(host([iterator("Root", 1, 0, 0)]))
-    assert cells(found[2], "bottleneck") == [
+    answer = page(host([iterator("Root", 1, 0, 0)]))
+    assert cells(answer[2], "bottleneck") == [
         "<u>Iterator Type</u>: <b></b><br/><u>Long Name</u>: <br/><u>Latency</u>: 0 us"
     ]
-    assert graph(found) == [(0, "1", "Root", 0, 0, 0, 1, 1)]
+    assert graph(answer) == [(0, "1", "Root", 0, 0, 0, 1, 1)]
 
 
 def test_each_host_has_its_pipelines_and_the_slowest_of_all_comes_first() -> None:
-    found = page(host(nested("Root", "Map"), name="a"), host(nested("Root", "Batch", each_us=300), name="b"))
-    assert cells(found[1], "host", "input_pipeline", "max") == [("a", "Host:0", 100), ("b", "Host:0", 300)]
-    assert cells(found[2], "host", "max_latency") == [("b", 300), ("a", 100)]
+    answer = page(host(nested("Root", "Map"), name="a"), host(nested("Root", "Batch", each_us=300), name="b"))
+    assert cells(answer[1], "host", "input_pipeline", "max") == [("a", "Host:0", 100), ("b", "Host:0", 300)]
+    assert cells(answer[2], "host", "max_latency") == [("b", 300), ("a", 100)]
 
 
 def test_captures_that_name_one_host_are_taken_for_one() -> None:
     """The calls of all count, the latencies are of the last. By default fastprof keeps them apart."""
-    found = page(host(nested("Root", "Map"), name="a"), host(nested("Root", "Batch", each_us=300), name="a"))
-    assert cells(found[1], "host", "input_pipeline", "min", "num_calls") == [("a", "Host:0", 300, 2)]
-    assert [row[:3] for row in graph(found)] == [(0, "1", "Root"), (0, "2", "Map"), (1, "1", "Root"), (1, "2", "Map")]
+    answer = page(host(nested("Root", "Map"), name="a"), host(nested("Root", "Batch", each_us=300), name="a"))
+    assert cells(answer[1], "host", "input_pipeline", "min", "num_calls") == [("a", "Host:0", 300, 2)]
+    assert [row[:3] for row in graph(answer)] == [(0, "1", "Root"), (0, "2", "Map"), (1, "1", "Root"), (1, "2", "Map")]
 
 
 def test_only_threads_of_the_host_are_looked_at() -> None:
@@ -339,9 +339,9 @@ def test_only_threads_of_the_host_are_looked_at() -> None:
 
 def test_names_of_a_capture_are_no_html() -> None:
     """TensorFlow's tool shows them as they are, and a capture can bring its own script into the page."""
-    found = page(host(nested("Root", "<script>alert(1)</script>&")))
-    assert graph(found)[1][2] == "&lt;script&gt;alert(1)&lt;/script&gt;&amp;"
-    assert "<script>" not in json.dumps(found)
+    answer = page(host(nested("Root", "<script>alert(1)</script>&")))
+    assert graph(answer)[1][2] == "&lt;script&gt;alert(1)&lt;/script&gt;&amp;"
+    assert "<script>" not in json.dumps(answer)
 
 
 # ---- the answers of TensorFlow 2.14 on real captures

@@ -144,8 +144,8 @@ def check_utilisation(found: dict[str, Report]) -> None:
         for one in names:
             values = column(found[name].tables[table], one)
             if (values > (100 if one.endswith("_percent") else 1)).any():
-                told = " ".join(notice.text for notice in found[name].notices)
-                assert "than the device can" in told, f"{name}.{table}.{one} is {values.max()} and no notice says so"
+                text = " ".join(notice.text for notice in found[name].notices)
+                assert "than the device can" in text, f"{name}.{table}.{one} is {values.max()} and no notice says so"
 
 
 def check_padding(found: dict[str, Report]) -> None:

@@ -87,9 +87,9 @@ def test_kernels_count_in_the_steps_of_their_own_gpu_only() -> None:
     """The second GPU ran a 16-bit kernel in group 0 but shows no step of it: it is as if it had run nothing."""
     here = gpu(ran("k", 10, 50, correlation_id=1, group_id=0), steps=[ran("0", 10, 50, group_id=0)])
     there = gpu(ran("k_fp16", 10, 50, correlation_id=2, group_id=0), ordinal=1, steps=[])
-    told = page(spaces(host([step(0, 0, 90, group_id=0)]), here, there), "overview")[0]["p"]
-    assert told["device_compute_16bit_percent"] == "0.0%"
-    assert told["device_compute_32bit_percent"] == "100.0%"
+    properties = page(spaces(host([step(0, 0, 90, group_id=0)]), here, there), "overview")[0]["p"]
+    assert properties["device_compute_16bit_percent"] == "0.0%"
+    assert properties["device_compute_32bit_percent"] == "100.0%"
 
 
 # ---- TPUs
@@ -126,19 +126,19 @@ def test_a_step_that_no_group_of_the_host_reaches_is_none_where_another_is_reach
 def test_a_sparse_core_that_is_described_leaves_no_room_for_those_of_the_first_kind() -> None:
     """Even where there are no steps at all."""
     sparse = plane("/device:TPU:0 SparseCore 0", id=20, stats={"core_details": core_details(0)})
-    told = page(spaces(tpu(0, [], [FUSION]), sparse), "input_pipeline")[1]
-    assert "scv0ComputeTimeMs" not in [column["id"] for column in told["cols"]]
-    assert "scv0_compute_ms_average" not in told["p"]
-    told = page(spaces(tpu(0, [], [FUSION])), "input_pipeline")[1]
-    assert "scv0ComputeTimeMs" in [column["id"] for column in told["cols"]]
+    table = page(spaces(tpu(0, [], [FUSION]), sparse), "input_pipeline")[1]
+    assert "scv0ComputeTimeMs" not in [column["id"] for column in table["cols"]]
+    assert "scv0_compute_ms_average" not in table["p"]
+    table = page(spaces(tpu(0, [], [FUSION])), "input_pipeline")[1]
+    assert "scv0ComputeTimeMs" in [column["id"] for column in table["cols"]]
 
 
 def test_active_times_are_left_out_where_no_core_worked() -> None:
     """In the step the core only waited for input."""
-    told = page(spaces(tpu(0, [ran("0", 0, 100)], [("infeed", "infeed", 10, 20)])), "overview")
-    assert "active_steptime_ms_average" not in told[0]["p"]
-    assert told[1]["p"]["active_steptime_ms_average"] == "0.00"
-    assert told[2]["p"]["device_type"] == ""
+    answer = page(spaces(tpu(0, [ran("0", 0, 100)], [("infeed", "infeed", 10, 20)])), "overview")
+    assert "active_steptime_ms_average" not in answer[0]["p"]
+    assert answer[1]["p"]["active_steptime_ms_average"] == "0.00"
+    assert answer[2]["p"]["device_type"] == ""
 
 
 def test_work_of_custom_calls_is_cut_to_32_bits() -> None:
@@ -161,5 +161,5 @@ def test_a_region_of_a_thread_pool_leads_to_nothing_that_lies_in_it() -> None:
     main = [step(3, 0, 1000), ran("ThreadpoolListener::Record", 5, 0, _pt=15, _p=1)]
     start, stop = (f"ThreadpoolListener::{what}Region" for what in ("Start", "Stop"))
     worker = [ran(start, 10, 0, _ct=15, _c=1), ran("MatMul:MatMul", 12, 50), ran(stop, 70, 0)]
-    told = page(spaces(host(main, worker)), "pod_viewer")["podStatsSequence"]["podStatsMap"]
-    assert [one["podStatsPerCore"]["1"]["stepBreakdownUs"]["4"] for one in told] == [5.0]
+    cores = page(spaces(host(main, worker)), "pod_viewer")["podStatsSequence"]["podStatsMap"]
+    assert [one["podStatsPerCore"]["1"]["stepBreakdownUs"]["4"] for one in cores] == [5.0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 import pytest
-from flight_spaces import CATEGORIES, FUSION, Op, core, report, rows
+from flight_spaces import CATEGORIES, FUSION, Op, core, report_of, rows
 from step_captures import spaces
 
 LOOP = "%while.1 = f32[8] while(f32[8] %x), condition=%c, body=%b"
@@ -120,18 +120,18 @@ def test_a_random_core_is_divided_as_by_looking_at_each_microsecond(seed: int) -
     marks = [(begin, middle - begin), (middle, end - middle)]
     steps = [mark for mark in marks if mark[1] > 0]
     late = random.choice((0, 50))
-    told = report(spaces(core(0, made.ops, steps=steps, late_us=late, categories=made.categories)))
+    report = report_of(spaces(core(0, made.ops, steps=steps, late_us=late, categories=made.categories)))
     columns = ("compute_ps", "hidden_ps", "exposed_ps", "idle_ps")
-    spans = rows(told, "steps", "start_ps", "duration_ps")
+    spans = rows(report, "steps", "start_ps", "duration_ps")
     assert spans and set(spans) <= set(steps)  # steps in which nothing begins are none
     wanted = [_split(made, int(start), int(start + took)) for start, took in spans]
-    assert rows(told, "steps", *columns) == [
+    assert rows(report, "steps", *columns) == [
         tuple(total[column.removesuffix("_ps")] for column in columns) for total, _ in wanted
     ]
-    found = sorted(rows(told, "step_kinds", "step", "kind", "time_ps", "hidden_ps", "exposed_ps"))
+    found = sorted(rows(report, "step_kinds", "step", "kind", "time_ps", "hidden_ps", "exposed_ps"))
     assert found == sorted(
         (step, kind, sums["time"], sums["hidden"], sums["exposed"])
-        for (step,), (_, kinds) in zip(rows(told, "steps", "step"), wanted, strict=True)
+        for (step,), (_, kinds) in zip(rows(report, "steps", "step"), wanted, strict=True)
         for kind, sums in kinds.items()
         if sums["time"]
     )

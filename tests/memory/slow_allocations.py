@@ -53,7 +53,7 @@ def broken(events: Sequence[Told], sizes: Sequence[int]) -> list[bool]:
 def alive(events: Sequence[Told], sizes: Sequence[int], allocator: str, moment: int) -> Counter[Any]:
     """What is alive after event ``moment`` of the allocator, (source, op, size, requested): how often."""
     fates, breaks = matched(events), broken(events, sizes)
-    found: Counter[Any] = Counter()
+    counts: Counter[Any] = Counter()
     for i, one in enumerate(events):
         if one.allocator != allocator:
             continue
@@ -79,8 +79,8 @@ def alive(events: Sequence[Told], sizes: Sequence[int], allocator: str, moment: 
                 source = live_set.NOT_SEEN if last <= moment else None
         if source is not None:
             op = one.op if one.is_allocation and one.op not in ("", "(null)") else None
-            found[source, op, sizes[i], -1 if one.requested is None else one.requested] += 1
-    return found
+            counts[source, op, sizes[i], -1 if one.requested is None else one.requested] += 1
+    return counts
 
 
 def held_at(events: Sequence[Told], sizes: Sequence[int], time_ps: int) -> dict[tuple[str, str | None], int]:

@@ -15,13 +15,13 @@ from fastprof.derive.memory.memory_over_time import STRETCHES
 COLUMNS = ("least_in_use_bytes", "most_in_use_bytes", "last_in_use_bytes")
 
 
-def report(told: Sequence[Told]) -> fastprof.Report:
+def report_of(told: Sequence[Told]) -> fastprof.Report:
     return fastprof.load(capture(told)).memory_profile()
 
 
 def test_few_snapshots_are_a_stretch_each() -> None:
-    found = report([alloc(10, 1, 100, heap=100), free(30, 1, 100, heap=0)])
-    assert found.tables["timeline"].select(["start_ps", "duration_ps", "snapshot_count", *COLUMNS]).to_pylist() == [
+    report = report_of([alloc(10, 1, 100, heap=100), free(30, 1, 100, heap=0)])
+    assert report.tables["timeline"].select(["start_ps", "duration_ps", "snapshot_count", *COLUMNS]).to_pylist() == [
         {"start_ps": 10, "duration_ps": 0, "snapshot_count": 1} | dict.fromkeys(COLUMNS, 100),
         {"start_ps": 30, "duration_ps": 0, "snapshot_count": 1} | dict.fromkeys(COLUMNS, 0),
     ]
@@ -29,7 +29,7 @@ def test_few_snapshots_are_a_stretch_each() -> None:
 
 def test_many_snapshots_share_stretches_of_equal_time_and_keep_the_peak() -> None:
     told = [alloc(place * 7, place + 1, 1, heap=5 if place == 3210 else 1) for place in range(5 * STRETCHES)]
-    rows = report(told).tables["timeline"].to_pylist()
+    rows = report_of(told).tables["timeline"].to_pylist()
     assert len(rows) == STRETCHES
     assert sum(row["snapshot_count"] for row in rows) == len(told)
     assert {row["snapshot_count"] for row in rows} == {4, 5, 6} or {row["snapshot_count"] for row in rows} == {5}
@@ -40,8 +40,8 @@ def test_many_snapshots_share_stretches_of_equal_time_and_keep_the_peak() -> Non
 @pytest.mark.parametrize("seed", range(8))
 def test_stretches_are_those_of_the_snapshots(seed: int) -> None:
     chance = random.Random(seed)
-    found = report(made_up(chance, 3 * STRETCHES if seed % 2 else 200))
-    snapshots, timeline = found.tables["snapshots"].to_pylist(), found.tables["timeline"].to_pylist()
+    report = report_of(made_up(chance, 3 * STRETCHES if seed % 2 else 200))
+    snapshots, timeline = report.tables["snapshots"].to_pylist(), report.tables["timeline"].to_pylist()
     seen = 0
     for row in timeline:
         assert row["first_snapshot"] == seen
@@ -61,6 +61,6 @@ def test_stretches_are_those_of_the_snapshots(seed: int) -> None:
 
 def test_times_of_all_64_bits_are_parted() -> None:
     times = np.linspace(0, 2**62, 3 * STRETCHES).astype(np.int64).tolist()
-    rows = report([alloc(time, number + 1, 1, heap=1) for number, time in enumerate(times)]).tables["timeline"]
+    rows = report_of([alloc(time, number + 1, 1, heap=1) for number, time in enumerate(times)]).tables["timeline"]
     assert sum(rows["snapshot_count"].to_pylist()) == len(times)
     assert rows.num_rows <= STRETCHES

@@ -61,17 +61,17 @@ def capture() -> bytes:
     return xspace(core(0, *first, steps=steps), core(1, *second, steps=steps))
 
 
-def report(given: bytes, **params: Any) -> Report:
+def report_of(given: bytes, **params: Any) -> Report:
     return fastprof.load(given).roofline(**params)
 
 
-def totals(given: Report, *columns: str) -> list[tuple[Any, ...]]:
-    found = given.tables["totals"].to_pydict()
+def totals(report: Report, *columns: str) -> list[tuple[Any, ...]]:
+    found = report.tables["totals"].to_pydict()
     return list(zip(*(found[name] for name in ("scope", "step", "program_id", "with_feeds", *columns)), strict=True))
 
 
 def test_all_together_programs_and_steps_with_infeed_and_without() -> None:
-    assert totals(report(capture()), "total_ps", "busy_ps", "flops") == [
+    assert totals(report_of(capture()), "total_ps", "busy_ps", "flops") == [
         ("session", None, None, True, 44 * US, 22 * US, 11e6),
         ("average step", None, None, True, 22 * US, 11 * US, 5.5e6),
         ("step", 4, None, True, 20 * US, 8 * US, 8e6),
@@ -88,34 +88,36 @@ def test_all_together_programs_and_steps_with_infeed_and_without() -> None:
 
 
 def test_rates_of_steps_are_over_the_time_observed_and_a_mean_is_not_a_sum() -> None:
-    found = {row[:2]: row[4:] for row in totals(report(capture()), "flops_per_s", "hbm_bytes", "per_core_ps") if row[3]}
+    found = {
+        row[:2]: row[4:] for row in totals(report_of(capture()), "flops_per_s", "hbm_bytes", "per_core_ps") if row[3]
+    }
     assert found["step", 4] == (pytest.approx(8e6 / 20e-6), 120.0, 10 * US)
     assert found["average step", None] == (pytest.approx(11e6 / 44e-6), (120 + 1_500 + 10) / 2, 11 * US)
 
 
 def test_bytes_of_ops_that_do_not_say_where_they_go_are_those_of_hbm() -> None:
-    found = {row[:2]: row[4:] for row in totals(report(capture()), "hbm_bytes", "vmem_write_bytes") if not row[3]}
+    found = {row[:2]: row[4:] for row in totals(report_of(capture()), "hbm_bytes", "vmem_write_bytes") if not row[3]}
     assert found["step", 4] == (120.0, 80.0)
     assert found["step", 5] == (1_010.0, 0.0)
 
 
 def test_steps_are_beneath_the_roofline_too() -> None:
-    found = {row[:2]: row[4:] for row in totals(report(capture()), "bound_by", "roofline_percent") if row[3]}
+    found = {row[:2]: row[4:] for row in totals(report_of(capture()), "bound_by", "roofline_percent") if row[3]}
     bound, efficiency = found["step", 4]
     assert bound == "Compute" and efficiency == pytest.approx(100 * 8e6 / 20e-6 / 1e13)
 
 
 def test_what_never_ran_is_not_a_row_of_totals() -> None:
-    found = report(xspace(plane("/host:CPU")))
-    assert found.tables["totals"].num_rows == 0
-    assert all(figure.value is None and figure.reason for figure in found.scalars.values())
+    report = report_of(xspace(plane("/host:CPU")))
+    assert report.tables["totals"].num_rows == 0
+    assert all(figure.value is None and figure.reason for figure in report.scalars.values())
 
 
 def test_feeds_within_others_are_left_out_once() -> None:
     ops = [described("feed", 1, "infeed"), described("inner", 2, "infeed fusion"), described("dot", 3, "convolution")]
     events = [event("feed", 0, 100 * US), event("inner", 10 * US, 80 * US), event("dot", 100 * US, 10 * US)]
     given = xspace(plane("/device:TPU:0", [line("XLA Ops", events, id=3)], event_metadata=ops, stats=PEAKS, id=1))
-    found = {row[3]: row[4:] for row in totals(report(given), "total_ps", "busy_ps") if row[0] == "session"}
+    found = {row[3]: row[4:] for row in totals(report_of(given), "total_ps", "busy_ps") if row[0] == "session"}
     assert found == {True: (110 * US, 110 * US), False: (10 * US, 10 * US)}
 
 
@@ -124,7 +126,7 @@ def test_each_of_many_programs_has_its_own_sums() -> None:
     ops = [described(f"op{one}", 1, "loop fusion", program=one, flops=u64(one)) for one in range(1, count + 1)]
     events = [event(f"op{one}", one * US, one) for one in range(1, count + 1)]
     given = xspace(plane("/device:TPU:0", [line("XLA Ops", events, id=3)], event_metadata=ops, stats=PEAKS, id=1))
-    found = [row[2:] for row in totals(report(given), "total_ps", "flops") if row[0] == "program"]
+    found = [row[2:] for row in totals(report_of(given), "total_ps", "flops") if row[0] == "program"]
     assert found == [(one, True, one, float(one)) for one in range(count, 0, -1)]
 
 

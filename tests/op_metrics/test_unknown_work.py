@@ -46,8 +46,8 @@ def test_a_remark_says_how_much_and_of_what() -> None:
 
 
 def test_products_of_a_library_are_known(captures: Path) -> None:
-    found = fastprof.load(captures / "xspace" / "gpu-mi300x-jax08-gemm").roofline()
-    first = found.tables["ops"].slice(0, 1).to_pylist()[0]
+    report = fastprof.load(captures / "xspace" / "gpu-mi300x-jax08-gemm").roofline()
+    first = report.tables["ops"].slice(0, 1).to_pylist()[0]
     assert (first["name"], first["executions"], first["flops"]) == ("custom-call.1", 3, 3 * 2 * 8192 * 4096 * 8192)
     assert first["compute_peak_percent"] == pytest.approx(68.8, abs=0.05)
 
@@ -62,10 +62,10 @@ def test_a_convolution_of_two_kernels_counts_once_an_execution(captures: Path) -
 
 
 def test_copies_of_the_host_are_not_held_against_hbm(captures: Path) -> None:
-    found = fastprof.load(captures / "xspace" / "tpu-v6e-jax-inference").roofline()
-    assert found.scalars["hbm_peak_percent"].value == pytest.approx(4.348, abs=0.001)
-    waiting = [op for op in found.tables["ops"].to_pylist() if op["name"].startswith("copy-")]
+    report = fastprof.load(captures / "xspace" / "tpu-v6e-jax-inference").roofline()
+    assert report.scalars["hbm_peak_percent"].value == pytest.approx(4.348, abs=0.001)
+    waiting = [op for op in report.tables["ops"].to_pylist() if op["name"].startswith("copy-")]
     columns = ("bound_by", "lost_ps", "hbm_peak_percent")
     assert len(waiting) == 12 and {tuple(op[one] for one in columns) for op in waiting} == {(None, None, None)}
-    session = found.tables["totals"].to_pylist()[0]
+    session = report.tables["totals"].to_pylist()[0]
     assert session["accessed_bytes"] == 25_904_021_504_000

@@ -13,8 +13,8 @@ from fastprof.render.table_forms import FORMATS, chunks
 
 
 def read(data: Any, *, file: bool) -> pa.Table:
-    whole = b"".join(chunks("arrow", data, name="t", look=Look(file=file)))
-    return (pa.ipc.open_file(whole) if file else pa.ipc.open_stream(whole)).read_all()
+    text = b"".join(chunks("arrow", data, name="t", look=Look(file=file)))
+    return (pa.ipc.open_file(text) if file else pa.ipc.open_stream(text)).read_all()
 
 
 @pytest.mark.parametrize("file", [False, True])

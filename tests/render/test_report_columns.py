@@ -29,8 +29,8 @@ def report() -> Report:
     return Report("sample", {"ops": ops, "none": ops.slice(0, 0)}, {}, (Notice("info", "é"),))
 
 
-def document(found: Report, **part: Any) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(b"".join(chunks(found, Part(**part))).decode("ascii"))
+def document(report: Report, **part: Any) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(b"".join(chunks(report, Part(**part))).decode("ascii"))
     return read
 
 

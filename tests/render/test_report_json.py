@@ -69,8 +69,8 @@ def test_a_limit_counts_for_every_table() -> None:
 
 
 def test_several_are_one_object() -> None:
-    found = b"".join(report_json.several({"one": sample(), "two": sample()}, 0))
-    assert list(json.loads(found)) == ["one", "two"]
+    text = b"".join(report_json.several({"one": sample(), "two": sample()}, 0))
+    assert list(json.loads(text)) == ["one", "two"]
     assert json.loads(b"".join(report_json.several({}))) == {}
 
 

@@ -33,18 +33,18 @@ def capture(*durations: int, name: str = "op") -> bytes:
 
 def document(space: bytes, **params: Any) -> Any:
     """The document, its numbers exact; checked against what the format's schema requires."""
-    found = json.loads(fastprof.load(space).op_profile(**params).to_speedscope(), parse_float=Fraction)
-    assert found["$schema"] == "https://www.speedscope.app/file-format-schema.json"
-    frames = found["shared"]["frames"]
+    document = json.loads(fastprof.load(space).op_profile(**params).to_speedscope(), parse_float=Fraction)
+    assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    frames = document["shared"]["frames"]
     assert all(isinstance(frame["name"], str) and set(frame) <= {"name", "file", "line", "col"} for frame in frames)
-    for profile in found["profiles"]:
+    for profile in document["profiles"]:
         assert set(profile) == {"type", "name", "unit", "startValue", "endValue", "samples", "weights"}
         assert (profile["type"], profile["unit"], profile["startValue"]) == ("sampled", "nanoseconds", 0)
         assert len(profile["samples"]) == len(profile["weights"])
         assert all(0 <= frame < len(frames) for stack in profile["samples"] for frame in stack)
         assert sum(profile["weights"]) == profile["endValue"]
-    assert 0 <= found["activeProfileIndex"] < len(found["profiles"])
-    return found
+    assert 0 <= document["activeProfileIndex"] < len(document["profiles"])
+    return document
 
 
 def stacks(found: Any, number: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from pipeline_captures import MS, US, Batch, Interleave, Map, ParallelMap, Prefetch, Root, Source, Stage, train
 from random_spaces import random_space
+from reports import session_of
 from step_captures import host, ran, spaces
 from trace_builder import Event, Value
 
@@ -23,7 +24,7 @@ HOSTILE = '</text><script>alert("1")</script>&amp;\x00\x1b[2J\u202e é 漢字' +
 
 
 def drawn(*captures: bytes, **params: Any) -> str:
-    return fastprof.load(captures[0] if len(captures) == 1 else list(captures)).tf_data(**params).to_svg()
+    return session_of(*captures).tf_data(**params).to_svg()
 
 
 def parsed(svg: str) -> ElementTree.Element:

@@ -18,8 +18,8 @@ from fastprof.xprof.trace.chunks import chunks
 
 def document(data: bytes | list[bytes], form: str, **options: Any) -> dict[str, Any]:
     tables = fastprof.load(data).tables
-    found: dict[str, Any] = json.loads(b"".join(chunks(tables, form, **options)))  # type: ignore[arg-type]
-    return found
+    document: dict[str, Any] = json.loads(b"".join(chunks(tables, form, **options)))  # type: ignore[arg-type]
+    return document
 
 
 def whole(*planes: Plane, **options: Any) -> list[dict[str, Any]]:

@@ -142,8 +142,8 @@ def test_kernels_and_copies_of_gpus_count_but_not_on_the_page_of_xprof() -> None
     names = ("MemcpyH2D", "kernel", "MemcpyD2D", "CopyDeviceToHost", "memcpy32_post")
     stream = line("Stream #1", [work(name, 20 * number, number) for number, name in enumerate(names, 1)], id=1)
     capture = xspace(plane("/host:CPU", [threads]), plane("/device:GPU:0", [stream]))
-    found = fastprof.load(capture).inference()
-    (row,) = found.tables["requests"].to_pylist()
+    report = fastprof.load(capture).inference()
+    (row,) = report.tables["requests"].to_pylist()
     times = [row[f"{name}_ps"] // US for name in ("write_to_device", "device_compute", "read_from_device", "idle")]
     assert times == [10, 30, 10, 40]
-    assert json.loads(found.to_xprof())[1]["rows"][0]["c"][7] == {"v": 0.0}
+    assert json.loads(report.to_xprof())[1]["rows"][0]["c"][7] == {"v": 0.0}

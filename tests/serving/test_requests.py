@@ -14,8 +14,8 @@ from fastprof.derive.serving.host_rows import NONE, Links, beside, greatest, lea
 
 
 def requests(server: Server, *columns: str) -> list[Any]:
-    found = fastprof.load(server.capture()).inference().tables["requests"].select(columns).to_pylist()
-    return sorted(tuple(row.values()) if len(columns) > 1 else row[columns[0]] for row in found)
+    rows = fastprof.load(server.capture()).inference().tables["requests"].select(columns).to_pylist()
+    return sorted(tuple(row.values()) if len(columns) > 1 else row[columns[0]] for row in rows)
 
 
 # ---- requests
@@ -67,8 +67,8 @@ def test_a_request_lasts_over_all_threads_of_the_host_and_no_other_plane() -> No
     main = line("main", [event("SessionRun", 10, 50, {"_r": 1, "_pt": 3, "_p": 9})])
     pool = line("pool", [event("work", 55, 20, {"_ct": 3, "_c": 9})])
     other = plane("/host:python-tracer", [line("x", [event("work", 70, 500, {"_ct": 3, "_c": 9})])])
-    found = fastprof.load(xspace(plane("/host:CPU", [main, pool]), other)).inference()
-    assert found.tables["requests"].select(["start_ps", "latency_ps"]).to_pylist() == [
+    report = fastprof.load(xspace(plane("/host:CPU", [main, pool]), other)).inference()
+    assert report.tables["requests"].select(["start_ps", "latency_ps"]).to_pylist() == [
         {"start_ps": 10, "latency_ps": 65}
     ]
 
@@ -114,9 +114,9 @@ def test_a_batched_request_has_the_model_of_its_first_batch() -> None:
     server.batched(10, 400, [2, 1], "a")
     server.batch(100, 60, 2, "x", model="early")
     server.batch(200, 60, 1, "y", model="late")
-    found = fastprof.load(server.capture()).inference()
-    assert found.tables["requests"]["model"].to_pylist() == ["early"]
-    assert found.tables["batches"]["model"].to_pylist() == ["early", "early"]
+    report = fastprof.load(server.capture()).inference()
+    assert report.tables["requests"]["model"].to_pylist() == ["early"]
+    assert report.tables["batches"]["model"].to_pylist() == ["early", "early"]
 
 
 # ---- batches
