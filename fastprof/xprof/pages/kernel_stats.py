@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from fastprof.analyses.contract import Report
 from fastprof.analyses.kernel_stats import Row
-from fastprof.xprof.pages.data_table import Cell, boolean, data_table, number, text
+from fastprof.xprof.pages.data_table import Cell, Col, boolean, number, of_columns, text
 
 MOST_KERNELS = 1000
 
-_COLUMNS = (
-    number("rank", "Rank"),
-    text("kernel_name", "Kernel Name"),
-    number("registers_per_thread", "Registers per thread"),
-    number("shmem_bytes", "Shared Mem bytes"),
-    text("block_dim", "Block dim"),
-    text("grid_dim", "Grid dim"),
-    number("occupancy_pct", "Theoretical Occupancy %"),
-    boolean("is_op_tensor_core_eligible", "Op is TensorCore eligible"),
-    boolean("is_kernel_using_tensor_core", "Kernel uses TensorCore"),
-    text("op_name", "Op Name"),
-    number("occurrences", "Occurrences"),
-    number("total_duration_us", "Total Duration (μs)"),
-    number("avg_duration_us", "Avg Duration (μs)"),
-    number("min_duration_us", "Min Duration (μs)"),
-    number("max_duration_us", "Max Duration (μs)"),
-)
+_COLUMNS: tuple[tuple[Col, Callable[[Row], Cell]], ...] = (
+    (text("kernel_name", "Kernel Name"), lambda row: row.kernel.name),
+    (number("registers_per_thread", "Registers per thread"), lambda row: row.kernel.registers),
+    (number("shmem_bytes", "Shared Mem bytes"),
+     lambda row: (row.kernel.static_shared + row.kernel.dynamic_shared) % 2**32),
+    (text("block_dim", "Block dim"), lambda row: ",".join(map(str, row.kernel.block))),
+    (text("grid_dim", "Grid dim"), lambda row: ",".join(map(str, row.kernel.grid))),
+    (number("occupancy_pct", "Theoretical Occupancy %"), lambda row: float(np.float32(row.launch.occupancy or 0.0))),
+    (boolean("is_op_tensor_core_eligible", "Op is TensorCore eligible"), lambda row: row.kernel.could),
+    (boolean("is_kernel_using_tensor_core", "Kernel uses TensorCore"), lambda row: row.kernel.uses),
+    (text("op_name", "Op Name"), lambda row: row.kernel.op),
+    (number("occurrences", "Occurrences"), lambda row: row.ns[0]),
+    (number("total_duration_us", "Total Duration (μs)"), lambda row: row.ns[1] / 1000),
+    (number("avg_duration_us", "Avg Duration (μs)"), lambda row: row.ns[1] // row.ns[0] / 1000),
+    (number("min_duration_us", "Min Duration (μs)"), lambda row: row.ns[2] / 1000),
+    (number("max_duration_us", "Max Duration (μs)"), lambda row: row.ns[3] / 1000),
+)  # fmt: skip
 
 
 class OpKernels(NamedTuple):
@@ -40,7 +41,9 @@ class OpKernels(NamedTuple):
 
 
 def answer(report: Report) -> object:
-    return data_table(_COLUMNS, [_row(rank, row) for rank, row in enumerate(shown(report), 1)])
+    rows = shown(report)
+    columns = [(column, map(of, rows)) for column, of in _COLUMNS]
+    return of_columns([(number("rank", "Rank"), range(1, len(rows) + 1)), *columns])
 
 
 def shown(report: Report) -> list[Row]:
@@ -59,25 +62,3 @@ def by_op(report: Report) -> dict[str, OpKernels]:
             before.could or row.kernel.could, before.total_ns + row.ns[1], before.tensor_core_ns + tensor
         )
     return found
-
-
-def _row(rank: int, row: Row) -> list[Cell]:
-    kernel = row.kernel
-    count, total, shortest, longest = row.ns
-    return [
-        rank,
-        kernel.name,
-        kernel.registers,
-        (kernel.static_shared + kernel.dynamic_shared) % 2**32,
-        ",".join(map(str, kernel.block)),
-        ",".join(map(str, kernel.grid)),
-        float(np.float32(row.launch.occupancy or 0.0)),
-        kernel.could,
-        kernel.uses,
-        kernel.op,
-        count,
-        total / 1000,
-        total // count / 1000,
-        shortest / 1000,
-        longest / 1000,
-    ]

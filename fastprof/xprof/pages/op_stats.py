@@ -13,11 +13,11 @@ from fastprof.analyses.op_stats import DEVICE, HOST, OpDatabase
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.ops.framework import is_training
 from fastprof.derive.ops.ranking import Ranked, ranked
-from fastprof.derive.ops.roofline import GIBI, Rates, rates
 from fastprof.derive.ops.tables import MemoryAccess, Ops
 from fastprof.xprof import device_ops, host_ops
+from fastprof.xprof.op_cells import Cells, op_cells
 from fastprof.xprof.op_sums import by_framework_op, last_is_eager
-from fastprof.xprof.pages.data_table import Cell, data_table, number, text
+from fastprof.xprof.pages.data_table import number, of_columns, text
 from fastprof.xprof.pages.kernel_stats import by_op
 
 KEEPS = device_ops.KEEPS | host_ops.KEEPS
@@ -47,13 +47,18 @@ _COLUMNS = (
     text("eager", "Execution mode"),
 )
 _TENSOR_CORES = "gpu_tensorcore_utilization"
+_SHARES = {
+    DEVICE: ("device_total_self_time_percent", "device_cumulative_total_self_time_percent"),
+    HOST: ("host_total_self_time_percent", "Host_cumulative_total_self_time_percent"),
+}
+"""Columns of the share of an op and of those up to it, by side."""
 
 
 def answer(report: Report) -> object:
-    found = report.detail_as(OpDatabase)
+    session = report.detail_as(OpDatabase)
     sides = {DEVICE: _ranked(device_ops.of_session(report)), HOST: ranked(host_ops.of_session(report))}
     tensor_cores = None
-    peaks = device_ops.peaks_of(found.devices)
+    peaks = device_ops.peaks_of(session.devices)
     if peaks is not None and peaks.hardware == "GPU":
         kernels = by_op(report.after["kernel_stats"])
         tensor_cores = {name: op.tensor_core_ns / op.total_ns for name, op in kernels.items() if op.total_ns}
@@ -61,7 +66,7 @@ def answer(report: Report) -> object:
 
 
 def _ranked(device: Ops) -> Ranked:
-    """By framework op, of which the last instruction says whether it is eager. All bytes count as those of HBM."""
+    """Framework ops, each eager if the last of its instructions is. All bytes count as those of HBM."""
     table = by_framework_op(device.table)
     eager = last_is_eager(device.table)
     is_eager = np.array([eager[name] for name in table.name], bool)
@@ -72,49 +77,35 @@ def _ranked(device: Ops) -> Ranked:
 def _table(
     sides: Mapping[str, Ranked], peaks: Peaks | None, tensor_cores: Mapping[str, float] | None, *, with_idle: bool
 ) -> object:
+    device = _cells(DEVICE, sides[DEVICE], peaks, with_idle=with_idle)
+    host = _cells(HOST, sides[HOST], None, with_idle=with_idle)
+    device[_TENSOR_CORES] = [(tensor_cores or {}).get(name, 0.0) for name in device["operation"]]
+    cells = {name: [*device[name], *host[name]] for name in device}
+    cells["rank"] = list(range(1, len(cells["operation"]) + 1))
     columns = [column for column in _COLUMNS if tensor_cores is not None or column.id != _TENSOR_CORES]
-    rows: list[list[Cell]] = []
-    ops: list[tuple[str, str]] = []
-    for side, ranking in sides.items():
-        rate = rates(ranking.table, peaks if side == DEVICE else None)
-        for row in range(min(len(ranking), MOST_OPS)):
-            if ranking.is_idle[row] and not with_idle:
-                continue
-            cells = _cells(side, ranking, row, rate, with_idle=with_idle)
-            cells["rank"] = len(rows) + 1
-            cells[_TENSOR_CORES] = (tensor_cores or {}).get(ranking.table.name[row], 0.0) if side == DEVICE else 0.0
-            rows.append([cells[column.id] for column in columns])
-            ops.append((ranking.table.name[row], ranking.table.category[row]))
-    kind = "Training" if is_training(ops) else "Inference"
-    return data_table(columns, rows, {"architecture_type": "Unknown", "task_type": kind})
+    kind = "Training" if is_training(zip(cells["operation"], cells["type"], strict=True)) else "Inference"
+    properties = {"architecture_type": "Unknown", "task_type": kind}
+    return of_columns([(column, cells[column.id]) for column in columns], properties)
 
 
-def _cells(side: str, ops: Ranked, row: int, rate: Rates, *, with_idle: bool) -> dict[str, Cell]:
-    table = ops.table
+def _cells(side: str, ops: Ranked, peaks: Peaks | None, *, with_idle: bool) -> Cells:
+    """Those of one side; tensor cores and shares of the other side are 0."""
+    rows = np.arange(min(len(ops), MOST_OPS))
+    if not with_idle:
+        rows = rows[~ops.is_idle[rows]]
     share, running = (
         (ops.self_share, ops.cumulative_self_share) if with_idle else (ops.busy_share, ops.cumulative_busy_share)
     )
-    shares = [0.0 if np.isnan(part[row]) else float(part[row]) for part in (share, running)]
-    device, host = (shares, [0.0, 0.0]) if side == DEVICE else ([0.0, 0.0], shares)
-    occurrences = int(table.occurrences[row])
-    total_us, self_us = int(table.time_ps[row]) / 1e6, int(table.self_ps[row]) / 1e6
-    return {
-        "host_or_device": side,
-        "type": table.category[row],
-        "operation": table.name[row],
-        "occurrences": occurrences,
-        "total_time": total_us,
-        "avg_time": total_us / occurrences if occurrences else 0.0,
-        "total_self_time": self_us,
-        "avg_self_time": self_us / occurrences if occurrences else 0.0,
-        "device_total_self_time_percent": device[0],
-        "device_cumulative_total_self_time_percent": device[1],
-        "host_total_self_time_percent": host[0],
-        "Host_cumulative_total_self_time_percent": host[1],
-        "measured_flop_rate": float(rate.gflops[row]),
-        "model_flop_rate": float(rate.model_gflops[row]),
-        "measured_memory_bw": float(rate.gigabytes[row]) / GIBI,
-        "operational_intensity": float(rate.intensity[row]),
-        "bound_by": rate.bound_by[row],
-        "eager": "Eager" if table.is_eager[row] else "Function",
+    table = ops.table.take(rows)
+    zeros = np.zeros(len(rows))
+    cells = op_cells(table, peaks) | {
+        "type": table.category,
+        "host_or_device": [side] * len(rows),
+        "eager": ["Eager" if is_eager else "Function" for is_eager in table.is_eager.tolist()],
+        "rank": zeros,
+        _TENSOR_CORES: zeros,
     }
+    for name, ids in _SHARES.items():
+        values = (share[rows], running[rows]) if name == side else (zeros, zeros)
+        cells |= zip(ids, map(np.nan_to_num, values), strict=True)
+    return cells

@@ -13,13 +13,14 @@ from fastprof.analyses.roofline import Roofline
 from fastprof.derive.devices.devices import GPU, TPU, Peaks
 from fastprof.derive.ops import roofline_totals as rows_of
 from fastprof.derive.ops.ranking import ranked
-from fastprof.derive.ops.roofline import GIBI, Rates, rates
+from fastprof.derive.ops.roofline import GIBI, divided
 from fastprof.derive.ops.step_ops import WHOLE, is_feed
 from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.schema.array_types import Float64s
 from fastprof.xprof import device_ops, roofline_totals
 from fastprof.xprof import steps as session_steps
-from fastprof.xprof.pages.data_table import Cell, boolean, data_table, number, text
-from fastprof.xprof.pages.hlo_stats import source_info
+from fastprof.xprof.op_cells import Cells, op_cells, program_ids, source_infos
+from fastprof.xprof.pages.data_table import boolean, data_table, number, of_columns, text
 from fastprof.xprof.pages.pod_viewer import UNNAMED_TPU
 
 KEEPS: Final = device_ops.KEEPS | roofline_totals.KEEPS | session_steps.KEEPS
@@ -73,22 +74,19 @@ _GPU_LABELS = {
     "vmem_write_bw": "SHM/L1 BW (GiB/s)",
     "vmem_write_operational_intensity": "SHM/L1 Operational Intensity (FLOP/Byte)",
 }
-Row = dict[str, Cell]
 
 
 def answer(report: Report) -> object:
-    found = report.detail_as(Roofline)
-    peaks, ops = device_ops.peaks_of(found.devices), device_ops.of_session(report)
+    peaks, ops = device_ops.peaks_of(report.detail_as(Roofline).devices), device_ops.of_session(report)
     on_gpu = peaks is not None and GPU in peaks.name
     columns = [
         replace(column, label=_GPU_LABELS.get(column.id, column.label)) if on_gpu else column
         for column in _COLUMNS
         if not (on_gpu and column.id in _TPU_ONLY)
     ]
-    rows = [] if peaks is None else _rows(report, ops, peaks)
-    properties = _properties(peaks, ops, on_gpu=on_gpu)
-    records = data_table(columns, ([row[column.id] for column in columns] for row in rows), properties)
-    return [records, _diagnostics(report)]
+    parts = [] if peaks is None else list(_parts(report, ops, peaks))
+    cells = [(column, [cell for part in parts for cell in part[column.id]]) for column in columns]
+    return [of_columns(cells, _properties(peaks, ops, on_gpu=on_gpu)), _diagnostics(report)]
 
 
 def _diagnostics(report: Report) -> dict[str, object]:
@@ -102,22 +100,25 @@ def _diagnostics(report: Report) -> dict[str, object]:
 # ---- rows
 
 
-def _rows(report: Report, ops: Ops, peaks: Peaks) -> Iterator[Row]:
+def _parts(report: Report, ops: Ops, peaks: Peaks) -> Iterator[Cells]:
+    """The rows of the page: all that ran, its ops, the average step and each step, with feeds, then without."""
     cores = report.detail_as(Roofline).devices.ops.parts
     for with_feeds in (True, False):
         total = roofline_totals.of_session(ops, with_feeds=with_feeds)
-        yield from _whole(total, ["Total"], peaks, cores)
-        yield from _op_rows(ops, int(total.table.time_ps[0]), peaks, cores, with_feeds=with_feeds)
+        yield _sums(total, ["Total"], peaks, cores)
+        yield _ops(ops, int(total.table.time_ps[0]), peaks, cores, with_feeds=with_feeds)
         of_steps = roofline_totals.of_steps(report, with_feeds=with_feeds)
         if peaks.hardware == TPU:
-            yield _average(rows_of.average(of_steps), peaks, cores)
+            average = rows_of.average(of_steps)
+            cells = _sums(average, ["Average"], peaks, cores)
+            times = {name: cells[name] / max(average.steps, 1) for name in ("total_time", "total_time_per_core")}
+            yield cells | times  # its average time is not divided by the number of steps
         else:  # steps of GPUs are there, without any ops or time
             of_steps = replace(of_steps, table=OpTable.of(of_steps.table.name))
-        labels = [str(number) for number in of_steps.step.tolist()]
-        yield from _whole(of_steps, labels, peaks, cores)
+        yield _sums(of_steps, [str(number) for number in of_steps.step.tolist()], peaks, cores)
 
 
-def _whole(totals: rows_of.Totals, steps: list[str], peaks: Peaks, cores: int) -> Iterator[Row]:
+def _sums(totals: rows_of.Totals, steps: list[str], peaks: Peaks, cores: int) -> Cells:
     """Rows that stand for all ops: to the page they are one op, without self time, that ran once."""
     count = len(totals)
     table = replace(
@@ -126,101 +127,70 @@ def _whole(totals: rows_of.Totals, steps: list[str], peaks: Peaks, cores: int) -
         occurrences=np.ones(count, np.int64),
         self_ps=np.zeros(count, np.int64),
     )
-    yield from _cells(table, steps, peaks, cores, with_feeds=totals.with_feeds)
+    return _cells(table, steps, peaks, cores, with_feeds=totals.with_feeds)
 
 
-def _average(steps: rows_of.Totals, peaks: Peaks, cores: int) -> Row:
-    """Of all steps. Its average time is not divided by their number."""
-    (row,) = _whole(steps, ["Average"], peaks, cores)
-    count = max(steps.steps, 1)
-    return row | {name: float(row[name] or 0) / count for name in ("total_time", "total_time_per_core")}
-
-
-def _op_rows(ops: Ops, total_ps: int, peaks: Peaks, cores: int, *, with_feeds: bool) -> Iterator[Row]:
+def _ops(ops: Ops, total_ps: int, peaks: Peaks, cores: int, *, with_feeds: bool) -> Cells:
     ranking = ranked(ops)
     table = ranking.table.take(np.arange(min(len(ranking), MOST_OPS)))
-    kept = table.occurrences > 0  # not idle time
+    shown = table.occurrences > 0  # not idle time
     if not with_feeds:
-        kept &= ~is_feed(table)
-    table = table.take(np.flatnonzero(kept).astype(np.int64))
-    running = 0.0
-    cells = _cells(table, ["Total"] * len(table), peaks, cores, with_feeds=with_feeds)
-    for rank, (row, self_ps, time_ps) in enumerate(
-        zip(cells, table.self_ps.tolist(), table.time_ps.tolist(), strict=True), 1
-    ):
-        share = self_ps / total_ps if total_ps else 0.0
-        running += share
-        yield row | {
-            "rank": rank,
-            "total_self_time_percent": share,
-            "cumulative_total_self_time_percent": running,
-            "total_time_in_percentage": time_ps / total_ps if total_ps else 0.0,
-        }
+        shown &= ~is_feed(table)
+    table = table.take(np.flatnonzero(shown).astype(np.int64))
+    total = np.full(len(table), total_ps)
+    share = divided(table.self_ps, total)
+    return _cells(table, ["Total"] * len(table), peaks, cores, with_feeds=with_feeds) | {
+        "rank": np.arange(1, len(table) + 1),
+        "total_self_time_percent": share,
+        "cumulative_total_self_time_percent": np.cumsum(share),
+        "total_time_in_percentage": divided(table.time_ps, total),
+    }
 
 
-def _cells(table: OpTable, steps: list[str], peaks: Peaks, cores: int, *, with_feeds: bool) -> Iterator[Row]:
+def _cells(table: OpTable, steps: list[str], peaks: Peaks, cores: int, *, with_feeds: bool) -> Cells:
     """The cells of each op, or of what stands for all of a step; rank and shares of self time are 0."""
-    rate = rates(table, peaks)
-    for row, step in enumerate(steps):
-        occurrences, time_ps = int(table.occurrences[row]), int(table.time_ps[row])
-        total_us, self_us = time_ps / 1e6, int(table.self_ps[row]) / 1e6
-        yield {
-            "step": step,
-            "rank": 0,
-            "category": table.category[row],
-            "operation": table.name[row],
-            "occurrences": occurrences,
-            "total_time": total_us,
-            "avg_time": total_us / occurrences,
-            "total_self_time": self_us,
-            "avg_self_time": self_us / occurrences,
-            "total_self_time_percent": 0.0,
-            "cumulative_total_self_time_percent": 0.0,
-            "dma_stall_percent": int(table.dma_stall_ps[row]) / time_ps if time_ps else 0.0,
-            "total_time_per_core": total_us / cores if cores else 0.0,
-            "total_time_in_percentage": 1.0 if time_ps else 0.0,
-            "include_infeed_outfeed": with_feeds,
-            "hlo_module_id": str(int(table.program_id[row]) % 2**64),
-            "source_info": source_info(table, row),
-            **_rates(rate, row, peaks),
-        }
-
-
-def _rates(rate: Rates, row: int, peaks: Peaks) -> Row:
-    gflops = float(rate.gflops[row])
-    memory = {name: float(speed[row]) / GIBI for name, speed in rate.memory.items()}
-    compute = _quotient(gflops, peaks.teraflops_per_s * 1000)
-    used = max([_quotient(memory["hbm"], _gibi(peaks, 0)), *_on_chip(memory, peaks)])
-    efficiency = max(compute, used)
-    return {
-        "measured_flop_rate": gflops,
-        "model_flop_rate": float(rate.model_gflops[row]),
-        "measured_memory_bw": float(rate.gigabytes[row]) / GIBI,
-        "operational_intensity": float(rate.intensity[row]),
-        **{f"{name}_bw": speed for name, speed in memory.items()},
-        **{f"{name}_operational_intensity": float(of[row]) for name, of in rate.memory_intensity.items()},
-        "bottleneck_operational_intensity": float(rate.bound_intensity[row]),
-        "bound_by": rate.bound_by[row],
-        "optimal_flop_rate": _quotient(gflops, efficiency),
+    cells, zeros = op_cells(table, peaks), np.zeros(len(table))
+    gflops = cells["measured_flop_rate"]
+    compute = _quotients(gflops, peaks.teraflops_per_s * 1000)
+    used = np.max([_quotients(cells[f"{name}_bw"], peak) for name, peak in _supported(peaks)], axis=0)
+    efficiency = np.maximum(compute, used)
+    return cells | {
+        "step": steps,
+        "rank": zeros,
+        "total_self_time_percent": zeros,
+        "cumulative_total_self_time_percent": zeros,
+        "total_time_per_core": cells["total_time"] / cores if cores else zeros,
+        "total_time_in_percentage": (table.time_ps != 0).astype(np.float64),
+        "include_infeed_outfeed": [with_feeds] * len(table),
+        "hlo_module_id": program_ids(table),
+        "source_info": source_infos(table),
+        "optimal_flop_rate": np.where(efficiency < _LEAST, 0.0, divided(gflops, efficiency)),
         "roofline_efficiency": efficiency,
         "compute_efficiency": compute,
         "max_mem_bw_utilization": used,
     }
 
 
-def _on_chip(memory: dict[str, float], peaks: Peaks) -> Iterator[float]:
-    """How much is used of the memories on the chip that the page takes for supported."""
+def _supported(peaks: Peaks) -> Iterator[tuple[str, float]]:
+    """The memories that the page takes for supported, and their peaks in GiB/s."""
     shown = _shown_peaks(peaks)
+    yield "hbm", _gibi(peaks, 0)
     if peaks.has_cmem:
-        yield _quotient(memory["cmem_read"], shown["cmem_read"])
-        yield _quotient(memory["cmem_write"], shown["cmem_write"])
+        yield from ((name, shown[name]) for name in ("cmem_read", "cmem_write"))
     if peaks.has_merged_vmem or peaks.hardware == GPU:
-        yield _quotient(memory["vmem_read"], shown["vmem_read"])
-        yield _quotient(memory["vmem_write"], shown["vmem_write"])
+        yield from ((name, shown[name]) for name in ("vmem_read", "vmem_write"))
+
+
+_LEAST: Final = 1e-10
+"""Divisors below this are 0."""
+
+
+def _quotients(values: Float64s, by: float) -> Float64s:
+    return values / by if by >= _LEAST else np.zeros(len(values))
 
 
 def _quotient(a: float, b: float) -> float:
-    return 0.0 if abs(b) < 1e-10 else a / b
+    return 0.0 if abs(b) < _LEAST else a / b
 
 
 # ---- peaks
