@@ -28,10 +28,9 @@ from fastprof.analyses.contract import (
 )
 from fastprof.derive.host import Host
 from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
-from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures
+from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures, module_runs
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
-from fastprof.derive.memory.module_runs import module_runs
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps_from import MARKERS, STEPS_FROM, steps_of
 from fastprof.tables.host_events import HOST_THREADS
@@ -195,16 +194,16 @@ def _span(events: HostEvents) -> tuple[int, int]:
 
 
 def run(kept: Sequence[HostMemory], params: Params, _after: Mapping[str, Report]) -> Report:
-    found = [figures(host, params.at, params.short_lived_us, params.request) for host in kept if len(host.events)]
+    hosts = [host for host in kept if len(host.events)]
+    found = [
+        figures(host, params.at, params.short_lived_us, params.request, names_host=len(hosts) > 1) for host in hosts
+    ]
     tables = memory_tables.tables(found)
-    if found:
-        notices = [Notice(one.severity, one.text) for one in memory_remarks.remarks(found, params.at)]
-        if any(host.chosen for host in kept):
-            notices.append(Notice("info", _SOME_STEPS))
-    else:
-        none = memory_remarks.none_there(kept)
-        notices = [Notice(none.severity, none.text)]
-    return Report(NAME, tables, scalars(SCALARS, _values(found, tables)), tuple(notices), detail=list(kept))
+    remarks = list(memory_remarks.remarks(found, params.at)) if found else [memory_remarks.none_there(kept)]
+    if found and any(host.chosen for host in kept):
+        remarks.append(("info", _SOME_STEPS))
+    notices = tuple(Notice(*remark) for remark in remarks)
+    return Report(NAME, tables, scalars(SCALARS, _values(found, tables)), notices, detail=list(kept))
 
 
 def _values(found: Sequence[MemoryFigures], tables: Mapping[str, pa.Table]) -> dict[str, Value | tuple[None, str]]:

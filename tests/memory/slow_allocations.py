@@ -8,7 +8,8 @@ from typing import Any
 
 from told_events import Told
 
-from fastprof.derive.memory import live_set, matching
+from fastprof.derive.memory import alive as live_set
+from fastprof.derive.memory import matching
 
 
 def matched(events: Sequence[Told]) -> list[tuple[int, int]]:

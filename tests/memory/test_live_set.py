@@ -12,7 +12,7 @@ import pytest
 from slow_allocations import alive
 from told_events import Told, alloc, free, in_order, made_up, read
 
-from fastprof.derive.memory.live_set import (
+from fastprof.derive.memory.alive import (
     HELD_BEFORE_FREED_LATER,
     HELD_THROUGHOUT,
     NOT_SEEN,

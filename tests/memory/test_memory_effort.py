@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from fastprof.derive.memory import memory_events as columns
+from fastprof.derive.memory.alive import live_sets
 from fastprof.derive.memory.fragmentation import fragmentation
-from fastprof.derive.memory.lifetimes import by_op
-from fastprof.derive.memory.live_set import live_sets
 from fastprof.derive.memory.matching import breaks, matches
 from fastprof.derive.memory.memory_events import MemoryEvents, highest_fragmentation, peaks, snapshots_at
+from fastprof.derive.memory.op_memory import by_op, growth
+from fastprof.derive.memory.over_time import step_of, windows
 from fastprof.derive.memory.sites import Sites
-from fastprof.derive.memory.step_windows import growth, step_of, windows
 
 COUNT = 100_000
 SECONDS = 6

@@ -10,10 +10,10 @@ import pytest
 from slow_allocations import held_at
 from told_events import Told, alloc, free, in_order, made_up, read
 
-from fastprof.derive.memory import step_windows
-from fastprof.derive.memory.lifetimes import by_op, lifetime_ps
+from fastprof.derive.memory import over_time
 from fastprof.derive.memory.matching import moved_bytes
-from fastprof.derive.memory.step_windows import Windows, growth, step_of, step_rows, windows
+from fastprof.derive.memory.op_memory import by_op, growth, lifetime_ps
+from fastprof.derive.memory.over_time import Windows, step_of, step_rows, windows
 from fastprof.errors import CaptureError, MemoryLimitError
 
 
@@ -61,7 +61,7 @@ def test_windows_may_overlap() -> None:
 
 
 def test_too_many_windows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_windows, "MOST_CELLS", 3)
+    monkeypatch.setattr(over_time, "MOST_CELLS", 3)
     with pytest.raises(MemoryLimitError, match="4 steps of 1 allocators of memory are more than can be reported"):
         step_rows(read(STEPS), times(0, 1, 2, 3), times(1, 2, 3, 4), 0)
 
@@ -74,7 +74,7 @@ def test_windows_without_events_have_no_rows_however_many_are_looked_at_at_once(
     spans = times(0, 10, 20, 30), times(10, 20, 30, 40), 0
     dense = windows(events, *spans)
     for cells in (1, 5, 8, 1 << 17):
-        monkeypatch.setattr(step_windows, "_CELLS", cells)
+        monkeypatch.setattr(over_time, "_CELLS", cells)
         found = step_rows(events, *spans)
         assert found.allocator.tolist() == [0, 0, 1, 1] and found.window.tolist() == [0, 2, 2, 3]
         for name in Windows.__slots__:

@@ -1,6 +1,5 @@
 """Memory: what do the allocators of devices and hosts hold, when, and for whom?"""
 
 __all__ = [
-    "host_memory", "matching", "memory_events", "memory_remarks", "memory_tables", "module_runs",
-    "sites",
+    "host_memory", "matching", "memory_events", "memory_remarks", "memory_tables", "sites",
 ]  # fmt: skip

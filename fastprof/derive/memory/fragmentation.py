@@ -1,48 +1,50 @@
-"""Fragmentation explained: how much free memory lies in chunks too small for the largest request that follows.
+"""Free chunks: how much free memory lies in chunks too small for the largest request that follows, and would a request
+of some size have fitted?
 
 Allocators record how much is free and its fragmentation, f = (free - largest free chunk) / free, so that the
-largest chunk is (1 - f) * free. TensorFlow's BFC allocator reckons f over the memory that it has taken from the
-device, less what is in use; `bytes_available` is its limit less what is in use. Both are the same where it has taken
-all that it may at once, as it does by default. Where it takes more from time to time, (1 - f) * free is
-more than the largest chunk, which shows in time: an allocation seems to make it larger, or is itself larger than the
-largest chunk was. Of such an allocator each event bounds what is taken, and so the largest chunk: a free takes nothing
-and makes no chunk smaller, an allocation takes more only if it fits nowhere, and chunks are whole units of memory.
+largest chunk is (1 - f) * free. TensorFlow's BFC allocator computes f over the memory that it has taken from the
+device, less what is in use; `bytes_available` is its limit less what is in use. Both are equal if it takes all that it
+may at once, as it does by default. If it takes more from time to time, (1 - f) * free is more than the largest chunk,
+which shows later: an allocation seems to make it larger, or is itself larger than the largest chunk was. Each event of
+such an allocator bounds what is taken, and so the largest chunk: a free takes nothing and makes no chunk smaller, an
+allocation takes more only if it fits nowhere, and chunks are whole units of memory.
 
-Besides, the chunks that were freed since the capture began are known by their addresses. Each is part of a free chunk
-of the allocator, and all of it where memory in use lies at both ends.
+Chunks that were freed since the capture began are known by their addresses. Each is part of a free chunk of the
+allocator, and all of it if memory in use lies at both ends.
+
+A request fits if the largest free chunk holds it, and not if that is smaller, or all free memory is. Between the bounds
+of the largest chunk nothing is known. An allocator that takes more from the device as it needs it does so if its limit
+leaves enough, if the device has it; what exceeds its limit does not fit; in between it may even give back what is
+wholly free, to take more in one piece.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from fastprof._native.memory_kernels import bound_free_memory, following_peaks, known_chunks
 from fastprof.decode.workers import Workers, grouped
 from fastprof.derive.memory.matching import HELD_BEFORE, matches, moved_bytes
-from fastprof.derive.memory.memory_events import (
-    ADDRESS,
-    FREE,
-    HEAP,
-    REQUESTED,
-    MemoryEvents,
-)
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.derive.memory.memory_events import ADDRESS, FREE, HEAP, REQUESTED, MemoryEvents
+from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, UInt8s
 
 _TASK_EVENTS = 1 << 15
+ANSWERS: Final = ("no", "yes", "not known", "if the device has it")
+NO, YES, OPEN, FROM_DEVICE = range(4)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fragmentation:
-    """Columns by event, about the moment right after it; bytes are -1 where they are not known.
+    """Columns by event, about the moment right after it; bytes are -1 if unknown.
 
-    ``largest_free_low``, ``largest_free_high``: the largest free chunk lies between. ``next_largest``: the allocation
-    that asks for most after the event, -1: none; ``next_largest_bytes``: what it asks for. ``too_small_least``,
-    ``too_small_most``: bytes of free memory in chunks smaller than that lie between. ``taken_low``, ``taken_high``:
-    what the allocator has taken from the device, in use and free, lies between. ``known_free_bytes``,
-    ``known_free_chunks``: free memory that is known by its addresses. ``grows``: by allocator: it has not taken all
-    from the beginning."""
+    ``largest_free_low``, ``largest_free_high``: bounds of the largest free chunk. ``next_largest``: the allocation
+    after the event that requests most, -1: none; ``next_largest_bytes``: its request. ``too_small_least``,
+    ``too_small_most``: bounds of the free memory in smaller chunks than that. ``taken_low``, ``taken_high``: bounds of
+    what the allocator has taken from the device, in use and free. ``known_free_bytes``, ``known_free_chunks``: free
+    memory that is known by its addresses. ``grows``: by allocator: it takes more from time to time."""
 
     largest_free_low: Int64s
     largest_free_high: Int64s
@@ -93,8 +95,8 @@ def fragmentation(events: MemoryEvents, workers: Workers | None = None) -> Fragm
 
 
 def _largest_requests(events: MemoryEvents) -> tuple[Int32s, Int64s]:
-    """The allocation after each event that asks for most, the first of equal ones, and for how much: its requested
-    bytes, else its allocation_bytes."""
+    """The allocation after each event that requests most, the first of equal ones, and how much: its requested_bytes,
+    else its allocation_bytes."""
     recorded = events.has(REQUESTED)
     requested = (
         events.requested_bytes
@@ -106,3 +108,73 @@ def _largest_requests(events: MemoryEvents) -> tuple[Int32s, Int64s]:
     following_peaks(requested, events.bounds, following)
     request: Int64s = np.where(following >= 0, requested[following], 0) if len(events) else requested
     return following, request
+
+
+# ---- requests
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fits:
+    """Stretches of events after which the answer is the same, by allocator in order of time. ``answer``: by event,
+    place in ANSWERS. ``first``: the first event of the stretch, at ``start_ps``; ``snapshot_count``: its events;
+    ``end_ps``: time of the event after it, of the last stretch of its last event. Bytes: over the stretch, -1:
+    unknown."""
+
+    size: int
+    answer: UInt8s
+    allocator: Int32s
+    first: Int64s
+    start_ps: Int64s
+    snapshot_count: Int64s
+    end_ps: Int64s
+    least_free_bytes: Int64s
+    most_free_bytes: Int64s
+    largest_free_least_bytes: Int64s
+    largest_free_most_bytes: Int64s
+
+
+def request_fits(events: MemoryEvents, chunk: Fragmentation, size: int, shown: Bools | None = None) -> Fits:
+    """``shown``: the events that count; None: all."""
+    answer = _answers(events, chunk, size)
+    begins = np.ones(len(events), np.bool_)
+    begins[1:] = answer[1:] != answer[:-1]
+    if shown is not None:
+        begins[1:] |= shown[1:] != shown[:-1]
+    begins[events.bounds[:-1]] = True
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(events)) - 1
+    allocator = events.allocator[first]
+    following = np.minimum(last + 1, events.bounds[allocator + 1] - 1)
+    free_known = events.has(FREE)
+    chosen = slice(None) if shown is None else shown[first]
+    columns = {
+        "allocator": allocator,
+        "first": first,
+        "start_ps": events.start_ps[first],
+        "snapshot_count": last - first + 1,
+        "end_ps": events.start_ps[following],
+        "least_free_bytes": _over(np.minimum, np.where(free_known, events.free_bytes, -1), first),
+        "most_free_bytes": _over(np.maximum, np.where(free_known, events.free_bytes, -1), first),
+        "largest_free_least_bytes": _over(np.minimum, chunk.largest_free_low, first),
+        "largest_free_most_bytes": _over(np.maximum, chunk.largest_free_high, first),
+    }
+    return Fits(size=size, answer=answer, **{name: column[chosen] for name, column in columns.items()})
+
+
+def _answers(events: MemoryEvents, chunk: Fragmentation, size: int) -> UInt8s:
+    low, high = chunk.largest_free_low, chunk.largest_free_high
+    grows = np.repeat(chunk.grows, np.diff(events.bounds))
+    fits_not = events.has(FREE) & ((events.free_bytes < size) | (~grows & (high >= 0) & (high < size)))
+    otherwise = np.where(not_taken_bytes(events, chunk) >= size, FROM_DEVICE, OPEN)
+    return np.where(fits_not, NO, np.where(low >= size, YES, otherwise)).astype(np.uint8)
+
+
+def not_taken_bytes(events: MemoryEvents, chunk: Fragmentation) -> Float64s:
+    """By event, what the allocator's limit leaves to take from the device, at the least; -1: unknown."""
+    limit = events.in_use_bytes.astype(np.float64) + events.free_bytes
+    known = np.repeat(chunk.grows, np.diff(events.bounds)) & events.has(FREE) & (chunk.taken_high >= 0)
+    return np.where(known, limit - chunk.taken_high, -1.0)
+
+
+def _over(ufunc: np.ufunc, values: Int64s, first: Int64s) -> Int64s:
+    return np.asarray(ufunc.reduceat(values, first)) if len(first) else values[:0]

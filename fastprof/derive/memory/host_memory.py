@@ -1,4 +1,4 @@
-"""What is kept of one host's memory, and what is computed of it: all that tables and remarks are made from."""
+"""What is kept of one host's memory, and what is computed from it: tables and remarks are made from these."""
 
 from __future__ import annotations
 
@@ -10,27 +10,91 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.decode.workers import Workers
-from fastprof.derive.memory import fragmentation as chunks
-from fastprof.derive.memory.fragmentation import Fragmentation
-from fastprof.derive.memory.lifetimes import OpLifetimes, by_op, lifetime_ps
-from fastprof.derive.memory.live_groups import LiveGroups, live_groups
-from fastprof.derive.memory.live_set import HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, LiveSets, live_sets
+from fastprof.derive.memory.alive import (
+    HELD_BEFORE_FREED_LATER,
+    HELD_THROUGHOUT,
+    LiveGroups,
+    LiveSets,
+    live_groups,
+    live_sets,
+)
+from fastprof.derive.memory.fragmentation import Fits, Fragmentation, fragmentation, request_fits
 from fastprof.derive.memory.matching import Matches, allocating_site, breaks, matches, moved_bytes
-from fastprof.derive.memory.memory_events import FREE, HEAP, STACK, MemoryEvents, first_of_most, peaks, snapshots_at
-from fastprof.derive.memory.module_runs import ModuleRuns
-from fastprof.derive.memory.request_fits import Fits, request_fits
-from fastprof.derive.memory.step_windows import Growth, StepRows, growth, step_of, step_rows
+from fastprof.derive.memory.memory_events import (
+    FREE,
+    HEAP,
+    STACK,
+    MemoryEvents,
+    added,
+    first_of_most,
+    peaks,
+    snapshots_at,
+)
+from fastprof.derive.memory.op_memory import Growth, OpLifetimes, by_op, growth, lifetime_ps
+from fastprof.derive.memory.over_time import StepRows, step_of, step_rows
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.tables.host_events import HostEvents
 
 US = 1_000_000
+_MODULE_LINE = "XLA Modules"
+_DEVICE = "/device:"
+_AMOUNTS = "times or sizes of memory"
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRuns:
+    """Runs of programs on TPUs, by plane, line and time. ``name``, ``plane``: numbers of ``names`` and ``planes``;
+    ``offset_ps``: start within the line, as recorded; ``start_ps``: since the start of the capture; ``planes``: without
+    /device:."""
+
+    name: Int32s
+    plane: Int32s
+    offset_ps: Int64s
+    start_ps: Int64s
+    duration_ps: Int64s
+    names: list[str]
+    planes: list[str]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def at(self, plane: str, time_ps: int) -> tuple[str, int] | None:
+        """The program that ran on a plane at a time, the last to begin; else the next one; and its start. None:
+        neither."""
+        mine = self.plane == (self.planes.index(plane) if plane in self.planes else -1)
+        running = np.flatnonzero(mine & (self.start_ps <= time_ps) & (time_ps < self.start_ps + self.duration_ps))
+        to_come = np.flatnonzero(mine & (self.start_ps > time_ps))
+        if not len(running) + len(to_come):
+            return None
+        start = self.start_ps
+        row = running[start[running].argmax()] if len(running) else to_come[start[to_come].argmin()]
+        return self.names[self.name[row]], int(start[row])
+
+
+def module_runs(events: HostEvents) -> ModuleRuns:
+    """All events of the lines of modules of a host's TPUs, SparseCores among them."""
+    planes = [plane for plane in events.planes if plane.name.startswith(f"{_DEVICE}TPU:")]
+    lines = [(i, line) for i, plane in enumerate(planes) for line in plane.lines if line.name == _MODULE_LINE]
+    counts = [line.last - line.first for _, line in lines]
+    rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for _, line in lines)])
+    base = np.repeat(np.array([line.base_ps for _, line in lines], np.int64), counts)
+    metas, name = np.unique(events.meta[rows], return_inverse=True)
+    return ModuleRuns(
+        name.astype(np.int32),
+        np.repeat(np.array([i for i, _ in lines], np.int32), counts),
+        events.start_ps[rows] - base,
+        events.start_ps[rows],
+        events.duration_ps[rows],
+        [events.names[meta] for meta in metas.tolist()],
+        [plane.name.removeprefix(_DEVICE) for plane in planes],
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySteps:
-    """The steps of a host, in order of their begin: numbers of their groups, and when they were."""
+    """The steps of a host, in order of their begin: numbers of their groups, and their times."""
 
     number: Int64s
     start_ps: Int64s
@@ -50,7 +114,7 @@ class MemorySteps:
         start, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
         order = np.lexsort((rows, start))
         start, duration = start[order], duration[order]
-        return cls(database.step[rows][order], start, added(start, duration))
+        return cls(database.step[rows][order], start, added(start, duration, _AMOUNTS))
 
     def __len__(self) -> int:
         return len(self.number)
@@ -65,9 +129,9 @@ class MemorySteps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostMemory:
-    """What is kept of one host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: from when to when it was
-    captured; ``modules``: runs of programs; ``threads``: how many may compute; ``chosen``: ``steps`` are the chosen
-    ones, and only what happened within them is reported, though ``events`` has all."""
+    """What is kept of one host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
+    ``modules``: runs of programs; ``threads``: how many may compute; ``chosen``: only what happened within ``steps`` is
+    reported, though ``events`` has all."""
 
     host: str
     hardware: str
@@ -82,7 +146,7 @@ class HostMemory:
 
     @property
     def names(self) -> list[str]:
-        """Of allocators, as people see them: those that are numbers of devices say so."""
+        """Names of allocators as people see them: numbers are of devices."""
         kind = "device" if self.hardware == "CPU_ONLY" else self.hardware
         return [f"{kind} {name}" if name.isdigit() else name for name in self.events.allocators]
 
@@ -97,16 +161,16 @@ class HostMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryFigures:
-    """What is computed of one host. Arrays [k] are by allocator, [n] by event; ``peak``: -1 where the chosen steps have
-    none; ``at``: the events after which --at reports memory, -1: none; ``shown``: events within
-    the chosen steps, None: all."""
+    """What is computed of one host. Arrays [k] are by allocator, [n] by event; ``peak``: -1 if the chosen steps have
+    none; ``at``: the events after which --at reports memory, -1: none; ``shown``: events within the chosen steps, None:
+    all; ``names_host``: there are several hosts."""
 
     memory: HostMemory
     matches: Matches
-    allocator: npt.NDArray[np.int32]  # [n]
+    allocator: Int32s  # [n]
     in_use_bytes: Int64s  # [n]
     in_use_known: Bools  # [n]
-    site: npt.NDArray[np.int32]  # [n] what the memory is for, -1: not known
+    site: Int32s  # [n] what the memory is for, -1: unknown
     step: tuple[Int64s, Bools]  # [n] the step at the time of the event, and whether there is one
     shown: Bools | None  # [n]
     peak: Int64s  # [k] event of the first peak
@@ -119,16 +183,16 @@ class MemoryFigures:
     ops: OpLifetimes
     windows: StepRows
     growth: Growth
-    fits: Fits | None  # where a request was asked for
+    fits: Fits | None  # of --request
+    names_host: bool
 
     @property
     def events(self) -> MemoryEvents:
         return self.memory.events
 
-    def allocator_name(self, allocator: int, several: bool) -> str:
-        """``several``: there are several hosts."""
+    def allocator_name(self, allocator: int) -> str:
         name = self.memory.names[allocator] or "an allocator without a name"
-        return f"{name} of {self.memory.host}" if several else name
+        return f"{name} of {self.memory.host}" if self.names_host else name
 
     def op_name(self, number: int) -> str:
         """``number``: in op_names, -1: none."""
@@ -136,47 +200,45 @@ class MemoryFigures:
         return "an op that is not recorded" if name is None else name
 
     def within(self, which: Bools) -> Bools:
-        """[n] which of them are within the chosen steps."""
+        """[n] marked events within the chosen steps."""
         return which if self.shown is None else which & self.shown
 
     def counts(self, which: Bools) -> Int64s:
-        """[k] how many of the events are marked, within the chosen steps."""
-        found: Int64s = np.add.reduceat(self.within(which), self.events.bounds[:-1], dtype=np.int64)
-        return found
+        """[k] how many events are marked, within the chosen steps."""
+        return np.asarray(np.add.reduceat(self.within(which), self.events.bounds[:-1], dtype=np.int64))
 
     def at_peak(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """[k] of values by event those of the peaks, 0 where there is none."""
-        found: npt.NDArray[Any] = values[self.peak] * (self.peak >= 0)
-        return found
+        """[k] the values of the peaks, 0 without one. ``values``: by event."""
+        return np.asarray(values[self.peak] * (self.peak >= 0))
 
 
 def figures(
-    memory: HostMemory, at_ps: int | None, short_lived_us: int, request_bytes: int | None = None
+    memory: HostMemory, at_ps: int | None, short_lived_us: int, request_bytes: int | None, *, names_host: bool
 ) -> MemoryFigures:
     """``at_ps``: a further time at which to report what is alive, None: only at peaks. ``request_bytes``: the size of a
-    request that might have fitted."""
+    request that might have fitted; None: of none."""
     events, steps, workers = memory.events, memory.steps, Workers(memory.threads)
     at = None if at_ps is None else snapshots_at(events, at_ps)
     short_ps = min(short_lived_us * US, 2**63 - 1)
     matched = matches(events)
-    for needed in (moved_bytes, breaks, lifetime_ps):  # what several of the tasks need is computed before them
+    for needed in (moved_bytes, breaks, lifetime_ps):  # several tasks need them
         needed(events)
-    of_times: list[Callable[[], Any]] = [
+    first: list[Callable[[], Any]] = [
         lambda: step_rows(events, steps.start_ps, steps.end_ps, short_ps),
         memory.step_of_events,
     ]
-    of_steps, step = workers.run(None, of_times)
+    windows, step = workers.run(None, first)
     shown = step[1] if memory.chosen else None
-    peak, peak_ps = _peaks(memory, of_steps)
+    peak, peak_ps = _peaks(memory, windows)
     tasks: list[Callable[[], Any]] = [
-        lambda: chunks.fragmentation(events, workers),
+        lambda: fragmentation(events, workers),
         lambda: by_op(events, short_ps, shown),
         lambda: growth(events, np.sort(steps.end_ps)),
         lambda: live_sets(events, peak),
         lambda: None if at is None else live_sets(events, at),
         lambda: allocating_site(events),
     ]
-    fragmentation, ops, grown, active, active_at, site = workers.run(None, tasks)
+    free_chunks, ops, grown, active, active_at, site = workers.run(None, tasks)
     return MemoryFigures(
         memory=memory,
         matches=matched,
@@ -192,63 +254,54 @@ def figures(
         groups=live_groups(active.rows, events.sites),
         at=at,
         active_at=active_at,
-        fragmentation=fragmentation,
+        fragmentation=free_chunks,
         ops=ops,
-        windows=of_steps,
+        windows=windows,
         growth=grown,
-        fits=None if request_bytes is None else request_fits(events, fragmentation, request_bytes, shown),
+        fits=None if request_bytes is None else request_fits(events, free_chunks, request_bytes, shown),
+        names_host=names_host,
     )
 
 
-def _peaks(memory: HostMemory, of_steps: StepRows) -> tuple[Int64s, Int64s]:
-    """[k] the event of each allocator's first peak, and when that was: of chosen steps, what was in use as they began
-    counts too."""
+def _peaks(memory: HostMemory, windows: StepRows) -> tuple[Int64s, Int64s]:
+    """[k] the event of each allocator's first peak, and its time. In chosen steps, memory in use as they began counts
+    too."""
     events, steps = memory.events, memory.steps
     if not memory.chosen:
         peak = peaks(events)
         return peak, events.start_ps[peak]
-    peak, some = of_steps.highest, of_steps.highest >= 0
-    begin = np.append(steps.start_ps, 0)[of_steps.highest_window]
+    peak, some = windows.highest, windows.highest >= 0
+    begin = np.append(steps.start_ps, 0)[windows.highest_window]
     return peak, np.where(some, np.maximum(events.start_ps[peak], begin), -1)
 
 
-def tightest(found: MemoryFigures) -> Int64s:
+def tightest(host: MemoryFigures) -> Int64s:
     """[k] the event after which most free memory is in chunks too small for the largest allocation that follows, -1:
     none is, as far as known."""
-    chunk = found.fragmentation
-    most_told, least_told = (
-        column if found.shown is None else np.where(found.shown, column, -1)
+    chunk, bounds = host.fragmentation, host.events.bounds
+    most, least = (
+        column if host.shown is None else np.where(host.shown, column, -1)
         for column in (chunk.too_small_most, chunk.too_small_least)
     )
-    worst = first_of_most(most_told, found.events.bounds)
-    least = first_of_most(least_told, found.events.bounds)
-    some = (least >= 0) & (least_told[least] > 0)
-    worst[some] = least[some]
-    worst[(worst >= 0) & (most_told[worst] <= 0)] = -1
-    return worst
+    tightest_most, tightest_least = first_of_most(most, bounds), first_of_most(least, bounds)
+    some = (tightest_least >= 0) & (least[tightest_least] > 0)
+    worst = np.where(some, tightest_least, tightest_most)
+    return np.where((worst >= 0) & (most[worst] <= 0), -1, worst)
 
 
-def kept_out(found: MemoryFigures) -> Bools:
+def kept_out(host: MemoryFigures) -> Bools:
     """[n] moments when enough was free for the largest allocation that follows, and no chunk was large enough; not of
     allocators that take more from the device instead."""
-    chunk = found.fragmentation
-    free, known = found.events.free_bytes, found.events.has(FREE) & (chunk.largest_free_high >= 0)
+    chunk = host.fragmentation
+    free, known = host.events.free_bytes, host.events.has(FREE) & (chunk.largest_free_high >= 0)
     wanted = chunk.next_largest_bytes
-    known = found.within(known) & ~chunk.grows[found.allocator]
+    known = host.within(known) & ~chunk.grows[host.allocator]
     return known & (wanted > 0) & (free >= wanted) & (chunk.largest_free_high < wanted) & (chunk.too_small_least >= 0)
 
 
-def held_before(found: MemoryFigures) -> Int64s:
+def held_before(host: MemoryFigures) -> Int64s:
     """[k] what was in use at the peak and already before the capture."""
-    rows = found.active.rows
+    rows = host.active.rows
     before = (rows.source == HELD_BEFORE_FREED_LATER) | (rows.source == HELD_THROUGHOUT)
     before &= rows.total_bytes >= 0
-    return sums_by(rows.allocator[before], rows.total_bytes[before], len(found.peak), "the sizes of allocations")
-
-
-def added(one: Int64s, other: Int64s) -> Int64s:
-    """Sums. CaptureError: one does not fit 64 bits."""
-    total = one + other
-    if (((one ^ total) & (other ^ total)) < 0).any():
-        raise CaptureError("times or sizes of memory do not add up in 64 bits")
-    return total
+    return sums_by(rows.allocator[before], rows.total_bytes[before], len(host.peak), _AMOUNTS)

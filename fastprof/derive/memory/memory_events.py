@@ -127,19 +127,24 @@ class MemoryEvents:
 
     @cached_property
     def in_use_bytes(self) -> Int64s:
-        """Stack and heap right after each event. CaptureError: it exceeds 64 bits."""
+        """Stack and heap right after each event. CaptureError: they exceed 64 bits."""
         if not self.stack_bytes.any():
             return self.heap_bytes
-        total: Int64s = self.stack_bytes + self.heap_bytes
-        if (((self.stack_bytes ^ total) & (self.heap_bytes ^ total)) < 0).any():
-            raise CaptureError("bytes_reserved and bytes_allocated of an event do not add up in 64 bits")
-        return total
+        return added(self.stack_bytes, self.heap_bytes, "bytes_reserved and bytes_allocated of an event")
 
     @cached_property
     def ranked_in_use(self) -> Int64s:
         """in_use_bytes to find the most by: less than any where neither stack nor heap is recorded."""
         known = self.has(STACK | HEAP)
         return self.in_use_bytes if known.all() else np.where(known, self.in_use_bytes, np.iinfo(np.int64).min)
+
+
+def added(one: Int64s, other: Int64s, what: str) -> Int64s:
+    """Sums. CaptureError: one exceeds 64 bits."""
+    total = one + other
+    if (((one ^ total) & (other ^ total)) < 0).any():
+        raise CaptureError(f"{what} do not add up in 64 bits")
+    return total
 
 
 def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: Workers | None = None) -> MemoryEvents:

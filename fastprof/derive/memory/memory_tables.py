@@ -10,14 +10,24 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.memory import live_set, matching, snapshot_tables
-from fastprof.derive.memory.host_memory import MemoryFigures, added, held_before
-from fastprof.derive.memory.live_groups import wasted_by_allocator, wasted_bytes
-from fastprof.derive.memory.live_set import LiveSets
-from fastprof.derive.memory.memory_events import ALLOCATION, first_of_most, highest_fragmentation
-from fastprof.derive.memory.snapshot_tables import MOMENT, NONE, STEP, WHAT, WHOSE, Rows, fragmentation, recorded
-from fastprof.derive.memory.step_windows import Growth
-from fastprof.derive.memory.table_parts import Known, Texts, not_negative, part, table, values
+from fastprof.derive.memory import alive, matching, snapshot_tables
+from fastprof.derive.memory.host_memory import MemoryFigures, held_before
+from fastprof.derive.memory.memory_events import ALLOCATION, added, first_of_most, highest_fragmentation
+from fastprof.derive.memory.op_memory import Growth
+from fastprof.derive.memory.table_rows import (
+    MOMENT,
+    NONE,
+    STEP,
+    WHAT,
+    WHOSE,
+    Numbers,
+    Rows,
+    Texts,
+    fragmentation,
+    known,
+    recorded,
+    table,
+)
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Number, Picoseconds, Share, Text
@@ -34,27 +44,29 @@ class _Allocators(Rows):
         """[n] allocations that the capture does not free."""
         return (self.host.matches.fate == matching.HELD_AT_END) & self.events.is_allocation
 
-    def held_bytes(self) -> Known:
+    def held_bytes(self) -> Numbers:
         held = self.host.within(self.held)
         sizes, count = self.events.allocation_bytes[held], len(self.allocator)
         unsized = self.host.counts(self.held & ~self.events.has(ALLOCATION)) > 0
-        return Known(sums_by(self.host.allocator[held], sizes, count, "the sizes of allocations"), ~unsized)
+        return known(sums_by(self.host.allocator[held], sizes, count, "the sizes of allocations"), ~unsized)
 
     @property
-    def peak(self) -> Known:
+    def peak(self) -> Numbers:
         return self.in_use(self.at)
 
-    def peak_step(self) -> Known:
-        step, in_step = self.host.memory.steps.at(self.host.peak_ps)
-        return Known(step, self.peak.known & in_step)
+    def at_peak(self, values: Numbers, which: Any = True) -> Numbers:
+        """Values by allocator, null if its peak is unknown."""
+        return known(values, ~np.ma.getmaskarray(self.peak) & which)
 
-    def wasted(self) -> Known:
-        wasted, asked = wasted_by_allocator(self.host.active.rows, len(self.allocator))
-        return Known(wasted, self.peak.known & asked)
+    def peak_step(self) -> Numbers:
+        return self.at_peak(*self.host.memory.steps.at(self.host.peak_ps))
 
-    def capacity(self) -> Known:
+    def wasted(self) -> Numbers:
+        return self.at_peak(*alive.wasted_by_allocator(self.host.active.rows, len(self.allocator)))
+
+    def capacity(self) -> Numbers:
         free = recorded("free_bytes")(self)
-        return Known(added(self.peak.values, free.values), self.peak.known & free.known)
+        return added(self.peak, free, "peak and free memory of an allocator")
 
     @property
     def longest(self) -> Int64s:
@@ -86,13 +98,13 @@ _ALLOCATORS = (
     Bytes("peak_bytes", "most memory in use, stack and heap, at any snapshot; null: not recorded",
           lambda rows: rows.peak),
     Picoseconds("peak_ps", f"when that was first, {MOMENT}; null: as there",
-                lambda rows: Known(rows.host.peak_ps, rows.peak.known)),
+                lambda rows: rows.at_peak(rows.host.peak_ps)),
     Count("peak_step", f"step at that time; {STEP}", lambda rows: rows.peak_step()),
     Bytes("stack_at_peak_bytes", f"bytes_reserved; {NONE}", recorded("stack_bytes")),
     Bytes("heap_at_peak_bytes", f"bytes_allocated; {NONE}", recorded("heap_bytes")),
     Bytes("free_at_peak_bytes", f"bytes_available; {NONE}", recorded("free_bytes")),
     Bytes("held_before_at_peak_bytes", "memory in use at the peak that was allocated before the capture; null: not "
-          "known", lambda rows: Known(held_before(rows.host), rows.peak.known)),
+          "known", lambda rows: rows.at_peak(held_before(rows.host))),
     Bytes("wasted_at_peak_bytes", "what allocations took at the peak beyond what they asked for, as far as recorded; "
           "null: of none", lambda rows: rows.wasted()),
     Number("fragmentation_at_peak", f"fragmentation then; {NONE}", fragmentation),
@@ -104,7 +116,7 @@ _ALLOCATORS = (
     Number("highest_fragmentation", f"highest fragmentation of any snapshot; {NONE}",
            lambda rows: fragmentation(rows, rows.most_fragmented)),
     Picoseconds("highest_fragmentation_ps", f"when that was first, {MOMENT}; null: as there",
-                lambda rows: Known(rows.events.start_ps[rows.most_fragmented], rows.most_fragmented >= 0)),
+                lambda rows: known(rows.events.start_ps[rows.most_fragmented], rows.most_fragmented >= 0)),
 )  # fmt: skip
 
 
@@ -117,37 +129,32 @@ class _Alive(Rows):
 
     in_use_bytes: Any = None
 
-    def share(self) -> Known:
+    def share(self) -> Numbers:
         total = self.found.total_bytes
         in_use = self.in_use_bytes[self.allocator]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = total / in_use.astype(np.float64)
-        return Known(share, (total >= 0) & (in_use > 0) & (share >= 0) & (share <= 1))
+        return known(share, (total >= 0) & (in_use > 0) & (share >= 0) & (share <= 1))
 
 
 def _counted(name: str) -> Formula:
-    return lambda rows: Known(getattr(rows.found, name), getattr(rows.found, name) > 0)
-
-
-def _of_one(name: str) -> Formula:
-    return lambda rows: Known(getattr(rows.found, name), (rows.found.count > 0) & (getattr(rows.found, name) >= 0))
+    return lambda rows: known(getattr(rows.found, name), getattr(rows.found, name) > 0)
 
 
 _WASTED = Bytes("wasted_bytes", "of total_bytes what was never asked for: chunks are larger than requests, which are "
-                "rounded up, and large chunks are not always split; null: requests are not recorded",
-                lambda rows: not_negative(wasted_bytes(rows.found)))  # fmt: skip
+                "rounded up, and large chunks are not always split; null: requests are not recorded")  # fmt: skip
 _USE = (
     Share("share", "total_bytes / memory in use at that moment; null: that is 0, or total_bytes is null",
           lambda rows: rows.share()),
     Text("source", "recorded: allocated in the capture; held before: it, and freed in it; held throughout: the rest of "
          "the memory in use; stack: reserved for the stack; not recorded: known from its free alone, and not held "
-         "before", lambda rows: Texts(live_set.SOURCES, rows.found.source)),
+         "before", lambda rows: Texts(alive.SOURCES, rows.found.source)),
 )  # fmt: skip
 _ACTIVE = (
     *WHOSE,
     *WHAT,
-    Bytes("allocation_bytes", "size of each; null: not recorded, or not distinguished", _of_one("allocation_bytes")),
-    Bytes("requested_bytes", "what was asked for, of each; null: as there", _of_one("requested_bytes")),
+    Bytes("allocation_bytes", "size of each; null: not recorded, or not distinguished"),
+    Bytes("requested_bytes", "what was asked for, of each; null: as there"),
     Count("count", "allocations that agree in all of this; null: not distinguished", _counted("count")),
     Bytes("total_bytes", "of all of them; null: their size is not recorded, they are in what is left"),
     _WASTED,
@@ -156,28 +163,29 @@ _ACTIVE = (
 _ACTIVE_GROUPS = (
     *WHOSE,
     Text("op_names", "name of the ops, numbers at the ends of its words as *: layer_*/dropout_*; null: not recorded",
-         lambda rows: Texts(rows.found.names, rows.found.name)),
-    Text("region_type", WHAT[1].description, lambda rows: Texts(rows.found.regions, rows.found.region)),
-    Text("data_type", WHAT[2].description, lambda rows: Texts(rows.found.data_types, rows.found.data_type)),
+         lambda rows: Texts(rows.events.sites.like_names, np.append(rows.events.sites.op_number, -1)[rows.site])),
+    WHAT[1],
+    WHAT[2],
     Count("op_count", "distinct ops; null: not recorded", _counted("op_count")),
     Count("count", "allocations; null: not distinguished", _counted("count")),
     Bytes("total_bytes", "of all of them; null: some size is not recorded"),
     Bytes("requested_bytes", "what was asked for, of all of them; null: not recorded of all"),
-    Bytes("wasted_bytes", _WASTED.description, lambda rows: Known(
-        rows.found.total_bytes - rows.found.requested_bytes, rows.found.requested_bytes >= 0)),
+    _WASTED,
     *_USE,
 )  # fmt: skip
 
 
-def _active(host: MemoryFigures, alive: LiveSets | None) -> Rows | None:
-    if alive is None:
-        return None
-    rows = alive.rows
-    return _Alive(host, rows.allocator, site=rows.site, found=rows, in_use_bytes=alive.in_use_bytes)
+def _active(host: MemoryFigures, rows: Any, in_use_bytes: Int64s) -> Rows:
+    """``rows``: LiveRows or LiveGroups."""
+    return _Alive(host, rows.allocator, site=rows.site, found=rows, in_use_bytes=in_use_bytes)
 
 
-def _groups(host: MemoryFigures) -> Rows:
-    return _Alive(host, host.groups.allocator, found=host.groups, in_use_bytes=host.active.in_use_bytes)
+def _at_peak(host: MemoryFigures, rows: Any) -> Rows:
+    return _active(host, rows, host.active.in_use_bytes)
+
+
+def _at(host: MemoryFigures) -> Rows | None:
+    return None if host.active_at is None else _active(host, host.active_at.rows, host.active_at.in_use_bytes)
 
 
 # ---- steps and ops
@@ -189,9 +197,8 @@ class _StepRows(Rows):
     def of_step(self, name: str) -> Any:
         return getattr(self.host.memory.steps, name)[self.host.windows.window]
 
-    def growth(self) -> Known:
-        begin, end = self.in_use(self.found.first_snapshot), self.in_use(self.found.last_snapshot)
-        return Known(end.values - begin.values, begin.known & end.known)
+    def growth(self) -> Numbers:
+        return self.in_use(self.found.last_snapshot) - self.in_use(self.found.first_snapshot)
 
 
 _STEPS = (
@@ -202,7 +209,7 @@ _STEPS = (
     Picoseconds("duration_ps", "time of the step", lambda rows: rows.of_step("end_ps") - rows.of_step("start_ps")),
     Bytes("peak_bytes", "most memory in use in the step, that held at its begin too; null: not known",
           lambda rows: rows.in_use(rows.at)),
-    Picoseconds("peak_ps", f"when that was first, {MOMENT}; null: as there", lambda rows: Known(
+    Picoseconds("peak_ps", f"when that was first, {MOMENT}; null: as there", lambda rows: known(
         np.maximum(rows.events.start_ps[rows.at], rows.of_step("start_ps")), rows.at >= 0)),
     Bytes("begin_bytes", "memory in use when it began; null: no snapshot before it",
           lambda rows: rows.in_use(rows.found.first_snapshot)),
@@ -285,11 +292,11 @@ _TABLES = (
     _Table(TableSchema("allocators", "an allocator of a host, largest peak first", _ALLOCATORS, True),
            _each(lambda host: _Allocators(host, np.arange(len(host.peak), dtype=np.int32), host.peak))),
     _Table(TableSchema("active_groups", "what was alive at the allocator's peak, ops of like names together, most "
-                       "memory first", _ACTIVE_GROUPS, True), _each(_groups)),
+                       "memory first", _ACTIVE_GROUPS, True), _each(lambda host: _at_peak(host, host.groups))),
     _Table(TableSchema("active", "allocations of one kind that were alive at the allocator's peak, most memory first",
-                       _ACTIVE, True), _each(lambda host: _active(host, host.active))),
+                       _ACTIVE, True), _each(lambda host: _at_peak(host, host.active.rows))),
     _Table(TableSchema("at", "the same at the time asked for with --at; empty without it", _ACTIVE, True),
-           _each(lambda host: _active(host, host.active_at))),
+           _each(_at)),
     _Table(TableSchema("steps", "a step in which an allocator of its host allocated or freed", _STEPS, True),
            _each(_steps)),
     _Table(TableSchema("ops", "an op, by the memory that it asked an allocator for, most first", _OPS, True),
@@ -334,9 +341,10 @@ def _ranks(hosts: Sequence[MemoryFigures]) -> list[Int64s]:
 def _table(one: _Table, rows: Sequence[Rows], ranks: Sequence[Int64s]) -> pa.Table:
     """Rows by allocator, largest peak first, those of an allocator as they are; or largest first, equal ones by
     allocator. ``rows``: of all hosts, or none."""
-    parts = [part(one.schema, host) for host in rows]
-    if not parts or one.by == _IN_TIME:
-        return table(one.schema, parts)
+    if not rows or one.by == _IN_TIME:
+        return table(one.schema, rows)
     rank = np.concatenate([ranks[number][host.allocator] for number, host in enumerate(rows)])
-    order = np.argsort(rank, kind="stable") if one.by is None else np.lexsort((rank, ~values(parts, one.by)))
-    return table(one.schema, parts, order)
+    if one.by is None:
+        return table(one.schema, rows, np.argsort(rank, kind="stable"))
+    sizes = np.concatenate([getattr(host.found, one.by) for host in rows])
+    return table(one.schema, rows, np.lexsort((rank, ~sizes)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,9 @@ import numpy as np
 from fastprof.schema.array_types import Int32s
 
 _NO_NAME = ("", "(null)")
-"""What profilers write for a text that there is not."""
+"""What profilers write for a missing text."""
+_NUMBER = re.compile(r"(?<![A-Z0-9])[0-9]+(?![0-9A-Za-z])", re.ASCII)
+"""A number at the end of a word, as in layer_12 and layer12; not those in Conv2D and ConcatV2."""
 
 
 class SiteNames(NamedTuple):
@@ -40,18 +43,23 @@ class Sites:
     def names(self) -> SiteNames:
         types = {number: data_type_text(number) for number in set(self.data_type) - {None, INVALID}}
         named: list[str | None] = [None if number is None else types.get(number) for number in self.data_type]
-        return SiteNames(_told(self.op), _told(self.region), named, _told(self.shape))
+        return SiteNames(_named(self.op), _named(self.region), named, _named(self.shape))
 
     @cached_property
     def _ops(self) -> tuple[list[str | None], Int32s]:
-        found: dict[str | None, int] = {}
-        number = [found.setdefault(name, len(found)) for name in self.names.op_name]
-        return list(found), np.array(number, np.int32)
+        place: dict[str | None, int] = {}
+        number = [place.setdefault(name, len(place)) for name in self.names.op_name]
+        return list(place), np.array(number, np.int32)
 
     @property
     def op_names(self) -> list[str | None]:
-        """The distinct names of ops; None, where it is among them, for ops that are not known."""
+        """The distinct names of ops; None, if it is among them, for ops that are unknown."""
         return self._ops[0]
+
+    @cached_property
+    def like_names(self) -> list[str | None]:
+        """``op_names``, numbers at the ends of words replaced by *."""
+        return [None if name is None else _NUMBER.sub("*", name) for name in self.op_names]
 
     @property
     def op_number(self) -> Int32s:
@@ -59,7 +67,7 @@ class Sites:
         return self._ops[1]
 
 
-def _told(texts: Sequence[str | None]) -> list[str | None]:
+def _named(texts: Sequence[str | None]) -> list[str | None]:
     return [None if text in _NO_NAME else text for text in texts]
 
 
@@ -98,11 +106,11 @@ _NAMES = {
     30: "uint4",
 }
 _REFERENCE = 100
-"""Beyond it, numbers are of references to the type that is as many less."""
+"""Larger numbers are references: to the type of the number less this."""
 
 
 def data_type_text(number: int | None) -> str:
-    """What TensorFlow calls the type; empty where none is recorded. Of the number 32 bits count."""
+    """TensorFlow's name of the type; empty: none is recorded. Only 32 bits of the number count."""
     if number is None:
         return ""
     number = (number + 2**31) % 2**32 - 2**31

@@ -1,25 +1,32 @@
-"""The tables of the memory profile about events of allocators: each column, and how it follows from the events.
-
-Here are also the rows and the columns that all tables of the memory profile share.
-"""
+"""The tables of the memory profile about events of allocators: each column, and how it follows from the events."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.memory import matching
+from fastprof.derive.memory.fragmentation import ANSWERS
 from fastprof.derive.memory.host_memory import MemoryFigures, tightest
-from fastprof.derive.memory.lifetimes import lifetime_ps
-from fastprof.derive.memory.memory_events import FREE, NUMBERS, REQUESTED, MemoryEvents, highest_fragmentation
-from fastprof.derive.memory.memory_over_time import stretches
-from fastprof.derive.memory.request_fits import ANSWERS
-from fastprof.derive.memory.table_parts import Known, Texts, not_negative
+from fastprof.derive.memory.memory_events import FREE, REQUESTED, highest_fragmentation
+from fastprof.derive.memory.op_memory import lifetime_ps
+from fastprof.derive.memory.over_time import stretches
+from fastprof.derive.memory.table_rows import (
+    MOMENT,
+    NONE,
+    STEP,
+    WHAT,
+    WHOSE,
+    Numbers,
+    Rows,
+    Texts,
+    fragmentation,
+    known,
+    not_negative,
+    recorded,
+)
 from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Text
 from fastprof.schema.tables import Formula
 
@@ -27,63 +34,12 @@ MOMENTS: Final = ("peak", "most fragmented", "tightest", "at")
 ACTIVITIES: Final = ("free", "allocation")
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows of one host. ``allocator``: number of each row's allocator; ``at``: the event that each is about, -1: none;
-    ``site``: what its memory is for, -1: not known; ``found``: what else the rows are made from;
-    ``before``: snapshots of the hosts before this one."""
-
-    host: MemoryFigures
-    allocator: npt.NDArray[Any]
-    at: Any = None
-    site: Any = None
-    found: Any = None
-    before: int = 0
-
-    @property
-    def events(self) -> MemoryEvents:
-        return self.host.events
-
-    def in_use(self, at: Any) -> Known:
-        """Memory in use after some events, -1: none."""
-        return Known(self.host.in_use_bytes[at], self.host.in_use_known[at] & _some(at))
-
-    def step(self, at: Any, which: Any = True) -> Known:
-        """The step at the time of some events."""
-        step, in_step = self.host.step
-        return Known(step[at], in_step[at] & which)
-
-
-def recorded(column: str, at: Formula = attrgetter("at")) -> Formula:
-    """A figure of each row's event, null where the event does not record it. ``at``: the events."""
-    bit = NUMBERS[column][1]
-
-    def of(rows: Rows) -> Known:
-        events = at(rows)
-        has = (rows.events.recorded[events] & bit) != 0
-        return Known(getattr(rows.events, column)[events], has & _some(events))
-
-    return of
-
-
-def _some(at: Any) -> Any:
-    """Which of some events there are; -1: none."""
-    return isinstance(at, slice) or at >= 0
-
-
 def _of_chunks(name: str) -> Formula:
     """What is known of free chunks after each row's event."""
     return lambda rows: not_negative(getattr(rows.host.fragmentation, name)[rows.at])
 
 
-def fragmentation(rows: Rows, at: Any = None) -> Known:
-    """After the event of each row, or after other events ``at``."""
-    at = rows.at if at is None else at
-    numbers = rows.events.fragmentation[at]
-    return Known(numbers, np.isfinite(numbers) & _some(at))
-
-
-def _requested(rows: Rows) -> Known:
+def _requested(rows: Rows) -> Numbers:
     """The requested size; of a free that does not record it, that of its allocation."""
     events, partner = rows.events, rows.host.matches.partner
     sizes, has = events.requested_bytes, events.has(REQUESTED)
@@ -91,26 +47,9 @@ def _requested(rows: Rows) -> Known:
     if len(lacking):
         sizes, has, other = sizes.copy(), has.copy(), partner[lacking]
         sizes[lacking], has[lacking] = sizes[other], has[other]
-    return Known(sizes[rows.at], has[rows.at])
+    return known(sizes[rows.at], has[rows.at])
 
 
-MOMENT: Final = "from the start of the host's capture"
-NONE: Final = "null: not recorded"
-STEP: Final = "null: at the time of no step"
-WHOSE = (
-    Text("host", "host, as the capture's file is named",
-         lambda rows: Texts([rows.host.memory.host], np.zeros(len(rows.allocator), np.int32))),
-    Text("allocator", "allocator_name, or the number of the device (device_ordinal, index_on_host)",
-         lambda rows: Texts(rows.host.memory.names, rows.allocator)),
-)  # fmt: skip
-WHAT = (
-    Text("op_name", f"op that asked for it, tf_op; {NONE}", lambda rows: Texts(rows.events.sites.names[0], rows.site)),
-    Text("region_type", f"what it is for, as temp, output, persist/dynamic; {NONE}",
-         lambda rows: Texts(rows.events.sites.names.region_type, rows.site)),
-    Text("data_type", f"type of the tensor's elements; {NONE}",
-         lambda rows: Texts(rows.events.sites.names.data_type, rows.site)),
-    Text("shape", f"shape of the tensor; {NONE}", lambda rows: Texts(rows.events.sites.names.shape, rows.site)),
-)  # fmt: skip
 _ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free that records none, its allocation's, or by "
                     "how much the heap fell; null: not known",
                     lambda rows: not_negative(matching.moved_bytes(rows.events)[rows.at]))  # fmt: skip
@@ -128,7 +67,7 @@ _CHUNKS = (
           _of_chunks("largest_free_high")),
     Bytes("next_largest_bytes", "largest request that follows in the capture, as it was asked for, of those that "
           "succeeded: others are not recorded; null: none does",
-          lambda rows: Known(rows.host.fragmentation.next_largest_bytes[rows.at], _next(rows) >= 0)),
+          lambda rows: known(rows.host.fragmentation.next_largest_bytes[rows.at], _next(rows) >= 0)),
 )  # fmt: skip
 _TOO_SMALL = (
     Bytes("too_small_least_bytes", "free memory in chunks that are too small for next_largest_bytes, at the least: all "
@@ -168,7 +107,7 @@ FRAGMENTED = (
          "request; null: none is asked for", _request_fits),
     Text("next_largest_op", f"op of that allocation; {NONE}, or none follows", _next_op),
     Picoseconds("next_largest_ps", f"when that is, {MOMENT}; null: none follows",
-                lambda rows: Known(rows.events.start_ps[_next(rows)], _next(rows) >= 0)),
+                lambda rows: known(rows.events.start_ps[_next(rows)], _next(rows) >= 0)),
     *_TOO_SMALL,
     Bytes("taken_least_bytes", "what the allocator has taken from the device by then, in use and free, at the least, "
           "as far as its events show; null: it is not recorded, or contradicts itself", _of_chunks("taken_low")),
@@ -227,9 +166,9 @@ TIMELINE = (
     Count("first_snapshot", "row of the first of them in the table snapshots, from 0",
           lambda rows: rows.found.first + rows.before),
     Bytes("least_in_use_bytes", f"least memory in use, stack and heap; {NONE}",
-          lambda rows: Known(rows.found.least_bytes, rows.found.is_known)),
+          lambda rows: known(rows.found.least_bytes, rows.found.is_known)),
     Bytes("most_in_use_bytes", f"most memory in use; {NONE}",
-          lambda rows: Known(rows.host.in_use_bytes[rows.at], rows.found.is_known)),
+          lambda rows: known(rows.host.in_use_bytes[rows.at], rows.found.is_known)),
     Bytes("last_in_use_bytes", f"memory in use after the last snapshot; {NONE}", lambda rows: rows.in_use(_last(rows))),
     Picoseconds("most_ps", f"when most was in use first, {MOMENT}", lambda rows: rows.events.start_ps[rows.at]),
     Bytes("stack_bytes", f"memory reserved for the stack, {_MOST}; {NONE}", recorded("stack_bytes")),
@@ -288,9 +227,9 @@ ALLOCATED = (
     _REQUESTED,
     _ADDRESS,
     Picoseconds("allocated_ps", f"when it was allocated, {MOMENT}; null: before the capture",
-                lambda rows: Known(rows.events.start_ps[rows.at], _allocated(rows))),
+                lambda rows: known(rows.events.start_ps[rows.at], _allocated(rows))),
     Picoseconds("freed_ps", f"when it was freed, {MOMENT}; null: not within the capture",
-                lambda rows: Known(rows.events.start_ps[rows.found], rows.found >= 0)),
+                lambda rows: known(rows.events.start_ps[rows.found], rows.found >= 0)),
     Picoseconds("lifetime_ps", "from allocation to free; null: one of them is",
                 lambda rows: not_negative(lifetime_ps(rows.events)[rows.at])),
     Count("allocated_step", f"step when it was allocated; {STEP}", lambda rows: rows.step(rows.at, _allocated(rows))),

@@ -17,10 +17,9 @@ import numpy.typing as npt
 from fastprof._native.kernels import rank_order
 from fastprof.analyses.contract import Report
 from fastprof.derive.memory import memory_events as recorded
-from fastprof.derive.memory.host_memory import HostMemory
+from fastprof.derive.memory.host_memory import HostMemory, ModuleRuns
 from fastprof.derive.memory.matching import HELD_AT_END, match
 from fastprof.derive.memory.memory_events import MemoryEvents
-from fastprof.derive.memory.module_runs import ModuleRuns
 from fastprof.derive.memory.sites import INVALID, Sites, data_type_text
 from fastprof.schema.array_types import Int32s, Int64s
 

@@ -1,4 +1,5 @@
-"""What is alive at a moment: allocations, what they are for, and what of the memory in use is not known by them.
+"""What is alive at a moment: allocations, what they are for, and what of the memory in use is not known by them. Also
+in groups of ops of like names: the layers of a model, the replicas of a step.
 
 Memory in use is stack and heap. Of the heap, known is what was allocated before the moment and is freed after it or not
 at all; and what is freed after it without an allocation, so that it was there before the first event. The rest was
@@ -7,13 +8,12 @@ allocated before the first event and is still there after the last.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from fastprof._native.grouping import key_numbers
 from fastprof.derive.memory.matching import (
     ALLOCATION_LOST,
     FREED,
@@ -25,9 +25,10 @@ from fastprof.derive.memory.matching import (
     moved_bytes,
 )
 from fastprof.derive.memory.memory_events import HEAP, REQUESTED, MemoryEvents
+from fastprof.derive.memory.sites import Sites
 from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps.links import first_of
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.derive.steps.links import first_of, numbered
+from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 
 SOURCES: Final = ("recorded", "held before", "held throughout", "stack", "not recorded")
 RECORDED, HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, STACK, NOT_SEEN = range(5)
@@ -38,6 +39,7 @@ REASONS: Final = (
     "the size of some allocations is not recorded",
 )
 _EXACT, _NO_HEAP, _TOO_MUCH, _UNSIZED = range(4)
+_SIZES: Final = "the sizes of allocations"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,20 +54,44 @@ class LiveRows:
     requested_bytes: Int64s
     count: Int64s
     total_bytes: Int64s
-    source: npt.NDArray[np.uint8]
+    source: UInt8s
 
-    def __len__(self) -> int:
-        return len(self.site)
+    @property
+    def wasted_bytes(self) -> Int64s:
+        """What each row takes beyond the requested size; -1: one of the two is unknown, or more was requested."""
+        known = (self.count > 0) & (self.requested_bytes >= 0) & (self.total_bytes >= 0)
+        known &= self.requested_bytes <= self.allocation_bytes
+        wasted = self.total_bytes - np.where(known, self.requested_bytes, 0) * self.count
+        return np.where(known, wasted, -1).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveGroups:
+    """Rows ordered by allocator, largest total first. ``site``: one of the group's. ``op_count``: ops of the group,
+    ``count``: its allocations, 0: not distinguished. ``total_bytes``, ``requested_bytes``: -1: unknown."""
+
+    allocator: Int32s
+    site: Int32s
+    op_count: Int64s
+    count: Int64s
+    total_bytes: Int64s
+    requested_bytes: Int64s
+    source: UInt8s
+
+    @property
+    def wasted_bytes(self) -> Int64s:
+        """total_bytes beyond the requested ones; -1: unknown."""
+        return np.where(self.requested_bytes >= 0, self.total_bytes - self.requested_bytes, -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSets:
-    """Arrays by allocator: ``in_use_bytes``: what the allocator says, 0 where there is no event. ``reason``: place in
+    """Arrays by allocator: ``in_use_bytes``: as the allocator records it, 0 without an event. ``reason``: place in
     REASONS: why the totals of its rows are not in_use_bytes; 0: they are."""
 
     rows: LiveRows
     in_use_bytes: Int64s
-    reason: npt.NDArray[np.uint8]
+    reason: UInt8s
 
 
 def live_sets(events: MemoryEvents, after: Int64s) -> LiveSets:
@@ -77,23 +103,21 @@ def live_sets(events: MemoryEvents, after: Int64s) -> LiveSets:
     live &= events.is_allocation | (size >= 0)  # a free of no known size is part of the rest
     rows = np.flatnonzero(live)
     count = len(events.allocators)
-    known = sums_by(allocator[rows], np.maximum(size[rows], 0), count, "the sizes of allocations")
+    known = sums_by(allocator[rows], np.maximum(size[rows], 0), count, _SIZES)
     unsized = np.bincount(allocator[rows[size[rows] < 0]], minlength=count) > 0
     heap, stack = events.heap_bytes[after] * some, events.stack_bytes[after] * some
     rest = np.where(heap < 0, -1, heap - known)
     reason = np.where((rest < 0) | (stack < 0), _TOO_MUCH, np.where(unsized, _UNSIZED, _EXACT))
     reason = np.where(some & ~events.has(HEAP)[after], _NO_HEAP, reason) * some
-    whole = _whole_rows(rest * (reason != _NO_HEAP), HELD_THROUGHOUT), _whole_rows(stack, STACK)
+    rests = _rest_rows(rest * (reason != _NO_HEAP), HELD_THROUGHOUT), _rest_rows(stack, STACK)
     return LiveSets(
-        rows=_sorted(_merged(events, allocator, rows, size, source), *whole),
+        rows=_sorted(_merged(events, allocator, rows, size, source), *rests),
         in_use_bytes=events.in_use_bytes[after] * some,
         reason=reason.astype(np.uint8),
     )
 
 
-def _alive(
-    events: MemoryEvents, allocator: Int32s, after: Int64s
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]:
+def _alive(events: MemoryEvents, allocator: Int32s, after: Int64s) -> tuple[Bools, UInt8s]:
     """Which events stand for memory that is alive, an allocation or a free without one, and how each is known."""
     matched = matches(events)
     moment, place = after[allocator], np.arange(len(events))
@@ -118,13 +142,13 @@ def _alive(
 
 
 def _next_allocation(events: MemoryEvents, allocator: Int32s) -> Int64s:
-    """The next allocation of the same address by the same allocator; of the last one the number of events."""
+    """The next allocation of the same address by the same allocator; after the last one the number of events."""
     rows = np.flatnonzero(events.is_allocation)
     rows = rows[np.lexsort((rows, events.address[rows], allocator[rows]))]
-    found = np.full(len(events), len(events), np.int64)
+    following = np.full(len(events), len(events), np.int64)
     same = (events.address[rows[1:]] == events.address[rows[:-1]]) & (allocator[rows[1:]] == allocator[rows[:-1]])
-    found[rows[:-1][same]] = rows[1:][same]
-    return found
+    following[rows[:-1][same]] = rows[1:][same]
+    return following
 
 
 def _first_from(marked: Int64s, places: Int64s, none: int) -> Int64s:
@@ -135,16 +159,13 @@ def _last_upto(marked: Int64s, places: Int64s) -> Int64s:
     return np.insert(marked, 0, -1)[np.searchsorted(marked, places, side="right")]
 
 
-def _merged(
-    events: MemoryEvents, allocator: Int32s, rows: Int64s, size: Int64s, source: npt.NDArray[np.uint8]
-) -> LiveRows:
+def _merged(events: MemoryEvents, allocator: Int32s, rows: Int64s, size: Int64s, source: UInt8s) -> LiveRows:
     """One row for what is alike in all but address and time. Of frees, who allocated is not known."""
     allocated = events.is_allocation[rows]
     site = np.where(allocated, events.site[rows], -1).astype(np.int64)
     requested = np.where(events.has(REQUESTED)[rows], events.requested_bytes[rows], -1)
     kind = (allocator[rows].astype(np.int64) * len(SOURCES) + source[rows]) * (len(events.sites) + 1) + site + 1
-    number = np.empty(len(rows), np.int32)
-    count = key_numbers([kind, size[rows], requested], number)
+    number, count = numbered([kind, size[rows], requested])
     first = first_of(number, count)
     like = rows[first]
     occurrences = np.bincount(number, minlength=count)
@@ -159,7 +180,7 @@ def _merged(
     )
 
 
-def _whole_rows(total: Int64s, source: int) -> LiveRows:
+def _rest_rows(total: Int64s, source: int) -> LiveRows:
     """A row for each allocator that has a total."""
     rows = np.flatnonzero(total > 0)
     unknown = np.full(len(rows), -1, np.int64)
@@ -179,3 +200,43 @@ def _sorted(*parts: LiveRows) -> LiveRows:
     keys = ("requested_bytes", "allocation_bytes", "site", "source")
     order = np.lexsort((*(columns[name] for name in keys), -columns["total_bytes"], columns["allocator"]))
     return LiveRows(**{name: column[order] for name, column in columns.items()})
+
+
+def live_groups(rows: LiveRows, sites: Sites) -> LiveGroups:
+    """The rows by op, region, data type and how they are known."""
+    op = np.append(sites.op_number, np.int32(-1))[rows.site]
+    name = _numbers(sites.like_names)[op]
+    region, data_type = (_numbers(texts)[rows.site] for texts in (sites.names.region_type, sites.names.data_type))
+    known = rows.allocator.astype(np.int64) * len(SOURCES) + rows.source
+    number, groups = numbered([known, region, name, data_type])
+    first = first_of(number, groups)
+    wasted = rows.wasted_bytes
+    total = sums_by(number, np.maximum(rows.total_bytes, 0), groups, _SIZES)
+    requested = total - sums_by(number, np.maximum(wasted, 0), groups, _SIZES)
+    unsized = np.bincount(number[rows.total_bytes < 0], minlength=groups) > 0
+    unknown = np.bincount(number[wasted < 0], minlength=groups) > 0
+    pairs = np.unique(number[op >= 0].astype(np.int64) << 32 | op[op >= 0])
+    order = np.lexsort((first, -total, rows.allocator[first]))
+    at = first[order]
+    return LiveGroups(
+        allocator=rows.allocator[at],
+        site=rows.site[at],
+        op_count=np.bincount(pairs >> 32, minlength=groups)[order],
+        count=sums_by(number, rows.count, groups)[order],
+        total_bytes=np.where(unsized, -1, total)[order],
+        requested_bytes=np.where(unsized | unknown, -1, requested)[order],
+        source=rows.source[at],
+    )
+
+
+def _numbers(texts: Sequence[str | None]) -> Int64s:
+    """Equal texts have equal numbers, None has -1; one more at the end, for place -1."""
+    place: dict[str, int] = {}
+    return np.array([-1 if text is None else place.setdefault(text, len(place)) for text in (*texts, None)], np.int64)
+
+
+def wasted_by_allocator(rows: LiveRows, count: int) -> tuple[Int64s, Bools]:
+    """What its rows take beyond the requested size, and whether any of them records it."""
+    wasted = rows.wasted_bytes
+    known = rows.allocator[wasted >= 0]
+    return sums_by(known, wasted[wasted >= 0], count, _SIZES), np.bincount(known, minlength=count) > 0

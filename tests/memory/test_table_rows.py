@@ -6,10 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastprof.derive.memory.table_parts import Known, Texts, table
+from fastprof.derive.memory.table_rows import Texts, known, table
 from fastprof.schema.tables import TEXT, Column, TableSchema
 
-SCHEMA = TableSchema("t", "a row", (Column("word", TEXT, "", True), Column("size", pa.int64(), "", True)), True)
+SCHEMA = TableSchema(
+    "t",
+    "a row",
+    (
+        Column("word", TEXT, "", True, of=lambda rows: rows["word"]),
+        Column("size", pa.int64(), "", True, of=lambda rows: rows["size"]),
+    ),
+    True,
+)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int32, np.int64])
@@ -18,7 +26,7 @@ def test_texts_of_any_number_of_hosts_are_numbered_in_any_type(kind: type) -> No
     parts = [
         {
             "word": Texts(["free", f"host {host}"], np.array([0, 1], kind)),
-            "size": Known(np.array([host, 0]), np.array([True, False])),
+            "size": known(np.array([host, 0]), np.array([True, False])),
         }
         for host in range(400)
     ]

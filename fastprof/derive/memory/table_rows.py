@@ -1,0 +1,146 @@
+"""Rows of the memory profile's tables: what each is made from, the columns that tables share, and how the rows of all
+hosts become one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof.derive.memory.host_memory import MemoryFigures
+from fastprof.derive.memory.memory_events import NUMBERS, MemoryEvents
+from fastprof.schema.column_kinds import Text
+from fastprof.schema.tables import Column, Formula, TableSchema
+
+Numbers = npt.NDArray[Any]
+"""Masked arrays among them: masked values are null."""
+
+
+class Texts(NamedTuple):
+    """``values[at[i]]`` in row i; null if the value is None, or ``at`` is -1."""
+
+    values: Sequence[str | None]
+    at: Numbers
+
+
+def known(values: Numbers, which: Numbers) -> Numbers:
+    """The values, null unless marked."""
+    return np.ma.masked_array(values, np.ma.nomask if which.all() else ~which)
+
+
+def not_negative(sizes: Numbers) -> Numbers:
+    return known(sizes, sizes >= 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of one host. ``allocator``: number of each row's allocator; ``at``: the event that each is about, -1: none;
+    ``site``: what its memory is for, -1: unknown; ``found``: what else the rows are made from; ``before``: snapshots of
+    the hosts before this one."""
+
+    host: MemoryFigures
+    allocator: Numbers
+    at: Any = None
+    site: Any = None
+    found: Any = None
+    before: int = 0
+
+    @property
+    def events(self) -> MemoryEvents:
+        return self.host.events
+
+    def in_use(self, at: Any) -> Numbers:
+        """Memory in use after some events, -1: none."""
+        return known(self.host.in_use_bytes[at], self.host.in_use_known[at] & _some(at))
+
+    def step(self, at: Any, which: Any = True) -> Numbers:
+        """The step at the time of some events."""
+        step, in_step = self.host.step
+        return known(step[at], in_step[at] & which)
+
+
+def recorded(column: str, at: Formula = attrgetter("at")) -> Formula:
+    """A figure of each row's event, null if the event does not record it. ``at``: the events."""
+    bit = NUMBERS[column][1]
+
+    def of(rows: Rows) -> Numbers:
+        events = at(rows)
+        has = (rows.events.recorded[events] & bit) != 0
+        return known(getattr(rows.events, column)[events], has & _some(events))
+
+    return of
+
+
+def _some(at: Any) -> Any:
+    """Which of some events exist; -1: none."""
+    return isinstance(at, slice) or at >= 0
+
+
+def fragmentation(rows: Rows, at: Any = None) -> Numbers:
+    """After the event of each row, or after other events ``at``."""
+    at = rows.at if at is None else at
+    numbers = rows.events.fragmentation[at]
+    return known(numbers, np.isfinite(numbers) & _some(at))
+
+
+MOMENT: Final = "from the start of the host's capture"
+NONE: Final = "null: not recorded"
+STEP: Final = "null: at the time of no step"
+WHOSE = (
+    Text("host", "host, as the capture's file is named",
+         lambda rows: Texts([rows.host.memory.host], np.zeros(len(rows.allocator), np.int32))),
+    Text("allocator", "allocator_name, or the number of the device (device_ordinal, index_on_host)",
+         lambda rows: Texts(rows.host.memory.names, rows.allocator)),
+)  # fmt: skip
+WHAT = (
+    Text("op_name", f"op that asked for it, tf_op; {NONE}", lambda rows: Texts(rows.events.sites.names[0], rows.site)),
+    Text("region_type", f"what it is for, as temp, output, persist/dynamic; {NONE}",
+         lambda rows: Texts(rows.events.sites.names.region_type, rows.site)),
+    Text("data_type", f"type of the tensor's elements; {NONE}",
+         lambda rows: Texts(rows.events.sites.names.data_type, rows.site)),
+    Text("shape", f"shape of the tensor; {NONE}", lambda rows: Texts(rows.events.sites.names.shape, rows.site)),
+)  # fmt: skip
+
+
+def table(schema: TableSchema, parts: Sequence[Any], order: Numbers | None = None) -> pa.Table:
+    """The rows of all parts, one after the other, then in this order. A column without a formula is the field of
+    ``rows.found`` that has its name; if it may be null, negative values are."""
+    if not parts:
+        return schema.empty()
+    arrays = [_column(column, parts, order) for column in schema.columns]
+    fields = [column.field(array.type) for column, array in zip(schema.columns, arrays, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _column(column: Column, parts: Sequence[Any], order: Numbers | None) -> pa.Array:
+    pieces: list[Any] = [column.of(rows) if column.of else _field(column, rows.found) for rows in parts]
+    if isinstance(pieces[0], Texts):
+        return _texts(pieces, order)
+    values = pieces[0] if len(pieces) == 1 else np.ma.concatenate(pieces)  # type: ignore[no-untyped-call]
+    return pa.array(values if order is None else values[order], column.type)
+
+
+def _field(column: Column, found: Any) -> Numbers:
+    values: Numbers = getattr(found, column.name)
+    return not_negative(values) if column.nullable else values
+
+
+def _texts(pieces: Sequence[Texts], order: Numbers | None) -> pa.DictionaryArray:
+    """Numbers of texts are as narrow as possible: there are few texts, and any number of rows."""
+    place: dict[str, int] = {}
+    numbers = [
+        [-1 if value is None else place.setdefault(value, len(place)) for value in (*piece.values, None)]
+        for piece in pieces
+    ]
+    narrow = np.min_scalar_type(-1 - len(place))  # signed
+    rows = np.concatenate([  # of place -1, the None at the end
+        np.array(number, narrow).take(piece.at, mode="wrap") for number, piece in zip(numbers, pieces, strict=True)
+    ])  # fmt: skip
+    rows = rows if order is None else rows[order]
+    indices = pa.array(rows, mask=rows < 0 if (rows < 0).any() else None)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(list(place), pa.string()), safe=False)
