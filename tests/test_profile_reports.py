@@ -96,8 +96,8 @@ def test_tables_and_figures_by_name(run: Path) -> None:
 def test_text_of_other_widths_and_limits(run: Path) -> None:
     report = fastprof.load(run).report("sample_analysis")
     assert max(map(len, report.to_text(width=60).splitlines())) <= 60
-    assert "and 5 more of 5" in report.to_text(limit=0)
-    assert "more of" in report.to_text() and "more of" not in report.to_text(limit="all", wide=True)
+    assert "showing 0 of 5" in report.to_text(limit=0)
+    assert "--limit all" in report.to_text() and "--limit all" not in report.to_text(limit="all", wide=True)
     for wrong in ({"limit": -1}, {"limit": "none"}, {"width": 10}, {"width": None}):
         with pytest.raises(fastprof.UsageError, match=r"limit must be a number|width must be a number"):
             report.to_text(**wrong)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastprof.analyses import ANALYSES
@@ -14,7 +15,7 @@ from fastprof.cli import arguments, opening, output, signals
 from fastprof.errors import UsageError
 from fastprof.render import report_svg, speedscope
 from fastprof.render.look import Look
-from fastprof.render.table_forms import FORMATS, chunks
+from fastprof.render.table_forms import FORMATS
 
 if TYPE_CHECKING:
     import dataclasses
@@ -54,7 +55,7 @@ class AnalysisVerb:
         form = output.format_for(args.format, args.output, formats_of(self.name))
         if form in DOCUMENTS and args.table:
             raise UsageError(f"--table cannot be combined with --format {form}, which is one document")
-        profile = opening.chosen(opening.open_session(args), args)
+        profile = opening.selected(opening.open_session(args), args)
         with output.opened(args, form) as sink:
             report = profile.answers([self.name], params_given(args), form)[self.name]
             args.talk.progress.clear()
@@ -136,13 +137,7 @@ def _reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
         return {**described, "action": argparse.BooleanOptionalAction}
     if "choices" in field.metadata:
         return {**described, "choices": tuple(field.metadata["choices"])}
-
-    def read(text: str) -> Any:
-        try:
-            return parameters.of_text(field, text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
+    read = arguments.reader(partial(parameters.of_text, field))
     return {**described, "type": read, "metavar": field.metadata.get("metavar", kind.metavar)}
 
 
@@ -157,28 +152,17 @@ def params_given(args: argparse.Namespace) -> dict[str, Any]:
 
 def send_table(sink: output.Sink, report: Report, table: str, form: str, args: argparse.Namespace) -> None:
     """Write one table of a report, and note the columns that did not fit."""
-    left_out: list[str] = []
-    limit = arguments.row_limit(args.limit, form)
-    sink.send(table_chunks(report, table, form, sink.look, limit, left_out))
-    output.note_left_out(args, left_out)
-    if not report.tables[table].num_rows:
-        args.talk.note(f"the table {table} is empty")
-    for notice in report.notices:  # a table cannot hold them
-        if notice.severity in ("warning", "error"):
-            args.talk.note(notice.text)
-
-
-def table_chunks(
-    report: Report, table: str, form: str, look: Look, limit: int | None, left_out: list[str] | None = None
-) -> Iterator[bytes]:
-    """One table of a report. Appends to ``left_out`` the names of columns that do not fit the width of a text."""
     rows: pa.Table = report.tables[table]
-    rows = rows if limit is None else rows.slice(0, limit)
     if form == "table":
         from fastprof.render import report_text
 
         rows = rows.select(report_text.by_worth(report, table))
-    return chunks(form, rows, name=table, look=look, left_out=left_out, by_worth=True)
+    output.send_table(args, sink, rows, table, form, "rows", by_worth=True)
+    if not rows.num_rows:
+        args.talk.note(f"the table {table} is empty")
+    for notice in report.notices:  # a table cannot hold them
+        if notice.severity in ("warning", "error"):
+            args.talk.note(notice.text)
 
 
 def report_chunks(

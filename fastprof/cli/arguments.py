@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TypeVar
 
 from fastprof.cli.progress import MODES
 from fastprof.render.table_forms import FORMATS
 from fastprof.wording import amounts
-from fastprof.wording.amounts import byte_count, picoseconds
+
+T = TypeVar("T")
 
 ALL = -1
 """``--limit all``."""
@@ -78,7 +81,7 @@ class _Once(argparse.Action):
         self, _parser: object, namespace: argparse.Namespace, values: object, _option: str | None = None
     ) -> None:
         if getattr(namespace, self.dest, None) is not None:
-            raise argparse.ArgumentError(self, "given twice")
+            raise argparse.ArgumentError(self, "may be given only once")
         setattr(namespace, self.dest, values)
 
 
@@ -128,67 +131,65 @@ def row_limit(requested: int | None, form: str) -> int | None:
     return None if requested == ALL else requested
 
 
+def reader(read: Callable[[str], T]) -> Callable[[str], T]:
+    """The function as a reader of a flag's value: the text of its ValueError becomes the message."""
+
+    @wraps(read)
+    def read_value(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read_value
+
+
+time = reader(amounts.picoseconds)
+size = reader(amounts.byte_count)
+step_range = reader(amounts.step_range)
+
+
+@reader
 def regular_expression(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
+        raise ValueError(f"{text!r} is not a regular expression: {error}") from None
     return text
 
 
+@reader
 def positive(text: str) -> int:
-    number = int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return number
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or int(text) < 1:
+        raise ValueError(f"{text!r} is not a whole number above 0")
+    return int(text)
 
 
+@reader
 def limit(text: str) -> int:
     if text == "all":
         return ALL
     if not re.fullmatch(r"\d{1,18}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor 'all'")
+        raise ValueError(f"{text!r} is neither a number nor 'all'")
     return int(text)
 
 
+@reader
 def names(text: str) -> list[str]:
     """Names separated by commas, without the blanks around them."""
     separated = [name.strip() for name in text.split(",")]
     if not all(separated):
-        raise argparse.ArgumentTypeError(f"{text!r} has an empty name; separate names by commas: a,b")
+        raise ValueError(f"{text!r} has an empty name; separate names by commas: a,b")
     return separated
 
 
+@reader
 def time_range(text: str) -> tuple[int | None, int | None]:
     """``A:B`` in picoseconds; None for an open end."""
     start, colon, end = text.partition(":")
     if not colon or not (start.strip() or end.strip()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time range; write A:B, A: or :B, as in 1.5s:2s")
-    first, last = (time(bound) if bound.strip() else None for bound in (start, end))
+        raise ValueError(f"{text!r} is not a time range; write A:B, A: or :B, as in 1.5s:2s")
+    first, last = (amounts.picoseconds(bound) if bound.strip() else None for bound in (start, end))
     if first is not None and last is not None and last <= first:
-        raise argparse.ArgumentTypeError(f"{text!r} ends before it starts")
+        raise ValueError(f"{text!r} ends before it starts")
     return first, last
-
-
-def step_range(text: str) -> tuple[int | None, int | None]:
-    """``A:B``, ``A:``, ``:B`` or ``A`` alone; B is excluded."""
-    try:
-        return amounts.step_range(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def time(text: str) -> int:
-    """A time in picoseconds."""
-    try:
-        return picoseconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def size(text: str) -> int:
-    """A size in bytes."""
-    try:
-        return byte_count(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

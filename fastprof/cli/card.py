@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from fastprof.cli.facts import Facts
+from fastprof.cli.output import hidden_columns
 from fastprof.render import as_text
 from fastprof.render.look import Look
-from fastprof.wording import quantities
-
-if TYPE_CHECKING:
-    from fastprof.cli.facts import Facts
+from fastprof.wording.quantities import counted, size_text, time_text
 
 
 def lines(facts: Facts, look: Look, limit: int | None) -> Iterator[str]:
@@ -31,12 +30,12 @@ def _glance(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "Session", _place(facts.hosts.column("path").to_pylist())
     if summary["run"] is not None:
         yield "Run", summary["run"]
-    yield "Size", f"{quantities.size_text(summary['size_bytes'])}, {_counted(summary['hosts'], 'host')}"
-    lines, planes = _counted(summary["lines"], "line"), _counted(summary["planes"], "plane")
+    yield "Size", f"{size_text(summary['size_bytes'])}, {counted(summary['hosts'], 'host', 'hosts')}"
+    lines, planes = counted(summary["lines"], "line", "lines"), counted(summary["planes"], "plane", "planes")
     yield "Events", f"{summary['events']:,} on {lines} of {planes}"
     first, last = summary["first_start_ps"], summary["last_end_ps"]
     if first is not None and last is not None:
-        yield "Time", f"{_time(last - first)}, from {_time(first)} to {_time(last)}"
+        yield "Time", f"{time_text(last - first)}, from {time_text(first)} to {time_text(last)}"
     devices = [device for device in summary["devices"] if device["type"] != "CPU"]  # every host has one of those
     counts = [
         f"{device['count']:,} {device['type']}" + (f" ({device['kind']})" if device["kind"] else "")
@@ -56,62 +55,48 @@ def _place(paths: list[str]) -> str:
 
 
 def _host_rows(hosts: pa.Table) -> pa.Table:
-    starts, stops = hosts.column("start_unix_ns").to_pylist(), hosts.column("stop_unix_ns").to_pylist()
-    profiled = [
-        None if start is None or stop is None else _int64((stop - start) * 1000)
-        for start, stop in zip(starts, stops, strict=True)
-    ]
     columns = {
-        "host": hosts.column("host"),
-        "size_bytes": hosts.column("size_bytes"),
-        "planes": hosts.column("plane_count"),
-        "events": hosts.column("event_count"),
-        "started_unix_ns": hosts.column("start_unix_ns"),
-        "profiled_ps": pa.chunked_array([pa.array(profiled, pa.int64())]),
+        "host": hosts["host"],
+        "size_bytes": hosts["size_bytes"],
+        "planes": hosts["plane_count"],
+        "events": hosts["event_count"],
+        "started_unix_ns": hosts["start_unix_ns"],
+        "profiled_ps": _durations(hosts["start_unix_ns"], hosts["stop_unix_ns"], 1000),
     }
     return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
 
 
-def _int64(value: int) -> int | None:
-    """None for a span of more than 106 days: it is damage, and int64 cannot hold it."""
-    return value if -(2**63) <= value < 2**63 else None
-
-
 def _plane_rows(facts: Facts) -> pa.Table:
     planes = facts.planes
-    columns: dict[str, Any] = {
-        "plane": planes.column("name"),
-        "device": planes.column("device_type"),
-        "lines": planes.column("line_count"),
-        **_times_of(planes),
-    }
-    if facts.hosts.num_rows > 1:
-        columns = {"host": planes.column("host"), **columns}
-    return pa.table(columns)
+    columns = {"plane": planes["name"], "device": planes["device_type"], "lines": planes["line_count"]}
+    return _rows_with_times(facts, planes, columns)
 
 
 def _line_rows(facts: Facts) -> pa.Table:
     """One row per line. The display name is shown only when the line has no name, because events show the name."""
     lines = facts.lines
-    names = zip(lines.column("name").to_pylist(), lines.column("display_name").to_pylist(), strict=True)
-    columns: dict[str, Any] = {
-        "plane": lines.column("plane"),
-        "line": pa.array([name or shown for name, shown in names], pa.string()),
-        **_times_of(lines),
-    }
-    if facts.hosts.num_rows > 1:
-        columns = {"host": lines.column("host"), **columns}
-    return pa.table(columns)
+    names = zip(lines["name"].to_pylist(), lines["display_name"].to_pylist(), strict=True)
+    columns = {"plane": lines["plane"], "line": pa.array([name or shown for name, shown in names], pa.string())}
+    return _rows_with_times(facts, lines, columns)
 
 
-def _times_of(table: pa.Table) -> dict[str, Any]:
-    firsts, lasts = table.column("first_start_ps").to_pylist(), table.column("last_end_ps").to_pylist()
-    span = [None if first is None else _int64(last - first) for first, last in zip(firsts, lasts, strict=True)]
-    return {
-        "events": table.column("event_count"),
-        "first_ps": table.column("first_start_ps"),
-        "span_ps": pa.array(span, pa.int64()),
+def _rows_with_times(facts: Facts, table: pa.Table, columns: dict[str, Any]) -> pa.Table:
+    """The columns and the times of their events; before them the host if there are several."""
+    times = {
+        "events": table["event_count"],
+        "first_ps": table["first_start_ps"],
+        "span_ps": _durations(table["first_start_ps"], table["last_end_ps"]),
     }
+    host = {"host": table["host"]} if facts.hosts.num_rows > 1 else {}
+    return pa.table(host | columns | times)
+
+
+def _durations(starts: pa.ChunkedArray, ends: pa.ChunkedArray, unit_ps: int = 1) -> pa.ChunkedArray:
+    """Picoseconds between times; null if one is unknown, or for more than 106 days, which is damage and no int64."""
+    pairs = zip(starts.to_pylist(), ends.to_pylist(), strict=True)
+    durations = [None if start is None or end is None else (end - start) * unit_ps for start, end in pairs]
+    fitting = [time if time is not None and -(2**63) <= time < 2**63 else None for time in durations]
+    return pa.chunked_array([pa.array(fitting, pa.int64())])
 
 
 def _recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
@@ -149,25 +134,14 @@ def _met(log: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
 def _section(title: str, table: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
     yield ""
     yield look.strong(title)
-    shown = table if limit is None else table.slice(0, limit)
-    inner = look.narrower(2)
-    dropped: list[str] = []
-    for line in as_text.lines(shown, inner, left_out=dropped):
+    hidden: list[str] = []
+    for line in as_text.lines(table.slice(0, limit), look.narrower(2), left_out=hidden):
         yield f"  {line}"
-    if dropped:
-        names = ", ".join(reversed(dropped))
-        yield from as_text.paragraph(f"no room for {names}; --wide shows all", look)
+    if hidden:
+        yield from as_text.paragraph(hidden_columns(hidden), look)
     yield from _left_out(table.num_rows, limit)
 
 
 def _left_out(rows: int, limit: int | None) -> Iterator[str]:
     if limit is not None and rows > limit:
-        yield f"  and {rows - limit:,} more; --limit all shows them"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _time(picoseconds: int) -> str:
-    return quantities.time_text(picoseconds)
+        yield f"  showing {limit:,} of {rows:,}; --limit all shows the others"

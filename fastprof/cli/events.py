@@ -9,18 +9,16 @@ written while it is read and takes no memory.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from fastprof.cli import arguments, opening, output
-from fastprof.cli.progress import Progress
 from fastprof.errors import UsageError
 from fastprof.render.table_forms import chunks
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.cli.talk import Talk
     from fastprof.profile.profile import Profile
 
 LIST_COLUMNS = ("host", "plane", "line", "name", "start_ps", "duration_ps", "num_occurrences")
@@ -57,77 +55,70 @@ def run(args: argparse.Namespace) -> None:
     if not args.list and (args.stats or args.columns):
         raise UsageError("--stats and --columns need --list")
     form = output.format_for(args.format, args.output)
-    columns = _checked_columns(args.columns)
-    whole = opening.open_session(args)
-    profile = opening.selected(whole, args)
+    _check_columns(args.columns or ())
+    session = opening.open_session(args)
+    profile = opening.selected(session, args)
+    limit = arguments.row_limit(args.limit, form)
     with output.opened(args, form) as sink:
-        limit = arguments.row_limit(args.limit, form)
         if args.list:
-            columns = columns or _usual_columns(form, len(profile.sources))
-            shown = _write_list(profile, args, sink, form, limit, columns)
+            shown = _write_list(profile, args, sink, form, limit)
         else:
-            shown = _write_summary(profile, args, sink, form, limit)
+            sums = profile.event_summary()
+            shown = sums.num_rows
+            if form == "table":
+                sums = sums.select([*(name for name in sums.column_names if name != "name"), "name"])
+            output.send_table(args, sink, sums, "event_summary", form, "names")
     opening.note_log(profile, args.talk)
     if not shown and limit != 0:
-        for line in opening.explain_nothing(whole, args):
-            args.talk.note(line)
+        opening.explain_nothing(session, args)
     output.note_written(args)
 
 
-def _write_summary(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None) -> int:
-    """Write the sums; returns the number of names."""
-    table = profile.event_summary()
-    names: int = table.num_rows
-    shown = table if limit is None else table.slice(0, limit)
-    if form == "table":
-        shown = shown.select([*(name for name in shown.column_names if name != "name"), "name"])
-    left_out: list[str] = []
-    sink.send(chunks(form, shown, name="event_summary", look=sink.look, left_out=left_out))
-    output.note_left_out(args, left_out)
-    if limit is not None and names > limit:
-        output.flush_standard_output()
-        args.talk.note(f"showing {limit:,} of {names:,} names; --limit all shows the others")
-    return names
+def _check_columns(requested: Iterable[str]) -> None:
+    from fastprof.schema.capture_tables import CAPTURE_TABLES
+
+    known = CAPTURE_TABLES["events"].names()
+    for column in requested:
+        if column not in known:
+            raise UsageError(f"--columns: events have no column {column!r}; there are: {', '.join(known)}")
 
 
-def _write_list(
-    profile: Profile,
-    args: argparse.Namespace,
-    sink: output.Sink,
-    form: str,
-    limit: int | None,
-    columns: list[str],
-) -> int:
+def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None) -> int:
     """Write the events themselves; returns their number."""
-    stats = args.stats or []
+    progress, talk, stats = args.talk.progress, args.talk, args.stats or []
+    progress.hidden.add("decoding")
+    all_events = not (args.name or args.time or args.steps)
+    total = sum(profile.lines["event_count"].to_pylist()) if all_events else 0  # 0: unknown
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
+    columns = args.columns or _usual_columns(form, len(profile.sources))
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
-    passage = _Passage(batches, limit, stats)
-    passage.progress = args.talk.progress
-    passage.progress.hidden.add("decoding")
-    if not (args.name or args.time or args.steps):
-        passage.total = sum(profile.lines.column("event_count").to_pylist())
-    left_out: list[str] = []
-    sink.send(chunks(form, passage, name="events", look=sink.look, left_out=left_out))
+    passage = _Passage(batches, limit, stats, lambda done: progress("writing events", done, total))
+    hidden: list[str] = []
+    sink.send(chunks(form, passage, name="events", look=sink.look, left_out=hidden))
     output.flush_standard_output()
-    output.note_left_out(args, left_out)
+    output.note_hidden(args, hidden)
     if passage.more:
-        args.talk.note(f"showing the first {passage.rows:,} events; --limit all shows the others")
-    _note_absent_stats(profile, passage, args.talk)
+        talk.note(f"showing the first {passage.rows:,} events; --limit all shows the others")
+    absent = [stat for stat, values in passage.values.items() if not values] if passage.rows else []
+    known = profile.stat_names() if absent else []
+    for stat in absent:
+        if not passage.more or stat not in known:  # if not all events were read, the others may have it
+            talk.note(f"none of these events has the stat {stat!r}; {opening.nearest([stat], known)}")
     return passage.rows
 
 
 class _Passage:
-    """Batches on their way to the output: counts them, stops at the limit, reports progress."""
+    """Batches on their way to the output: counts rows and values of stats, stops at the limit, reports progress."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], limit: int | None, stats: list[str]) -> None:
+    def __init__(
+        self, batches: Iterator[pa.RecordBatch], limit: int | None, stats: list[str], report: Callable[[int], None]
+    ) -> None:
         self.rows = 0
-        self.total = 0  # unknown
         self.more = False
         self.values = dict.fromkeys(stats, 0)
-        self.progress = Progress(None)
         self._batches = batches
         self._limit = limit
+        self._report = report
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
@@ -135,26 +126,12 @@ class _Passage:
                 self.more = True
                 batch = batch.slice(0, self._limit - self.rows)
             self.rows += batch.num_rows
-            self._count_values(batch)
+            for stat in self.values:
+                self.values[stat] += batch.num_rows - batch[stat].null_count
             yield batch
-            self.progress("writing events", self.rows, self.total)
+            self._report(self.rows)
             if self.more:
                 return
-
-    def _count_values(self, batch: Any) -> None:
-        first = batch.num_columns - len(self.values)
-        for position, stat in enumerate(self.values, first):
-            self.values[stat] += batch.num_rows - batch.column(position).null_count
-
-
-def _note_absent_stats(profile: Profile, passage: _Passage, talk: Talk) -> None:
-    """Note the requested stats that no event has. If not all events were read, note only names that do not exist."""
-    absent = [stat for stat, values in passage.values.items() if not values]
-    if absent and passage.rows:
-        known = profile.stat_names()
-        for stat in absent:
-            if not passage.more or stat not in known:
-                talk.note(f"none of these events has the stat {stat!r}; {opening.nearest([stat], known)}")
 
 
 def _usual_columns(form: str, hosts: int) -> list[str]:
@@ -162,15 +139,3 @@ def _usual_columns(form: str, hosts: int) -> list[str]:
     if form != "table":
         return list(LIST_COLUMNS)
     return list(_TABLE_COLUMNS if hosts > 1 else _TABLE_COLUMNS[1:])
-
-
-def _checked_columns(requested: list[str] | None) -> list[str]:
-    if not requested:
-        return []
-    from fastprof.schema.capture_tables import CAPTURE_TABLES
-
-    known = CAPTURE_TABLES["events"].names()
-    for column in requested:
-        if column not in known:
-            raise UsageError(f"--columns: events have no column {column!r}; there are: {', '.join(known)}")
-    return requested

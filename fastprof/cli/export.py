@@ -40,12 +40,11 @@ def run(args: argparse.Namespace) -> None:
             raise UsageError(f"--tables: there is no table {table!r}; there are: {', '.join(TABLES)}")
     if args.output == "-":
         raise UsageError("export writes a directory; -o cannot be standard output")
-    whole = opening.open_session(args)
-    profile = opening.selected(whole, args)
+    session = opening.open_session(args)
+    profile = opening.selected(session, args)
     progress = args.talk.progress if args.talk.progress.wanted else None
     folders.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
     opening.note_log(profile, args.talk)
     if opening.filtered(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
-        for line in opening.explain_nothing(whole, args):
-            args.talk.note(line)
+        opening.explain_nothing(session, args)
     args.talk.note(f"Wrote {args.output}")

@@ -1,11 +1,20 @@
-"""The content of ``fastprof info``, for all its formats."""
+"""What ``fastprof info`` shows of a session, for all its formats."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastprof.cli.progress import Progress
+
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from fastprof.profile.profile import Profile
+
+_KIND_STATS = ("device_type_string", "device_vendor")  # stats that name the kind of device, best first
 
 
 class Facts(NamedTuple):
@@ -16,3 +25,125 @@ class Facts(NamedTuple):
     planes: pa.Table
     lines: pa.Table
     import_log: pa.Table
+
+
+def gather(profile: Profile, progress: Progress | None = None) -> Facts:
+    """The content of the session. Reads start and duration of every event once, in bounded memory."""
+    tables = profile.read("hosts", "planes", "lines", "plane_stats")
+    lines = _lines(tables["lines"], tables["planes"])
+    total = sum(tables["lines"]["event_count"].to_pylist())
+    lines = _with_spans(lines, "line_id", _spans(_read_events(profile, total, progress or Progress(None)), "line_id"))
+    planes = _with_spans(_planes(tables["planes"], tables["plane_stats"]), "plane_id", _spans(lines, "plane_id"))
+    counts = Counter(planes["host"].to_pylist())
+    plane_counts = [counts[host] for host in tables["hosts"]["host"].to_pylist()]
+    hosts = _with_columns(tables["hosts"], plane_count=pa.array(plane_counts, pa.int64()))
+    hosts = _with_spans(hosts, "host", _spans(planes, "host"))
+    summary = {
+        "run": profile.run,
+        "hosts": hosts.num_rows,
+        "planes": planes.num_rows,
+        "lines": lines.num_rows,
+        "events": pc.sum(lines["event_count"], min_count=0).as_py(),
+        "size_bytes": sum(hosts["size_bytes"].to_pylist()),
+        "first_start_ps": pc.min(lines["first_start_ps"]).as_py(),
+        "last_end_ps": pc.max(lines["last_end_ps"]).as_py(),
+        "devices": _devices(planes),
+    }
+    return Facts(summary, hosts, planes, lines, profile.import_log)
+
+
+# ---- times of events
+
+_EXTREMES = {"event_count": "sum", "first_start_ps": "min", "last_end_ps": "max"}
+
+
+def _read_events(profile: Profile, total: int, progress: Progress) -> pa.Table:
+    """The span of the events of each line, batch by batch."""
+    progress.hidden.add("decoding")
+    parts = []
+    done = 0
+    for batch in profile.scan(columns=["line_id", "start_ps", "duration_ps"]):
+        start = batch["start_ps"]
+        columns = [batch["line_id"], pa.repeat(1, len(batch)), start, pc.add(start, batch["duration_ps"])]
+        parts.append(_spans(pa.table(columns, ["line_id", *_EXTREMES]), "line_id"))
+        done += batch.num_rows
+        progress("reading events", done, total)
+    return pa.concat_tables(parts)
+
+
+def _spans(rows: pa.Table, key: str) -> pa.Table:
+    """By key: number of events, first start, last end; null if no event has a start."""
+    sums = rows.group_by(key).aggregate(list(_EXTREMES.items()))
+    return sums.select([key, *map("_".join, _EXTREMES.items())]).rename_columns([key, *_EXTREMES])
+
+
+def _with_spans(table: pa.Table, key: str, spans: pa.Table) -> pa.Table:
+    """The table with the span of each row, found by its key."""
+    places = _places(table, key, spans)
+    columns = {name: spans[name].take(places).combine_chunks() for name in _EXTREMES}
+    return _with_columns(table, **columns | {"event_count": columns["event_count"].fill_null(0)})
+
+
+def _places(table: pa.Table, key: str, other: pa.Table) -> pa.Array:
+    """For each row of the table, the row of the other one with the same key; null: there is none."""
+    rows = {value: row for row, value in enumerate(other[key].to_pylist())}
+    return pa.array([rows.get(value) for value in table[key].to_pylist()], pa.int64())
+
+
+# ---- planes, lines, devices
+
+
+def _planes(planes: pa.Table, stats: pa.Table) -> pa.Table:
+    """The planes with their kind of device."""
+    kinds = _device_kinds(stats)
+    ids, types = planes["plane_id"].to_pylist(), planes["device_type"].to_pylist()
+    kind = [kinds.get(plane) if device else None for plane, device in zip(ids, types, strict=True)]
+    own = planes.select(["plane_id", "host", "name", "device_type", "device_ordinal", "line_count"])
+    return _with_columns(own, device_kind=pa.array(kind, pa.string()))
+
+
+def _device_kinds(stats: pa.Table) -> dict[int, str]:
+    rows = stats.filter(pc.is_in(stats["stat"].cast(pa.string()), value_set=pa.array(_KIND_STATS)))
+    named = [row for row in rows.select(["plane_id", "stat", "str_value"]).to_pylist() if row["str_value"]]
+    named.sort(key=lambda row: _KIND_STATS.index(row["stat"]), reverse=True)  # the best comes last and stays
+    return {row["plane_id"]: row["str_value"] for row in named}
+
+
+def _lines(lines: pa.Table, planes: pa.Table) -> pa.Table:
+    """The lines with the names of their host and plane."""
+    places = _places(lines, "plane_id", planes)
+    host, plane = (planes[name].cast(pa.string()).take(places).combine_chunks() for name in ("host", "name"))
+    return _with_columns(lines.select(["line_id", "plane_id", "name", "display_name"]), host=host, plane=plane)
+
+
+def _devices(planes: pa.Table) -> list[dict[str, Any]]:
+    """The number of devices of each type and kind, in order of first appearance."""
+    kinds = zip(planes["device_type"].to_pylist(), planes["device_kind"].to_pylist(), strict=True)
+    counts = Counter(pair for pair in kinds if pair[0] not in (None, "CUSTOM"))
+    return [{"type": type_, "kind": kind, "count": count} for (type_, kind), count in counts.items()]
+
+
+_DESCRIPTIONS = {
+    "device_kind": "kind of device, as the plane records it; null: not recorded, or not a device",
+    "host": "host",
+    "plane": "name of the plane",
+    "plane_count": "selected planes",
+    "event_count": "selected events",
+    "first_start_ps": "start of the first event; null: no event has a start",
+    "last_end_ps": "end of the event that ends last; null: no event has a start",
+}
+
+
+def _with_columns(table: pa.Table, **columns: pa.Array) -> pa.Table:
+    for name, values in columns.items():
+        metadata = {"description": _DESCRIPTIONS[name], **({"unit": "ps"} if name.endswith("_ps") else {})}
+        table = table.append_column(pa.field(name, values.type, metadata=metadata), values)
+    return table
+
+
+def sections(facts: Facts, limit: int | None) -> Iterator[bytes]:
+    """The JSON document."""
+    from fastprof.render import as_json
+
+    tables = {"hosts": facts.hosts, "planes": facts.planes, "lines": facts.lines, "import_log": facts.import_log}
+    return as_json.sections(facts.summary, {name: table.slice(0, limit) for name, table in tables.items()})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fastprof.cli import arguments, opening, output
 from fastprof.errors import UsageError
-from fastprof.render.table_forms import FORMATS, chunks
+from fastprof.render.table_forms import FORMATS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     form = _checked_form(args)
-    profile = opening.open_session(args)
-    profile = profile if args.host is None else profile.select(hosts=args.host)
+    profile = opening.selected(opening.open_session(args), args)
     with output.opened(args, form) as sink:
         if args.module is None:
             _list_programs(profile, args, sink, form)
@@ -110,7 +109,7 @@ def _list_programs(profile: Profile, args: argparse.Namespace, sink: output.Sink
     table = profile.tables["hlo_modules"]
     if form == "table":
         table = _for_people(table, len(profile.sources) > 1)
-    _send_table(table, "hlo_modules", args, sink, form, "programs")
+    output.send_table(args, sink, table, "hlo_modules", form, "programs")
     if not table.num_rows:
         args.talk.note("no compiled programs: neither the captures nor files beside them contain HLO")
 
@@ -135,17 +134,6 @@ def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:
     return table.select([name for name in _LISTED if name not in left_out])
 
 
-def _send_table(table: pa.Table, name: str, args: argparse.Namespace, sink: output.Sink, form: str, what: str) -> None:
-    limit = arguments.row_limit(args.limit, form)
-    shown = table if limit is None else table.slice(0, limit)
-    left_out: list[str] = []
-    sink.send(chunks(form, shown, name=name, look=sink.look, left_out=left_out))
-    output.note_left_out(args, left_out)
-    if shown.num_rows < table.num_rows:
-        output.flush_standard_output()
-        args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} {what}; --limit all shows the others")
-
-
 # ---- a program
 
 
@@ -159,7 +147,7 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
     if args.instruction is None and form in ("table", "csv", "arrow"):
         table = chosen.instructions(profile.table_set.session.log)
         table = table.select(_INSTRUCTIONS) if form == "table" else table
-        _send_table(table, "hlo_instructions", args, sink, form, "instructions")
+        output.send_table(args, sink, table, "hlo_instructions", form, "instructions")
         return
     if args.instruction is None:
         args.talk.progress.clear()
@@ -190,4 +178,4 @@ def _write_around(chosen: Chosen, args: argparse.Namespace, sink: output.Sink, f
         pieces: Iterator[str] = dot_graph(near) if form == DOT else part_text(near, writer)
         _send_text(joined(pieces), sink)
         return
-    _send_table(near.table(writer), "hlo_neighbourhood", args, sink, form, "instructions")
+    output.send_table(args, sink, near.table(writer), "hlo_neighbourhood", form, "instructions")

@@ -23,15 +23,7 @@ from fastprof.cli.talk import Talk
 from fastprof.wording.spelling import meant
 
 _ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
-_MODULES = {
-    "info": "fastprof.cli.info",
-    "events": "fastprof.cli.events",
-    "export": "fastprof.cli.export",
-    "report": "fastprof.cli.report",
-    "hlo": "fastprof.cli.hlo",
-    "trace": "fastprof.cli.trace",
-    "serve": "fastprof.cli.serve",
-}
+_MODULES = ("info", "events", "export", "report", "hlo", "trace", "serve")
 """Verbs with a module each. These modules import nothing heavy before their flags are needed."""
 
 VERBS = (*_MODULES, *_ANALYSES)
@@ -97,7 +89,7 @@ def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
 def _verb(name: str) -> Verb:
     if name in _ANALYSES:
         return AnalysisVerb(_ANALYSES[name])
-    return cast(Verb, importlib.import_module(_MODULES[name]))
+    return cast(Verb, importlib.import_module(f"fastprof.cli.{name}"))
 
 
 class _Parser(argparse.ArgumentParser):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,8 @@ _OFFERED = {
     "newest_run": "showing the newest run; choose another on the page",
     "runs_below": "showing the captures directly in the directory; choose a run below it on the page",
 }
+_FILTERS = {"host": "hosts", "plane": "planes", "line": "lines", "name": "names", "time": "time_ps", "steps": "steps"}
+"""Flags that select events, and the parameters of Profile.select that they set."""
 _MOST_FILES = 5  # files with notes of their own
 
 _NEAREST = 5
@@ -36,34 +37,25 @@ def open_session(args: argparse.Namespace, *, renders: bool = True) -> Profile:
     sources = [_standard_input() if path == "-" else path for path in args.session]
     if args.session.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
-    source = sources[0] if len(sources) == 1 else sources
-    progress = args.talk.progress if args.talk.progress.wanted else None
-    profile = _loader(renders)(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
-    _check_output(profile, getattr(args, "output", None))
-    return profile
-
-
-def _check_output(profile: Profile, output: str | None) -> None:
-    """Raise OutputError if the output is one of the captures, which even --force does not overwrite."""
-    if output is None or output == "-":
-        return
-    for source in profile.sources:
-        same = False
-        with contextlib.suppress(OSError):  # the output does not exist yet
-            same = Path(output).samefile(source)
-        if same:
-            raise OutputError("is one of the captures being read, and is never overwritten", path=output)
-
-
-def _loader(renders: bool) -> Callable[..., Profile]:
-    """``fastprof.load``. Imports everything that the verb will need."""
-    with signals.held():
-        import fastprof
+    with signals.held():  # import everything that the verb will need
+        from fastprof import load
 
         if renders:
             from fastprof.render import as_arrow, as_csv, as_json, as_text  # noqa: F401
+    source = sources[0] if len(sources) == 1 else sources
+    progress = args.talk.progress if args.talk.progress.wanted else None
+    profile: Profile = load(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
+    output = getattr(args, "output", None)
+    if output not in (None, "-") and any(_is_same(output, source) for source in profile.sources):
+        raise OutputError("is one of the captures being read, and is never overwritten", path=output)
+    return profile
 
-        return fastprof.load
+
+def _is_same(output: str, source: str) -> bool:
+    try:
+        return Path(output).samefile(source)
+    except OSError:  # the output does not exist yet
+        return False
 
 
 def _standard_input() -> Any:
@@ -75,27 +67,23 @@ def _standard_input() -> Any:
 
 
 def selected(profile: Profile, args: argparse.Namespace) -> Profile:
-    """The part of the profile that the filters select. Raises NotFoundError if a host does not exist."""
-    if not filtered(args):
-        return profile
-    return profile.select(
-        hosts=args.host, planes=args.plane, lines=args.line, names=args.name, time_ps=args.time, steps=args.steps
-    )
-
-
-def chosen(profile: Profile, args: argparse.Namespace) -> Profile:
-    """The hosts and steps that the flags of an analysis select. Raises NotFoundError if a host does not exist."""
-    if args.host is None and args.steps is None:
-        return profile
-    return profile.select(hosts=args.host, steps=args.steps)
+    """The part of the profile that the filters of the verb select. Raises NotFoundError if a host does not exist."""
+    filters = _filters(args)
+    return profile.select(**filters) if filters else profile
 
 
 def filtered(args: argparse.Namespace) -> bool:
-    return any(value is not None for value in (args.host, args.plane, args.line, args.name, args.time, args.steps))
+    return bool(_filters(args))
 
 
-def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]:
-    """Sentences on why a selection is empty: each filter that matches nothing, with similar names."""
+def _filters(args: argparse.Namespace) -> dict[str, Any]:
+    """The filters that are given, as parameters of ``Profile.select``."""
+    values = {parameter: getattr(args, flag, None) for flag, parameter in _FILTERS.items()}
+    return {parameter: value for parameter, value in values.items() if value is not None}
+
+
+def explain_nothing(profile: Profile, args: argparse.Namespace) -> None:
+    """Note why a selection is empty: each filter that matches nothing, with similar names."""
     explained = False
     for what, patterns, table in (
         ("plane", args.plane, "planes"),
@@ -104,13 +92,14 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> Iterator[str]
     ):
         if patterns is None:
             continue
-        names = _names(profile.tables[table])
+        values = profile.tables[table]["name"].unique().slice(0, _NAMES_COMPARED).to_pylist()
+        names = sorted(name for name in values if name)
         if not any(re.search(pattern, name) for pattern in patterns for name in names):
             explained = True
             expressions = " or ".join(repr(pattern) for pattern in patterns)
-            yield f"no {what} matches {expressions}; {nearest(patterns, names)}"
+            args.talk.note(f"no {what} matches {expressions}; {nearest(patterns, names)}")
     if not explained:
-        yield "no event matches all filters" if filtered(args) else "the session has no events"
+        args.talk.note("no event matches all filters" if filtered(args) else "the session has no events")
 
 
 def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None:
@@ -164,8 +153,3 @@ def _likeness(requested: str, name: str) -> float:
     matcher = SequenceMatcher(None, requested.casefold(), name.casefold(), autojunk=False)
     matched = sum(block.size for block in matcher.get_matching_blocks() if block.size > 1)
     return matched / max(1, len(requested)) + matcher.ratio() / 100
-
-
-def _names(table: Any) -> list[str]:
-    values = table.column("name").unique().slice(0, _NAMES_COMPARED).to_pylist()
-    return sorted(name for name in values if name)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import os
-import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
+from fastprof.cli import arguments
 from fastprof.errors import OutputError, UsageError
+from fastprof.export.new_files import Write, new_file, output_errors
 from fastprof.render import report_svg, speedscope
 from fastprof.render.look import WIDTH, Look
+from fastprof.render.table_forms import chunks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SUFFIXES = {
     ".json": "json",
@@ -33,9 +37,7 @@ class Sink:
     ``clear`` is called before bytes go to a terminal, because a progress line may be on it.
     """
 
-    def __init__(
-        self, write: Callable[[bytes | memoryview], int | None], look: Look, name: str, clear: Callable[[], object]
-    ) -> None:
+    def __init__(self, write: Write, look: Look, name: str, clear: Callable[[], object]) -> None:
         self._write = write
         self.look = look
         self.name = name
@@ -45,7 +47,7 @@ class Sink:
         """Write all ``chunks``. Raises OutputError, or BrokenPipeError if the reader is gone."""
         for chunk in chunks:
             self._clear()
-            with _output_errors(self.name):
+            with output_errors(self.name):
                 self._write_all(chunk)
 
     def _write_all(self, chunk: bytes) -> None:
@@ -54,7 +56,7 @@ class Sink:
         while len(rest):
             taken = self._write(rest)
             if taken is None:
-                raise BlockingIOError(errno.EAGAIN, "the output is full and non-blocking")
+                raise OutputError("cannot write: the output is full and non-blocking", path=self.name)
             rest = rest[taken:]
 
 
@@ -85,15 +87,36 @@ def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
         yield Sink(sys.stdout.buffer.write, look, _STDOUT, clear)
         return
     look = Look(width=None if args.wide else WIDTH, file=True)
-    with _file(path, args.force) as write:
+    with new_file(path, args.force) as write:
         yield Sink(write, look, path, clear)
 
 
-def note_left_out(args: argparse.Namespace, left_out: Iterable[str]) -> None:
+def send_table(
+    args: argparse.Namespace, sink: Sink, table: pa.Table, name: str, form: str, rows: str, *, by_worth: bool = False
+) -> None:
+    """Write the first rows of a table, as many as --limit allows, and note what is hidden. ``rows``: what they are
+    called; ``by_worth``: hide the last columns first."""
+    limit = arguments.row_limit(args.limit, form)
+    shown = table.slice(0, limit)
+    hidden: list[str] = []
+    sink.send(chunks(form, shown, name=name, look=sink.look, left_out=hidden, by_worth=by_worth))
+    flush_standard_output()
+    note_hidden(args, hidden)
+    if shown.num_rows < table.num_rows:
+        args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} {rows}; --limit all shows the others")
+
+
+def note_hidden(args: argparse.Namespace, hidden: Iterable[str]) -> None:
     """Note the columns that did not fit."""
-    names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
-    if names:
-        args.talk.note(f"hidden columns: {names}; --wide shows all")
+    text = hidden_columns(hidden)
+    if text:
+        args.talk.note(text)
+
+
+def hidden_columns(hidden: Iterable[str]) -> str:
+    """A sentence on the columns that did not fit, last first; empty if all did."""
+    names = ", ".join(reversed([name for name in dict.fromkeys(hidden) if name]))
+    return f"hidden columns: {names}; --wide shows all" if names else ""
 
 
 def note_written(args: argparse.Namespace) -> None:
@@ -105,7 +128,7 @@ def note_written(args: argparse.Namespace) -> None:
 def flush_standard_output() -> None:
     """Write what is buffered while errors can still be reported. Raises as ``Sink.send`` does."""
     if sys.stdout is not None:
-        with _output_errors(_STDOUT):
+        with output_errors(_STDOUT):
             sys.stdout.flush()
 
 
@@ -134,77 +157,3 @@ def _look_of_standard_output(form: str, wide: bool) -> Look:
         width = max(40, shutil.get_terminal_size((WIDTH, 24)).columns)
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return Look(width, terminal and not plain, stream.encoding or "ascii", terminal)
-
-
-@contextlib.contextmanager
-def _file(path: str, force: bool) -> Iterator[Callable[[bytes | memoryview], int | None]]:
-    if _is_device(path):
-        with _writing(Path(path), "wb", path) as write:
-            yield write
-        return
-    target = Path(os.path.realpath(path))
-    if target.exists() and not force:
-        raise OutputError("already exists; use --force to overwrite it", path=path)
-    temporary = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
-    try:
-        with _writing(temporary, "xb", path) as write:
-            yield write
-        _move_into_place(temporary, target, path, force)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _writing(target: Path, mode: str, path: str) -> Iterator[Callable[[bytes | memoryview], int | None]]:
-    """Open ``target``, and close it, which writes what is buffered. Errors name ``path``, once."""
-    with _output_errors(path):
-        file = cast(BinaryIO, target.open(mode))
-    try:
-        yield file.write
-        with _output_errors(path):
-            file.close()
-    finally:
-        with contextlib.suppress(OSError):
-            file.close()
-
-
-def _is_device(path: str) -> bool:
-    """Whether to write to the path directly: a pipe or ``/dev/null`` cannot be replaced by a file."""
-    try:
-        mode = Path(path).stat().st_mode
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise OutputError(_reason(error), path=path) from None
-    if stat.S_ISDIR(mode):
-        raise OutputError("is a directory", path=path)
-    return not stat.S_ISREG(mode)
-
-
-def _move_into_place(temporary: Path, target: Path, path: str, force: bool) -> None:
-    """Give the file its name. Without ``force``, never replace a file that has appeared meanwhile."""
-    with _output_errors(path):
-        if not force:
-            try:
-                target.hardlink_to(temporary)
-            except FileExistsError:
-                raise OutputError("was created meanwhile; use --force to overwrite it", path=path) from None
-            except OSError:
-                pass  # the file system has no links
-            else:
-                return
-        temporary.replace(target)
-
-
-@contextlib.contextmanager
-def _output_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (BrokenPipeError, OutputError):
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write: {_reason(error)}", path=name) from None
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)

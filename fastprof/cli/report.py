@@ -8,8 +8,6 @@ table. --html FILE writes pages for a browser, with a timeline of reduced detail
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +15,9 @@ from typing import TYPE_CHECKING
 from fastprof.analyses import ANALYSES
 from fastprof.cli import analysis, arguments, opening, output
 from fastprof.errors import OutputError, UsageError
+from fastprof.export.new_files import new_folder, output_errors
 from fastprof.render.look import Look
+from fastprof.render.table_forms import chunks
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
 
 _TABLE_FORMATS = ("csv", "arrow")
+
+
+@arguments.reader
+def _analyses(text: str) -> list[str]:
+    """Names of analyses separated by commas, as verbs or as methods."""
+    names = [name.replace("-", "_") for name in arguments.names(text)]
+    for name in names:
+        if name not in ANALYSES:
+            raise ValueError(f"there is no analysis {name!r}; there are: {', '.join(ANALYSES)}{meant(name, ANALYSES)}")
+    return names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"--format {form} writes one file per table: give a directory with -o DIR, or --table")
     if folder:
         _check_folder(Path(args.output), args.force)
-    profile = opening.chosen(opening.open_session(args), args)
+    profile = opening.selected(opening.open_session(args), args)
     wanted = names if one is None else (one[0],)
     if folder:
         answers = _answers(profile, wanted, args, form)
@@ -93,7 +103,7 @@ def _write_html(args: argparse.Namespace) -> None:
 
     args.output = args.html or args.output
     whole = opening.open_session(args)
-    profile = opening.chosen(whole, args)
+    profile = opening.selected(whole, args)
     with output.opened(args, "html") as sink:
         answers = _answers(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html")
         rows = html_report.MOST_ROWS if args.limit is None else arguments.row_limit(args.limit, "html")
@@ -107,17 +117,6 @@ def _title(args: argparse.Namespace, profile: Profile) -> str:
     names = [Path(path).absolute().name for path in args.session if path != "-"]
     named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "standard input"
     return f"{named} · {profile.run}" if profile.run and profile.run != named else named
-
-
-def _analyses(text: str) -> list[str]:
-    """Names of analyses separated by commas, as verbs or as methods."""
-    names = [name.replace("-", "_") for name in arguments.names(text)]
-    for name in names:
-        if name not in ANALYSES:
-            raise argparse.ArgumentTypeError(
-                f"there is no analysis {name!r}; there are: {', '.join(ANALYSES)}{meant(name, ANALYSES)}"
-            )
-    return names
 
 
 def _one_table(requested: str | None, names: tuple[str, ...]) -> tuple[str, str] | None:
@@ -149,26 +148,16 @@ def _check_folder(target: Path, force: bool) -> None:
 
 def _write_folder(reports: Mapping[str, Report], form: str, target: Path, args: argparse.Namespace) -> None:
     """One file per table. A new directory appears complete or not at all; into an existing one, files move last."""
-    temporary = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
-    try:
-        temporary.mkdir(parents=True)
+    limit = arguments.row_limit(args.limit, form)
+    with output_errors(str(target)), new_folder(target) as temporary:
         for name, report in reports.items():
             for table in report.tables:
-                path = temporary / f"{name}.{table}.{form}"
-                pieces = analysis.table_chunks(
-                    report, table, form, Look(file=True), arguments.row_limit(args.limit, form)
-                )
-                with path.open("xb") as file:
-                    file.writelines(pieces)
+                with (temporary / f"{name}.{table}.{form}").open("xb") as file:
+                    rows = report.tables[table].slice(0, limit)
+                    file.writelines(chunks(form, rows, name=table, look=Look(file=True)))
         _check_folder(target, args.force)
         if target.is_dir():
             for path in sorted(temporary.iterdir()):
                 path.replace(target / path.name)
         else:
             temporary.rename(target)
-    except OSError as error:
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError(f"cannot write: {error.strerror or error}", path=str(target)) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

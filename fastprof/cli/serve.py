@@ -21,6 +21,20 @@ PORT = 8791
 _NEEDED = ("starlette", "uvicorn")
 
 
+@arguments.reader
+def _address(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the address is empty; 0.0.0.0 means all addresses of this machine")
+    return text
+
+
+@arguments.reader
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < 1 << 16):
+        raise ValueError(f"{text!r} is not a port, a whole number from 0 to 65535")
+    return int(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
     group = parser.add_argument_group("serving")
@@ -107,16 +121,3 @@ def _open_browser(where: str) -> None:
     import webbrowser
 
     threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()
-
-
-def _address(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("the address is empty; 0.0.0.0 means all addresses of this machine")
-    return text
-
-
-def _port(text: str) -> int:
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else -1
-    if not 0 <= number < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a whole number from 0 to 65535")
-    return number

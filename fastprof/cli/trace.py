@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
-from fastprof.cli import arguments, opening, output
+from fastprof.cli import arguments, opening, output, signals
 from fastprof.errors import UsageError
 
-if TYPE_CHECKING:
-    from fastprof.profile.trace_out import Trace
-
-FORMS = ("chrome", "perfetto", "xprof", "xprof-streaming")
-STATS = ("all", "event", "none")
 _SUFFIXES = ".json, .json.gz: chrome; .pftrace, .perfetto-trace: perfetto"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    with signals.held():
+        from fastprof.export.trace_batches import STATS
+        from fastprof.profile.trace_out import FORMS
+
     arguments.add_session(parser)
     arguments.add_filters(parser)
     group = parser.add_argument_group("what to write")
@@ -54,38 +52,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from fastprof.export.trace_batches import ALL
     from fastprof.profile import trace_out
+    from fastprof.wording.quantities import counted
     from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION
 
-    form = _form(args)
-    _check(args, form)
-    whole = opening.open_session(args)
-    profile = opening.selected(whole, args)
-    resolution = DEFAULT_RESOLUTION if args.resolution is None else max(args.resolution, 0)
-    trace = trace_out.Trace(
-        profile.table_set, form, derived=not args.raw, stats=args.stats or STATS[0], resolution=resolution
-    )
-    gzip = args.output is not None and args.output.endswith(trace_out.GZIP)
-    with output.opened(args, form) as sink:
-        sink.send(trace.chunks(gzip))
-    opening.note_log(profile, args.talk)
-    _note_untimed(trace, args)
-    if trace.file is not None and not trace.file.events:
-        for line in opening.explain_nothing(whole, args):
-            args.talk.note(line)
-    output.note_written(args)
-
-
-def _form(args: argparse.Namespace) -> str:
-    """The requested format, else the one that the suffix of the file names."""
-    from fastprof.profile.trace_out import form_of
-
-    if args.format is not None:
-        return str(args.format)
-    form = None if args.output is None else form_of(args.output)
+    form = args.format or trace_out.form_of(args.output or "")
     if form is None:
-        raise UsageError(f"give --format ({', '.join(FORMS)}), or -o FILE with one of these suffixes: {_SUFFIXES}")
-    return form
+        forms = ", ".join(trace_out.FORMS)
+        raise UsageError(f"give --format ({forms}), or -o FILE with a suffix that names the format ({_SUFFIXES})")
+    _check(args, form)
+    session = opening.open_session(args)
+    profile = opening.selected(session, args)
+    resolution = DEFAULT_RESOLUTION if args.resolution is None else max(args.resolution, 0)
+    stats = args.stats or ALL
+    trace = trace_out.Trace(profile.table_set, form, derived=not args.raw, stats=stats, resolution=resolution)
+    with output.opened(args, form) as sink:
+        sink.send(trace.chunks((args.output or "").endswith(trace_out.GZIP)))
+    opening.note_log(profile, args.talk)
+    if trace.file is not None and trace.file.untimed:
+        args.talk.note(f"left out {counted(trace.file.untimed, 'event', 'events')} without a start")
+    if trace.file is not None and not trace.file.events:
+        opening.explain_nothing(session, args)
+    output.note_written(args)
 
 
 def _check(args: argparse.Namespace, form: str) -> None:
@@ -93,16 +82,9 @@ def _check(args: argparse.Namespace, form: str) -> None:
     if form.startswith("xprof"):
         for given, flag in ((args.raw, "--raw"), (args.stats, "--stats")):
             if given:
-                raise UsageError(f"{flag} is for --format chrome and perfetto")
+                raise UsageError(f"{flag} applies only to --format chrome and perfetto")
     if args.resolution is not None and form != "xprof-streaming":
-        raise UsageError("--resolution is for --format xprof-streaming; the other formats have all events")
+        raise UsageError("--resolution applies only to --format xprof-streaming; the other formats have all events")
     to_terminal = args.output in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
     if to_terminal and form == "perfetto":
-        raise UsageError(
-            "a Perfetto trace is binary and would garble the terminal; use -o FILE, or redirect the output"
-        )
-
-
-def _note_untimed(trace: Trace, args: argparse.Namespace) -> None:
-    if trace.file is not None and trace.file.untimed:
-        args.talk.note(f"{trace.file.untimed:,} events have no start and are left out")
+        raise UsageError("a Perfetto trace is binary and would garble the terminal; use -o FILE or redirect the output")

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fastprof.decode.workers import Progress
-from fastprof.errors import FastprofError, OutputError, UsageError
+from fastprof.errors import OutputError, UsageError
 from fastprof.export.hive import export_tables
+from fastprof.export.new_files import new_folder, output_errors
 from fastprof.export.writers import WRITERS
 from fastprof.tables.table_list import TABLES
 
@@ -62,19 +60,13 @@ def write(
     if not chosen:
         raise UsageError("no tables to export")
     target = Path(out)
-    try:
+    with output_errors(str(target), "writing failed"):
         _check_target(target, force)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _folder_beside(target, "partial") as temporary:
+        with new_folder(target) as temporary:
             with profile.table_set.session.workers.reporting(progress):
                 export_tables(profile.table_set, temporary, chosen, WRITERS[format])
-            _check_target(target, force)  # it may have come into being meanwhile
+            _check_target(target, force)  # it may have appeared meanwhile
             _replace(temporary, target)
-    except OSError as error:
-        if isinstance(error, FastprofError):
-            raise
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError(f"writing failed: {why}", path=str(target)) from error
     return target
 
 
@@ -93,23 +85,12 @@ def _check_target(target: Path, force: bool) -> None:
             raise OutputError(text, path=str(target))
 
 
-@contextmanager
-def _folder_beside(target: Path, suffix: str) -> Iterator[Path]:
-    """A new hidden folder, gone in the end."""
-    folder = target.parent / f".{target.name}.{secrets.token_hex(4)}.{suffix}"
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _replace(temporary: Path, target: Path) -> None:
     """Puts the complete folder in its place; an older one is gone only after that."""
     if not target.exists():
         temporary.rename(target)
         return
-    with _folder_beside(target, "old") as old:
+    with new_folder(target, "old") as old:
         try:
             target.rename(old / "export")
             temporary.rename(target)

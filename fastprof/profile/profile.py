@@ -98,6 +98,15 @@ def scan(
     return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)
 
 
+def _table(name: str) -> property:
+    """The table as an attribute of a profile."""
+
+    def read(profile: Profile) -> pa.Table:
+        return profile.tables[name]
+
+    return property(read, doc=f"The table ``{name}``: one row per {TABLES[name].row}.")
+
+
 class Profile(AnalysisMethods):
     """A session: its captures as Arrow tables, decoded on first use, and its analyses. Immutable; made by ``load``.
 
@@ -127,77 +136,24 @@ class Profile(AnalysisMethods):
         """Tables by name. Each is decoded on first use and then kept."""
         return self._tables
 
-    @property
-    def hosts(self) -> pa.Table:
-        return self._tables["hosts"]
-
-    @property
-    def planes(self) -> pa.Table:
-        return self._tables["planes"]
-
-    @property
-    def plane_stats(self) -> pa.Table:
-        return self._tables["plane_stats"]
-
-    @property
-    def lines(self) -> pa.Table:
-        return self._tables["lines"]
-
-    @property
-    def events(self) -> pa.Table:
-        return self._tables["events"]
-
-    @property
-    def event_stats(self) -> pa.Table:
-        return self._tables["event_stats"]
-
-    @property
-    def event_metadata(self) -> pa.Table:
-        return self._tables["event_metadata"]
-
-    @property
-    def event_metadata_stats(self) -> pa.Table:
-        return self._tables["event_metadata_stats"]
-
-    @property
-    def stat_metadata(self) -> pa.Table:
-        return self._tables["stat_metadata"]
-
-    @property
-    def hlo_modules(self) -> pa.Table:
-        return self._tables["hlo_modules"]
-
-    @property
-    def hlo_computations(self) -> pa.Table:
-        return self._tables["hlo_computations"]
-
-    @property
-    def hlo_instructions(self) -> pa.Table:
-        return self._tables["hlo_instructions"]
-
-    @property
-    def hlo_costs(self) -> pa.Table:
-        return self._tables["hlo_costs"]
-
-    @property
-    def hlo_allocations(self) -> pa.Table:
-        return self._tables["hlo_allocations"]
-
-    @property
-    def hlo_buffers(self) -> pa.Table:
-        return self._tables["hlo_buffers"]
-
-    @property
-    def hlo_heap_events(self) -> pa.Table:
-        return self._tables["hlo_heap_events"]
-
-    @property
-    def import_log(self) -> pa.Table:
-        return self._tables["import_log"]
-
-    @property
-    def nesting(self) -> pa.Table:
-        return self._tables["nesting"]
+    hosts = _table("hosts")
+    planes = _table("planes")
+    plane_stats = _table("plane_stats")
+    lines = _table("lines")
+    events = _table("events")
+    event_stats = _table("event_stats")
+    event_metadata = _table("event_metadata")
+    event_metadata_stats = _table("event_metadata_stats")
+    stat_metadata = _table("stat_metadata")
+    hlo_modules = _table("hlo_modules")
+    hlo_computations = _table("hlo_computations")
+    hlo_instructions = _table("hlo_instructions")
+    hlo_costs = _table("hlo_costs")
+    hlo_allocations = _table("hlo_allocations")
+    hlo_buffers = _table("hlo_buffers")
+    hlo_heap_events = _table("hlo_heap_events")
+    import_log = _table("import_log")
+    nesting = _table("nesting")
 
     def read(self, *names: str) -> dict[str, pa.Table]:
         """Several tables from one pass over the capture: ``read("events", "event_stats")``."""
@@ -344,12 +300,12 @@ class Profile(AnalysisMethods):
         """Write the selected events for a trace viewer; see docs/trace.md. ``format``: "chrome", "perfetto", "xprof" or
         "xprof-streaming"; None: by the suffix of ``out``. Compressed if ``out`` ends in .gz. ``force``: replace an
         existing file."""
-        from fastprof.profile.trace_out import Trace, form_of, write_trace
+        from fastprof.profile.trace_out import Trace, form_of
 
         form = form_of(str(out)) if format is None else format
         if form is None:
             raise UsageError(f"the suffix of {out} does not name a trace format; give format")
-        write_trace(Trace(self._tables, form, derived=derived, stats=stats, resolution=resolution), out, force)
+        Trace(self._tables, form, derived=derived, stats=stats, resolution=resolution).write(out, force)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.events.__arrow_c_stream__(requested_schema)

@@ -1,19 +1,18 @@
-"""The formats of trace files, and writing one: complete or not at all, compressed if its name ends in .gz."""
+"""The formats of trace files."""
 
 from __future__ import annotations
 
 import math
 import os
-import secrets
 import zlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from fastprof.decode.selection import Selection
-from fastprof.errors import FastprofError, OutputError, UsageError
+from fastprof.errors import UsageError
+from fastprof.export.new_files import new_file, output_errors
 from fastprof.export.trace_batches import ALL, STATS
 from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
 from fastprof.tables.table_set import TableSet
@@ -68,6 +67,14 @@ class Trace:
         """The bytes of the file; ``gzip``: compressed."""
         return _compressed(self._plain()) if gzip else self._plain()
 
+    def write(self, out: str | os.PathLike[str], force: bool = False) -> None:
+        """Write the file, compressed if its name ends in .gz. OutputError: it exists and ``force`` is not given, or it
+        cannot be written."""
+        path = os.fspath(out)
+        with output_errors(path), new_file(path, force, "force=True") as write:
+            for chunk in self.chunks(path.endswith(GZIP)):
+                write(chunk)
+
     def _plain(self) -> Iterator[bytes]:
         if self.file is not None:
             return made_ahead(self.file.chunks())
@@ -90,30 +97,6 @@ def made_ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
     finally:
         if isinstance(chunks, Generator):
             chunks.close()
-
-
-def write_trace(trace: Trace, out: str | os.PathLike[str], force: bool = False) -> Path:
-    """Write the file, which appears complete or not at all; returns its path. OutputError: it exists and ``force`` is
-    not given, or it cannot be written."""
-    target = Path(os.path.realpath(out))
-    if target.is_dir():
-        raise OutputError("is a directory", path=str(out))
-    if target.exists() and not force:
-        raise OutputError("already exists; choose another name, or replace it with force", path=str(out))
-    temporary = target.with_name(f".fastprof-{secrets.token_hex(6)}.partial")
-    try:
-        with temporary.open("xb") as file:
-            for chunk in trace.chunks(str(out).endswith(GZIP)):
-                file.write(chunk)
-        temporary.replace(target)
-    except OSError as error:
-        if isinstance(error, FastprofError):
-            raise
-        raise OutputError(f"cannot write: {error.strerror or error}", path=str(out)) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    return Path(out)
 
 
 def _compressed(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -156,7 +156,7 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     total = every.num_rows
     shown = rows.num_rows + (0 if section.only is not None else total - table.num_rows)
     if rows.num_rows < table.num_rows or (section.only is not None and shown < total):
-        yield f"  and {total - shown:,} more of {total:,}; --limit all shows them"
+        yield f"  showing {shown:,} of {total:,}; --limit all shows the others"
     if program is not None:
         yield from as_text.paragraph(f"All in program {printable(program)}", look.narrower(-_INDENT), "  ")
     if zeros:

@@ -196,7 +196,7 @@ def test_changes_that_save_little_are_not_shown() -> None:
     every = found.tables["what_if"].num_rows
     assert len(section) == 1 + len(saved) + (len(saved) < every)
     if len(saved) < every:
-        assert section[-1] == f"  and {every - len(saved)} more of {every}; --limit all shows them"
+        assert section[-1] == f"  showing {len(saved)} of {every}; --limit all shows the others"
 
 
 def test_parallel_is_not_a_number_beyond_reason() -> None:

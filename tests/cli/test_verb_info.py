@@ -57,8 +57,8 @@ def test_what_was_met_while_reading_comes_last(command: Callable[..., Any]) -> N
 
 def test_limit_holds_each_table(command: Callable[..., Any]) -> None:
     shown = command("info", "usual", "--limit", "1").out
-    assert "  and 1 more; --limit all shows them\n\nPlanes" in shown
-    assert "  and 2 more; --limit all shows them\n\nWarnings" in shown
+    assert "  showing 1 of 2; --limit all shows the others\n\nPlanes" in shown
+    assert "  showing 1 of 3; --limit all shows the others\n\nWarnings" in shown
 
 
 def test_json_holds_all_of_it(command: Callable[..., Any]) -> None:
@@ -136,7 +136,7 @@ def test_card_in_a_narrow_terminal_and_without_unicode() -> None:
     from stand_in import StandIn
 
     from fastprof.cli import card
-    from fastprof.cli.info import gather
+    from fastprof.cli.facts import gather
     from fastprof.render.look import Look
     from fastprof.wording.screen import width
 

@@ -47,7 +47,7 @@ def names(text: str | bytes) -> list[str]:
 def test_to_standard_output(command: Command) -> None:
     ran = command("--format", "chrome")
     assert (ran.code, names(ran.out)) == (0, ["a", "b", "d"])
-    assert ran.err == "fastprof: 1 events have no start and are left out\n"
+    assert ran.err == "fastprof: left out 1 event without a start\n"
 
 
 def test_filters(command: Command) -> None:
@@ -83,9 +83,9 @@ def test_a_selection_without_events_says_so(command: Command) -> None:
     [
         ([], "give --format"),
         (["-o", "t.txt"], "give --format"),
-        (["--format", "xprof", "--raw"], "--raw is for"),
-        (["--format", "xprof", "--stats", "none"], "--stats is for"),
-        (["--format", "chrome", "--resolution", "9"], "--resolution is for"),
+        (["--format", "xprof", "--raw"], "--raw applies only to"),
+        (["--format", "xprof", "--stats", "none"], "--stats applies only to"),
+        (["--format", "chrome", "--resolution", "9"], "--resolution applies only to"),
         (["--format", "pdf"], "invalid choice"),
     ],
 )

@@ -67,7 +67,7 @@ def test_the_whole_text() -> None:
         "  host         events  duration (ms)  event (%)\n"
         "  alpha         3,000          7.500       75.0  █████████\n"
         "  be\\x1b[2Jta   1,000          2.500       25.0  ███\n"
-        "  and 1 more of 3; --limit all shows them\n"
+        "  showing 2 of 3; --limit all shows the others\n"
         "\n"
         "Names\n"
         "  name\n"
@@ -85,9 +85,9 @@ def test_the_whole_text() -> None:
 def test_a_limit_counts_for_every_table_and_nulls_are_dashes() -> None:
     shown = text(sample(), limit=-1)
     assert "  gamma             0          0.000          -\n" in shown
-    assert "more of" not in shown
+    assert "--limit all" not in shown
     none = text(sample(), limit=0)
-    assert "  and 3 more of 3;" in none and "  and 2 more of 2;" in none
+    assert "  showing 0 of 3;" in none and "  showing 0 of 2;" in none
 
 
 def test_an_empty_table_says_so() -> None:
