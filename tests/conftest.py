@@ -99,9 +99,9 @@ def difference(table: pa.Table, rows: Mapping[str, list[Any]], name: str = "tabl
 
 def _schema_fault(table: pa.Table, name: str) -> str | None:
     """Where the table is not as schema.py promises; dictionary indices may be narrower."""
-    from fastprof.schema import tables as schema
+    from fastprof.tables.table_list import TABLES
 
-    for column in schema.TABLES[name].columns:
+    for column in TABLES[name].columns:
         field = table.schema.field(column.name)
         narrowed = pa.types.is_dictionary(field.type) and pa.types.is_dictionary(column.type)
         same = field.type.value_type == column.type.value_type if narrowed else field.type == column.type

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 import fastprof
 from fastprof import errors
-from fastprof.schema import tables as schema
+from fastprof.schema.tables import TEXT
+from fastprof.tables.table_list import TABLES
 
 HOSTS = [
     ("alpha", "logs/run1/alpha.xplane.pb", 2_500_000, 1_763_716_800_000_000_000, 1_763_716_801_500_000_000),
@@ -66,7 +67,7 @@ _EVENT_KEYS = (
 
 
 def _rows(table: str, rows: list[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=schema.TABLES[table].arrow())
+    return pa.Table.from_pylist(rows, schema=TABLES[table].arrow())
 
 
 class StandIn:
@@ -81,7 +82,7 @@ class StandIn:
         self.sources = [row[1] for row in HOSTS]
 
     def __getattr__(self, name: str) -> pa.Table:
-        if name in schema.TABLES:
+        if name in TABLES:
             return self.tables[name]
         raise AttributeError(name)
 
@@ -121,7 +122,7 @@ class StandIn:
         return StandIn(self.kind, events, kept_planes)
 
     def scan(self, columns: Any = None, stats: Any = (), batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-        table = self.event_table(columns or schema.TABLES["events"].names(), stats)
+        table = self.event_table(columns or TABLES["events"].names(), stats)
         yield from table.to_batches(max_chunksize=batch_rows) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
         if self.kind == "long":
             for _ in range(2_000):
@@ -149,7 +150,7 @@ class StandIn:
             rows.append((name, len(ids), sum(times), own, sum(times) // len(ids), min(times), max(times)))
         rows.sort(key=lambda row: (-row[3], row[0]))
         columns = ("name", "count", "total_ps", "self_ps", "mean_ps", "min_ps", "max_ps")
-        types = (schema.TEXT, *[pa.int64()] * 6)
+        types = (TEXT, *[pa.int64()] * 6)
         values = [[row[at] for row in rows] for at in range(len(columns))]
         arrays = [pa.array(column, kind) for column, kind in zip(values, types, strict=True)]
         return pa.table(arrays, names=list(columns))
