@@ -269,9 +269,9 @@ def test_columns_that_make_no_sense() -> None:
     profile = fastprof.load(capture_of([{"s": 1}]))
     for columns, stats, message in (
         (["nam"], (), "events have no column 'nam'; there are: event_id, host"),
-        (["name", "name"], (), "asked for twice"),
-        (None, ["name"], "asked for twice: name"),
-        (["name"], ["s", "t", "s"], "asked for twice: s"),
+        (["name", "name"], (), "requested twice"),
+        (None, ["name"], "requested twice: name"),
+        (["name"], ["s", "t", "s"], "requested twice: s"),
         (None, "s", "stats takes a list of names"),
     ):
         with pytest.raises(fastprof.UsageError, match=message):

@@ -43,7 +43,7 @@ def events_found(events: HostEvents) -> list[tuple[Any, ...]]:
         for row in range(one.first, one.last):
             meta = int(events.meta[row])
             times = (int(events.start_ps[row]), int(events.duration_ps[row]))
-            id = int(events.metadata_ids[meta]) if meta >= 0 else None
+            id = int(events.capture.event_metadata_ids()[meta]) if meta >= 0 else None
             found.append((one.plane.plane_id, one.line_id, events.names[meta], *times, id))
     return found
 
@@ -56,7 +56,10 @@ def check_events(profile: fastprof.Profile, number: int, host: str) -> None:
         assert one[:5] == (*other[:2], other[2] or "", *other[3:5]), row
         assert one[5] is None or one[5] == other[5], row
     assert (events.host, events.number) == (host, number)
-    assert events.names[-1] == events.display_names[-1] == "" and len(events.names) == len(events.metadata_ids) + 1
+    assert (
+        events.names[-1] == events.display_names[-1] == ""
+        and len(events.names) == len(events.capture.event_metadata_ids()) + 1
+    )
 
 
 def check_planes(profile: fastprof.Profile, number: int, host: str) -> None:
@@ -105,7 +108,9 @@ def check_stats_of_metadata(profile: fastprof.Profile, number: int) -> None:
     events = read(profile, number, metadata=names)
     plane_ids = [one.plane_id for one in events.planes]
     by_id: dict[tuple[int, int], int] = {}  # where planes are merged, the first that has an id is the table's
-    for row, (number, id) in enumerate(zip(events.meta_plane.tolist(), events.metadata_ids.tolist(), strict=True)):
+    for row, (number, id) in enumerate(
+        zip(events.meta_plane.tolist(), events.capture.event_metadata_ids().tolist(), strict=True)
+    ):
         by_id.setdefault((plane_ids[number], id), row)
     told: dict[tuple[str, int], dict[str, Any]] = {}
     for one in profile.event_metadata_stats.to_pylist():
@@ -213,9 +218,9 @@ def test_a_star_represents_all_that_begin_so() -> None:
     stats = {"/batching/a": 1, "/batching/b{model=X}": 2, "batching": 3, "/batching/": 4}
     profile = load(plane("/host:CPU", [line("l", [event("e", 0, 1, stats)])]))
     events = read(profile, stats=("/batching/b{model=X}", "/batching/*", "nothing*"))
-    assert sorted(events.stat_names) == ["/batching/", "/batching/a", "/batching/b{model=X}"]
-    assert [events.ints(name)[1].tolist() for name in sorted(events.stat_names)] == [[4], [1], [2]]
-    assert read(profile, stats=("nothing*",)).stat_names == []
+    assert sorted(events.stats) == ["/batching/", "/batching/a", "/batching/b{model=X}"]
+    assert [events.ints(name)[1].tolist() for name in sorted(events.stats)] == [[4], [1], [2]]
+    assert read(profile, stats=("nothing*",)).stats == {}
 
 
 def test_bytes_of_metadata_are_views_of_the_file_and_the_first_of_a_name_counts() -> None:
@@ -226,7 +231,7 @@ def test_bytes_of_metadata_are_views_of_the_file_and_the_first_of_a_name_counts(
     assert events.meta_stat("proto").kind.tolist() == [records.BYTES, records.INT64]
     assert events.meta_stat("flops").rows.tolist() == [0] and events.meta_stat("flops").value.tolist() == [7]
     assert events.names == ["kernel", "other", ""] and events.display_names == ["shown", "", ""]
-    assert events.metadata_ids.tolist() == [3, 4] and events.meta_plane.tolist() == [0, 0]
+    assert events.capture.event_metadata_ids().tolist() == [3, 4] and events.meta_plane.tolist() == [0, 0]
 
 
 def test_metadata_of_planes_that_were_not_asked_for_is_of_no_plane() -> None:
@@ -274,10 +279,10 @@ def test_a_file_that_was_changed_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "h.xplane.pb"
     path.write_bytes(xspace(plane("/host:CPU", [line("l", [event("e")])])))
     events = read(fastprof.load(path))
-    events.check_unchanged()
+    events.capture.source.check_unchanged()
     path.write_bytes(xspace(plane("/host:CPU", [line("another", [event("e")])])))
     with pytest.raises(ChangedError):
-        events.check_unchanged()
+        events.capture.source.check_unchanged()
 
 
 def test_a_broken_file_is_an_error_unless_it_is_salvaged() -> None:

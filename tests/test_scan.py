@@ -272,7 +272,7 @@ def test_the_function_loads_as_load_does(tmp_path: Path) -> None:
         ({"threads": 0}, "threads"),
         ({"on_error": "x"}, "on_error"),
         ({"batch_rows": 0}, "batch_rows is a number of rows, 1 or more"),
-        ({"stats": ["name"]}, "asked for twice: name"),
+        ({"stats": ["name"]}, "requested twice: name"),
     ):
         with pytest.raises(fastprof.UsageError, match=message):
             fastprof.scan(HOSTS[0], **arguments)
@@ -287,7 +287,7 @@ def test_what_makes_no_sense_fails_at_the_call() -> None:
         ({"batch_rows": 0}, "batch_rows is a number of rows, 1 or more"),
         ({"batch_rows": -5}, "batch_rows"),
         ({"columns": ["nam"]}, "no column 'nam'"),
-        ({"stats": ["s", "s"]}, "asked for twice: s"),
+        ({"stats": ["s", "s"]}, "requested twice: s"),
         ({"stats": "s"}, "list of names"),
     ):
         with pytest.raises(fastprof.UsageError, match=message):

@@ -131,7 +131,7 @@ class OpProfile:
 
 def of_host(given: Host, _params: Params) -> HostKept:
     ops = given.device_ops
-    return ops, Programs.of(ops.ops.table, given.raw.programs, given.raw.log)
+    return ops, Programs.of(ops.ops.table, given.raw.programs, given.raw.capture.log)
 
 
 def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) -> Report:

@@ -55,7 +55,7 @@ def steps_of_hosts(tables: TableSet, hosts: Sequence[int], *, modules: bool = Fa
     for number in hosts:
         host = Host(read_host(whole, number, needs.planes, needs.stats, needs.metadata_stats), tables.session.workers)
         found.append(host.steps_from(modules=modules))
-        host.raw.give_back()
+        host.raw.capture.source.give_back_all()
     return found
 
 

@@ -50,7 +50,7 @@ class Host:
     @property
     def hostname(self) -> str:
         """The name of the host in the capture, else localhost."""
-        return self.raw.hostnames[0] if self.raw.hostnames else "localhost"
+        return self.raw.capture.hostnames[0] if self.raw.capture.hostnames else "localhost"
 
     @property
     def entire(self) -> Host:
@@ -93,7 +93,7 @@ class Host:
         """The compiled programs in the capture."""
         from fastprof.hlo.modules import Modules
 
-        return Modules(self.raw.programs, self.raw.log)
+        return Modules(self.raw.programs, self.raw.capture.log)
 
     @cached_property
     def device_ops(self) -> HostDeviceOps:

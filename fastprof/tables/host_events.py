@@ -1,4 +1,4 @@
-"""One host's events as NumPy columns, with the stats that were asked for: what the analyses compute on."""
+"""One host's events as NumPy columns, with the requested stats: what the analyses compute on."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import pyarrow as pa
 from fastprof import hlo
 from fastprof._native import records
 from fastprof.decode import metadata_tables
-from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import CaptureIndex, Index, label
 from fastprof.decode.nesting import int64s
 from fastprof.decode.plane_kinds import device_of
-from fastprof.decode.request import Decoded, Request
+from fastprof.decode.request import Request
 from fastprof.decode.selection import Selection
 from fastprof.decode.wanted import Wanted
 from fastprof.decode.xspace_capture import Capture
@@ -109,17 +108,16 @@ class HostEvents:
 
     ``meta``         int32: row in the capture's event metadata, -1 where there is none
     ``start_ps``, ``duration_ps``  int64
+    ``stats``        by name, those that were requested; some may be on no event
     ``names``, ``display_names``   by row of metadata; one more at the end, empty, for -1
-    ``metadata_ids``, ``meta_plane``  by row of metadata: id in its plane, and number of the plane
+    ``meta_plane``   by row of metadata: the number of its plane
     """
 
-    def __init__(
-        self, host: str, number: int, planes: list[Plane], lines: list[Line], columns: dict[str, Any], source: _Source
-    ) -> None:
-        self.host = host
+    def __init__(self, number: int, planes: list[Plane], columns: dict[str, Any], source: _Source) -> None:
+        self.host = source.capture.host
         self.number = number
         self.planes = planes
-        self.lines = lines
+        self.lines = sorted((line for plane in planes for line in plane.lines), key=lambda line: line.number)
         self.meta: Int32s = columns["meta"]
         self.start_ps: Int64s = columns["start_ps"]
         self.duration_ps: Int64s = columns["duration_ps"]
@@ -136,16 +134,8 @@ class HostEvents:
     # ---- of the capture
 
     @property
-    def hostnames(self) -> list[str]:
-        return self._source.capture.hostnames
-
-    @property
-    def errors(self) -> list[str]:
-        return self._source.capture.errors
-
-    @property
-    def warnings(self) -> list[str]:
-        return self._source.capture.warnings
+    def capture(self) -> Capture:
+        return self._source.capture
 
     @property
     def names(self) -> list[str]:
@@ -155,16 +145,11 @@ class HostEvents:
     def display_names(self) -> list[str]:
         return self._source.display_names
 
-    @property
-    def metadata_ids(self) -> Int64s:
-        return self._source.capture.event_metadata_ids()
-
     @cached_property
     def meta_plane(self) -> Int32s:
-        capture = self._source.capture
-        place = np.full(len(capture.plane_keys), -1, np.int32)
-        place[self._source.plane_numbers] = np.arange(len(self.planes))
-        plane: Int32s = place[capture.plane_of_part[capture.metas["part"]]]
+        place = np.full(len(self.capture.plane_keys), -1, np.int32)
+        place[[plane.plane_id - self._source.plane_base for plane in self.planes]] = np.arange(len(self.planes))
+        plane: Int32s = place[self.capture.plane_of_part[self.capture.metas["part"]]]
         return plane
 
     # ---- planes
@@ -178,25 +163,12 @@ class HostEvents:
     @property
     def plane_names(self) -> list[str]:
         """The names of all planes of the capture, chosen or not."""
-        return [name for name, _ in self._source.capture.plane_keys]
+        return [name for name, _ in self.capture.plane_keys]
 
     def planes_without(self, stat: str) -> list[str]:
         """The names of all planes of the capture, chosen or not, that do not declare a stat."""
-        capture = self._source.capture
-        keys = zip(capture.plane_keys, capture.declares(stat).tolist(), strict=True)
+        keys = zip(self.capture.plane_keys, self.capture.declares(stat).tolist(), strict=True)
         return [name for (name, _), declared in keys if not declared]
-
-    def check_unchanged(self) -> None:
-        """Raises ChangedError where the capture has been changed since it was opened: before bytes of it are read."""
-        self._source.capture.source.check_unchanged()
-
-    def give_back(self) -> None:
-        """Drops what of the file is mapped: nothing of it is needed for now."""
-        self._source.capture.source.give_back_all()
-
-    @property
-    def log(self) -> ImportLog:
-        return self._source.capture.log
 
     @property
     def programs(self) -> Sequence[Program]:
@@ -205,18 +177,12 @@ class HostEvents:
 
     def note(self, severity: str, code: str, text: str, count: int = 1) -> None:
         """A row of import_log, about what cannot be used of the capture."""
-        capture = self._source.capture
-        capture.log.add(severity, code, text, capture.path, count)
+        self.capture.log.add(severity, code, text, self.capture.path, count)
 
     # ---- stats
 
-    @property
-    def stat_names(self) -> list[str]:
-        """The requested stats; some may be on no event."""
-        return list(self.stats)
-
     def stat(self, name: str) -> Stat:
-        """The events' own stats of a name. KeyError: it was not asked for."""
+        """The events' own stats of a name. KeyError: it was not requested."""
         return self.stats[name]
 
     def ints(self, name: str) -> tuple[Int32s, Int64s]:
@@ -263,16 +229,14 @@ class HostEvents:
         columns = {"meta": self.meta[keep], "start_ps": self.start_ps[keep], "duration_ps": self.duration_ps[keep]}
         stats = {}
         for name, stat in self.stats.items():
-            kept = keep[stat.rows]
-            stats[name] = Stat(before[stat.rows[kept]], stat.kind[kept], stat.value[kept])
+            mine = keep[stat.rows]
+            stats[name] = Stat(before[stat.rows[mine]], stat.kind[mine], stat.value[mine])
         planes = [replace(plane, lines=[]) for plane in self.planes]
-        lines = []
         for line in self.lines:
             plane = planes[line.plane.number]
             first, last = before[[line.first, line.last]].tolist()
-            lines.append(replace(line, plane=plane, first=first, last=last))
-            plane.lines.append(lines[-1])
-        return HostEvents(self.host, self.number, planes, lines, columns | {"stats": stats}, self._source)
+            plane.lines.append(replace(line, plane=plane, first=first, last=last))
+        return HostEvents(self.number, planes, columns | {"stats": stats}, self._source)
 
 
 _EMPTY = Stat(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64))
@@ -283,7 +247,7 @@ class _Source:
 
     def __init__(self, part: CaptureIndex, metadata: tuple[str, ...]) -> None:
         self.capture: Capture = part.capture
-        self.plane_numbers: list[int] = []
+        self.plane_base = part.plane_base
         self.metadata_numbers = {name: i for i, name in enumerate(metadata)}
         self.texts = pa.array([], pa.string())
         self.meta_stats: dict[str, Stat] = {}
@@ -313,11 +277,10 @@ def read_host(
     _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)
     if metadata:
         _read_metadata(source, tables, number)
-    found = _planes(tables, wanted, number)
-    source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
+    own_planes = _planes(tables, wanted, number)
     filtered = narrow.filters_events or part.capture.salvage
-    columns = ("start_ps", "duration_ps", "line_id") if filtered else ("start_ps", "duration_ps")
-    decoder = tables.decoder(Request(columns, picks=stats, metas=True), narrow)
+    times = ("start_ps", "duration_ps", "line_id") if filtered else ("start_ps", "duration_ps")
+    decoder = tables.decoder(Request(times, picks=stats, metas=True), narrow)
     share = list(decoder.blocks())
     if sum(block.rows for block in share) > _MOST_ROWS:
         raise CaptureError(
@@ -326,8 +289,16 @@ def read_host(
         )
     decoded = decoder.decode(share)
     source.texts = decoded.texts
-    _add_lines(index, wanted, found, decoded.events.get("line_id"))
-    return _assembled(part, number, found, decoded, source, stats)
+    _add_lines(index, wanted, own_planes, decoded.events.get("line_id"))
+    start = decoded.events["start_ps"]
+    columns: dict[str, Any] = {
+        "meta": decoded.metas,
+        "start_ps": int64s(start),
+        "duration_ps": int64s(decoded.events["duration_ps"]),
+        "stats": {name: Stat(*picked) for name, picked in zip(stats, decoded.picks, strict=True)},
+    }
+    events = HostEvents(number, own_planes, columns, source)
+    return _timed(events, ~np.asarray(start.is_null())) if start.null_count else events
 
 
 def host_lines(tables: TableSet, number: int) -> HostEvents:
@@ -336,35 +307,18 @@ def host_lines(tables: TableSet, number: int) -> HostEvents:
     index = tables.session.index
     part = index.captures[number]
     wanted = Wanted(index, tables.selection.narrowed([part.capture.host]))
-    source = _Source(part, ())
     index.ensure_lines()
-    found = _planes(tables, wanted, number)
-    source.plane_numbers = [plane.plane_id - part.plane_base for plane in found]
-    _add_lines(index, wanted, found, None)
+    planes = _planes(tables, wanted, number)
+    _add_lines(index, wanted, planes, None)
     none = np.zeros(0, np.int64)
     columns: dict[str, Any] = {"meta": np.zeros(0, np.int32), "start_ps": none, "duration_ps": none, "stats": {}}
-    lines = sorted((line for plane in found for line in plane.lines), key=lambda line: line.number)
-    return HostEvents(part.capture.host, number, found, lines, columns, source)
+    return HostEvents(number, planes, columns, _Source(part, ()))
 
 
-def _assembled(
-    part: CaptureIndex, number: int, planes: list[Plane], decoded: Decoded, source: _Source, stats: Sequence[str]
-) -> HostEvents:
-    start = decoded.events["start_ps"]
-    columns: dict[str, Any] = {
-        "meta": decoded.metas,
-        "start_ps": int64s(start),
-        "duration_ps": int64s(decoded.events["duration_ps"]),
-        "stats": {name: Stat(*picked) for name, picked in zip(stats, decoded.picks, strict=True)},
-    }
-    lines = [line for plane in planes for line in plane.lines]
-    lines.sort(key=lambda line: line.number)
-    events = HostEvents(part.capture.host, number, planes, lines, columns, source)
-    if not start.null_count:
-        return events
-    timed = events.subset(~np.asarray(start.is_null()))
+def _timed(events: HostEvents, has_start: npt.NDArray[np.bool_]) -> HostEvents:
+    timed = events.subset(has_start)
     pairs = zip(events.lines, timed.lines, strict=True)
-    lacking = {one.line_id: (one.last - one.first) - (kept.last - kept.first) for one, kept in pairs}
+    lacking = {before.line_id: (before.last - before.first) - (line.last - line.first) for before, line in pairs}
     timed.untimed = {line_id: count for line_id, count in lacking.items() if count}
     return timed
 
@@ -391,7 +345,7 @@ def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[st
 
 
 def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None) -> None:
-    """Gives the planes their lines, with the rows of each; ``line_id``: the line of each row, None: all events of the
+    """Gives the planes their lines, with the rows of each. ``line_id``: the line of each row; None: all events of the
     lines are there."""
     by_id = {plane.plane_id: plane for plane in planes}
     chosen = np.flatnonzero(wanted.lines())
@@ -407,8 +361,9 @@ def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Ar
         plane = by_id[int(header["plane_id"])]
         base_ps, shown = int(header["base_ps"]), int(header["display_id"])
         title = index.line_display_names[line]
-        found = Line(number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title)
-        plane.lines.append(found)
+        plane.lines.append(
+            Line(number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title)
+        )
 
 
 def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:

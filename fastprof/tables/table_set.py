@@ -1,4 +1,4 @@
-"""The tables of a session: decoded on first use, in parallel, and only what is asked for."""
+"""The tables of a session: decoded on first use, in parallel, and only what is requested."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Reques
 from fastprof.decode.selection import Selection
 from fastprof.decode.wanted import Wanted
 from fastprof.errors import UsageError
+from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.schema.tables import VERSION, TableSchema
 
 if TYPE_CHECKING:
@@ -76,9 +77,13 @@ class TableSet(Mapping[str, pa.Table]):
                 self._tables["events"] = self.table(TABLES["events"], decoded.events)
             if stats:
                 self._tables["event_stats"] = self.table(TABLES["event_stats"], decoded.stats)
-        programs = [name for name in missing if name.startswith("hlo_")]
-        for name, table in self._hlo_tables(programs).items():
-            self._tables[name] = table.replace_schema_metadata(self._described(table.schema).metadata)
+        of_programs = [name for name in missing if name in PROGRAM_TABLES]
+        if of_programs:
+            from fastprof.hlo.capture_tables import hlo_tables  # most captures carry no programs
+
+            programs = ((host, program, self.session.log) for host, program in self.programs())
+            for name, table in hlo_tables(of_programs, programs).items():
+                self._tables[name] = self._described(table)
         for name in missing:
             if name not in self._tables:
                 self._tables[name] = self._small_table(name)
@@ -92,10 +97,10 @@ class TableSet(Mapping[str, pa.Table]):
             text = {"description": f"stat {name}: the event's own, else its metadata's"}
             fields.append(pa.field(name, array.type, True, text))
         columns = [*arrays.values(), *(beside or {}).values()]
-        return pa.Table.from_arrays(columns, schema=self._described(pa.schema(fields)))
+        return self._described(pa.Table.from_arrays(columns, schema=pa.schema(fields)))
 
-    def _described(self, schema: pa.Schema) -> pa.Schema:
-        return schema.with_metadata({"fastprof.schema_version": VERSION, **dict(self.session.metadata())})
+    def _described(self, table: pa.Table) -> pa.Table:
+        return table.replace_schema_metadata({"fastprof.schema_version": VERSION, **dict(self.session.metadata())})
 
     # ---- events
 
@@ -133,10 +138,10 @@ class TableSet(Mapping[str, pa.Table]):
             raise UsageError("stats takes a list of names")
         for name in stats:
             if not name.isascii() and name.encode(errors="replace").decode() != name:
-                raise UsageError(f"no stat is called {name!r}: it is no text")
+                raise UsageError(f"no stat is called {name!r}: it is not text")
         clashes = [name for name in stats if name in chosen] + [n for n in stats if list(stats).count(n) > 1]
         if clashes or len(set(chosen)) < len(chosen):
-            raise UsageError(f"a column is asked for twice: {clashes[0] if clashes else chosen}")
+            raise UsageError(f"a column is requested twice: {clashes[0] if clashes else chosen}")
         return Request(chosen, (), tuple(stats))
 
     # ---- the other tables
@@ -153,21 +158,10 @@ class TableSet(Mapping[str, pa.Table]):
             build: Any = getattr(metadata_tables, f"{name}_table")
             wanted: Any = {"hosts": self._wanted_hosts, "lines": self.wanted.lines}.get(name, self.wanted.planes)
             table = build(index, wanted())
-        return table.replace_schema_metadata(self._described(table.schema).metadata)
-
-    def _hlo_tables(self, names: Sequence[str]) -> dict[str, pa.Table]:
-        """Of the selected hosts, whatever else is selected."""
-        if not names:
-            return {}
-        from fastprof.hlo.capture_tables import hlo_tables  # most captures carry no programs
-
-        wanted = np.flatnonzero(self._wanted_hosts()).tolist()
-        captures = self.session.captures
-        found = ((captures[i].host, one, self.session.log) for i in wanted for one in self.session.programs(i))
-        return hlo_tables(names, found)
+        return self._described(table)
 
     def programs(self) -> list[tuple[str, Program]]:
-        """The compiled programs of the selected hosts, each with its host. Nothing of them is decoded."""
+        """The compiled programs of the selected hosts, whatever else is selected, with their hosts. None is decoded."""
         numbers = np.flatnonzero(self._wanted_hosts()).tolist()
         return [(self.session.hosts[i], one) for i in numbers for one in self.session.programs(i)]
 
@@ -177,10 +171,10 @@ class TableSet(Mapping[str, pa.Table]):
 
     def _nesting(self) -> pa.Table:
         """Nesting of all events of the selected lines, then the rows of the selected events."""
-        whole = self.selection.of_whole_lines()
-        events = self.decode(self.nesting_request(), whole)
+        of_lines = self.selection.of_whole_lines()
+        events = self.decode(self.nesting_request(), of_lines)
         lines = self.session.index.lines
-        chosen = np.flatnonzero(Wanted(self.session.index, whole).lines())
+        chosen = np.flatnonzero(Wanted(self.session.index, of_lines).lines())
         rows = line_rows(lines["event_count"][chosen], lines["first_event_id"][chosen])
         if rows["last"][-1:].sum() != events.rows:  # faults have been left out: count what is there
             rows = _rows_met(events)
@@ -193,8 +187,8 @@ class TableSet(Mapping[str, pa.Table]):
         table = self.table(NESTING, dict(zip(NESTING.names(), columns, strict=True)))
         if not self.selection.filters_events:
             return table
-        kept = int64s(self.decode(Request(("event_id",))).events["event_id"])
-        return table.take(pa.array(np.searchsorted(int64s(table["event_id"]), kept)))
+        selected = int64s(self.decode(Request(("event_id",))).events["event_id"])
+        return table.take(pa.array(np.searchsorted(int64s(table["event_id"]), selected)))
 
     def nesting_request(self) -> Request:
         """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""

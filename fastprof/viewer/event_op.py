@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from fastprof.decode.plane_kinds import device_of
 from fastprof.decode.single_event import METADATA, EventFacts, StatValue
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.errors import CaptureError
@@ -191,7 +192,7 @@ def _of_host(tables: TableSet, seen: Seen) -> _Op | None:
         name = seen.long_name
     elif own.framework is not Framework.UNKNOWN:
         name = own.name
-    elif instruction and not _of_session(tables).has_devices(tables, seen.number):
+    elif instruction and not _has_devices(tables, seen.number):
         name = seen.stat("hlo_op") or ""
     if not name and not instruction:
         return None
@@ -240,7 +241,6 @@ class _Session:
         self._programs: ComputedOnce[int, dict[int, Program]] = ComputedOnce()
         self._modules: ComputedOnce[int, HloModule | None] = ComputedOnce(_KEPT_MODULES)
         self._gpus: ComputedOnce[int, tuple[Int32s, list[GpuOp]]] = ComputedOnce()
-        self._devices: ComputedOnce[int, bool] = ComputedOnce()
         self._tpu_programs: ComputedOnce[int, set[int]] = ComputedOnce()
 
     def programs(self, tables: TableSet, number: int) -> dict[int, Program]:
@@ -273,14 +273,10 @@ class _Session:
             return any(one.program_id == program for one in ops)
         return program in self._tpu_programs.of(number, lambda: _tpu_programs(tables, number))
 
-    def has_devices(self, tables: TableSet, number: int) -> bool:
-        """Whether the host has planes of GPUs or of TPUs."""
-        from fastprof.tables.host_events import host_lines
 
-        def look() -> bool:
-            return any(plane.kind in ("GPU", "TPU") for plane in host_lines(tables, number).planes)
-
-        return self._devices.of(number, look)
+def _has_devices(tables: TableSet, number: int) -> bool:
+    """Whether the host has planes of GPUs or of TPUs."""
+    return any(device_of(name)[0] in ("GPU", "TPU") for name, _ in tables.session.captures[number].plane_keys)
 
 
 def _gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
@@ -295,7 +291,7 @@ def _gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
     stats = tuple(dict.fromkeys((*STATS, *GPU_STATS)))
     try:
         events = read_host(tables, number, (), stats, hlo.METADATA_STATS)
-        found = gpu.op_events(events, Modules(events.programs, events.log))
+        found = gpu.op_events(events, Modules(events.programs, events.capture.log))
     except CaptureError:  # op stats says it; the event has its details without an op
         return np.zeros(0, np.int32), []
     return found.op, found.ops

@@ -76,7 +76,7 @@ def recorded(
     found = iterator_events(lines)
     roots, rows = call_events(lines, found, wanted)
     groups = np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows]
-    name = events.hostnames[0] if events.hostnames else None
+    name = events.capture.hostnames[0] if events.capture.hostnames else None
     return RecordedPipelines(events.host, name, found, thread_links(lines), roots, groups)
 
 

@@ -215,7 +215,7 @@ def test_each_host_is_read_once_for_all_analyses(add: Add, tmp_path: Path, monke
         return real(tables, number, *needs)
 
     monkeypatch.setattr(runner, "read_host", counted)
-    add("one", reads=Needs(("CPU",), ("x",)), of_host=lambda host: (id(host), host.raw.stat_names))
+    add("one", reads=Needs(("CPU",), ("x",)), of_host=lambda host: (id(host), list(host.raw.stats)))
     add("two", after=("one",), reads=Needs(("CPU", "GPU"), ("y",), ("m",)), of_host=lambda host: id(host))
     profile = write(tmp_path, a=host("a"), b=host("b"))
     two = runner.run(profile.table_set, ["two"])["two"]
@@ -282,7 +282,7 @@ def clipped(steps: tuple[int | None, int | None]) -> tuple[int, int]:
 
 
 def test_steps_are_read_with_the_stats_that_record_them(add: Add, tmp_path: Path) -> None:
-    add("one", reads=Needs(("GPU",), ("x",)), of_host=lambda host: set(host.raw.stat_names))
+    add("one", reads=Needs(("GPU",), ("x",)), of_host=lambda host: set(host.raw.stats))
     tables = write(tmp_path, a=host("a")).table_set
     assert runner.run(tables, ["one"])["one"].detail[0] == [{"x"}]
     assert runner.run(tables, ["one"], steps=(0, 1))["one"].detail[0] == [{"x", *Host.GROUPING.stats}]

@@ -194,7 +194,7 @@ def test_the_time_that_names_take_grows_with_the_program() -> None:
         events = read_host(profile.table_set, 0, (), (), METADATA_STATS)
 
         def ask() -> None:
-            modules = Modules(events.programs, events.log)
+            modules = Modules(events.programs, events.capture.log)
             assert modules.op_name(5, f"add.{count - 1}") == f"o/{count - 1}"
             for i in range(count):
                 modules.op_name(5, f"add.{i}")

@@ -32,7 +32,7 @@ def entry(name: str, id: int, **stats: Value) -> Metadata:
 
 
 def modules_in(events: HostEvents) -> Modules:
-    return Modules(events.programs, events.log)
+    return Modules(events.programs, events.capture.log)
 
 
 def modules_of(*planes: Plane, selected: Sequence[str] = ()) -> Modules:

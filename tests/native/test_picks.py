@@ -66,7 +66,7 @@ def check(profile: fastprof.Profile) -> None:
     for number, host in enumerate(profile.hosts["host"].to_pylist()):
         wanted = from_tables(profile, host)
         events = read(profile, [*wanted, ABSENT], number)
-        assert events.stat_names == [*wanted, ABSENT]
+        assert [*events.stats] == [*wanted, ABSENT]
         for name, picks in wanted.items():
             assert picked(events, name) == picks, (host, name)
         assert len(events.stat(ABSENT)) == 0

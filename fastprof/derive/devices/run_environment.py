@@ -34,7 +34,7 @@ class HostEnvironment:
     def of(cls, events: HostEvents, hostname: str, hardware: str) -> HostEnvironment:
         planes = events.planes_of(hardware)
         model = device_name(planes[0]) if planes else CPU
-        errors, warnings = tuple(events.errors), tuple(events.warnings)
+        errors, warnings = tuple(events.capture.errors), tuple(events.capture.warnings)
         return cls(events.host, hostname, hardware, model, len(planes), errors, warnings)
 
 

@@ -93,7 +93,7 @@ def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = 
     known = np.flatnonzero(identified[roots])
     exact, order = _reading(walked, iterators, activities(lines, owners, ran), roots[known])
     unidentified = int((~identified).sum())
-    recorded_host = events.hostnames[0] if events.hostnames else None
+    recorded_host = events.capture.hostnames[0] if events.capture.hostnames else None
     return KeptPipelines(events.host, recorded_host, exact, len(found), unidentified, root_rows[known[order]])
 
 

@@ -40,7 +40,7 @@ def find(events: HostEvents, models: Sequence[str]) -> dict[str, BatchingParamet
     if row is None:
         return {}
     published: dict[str, dict[str, Any]] = {}
-    for stat_name in events.stat_names:
+    for stat_name in events.stats:
         name, label = stat_name.removeprefix(PARAMETERS).partition("{")[::2]
         model = _model_of(label)
         if not stat_name.startswith(PARAMETERS) or name not in _FIELDS or model is None:

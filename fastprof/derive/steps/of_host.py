@@ -53,7 +53,7 @@ def steps_of_host(
 ) -> HostSteps:
     """The steps of a host, TPUs before GPUs. ``from_modules``: ``groups`` are executions of compiled programs, each a
     step."""
-    hostname = events.hostnames[0] if events.hostnames else "localhost"
+    hostname = events.capture.hostnames[0] if events.capture.hostnames else "localhost"
     unfit, waited = 0, None
 
     def on_host() -> HostStepEvents | None:

@@ -76,7 +76,7 @@ def _counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Ser
     for plane in events.planes:
         process = by_plane.get(_key(plane))
         if process is not None:
-            for stat in events.stat_names:
+            for stat in events.stats:
                 yield from _of_stat(events, plane, process, stat)
 
 
