@@ -122,7 +122,7 @@ def test_what_was_alive_at_a_time_and_whether_a_request_fits(show: Callable[...,
     page.keyboard.press("Enter")
     page.wait_for_function("() => location.hash.includes('request=100MiB')")
     settle(page)
-    wait_for(page, "h2", "When the request would have fitted")
+    wait_for(page, "h2", "When the request fits")
 
 
 def test_a_moment_of_memory_records_its_allocation(show: Callable[..., Any]) -> None:

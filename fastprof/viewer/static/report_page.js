@@ -1,6 +1,6 @@
 // What pages of analyses share: the parameters as controls, the report, its notices and tables.
 
-import { notices } from "./cards.js";
+import { notices, section } from "./cards.js";
 import { field, picker, toggle } from "./controls.js";
 import { h } from "./dom.js";
 import { fault } from "./parameter_faults.js";
@@ -34,21 +34,32 @@ export function reportPage(draw, { params = null, tables = null, columns = {} } 
 
 /**
  * A table of the report of the page in an element; `name`: what the report calls it, `data`: its rows to show. Options: as
- * `table` has them. Columns in which nothing is recorded are hidden, filters of one value left out.
+ * `table` has them. It first shows the columns that the analysis shows in text, all if there are none. Columns in which
+ * nothing is recorded are hidden, filters of one value left out.
  */
 export function reportTable(context, element, name, data, { columns, filters = [], ...options } = {}) {
+  const inText = sectionsOf(context, name);
+  const first = columns ?? inText.flatMap((one) => one.columns).filter((one, at, all) => all.indexOf(one) === at);
   return table(element, data, {
     rows: 10,
+    bar: inText[0]?.bar,
     ...options,
-    columns: data.length ? columns?.filter((column) => data.isRecorded(column.name ?? column)) : columns,
+    columns: first.length ? first.filter((column) => data.isRecorded(column.name ?? column)) : null,
     filters: filters.filter((column) => data.has(column) && data.coded(column).texts.length > 1),
     csv: csvAddress(context, name),
   });
 }
 
-/** The columns of a table that the analysis shows in text. */
-export function columnsInText(context, name) {
-  return [...new Set(context.analysis.sections.filter((one) => one.table === name).flatMap((one) => one.columns))];
+/** A table of the report in a section of its own, if it has rows. Options: as `section` and `reportTable` have them. */
+export function tableSection(context, body, name, data, { title, note, actions, ...options } = {}) {
+  if (!data.length) return null;
+  const part = section(body, title ?? sectionsOf(context, name)[0].title, { note, actions });
+  return reportTable(context, part, name, data, options);
+}
+
+/** The sections of the analysis that have a table. */
+function sectionsOf(context, name) {
+  return context.analysis.sections.filter((one) => one.table === name);
 }
 
 /** The address of a table of the report as a file; null in a saved report. */

@@ -6,7 +6,7 @@ import { CATEGORY, colourOf, FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage, reportTable } from "../report_page.js";
+import { reportPage, reportTable, tableSection } from "../report_page.js";
 import { number, text } from "../units.js";
 import { code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
 
@@ -20,26 +20,10 @@ const PARTS = [
   ["exposed_within_device_ps", "Exposed: within the device", "#e3b341"],
   ["idle_ps", "Idle", FAINT],
 ];
-const OF_OPERATION = [
-  "kind",
-  "scope",
-  ["device_count", "Devices"],
-  "occurrences",
-  ["total_ps", "On the way"],
-  ["mean_ps", "Mean"],
-  ["min_ps", "Shortest"],
-  ["max_ps", "Longest"],
-  ["hidden_ps", "Hidden"],
-  ["exposed_ps", "Exposed"],
-  ["wait_ps", "Devices stand at it"],
-  ["payload_bytes", "Bytes of one"],
-  ["moved_bytes", "Bytes of all"],
-  ["algorithm_bytes_per_s", "Algorithm bandwidth"],
-  ["bus_bytes_per_s", "Bus bandwidth"],
-  ["best_bus_bytes_per_s", "Bus bandwidth, shortest"],
-  "replica_groups",
-  "group_size",
-];
+const OF_OPERATION = list(`kind, scope, device_count=Devices, occurrences, total_ps=On the way, mean_ps=Mean,
+  min_ps=Shortest, max_ps=Longest, hidden_ps=Hidden, exposed_ps=Exposed, wait_ps=Devices stand at it,
+  payload_bytes=Bytes of one, moved_bytes=Bytes of all, algorithm_bytes_per_s=Algorithm bandwidth,
+  bus_bytes_per_s=Bus bandwidth, best_bus_bytes_per_s=Best bus bandwidth, replica_groups, group_size`);
 const ALL = "";
 const MOST_BARS = 300;
 const SIZES = Array.from({ length: 50 }, (_, at) => 2 ** at);
@@ -57,7 +41,7 @@ async function draw(body, report, context) {
   divided(body, report, context);
   kinds(body, report, context);
   operations(body, report, context);
-  meetings(body, report, context);
+  return meetings(body, report, context);
 }
 
 // ---- time of steps and devices
@@ -93,9 +77,7 @@ function divided(body, report, context) {
     height: 320,
     onclick: device ? undefined : (place) => hasSteps && context.push({ device: kept.value(place, "core_name") }),
   });
-  const shown = list(`step, core_name, duration_ps, compute_ps, communication_ps, hidden_ps, exposed_ps,
-    exposed_share, hidden_share, idle_ps, if_hidden_ps, step_count`);
-  reportTable(context, part, device ? "steps" : "devices", data, { columns: shown, bar: "exposed_share", rows: 8 });
+  reportTable(context, part, device ? "steps" : "devices", data, { rows: 8 });
 }
 
 // ---- kinds
@@ -108,15 +90,11 @@ function kinds(body, report, context) {
   });
   const boxes = [panel("Hidden and exposed"), panel("Kinds")];
   columns(part, ...boxes);
-  const rows = data.select();
   stacked(boxes[0].body, { x: data.column("kind"), series: [
     { name: "Exposed", values: data.column("exposed_ps"), colour: "#d9534f" },
-    { name: "Hidden by compute", values: rows.map((row) => data.value(row, "hidden_ps")),
-      colour: CATEGORY.device_compute },
+    { name: "Hidden by compute", values: data.column("hidden_ps"), colour: CATEGORY.device_compute },
   ], unit: "ps", label: "Hidden and exposed communication by kind", height: 300 });
   reportTable(context, boxes[1].body, "kinds", data, {
-    columns: ["kind", "exposed_ps", "exposed_share", "hidden_ps", "occurrences", "moved_bytes"],
-    bar: "exposed_share",
     rows: 9,
   });
 }
@@ -139,7 +117,7 @@ function operations(body, report, context) {
     rows: 12,
     onrow: describe,
   });
-  bandwidth(left, data, context, (row) => {
+  bandwidth(left, data, (row) => {
     shown.select(row);
     describe(row);
   });
@@ -156,7 +134,7 @@ function operation(details, data, row, context) {
 }
 
 /** How fast bytes move by how many they are: small messages are slow, and large ones below the others have a reason. */
-function bandwidth(element, data, context, onclick) {
+function bandwidth(element, data, onclick) {
   const rows = data.rows().map((row, key) => ({ ...row, key })).filter((row) =>
     row.payload_bytes > 0 && row.bus_bytes_per_s > 0
   );
@@ -201,10 +179,5 @@ function meetings(body, report, context) {
     ], unit: "ps", label: "Waiting in collectives by device", height: 260 });
   }
   reportTable(context, part, "stragglers", stragglers);
-  const part2 = section(body, "Collectives that devices had together");
-  reportTable(context, part2, "meetings", data, {
-    columns: list(`step, name:200, kind, number, device_count, wait_ps, skew_ps,
-    shortest_ps, longest_ps, first_device, last_device`),
-    filters: ["kind", "last_device"],
-  });
+  tableSection(context, body, "meetings", data, { filters: ["kind", "last_device"] });
 }

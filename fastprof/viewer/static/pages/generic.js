@@ -21,7 +21,7 @@ function drawSection(body, { title, table, columns, scalars, bar, rows }, report
   const part = section(body, title);
   if (scalars.length) figures(part, report, scalars);
   if (data)
-    reportTable(context, part, table, data, { columns: columns.length ? columns : undefined, bar,
+    reportTable(context, part, table, data, { columns: columns.length ? columns : null, bar,
       rows: Math.max(rows, 10) });
 }
 
@@ -34,7 +34,8 @@ function allTables(body, report, context) {
   const choose = (name) => {
     const row = context.analysis.tables[name];
     part.replaceChildren(h("p.sentence.table-row-note", row ? `A row is ${row}.` : ""));
-    reportTable(context, part, name, report.tables[name], { rows: 12 });
+    reportTable(context, part, name, report.tables[name], { columns: report.tables[name].columns, bar: null,
+      rows: 12 });
   };
   const part = section(body, "All tables", { actions: [picker({ label: "Table", options, onchange: choose })] });
   choose(options[0].value);

@@ -4,6 +4,7 @@ import { section, sentence } from "../cards.js";
 import { field, picker, slider, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { tableOf } from "../report.js";
+import { choice } from "../report_page.js";
 import { table } from "../table.js";
 import { number } from "../units.js";
 import { code, detailsPanel, link, linkRow, pairList } from "./details.js";
@@ -14,24 +15,28 @@ const FORMS = [
   { value: "short-txt", text: "Short", title: "Names without %, constants of more than ten elements left out" },
   { value: "long-txt", text: "Long", title: "With signatures, constants and what runs before what" },
 ];
+const COLUMNS = [
+  { name: "module", type: "string", width: 320 },
+  { name: "instruction_count", type: "int64" },
+  { name: "computation_count", type: "int64" },
+  { name: "size_bytes", type: "int64", unit: "bytes" },
+  { name: "host", type: "string" },
+  { name: "problem", type: "string" },
+];
 const WIDEST = 8;
 
 export async function show(root, context) {
   const body = h("div.page-body.hlo");
   root.append(body);
-  if (typeof context.source.hlo !== "function") {
-    sentence(body, "The text of programs needs a server: fastprof serve has it.");
-    return { leave() {} };
-  }
   const { modules } = await context.source.hlo({ host: context.host }, context.signal);
   if (!modules.length) {
     sentence(body,
-      "The capture has no compiled programs: they are there where HLO was recorded, or in files beside it.");
-    return { leave() {} };
+      "The capture has no compiled programs. They are in captures with HLO, or in files beside the capture.");
+    return undefined;
   }
   const page = new HloPage(body, modules, context);
   await page.follow(context.params);
-  return { params: (params) => page.follow(params), leave: () => page.leave() };
+  return { params: (params) => page.follow(params) };
 }
 
 class HloPage {
@@ -46,10 +51,9 @@ class HloPage {
 
   /** What the address asks for: a program, in a form, at an instruction. */
   async follow(params) {
-    const asked = params.get("module");
-    const module = asked ?? this.modules[0].module;
-    const next = { module, form: params.get("form") === "long-txt" ? "long-txt" : "short-txt",
-      metadata: params.get("metadata") === "yes", instruction: params.get("instruction"),
+    const next = { module: params.get("module") ?? this.modules[0].module,
+      form: choice(this.context, "form", FORMS.map(({ value }) => value)), metadata: params.get("metadata") === "yes",
+      instruction: params.get("instruction"),
       width: Math.min(WIDEST, Math.max(1, Number(params.get("width") ?? 2) || 2)) };
     const before = this.shown;
     this.shown = next;
@@ -76,13 +80,15 @@ class HloPage {
         push({ metadata: to ? "yes" : null }) }),
       field({ label: "Instruction or computation", value: instruction ?? "", placeholder: "fusion.3", size: 26,
         onchange: (to) => push({ instruction: to.trim() || null }) }),
-      ...(instruction
-        ? [
-          link("HLO stats", this.context.href("hlo_stats", { op: instruction })),
-          link("Timeline", this.context.href("timeline", { q: instruction })),
-        ]
-        : []),
+      ...(instruction ? this.links(instruction) : []),
     );
+  }
+
+  links(instruction) {
+    return [
+      link("HLO stats", this.context.href("hlo_stats", { op: instruction })),
+      link("Timeline", this.context.href("timeline", { q: instruction })),
+    ];
   }
 
   ask(options) {
@@ -102,7 +108,6 @@ class HloPage {
 
   async drawText() {
     const { instruction } = this.shown;
-    this.lines?.leave();
     this.lines = null;
     this.textBody.replaceChildren(h("p.sentence", "Writing the program …"));
     const first = await this.ask(instruction ? { instruction } : {});
@@ -153,8 +158,7 @@ class HloPage {
           ? null
           : link("Go there",
             this.context.href("hlo", { ...Object.fromEntries(this.context.params), instruction: node.name })),
-        link("HLO stats", this.context.href("hlo_stats", { op: node.name })),
-        link("Timeline", this.context.href("timeline", { q: node.name })),
+        ...this.links(node.name),
       ), pairList([
         ["Opcode", node.opcode],
         ["Shape", node.shape],
@@ -165,28 +169,10 @@ class HloPage {
   list() {
     if (this.modules.length < 2) return;
     const part = section(this.body, "Programs");
-    const of = (name) => this.modules.map((one) => one[name]);
-    const data = tableOf("programs", [
-      { name: "module", values: of("module") },
-      { name: "host", values: of("host") },
-      { name: "instruction_count", values: of("instruction_count"), type: "int64" },
-      { name: "computation_count", values: of("computation_count"), type: "int64" },
-      { name: "size_bytes", values: of("size_bytes"), unit: "bytes", type: "int64" },
-      { name: "problem", values: of("problem"), type: "string" },
-    ]);
-    this.table = table(part, data, { columns: [
-      { name: "module", width: 320 },
-      "instruction_count",
-      "computation_count",
-      "size_bytes",
-      "host",
-      ...(of("problem").some(Boolean) ? ["problem"] : []),
-    ], rows: 8, onrow: (row) => this.context.push({ module: data.value(row, "module"), instruction: null }) });
-  }
-
-  leave() {
-    clearTimeout(this.waiting);
-    this.lines?.leave();
-    this.table?.leave();
+    const data = tableOf("programs",
+      COLUMNS.map((column) => ({ ...column, values: this.modules.map((one) => one[column.name]) })));
+    const columns = COLUMNS.filter(({ name }) => name !== "problem" || data.isRecorded(name));
+    table(part, data, { columns: columns.map(({ name, width }) => ({ name, width })), rows: 8,
+      onrow: (row) => this.context.push({ module: data.value(row, "module"), instruction: null }) });
   }
 }

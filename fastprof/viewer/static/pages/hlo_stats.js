@@ -7,7 +7,7 @@ import { FAINT } from "../colours.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage, reportTable, rowsOf, wholeRow } from "../report_page.js";
+import { reportPage, reportTable, rowsOf, tableSection, wholeRow } from "../report_page.js";
 import { text } from "../units.js";
 import { code, columnPairs, detailsPanel, heat, meter, opLinks, pairList } from "./details.js";
 
@@ -181,14 +181,12 @@ async function layoutsOf(context, rank) {
 // ---- the other tables
 
 function others(body, report, context) {
-  const { programs, padding, attribution, replica_groups: groups, sparse_core_ops: sparse } = report.tables;
-  const shown = (title, name, data, options) => reportTable(context, section(body, title), name, data, options);
-  if (padding.length) {
-    shown("Padding that is moved", "padding", padding, { columns: list(`rank, name, category, padding_bytes,
-      padding_share, worst_operand, worst_shape, worst_share, self_ps, occurrences, program`) });
-  }
-  if (groups.length) shown("Collectives by replica groups", "replica_groups", groups, { bar: "self_share" });
-  if (sparse.length) shown("What SparseCores ran for ops", "sparse_core_ops", sparse);
-  if (programs.length > 1) shown("By program", "programs", programs, { bar: "self_share" });
-  if (attribution.length > 1) shown("How ops are known", "attribution", attribution, { bar: "self_share" });
+  const { programs, attribution } = report.tables;
+  tableSection(context, body, "padding", report.tables.padding);
+  tableSection(context, body, "replica_groups", report.tables.replica_groups);
+  tableSection(context, body, "sparse_core_ops", report.tables.sparse_core_ops, {
+    title: "What SparseCores ran for ops",
+  });
+  if (programs.length > 1) tableSection(context, body, "programs", report.tables.programs);
+  if (attribution.length > 1) tableSection(context, body, "attribution", report.tables.attribution);
 }

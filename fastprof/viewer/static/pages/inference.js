@@ -6,7 +6,7 @@ import { scatter, stacked } from "../charts/series.js";
 import { picker, tabs } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage, reportTable } from "../report_page.js";
+import { reportPage, reportTable, tableSection } from "../report_page.js";
 import { label, scale, text } from "../units.js";
 
 export const show = reportPage(draw, { params: ["steps"] });
@@ -23,7 +23,7 @@ function draw(body, report, context) {
     sentence(body, "No requests of a model server are in the capture.");
     return;
   }
-  reportTable(context, section(body, "Models"), "models", models, { rows: 8 });
+  tableSection(context, body, "models", models, { rows: 8 });
   const choices = [
     { value: ALL, text: "All models" },
     ...models.column("model").map((model) => ({ value: model ?? "", text: model ?? "unknown" })),
@@ -137,10 +137,7 @@ class ModelPage {
   }
 
   transfers() {
-    const data = this.of("tensor_patterns");
-    if (!data.length) return;
-    const part = section(this.body, "Tensors between host and device");
-    reportTable(this.context, part, "tensor_patterns", data);
+    tableSection(this.context, this.body, "tensor_patterns", this.of("tensor_patterns"));
   }
 
   /** A dot for each row, the longest where they are many. */

@@ -5,7 +5,7 @@ import { bars } from "../charts/bar_list.js";
 import { inputWaits, stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage, reportTable } from "../report_page.js";
+import { reportPage, tableSection } from "../report_page.js";
 import { text } from "../units.js";
 
 export const show = reportPage(draw);
@@ -41,8 +41,7 @@ function device(body, report, context) {
     part.append(waits);
     inputWaits(waits.body, steps);
   }
-  const below = section(body, "Steps");
-  reportTable(context, below, "steps", steps, { bar: "input_share" });
+  tableSection(context, body, "steps", steps);
 }
 
 function host(body, report, context) {
@@ -65,6 +64,5 @@ function host(body, report, context) {
   advice.body.append(
     h("ul", ...worst.map((row) => h("li", h("b", row.kind), ` (${text(row.share, "share")}): ${row.advice}`))),
   );
-  const below = section(body, "Input ops");
-  reportTable(context, below, "input_ops", ops, { bar: "self_share", filters: ["category"], empty: "No input ops." });
+  tableSection(context, body, "input_ops", ops, { filters: ["category"] });
 }

@@ -5,7 +5,7 @@ import { ringPanel } from "../charts/ring.js";
 import { h, shortened } from "../dom.js";
 import { kernelName } from "../kernel_names.js";
 import { list } from "../list.js";
-import { reportPage, reportTable } from "../report_page.js";
+import { reportPage, reportTable, tableSection } from "../report_page.js";
 
 export const show = reportPage(draw);
 
@@ -31,10 +31,7 @@ function draw(body, report, context) {
   const part = section(body, "Kernels", { note });
   reportTable(context, part, "kernels", kernels, { columns: shown(kernels, context), bar: "total_share",
     filters: ["name", "op_name"], rows: 20 });
-  if (ops.length) {
-    const below = section(body, "Ops by the time of their kernels");
-    reportTable(context, below, "ops", ops, { bar: "total_share" });
-  }
+  tableSection(context, body, "ops", report.tables.ops);
 }
 
 function rings(body, kernels, ops) {

@@ -6,17 +6,14 @@ import { lines } from "../charts/series.js";
 import { button, field, picker } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { part, reportPage, reportTable } from "../report_page.js";
+import { part, reportPage, reportTable, tableSection } from "../report_page.js";
 import { text } from "../units.js";
 import { columnPairs, detailsPanel, linkRow, pairList } from "./details.js";
 import { MemoryTimeline } from "./memory_timeline.js";
 import { timelineButton } from "./timeline_link.js";
 
 const TABLES = list("allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline");
-const BREAKDOWN = list(`op_name:grow, allocation_bytes, requested_bytes, count, total_bytes, share, wasted_bytes,
-  region_type, data_type, shape, source`);
-const GROUPS = list(`op_names:grow, op_count, count, total_bytes, share, wasted_bytes, region_type, data_type,
-  source`);
+const ALIVE = { filters: ["region_type", "data_type"], bar: "share", rows: 14 };
 const OF_SNAPSHOT = list(`op_name=Op, allocation_bytes=Size, requested_bytes=Requested, region_type=Region,
   data_type=Type, shape, step, in_use_bytes=In use after, stack_bytes=Stack, heap_bytes=Heap, free_bytes=Free,
   fragmentation, largest_free_bytes=Largest free chunk at most`);
@@ -42,9 +39,10 @@ async function draw(body, report, context) {
   };
   cards(body, chosen.row, allocators);
   timeline(body, report, of, chosen, context);
-  breakdown(body, report, of, context);
-  steps(body, report, of, context);
-  more(body, report, of, context);
+  breakdown(body, of, context);
+  steps(body, of, context);
+  for (const [name, note] of Object.entries(MORE)) tableSection(context, body, name, of(name), { note });
+  allocations(body, report, context);
 }
 
 function pickers(names, chosen, context) {
@@ -142,9 +140,10 @@ function timeText(ps) {
 
 // ---- what is alive
 
-function breakdown(body, report, of, context) {
+function breakdown(body, of, context) {
   const [groups, active, at] = [of("active_groups"), of("active"), of("at")];
-  if (at.length) alive(section(body, `Alive at ${context.params.get("at")}`), report, "at", at, context);
+  tableSection(context, body, "at", at, { title: `Alive at ${context.params.get("at")}`, caption: "Allocations",
+    ...ALIVE });
   if (!groups.length && !active.length) return;
   const part = section(body, "What is alive at the peak", {
     note: "Rows add up to what is in use then. Wasted is the rest of chunks that are larger than their requests.",
@@ -156,19 +155,13 @@ function breakdown(body, report, of, context) {
       `${names[at]} (${text(row.share, "share")})`
     ), label: "Memory at the peak by op" });
   }
-  reportTable(context, part, "active_groups", groups, { caption: "Ops of like names together", columns: GROUPS,
-    bar: "share", rows: 8 });
-  alive(part, report, "active", active, context);
-}
-
-function alive(part, report, name, data, context) {
-  reportTable(context, part, name, data, { caption: name === "at" ? "Allocations" : "Each kind of allocation",
-    columns: BREAKDOWN, filters: ["region_type", "data_type"], bar: "share", rows: 14 });
+  reportTable(context, part, "active_groups", groups, { caption: "Ops of like names together", bar: "share", rows: 8 });
+  reportTable(context, part, "active", active, { caption: "Each kind of allocation", ...ALIVE });
 }
 
 // ---- steps, growth, ops, fragmentation
 
-function steps(body, report, of, context) {
+function steps(body, of, context) {
   const data = of("steps");
   if (!data.length) return;
   const part = section(body, "By step");
@@ -180,50 +173,16 @@ function steps(body, report, of, context) {
     lines(part, { x: data.column("step"), series, unit: "bytes", xTitle: "Step", label: "Memory by step",
       height: 240 });
   }
-  reportTable(context, part, "steps", data, { columns: list(`step, peak_bytes, begin_bytes, end_bytes, growth_bytes,
-    allocation_count, free_count, allocated_bytes, freed_bytes, short_lived_bytes, duration_ps`), rows: 8 });
+  reportTable(context, part, "steps", data, { rows: 8 });
 }
 
-const MORE = [
-  [
-    "growth",
-    "Growth from step to step",
-    "Ops that hold more at the end of the last step than at the end of the first; one that grows steadily is what a leak looks like.",
-    list(`op_name:grow, growth_bytes, growth_per_step_bytes, steps_grown, step_count, grows_steadily,
-      first_step_end_bytes, last_step_end_bytes`),
-  ],
-  [
-    "request",
-    "When the request would have fitted",
-    null,
-    list(`fits, start_ps, duration_ps, most_free_bytes, largest_free_least_bytes, largest_free_most_bytes,
-      snapshot_count`),
-  ],
-  [
-    "fragmentation",
-    "Fragmentation",
-    "How much of the free memory is in chunks too small for the largest request that follows.",
-    list(`moment, start_ps, free_bytes, fragmentation, largest_free_bytes, next_largest_bytes, next_largest_op:220,
-      too_small_least_bytes, too_small_most_bytes, request_fits`),
-  ],
-  [
-    "ops",
-    "Ops by the memory that they allocate",
-    null,
-    list(`op_name:grow, count, allocated_bytes, largest_bytes, held_at_end_bytes, short_lived_count,
-      short_lived_bytes, lifetime_p50_ps, lifetime_max_ps`),
-  ],
-];
-
-function more(body, report, of, context) {
-  for (const [name, title, note, columns] of MORE) {
-    const data = of(name);
-    if (!data.length) continue;
-    const part = section(body, title, { note });
-    reportTable(context, part, name, data, { columns });
-  }
-  allocations(body, report, context);
-}
+/** Tables below the others, with notes. */
+const MORE = {
+  growth: "One op that holds more at the end of each step is what a leak looks like.",
+  request: null,
+  fragmentation: "How much of the free memory is in chunks too small for the largest request that follows.",
+  ops: null,
+};
 
 /** The table of all allocations, which may be millions: some of them, on request. */
 function allocations(body, report, context) {

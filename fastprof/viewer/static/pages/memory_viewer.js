@@ -6,7 +6,7 @@ import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
 import { h, shortened } from "../dom.js";
 import { list } from "../list.js";
-import { part, reportPage, reportTable } from "../report_page.js";
+import { part, reportPage, tableSection } from "../report_page.js";
 import { text } from "../units.js";
 import { BufferBars } from "./buffer_bars.js";
 import { BufferMap } from "./buffer_map.js";
@@ -156,41 +156,24 @@ class MemoryViewer {
 
   drawTables() {
     const { data, report, context, body } = this;
-    const { peak_by_op: byOp, by_allocation_type: types, allocations, modules } = report.tables;
-    if (data.length) {
-      const part_ = section(body, "Buffers at the peak", { note: "They add up to the peak." });
-      this.table = reportTable(context, part_, "buffers_at_peak", data, {
-        columns: list(`buffer:220, category, bytes, share, padding_bytes, shape,
-        op_name, source, start, end, opcode`),
-        filters: ["category"],
-        bar: "share",
-        rows: 12,
-        onrow: (row) => this.select(data.row(row), row),
-      });
-    }
-    this.types(body, byOp, types);
-    this.plain("Ops at the peak, of like names together", "peak_by_op", byOp, { bar: "share", columns: list(`op:grow,
-      category, buffer_count, bytes, share, padding_bytes, shape, source`) });
-    this.plain("Allocations", "allocations", allocations, { columns: list(`allocation, category, bytes, buffer:220,
-      op_name, buffer_count, peak_bytes, fragmentation_bytes, shape, is_output, is_aliased`) });
-    this.plain("Programs", "modules", modules, { columns: list(`module:300, memory_space_name, peak_bytes,
-      allocated_bytes, parameter_bytes, output_bytes, temporary_bytes, fragmentation_bytes, buffer_count, reason,
-      host, host_count`) });
+    this.table = tableSection(context, body, "buffers_at_peak", report.tables.buffers_at_peak, {
+      note: "They add up to the peak.",
+      filters: ["category"],
+      rows: 12,
+      onrow: (row) => this.select(data.row(row), row),
+    });
+    this.drawUse();
+    for (const name of ["peak_by_op", "allocations", "modules"]) tableSection(context, body, name, report.tables[name]);
   }
 
-  types(body, byOp, types) {
+  drawUse() {
+    const { peak_by_op: byOp, by_allocation_type: types } = this.report.tables;
     const rows = types.rows().filter((row) => row.memory_space === this.space && row.bytes > 0);
     if (!rows.length) return;
-    const part_ = section(body, "What memory is for");
     const uses = rows.map((row) => ({ name: row.category, value: row.bytes, colour: CATEGORIES[row.category] }));
     const ops = byOp.rows().map((row) => ({ name: row.op ?? row.category, value: row.bytes, title: row.shape ?? "" }));
-    columns(part_, ringPanel("Allocations by use", uses, { unit: "bytes" }),
+    columns(section(this.body, "What memory is for"), ringPanel("Allocations by use", uses, { unit: "bytes" }),
       ringPanel("The peak by op", ops, { unit: "bytes", most: 10 }));
-  }
-
-  plain(title, name, data, options) {
-    if (!data.length) return;
-    reportTable(this.context, section(this.body, title), name, data, options);
   }
 
   /** Marks a buffer in all charts, and shows its details. `row`: its number in buffers_at_peak, if known. */

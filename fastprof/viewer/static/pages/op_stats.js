@@ -7,7 +7,7 @@ import { FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { csvAddress, reportPage, reportTable } from "../report_page.js";
+import { csvAddress, reportPage, reportTable, tableSection } from "../report_page.js";
 import { label, text } from "../units.js";
 
 export const show = reportPage((body, report, context) => new OpStats(body, report, context).draw(), {
@@ -121,12 +121,10 @@ class OpStats {
 
   /** `search`: what the address calls the words that the table is filtered by. */
   drawTable(name, title = label(name), { note = null, search = null, ...options } = {}) {
-    const data = this.report.tables[name];
-    if (!data?.length) return;
-    const part = section(this.body, title, { note });
     const filter = this.context.params.get(search) ?? "";
-    if (filter) this.reveal(part);
-    reportTable(this.context, part, name, data, { bar: "busy_share", filter, rows: 15, ...options });
+    tableSection(this.context, this.body, name, this.report.tables[name], { title, note, bar: "busy_share", filter,
+      rows: 15, ...options });
+    if (filter) this.reveal(this.body.lastElementChild);
   }
 
   /** The name of an instruction, as a link to its text if its program is in the capture. */

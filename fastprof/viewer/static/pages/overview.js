@@ -5,7 +5,7 @@ import { stacked } from "../charts/series.js";
 import { stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { asked, reportPage, reportTable } from "../report_page.js";
+import { asked, reportPage, reportTable, tableSection } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 
@@ -26,7 +26,10 @@ async function draw(body, report, context) {
   verdicts(body, report);
   topOps(body, report, context);
   latency(body, report);
-  stragglers(body, report, context);
+  tableSection(context, body, "stragglers", report.tables.stragglers, {
+    note: "Steps of cores that took longer than those of the others.",
+    sort: { by: "excess_ps", down: true },
+  });
   environment(body, report);
 }
 
@@ -105,15 +108,6 @@ function latency(body, report) {
   const series = parts.map(([name, column, colour]) => ({ name, colour, values: data.column(column) }));
   stacked(box.body, { x: data.column("percentile"), xTitle: "Percentile", series, unit: "ps",
     label: "Latency of requests by percentile" });
-}
-
-function stragglers(body, report, context) {
-  const data = report.tables.stragglers;
-  if (!data.length) return;
-  const part = section(body, "Stragglers", { note: "Steps of cores that took longer than those of the others." });
-  const names = ["step", "host", "core_name", "duration_ps", "median_ps", "excess_ps", "excess_share", "category"];
-  reportTable(context, part, "stragglers", data, { columns: names, bar: "excess_share", rows: 8,
-    sort: { by: "excess_ps", down: true } });
 }
 
 function environment(body, report) {

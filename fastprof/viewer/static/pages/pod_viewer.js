@@ -6,7 +6,7 @@ import { CATEGORY } from "../colours.js";
 import { picker, slider } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { choice, columnsInText, reportPage, reportTable } from "../report_page.js";
+import { choice, reportPage, tableSection } from "../report_page.js";
 import { number, text } from "../units.js";
 import { CoreMap, scaleBar, shade } from "./core_map.js";
 import { detailsPanel, linkRow, pairList } from "./details.js";
@@ -213,16 +213,12 @@ class PodViewer {
 
   drawTables() {
     const { context, body } = this;
-    reportTable(context, section(body, "Steps of cores"), "cores", this.data, { columns: [
+    tableSection(context, body, "cores", this.data, { columns: [
       ...list("step, core_name, duration_ps, bottleneck, bottleneck_share"),
       ...this.parts.map(([name]) => name),
       "complete",
       "host",
     ], filters: ["bottleneck", "host"], rows: 14 });
-    const { collectives } = this.report.tables;
-    if (!collectives.length) return;
-    reportTable(context, section(body, "Collectives"), "collectives", collectives, {
-      columns: columnsInText(context, "collectives"),
-    });
+    tableSection(context, body, "collectives", this.report.tables.collectives);
   }
 }

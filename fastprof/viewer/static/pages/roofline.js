@@ -4,7 +4,7 @@ import { figures, NO_OPS, section, sentence } from "../cards.js";
 import { picker, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { choice, reportPage, reportTable, wholeRow } from "../report_page.js";
+import { choice, reportPage, reportTable, tableSection, wholeRow } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
@@ -37,7 +37,9 @@ async function draw(body, report, context) {
   figures(body, report, FIGURES);
   if (!report.tables.ops.length) return sentence(body, NO_OPS);
   new Roofline(body, report, context).draw();
-  lostTime(body, report, context);
+  tableSection(context, body, "lost_time", report.tables.lost_time, {
+    note: "Each op's time beyond what it would take at the roofline, the most first.",
+  });
   peaks(body, report);
   return undefined;
 }
@@ -137,17 +139,6 @@ function totalName(data, row) {
   const scope = data.value(row, "scope");
   if (scope === "step") return `step ${data.value(row, "step")}`;
   return scope === "program" ? (data.value(row, "program") ?? `program ${data.value(row, "program_id")}`) : scope;
-}
-
-function lostTime(body, report, context) {
-  const data = report.tables.lost_time;
-  if (!data.length) return;
-  const part = section(body, "What could be won", {
-    note: "Each op's time beyond what it would take at the roofline, the most first.",
-  });
-  reportTable(context, part, "lost_time", data, { columns: list(`rank, name:200, category, lost_ps, lost_share,
-    cumulative_lost_share, self_ps, least_ps, roofline_percent, bound_by, framework_op, source`), bar: "lost_share",
-    rows: 12 });
 }
 
 function peaks(body, report) {

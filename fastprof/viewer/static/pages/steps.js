@@ -4,13 +4,12 @@ import { columns, figures, panel, section, sentence } from "../cards.js";
 import { lines } from "../charts/series.js";
 import { stepTime } from "../charts/step_charts.js";
 import { picker } from "../controls.js";
-import { reportPage, reportTable } from "../report_page.js";
+import { reportPage, reportTable, tableSection } from "../report_page.js";
 import { timelineButton } from "./timeline_link.js";
 
 export const show = reportPage(draw);
 
 const MOST_CORES = 24;
-const TABLES = [["stragglers", "Stragglers"], ["hosts", "Hosts"], ["step_summary", "Percentiles"]];
 
 function draw(body, report, context) {
   const { steps, breakdown } = report.tables;
@@ -22,11 +21,7 @@ function draw(body, report, context) {
   const cores = coresOf(steps);
   durations(body, steps, cores);
   if (breakdown.length) kinds(body, steps, breakdown, cores);
-  for (const [name, title] of TABLES) {
-    const data = report.tables[name];
-    const bar = name === "stragglers" ? "excess_share" : undefined;
-    if (data.length) reportTable(context, section(body, title), name, data, { bar });
-  }
+  for (const name of ["stragglers", "hosts", "step_summary"]) tableSection(context, body, name, report.tables[name]);
   let chosen = 0;
   const place = () => {
     const { host, start_ps: start, duration_ps: duration } = steps.row(chosen);

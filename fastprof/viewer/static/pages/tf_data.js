@@ -6,9 +6,9 @@ import { lines } from "../charts/series.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { part, reportPage, reportTable } from "../report_page.js";
+import { part, reportPage, reportTable, tableSection } from "../report_page.js";
 import { known, number, text } from "../units.js";
-import { detailsPanel, heat, meter, pairList } from "./details.js";
+import { columnPairs, detailsPanel, heat, meter, pairList } from "./details.js";
 import { IteratorGraph } from "./iterator_graph.js";
 import { alikeName, slowest, strip, summed, together } from "./iterator_sums.js";
 import { timelineButton } from "./timeline_link.js";
@@ -17,7 +17,11 @@ const FIGURES = list(`pipeline_count, iterator_count, call_count, slow_call_coun
   slow_pipeline, bottleneck_name, bottleneck_share, batch_ps, best_change, best_batch_ps`);
 const OF_CALL = list(`pipeline, host, rank, iterator_id, start_ps, total_ps, self_ps, critical_ps, call_count,
   is_blocking, is_bottleneck`);
+const OF_ITERATOR = list(`critical_ps=Critical time, self_ps=Self time, total_ps=Total time, call_count=Its calls,
+  is_async=Runs ahead on own threads, parallelism=Calls at a time, autotune=Tuned by tf.data, buffer_size=Elements buffered,
+  batch_size=Elements of a batch, cycle_length, function_ps=Functions, long_name`);
 const MOST_CALLS = 1_000;
+const MOST_OFFERED = 200;
 const ALL = "";
 
 export const show = reportPage(draw, { params: ["steps", "parallel", "slow_call_us"],
@@ -26,8 +30,7 @@ export const show = reportPage(draw, { params: ["steps", "parallel", "slow_call_
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
   if (!report.tables.pipelines.length) return sentence(body, "There are no input pipelines to show.");
-  const page = new Pipelines(body, report, context);
-  await page.draw();
+  return new Pipelines(body, report, context).draw();
 }
 
 class Pipelines {
@@ -35,13 +38,11 @@ class Pipelines {
     Object.assign(this, { body, report, context });
     this.pipelines = report.tables.pipelines.rows();
     const { params } = context;
-    const worst = report.tables.bottlenecks.length ? report.tables.bottlenecks.row(0) : this.pipelines[0];
-    const asked = this.pipelines.find((one) =>
-      (!params.has("of") || one.host === params.get("of")) && one.pipeline === params.get("pipeline")
-    );
-    const chosen = asked ?? this.pipelines.find((one) => one.host === params.get("of")) ?? worst;
-    Object.assign(this, { host: chosen.host, pipeline: chosen.pipeline });
-    this.alike = params.get("alike") !== "no";
+    const { bottlenecks } = report.tables;
+    const ofHost = this.pipelines.filter((one) => !params.has("of") || one.host === params.get("of"));
+    const { host, pipeline } = ofHost.find((one) => one.pipeline === params.get("pipeline"))
+      ?? (params.has("of") ? ofHost[0] : null) ?? (bottlenecks.length ? bottlenecks.row(0) : this.pipelines[0]);
+    Object.assign(this, { host, pipeline, alike: params.get("alike") !== "no" });
   }
 
   of(name) {
@@ -74,33 +75,25 @@ class Pipelines {
 
   pickers() {
     const hosts = [...new Set(this.pipelines.map((one) => one.host))];
-    const bar = h("div.parameters");
-    if (hosts.length > 1) {
-      bar.append(
-        picker({ label: "Host", options: hosts, value: this.host, onchange: (of) =>
-          this.context.push({ of, pipeline: null, rank: null }) }),
-      );
-    }
-    const option = (one) => ({ value: one.pipeline,
-      text: `${one.pipeline} — ${text(one.mean_ps, "ps")} a call, ${number(one.slow_call_count)} of ${
-        number(one.call_count)
-      } slow` });
-    bar.append(
-      picker({ label: "Pipeline", options: this.pipelines.filter((one) => one.host === this.host).map(option),
-        value: this.pipeline, onchange: (pipeline) =>
-          this.context.push({ pipeline, of: hosts.length > 1 ? this.host : null, rank: null }) }),
+    const several = hosts.length > 1;
+    const slow = (one) => `${number(one.slow_call_count)} of ${number(one.call_count)} slow`;
+    const options = this.pipelines.filter((one) => one.host === this.host).map((one) => ({ value: one.pipeline,
+      text: `${one.pipeline} — ${text(one.mean_ps, "ps")} a call, ${slow(one)}` })
     );
     this.rankPicker = picker({ label: "Call", options: this.rankOptions(),
       value: this.rank === null ? ALL : String(this.rank),
       onchange: (to) => this.chooseRank(to === ALL ? null : Number(to)) });
-    bar.append(this.rankPicker);
-    if (new Set(this.iterators.column("long_name").map(alikeName)).size < this.iterators.length) {
-      const title = "Iterators that differ only in which of several inputs they are";
-      bar.append(
-        toggle({ label: "Alike together", value: this.alike, title, onchange: (alike) => this.setAlike(alike) }),
-      );
-    }
-    return bar;
+    const hasAlike = new Set(this.iterators.column("long_name").map(alikeName)).size < this.iterators.length;
+    const push = (changes) => this.context.push({ ...changes, rank: null });
+    return h("div.parameters",
+      several
+        && picker({ label: "Host", options: hosts, value: this.host, onchange: (of) => push({ of, pipeline: null }) }),
+      picker({ label: "Pipeline", options, value: this.pipeline,
+        onchange: (pipeline) => push({ pipeline, of: several ? this.host : null }) }), this.rankPicker,
+      hasAlike
+        && toggle({ label: "Alike together", value: this.alike,
+          title: "Iterators that differ only in which of several inputs they are", onchange: (alike) =>
+            this.setAlike(alike) }));
   }
 
   setAlike(alike) {
@@ -110,7 +103,7 @@ class Pipelines {
   }
 
   rankOptions() {
-    const shown = Math.min(this.calls.length, 200);
+    const shown = Math.min(this.calls.length, MOST_OFFERED);
     const options = Array.from({ length: shown }, (_, row) => this.rankOption(row));
     if (this.rank !== null && this.rank >= shown) options.push(this.rankOption(this.rank));
     return [{ value: ALL, text: `all ${number(this.calls.length)} calls` }, ...options];
@@ -160,13 +153,10 @@ class Pipelines {
     const { call_iterators: data } =
       (await part(this.context, { tables: ["call_iterators"], columns: { call_iterators: OF_CALL } })).tables;
     const [hosts, pipelines, ranks] = ["host", "pipeline", "rank"].map((name) => data.column(name));
-    const found = new Map();
-    for (let row = 0; row < data.length; row += 1) {
-      if (ranks[row] === this.rank && pipelines[row] === this.pipeline && hosts[row] === this.host) {
-        found.set(data.value(row, "iterator_id"), data.row(row));
-      }
-    }
-    return found;
+    const own = data.where((row) =>
+      ranks[row] === this.rank && pipelines[row] === this.pipeline && hosts[row] === this.host
+    );
+    return new Map(own.rows().map((row) => [row.iterator_id, row]));
   }
 
   async drawGraph() {
@@ -187,21 +177,8 @@ class Pipelines {
     this.details.show(node.count > 1 ? `${node.name} × ${node.count}` : node.name,
       meter(this.rank === null ? "Of the time of calls" : `Of the call of rank ${this.rank}`, node.part * 100, null,
         heat(1 - node.part)), pairList([
-        ["Critical time", text(node.critical_ps, "ps")],
-        ["Self time", text(node.self_ps, "ps")],
-        ["Total time", text(node.total_ps, "ps")],
-        ["Its calls", number(node.call_count)],
-        ["Runs ahead", node.is_async ? "yes, on threads of its own" : "no"],
-        [
-          "Calls at a time",
-          node.parallelism === null ? null : `${number(node.parallelism)}${node.autotune ? " (autotune)" : ""}`,
-        ],
-        ["Buffer", node.buffer_size === null ? null : `${number(node.buffer_size)} elements`],
-        ["Batch", node.batch_size === null ? null : `${number(node.batch_size)} elements`],
-        ["Cycle length", known(node.cycle_length)],
-        ["Keeps the order", node.deterministic === null ? null : node.deterministic ? "yes" : "no"],
-        ["Functions", node.function_ps ? text(node.function_ps, "ps") : null],
-        ["Long name", node.long_name],
+        ...columnPairs(this.iterators, node, OF_ITERATOR),
+        ["Keeps the order", known(node.deterministic)],
       ]), this.rank === null && parts.length
       ? [
         h("h4.subtitle", "What its critical time is made of"),
@@ -258,11 +235,7 @@ class Pipelines {
       height: 230,
       onclick: (place) => this.jump(drawn[place]),
     });
-    reportTable(this.context, part_, "calls", data, {
-      columns: ["rank", "duration_ps", "bottleneck_name", "bottleneck_ps", "step", "is_slow", "start_ps"],
-      rows: 8,
-      onrow: (row) => this.jump(row),
-    });
+    reportTable(this.context, part_, "calls", data, { rows: 8, onrow: (row) => this.jump(row) });
   }
 
   jump(rank) {
@@ -275,14 +248,11 @@ class Pipelines {
   drawTables() {
     this.whatIf();
     this.waits();
-    const shown = (title, name, columns, data = this.report.tables[name]) => {
-      if (!data.length) return;
-      reportTable(this.context, section(this.body, title), name, data, { columns });
-    };
-    shown("Iterators", "iterators", list(`depth, name:160, critical_share, critical_ps, self_ps, total_ps,
-      call_count, is_async, parallelism, buffer_size, batch_size, is_blocking, long_name`), this.iterators);
-    shown("All pipelines", "pipelines", list(`host, pipeline, kind, call_count, slow_call_count, mean_ps, p50_ps,
-      p90_ps, p99_ps, max_ps, bottleneck_name, bottleneck_share, cpu_budget, threadpool_size`));
+    tableSection(this.context, this.body, "iterators", this.iterators, {
+      columns: list(`depth, name:160, critical_share, critical_ps, self_ps, total_ps, call_count, is_async, parallelism,
+        buffer_size, batch_size, is_blocking, long_name`),
+    });
+    tableSection(this.context, this.body, "pipelines", this.report.tables.pipelines, { title: "All pipelines" });
   }
 
   whatIf() {
@@ -301,11 +271,7 @@ class Pipelines {
       unit: "ps",
       label: "Time of a batch after a change",
     });
-    reportTable(this.context, part_, "what_if", data, {
-      columns: list(`name, change, then_ps, least_then_ps, saved_ps, speedup,
-      iterator_count, assumption:grow`),
-      rows: 6,
-    });
+    reportTable(this.context, part_, "what_if", data, { rows: 6 });
   }
 
   waits() {
