@@ -6,27 +6,27 @@ launch configuration and use of Tensor Cores are one row. Formulas: docs/analyse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof._native import records
-from fastprof._native.kernels import group_sums
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
 from fastprof.derive.devices import kernel_launch, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.kernel_launch import Dim, Launch
-from fastprof.derive.ops.tables import exact_sum
-from fastprof.errors import CaptureError
+from fastprof.derive.ops.stat_values import stat_beside
+from fastprof.derive.ops.tables import exact_sum, summed_by
+from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
-from fastprof.schema.array_types import Int64s, Records
-from fastprof.schema.tables import TEXT, Column, TableSchema
+from fastprof.schema.array_types import Int64s
+from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -56,46 +56,68 @@ class Params:
 _NO_VENDOR = (
     "the capture does not say who made the GPU (device_vendor), so which kernels run on its matrix units is not known"
 )
+
+
+def _of_row(of: Callable[[Row], Any]) -> Formula:
+    return lambda kernels: [of(row) for row in kernels.rows]
+
+
+def _of_launch(of: Callable[[Launch], Any]) -> Formula:
+    return lambda kernels: [of(launch) for launch in kernels.launches]
+
+
+def _of_op(of: Callable[[str, list[Row], int], Any]) -> Formula:
+    """``of``: takes the name of an op, the rows of its kernels and their time."""
+    return lambda ops: [of(*one) for one in ops.each]
+
+
 _NULL = "null: not recorded, or more than any GPU has"
 _SHARE = "total_ps / the sum of total_ps over all kernels; null: that is 0"
+_Percent = Kind(pa.float64(), "%")
+_Name = Kind(pa.string())
 TABLES = {
     "kernels": TableSchema("kernels", "a kernel of a host, with its op and launch configuration, longest total first", (
-        Column("host", TEXT, "host that ran it"),
-        Column("name", pa.string(), "name of the kernel"),
-        Column("op_name", TEXT, "framework op that launched it: metadata of the HLO instruction, else stat tf_op; "
-               "null: neither is recorded", True),
-        Column("occurrences", pa.int64(), "how often it ran"),
-        Column("total_ps", pa.int64(), "sum of durations", unit="ps"),
-        Column("total_share", pa.float64(), _SHARE, True, "share"),
-        Column("mean_ps", pa.int64(), "total_ps / occurrences, rounded down", unit="ps"),
-        Column("min_ps", pa.int64(), "shortest", unit="ps"),
-        Column("max_ps", pa.int64(), "longest", unit="ps"),
-        Column("uses_tensor_cores", pa.bool_(), "the kernel's name is one of kernels on Tensor Cores (AMD: Matrix "
-               "Cores); null: the capture does not say who made the GPU", True),
-        Column("could_use_tensor_cores", pa.bool_(), "its op is a matrix product or a convolution, or a TensorFlow op "
-               "whose kernel uses Tensor Cores, and it does more than transpose or copy"),
-        Column("registers_per_thread", pa.int64(), f"regs of kernel_details; {_NULL}", True),
-        Column("shared_bytes", pa.int64(), "shared memory of a block: static and dynamic, or group_mem of ROCm; "
-               f"{_NULL}", True, "bytes"),
-        Column("static_shared_bytes", pa.int64(), f"static_shared of kernel_details; {_NULL}", True, "bytes"),
-        Column("dynamic_shared_bytes", pa.int64(), f"dynamic_shared of kernel_details; {_NULL}", True, "bytes"),
-        Column("grid_dim", TEXT, f"blocks along x,y,z; {_NULL}", True),
-        Column("block_dim", TEXT, f"threads of a block along x,y,z; {_NULL}", True),
-        Column("block_count", pa.int64(), f"blocks of the grid; {_NULL}", True),
-        Column("threads_per_block", pa.int64(), f"threads of a block; {_NULL}", True),
-        Column("occupancy_percent", pa.float64(), "occ_pct of kernel_details, of the first occurrence: warps that fit "
-               f"on a multiprocessor / warps that it holds; {_NULL}", True, "%"),
-        Column("device_count", pa.int32(), "GPUs of the host that ran it"),
+        Text("host", "host that ran it", _of_row(lambda row: row.host)),
+        _Name("name", "name of the kernel", _of_row(lambda row: row.kernel.name)),
+        Text("op_name", "framework op that launched it: metadata of the HLO instruction, else stat tf_op; null: "
+             "neither is recorded", _of_row(lambda row: row.kernel.op or None)),
+        Count("occurrences", "how often it ran", _of_row(lambda row: row.ps[0])),
+        Picoseconds("total_ps", "sum of durations", _of_row(lambda row: row.ps[1])),
+        Share("total_share", _SHARE, lambda kernels: [_share(row.ps[1], kernels.total) for row in kernels.rows]),
+        Picoseconds("mean_ps", "total_ps / occurrences, rounded down", _of_row(lambda row: row.ps[1] // row.ps[0])),
+        Picoseconds("min_ps", "shortest", _of_row(lambda row: row.ps[2])),
+        Picoseconds("max_ps", "longest", _of_row(lambda row: row.ps[3])),
+        Flag("uses_tensor_cores", "the kernel's name is one of kernels on Tensor Cores (AMD: Matrix Cores); null: the "
+             "capture does not say who made the GPU", _of_row(lambda row: row.uses)),
+        Flag("could_use_tensor_cores", "its op is a matrix product or a convolution, or a TensorFlow op whose kernel "
+             "uses Tensor Cores, and it does more than transpose or copy", _of_row(lambda row: row.could)),
+        Count("registers_per_thread", f"regs of kernel_details; {_NULL}", _of_launch(lambda one: one.registers)),
+        Bytes("shared_bytes", f"shared memory of a block: static and dynamic, or group_mem of ROCm; {_NULL}",
+              _of_launch(lambda one: one.shared)),
+        Bytes("static_shared_bytes", f"static_shared of kernel_details; {_NULL}",
+              _of_launch(lambda one: one.static_shared)),
+        Bytes("dynamic_shared_bytes", f"dynamic_shared of kernel_details; {_NULL}",
+              _of_launch(lambda one: one.dynamic_shared)),
+        Text("grid_dim", f"blocks along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.grid))),
+        Text("block_dim", f"threads of a block along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.block))),
+        Count("block_count", f"blocks of the grid; {_NULL}", _of_launch(lambda one: _product(one.grid))),
+        Count("threads_per_block", f"threads of a block; {_NULL}", _of_launch(lambda one: _product(one.block))),
+        _Percent("occupancy_percent", "occ_pct of kernel_details, of the first occurrence: warps that fit on a "
+                 f"multiprocessor / warps that it holds; {_NULL}", _of_launch(lambda one: one.occupancy)),
+        Column("device_count", pa.int32(), "GPUs of the host that ran it", of=_of_row(lambda row: row.devices)),
     ), derived=True),
     "ops": TableSchema("ops", "a framework op, with the kernels that it launched on all hosts, longest total first", (
-        Column("op_name", pa.string(), "framework op; null: kernels of no known op", True),
-        Column("kernel_count", pa.int64(), "kernels that differ in name"),
-        Column("occurrences", pa.int64(), "how often its kernels ran"),
-        Column("total_ps", pa.int64(), "time of its kernels", unit="ps"),
-        Column("total_share", pa.float64(), _SHARE, True, "share"),
-        Column("tensor_core_ps", pa.int64(), "time of those of its kernels that use Tensor Cores; null: as there",
-               True, "ps"),
-        Column("could_use_tensor_cores", pa.bool_(), "so for one of its kernels, at the least"),
+        _Name("op_name", "framework op; null: kernels without a known op", _of_op(lambda op, _rows, _ps: op or None)),
+        Count("kernel_count", "kernels that differ in name",
+              _of_op(lambda _op, rows, _ps: len({row.kernel.name for row in rows}))),
+        Count("occurrences", "how often its kernels ran",
+              _of_op(lambda _op, rows, _ps: sum(row.ps[0] for row in rows))),
+        Picoseconds("total_ps", "time of its kernels", _of_op(lambda _op, _rows, ps: ps)),
+        Share("total_share", _SHARE, lambda ops: [_share(ps, ops.total) for _, _, ps in ops.each]),
+        Picoseconds("tensor_core_ps", "time of those of its kernels that use Tensor Cores; null: as there",
+                    _of_op(lambda _op, rows, _ps: _tensor_core_ps(rows))),
+        Flag("could_use_tensor_cores", "one of its kernels or more could",
+             _of_op(lambda _op, rows, _ps: any(row.could for row in rows))),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
@@ -123,8 +145,8 @@ SECTIONS = (
 
 
 class Kernel(NamedTuple):
-    """What tells kernels of a host apart, and the order of rows of one total. What is not recorded is as 0, dimensions
-    as 1, an op as the empty text."""
+    """What distinguishes kernels of a host, and orders rows of equal totals. What is not recorded is 0, dimensions
+    1, an op the empty text."""
 
     name: str
     grid: Dim
@@ -137,29 +159,15 @@ class Kernel(NamedTuple):
     op: str
 
 
-@dataclass(frozen=True, slots=True)
-class HostKernels:
-    """The kernels of one host, in order of first occurrence. ``sums``: count, total, minimum and maximum in ps;
-    ``sums_ns``: the same of durations in whole nanoseconds, as XProf adds them up."""
-
-    host: str
-    planes: int
-    kernels: list[Kernel]
-    launches: list[Launch]
-    vendors: list[str | None]
-    devices: Int64s
-    sums: Records
-    sums_ns: Records
-
-
 class Row(NamedTuple):
-    """A row of the table kernels, before it is one."""
+    """A kernel of a host. ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole
+    nanoseconds, as XProf adds them up."""
 
     host: str
     kernel: Kernel
     launch: Launch
-    devices: int
     vendor: str | None
+    devices: int
     ps: tuple[int, int, int, int]
     ns: tuple[int, int, int, int]
 
@@ -178,6 +186,14 @@ class Row(NamedTuple):
         return self.could and self.uses is False
 
 
+@dataclass(frozen=True, slots=True)
+class HostKernels:
+    """The kernels of one host, in order of first occurrence, and the number of its GPU planes."""
+
+    planes: int
+    rows: list[Row]
+
+
 def of_host(host: Host, _params: Params) -> HostKernels:
     events = host.raw
     planes = {plane.number: plane for plane in events.planes_of("GPU")}
@@ -186,31 +202,35 @@ def of_host(host: Host, _params: Params) -> HostKernels:
         _plane_numbers(events, rows),
         events.meta[rows].astype(np.int64),
         details,
-        _beside(rows, *events.texts("tf_op")),
-        _beside(rows, *events.texts("equation")),
-        _beside(rows, *events.texts("hlo_op")),
-        _beside(rows, *events.ints("program_id")),
+        stat_beside(*events.texts("tf_op"), rows),
+        stat_beside(*events.texts("equation"), rows),
+        stat_beside(*events.texts("hlo_op"), rows),
+        stat_beside(*events.ints("program_id"), rows),
     ]
-    code, first = _numbered(columns)
+    code, count = numbered([numbered(columns[:4])[0].astype(np.int64), *columns[4:]])  # it takes four at a time
+    first = first_of(code, count)
     namer = _Namer(host, planes)
-    found: dict[Kernel, int] = {}
-    launches: list[Launch] = []
-    vendors: list[str | None] = []
-    pairs: set[tuple[int, int]] = set()
+    numbers: dict[Kernel, int] = {}
+    configured: list[tuple[Launch, str | None]] = []
+    devices: list[set[int]] = []
     kernel_of_code = np.zeros(len(first), np.int32)
     for i, parts in enumerate(np.stack([column[first] for column in columns], axis=1).tolist()):
         kernel, launch = namer.kernel(*parts)
-        number = found.setdefault(kernel, len(found))
-        if number == len(launches):
-            launches.append(launch)
-            vendors.append(namer.vendors[parts[0]])
-        pairs.add((number, parts[0]))
+        number = numbers.setdefault(kernel, len(numbers))
+        if number == len(configured):
+            configured.append((launch, namer.vendors[parts[0]]))
+            devices.append(set())
+        devices[number].add(parts[0])
         kernel_of_code[i] = number
-    devices = np.bincount([number for number, _ in pairs], minlength=len(found)) if pairs else np.zeros(0, np.int64)
     duration = events.duration_ps[rows]
-    sums = _sums(kernel_of_code[code], duration, len(found))
-    sums_ns = _sums(kernel_of_code[code], duration // 1000, len(found))
-    return HostKernels(host.name, len(planes), list(found), launches, vendors, devices, sums, sums_ns)
+    sums, sums_ns = (
+        summed_by(kernel_of_code[code], values, len(numbers), "the durations of the occurrences of a kernel").tolist()
+        for values in (duration, duration // 1000)
+    )
+    kernels = zip(numbers, configured, devices, sums, sums_ns, strict=True)
+    return HostKernels(
+        len(planes), [Row(host.name, kernel, *first, len(on), ps, ns) for kernel, first, on, ps, ns in kernels]
+    )
 
 
 def _kernel_rows(events: HostEvents, planes: Mapping[int, Plane]) -> tuple[Int64s, Int64s]:
@@ -239,29 +259,6 @@ def _plane_numbers(events: HostEvents, rows: Int64s) -> Int64s:
     line_of = np.searchsorted([line.first for line in lines], rows, side="right") - 1
     numbers: Int64s = np.array([line.plane.number for line in lines], np.int64)[line_of]
     return numbers
-
-
-def _beside(rows: Int64s, stat_rows: npt.NDArray[np.int32], values: Int64s) -> Int64s:
-    """The values of a stat beside ``rows``; -1 where a row has none."""
-    if not len(stat_rows):
-        return np.full(len(rows), -1, np.int64)
-    place = np.minimum(np.searchsorted(stat_rows, rows), len(stat_rows) - 1)
-    return np.where(stat_rows[place] == rows, values[place], -1)
-
-
-def _numbered(columns: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
-    """Numbers the distinct rows of the columns by first occurrence: the number of each row, and where each is first."""
-    size = len(columns[0])
-    code: Int64s = np.zeros(size, np.int64)
-    for column in columns:
-        if size and column.min() < column.max():
-            _, values = _encoded(column)
-            count = int(values.max()) + 1
-            code = _encoded(code * count + values)[1]
-    distinct = int(code.max()) + 1 if size else 0
-    first: Int64s = np.zeros(distinct, np.int64)
-    first[code[::-1]] = np.arange(size)[::-1]
-    return code, first
 
 
 class _Namer:
@@ -308,23 +305,9 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _encoded(values: Int64s) -> tuple[Int64s, Int64s]:
-    """The distinct values in order of first occurrence, and the place of each value among them."""
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
-
-
-def _sums(groups: npt.NDArray[np.int32], values: Int64s, size: int) -> Records:
-    sums = np.zeros(size, records.GROUP_SUM)
-    try:
-        group_sums(np.ascontiguousarray(groups), np.ascontiguousarray(values), sums)
-    except OverflowError as error:
-        raise CaptureError("the durations of the occurrences of a kernel do not add up in 64 bits") from error
-    return sums
-
-
 def run(kept: Sequence[HostKernels], _params: Params, _after: Mapping[str, Report]) -> Report:
-    rows = _rows(kept)
+    rows = [row for host in kept for row in host.rows]
+    rows.sort(key=lambda row: (-row.ps[1], row.kernel, row.host))  # longest first, then by name and configuration
     total = exact_sum([row.ps[1] for row in rows], "the durations of kernels")
     tensor = sum(row.ps[1] for row in rows if row.kernel.uses)
     missed = sum(row.ps[1] for row in rows if row.misses)
@@ -340,23 +323,12 @@ def run(kept: Sequence[HostKernels], _params: Params, _after: Mapping[str, Repor
     }
     if not all(tensor_cores.knows(row.vendor) for row in rows):
         values |= {name: (None, _NO_VENDOR) for name in SCALARS if "tensor_core" in name}
-    tables = {"kernels": _kernels_table(rows, total), "ops": _ops_table(rows, total)}
+    launches = [kernel_launch.credible(row.launch) for row in rows]
+    tables = {
+        "kernels": TABLES["kernels"].of(SimpleNamespace(rows=rows, launches=launches, total=total)),
+        "ops": TABLES["ops"].of(SimpleNamespace(each=_by_op(rows), total=total)),
+    }
     return Report(NAME, tables, scalars(SCALARS, values), tuple(_notices(kept, rows, total, missed)), detail=rows)
-
-
-def _rows(kept: Sequence[HostKernels]) -> list[Row]:
-    """Of all hosts, longest total first; of equal ones by name and configuration."""
-    rows = []
-    for host in kept:
-        of_kernel = zip(
-            host.kernels, host.launches, host.devices.tolist(), host.vendors, host.sums, host.sums_ns, strict=True
-        )
-        rows += [
-            Row(host.host, kernel, launch, devices, vendor, tuple(ps.tolist()), tuple(ns.tolist()))
-            for kernel, launch, devices, vendor, ps, ns in of_kernel
-        ]
-    rows.sort(key=lambda row: (-row.ps[1], row.kernel, row.host))
-    return rows
 
 
 def _why_none(kept: Sequence[HostKernels]) -> str:
@@ -396,34 +368,6 @@ def _missed(rows: Sequence[Row], share: float) -> Notice:
     )
 
 
-def _kernels_table(rows: Sequence[Row], total: int) -> pa.Table:
-    launches = [kernel_launch.credible(row.launch) for row in rows]
-    columns: dict[str, list[Any]] = {
-        "host": [row.host for row in rows],
-        "name": [row.kernel.name for row in rows],
-        "op_name": [row.kernel.op or None for row in rows],
-        "occurrences": [row.ps[0] for row in rows],
-        "total_ps": [row.ps[1] for row in rows],
-        "total_share": [_share(row.ps[1], total) for row in rows],
-        "mean_ps": [row.ps[1] // row.ps[0] for row in rows],
-        "min_ps": [row.ps[2] for row in rows],
-        "max_ps": [row.ps[3] for row in rows],
-        "uses_tensor_cores": [row.uses for row in rows],
-        "could_use_tensor_cores": [row.could for row in rows],
-        "registers_per_thread": [one.registers for one in launches],
-        "shared_bytes": [one.shared for one in launches],
-        "static_shared_bytes": [one.static_shared for one in launches],
-        "dynamic_shared_bytes": [one.dynamic_shared for one in launches],
-        "grid_dim": [_dim_text(one.grid) for one in launches],
-        "block_dim": [_dim_text(one.block) for one in launches],
-        "block_count": [_product(one.grid) for one in launches],
-        "threads_per_block": [_product(one.block) for one in launches],
-        "occupancy_percent": [one.occupancy for one in launches],
-        "device_count": [row.devices for row in rows],
-    }
-    return pa.table(columns, schema=TABLES["kernels"].arrow())
-
-
 def _share(part: int, total: int) -> float | None:
     """None where there is no time to share."""
     return part / total if total else None
@@ -444,19 +388,10 @@ def _tensor_core_ps(rows: Sequence[Row]) -> int | None:
     return None if None in uses else sum(row.ps[1] for row, does in zip(rows, uses, strict=True) if does)
 
 
-def _ops_table(rows: Sequence[Row], total: int) -> pa.Table:
+def _by_op(rows: Sequence[Row]) -> list[tuple[str, list[Row], int]]:
+    """Ops with their kernels and the time of these, longest first."""
     by_op: dict[str, list[Row]] = {}
     for row in rows:
         by_op.setdefault(row.kernel.op, []).append(row)
     ops = [(op, of_op, sum(row.ps[1] for row in of_op)) for op, of_op in by_op.items()]
-    ops.sort(key=lambda op: (-op[2], op[0]))
-    columns: dict[str, list[Any]] = {
-        "op_name": [op or None for op, _, _ in ops],
-        "kernel_count": [len({row.kernel.name for row in of_op}) for _, of_op, _ in ops],
-        "occurrences": [sum(row.ps[0] for row in of_op) for _, of_op, _ in ops],
-        "total_ps": [ps for _, _, ps in ops],
-        "total_share": [_share(ps, total) for _, _, ps in ops],
-        "tensor_core_ps": [_tensor_core_ps(of_op) for _, of_op, _ in ops],
-        "could_use_tensor_cores": [any(row.could for row in of_op) for _, of_op, _ in ops],
-    }
-    return pa.table(columns, schema=TABLES["ops"].arrow())
+    return sorted(ops, key=lambda op: (-op[2], op[0]))

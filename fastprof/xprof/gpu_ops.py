@@ -15,7 +15,8 @@ import numpy as np
 
 from fastprof.derive.ops.gpu import Kernels, kernels_of, op_table
 from fastprof.derive.ops.gpu_ops import GpuOpEvents, distinct, named_op_events, op_lines
-from fastprof.derive.ops.tables import Ops, exact_sum, span_ps
+from fastprof.derive.ops.line_times import spanned_ps, spans_of
+from fastprof.derive.ops.tables import Ops, exact_sum
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.grouping import Groups
@@ -37,7 +38,8 @@ def device_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[Ops
         times = np.maximum(events.duration_ps[kernels.rows], 0)
         table, _ = op_table(events, kernels, found, costs, times, times)
         op_ps = exact_sum(table.self_ps)
-        ops.append(Ops(table, total_ps=max(op_ps, _span_ps(events, lines)), op_ps=op_ps))
+        span = spanned_ps(events, plane, spans_of(events, lines))
+        ops.append(Ops(table, total_ps=max(op_ps, span), op_ps=op_ps))
     return ops
 
 
@@ -66,21 +68,3 @@ def _last_recorded(work: Float64s, starts: Int64s) -> Float64s:
     last = np.maximum.accumulate(np.where(work != 0, np.arange(len(work)), -1))
     last = last[np.append(starts[1:], len(work)) - 1]
     return np.where(last >= starts, work[last], 0.0)
-
-
-def _span_ps(events: HostEvents, lines: Sequence[Line]) -> int:
-    """From the first begin to the last end of all events, of which negative durations count as 0."""
-    if not lines:
-        return 0
-    begin = min(int(events.start_ps[line.first : line.last].min()) for line in lines)
-    end = max(_last_end(events, line) for line in lines)
-    return span_ps(events.host, lines[0].plane.name, begin, end)
-
-
-def _last_end(events: HostEvents, line: Line) -> int:
-    start = events.start_ps[line.first : line.last]
-    duration = np.maximum(events.duration_ps[line.first : line.last], 0)
-    if int(start.max()) + int(duration.max()) < 2**63:
-        return int((start + duration).max())
-    ends: list[int] = [a + b for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
-    return max(ends)

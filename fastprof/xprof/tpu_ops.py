@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastprof.derive.devices.device_events import device_spans, op_events
+from fastprof.derive.ops.line_times import Spans, spanned_ps
 from fastprof.derive.ops.tables import Ops, sums_by
-from fastprof.derive.ops.tpu import TEXT_KINDS, Spans, op_spans, plane_table, spanned_ps, step_lines, with_totals
+from fastprof.derive.ops.tpu import TEXT_KINDS, op_spans, plane_table, step_lines, with_totals
 from fastprof.xprof.sparse_cores import with_sparse_cores
 
 if TYPE_CHECKING:

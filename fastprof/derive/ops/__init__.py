@@ -2,7 +2,7 @@
 
 __all__ = [
     "ceilings", "combine", "device_ops", "duty_cycle", "framework", "gpu", "gpu_ops", "host_ops", "kernel_names",
-    "memory_accesses", "op_columns", "op_groups", "op_marks", "op_remarks", "ranking", "roofline",
-    "roofline_tables", "roofline_totals", "sparse_core", "step_ops", "tables", "tf_functions", "tpu", "transfers",
-    "tree", "unknown_work",
+    "line_times", "memory_accesses", "op_columns", "op_groups", "op_marks", "op_remarks", "ranking", "roofline",
+    "roofline_tables", "roofline_totals", "sparse_core", "stat_values", "step_ops", "tables", "tf_functions", "tpu",
+    "transfers", "tree", "unknown_work",
 ]  # fmt: skip

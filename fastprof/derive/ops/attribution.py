@@ -34,10 +34,10 @@ from fastprof.derive.ops.gpu_ops import (
     named_op_events,
     on_op_lines,
     op_lines,
-    stat_places,
 )
 from fastprof.derive.ops.kernel_names import KernelNames, copy_category
 from fastprof.derive.ops.launches import Launches, enclosing, launches
+from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import NOTHING

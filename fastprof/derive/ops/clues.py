@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import Framework, parse
-from fastprof.derive.ops.gpu_ops import last_name, stat_places
+from fastprof.derive.ops.gpu_ops import last_name
+from fastprof.derive.ops.stat_values import stat_beside, stat_places
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.tables.host_events import HostEvents
@@ -99,10 +100,7 @@ class Clues:
 
     def _texts_at(self, stat: str, rows: Int64s) -> Int64s:
         at, numbers = self.events.texts(stat)
-        has, place = stat_places(at, rows)
-        told = np.full(len(rows), -1, np.int64)
-        told[has] = numbers[place]
-        return told
+        return stat_beside(at, numbers, rows)
 
     def _programs_at(self, rows: Int64s) -> tuple[Int64s, Int64s]:
         at, values = self.events.ints("program_id")

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.op_kernels import extent, innermost_time
+from fastprof._native.op_kernels import innermost_time
 from fastprof.decode.workers import Workers
-from fastprof.derive.ops.tables import span_ps
+from fastprof.derive.ops.line_times import covered, spanned_ps, spans_of
 from fastprof.derive.steps.core_details import core_details
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.time_types import OFF_DUTY
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Bools
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
 
 Marks = npt.NDArray[np.uint8]
@@ -91,8 +91,7 @@ def _chip_of(plane: Plane) -> tuple[str, int]:
 
 def _of_chip(events: HostEvents, lines: list[Line], marks: Marks, workers: Workers) -> DutyCycle:
     """The duty cycle of one chip, whose lines of ops and modules these are. ``marks``: by row of events."""
-    begin = min(int(events.start_ps[line.first]) for line in lines)
-    span = span_ps(events.host, lines[0].plane.name, begin, _last_end(events, lines))
+    span = spanned_ps(events, lines[0].plane, spans_of(events, lines))
     ops = [line for line in lines if line.name in OP_LINES]
     vague = any(bool((marks[line.first : line.last] == _UNKNOWN).any()) for line in ops)
     kinds = [_WORKS, _WORKS | _UNKNOWN] if vague else [_WORKS]
@@ -108,51 +107,17 @@ def _active(events: HostEvents, lines: list[Line], marks: Marks, kinds: int) -> 
     return innermost_time(events.start_ps, events.duration_ps, marks, kinds, rows)
 
 
-def _last_end(events: HostEvents, lines: list[Line]) -> int:
-    ends = []
-    for line in lines:
-        start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
-        span = extent(start, duration)
-        # of times so late that an end overflows, in Python's integers
-        ends.append(_exact_end(start, duration) if span is None else span[1])
-    return max(ends)
-
-
-def _exact_end(start: Int64s, duration: Int64s) -> int:
-    ends: list[int] = [a + max(b, 0) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
-    return max(ends)
-
-
-def _durations(events: HostEvents, line: Line) -> Int64s:
-    durations: Int64s = np.maximum(events.duration_ps[line.first : line.last], 0)
-    return durations
-
-
 def _of_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
     """The duty cycle of one GPU; lines that profilers compute from the others do not count."""
     lines = [line for line in plane.lines if line.last > line.first and not is_derived(line)]
     if not lines:
         return DutyCycle()
-    begin = np.concatenate([events.start_ps[line.first : line.last] for line in lines])
-    first = int(begin.min())
-    span = span_ps(events.host, plane.name, first, _last_end(events, lines))
-    begin = begin - first  # all of this fits now, wherever it began
-    end = begin + np.concatenate([_durations(events, line) for line in lines])
-    busy = covered(begin, end)
-    idle = span - busy
-    return DutyCycle(1, busy, idle, busy, idle)
-
-
-def covered(begin: Int64s, end: Int64s) -> int:
-    """The length of the union of intervals, in any order."""
-    if not len(begin):
-        return 0
-    if (begin[1:] < begin[:-1]).any():
-        order = np.argsort(begin, kind="stable")
-        begin, end = begin[order], end[order]
-    reached = np.maximum.accumulate(end)
-    first = np.concatenate([begin[:1], np.maximum(begin[1:], reached[:-1])])
-    return int(np.maximum(end - first, 0).sum())
+    spans = spans_of(events, lines)
+    span = spanned_ps(events, plane, spans)
+    begin, duration = (np.concatenate(column) for column in zip(*spans, strict=True))
+    begin = begin - begin.min()  # all of this fits now, wherever it began
+    busy = covered(begin, begin + np.maximum(duration, 0))
+    return DutyCycle(1, busy, span - busy, busy, span - busy)
 
 
 def _of_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:

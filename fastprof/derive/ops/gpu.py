@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.attribution import WAYS, attributed
-from fastprof.derive.ops.gpu_ops import GpuOpEvents, Numbers, distinct, op_lines, stat_places
+from fastprof.derive.ops.gpu_ops import GpuOpEvents, distinct, op_lines
 from fastprof.derive.ops.line_times import LineTimes, line_times
+from fastprof.derive.ops.stat_values import Numbers, stat_beside, stat_places
 from fastprof.derive.ops.tables import (
     FROM_CAPTURE,
     FROM_HLO,
@@ -77,17 +78,17 @@ class Kernels:
 def kernels_of(events: HostEvents, is_eager: Flags, rows: Numbers, found: GpuOpEvents) -> Kernels:
     """Those of these rows, which all have an op. ``is_eager``: by row of all events."""
     op = found.op[rows]
-    flops, moved = (np.where(found.is_hlo[op], _told(events, stat, rows), 0.0) for stat in ("flops", "bytes_accessed"))
+    flops, moved = (
+        np.where(found.is_hlo[op], _recorded(events, stat, rows), 0.0) for stat in ("flops", "bytes_accessed")
+    )
     return Kernels(rows.astype(np.int64), op, is_eager[rows] != 0, flops, moved)
 
 
-def _told(events: HostEvents, stat: str, rows: Numbers) -> Float64s:
+def _recorded(events: HostEvents, stat: str, rows: Numbers) -> Float64s:
     """An integer stat of these events, 0 where they have none, or one below 0."""
     at, values = events.ints(stat)
-    has, place = stat_places(at, rows)
-    told = np.zeros(len(rows))
-    told[has] = np.maximum(values[place], 0)
-    return told
+    figures: Float64s = np.maximum(stat_beside(at, values, rows, 0), 0).astype(np.float64)
+    return figures
 
 
 def op_table(

@@ -8,12 +8,13 @@ that program; else what its stat ``tf_op`` says, together with the kernel's own 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import parse
+from fastprof.derive.ops.stat_values import Numbers
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo.modules import Found, Modules
@@ -21,8 +22,6 @@ from fastprof.hlo.work import NOTHING, Cost
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane
 from fastprof.tables.once import once
-
-Numbers = npt.NDArray[np.integer[Any]]
 
 UNKNOWN_TYPE: Final = "unknown"
 """Category of an op of a framework that tells no type."""
@@ -193,12 +192,3 @@ def distinct(values: Numbers) -> tuple[Numbers, Numbers]:
     keys: Int64s = values.astype(np.int64, copy=False)
     number, count = numbered([keys])
     return keys[first_of(number, count)], number
-
-
-def stat_places(at: Int32s, rows: Numbers) -> tuple[Bools, Int64s]:
-    """Which of these events have a stat, and where theirs are. It looks at no other events: a host may have thousands
-    of GPUs."""
-    place = np.searchsorted(at, rows.astype(at.dtype))
-    has = place < len(at)
-    has[has] = at[place[has]] == rows[has]
-    return has, place[has]

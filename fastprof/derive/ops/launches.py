@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fastprof._native.grouping import parents
 from fastprof.derive.ops.clues import Clues
-from fastprof.derive.ops.gpu_ops import stat_places
+from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.steps.thread_pools import regions
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastprof._native.op_kernels import self_times
+from fastprof._native.op_kernels import extent, self_times
 from fastprof.decode.nesting import line_rows
 from fastprof.derive.ops.tables import (
     Ops,
@@ -17,9 +17,11 @@ from fastprof.derive.ops.tables import (
     span_ps,
 )
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Line
+from fastprof.tables.host_events import HostEvents, Line, Plane
 
 _LATEST = np.iinfo(np.int64).max
+Spans = tuple[Int64s, Int64s]
+"""Starts and durations of events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +59,40 @@ def line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s | None 
     own = np.empty_like(start)
     self_times(start, duration, line_rows(counts, np.cumsum(counts) - counts), own, None)
     end = np.where(start > _LATEST - duration, _LATEST, start + duration)
-    span = span_ps(events.host, lines[0].plane.name, int(start.min()), _last_end(start, duration)) if len(rows) else 0
-    return LineTimes(rows, start, duration, own, _busy_ps(start, end), span)
+    span = spanned_ps(events, lines[0].plane, [(start, duration)]) if lines else 0
+    return LineTimes(rows, start, duration, own, covered(start, end), span)
 
 
-def _last_end(start: Int64s, duration: Int64s) -> int:
-    """Exactly: of times so late that an end overflows, in Python's integers."""
-    if int(start.max()) + int(duration.max()) <= _LATEST:
-        return int((start + duration).max())
-    ends: list[int] = [a + b for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
-    return max(ends)
+def spans_of(events: HostEvents, lines: Sequence[Line]) -> list[Spans]:
+    """The recorded times of each line's events."""
+    return [(events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]) for line in lines]
 
 
-def _busy_ps(start: Int64s, end: Int64s) -> int:
-    """The union of the events."""
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], np.maximum.accumulate(end[order])
-    before = np.append(start[:1], end[:-1])
-    gained: Int64s = np.maximum(end - np.maximum(start, before), 0)
-    return int(gained.sum())
+def spanned_ps(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> int:
+    """From the first begin to the last end of events of a plane; 0: there are none. CaptureError: 64 bits cannot count
+    it."""
+    extents = [_extent(start, duration) for start, duration in spans if len(start)]
+    if not extents:
+        return 0
+    return span_ps(events.host, plane.name, min(begin for begin, _ in extents), max(end for _, end in extents))
+
+
+def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
+    """First begin and last end, exactly: if an end overflows, in Python's integers."""
+    in_64_bits = extent(start, duration)
+    if in_64_bits is not None:
+        return in_64_bits
+    ends = [a + max(b, 0) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
+    return int(start.min()), max(ends)
+
+
+def covered(begin: Int64s, end: Int64s) -> int:
+    """The length of the union of intervals, in any order."""
+    if not len(begin):
+        return 0
+    if (begin[1:] < begin[:-1]).any():
+        order = np.argsort(begin, kind="stable")
+        begin, end = begin[order], end[order]
+    reached = np.maximum.accumulate(end)
+    first = np.concatenate([begin[:1], np.maximum(begin[1:], reached[:-1])])
+    return int(np.maximum(end - first, 0).sum())

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.roofline import divided
-from fastprof.derive.ops.tables import IDLE, Ops, OpTable
+from fastprof.derive.ops.tables import IDLE, NUMBER_COLUMNS, TEXT_COLUMNS, Ops, OpTable
 from fastprof.schema.array_types import Float64s
 
 
@@ -58,10 +58,10 @@ def _ranked(ops: Ops, table: OpTable) -> Ranked:
 def _with_idle(ops: Ops) -> OpTable:
     """The table with a row more."""
     table = ops.table
-    columns: dict[str, Any] = {name: [*getattr(table, name), ""] for name in ("name", *table.text_columns())}
+    columns: dict[str, Any] = {name: [*getattr(table, name), ""] for name in ("name", *TEXT_COLUMNS)}
     columns["name"][-1] = columns["category"][-1] = IDLE
     numbers = {"time_ps": ops.idle_ps, "self_ps": ops.idle_ps, "source_line": -1}
-    for name in table.number_columns():
+    for name in NUMBER_COLUMNS:
         columns[name] = np.append(getattr(table, name), numbers.get(name, 0))
     return OpTable.of(memory=table.memory, **columns)
 

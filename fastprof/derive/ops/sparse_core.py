@@ -14,7 +14,7 @@ import numpy as np
 
 from fastprof.derive.devices.device_events import OpEvents, device_spans, op_events
 from fastprof.derive.ops.combine import merged
-from fastprof.derive.ops.tables import MemoryAccess, Ops, OpTable, least_by, sums_by
+from fastprof.derive.ops.tables import TEXT_COLUMNS, MemoryAccess, Ops, OpTable, least_by, sums_by
 from fastprof.derive.ops.tpu import plane_table
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
@@ -157,7 +157,7 @@ def _children(one: Offloaded, parent: Int64s) -> tuple[OpTable, Int64s]:
     every = one.table
     occurrences = np.bincount(place, minlength=count).astype(np.int64)
     share = occurrences / np.maximum(every.occurrences[rows], 1)
-    texts = ("name", *every.text_columns())
+    texts = ("name", *TEXT_COLUMNS)
     columns: dict[str, Any] = {name: [getattr(every, name)[row] for row in rows.tolist()] for name in texts}
     table = OpTable.of(
         **columns,

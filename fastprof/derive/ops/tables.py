@@ -6,7 +6,7 @@ An op is known by (program_id, name). On the host program_id is 0, or the id of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Float64s, Int64s, Records
+from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, Records, UInt8s
 
 DURATIONS = "the durations of ops"
 """What does not add up, where nothing else is said."""
@@ -47,9 +47,9 @@ HOST: Final = OTHER_SPACES + 5
 class MemoryAccess:
     """Bytes that ops move, by memory space and direction; an op without a row here has no such breakdown."""
 
-    row: npt.NDArray[np.int32]
+    row: Int32s
     """Row of the op in its table."""
-    operation: npt.NDArray[np.uint8]
+    operation: UInt8s
     """READ, WRITE or 0."""
     space: Int64s
     """HBM, CMEM, VMEM or another number."""
@@ -103,17 +103,17 @@ class OpTable:
     model_flops: Float64s
     bytes_accessed: Float64s
     energy_j: Float64s
-    cores: npt.NDArray[np.int32]
+    cores: Int32s
     """Cores that the op ran on."""
-    core_type: npt.NDArray[np.uint8]
+    core_type: UInt8s
     """TENSOR_CORE, SPARSE_CORE or 0."""
-    is_eager: npt.NDArray[np.bool_]
-    tells_memories: npt.NDArray[np.bool_]
+    is_eager: Bools
+    tells_memories: Bools
     """Whether the capture says how the bytes of an op of one core divide over memories, if only that it is not known:
     then ``memory`` has no row of it. False of ops that were combined."""
-    flops_source: npt.NDArray[np.uint8]
+    flops_source: UInt8s
     """FROM_CAPTURE, FROM_HLO or 0: where ``flops`` and ``model_flops`` are from."""
-    bytes_source: npt.NDArray[np.uint8]
+    bytes_source: UInt8s
     """The same of ``bytes_accessed`` and ``memory``."""
     memory: MemoryAccess
 
@@ -127,10 +127,10 @@ class OpTable:
         count = len(name)
         columns.setdefault("executions", columns.get("occurrences"))
         filled: dict[str, object] = {"name": list(name)}
-        for column in _TEXTS:
+        for column in TEXT_COLUMNS:
             given = columns.pop(column, None)
             filled[column] = [""] * count if given is None else list(given)  # type: ignore[call-overload]
-        for column, dtype in _DTYPES.items():
+        for column, dtype in NUMBER_COLUMNS.items():
             given = columns.pop(column, None)
             blank = -1 if column == "source_line" else 0
             filled[column] = np.full(count, blank, dtype) if given is None else np.asarray(given, dtype)
@@ -143,23 +143,14 @@ class OpTable:
     def empty(cls) -> OpTable:
         return cls.of([])
 
-    @staticmethod
-    def text_columns() -> tuple[str, ...]:
-        """All but ``name``."""
-        return _TEXTS
-
-    @staticmethod
-    def number_columns() -> tuple[str, ...]:
-        return tuple(_DTYPES)
-
     def take(self, rows: Int64s) -> OpTable:
         """These rows, in this order; each at most once."""
         picked = rows.tolist()
         columns: dict[str, object] = {}
-        for column in ("name", *_TEXTS):
+        for column in ("name", *TEXT_COLUMNS):
             texts = getattr(self, column)
             columns[column] = [texts[row] for row in picked]
-        for column in _DTYPES:
+        for column in NUMBER_COLUMNS:
             columns[column] = getattr(self, column)[rows]
         to = np.full(len(self), -1, np.int32)
         to[rows] = np.arange(len(rows), dtype=np.int32)
@@ -172,7 +163,7 @@ class OpTable:
             chosen &= self.memory.operation == operation
         return np.bincount(self.memory.row[chosen], self.memory.bytes[chosen], len(self)).astype(np.float64)
 
-    def has_breakdown(self) -> npt.NDArray[np.bool_]:
+    def has_breakdown(self) -> Bools:
         """Which ops say how their bytes divide over memory spaces."""
         known = np.zeros(len(self), bool)
         known[self.memory.row] = True
@@ -183,43 +174,21 @@ class OpTable:
         return np.where(self.has_breakdown(), self.moved_bytes(HBM), self.bytes_accessed)
 
 
-_TEXTS = (
-    "category",
-    "provenance",
-    "long_name",
-    "deduplicated_name",
-    "source_file",
-    "source_stack",
-    "attribution",
-    "unattributed",
-)
-_DTYPES: dict[str, type[np.generic]] = {
-    "program_id": np.int64,
-    "source_line": np.int64,
-    "occurrences": np.int64,
-    "executions": np.int64,
-    "time_ps": np.int64,
-    "self_ps": np.int64,
-    "min_ps": np.int64,
-    "normalized_ps": np.int64,
-    "dma_stall_ps": np.int64,
-    "flops": np.float64,
-    "model_flops": np.float64,
-    "bytes_accessed": np.float64,
-    "energy_j": np.float64,
-    "cores": np.int32,
-    "core_type": np.uint8,
-    "is_eager": np.bool_,
-    "tells_memories": np.bool_,
-    "flops_source": np.uint8,
-    "bytes_source": np.uint8,
+_NUMBER_TYPES: Final = {
+    "Bools": np.bool_, "Float64s": np.float64, "Int32s": np.int32, "Int64s": np.int64, "UInt8s": np.uint8,
+}  # fmt: skip
+TEXT_COLUMNS: Final = tuple(one.name for one in fields(OpTable) if one.type == "list[str]" and one.name != "name")
+"""The columns of texts, without ``name``."""
+NUMBER_COLUMNS: Final[dict[str, type[np.generic]]] = {
+    one.name: _NUMBER_TYPES[str(one.type)] for one in fields(OpTable) if one.type in _NUMBER_TYPES
 }
+"""The columns of numbers, with their types."""
 
 
-def is_work(figures: Float64s) -> npt.NDArray[np.bool_]:
+def is_work(figures: Float64s) -> Bools:
     """Which figures may be work; others, as those below 0, are as good as not told. NaN is none."""
     with np.errstate(invalid="ignore"):
-        known: npt.NDArray[np.bool_] = (figures >= 0) & (figures <= MOST_WORK)
+        known: Bools = (figures >= 0) & (figures <= MOST_WORK)
     return known
 
 
@@ -261,7 +230,7 @@ def least_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Int
     return np.where(np.bincount(row, minlength=count) > 0, least, 0)
 
 
-def _moved(memory: MemoryAccess, to: npt.NDArray[np.int32]) -> MemoryAccess:
+def _moved(memory: MemoryAccess, to: Int32s) -> MemoryAccess:
     """The accesses with their rows renumbered; -1: the op is left out."""
     row = to[memory.row]
     kept = row >= 0
@@ -292,7 +261,7 @@ class Ops:
     """Threads, cores or devices that these are the ops of; 0: there was nothing to observe, not even idle time."""
     children: OpTable | None = None
     """SparseCore ops that run on behalf of ops of ``table``; in no sum of it."""
-    parent: npt.NDArray[np.int32] | None = None
+    parent: Int32s | None = None
     """Of each child, the row of its op in ``table``."""
 
     @property

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.op_kernels import extent
 from fastprof.derive.devices.device_events import OpEvents, device_spans, not_negative, op_events
+from fastprof.derive.ops.line_times import Spans, spanned_ps
 from fastprof.derive.ops.memory_accesses import Totals, memory_accesses
 from fastprof.derive.ops.tables import (
     FROM_CAPTURE,
@@ -27,7 +27,6 @@ from fastprof.derive.ops.tables import (
     OpTable,
     exact_sum,
     is_work,
-    span_ps,
     summed_by,
     sums_by,
 )
@@ -67,9 +66,6 @@ MOST_TIMES: Final = 1000.0
 """A Time Scale Multiplier above this is damage, not a clock ratio, and is ignored."""
 
 _FIRST_EVENTS: Final = (1 << 11, 1 << 14)
-
-Spans = tuple[Int64s, Int64s]
-"""Starts and durations of events."""
 
 _INTEGERS = (records.INT64, records.UINT64)
 TEXT_KINDS = (records.STR, records.REF)
@@ -311,20 +307,3 @@ def op_spans(events: HostEvents, plane: Plane) -> list[Spans]:
     """Starts and durations of the events of a core's op lines."""
     found = op_events(events, plane)
     return [(found.start_ps, found.duration_ps)] if len(found) else []
-
-
-def spanned_ps(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> int:
-    """From the first begin to the last end of events; 0 where there is none."""
-    extents = [_extent(start, duration) for start, duration in spans]
-    if not extents:
-        return 0
-    return span_ps(events.host, plane.name, min(begin for begin, _ in extents), max(end for _, end in extents))
-
-
-def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
-    """First begin and last end, exactly: of times so late that an end overflows, in Python's integers."""
-    known = extent(start, duration)
-    if known is not None:
-        return known
-    ends = [a + max(b, 0) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
-    return int(start.min()), max(ends)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof.derive.host import Host
-from fastprof.derive.ops.gpu_ops import stat_places
+from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.steps.event_types import CODES
 from fastprof.derive.steps.links import DEVICE_REQUESTS, Ends, contexts, having, module_ends, numbered
 from fastprof.schema.array_types import Int32s, Int64s

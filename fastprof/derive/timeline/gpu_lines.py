@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof.derive.host import Host
-from fastprof.derive.ops.gpu_ops import programs, stat_places
+from fastprof.derive.ops.gpu_ops import programs
+from fastprof.derive.ops.stat_values import stat_beside, stat_places
 from fastprof.derive.steps.device_steps import DeviceSteps
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.derive.timeline.derived_track import Arg, DerivedTrack, in_time_order, rows_of
@@ -217,11 +218,8 @@ def _telling(events: HostEvents, numbers: Int64s) -> npt.NDArray[np.bool_]:
 
 def _numbers_at(events: HostEvents, stat: str, rows: Int32s) -> Int64s:
     """The number of the text that each of the rows has, -1: none."""
-    at, value = events.texts(stat)
-    has, place = stat_places(at, rows)
-    found = np.full(len(rows), -1, np.int64)
-    found[has] = value[place]
-    return found
+    at, numbers = events.texts(stat)
+    return stat_beside(at, numbers, rows)
 
 
 def _texts(events: HostEvents, numbers: npt.NDArray[Any]) -> dict[int, str]:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.host import Host
-from fastprof.derive.ops.gpu_ops import stat_places
+from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.timeline.derived_track import Arg, DerivedTrack, rows_of
 from fastprof.derive.timeline.event_groups import GroupTitles

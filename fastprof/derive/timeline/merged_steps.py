@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.host import Host
-from fastprof.derive.ops.gpu_ops import stat_places
+from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.steps.device_steps import STEP_LINES, device_times, grouping_line
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line

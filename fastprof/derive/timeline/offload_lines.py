@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.timeline_kernels import offloads
-from fastprof.derive.ops.gpu_ops import stat_places
+from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.timeline.derived_track import Arg, DerivedTrack
 from fastprof.derive.timeline.plane_names import PlaneNames
 from fastprof.derive.timeline.track_order import Process

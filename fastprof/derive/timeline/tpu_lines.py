@@ -9,7 +9,7 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.derive.host import Host
-from fastprof.derive.ops.gpu_ops import stat_places
+from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.timeline.derived_track import DerivedTrack, in_time_order, rows_of
 from fastprof.derive.timeline.event_groups import shown_groups
 from fastprof.derive.timeline.level_lines import Lists, Source, derive, lists_of
