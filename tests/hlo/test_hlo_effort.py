@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import process_time
 
 import pytest
+from effort import takes_less
 from hlo_builder import TOKEN, Op, Program, f32, packed, tuple_of
 from trace_builder import Metadata, int_field, len_field, plane, xspace
 
@@ -86,19 +86,9 @@ PROGRAMS: dict[str, tuple[int, Callable[[int], Program]]] = {
 }
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The least of some runs."""
-    took = []
-    for _ in range(3):
-        begin = process_time()
-        work()
-        took.append(process_time() - begin)
-    return min(took)
-
-
 def grows_with_size(work: Callable[[int], Callable[[], object]], size: int) -> bool:
     """Four times as much takes about four times as long, not sixteen times."""
-    return seconds(work(4 * size)) < 9 * seconds(work(size))
+    return takes_less(work(4 * size), 9, work(size))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

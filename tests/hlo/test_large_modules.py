@@ -6,9 +6,9 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from time import process_time
 
 import pytest
+from effort import takes_less
 from large_modules import LARGE, buffers, captured, entry_names
 
 import fastprof
@@ -69,16 +69,6 @@ def heap(proto: bytes) -> None:
 ON_PROTOS = (sources, costs, expressions, short_text, long_text, heap)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The least of some runs."""
-    took = []
-    for _ in range(3):
-        begun = process_time()
-        work()
-        took.append(process_time() - begun)
-    return min(took)
-
-
 @pytest.fixture
 def shallow_stack() -> Iterator[None]:
     """As if the caller were deep in its own calls already: what recurses on data fails soon."""
@@ -90,8 +80,7 @@ def shallow_stack() -> Iterator[None]:
 
 def assert_linear(work: Callable[[int], object], what: str) -> None:
     """Four times as much takes about four times as long, not sixteen times; what takes a few milliseconds is noise."""
-    small, large = seconds(lambda: work(SMALL)), seconds(lambda: work(FOUR_TIMES))
-    assert large < max(11 * small, 0.05), f"{what}: {small:.4f} s, four times as much {large:.4f} s"
+    assert takes_less(lambda: work(FOUR_TIMES), 11, lambda: work(SMALL), noise_s=0.05), what
 
 
 @pytest.mark.parametrize("form", LARGE)
