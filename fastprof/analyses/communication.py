@@ -17,11 +17,10 @@ from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.communication_remarks import remarks, why_nothing
 from fastprof.derive.communication.communication_tables import TABLES as TABLES
 from fastprof.derive.communication.communication_tables import StepCosts, step_costs
+from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.meetings import Meetings, meetings
-from fastprof.derive.communication.operation_table import operations
-from fastprof.derive.communication.overlap import WHAT
 from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum
@@ -123,7 +122,7 @@ def run(kept: Sequence[KeptHost], _params: Params, after: Mapping[str, Report]) 
     hosts = [one.communication for one in kept]
     numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]
     found = meetings(hosts, numbers)
-    ops = operations(hosts)
+    ops = tables_of.operations(hosts)
     tables = {
         "steps": tables_of.steps(hosts, numbers, [one.names for one in kept]),
         "devices": tables_of.devices(hosts),

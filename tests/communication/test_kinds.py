@@ -22,7 +22,7 @@ from fastprof.derive.communication.kinds import DONE, KINDS, START, WHOLE, kind_
 
 def told(category: str, text: str = "", name: str = "") -> tuple[str, int] | None:
     part = kind_of(category, text, name)
-    return None if part is None else (part.kind.name, part.role)
+    return None if part is None else (part.kind.title, part.role)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_without_a_category_the_name_records() -> None:
 )
 def test_kernels_and_copies(name: str, category: str, expected: str | None) -> None:
     kind = kind_of_kernel(name, category)
-    assert (kind and kind.name) == expected
+    assert (kind and kind.title) == expected
 
 
 def test_all_kinds_have_room_in_the_kernel() -> None:

@@ -12,7 +12,7 @@ from fastprof.derive.communication.kinds import KINDS
 from fastprof.derive.communication.payload import groups_of, payload
 from fastprof.derive.communication.tpu_flights import before_each, places_of
 
-KIND = {kind.name: kind for kind in KINDS}
+KIND = {kind.title: kind for kind in KINDS}
 
 
 def test_records_have_the_sizes_of_the_structs() -> None:

@@ -1,6 +1,3 @@
 """Communication: what is on the way between devices and to the host, and how much of it does compute hide?"""
 
-__all__ = [
-    "communication_remarks", "communication_tables", "host_communication", "kinds", "meetings",
-    "operation_table", "overlap",
-]  # fmt: skip
+__all__ = ["communication_remarks", "communication_tables", "flights", "host_communication", "kinds", "meetings"]

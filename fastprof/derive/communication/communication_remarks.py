@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fastprof.derive.communication.communication_tables import StepCosts, total_of
 from fastprof.derive.communication.host_communication import HostCommunication
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, WITH_HOST
+from fastprof.derive.communication.kinds import BETWEEN_DEVICES, WITH_HOST
 from fastprof.derive.communication.meetings import Meetings
 from fastprof.wording.quantities import counted, moment_text
 
@@ -113,13 +113,10 @@ def _unmatched(found: Meetings) -> Iterator[Remark]:
             "that meetings leave them out."
         )
         yield "info", text
-    if not len(found) and not found.grouped and not found.apart and _has_collectives(found):
+    has_collectives = any(one.kind.meets for one in found.operations)
+    if not len(found) and not found.grouped and not found.apart and has_collectives:
         yield "info", "Of each collective one device was captured: who waits for whom is not known."
 
 
 def _collectives(count: int) -> str:
     return counted(count, "collective", "collectives")
-
-
-def _has_collectives(found: Meetings) -> bool:
-    return any(KINDS[one.kind.number].meets for one in found.operations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final
@@ -11,21 +11,32 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.communication.host_communication import Device, HostCommunication
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, WITH_HOST, WITHIN_DEVICE
+from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, Sums
+from fastprof.derive.communication.host_communication import Device, HostCommunication, OfOperations, merged
+from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
 from fastprof.derive.communication.meetings import Groups, Meetings, devices_of
-from fastprof.derive.communication.operation_table import KIND, OPERATIONS, SCOPE, table_of
-from fastprof.derive.communication.overlap import WHAT, Sums
-from fastprof.derive.ops.tables import sums_by
-from fastprof.schema.array_types import Int64s
+from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
+from fastprof.derive.ops.tables import exact_sum, sums_by
+from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula
+from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
 
 
 def total_of(table: pa.Table, column: str) -> int:
-    """Of integers without nulls; of several devices it may take more than 64 bits."""
+    """The sum of integers without nulls; that of several devices may exceed 64 bits."""
     return sum(np.asarray(table[column]).tolist())
+
+
+def _table_of(name: str, row: str, *columns: Column) -> TableSchema:
+    """A column without a formula is the field of the rows that has its name; if it may be null, negative numbers and
+    NaN are."""
+    return TableSchema(name, row, tuple(one if one.of else _field(one) for one in columns), derived=True)
+
+
+def _field(column: Column) -> Column:
+    of = attrgetter(column.name)
+    return replace(column, of=of, null=(lambda rows: ~(of(rows) >= 0)) if column.nullable else None)
 
 
 # ---- devices
@@ -41,8 +52,7 @@ def _exposed(scope: str) -> Formula:
 
 
 def if_hidden(sums: Sums) -> Int64s:
-    least: Int64s = np.maximum(sums.duration_ps - sums.exposed_ps, sums.communication_ps)
-    return least
+    return np.asarray(np.maximum(sums.duration_ps - sums.exposed_ps, sums.communication_ps))
 
 
 _HOST = Text("host", "host, as the capture's file is named", _of_device(lambda host, _: host.host))
@@ -51,6 +61,9 @@ _DEVICE = Text("device", "plane of the device: a TensorCore, a SparseCore or a G
 _CORE = Text("core_name", "as in steps", _of_device(lambda _, device: device.name))
 _SPARSE = Flag("sparse_core", "the device is a SparseCore",
                lambda rows: np.array([device.sparse for _, device in rows.devices])[rows.device])  # fmt: skip
+_KIND = Text("kind", "; ".join(kind.title for kind in KINDS),
+             lambda rows: texts([kind.title for kind in KINDS], rows.kind))  # fmt: skip
+_SCOPE = Text("scope", ", ".join(SCOPES), lambda rows: texts([kind.scope for kind in KINDS], rows.kind))
 _STEP = Count("step", "number of the step, as in the analysis steps; null: of no step that all hosts have")
 
 
@@ -77,7 +90,7 @@ def _split(span: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-_STEPS = table_of(
+_STEPS = _table_of(
     "steps", "a step on a device; of a capture without steps all that the device recorded",
     _STEP,
     Text("name", "what the step is called; null: all that the device recorded",
@@ -90,7 +103,7 @@ _STEPS = table_of(
     Picoseconds("start_ps", "begin, on the clock of the device's ops", attrgetter("begin_ps")),
     *_split("the step on the device: of TPUs as in the analysis steps, of each GPU of its own events"),
 )  # fmt: skip
-_DEVICES = table_of(
+_DEVICES = _table_of(
     "devices", "a device, over all that it recorded",
     _HOST,
     _DEVICE,
@@ -143,10 +156,10 @@ def _of_kind(span: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-_KINDS = table_of(
+_KINDS = _table_of(
     "kinds", "a kind of communication, over all devices and all that they recorded",
-    KIND,
-    SCOPE,
+    _KIND,
+    _SCOPE,
     Count("device_count", "devices that have it"),
     Count("occurrences", "operations that were done, on each device"),
     *_of_kind("all devices together"),
@@ -154,9 +167,9 @@ _KINDS = table_of(
           lambda rows: shares(rows.exposed_ps, rows.recorded)),
     Bytes("moved_bytes", "moved_bytes of its operations; null: of some they are not known"),
 )  # fmt: skip
-_STEP_KINDS = table_of(
+_STEP_KINDS = _table_of(
     "step_kinds", "a kind of communication in a step on a device, in rows as of steps",
-    _STEP, _HOST, _DEVICE, KIND, SCOPE, *_of_kind("the step"),
+    _STEP, _HOST, _DEVICE, _KIND, _SCOPE, *_of_kind("the step"),
 )  # fmt: skip
 
 
@@ -190,7 +203,7 @@ def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
         for name in ("kind_ps", "kind_hidden_ps", "kind_exposed_ps")
     )
     recorded = sum(int(one.duration_ps[0]) for one in wholes)  # which may take more than 64 bits
-    place = {kind.name: kind.number for kind in KINDS}
+    place = {kind.title: kind.number for kind in KINDS}
     kind = np.array([place[name] for name in operations["kind"].to_pylist()], np.int64)
     sizes: list[int | None] = operations["moved_bytes"].to_pylist()
     unknown = np.bincount(kind[[size is None for size in sizes]], minlength=count) > 0
@@ -210,6 +223,117 @@ def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
     ))  # fmt: skip
 
 
+# ---- operations
+
+
+def _text(of: Formula) -> Formula:
+    """A text of each operation; "" is unknown."""
+    return lambda rows: texts([of(one) or None for one in rows.each], rows.place)
+
+
+_Rate = Kind(pa.float64(), "bytes/s")
+_OPERATIONS = _table_of(
+    "operations", "an op that communicates, over all devices, the most exposed first",
+    Count("program_id", "program, uint64 as two's complement; 0: of none"),
+    Text("name", "instruction; of an asynchronous one that which starts it; of GPUs without HLO the kernel or copy, "
+         "with its framework op", lambda rows: texts([op.name for op, _ in rows.each], rows.place)),
+    _KIND,
+    _SCOPE,
+    Text("framework_op", "op of the framework that it comes from; null: unknown",
+         _text(lambda one: one[0].framework_op)),
+    Count("device_count", "devices that ran it"),
+    Count("occurrences", "how often, on all devices together", attrgetter("count")),
+    Picoseconds("total_ps", "time on the way: of an asynchronous operation from the begin of the op that starts it to "
+                "the end of the one that ends it, else of the op", attrgetter("time_ps")),
+    Picoseconds("mean_ps", "total_ps / occurrences, rounded down",
+                lambda rows: rows.time_ps // np.maximum(rows.count, 1)),
+    Picoseconds("min_ps", "shortest"),
+    Picoseconds("max_ps", "longest"),
+    Picoseconds("wait_ps", "time in which devices stand at ops of it: on TPUs the op, or those that start and end it, "
+                "are innermost; on GPUs total_ps"),
+    Picoseconds("hidden_ps", "time on the way in which the device computes"),
+    Picoseconds("exposed_ps", "time in which the device does not compute, and this is what it waits for"),
+    Share("exposed_share", "exposed_ps / that of all operations; null: that is 0",
+          lambda rows: shares(rows.exposed_ps, exact_sum(rows.exposed_ps))),
+    Text("replica_groups", "devices that take part, as the HLO has them, or pairs of source and target; null: it has "
+         "none, or is unknown", _text(lambda one: one[1].groups)),
+    Count("group_size", "devices of the largest group; null: unknown, or all",
+          lambda rows: [rows.each[row][1].size for row in rows.place.tolist()]),
+    Bytes("payload_bytes", "bytes of an occurrence, without padding: the buffer of an all-reduce, what an all-gather "
+          "gathers, what a reduce-scatter is given, what others send; of copies on GPUs the mean; null: unknown"),
+    Bytes("moved_bytes", "bytes of all occurrences; null: unknown, or too many for 64 bits"),
+    _Rate("algorithm_bytes_per_s", "moved_bytes / total_ps; null: unknown"),
+    _Rate("bus_bytes_per_s", "the same times what passes the links of each of n devices for each byte: all-reduce "
+          "2 (n - 1) / n; all-gather, reduce-scatter, all-to-all (n - 1) / n; others 1; null: unknown"),
+    _Rate("best_bus_bytes_per_s", "the same of min_ps, which holds least waiting for others; null: unknown, or of "
+          "several sizes"),
+    Text("text", "instruction in full; null: unknown", _text(lambda one: one[0].text)),
+)  # fmt: skip
+
+
+def operations(kept: Sequence[HostCommunication]) -> pa.Table:
+    """Over all devices, the most exposed first."""
+    every, places = merged(kept)
+    each = [(places[number], device.operations) for number, host in enumerate(kept) for device in host.devices]
+    met, place = np.unique(_concatenated(places[found.op] for places, found in each), return_inverse=True)
+    ops, place = [every[one] for one in met.tolist()], place.reshape(-1)
+    by_device = OfOperations(*(
+        _concatenated(getattr(found, name) for _, found in each) for name in OfOperations.__slots__
+    ))  # fmt: skip
+    count = len(ops)
+    if not count:
+        return _OPERATIONS.empty()
+    sums = {name: sums_by(place, getattr(by_device, name), count) for name in _SUMMED}
+    least, most = np.full(count, 2**63 - 1), np.zeros(count, np.int64)
+    np.minimum.at(least, place, by_device.min_ps)
+    np.maximum.at(most, place, by_device.max_ps)
+    order = np.lexsort((-sums["time_ps"], -sums["exposed_ps"]))
+    payloads = [payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
+    size, moved = _sizes(payloads, place, by_device, sums["count"])
+    columns = sums | _rates(ops, payloads, size, moved, sums["time_ps"], least) | {
+        "program_id": np.array([one.program_id for one in ops], np.int64),
+        "kind": np.array([one.kind.number for one in ops]),
+        "device_count": np.bincount(place, minlength=count),
+        "min_ps": least,
+        "max_ps": most,
+        "payload_bytes": size,
+        "moved_bytes": moved,
+    }  # fmt: skip
+    in_order = {name: column[order] for name, column in columns.items()}
+    return _OPERATIONS.of(SimpleNamespace(each=list(zip(ops, payloads, strict=True)), place=order, **in_order))
+
+
+_MOST_BYTES = 2**62
+_SUMMED = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps")
+
+
+def _sizes(payloads: Sequence[Payload], place: Int64s, by_device: OfOperations, count: Int64s) -> tuple[Int64s, Int64s]:
+    """Bytes of an occurrence, and of all: as recorded by events, maybe of several sizes, else by instructions.
+    NO_BYTES: unknown."""
+    unknown = np.bincount(place[by_device.bytes == NO_BYTES], minlength=len(count)) > 0
+    moved = np.where(unknown, NO_BYTES, sums_by(place, by_device.bytes, len(count), "the bytes of copies"))
+    each = np.array([NO_BYTES if one.bytes is None else min(one.bytes, _MOST_BYTES) for one in payloads], np.int64)
+    most = np.where((each >= 0) & (each <= _MOST_BYTES // np.maximum(count, 1)), each * count, NO_BYTES)
+    return np.where(unknown, each, moved // np.maximum(count, 1)), np.where(unknown, most, moved)
+
+
+def _rates(
+    ops: Sequence[Operation], payloads: Sequence[Payload], size: Int64s, moved: Int64s, time: Int64s, least: Int64s
+) -> dict[str, Float64s]:
+    """Bytes per second; NaN: unknown."""
+    factors = [one.bus_factor(op.kind) for one, op in zip(payloads, ops, strict=True)]
+    factor = np.array([np.nan if one is None else one for one in factors])
+    known = np.array([one.bytes is not None for one in payloads], np.bool_)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where((moved < 0) | (time <= 0), np.nan, moved / time * 1e12)
+        best = np.where((size < 0) | (least <= 0) | ~known, np.nan, size / least * 1e12)
+    return {
+        "algorithm_bytes_per_s": rate,
+        "bus_bytes_per_s": rate * factor,
+        "best_bus_bytes_per_s": best * factor,
+    }
+
+
 # ---- meetings
 
 
@@ -217,7 +341,7 @@ def _of_op(of: Formula) -> Formula:
     return lambda rows: texts([of(one) for one in rows.operations], rows.op)
 
 
-_MEETINGS = table_of(
+_MEETINGS = _table_of(
     "meetings", "a collective operation that several devices had together",
     _STEP,
     Count("number", "which occurrence of the op it is in the step, or in a capture without steps: from 0 on, or, where "
@@ -225,7 +349,7 @@ _MEETINGS = table_of(
     Count("program_id", "program of the op",
           lambda rows: np.array([one.program_id for one in rows.operations], np.int64)[rows.op]),
     Text("name", "op, as in operations", _of_op(lambda one: one.name)),
-    Text("kind", KIND.description, _of_op(lambda one: one.kind.name)),
+    Text("kind", _KIND.description, _of_op(lambda one: one.kind.title)),
     Count("host_count", "hosts whose devices took part"),
     Count("device_count", "devices that took part, of those captured"),
     Text("first_device", "device that came first, as host: device; null: hosts have no clock in common",
@@ -240,7 +364,7 @@ _MEETINGS = table_of(
     Picoseconds("wait_ps", "time of all devices beyond shortest_ps: waiting for the last one; null: asynchronous, so "
                 "that it may end late for other reasons"),
 )  # fmt: skip
-_STRAGGLERS = table_of(
+_STRAGGLERS = _table_of(
     "stragglers", "a device that took part in meetings, the one most waited for first",
     _HOST,
     _DEVICE,
@@ -252,7 +376,7 @@ _STRAGGLERS = table_of(
     Picoseconds("caused_ps", "how long others waited in meetings to which it came last"),
 )  # fmt: skip
 TABLES: Final = {
-    table.name: table for table in (_STEPS, _DEVICES, _KINDS, _STEP_KINDS, OPERATIONS, _MEETINGS, _STRAGGLERS)
+    table.name: table for table in (_STEPS, _DEVICES, _KINDS, _STEP_KINDS, _OPERATIONS, _MEETINGS, _STRAGGLERS)
 }
 
 

@@ -1,4 +1,5 @@
-"""What communicates on one core: flights, from their begin to their end, and when the core stands still for them."""
+"""What communicates on one core: flights, from their begin to their end; when the core stands still for them; and how
+much of them its compute hides, over spans of time such as steps."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fastprof._native.communication_kernels import SUM_KINDS, overlaps
 from fastprof.derive.communication.kinds import KINDS, Kind
+from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import stretches
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 
@@ -21,12 +24,13 @@ TRANSFER: Final = np.dtype(
 
 NO_BYTES: Final = -1
 """Bytes of a flight that records none."""
+WHAT: Final = "times of communication"
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An op that communicates: an instruction of a program, that starts it where another one ends it, or a kernel or
-    copy without one. ``text``: its HLO, "" where unknown."""
+    """An op that communicates: an instruction of a program, which starts it if another one ends it, or a kernel or
+    copy without an instruction. ``text``: its HLO, "": unknown."""
 
     program_id: int
     name: str
@@ -37,24 +41,24 @@ class Operation:
 
 @dataclass(slots=True)
 class Operations:
-    """The operations of a host, numbered as they are met; of equal ones the first has the text."""
+    """Operations, numbered as they are met; of equal ones the first has the text."""
 
     known: list[Operation] = field(default_factory=list)
     _numbers: dict[tuple[int, str, int], int] = field(default_factory=dict)
 
     def number(self, one: Operation) -> int:
         key = (one.program_id, one.name, one.kind.number)
-        found = self._numbers.setdefault(key, len(self.known))
-        if found == len(self.known):
+        number = self._numbers.setdefault(key, len(self.known))
+        if number == len(self.known):
             self.known.append(one)
-        return found
+        return number
 
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """A flight a row. ``begin_ps``, ``end_ps``: on the clock of the core's ops; ``clock_begin_ps``,
-    ``clock_end_ps``: on the host's, which its devices share. ``wait_ps``: how long ops of it were the innermost ones of
-    the core. ``aloft``: it goes on while the core does other things. ``bytes``: NO_BYTES where unknown."""
+    """A row per flight. ``begin_ps``, ``end_ps``: on the clock of the core's ops; ``clock_begin_ps``, ``clock_end_ps``:
+    on the host's, which its devices share. ``wait_ps``: how long ops of it were the innermost ones of the core.
+    ``aloft``: it goes on while the core does other things. ``bytes``: NO_BYTES: unknown."""
 
     op: Int32s
     begin_ps: Int64s
@@ -68,16 +72,11 @@ class Flights:
     def __len__(self) -> int:
         return len(self.op)
 
-    @classmethod
-    def none(cls) -> Flights:
-        empty = np.zeros(0, np.int64)
-        return cls(empty.astype(np.int32), empty, empty, empty, empty, empty, empty.astype(np.bool_), empty)
-
 
 @dataclass(frozen=True, slots=True)
 class CoreActivity:
     """One core. ``work``: when it computes, as STRETCH; ``stood``: when it stands still for a flight, whose number is
-    the ``row`` of the stretch. ``begin_ps``, ``end_ps``: of all that it recorded."""
+    the ``row``. ``begin_ps``, ``end_ps``: of all that it recorded."""
 
     work: Records
     stood: Records
@@ -86,19 +85,74 @@ class CoreActivity:
     end_ps: int
 
 
-def transfers_of(activity: CoreActivity, kind_of_op: Int32s) -> tuple[Records, Int64s]:
-    """What is to be measured, as TRANSFER by begin, and the flight of each: stretches in which the core stands still
-    for a flight, which come first where they are exposed, and flights that are aloft."""
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """A row per span of time. ``duration_ps = compute_ps + exposed_ps + idle_ps``, to the picosecond.
+
+    The last three are by the ``kinds`` that occur, [spans, kinds]: time in which something of the kind was under way,
+    in which the core computed meanwhile, and in which the core waited for it, which adds up to ``exposed_ps``.
+    """
+
+    kinds: Int64s
+    begin_ps: Int64s
+    duration_ps: Int64s
+    compute_ps: Int64s
+    communication_ps: Int64s
+    exposed_ps: Int64s
+    kind_ps: Int64s
+    kind_hidden_ps: Int64s
+    kind_exposed_ps: Int64s
+
+    def rows(self, chosen: slice) -> Sums:
+        """Of some spans."""
+        by_span = (getattr(self, name)[chosen] for name in self.__slots__ if name != "kinds")
+        return Sums(self.kinds, *by_span)
+
+    @property
+    def hidden_ps(self) -> Int64s:
+        return self.communication_ps - self.exposed_ps
+
+    @property
+    def idle_ps(self) -> Int64s:
+        return self.duration_ps - self.compute_ps - self.exposed_ps
+
+
+def measured(
+    activity: CoreActivity, kind_of_op: Int32s, begin_ps: Int64s, duration_ps: Int64s
+) -> tuple[Sums, Int64s, Int64s]:
+    """The sums of some spans of time, which may overlap; and the exposed and the hidden time of each flight, over all
+    of the capture. ``kind_of_op``: numbers of kinds, by operation."""
+    transfers, flight = _transfers(activity, kind_of_op)
+    kinds, place = np.unique(transfers["kind"], return_inverse=True)
+    transfers["kind"] = place.reshape(-1)
+    times, place = np.unique(np.concatenate([begin_ps, begin_ps + duration_ps]), return_inverse=True)
+    upto = np.zeros((len(times), SUM_KINDS + 3 * len(kinds)), np.int64)
+    overlaps(activity.work, transfers, np.argsort(transfers["end"], kind="stable"), times, upto, len(kinds))
+    begin, end = place.reshape(2, -1)
+    within = upto[end] - upto[begin]
+    by_kind = np.moveaxis(within[:, SUM_KINDS:].reshape(len(begin_ps), len(kinds), 3), 2, 0)
+    count = len(activity.flights)
+    hides = activity.flights.aloft[flight] == (transfers["rank"] >= len(KINDS))
+    return (
+        Sums(kinds.astype(np.int64), begin_ps, duration_ps, *within[:, :SUM_KINDS].T, *by_kind),
+        sums_by(flight, transfers["exposed"], count, WHAT),
+        sums_by(flight[hides], transfers["hidden"][hides], count, WHAT),
+    )
+
+
+def _transfers(activity: CoreActivity, kind_of_op: Int32s) -> tuple[Records, Int64s]:
+    """What to measure, as TRANSFER by begin, and the flight of each: stretches in which the core stands still for a
+    flight, which are blamed first, and flights that are aloft."""
     flights, stood = activity.flights, activity.stood
     aloft = np.flatnonzero(flights.aloft & (flights.end_ps > flights.begin_ps))
     flight = np.concatenate([stood["row"], aloft])
-    found = np.zeros(len(flight), TRANSFER)
-    found["begin"] = np.concatenate([stood["begin"], flights.begin_ps[aloft]])
-    found["end"] = np.concatenate([stood["end"], flights.end_ps[aloft]])
-    found["kind"] = kind_of_op[flights.op[flight]] if len(flight) else 0
-    found["rank"] = found["kind"] + np.repeat([0, len(KINDS)], [len(stood), len(aloft)])
-    order = np.argsort(found["begin"], kind="stable")
-    return found[order], flight[order]
+    transfers = np.zeros(len(flight), TRANSFER)
+    transfers["begin"] = np.concatenate([stood["begin"], flights.begin_ps[aloft]])
+    transfers["end"] = np.concatenate([stood["end"], flights.end_ps[aloft]])
+    transfers["kind"] = kind_of_op[flights.op[flight]] if len(flight) else 0
+    transfers["rank"] = transfers["kind"] + np.repeat([0, len(KINDS)], [len(stood), len(aloft)])
+    order = np.argsort(transfers["begin"], kind="stable")
+    return transfers[order], flight[order]
 
 
 def in_order(work: Records) -> Records:
@@ -109,9 +163,9 @@ def in_order(work: Records) -> Records:
 
 
 def as_stretches(begin: Int64s, end: Int64s, row: npt.NDArray[Any] | int = -1) -> Records:
-    found = np.zeros(len(begin), STRETCH)
-    found["begin"], found["end"], found["row"] = begin, end, row
-    return found
+    spans = np.zeros(len(begin), STRETCH)
+    spans["begin"], spans["end"], spans["row"] = begin, end, row
+    return spans
 
 
 def joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:

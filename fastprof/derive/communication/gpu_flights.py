@@ -19,7 +19,7 @@ from fastprof.derive.communication.flights import (
     as_stretches,
     joined,
 )
-from fastprof.derive.communication.kinds import LOCAL_COPY, PEER_COPY, Kind, kind_of_kernel
+from fastprof.derive.communication.kinds import Kind, kind_of_kernel
 from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps import stretches
 from fastprof.derive.steps.device_steps import is_derived
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
 
 EVENT_STATS: Final = ("memcpy_details",)
-"""What is read beyond what ops are made of."""
+"""Stats that are read beyond those of ops."""
 
 _DESTINATION: Final = re.compile(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
 
@@ -58,21 +58,11 @@ def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: 
     span_ps(events.host, plane.name, begin, end)
     op, moved = _operations_of(events, plane, rows, found, operations)
     moves = op >= 0
-    end_ps = _ends(start, duration)
-    work = as_stretches(*stretches.union(start[~moves], (end_ps - start)[~moves]))
-    return CoreActivity(
-        work, np.zeros(0, STRETCH), _flights(start[moves], end_ps[moves], op[moves], moved[moves]), begin, end
-    )
-
-
-def _ends(start: Int64s, duration: Int64s) -> Int64s:
-    """At most the last picosecond that 64 bits can hold."""
-    end: Int64s = start + np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))
-    return end
-
-
-def _flights(begin: Int64s, end: Int64s, op: Int32s, moved: Int64s) -> Flights:
-    return Flights(op, begin, end, begin, end, end - begin, np.ones(len(op), np.bool_), moved)
+    took = np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))  # no end exceeds 64 bits
+    work = as_stretches(*stretches.union(start[~moves], took[~moves]))
+    first, last, wait = start[moves], (start + took)[moves], took[moves]
+    flights = Flights(op[moves], first, last, first, last, wait, moves[moves], moved[moves])
+    return CoreActivity(work, np.zeros(0, STRETCH), flights, begin, end)
 
 
 def _operations_of(
@@ -90,8 +80,8 @@ def _operations_of(
         kind = kind_of_kernel(kernel, op.category if op is not None else "")
         if kind is not None:
             of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
-        if kind is LOCAL_COPY:
-            to_peer[at] = operations.number(_operation(kernel, op, PEER_COPY))
+        if kind is Kind.LOCAL_COPY:
+            to_peer[at] = operations.number(_operation(kernel, op, Kind.PEER_COPY))
     moved, elsewhere = _copies(events, plane, rows)
     return np.where(elsewhere, to_peer[place], of_pair[place]), np.where(of_pair[place] >= 0, moved, NO_BYTES)
 

@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from fastprof import hlo
 from fastprof.decode.workers import Workers
-from fastprof.derive.communication import device_groups, gpu_flights, tpu_flights, tpu_instructions
-from fastprof.derive.communication.flights import (
-    NO_BYTES,
-    CoreActivity,
-    Flights,
-    Operation,
-    Operations,
-)
+from fastprof.derive.communication import gpu_flights, tpu_flights
+from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, Sums, measured
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
-from fastprof.derive.communication.overlap import Measured, Sums, measured
-from fastprof.derive.communication.payload import NO_PAYLOAD, payload
+from fastprof.derive.communication.payload import NO_PAYLOAD, device_ids, payload, teams
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS
 from fastprof.derive.ops.tables import summed_by, sums_by
@@ -37,10 +30,8 @@ if TYPE_CHECKING:
 EVENT_STATS: Final = tuple(
     dict.fromkeys((*tpu.EVENT_STATS, *tpu_flights.EVENT_STATS, *GPU_STATS, *gpu_flights.EVENT_STATS))
 )
-METADATA_STATS: Final = tuple(
-    dict.fromkeys((*tpu_instructions.METADATA_STATS, *tpu.METADATA_STATS, *hlo.METADATA_STATS))
-)
-"""What is read, beside the plane stat core_details."""
+METADATA_STATS: Final = tuple(dict.fromkeys((*tpu_flights.METADATA_STATS, *tpu.METADATA_STATS, *hlo.METADATA_STATS)))
+"""Stats that are read, beside the plane stat core_details."""
 
 _MOST_ID: Final = 2**31 - 1
 """Ids of cores that are larger are not those of steps; see steps/tpu_steps.py."""
@@ -48,7 +39,7 @@ _MOST_ID: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class OfOperations:
-    """Sums over the flights of a device, a row an operation. ``bytes``: NO_BYTES where a flight records none."""
+    """Sums over the flights of a device, a row per operation. ``bytes``: NO_BYTES if a flight records none."""
 
     op: Int64s
     count: Int64s
@@ -63,9 +54,9 @@ class OfOperations:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Flights between devices, a row each, by begin. ``group``: of the step in which it begins, -1: none; begin and end
-    are by the host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that its end
-    says when the last device came."""
+    """Flights between devices, by begin. ``group``: of the step in which it begins, -1: none; begin and end are by the
+    host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that its end shows when
+    the last device came."""
 
     op: Int32s
     group: Int64s
@@ -77,8 +68,8 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A TensorCore, a SparseCore or a GPU. ``group``: of each step on it, the rows of ``steps``; ``whole``: one
-    row, from its first to its last op."""
+    """A TensorCore, a SparseCore or a GPU. ``group``: of each step on it, the rows of ``steps``; ``whole``: one row,
+    from its first to its last op."""
 
     plane: str
     name: str
@@ -94,8 +85,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class HostCommunication:
-    """``hardware``: TPU, GPU or CPU_ONLY. ``teams``: of operations that have several groups of devices, by their
-    number, the group of each device; None: it is not known."""
+    """``hardware``: TPU, GPU or CPU_ONLY. ``teams``: the group of each device, None: unknown; by the number of an
+    operation that has several groups of devices."""
 
     host: str
     hardware: str
@@ -104,16 +95,22 @@ class HostCommunication:
     teams: Mapping[int, Sequence[int | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Windows:
+class _Windows(NamedTuple):
     """The steps of one device."""
 
     name: str
     core_id: int
-    group: Int64s
-    complete: Bools
-    begin_ps: Int64s
-    duration_ps: Int64s
+    group: Int64s = np.zeros(0, np.int64)
+    complete: Bools = np.zeros(0, np.bool_)
+    begin_ps: Int64s = np.zeros(0, np.int64)
+    duration_ps: Int64s = np.zeros(0, np.int64)
+
+
+def merged(kept: Sequence[HostCommunication]) -> tuple[list[Operation], list[Int64s]]:
+    """The distinct operations of all hosts, and the place of each host's among them."""
+    every = Operations()
+    places = [np.array([every.number(one) for one in host.operations], np.int64) for host in kept]
+    return every.known, places
 
 
 def host_communication(
@@ -127,23 +124,22 @@ def host_communication(
         found = tpu_flights.activities(events, planes, operations, workers)
     kind_of_op = np.array([one.kind.number for one in operations.known], np.int32)
     meets = np.array([one.kind.scope == BETWEEN_DEVICES for one in operations.known], np.bool_)
+    active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
     jobs = [
         partial(_device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))
-        for place, (plane, activity) in enumerate(zip(planes, found, strict=True))
-        if activity is not None
+        for place, plane, activity in active
     ]
     devices = workers.run(None, jobs)
-    there = [plane for plane, activity in zip(planes, found, strict=True) if activity is not None]
-    teams = _teams(there, modules, operations.known, hardware)
-    return HostCommunication(events.host, hardware, tuple(devices), tuple(operations.known), teams)
+    groups_of = _teams([plane for _, plane, _ in active], modules, operations.known, hardware)
+    return HostCommunication(events.host, hardware, tuple(devices), tuple(operations.known), groups_of)
 
 
 def _teams(
     planes: Sequence[Plane], modules: Modules, operations: Sequence[Operation], hardware: str
 ) -> dict[int, Sequence[int | None]]:
     """See HostCommunication."""
-    ids = device_groups.device_ids(planes)
-    found: dict[int, Sequence[int | None]] = {}
+    ids = device_ids(planes)
+    groups: dict[int, Sequence[int | None]] = {}
     known: dict[tuple[int, str, bool], Sequence[int | None]] = {}
     for number, one in enumerate(operations):
         shape = payload(one.kind, one.text) if one.kind.meets and one.text else NO_PAYLOAD
@@ -153,15 +149,13 @@ def _teams(
         if key not in known:
             module = modules.module(one.program_id)
             nobody: list[int | None] = [None] * len(planes)
-            known[key] = (
-                nobody if module is None else device_groups.teams(module, shape, ids, all_here=hardware == "GPU")
-            )
-        found[number] = known[key]
-    return found
+            known[key] = nobody if module is None else teams(module, shape, ids, all_here=hardware == "GPU")
+        groups[number] = known[key]
+    return groups
 
 
 def device_planes(events: HostEvents, hardware: str) -> list[Plane]:
-    """GPUs; of TPUs the cores in the order in which steps have them: by id, SparseCores last."""
+    """GPUs; cores of TPUs in the order of the cores of steps: by id, SparseCores last."""
     if hardware == "GPU":
         return events.planes_of("GPU")
     if hardware != "TPU":
@@ -182,32 +176,24 @@ def _windows(steps: StepDatabase, groups: Groups, place: int, plane: Plane) -> _
     if plane.kind == "GPU":
         own = groups.device_steps.get(plane.number)
         if own is None:
-            return _no_windows(plane.name, plane)
+            return _Windows(plane.name, plane.xplane_id)
         spans = longest(Markers(own.group_id, own.device_start_ps, own.device_duration_ps))
         rows = np.minimum(np.searchsorted(steps.step, spans.group), max(len(steps) - 1, 0))
         known = steps.step[rows] == spans.group if len(steps) else np.zeros(len(spans), np.bool_)
-        spans = spans.where(known)
-        complete = steps.complete[rows[known]]
-        return _Windows(
-            plane.name, plane.xplane_id, spans.group.astype(np.int64), complete, spans.start_ps, spans.duration_ps
-        )
+        group, complete, spans = spans.group[known].astype(np.int64), steps.complete[rows[known]], spans.where(known)
+        return _Windows(plane.name, plane.xplane_id, group, complete, spans.start_ps, spans.duration_ps)
     if len(steps.cores) <= place:
-        return _no_windows(plane.name, plane)
+        return _Windows(plane.name, _core_id(plane))
     rows = np.flatnonzero(steps.present[:, place])
     begin, duration = steps.begin_ps[rows, place], np.maximum(steps.duration_ps[rows, place], 0)
     name, number = steps.cores.name[place], int(steps.cores.local_id[place])
     return _Windows(name, number, steps.step[rows], steps.complete[rows], begin, duration)
 
 
-def _no_windows(name: str, plane: Plane) -> _Windows:
-    none = np.zeros(0, np.int64)
-    return _Windows(name, _core_id(plane), none, none.astype(np.bool_), none, none)
-
-
 def _device(plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _Windows) -> Device:
     begin_ps = np.append(windows.begin_ps, activity.begin_ps)
     duration_ps = np.append(windows.duration_ps, activity.end_ps - activity.begin_ps)
-    found = measured(activity, kind_of_op, begin_ps, duration_ps)
+    sums, exposed_ps, hidden_ps = measured(activity, kind_of_op, begin_ps, duration_ps)
     return Device(
         plane=plane.name,
         name=windows.name,
@@ -215,32 +201,21 @@ def _device(plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Boo
         sparse=plane.kind == "SPARSECORE",
         group=windows.group,
         complete=windows.complete,
-        steps=found.sums.rows(slice(0, -1)),
-        whole=found.sums.rows(slice(-1, None)),
-        operations=_of_operations(activity.flights, found, len(kind_of_op)),
+        steps=sums.rows(slice(0, -1)),
+        whole=sums.rows(slice(-1, None)),
+        operations=_of_operations(activity.flights, exposed_ps, hidden_ps, len(kind_of_op)),
         arrivals=_arrivals(activity.flights, meets, windows, plane.kind == "GPU"),
     )
 
 
-def _of_operations(flights: Flights, found: Measured, count: int) -> OfOperations:
+def _of_operations(flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s, count: int) -> OfOperations:
     times = summed_by(flights.op, flights.end_ps - flights.begin_ps, count)
     met = np.flatnonzero(times["count"])
-    unknown = np.bincount(flights.op[flights.bytes == NO_BYTES], minlength=count)[met] > 0
-    moved = sums_by(flights.op, flights.bytes, count, "the bytes of copies")[met]
-    wait, hidden, exposed = (
-        sums_by(flights.op, values, count)[met] for values in (flights.wait_ps, found.hidden_ps, found.exposed_ps)
-    )
-    return OfOperations(
-        met,
-        times["count"][met],
-        times["total"][met],
-        times["minimum"][met],
-        times["maximum"][met],
-        wait,
-        hidden,
-        exposed,
-        np.where(unknown, NO_BYTES, moved),
-    )
+    unknown = np.bincount(flights.op[flights.bytes == NO_BYTES], minlength=count) > 0
+    moved = np.where(unknown, NO_BYTES, sums_by(flights.op, flights.bytes, count, "the bytes of copies"))
+    sums = (sums_by(flights.op, values, count) for values in (flights.wait_ps, hidden_ps, exposed_ps))
+    columns = (*(times[name] for name in ("count", "total", "minimum", "maximum")), *sums, moved)
+    return OfOperations(met, *(column[met] for column in columns))
 
 
 def _arrivals(flights: Flights, meets: Bools, windows: _Windows, is_gpu: bool) -> Arrivals:

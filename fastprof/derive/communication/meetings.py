@@ -1,8 +1,8 @@
 """Collective operations that devices have together: who comes last, and how long others wait.
 
-Occurrences of an op belong together that have the same number: on each device they are counted in the step, or, where
-there are no steps, over the capture. Only such count whose devices have all begun before any is done, on the clock of
-their host, since nobody is done before the last one has come. Of hosts no clock is compared with another's.
+Occurrences of an op with the same number belong together: on each device they are counted in the step, or, without
+steps, over the capture. They count only if all devices have begun before any is done, on the clock of their host,
+because nobody is done before the last one has come. Clocks of different hosts are never compared.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.communication.flights import Operation
-from fastprof.derive.communication.host_communication import Device, HostCommunication
+from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Bools, Int64s
 
 Groups = Sequence[Mapping[int, int]]
-"""Of each host the number of the step in the session, by that of its group on the host."""
+"""By host: the number of each step in the session, by that of its group on the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """A meeting a row. ``op``: place in ``operations``; ``first``, ``last``: numbers of devices, -1: unknown;
+    """A row per meeting. ``op``: place in ``operations``; ``first``, ``last``: numbers of devices, -1: unknown;
     ``skew_ps``, ``wait_ps``: -1: unknown."""
 
     operations: list[Operation]
@@ -41,7 +41,7 @@ class Meetings:
     wait_ps: Int64s
     attendance: Attendance
     apart: int
-    """Occurrences that would belong together by their numbers, but were not at the same time."""
+    """Occurrences with the same number that were not at the same time."""
     grouped: int
     """Occurrences of ops of several groups of devices whose members are not known."""
 
@@ -51,7 +51,7 @@ class Meetings:
 
 @dataclass(frozen=True, slots=True)
 class Attendance:
-    """A device at a meeting a row."""
+    """A row per device at a meeting."""
 
     meeting: Int64s
     device: Int64s
@@ -84,9 +84,8 @@ def devices_of(kept: Sequence[HostCommunication]) -> list[tuple[HostCommunicatio
 
 
 def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
-    operations: dict[tuple[int, str, int], int] = {}
-    known: list[Operation] = []
-    found, grouped = _occurrences(kept, groups, operations, known)
+    operations, places = merged(kept)
+    found, grouped = _occurrences(kept, groups, places)
     found = found.take(np.lexsort((found.begin_ps, found.step, found.op, found.device)))
     meeting, count, number = _matched(found)
     together = _together(found, meeting, count)
@@ -95,49 +94,41 @@ def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
     chosen = several & together
     rows = np.flatnonzero(chosen[meeting])
     place = _in_order(found.take(rows), meeting[rows], count)
-    return _told(known, found.take(rows), number[rows], place, int(chosen.sum()), apart, grouped)
+    return _described(operations, found.take(rows), number[rows], place, int(chosen.sum()), apart, grouped)
 
 
 def _occurrences(
-    kept: Sequence[HostCommunication],
-    groups: Groups,
-    operations: dict[tuple[int, str, int], int],
-    known: list[Operation],
+    kept: Sequence[HostCommunication], groups: Groups, places: Sequence[Int64s]
 ) -> tuple[_Occurrences, int]:
-    """All that known groups of devices do together, of all devices; and how many occurrences are of unknown ones."""
-    parts, grouped, number = [], 0, 0
-    for place, (host, step_of) in enumerate(zip(kept, groups, strict=True)):
-        op_of = np.array([_number(one, operations, known) for one in host.operations], np.int64)
-        meets = np.array([one.kind.meets for one in host.operations], np.bool_)
-        for of_host, device in enumerate(host.devices):
-            arrivals = device.arrivals
-            team_of = _teams(host, of_host)
-            counts = meets[arrivals.op] & (team_of[arrivals.op] >= 0)
-            grouped += int((meets[arrivals.op] & (team_of[arrivals.op] < 0)).sum())
-            distinct, at = np.unique(arrivals.group, return_inverse=True)
-            step = np.array([step_of.get(group, -1) for group in distinct.tolist()], np.int64)[at.reshape(-1)]
-            one = _Occurrences(
-                np.full(len(arrivals.op), place, np.int64),
-                np.full(len(arrivals.op), number, np.int64),
-                op_of[arrivals.op],
-                team_of[arrivals.op],
-                step,
-                arrivals.begin_ps,
-                arrivals.end_ps,
-                arrivals.duration_ps,
-                arrivals.blocks,
-            )
-            parts.append(one.take(counts))
-            number += 1
-    if not parts:
-        none = np.zeros(0, np.int64)
-        return _Occurrences(none, none, none, none, none, none, none, none, none.astype(np.bool_)), 0
+    """All that known groups of devices do together, of all devices; and how many occurrences are of unknown ones.
+    ``places``: of the operations of each host."""
+    parts, grouped = [_Occurrences(*(np.zeros(0, kind) for kind in "qqqqqqqq?"))], 0
+    each = [(place, at, device) for place, host in enumerate(kept) for at, device in enumerate(host.devices)]
+    for number, (place, at, device) in enumerate(each):
+        host, arrivals = kept[place], device.arrivals
+        team = _teams(host, at)[arrivals.op]
+        meets = np.array([one.kind.meets for one in host.operations], np.bool_)[arrivals.op]
+        grouped += int((meets & (team < 0)).sum())
+        distinct, of_group = np.unique(arrivals.group, return_inverse=True)
+        step = np.array([groups[place].get(group, -1) for group in distinct.tolist()], np.int64)
+        one = _Occurrences(
+            host=np.full(len(team), place, np.int64),
+            device=np.full(len(team), number, np.int64),
+            op=places[place][arrivals.op],
+            team=team,
+            step=step[of_group.reshape(-1)],
+            begin_ps=arrivals.begin_ps,
+            end_ps=arrivals.end_ps,
+            duration_ps=arrivals.duration_ps,
+            blocks=arrivals.blocks,
+        )
+        parts.append(one.take(meets & (team >= 0)))
     names = _Occurrences.__slots__
     return _Occurrences(*(np.concatenate([getattr(part, name) for part in parts]) for name in names)), grouped
 
 
 def _teams(host: HostCommunication, device: int) -> Int64s:
-    """By operation the group in which a device takes part, 0 where there is one only; -1: not known."""
+    """By operation the group in which a device takes part, 0 if there is only one; -1: unknown."""
     team_of = np.zeros(len(host.operations), np.int64)
     for op, teams in host.teams.items():
         team = teams[device]
@@ -145,17 +136,10 @@ def _teams(host: HostCommunication, device: int) -> Int64s:
     return team_of
 
 
-def _number(one: Operation, operations: dict[tuple[int, str, int], int], known: list[Operation]) -> int:
-    found = operations.setdefault((one.program_id, one.name, one.kind.number), len(known))
-    if found == len(known):
-        known.append(one)
-    return found
-
-
 def _matched(found: _Occurrences) -> tuple[Int64s, int, Int64s]:
     """The meeting of each occurrence, how many there are, and the numbers of occurrences. These count from the first
-    one, or, where more belong together so, from the last, which is -1: some devices may be captured from later on."""
-    # without steps occurrences on one host cannot be paired with those on another
+    one, or, if more belong together then, from the last, which is -1: some devices may be captured later."""
+    # without steps, occurrences on one host cannot be paired with those on another
     host = np.where(found.step < 0, found.host, -1)
     series, many = _joined([found.op, found.team, found.step, host])
     from_first, from_last = _numbers(found)
@@ -169,8 +153,8 @@ def _matched(found: _Occurrences) -> tuple[Int64s, int, Int64s]:
 
 
 def _numbers(found: _Occurrences) -> tuple[Int64s, Int64s]:
-    """Which occurrence of its op on its device, in its step, each is, counted from the first and from the last; rows
-    are in order of these."""
+    """The number of each occurrence of its op on its device, in its step, counted from the first and from the last;
+    rows are in order of these."""
     rows = np.arange(len(found))
     fresh = np.ones(len(found), np.bool_)
     for column in (found.device, found.op, found.step):
@@ -183,7 +167,7 @@ def _numbers(found: _Occurrences) -> tuple[Int64s, Int64s]:
 
 
 def _joined(columns: list[Int64s]) -> tuple[Int64s, int]:
-    """Numbers rows by their values; some numbers may be free. And a bound of the numbers."""
+    """A number for each row, equal for equal values; some may be unused. And a bound of the numbers."""
     place, count = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         number, many = _encoded(column)
@@ -192,7 +176,7 @@ def _joined(columns: list[Int64s]) -> tuple[Int64s, int]:
 
 
 def _encoded(values: Int64s) -> tuple[Int64s, int]:
-    """Numbers for the values, equal ones for equal ones, and a bound of them, of the order of how many there are."""
+    """A number for each value, equal for equal ones, and a bound of the numbers, of the order of their count."""
     if not len(values):
         return values, 0
     least, most = int(values.min()), int(values.max())
@@ -220,19 +204,24 @@ def _together(found: _Occurrences, meeting: Int64s, count: int) -> Bools:
 
 
 def _in_order(found: _Occurrences, meeting: Int64s, count: int) -> Int64s:
-    """The place of each one's meeting among those that there are, by step and then by when the first device came."""
+    """The place of each one's meeting among all that occur, by step and then by the arrival of the first device."""
     begin, _ = _extremes(meeting, found.begin_ps, count)
     step = np.zeros(count, np.int64)
     step[meeting] = found.step
     met = np.unique(meeting)
     place = np.zeros(count, np.int64)
     place[met[np.lexsort((met, begin[met], step[met]))]] = np.arange(len(met))
-    in_order: Int64s = place[meeting]
-    return in_order
+    return np.asarray(place[meeting])
 
 
-def _told(
-    known: list[Operation], found: _Occurrences, number: Int64s, meeting: Int64s, count: int, apart: int, grouped: int
+def _described(
+    operations: list[Operation],
+    found: _Occurrences,
+    number: Int64s,
+    meeting: Int64s,
+    count: int,
+    apart: int,
+    grouped: int,
 ) -> Meetings:
     shortest, longest = _extremes(meeting, found.duration_ps, count)
     first_begin, last_begin = _extremes(meeting, found.begin_ps, count)
@@ -247,7 +236,7 @@ def _told(
     rows[meeting[::-1]] = np.arange(len(meeting))[::-1]
     late = np.where(alone[meeting], found.begin_ps - first_begin[meeting], -1)
     return Meetings(
-        known,
+        operations,
         found.step[rows],
         number[rows],
         found.op[rows],

@@ -2,20 +2,21 @@
 
 On a core's op lines time belongs to the innermost op, which computes or communicates. An asynchronous operation has an
 op that starts it and one that ends it, which waits for it. Between these it is aloft: from the begin of the first to
-the end of the second one on the core, or, where the second does not name the first, as an event of the line ``Async XLA
-Ops`` has it.
+the end of the second one on the core, or, if the second does not name the first, as an event of the line ``Async XLA
+Ops`` records it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from fastprof._native import records
 from fastprof._native.communication_kernels import innermost_stretches
 from fastprof._native.op_kernels import extent
 from fastprof.decode.nesting import line_rows
@@ -25,22 +26,28 @@ from fastprof.derive.communication.flights import (
     STRETCH,
     CoreActivity,
     Flights,
+    Operation,
     Operations,
     in_order,
     joined,
 )
-from fastprof.derive.communication.kinds import DONE, START
-from fastprof.derive.communication.tpu_instructions import COMMUNICATES, Instructions, instructions
+from fastprof.derive.communication.kinds import DONE, START, Part, kind_of
 from fastprof.derive.devices.device_events import OP_LINES, OpEvents, op_events
 from fastprof.derive.ops.tables import span_ps, sums_by
-from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
+from fastprof.hlo.shape_reader import read_expression
+from fastprof.schema.array_types import Bools, Int32s, Int64s, Records, UInt8s
 from fastprof.tables.host_events import HostEvents, Plane
 
 ASYNC_LINE: Final = "Async XLA Ops"
 """The line on which a core records flights."""
 
 EVENT_STATS: Final = ("hlo_op",)
-"""What is read beyond what ops are made of."""
+METADATA_STATS: Final = ("program_id", "symbol_id", "hlo_category", "tf_op")
+"""Stats that are read beyond those of ops."""
+
+NO_OP, WORKS, COMMUNICATES = range(3)
+_INTEGERS = (records.INT64, records.UINT64)
+_TEXTS = (records.STR, records.REF)
 
 
 def activities(
@@ -121,28 +128,17 @@ class _Ops:
     clock_begin: Int64s
     clock_end: Int64s
 
-    @classmethod
-    def of(cls, events: HostEvents, found: OpEvents, chosen: Int64s, known: Instructions) -> _Ops:
-        rows, meta = found.rows[chosen], found.meta[chosen]
-        begin, clock = found.start_ps[chosen], events.start_ps[rows]
-        return cls(
-            meta,
-            known.role[meta],
-            begin,
-            begin + found.duration_ps[chosen],
-            clock,
-            clock + np.maximum(events.duration_ps[rows], 0),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _Aloft:
-    """The records of the line of asynchronous ops, and their ops: the places of the ops that start and end it,
-    -1: not known."""
+    """The records of the line of asynchronous ops, on the host's clock and on the core's; and the places of the ops
+    that start and end them, -1: unknown."""
 
     meta: Int32s
     clock_begin: Int64s
     clock_end: Int64s
+    begin: Int64s
+    end: Int64s
     start: Int64s
     done: Int64s
 
@@ -151,9 +147,12 @@ def _flights(
     events: HostEvents, plane: Plane, found: OpEvents, chosen: Int64s, known: Instructions
 ) -> tuple[Flights, Int64s]:
     """The flights of a core, and the number of that of each of the ``chosen`` op events."""
-    ops = _Ops.of(events, found, chosen, known)
+    rows, meta, begin = found.rows[chosen], found.meta[chosen], found.start_ps[chosen]
+    clock = events.start_ps[rows]
+    clock_end = clock + np.maximum(events.duration_ps[rows], 0)
+    ops = _Ops(meta, known.role[meta], begin, begin + found.duration_ps[chosen], clock, clock_end)
     start = _pairs(ops, known)
-    aloft = _aloft(events, plane, ops, known)
+    aloft = _aloft(events, plane, found, ops, known)
     # the line of asynchronous ops has pairs that ops do not record: in loops one iteration ends what another starts
     paired = (aloft.start >= 0) & (aloft.done >= 0)
     taken = np.zeros(len(chosen), np.bool_)
@@ -164,19 +163,23 @@ def _flights(
     number = np.full(len(chosen), -1, np.int64)
     number[heads] = np.arange(len(heads))
     number[start >= 0] = number[start[start >= 0]]
-    begin, end, clock_begin, clock_end = (
-        column[heads] for column in (ops.begin, ops.end, ops.clock_begin, ops.clock_end)
-    )
+    times = [column[heads] for column in (ops.begin, ops.end, ops.clock_begin, ops.clock_end)]
+    alone = _flights_of(known.op[ops.meta[heads]], times, np.zeros(len(heads), np.bool_))
     ended = np.flatnonzero(start >= 0)
-    end[number[ended]], clock_end[number[ended]] = ops.end[ended], ops.clock_end[ended]
-    is_aloft = np.zeros(len(heads), np.bool_)
-    is_aloft[number[ended]] = True
-    alone = _Flying(known.op[ops.meta[heads]], begin, end, clock_begin, clock_end, is_aloft)
-    return _with_aloft(alone, number, aloft, _Clock(events, found), known), number
+    alone.end_ps[number[ended]], alone.clock_end_ps[number[ended]] = ops.end[ended], ops.clock_end[ended]
+    alone.aloft[number[ended]] = True
+    return _with_aloft(alone, number, aloft, known), number
+
+
+def _flights_of(op: Int32s, times: Sequence[Int64s], aloft: Bools) -> Flights:
+    """``times``: begin and end, on the core's clock and on the host's."""
+    begin, end, clock_begin, clock_end = times
+    wait, moved = np.zeros(len(op), np.int64), np.full(len(op), NO_BYTES, np.int64)
+    return Flights(op, begin, end, clock_begin, clock_end, wait, aloft, moved)
 
 
 def _pairs(ops: _Ops, known: Instructions) -> Int64s:
-    """For each op the place of the one that starts what it ends; -1: it ends nothing, or its start is not known."""
+    """For each op the place of the one that starts what it ends; -1: it ends nothing, or its start is unknown."""
     start = np.full(len(ops.meta), -1, np.int64)
     both = np.flatnonzero((ops.role == START) | (ops.role == DONE))
     before = before_each(known.start_key[ops.meta[both]], ops.begin[both], ops.role[both] == START)
@@ -184,26 +187,21 @@ def _pairs(ops: _Ops, known: Instructions) -> Int64s:
     return start
 
 
-def _aloft(events: HostEvents, plane: Plane, ops: _Ops, known: Instructions) -> _Aloft:
+def _aloft(events: HostEvents, plane: Plane, found: OpEvents, ops: _Ops, known: Instructions) -> _Aloft:
     rows, meta = _aside(events, plane)
-    keep = known.mark[meta] == COMMUNICATES
-    rows, meta = rows[keep], meta[keep]
+    communicates = known.mark[meta] == COMMUNICATES
+    rows, meta = rows[communicates], meta[communicates]
     begin = events.start_ps[rows]
     end = begin + np.maximum(events.duration_ps[rows], 0)
     starts, dones = np.flatnonzero(ops.role == START), np.flatnonzero(ops.role == DONE)
     start = places_of((known.key[ops.meta[starts]], ops.clock_begin[starts]), (known.key[meta], begin))
     done = places_of((known.key[ops.meta[dones]], ops.clock_end[dones]), (_named(events, rows, meta, known), end))
-    return _Aloft(meta, begin, end, _through(starts, start), _through(dones, done))
-
-
-def _through(places: Int64s, at: Int64s) -> Int64s:
-    found = np.full(len(at), -1, np.int64)
-    found[at >= 0] = places[at[at >= 0]]
-    return found
+    own_begin, own_end = _own_clock(events, found, np.concatenate([begin, end])).reshape(2, -1)
+    return _Aloft(meta, begin, end, own_begin, own_end, np.append(starts, -1)[start], np.append(dones, -1)[done])
 
 
 def _named(events: HostEvents, rows: Int64s, meta: Int32s, known: Instructions) -> Int64s:
-    """The key of the op that ends each, as its stat hlo_op has it; -1: it does not say."""
+    """The key of the op that ends each, by its stat hlo_op; -1: not recorded."""
     at, numbers = events.texts("hlo_op")
     place = np.minimum(np.searchsorted(at, rows), max(len(at) - 1, 0))
     has = at[place] == rows if len(at) else np.zeros(len(rows), np.bool_)
@@ -221,84 +219,55 @@ def _named(events: HostEvents, rows: Int64s, meta: Int32s, known: Instructions) 
     return key
 
 
-@dataclass(frozen=True, slots=True)
-class _Flying:
-    op: Int32s
-    begin: Int64s
-    end: Int64s
-    clock_begin: Int64s
-    clock_end: Int64s
-    aloft: npt.NDArray[np.bool_]
+def _own_clock(events: HostEvents, found: OpEvents, time: Int64s) -> Int64s:
+    """Times of the host on the core's own clock: each as far behind the last begin or end of an op as on the host's,
+    but not beyond the next one."""
+    if not len(time):
+        return time
+    start = events.start_ps[found.rows]
+    clock = np.concatenate([start, start + np.maximum(events.duration_ps[found.rows], 0)])
+    own = np.concatenate([found.start_ps, found.start_ps + found.duration_ps])
+    if np.array_equal(clock, own):
+        return time
+    order = np.lexsort((own, clock))
+    clock, own = clock[order], np.maximum.accumulate(own[order])
+    last = np.searchsorted(clock, time, side="right") - 1
+    after, known = np.minimum(last + 1, len(own) - 1), np.maximum(last, 0)
+    shifted = own[known] + (time - clock[known])
+    return np.asarray(np.where(last + 1 < len(own), np.minimum(shifted, own[after]), shifted))
 
 
-class _Clock:
-    """Times of the host as the core's own clock has them: each as far behind the last begin or end of an op as on the
-    host's, but not beyond the next one."""
-
-    def __init__(self, events: HostEvents, found: OpEvents) -> None:
-        self._events, self._found = events, found
-
-    @cached_property
-    def _anchors(self) -> tuple[Int64s, Int64s]:
-        """Begins and ends of ops on the host's clock, ascending, and on the core's; none: they are the same."""
-        events, found = self._events, self._found
-        start = events.start_ps[found.rows]
-        clock = np.concatenate([start, start + np.maximum(events.duration_ps[found.rows], 0)])
-        own = np.concatenate([found.start_ps, found.start_ps + found.duration_ps])
-        if np.array_equal(clock, own):
-            return clock[:0], own[:0]
-        order = np.lexsort((own, clock))
-        return clock[order], np.maximum.accumulate(own[order])
-
-    def own(self, time: Int64s) -> Int64s:
-        clock, own = self._anchors if len(time) else (time, time)
-        if not len(clock):
-            return time
-        last = np.searchsorted(clock, time, side="right") - 1
-        after, known = np.minimum(last + 1, len(own) - 1), np.maximum(last, 0)
-        shifted = own[known] + (time - clock[known])
-        within: Int64s = np.where(last + 1 < len(own), np.minimum(shifted, own[after]), shifted)
-        return within
-
-
-def _with_aloft(flying: _Flying, number: Int64s, aloft: _Aloft, clock: _Clock, known: Instructions) -> Flights:
+def _with_aloft(flights: Flights, number: Int64s, aloft: _Aloft, known: Instructions) -> Flights:
     """Adds what the line of asynchronous ops records of flights that lack their start or their end, and flights of no
     op."""
-    open_ = ~flying.aloft
+    open_ = ~flights.aloft
     started = np.flatnonzero(_of_open(aloft.start, number, open_))
     open_[number[aloft.start[started]]] = False
     ended = np.flatnonzero(_of_open(aloft.done, number, open_))
-    alone = np.flatnonzero((aloft.start < 0) & (aloft.done < 0))
     place = number[aloft.start[started]]
-    flying.end[place], flying.clock_end[place] = clock.own(aloft.clock_end[started]), aloft.clock_end[started]
-    flying.aloft[place] = True
+    flights.end_ps[place], flights.clock_end_ps[place] = aloft.end[started], aloft.clock_end[started]
+    flights.aloft[place] = True
     place = number[aloft.done[ended]]
-    flying.begin[place], flying.clock_begin[place] = clock.own(aloft.clock_begin[ended]), aloft.clock_begin[ended]
-    flying.aloft[place] = True
-    begin, end = clock.own(aloft.clock_begin[alone]), clock.own(aloft.clock_end[alone])
-    op = np.concatenate([flying.op, known.op[aloft.meta[alone]]])
-    return Flights(
-        op,
-        np.concatenate([flying.begin, begin]),
-        np.concatenate([flying.end, np.maximum(end, begin)]),
-        np.concatenate([flying.clock_begin, aloft.clock_begin[alone]]),
-        np.concatenate([flying.clock_end, aloft.clock_end[alone]]),
-        np.zeros(len(op), np.int64),
-        np.concatenate([flying.aloft, np.ones(len(alone), np.bool_)]),
-        np.full(len(op), NO_BYTES, np.int64),
-    )
+    flights.begin_ps[place], flights.clock_begin_ps[place] = aloft.begin[ended], aloft.clock_begin[ended]
+    flights.aloft[place] = True
+    rows = np.flatnonzero((aloft.start < 0) & (aloft.done < 0))
+    begin, end, *clock = (column[rows] for column in (aloft.begin, aloft.end, aloft.clock_begin, aloft.clock_end))
+    others = _flights_of(known.op[aloft.meta[rows]], (begin, np.maximum(end, begin), *clock), rows >= 0)
+    return Flights(*(
+        np.concatenate([getattr(flights, name), getattr(others, name)]) for name in Flights.__slots__
+    ))  # fmt: skip
 
 
-def _of_open(places: Int64s, number: Int64s, open_: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which are about the op of a flight that is not known to be aloft yet."""
+def _of_open(places: Int64s, number: Int64s, open_: Bools) -> Bools:
+    """Which places are of flights that are not known to be aloft yet."""
     known = places >= 0
     known[known] = open_[number[places[known]]]
     return known
 
 
 def before_each(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
-    """Of each row that does not begin anything the row that does: the latest one of its key, unless another row that
-    does not is between them; -1: there is none."""
+    """For each row that begins nothing the row that begins it: the latest of its key, unless another row that begins
+    nothing is between them; -1: none."""
     order = np.lexsort((time, key))
     after, before = order[1:], order[:-1]
     pairs = ~begins[after] & begins[before] & (key[after] == key[before])
@@ -308,14 +277,96 @@ def before_each(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
 
 
 def places_of(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> Int64s:
-    """For each wanted pair of numbers the first row of it among the known ones; -1: there is none."""
+    """For each wanted pair of numbers its first row among the known ones; -1: none."""
     if not len(known[0]) or not len(wanted[0]):
         return np.full(len(wanted[0]), -1, np.int64)
     first, second = (np.concatenate(pair) for pair in zip(known, wanted, strict=True))
-    order = np.lexsort((second, first))  # stable: of equal pairs those that are known come first
+    order = np.lexsort((second, first))  # stable: known ones come first of equal pairs
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = (first[order[1:]] != first[order[:-1]]) | (second[order[1:]] != second[order[:-1]])
     heads = order[np.flatnonzero(fresh)][np.cumsum(fresh) - 1]
     found = np.empty(len(order), np.int64)
     found[order] = np.where(heads < len(known[0]), heads, -1)
     return found[len(known[0]) :]
+
+
+# ---- instructions
+
+
+@dataclass(slots=True)
+class Instructions:
+    """What ops are to communication. Arrays by row of metadata; -1: it does not communicate. ``key``: numbers (program,
+    name); ``start_key``: that of the op which starts what this one starts or ends."""
+
+    mark: UInt8s
+    role: npt.NDArray[np.int8]
+    op: Int32s
+    key: Int64s
+    start_key: Int64s
+    program: Int64s
+    _keys: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def key_of(self, program: int, name: str) -> int:
+        return self._keys.setdefault((program, name), len(self._keys))
+
+
+def instructions(events: HostEvents, met: Int64s, aside: Int64s, operations: Operations) -> Instructions:
+    """``met``: rows of metadata on the op lines of a core; ``aside``: those of its asynchronous ops, which count only
+    if they communicate."""
+    count = len(events.names)
+    found = Instructions(
+        mark=np.zeros(count, np.uint8),
+        role=np.full(count, -1, np.int8),
+        op=np.full(count, -1, np.int32),
+        key=np.full(count, -1, np.int64),
+        start_key=np.full(count, -1, np.int64),
+        program=_column(events, "program_id", _INTEGERS, 0),
+    )
+    is_op = np.zeros(count, np.bool_)  # as in op statistics
+    is_op[events.meta_stat("program_id").of_kinds(_INTEGERS).rows] = True
+    is_op &= _column(events, "symbol_id", _INTEGERS, 0) != 0
+    found.mark[met[is_op[met]]] = WORKS
+    candidates = np.union1d(met[found.mark[met] == WORKS], aside)
+    categories, framework_ops = (_column(events, stat, _TEXTS, -1)[candidates] for stat in ("hlo_category", "tf_op"))
+    category_of = {number: _text(events, number) for number in np.unique(categories).tolist()}
+    may = {number for number, text in category_of.items() if not text or kind_of(text, "", "") is not None}
+    for row, category, framework_op in zip(
+        *(part.tolist() for part in (candidates, categories, framework_ops)), strict=True
+    ):
+        if category not in may:
+            continue
+        name = (events.display_names[row] or events.names[row]).removeprefix("%")
+        text = events.names[row] if events.display_names[row] else ""
+        part, starts = _part(category_of[category], text, name)
+        if part is None:
+            continue
+        program = int(found.program[row])
+        one = Operation(program, name, part.kind, text, _text(events, framework_op))
+        found.mark[row], found.role[row], found.op[row] = COMMUNICATES, part.role, operations.number(one)
+        found.key[row], found.start_key[row] = found.key_of(program, name), found.key_of(program, starts)
+    return found
+
+
+def _column(events: HostEvents, stat: str, kinds: tuple[int, ...], missing: int) -> Int64s:
+    """A stat by row of metadata."""
+    recorded = events.meta_stat(stat).of_kinds(kinds)
+    values = np.full(len(events.names), missing, np.int64)
+    values[recorded.rows] = recorded.value
+    return values
+
+
+def _text(events: HostEvents, number: int) -> str:
+    return "" if number < 0 else events.text(number)
+
+
+@lru_cache(1 << 15)
+def _part(category: str, text: str, name: str) -> tuple[Part | None, str]:
+    """What an op is, and the name of the op that starts what this one starts or ends."""
+    part = kind_of(category, text, name)
+    if part is None or part.role != DONE:
+        return part, name
+    read = read_expression(text)
+    if read is not None and read.operands:
+        return part, read.operands[0].name
+    before, _, serial = name.rpartition("-done")
+    return part, before + ("" if before in ("send", "recv") else "-start") + serial
