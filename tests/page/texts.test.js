@@ -5,7 +5,6 @@ import { test } from "node:test";
 import { distinct, shortened } from "../../fastprof/viewer/static/dom.js";
 import { kernelName } from "../../fastprof/viewer/static/kernel_names.js";
 import { fault } from "../../fastprof/viewer/static/parameter_faults.js";
-import { valueText } from "../../fastprof/viewer/static/timeline/counter_graphs.js";
 import { faultOf } from "../../fastprof/viewer/static/timeline/expressions.js";
 import { matcher } from "../../fastprof/viewer/static/timeline/search_bar.js";
 import { Fitter, plural, visible } from "../../fastprof/viewer/static/timeline/text.js";
@@ -107,8 +106,4 @@ test("text of a capture is escaped and cut", () => {
   const fitter = new Fitter({ measureText: (word) => ({ width: 8 * word.length }) }, "12px sans-serif");
   assert.equal(fitter.fit("w".repeat(100), 60), "wwwwww…");
   assert.deepEqual([plural(1, "hit"), plural(2000, "hit")], ["1 hit", "2,000 hits"]);
-});
-
-test("counters are written with their unit", () => {
-  assert.deepEqual([valueText(3 * 2 ** 20, "bytes"), valueText(-2, "W"), valueText(NaN, "")], ["3 MiB", "-2 W", "–"]);
 });

@@ -82,7 +82,7 @@ test("a tile that failed is asked for again after a while, a key that is gone is
     cache.pump();
     await wait(2);
   }
-  assert.deepEqual([asked, isGone, cache.loading], [1, true, false]);
+  assert.deepEqual([asked, isGone, cache.underWay > 0], [1, true, false]);
 });
 
 test("a saved report cuts a tile out of that of the whole session", () => {

@@ -4,7 +4,7 @@ import { clear, h } from "./dom.js";
 import { generic, PAGES } from "./pages.js";
 import { changed, read, written } from "./route.js";
 import { newestOf, Shell } from "./shell.js";
-import { apply, onTheme, theme } from "./theme.js";
+import { apply, onTheme } from "./theme.js";
 
 const PATIENCE_MS = 150;
 const LEARNT_MS = 1_000;
@@ -19,7 +19,8 @@ export async function start(sourceOf) {
     const session = { runs, title, version, note, saved: source.saved, analyses: [], pages: Object.keys(PAGES) };
     const app = new App(sourceOf, session);
     if (source.saved) await app.learn();
-    app.listen();
+    window.addEventListener("hashchange", () => app.follow());
+    app.follow();
     setTimeout(() => app.learn().catch(() => {}), LEARNT_MS); // a page that needs it says what is wrong
   } catch (error) {
     document.body.replaceChildren(h("div.failed", { role: "alert" }, h("p", sentenceOf(error))));
@@ -57,11 +58,6 @@ class App {
     return this.learnt;
   }
 
-  listen() {
-    window.addEventListener("hashchange", () => this.follow());
-    this.follow();
-  }
-
   /** Shows what the address says. */
   follow() {
     const route = read(window.location.hash, this.first);
@@ -80,19 +76,18 @@ class App {
     this.control = control;
     shell.show(route);
     clear(shell.root).setAttribute("aria-busy", "true");
-    const waiting = setTimeout(() => this.wait(control), PATIENCE_MS);
+    const waiting = setTimeout(() => {
+      if (!control.signal.aborted) control.waiting = shell.waiting("Reading the capture …");
+    }, PATIENCE_MS);
     try {
       const page = h("div.page-root");
       if (!BEYOND_ANALYSES.includes(route.page)) await this.learn();
       if (control.signal.aborted) return;
-      const known = this.session.pages.includes(route.page);
-      if (!known) throw new Error(`There is no page ${JSON.stringify(route.page)}.`);
-      const context = this.context(control);
-      const load = Object.hasOwn(PAGES, route.page) ? PAGES[route.page] : generic;
-      const { show } = await load();
+      if (!this.session.pages.includes(route.page)) throw new Error(`There is no page ${JSON.stringify(route.page)}.`);
+      const { show } = await (Object.hasOwn(PAGES, route.page) ? PAGES[route.page] : generic)();
       if (control.signal.aborted) return;
       shell.root.append(page);
-      const shown = await show(page, context);
+      const shown = await show(page, this.context(control));
       if (control.signal.aborted) shown?.leave?.();
       else this.shown = shown ?? {};
     } catch (error) {
@@ -104,13 +99,8 @@ class App {
     }
   }
 
-  wait(control) {
-    if (!control.signal.aborted) control.waiting = this.shell.waiting("Reading the capture …");
-  }
-
   leave() {
     this.control?.abort();
-    this.control?.waiting?.remove();
     const { shown } = this;
     this.shown = null;
     try {
@@ -144,42 +134,41 @@ class App {
     return this.sources.get(run);
   }
 
-  context(control) {
+  /** What a page receives. `params`: those of the address, as it is now; `replace` and `push` change them. */
+  context({ signal }) {
     const { route, session, shell } = this;
-    const end = [];
-    control.signal.addEventListener("abort", () => end.forEach((act) => act()));
     const app = this;
-    return { source: this.source(), run: route.run, host: route.host, hosts: this.hosts(), runs: session.runs,
-      get analyses() {
-        return session.analyses;
-      }, analysis: session.analyses.find((one) => one.name === route.page) ?? null, saved: session.saved,
-      signal: control.signal, actions: shell.actions, get params() {
-      return new URLSearchParams(app.route.params);
-    }, get theme() {
-      return theme();
-    }, on_theme: (listener) => end.push(onTheme(listener)), replace: (changes) => this.replaced(changes, control),
-      push: (changes) => this.pushed(changes, control),
+    return {
+      source: this.source(),
+      host: route.host,
+      analyses: session.analyses,
+      analysis: session.analyses.find((one) => one.name === route.page) ?? null,
+      saved: session.saved,
+      signal,
+      actions: shell.actions,
+      get params() {
+        return new URLSearchParams(app.route.params);
+      },
+      on_theme: (listener) => signal.addEventListener("abort", onTheme(listener)),
+      replace: (changes) => signal.aborted || this.replaced(changes),
+      push: (changes) => signal.aborted || this.navigated({ params: changed(this.route.params, changes) }),
       navigate: (page, params = {}) => this.open(this.href(page, params)),
-      href: (page, params = {}) => this.href(page, params) };
+      href: (page, params = {}) => this.href(page, params),
+    };
   }
 
-  /** Address of a page for the same run and host, where there are such; `params` may name another host. */
+  /** The address of a page for the same run and host, if there are such; `params` may name another host. */
   href(page, params) {
-    const asked = given(params);
-    const host = asked.get("host") ?? this.route.host;
-    asked.delete("host");
+    const given = changed(new URLSearchParams(), params);
+    const host = given.get("host") ?? this.route.host;
+    given.delete("host");
     const run = this.session.runs.some(({ name }) => name === this.route.run) ? this.route.run : null;
-    return written({ page, run, host: this.hosts().includes(host) ? host : null, params: asked });
+    return written({ page, run, host: this.hosts().includes(host) ? host : null, params: given });
   }
 
-  replaced(changes, control) {
-    if (control.signal.aborted) return;
+  replaced(changes) {
     this.route = { ...this.route, params: changed(this.route.params, changes) };
     window.history.replaceState(null, "", written(this.route));
-  }
-
-  pushed(changes, control) {
-    if (!control.signal.aborted) this.navigated({ params: changed(this.route.params, changes) });
   }
 
   navigated(changes) {
@@ -190,10 +179,6 @@ class App {
     window.location.hash = address;
     this.follow();
   }
-}
-
-function given(params) {
-  return changed(new URLSearchParams(), params);
 }
 
 function sentenceOf(error) {

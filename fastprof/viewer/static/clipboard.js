@@ -14,12 +14,6 @@ export function copyButton(value, { label = "Copy", title = null, kind = "button
   return button;
 }
 
-/** A button of the timeline that copies a stretch of time as the command takes it, such as "--time=1.5s:2s". */
-export function copyTime(flag) {
-  return copyButton(flag, { label: "Copy as --time", title: `${flag}\nfor fastprof events, export and trace`,
-    kind: "tl-button" });
-}
-
 /** Pages of other machines without encryption have no clipboard: there a field is copied from. */
 async function copied(text) {
   try {

@@ -53,9 +53,14 @@ export function coloursOf(names) {
 /** The colour of a name, always the same. */
 export function colourOf(name) {
   if (Object.hasOwn(CATEGORY, name)) return CATEGORY[name];
-  let hash = 2166136261;
-  for (let at = 0; at < name.length; at += 1) hash = Math.imul(hash ^ name.charCodeAt(at), 16777619);
-  return PALETTE[(hash >>> 0) % PALETTE.length];
+  return PALETTE[hash(name) % PALETTE.length];
+}
+
+/** FNV-1a over the code units of a text, as an unsigned 32-bit number. */
+export function hash(text) {
+  let value = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
+  return value >>> 0;
 }
 
 /** A function from a name to its colour. `names`, `weights`: by row; names of most weight have a colour of their own. */

@@ -22,11 +22,27 @@ export function clear(element) {
   return element;
 }
 
-/** Listeners by kind: `on(element, { pointerdown: press, "pointerup pointercancel": release })`. */
-export function on(element, listeners) {
+/** Listeners by kind, until a signal if one is given: `on(node, { click: go, "pointerup pointercancel": release })`. */
+export function on(target, listeners, signal = undefined) {
   for (const [kinds, listener] of Object.entries(listeners)) {
-    for (const kind of kinds.split(" ")) element.addEventListener(kind, listener);
+    for (const kind of kinds.split(" ")) target.addEventListener(kind, listener, { signal });
   }
+}
+
+/** Drags that begin on an element: `begin(event)` returns what `move(event, begun)` receives. */
+export function onDrag(element, begin, move) {
+  let begun = null;
+  on(element, {
+    pointerdown: (event) => {
+      event.preventDefault();
+      element.setPointerCapture(event.pointerId);
+      begun = begin(event);
+    },
+    pointermove: (event) => begun && move(event, begun),
+    "pointerup pointercancel": () => {
+      begun = null;
+    },
+  });
 }
 
 /** Calls back when the size of an element changes, until the element is taken out of the page. */

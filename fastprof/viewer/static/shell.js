@@ -2,7 +2,7 @@
 
 import { picker } from "./controls.js";
 import { clear, h } from "./dom.js";
-import { theme, toggleTheme } from "./theme.js";
+import { toggleTheme } from "./theme.js";
 import { label } from "./units.js";
 
 const GROUPS = [
@@ -137,10 +137,6 @@ export class Shell {
     this.root.append(
       h("div.failed", { role: "alert" }, h("p", message), h("button.button", { onclick: again }, "Try again")),
     );
-  }
-
-  get theme() {
-    return theme();
   }
 }
 

@@ -2,7 +2,7 @@
 // sight are elements; texts that repeat are compared once.
 
 import { dropdown } from "./controls.js";
-import { clear, h } from "./dom.js";
+import { clear, h, onDrag } from "./dom.js";
 import { shownColumns } from "./table_columns.js";
 import { save, written } from "./table_csv.js";
 import { FilterBar } from "./table_filter.js";
@@ -10,6 +10,7 @@ import { sortRows } from "./table_order.js";
 import { Rows } from "./table_rows.js";
 
 const FILTERED_ROWS = 6;
+const LEAST_WIDTH = 40;
 
 let tables = 0;
 
@@ -109,7 +110,12 @@ class TableView {
     const button = h("button", { title, onclick: () => this.sortBy(column) }, h("span.head-title", column.title),
       column.unit && h("span.head-unit", column.unit),
       h("span.head-arrow", { "aria-hidden": "true" }, by ? (by.down ? "▼" : "▲") : ""));
-    const grip = h("span.head-grip", { "aria-hidden": "true", onpointerdown: (event) => this.resize(event, column) });
+    const grip = h("span.head-grip", { "aria-hidden": "true" });
+    onDrag(grip, (event) => ({ beside: grip.parentElement.offsetWidth - event.clientX }), (event, { beside }) => {
+      column.flex = `0 0 ${Math.max(LEAST_WIDTH, beside + event.clientX)}px`;
+      grip.parentElement.style.flex = column.flex;
+      this.rows.refit();
+    });
     return h("div", { class: `head${column.number ? " number" : ""}`, role: "columnheader",
       style: { flex: column.flex }, "aria-sort": by ? (by.down ? "descending" : "ascending") : "none" }, button, grip);
   }
@@ -123,21 +129,6 @@ class TableView {
     this.rearrange();
     const heads = this.columns.filter((one) => !one.hidden);
     this.head.children[heads.indexOf(column)]?.querySelector("button").focus();
-  }
-
-  resize(event, column) {
-    event.preventDefault();
-    const cell = event.target.parentElement;
-    const begin = { x: event.clientX, width: cell.offsetWidth };
-    event.target.setPointerCapture(event.pointerId);
-    event.target.onpointermove = (move) => {
-      column.flex = `0 0 ${Math.max(40, begin.width + move.clientX - begin.x)}px`;
-      cell.style.flex = column.flex;
-      this.rows.refit();
-    };
-    event.target.onpointerup = () => {
-      event.target.onpointermove = null;
-    };
   }
 
   drawMenu() {

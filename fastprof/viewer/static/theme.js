@@ -4,18 +4,17 @@ const KEY = "fastprof-theme";
 const listeners = new Set();
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
-/** "light" or "dark", as shown. */
+/** "light" or "dark": what the user chose, else what the system says. */
 export function theme() {
   return choice() ?? (dark.matches ? "dark" : "light");
 }
 
-/** The user's choice: "light", "dark", or null for that of the system. */
-export function choice() {
+function choice() {
   try {
-    const kept = localStorage.getItem(KEY);
-    return kept === "light" || kept === "dark" ? kept : null;
+    const value = localStorage.getItem(KEY);
+    return value === "light" || value === "dark" ? value : null;
   } catch {
-    return null; // a browser that keeps nothing for pages of files
+    return null; // a browser that stores nothing for pages of files
   }
 }
 

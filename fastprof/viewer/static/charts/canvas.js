@@ -7,7 +7,7 @@ import { text } from "../units.js";
 export const LEFT = 74;
 export const RIGHT = 8;
 const TICKS = 4;
-const LETTER = 6.3;
+const LETTER = 6.5;
 const LEAST_LETTERS = 3;
 
 /** Extended by charts with `draw()`, `find(event)`: what is under the pointer or null, `describe(found)`, `choose(found)`. */

@@ -8,7 +8,7 @@ import { h } from "../dom.js";
 import { list } from "../list.js";
 import { reportPage, reportTable, tableSection } from "../report_page.js";
 import { number, text } from "../units.js";
-import { code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
+import { besideDetails, code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
 
 const FIGURES = list(`device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps, hidden_ps,
   costliest_kind, costliest_operation, step_time_mean_ps, step_exposed_mean_ps, step_if_hidden_mean_ps,
@@ -105,9 +105,8 @@ function operations(body, report, context) {
   const data = report.tables.operations;
   if (!data.length) return;
   const details = detailsPanel("Choose an operation to see how fast its bytes move, and among whom.");
-  const left = h("div");
   const part = section(body, "Operations", { note: "The most exposed first." });
-  part.append(h("div.with-details", left, details));
+  const left = besideDetails(part, details);
   const describe = (row) => operation(details, data, row, context);
   const shown = reportTable(context, left, "operations", data, {
     columns: list(`name:200, kind, exposed_ps, exposed_share, hidden_ps, total_ps,

@@ -1,10 +1,24 @@
 // What a chosen op, buffer or iterator is, in a panel beside a table or chart: pairs, meters, code, links.
 
 import { copyButton } from "../clipboard.js";
+import { button } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { exact, label, text } from "../units.js";
 
 const MOST_CODE = 200_000;
+/** What is known of an op or a node of a tree of ops, as far as a table has it. */
+const OP_FACTS = list(`kind, program=Program, category, core_type, self_ps=Self time, total_ps=Total time, mean_ps=Mean,
+  min_ps=Shortest, share=Of all time, self_share=Of all time, busy_share=Of busy time, own_ps=Ops of this name,
+  forward_ps=Forward, backward_ps=Backward, recompute_ps=Recompute, other_ps=Other, lost_ps=Lost,
+  dma_stall_share=Waiting for DMA, normalized_ps=At nominal clock, ops, occurrences, executions, instances,
+  bound_by=Bound by, cost_share=Of the fusion, work_known_share=Work known, is_rematerialized, is_outside_compilation,
+  is_eager, replica_groups, cores=Devices, energy_joules=Energy, deduplicated_name, attribution,
+  unattributed=Not attributed`);
+const OP_WORK = list(`flops=Operations, model_flops=Of the model, flops_per_s=Operations/s,
+  attainable_flops_per_s=At the roofline, flops_source=Operations known from, accessed_bytes=Bytes,
+  bytes_per_s=Bandwidth, hbm_bytes=Of HBM, hbm_bytes_per_s=HBM bandwidth, bytes_source=Bytes known from,
+  flops_per_byte=Operations a byte, array_bytes=Arrays, padded_bytes=With padding, padding_share=Padding`);
 
 /** A panel that says what to choose until something is: `.show(title, ...nodes)`, `.empty()`. */
 export function detailsPanel(invitation) {
@@ -20,6 +34,13 @@ export function detailsPanel(invitation) {
   panel.empty = () => panel.show("", h("p.sentence", invitation));
   panel.empty();
   return panel;
+}
+
+/** An element for a table or chart with a panel of details beside it. */
+export function besideDetails(part, details) {
+  const left = h("div");
+  part.append(h("div.with-details", left, details));
+  return left;
 }
 
 /** Names and values, one below the other. `pairs`: [name, text or Node, title]; those of null are left out. */
@@ -41,6 +62,11 @@ export function columnPairs(table, row, names) {
     const written = typeof value === "number" ? exact(value, unit) : "";
     return [words, text(value, unit), [written, description].filter(Boolean).join(" · ")];
   });
+}
+
+/** Lists of what is known of an op: its time, then its work. */
+export function opFacts(table, row) {
+  return [OP_FACTS, OP_WORK].map((names) => pairList(columnPairs(table, row, names)));
 }
 
 /** A bar of how much of a peak is reached, or of what `shade` is the colour of; null where that is not known. */
@@ -91,4 +117,19 @@ export function heat(share) {
 /** Red where much is lost. */
 export function lossColour(share) {
   return heat(1 - Math.min(1, Math.max(0, share) * 2));
+}
+
+/** A button that goes to the timeline. `where()`: {host, start, end} in picoseconds from the start of the host's capture. */
+export function timelineButton(context, where, title = "Timeline") {
+  return button(title, async () => context.navigate("timeline", await windowOf(context, where())), {
+    title: "Show this time in the timeline",
+  });
+}
+
+/** Parameters of the timeline for a time of a host, with some room around it: on the common clock of all hosts. */
+async function windowOf(context, { host, start, end }) {
+  const { hosts } = await context.source.timeline({});
+  const shift = Number(hosts.find((one) => one.host === host)?.offset_ps ?? 0);
+  const room = Math.max(1_000, (end - start) * 0.1);
+  return { t: `${Math.round(start + shift - room)}~${Math.round(end + shift + room)}` };
 }

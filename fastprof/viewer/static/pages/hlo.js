@@ -8,7 +8,7 @@ import { choice } from "../report_page.js";
 import { table } from "../table.js";
 import { number } from "../units.js";
 import { code, detailsPanel, link, linkRow, pairList } from "./details.js";
-import { HloGraph } from "./hlo_graph.js";
+import { drawHloGraph } from "./hlo_graph.js";
 import { HloLines } from "./hlo_lines.js";
 
 const FORMS = [
@@ -139,8 +139,7 @@ class HloPage {
     const details = detailsPanel("Choose an instruction.");
     const holder = h("div.graph-holder");
     part.append(h("div.with-details", holder, details));
-    const graph = new HloGraph(holder, found, { onselect: (node) => this.describe(details, node) });
-    graph.reveal();
+    drawHloGraph(holder, found, (node) => this.describe(details, node));
     this.describe(details, found.nodes.find((node) => node.distance === 0) ?? found.nodes[0]);
   }
 

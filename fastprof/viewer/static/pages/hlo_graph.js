@@ -16,46 +16,31 @@ const COLOURS = [
   [/^(parameter|constant|iota)$/, "#f7b56d"],
 ];
 
-/** `around`: {nodes, edges} of the server; `onselect(node)`. */
-export class HloGraph {
-  constructor(element, { nodes, edges }, { onselect }) {
-    this.element = element;
-    this.nodes = nodes.map((node, at) => ({ ...node, at, above: [], below: [] }));
-    for (const [from, to] of edges) {
-      this.nodes[from].below.push(this.nodes[to]);
-      this.nodes[to].above.push(this.nodes[from]);
-    }
-    const size = layout(this.nodes);
-    const drawing = graphDrawing(size, "Instructions around");
-    for (const node of this.nodes) for (const user of node.below) drawing.append(edge(node, user));
-    for (const node of this.nodes) drawing.append(this.box(node, onselect));
-    element.append(drawing);
+/** Draws {nodes, edges} of the server, the instruction in the middle in sight; `onselect(node)`. */
+export function drawHloGraph(element, { nodes: given, edges }, onselect) {
+  const nodes = given.map((node, at) => ({ ...node, at, above: [], below: [] }));
+  for (const [from, to] of edges) {
+    nodes[from].below.push(nodes[to]);
+    nodes[to].above.push(nodes[from]);
   }
+  const drawing = graphDrawing(layout(nodes), "Instructions around");
+  for (const node of nodes) for (const user of node.below) drawing.append(edge(node, user));
+  for (const node of nodes) drawing.append(boxOf(node, onselect));
+  element.append(drawing);
+  const centre = nodes.find((node) => node.distance === 0);
+  if (!centre) return;
+  element.scrollLeft = centre.x - element.clientWidth / 2 + WIDE / 2;
+  element.scrollTop = centre.y - element.clientHeight / 2 + TALL;
+}
 
-  box(node, onselect) {
-    const shade = COLOURS.find(([pattern]) => pattern.test(node.opcode))?.[1] ?? "#a3adbb";
-    const choose = () => {
-      for (const one of this.element.querySelectorAll(".graph-node")) one.classList.remove("chosen");
-      group.classList.add("chosen");
-      onselect(node);
-    };
-    const group = graphBox(node, { width: WIDE, height: TALL, kind: node.distance === 0 ? "centre" : "",
-      label: `${node.name}, ${node.opcode}, ${node.relation}`, onchoose: choose,
-      title: `${node.name}\n${node.opcode} ${shortened(node.shape, 200)}` },
-      svg("rect", { width: 6, height: TALL, rx: 3, fill: shade }),
-      svg("text.graph-name", { x: 13, y: 18 }, shortened(node.name, 23)),
-      svg("text.graph-note", { x: 13, y: 35 },
-        shortened(`${node.opcode} ${node.shape.replace(/\{[^}]*\}/g, "")}`, 30)));
-    return group;
-  }
-
-  /** Brings the instruction in the middle into sight. */
-  reveal() {
-    const centre = this.nodes.find((node) => node.distance === 0);
-    if (!centre) return;
-    this.element.scrollLeft = centre.x - this.element.clientWidth / 2 + WIDE / 2;
-    this.element.scrollTop = centre.y - this.element.clientHeight / 2 + TALL;
-  }
+function boxOf(node, onselect) {
+  const shade = COLOURS.find(([pattern]) => pattern.test(node.opcode))?.[1] ?? "#a3adbb";
+  return graphBox(node, { width: WIDE, height: TALL, kind: node.distance === 0 ? "centre" : "",
+    label: `${node.name}, ${node.opcode}, ${node.relation}`, onchoose: () => onselect(node),
+    title: `${node.name}\n${node.opcode} ${shortened(node.shape, 200)}` },
+    svg("rect", { width: 6, height: TALL, rx: 3, fill: shade }),
+    svg("text.graph-name", { x: 13, y: 18 }, shortened(node.name, 23)),
+    svg("text.graph-note", { x: 13, y: 35 }, shortened(`${node.opcode} ${node.shape.replace(/\{[^}]*\}/g, "")}`, 30)));
 }
 
 /** Layers by the longest way from an instruction without operands, then each at the mean place of its neighbours. */

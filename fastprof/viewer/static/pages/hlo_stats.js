@@ -9,7 +9,7 @@ import { h } from "../dom.js";
 import { list } from "../list.js";
 import { reportPage, reportTable, rowsOf, tableSection, wholeRow } from "../report_page.js";
 import { text } from "../units.js";
-import { code, columnPairs, detailsPanel, heat, meter, opLinks, pairList } from "./details.js";
+import { besideDetails, code, detailsPanel, heat, meter, opFacts, opLinks } from "./details.js";
 
 /** Columns of ops but for texts that are read when an op is chosen. */
 const COLUMNS = list(`rank, program_id, program, category, name, core_type, occurrences, executions, total_ps,
@@ -20,14 +20,6 @@ const SHOWN = list(`rank, name:220, category, occurrences, self_ps, self_share, 
   flops_per_s, hbm_bytes_per_s, padding_share, framework_op, source, program, core_type`);
 const FIGURES = list(`device_op_ps, device_idle_ps, op_count, program_count, unknown_work_share, unattributed_share,
   rematerialized_share, outside_compilation_share, padding_share`);
-const OF_OP = list(`program=Program, category, core_type, occurrences, executions, self_ps=Self time,
-  total_ps=Total time, mean_ps=Mean, min_ps=Shortest, self_share=Of all time, busy_share=Of busy time,
-  dma_stall_share=Waiting for DMA, normalized_ps=At nominal clock, bound_by, is_rematerialized,
-  is_outside_compilation, is_eager, replica_groups, cores=Devices, energy_joules=Energy, deduplicated_name,
-  attribution, unattributed=Not attributed`);
-const WORK = list(`flops=Operations, flops_per_s=Operations/s, flops_source=Told by, accessed_bytes=Bytes,
-  bytes_per_s=Bandwidth, hbm_bytes=Of HBM, hbm_bytes_per_s=HBM bandwidth, flops_per_byte=Operations a byte,
-  array_bytes=Arrays, padded_bytes=With padding, padding_share=Padding`);
 
 export const show = reportPage(draw, { params: ["steps"], tables: list(`ops, categories, programs,
   rematerialization, outside_compilation, replica_groups, attribution, padding, sparse_core_ops`),
@@ -129,13 +121,12 @@ function ops(body, report, context) {
   const details = detailsPanel(
     "Choose an instruction to see its HLO, where it comes from, and how its arrays lie in memory.",
   );
-  const left = h("div");
   const part = section(body, category ? `Instructions: ${category}` : "Instructions", {
     actions: category
       ? [h("button.button", { onclick: () => context.push({ category: null }) }, "All categories")]
       : [],
   });
-  part.append(h("div.with-details", left, details));
+  const left = besideDetails(part, details);
   const there = category && data.column("category").includes(category)
     ? data.where((row) => data.value(row, "category") === category)
     : data;
@@ -161,8 +152,7 @@ async function describe(details, data, row, context) {
     meter("Time waiting for memory transfers", stalled === null ? null : stalled * 100, null, heat(1 - stalled)),
     opLinks(context, { program: known.program, programId: known.program_id, name, except: "hlo_stats" }),
     code("HLO", known.expression), code("Framework op", known.framework_op),
-    code("Source", known.source_stack ?? known.source), pairList(columnPairs(about, known, OF_OP)),
-    pairList(columnPairs(about, known, WORK)), arrays);
+    code("Source", known.source_stack ?? known.source), ...opFacts(about, known), arrays);
 }
 
 /** The arrays that an op reads and writes, as they lie in memory. */

@@ -11,53 +11,43 @@ const ACROSS = 18;
 const DOWN = 34;
 const MOST = 400;
 
-/** `nodes`: {key, above, name, part, critical_ps, call_count, count, is_async, is_blocking, is_bottleneck, took_part}; `onselect(node)`. */
-export class IteratorGraph {
-  constructor(element, nodes, { onselect }) {
-    this.onselect = onselect;
-    this.nodes = kept(nodes);
-    const placed = layout(this.nodes);
-    this.drawing = graphDrawing(placed, "Iterators of the pipeline");
-    for (const node of this.nodes) if (node.up) this.drawing.append(edge(node));
-    this.boxes = new Map();
-    for (const node of this.nodes) {
-      const box = this.box(node);
-      this.boxes.set(node.key, box);
-      this.drawing.append(box);
-    }
-    element.append(this.drawing);
-    if (this.nodes.length < nodes.length) {
-      element.append(h("p.sentence", `The ${MOST} iterators that calls wait for most, of ${number(nodes.length)}.`));
-    }
-  }
-
-  box(node) {
-    const shade = node.part > 0 ? heat(1 - Math.min(1, node.part * 1.4)) : "var(--line-strong)";
-    const words = `${text(node.part, "share")} · ${text(node.critical_ps, "ps")}`;
-    const kind = [node.is_bottleneck && "worst", !node.took_part && "absent"].filter(Boolean).join(" ");
-    return graphBox(node, { width: WIDE, height: TALL, kind, label: `${node.name}, ${words}`,
-      title: node.long_name ?? node.name, onchoose: () => this.mark(node.key) },
-      svg("rect.graph-track", { x: 8, y: TALL - 13, width: WIDE - 16, height: 6, rx: 3 }),
-      svg("rect", { x: 8, y: TALL - 13, width: Math.max(node.part > 0 ? 1 : 0, (WIDE - 16) * Math.min(1, node.part)),
-        height: 6, rx: 3, fill: shade }),
-      svg("text.graph-name", { x: 10, y: 19 },
-        shortened(node.count > 1 ? `${node.name} × ${number(node.count)}` : node.name, 20)),
-      node.is_async ? svg("text.graph-mark", { x: WIDE - 10, y: 18 }, "ahead") : null,
-      svg("text.graph-note", { x: 10, y: 36 }, words));
-  }
-
-  mark(key) {
-    for (const [one, box] of this.boxes) box.classList.toggle("chosen", one === key);
-    const node = this.nodes.find((one) => one.key === key);
-    if (node) this.onselect(node);
-  }
+/**
+ * Draws `nodes`: {key, above, name, part, critical_ps, call_count, count, is_async, is_blocking, is_bottleneck, took_part};
+ * `onselect(node)`. Returns the boxes by key.
+ */
+export function drawIterators(element, nodes, onselect) {
+  const shown = mostCritical(nodes);
+  const drawing = graphDrawing(layout(shown), "Iterators of the pipeline");
+  for (const node of shown) if (node.up) drawing.append(edge(node));
+  const boxes = new Map(shown.map((node) => [node.key, boxOf(node, onselect)]));
+  drawing.append(...boxes.values());
+  element.append(drawing);
+  if (shown.length < nodes.length)
+    element.append(h("p.sentence", `The ${MOST} iterators that calls wait for most, of ${number(nodes.length)}.`));
+  return boxes;
 }
 
-function kept(nodes) {
-  const whole = nodes.length <= MOST ? nodes : [...nodes].sort((one, other) => other.part - one.part).slice(0, MOST);
-  return nodes.filter((node) => nodes.length <= MOST || whole.includes(node)).map((node) => ({ ...node, below: [],
-    up: null })
+function boxOf(node, onselect) {
+  const shade = node.part > 0 ? heat(1 - Math.min(1, node.part * 1.4)) : "var(--line-strong)";
+  const words = `${text(node.part, "share")} · ${text(node.critical_ps, "ps")}`;
+  const kind = [node.is_bottleneck && "worst", !node.took_part && "absent"].filter(Boolean).join(" ");
+  return graphBox(node, { width: WIDE, height: TALL, kind, label: `${node.name}, ${words}`,
+    title: node.long_name ?? node.name, onchoose: () => onselect(node) },
+    svg("rect.graph-track", { x: 8, y: TALL - 13, width: WIDE - 16, height: 6, rx: 3 }),
+    svg("rect", { x: 8, y: TALL - 13, width: Math.max(node.part > 0 ? 1 : 0, (WIDE - 16) * Math.min(1, node.part)),
+      height: 6, rx: 3, fill: shade }),
+    svg("text.graph-name", { x: 10, y: 19 },
+      shortened(node.count > 1 ? `${node.name} × ${number(node.count)}` : node.name, 20)),
+    node.is_async ? svg("text.graph-mark", { x: WIDE - 10, y: 18 }, "ahead") : null,
+    svg("text.graph-note", { x: 10, y: 36 }, words));
+}
+
+/** The nodes to draw, in their order. */
+function mostCritical(nodes) {
+  const chosen = new Set(
+    nodes.length > MOST ? [...nodes].sort((one, other) => other.part - one.part).slice(0, MOST) : nodes,
   );
+  return nodes.filter((node) => chosen.has(node)).map((node) => ({ ...node, below: [], up: null }));
 }
 
 /** Places of nodes: leaves side by side, each other one above the middle of its own. */

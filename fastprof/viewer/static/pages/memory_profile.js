@@ -8,9 +8,8 @@ import { h } from "../dom.js";
 import { list } from "../list.js";
 import { part, reportPage, reportTable, tableSection } from "../report_page.js";
 import { text } from "../units.js";
-import { columnPairs, detailsPanel, linkRow, pairList } from "./details.js";
+import { besideDetails, columnPairs, detailsPanel, linkRow, pairList, timelineButton } from "./details.js";
 import { MemoryTimeline } from "./memory_timeline.js";
-import { timelineButton } from "./timeline_link.js";
 
 const TABLES = list("allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline");
 const ALIVE = { filters: ["region_type", "data_type"], bar: "share", rows: 14 };
@@ -96,10 +95,9 @@ function timeline(body, report, of, chosen, context) {
       "Click to see what happened at that moment and what was alive. Drag to look closer, double-click for all of it.",
   });
   const details = detailsPanel("Choose a moment to see the allocation or free, and the state of the allocator.");
-  const holder = h("div");
-  box.append(ask(context), h("div.with-details", holder, details));
-  return new MemoryTimeline(holder, { timeline: of("timeline"), steps: of("steps"), request: of("request"),
-    peak: chosen.row, context, describe: (row) => describe(details, row, context) });
+  box.append(ask(context));
+  return new MemoryTimeline(besideDetails(box, details), { timeline: of("timeline"), steps: of("steps"),
+    request: of("request"), peak: chosen.row, context, describe: (row) => describe(details, row, context) });
 }
 
 /** What can be asked of the server beside: what is alive at a time, and when a request would have fitted. */

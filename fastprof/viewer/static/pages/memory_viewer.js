@@ -10,7 +10,7 @@ import { part, reportPage, tableSection } from "../report_page.js";
 import { text } from "../units.js";
 import { BufferBars } from "./buffer_bars.js";
 import { BufferMap } from "./buffer_map.js";
-import { code, columnPairs, detailsPanel, link, linkRow, pairList } from "./details.js";
+import { besideDetails, code, columnPairs, detailsPanel, link, linkRow, pairList } from "./details.js";
 import { HeapChart } from "./heap_chart.js";
 
 const CATEGORIES = {
@@ -55,8 +55,7 @@ class MemoryViewer {
     this.details = detailsPanel(
       "Choose a buffer in a chart or table to see what it is, where it comes from, and when it lives.",
     );
-    this.left = h("div");
-    body.append(h("div.with-details", this.left, this.details));
+    this.left = besideDetails(body, this.details);
     this.drawHeap();
     await this.drawMap();
     this.drawBuffers();

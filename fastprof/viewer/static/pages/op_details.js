@@ -2,17 +2,9 @@
 
 import { notSaved } from "../cards.js";
 import { h } from "../dom.js";
-import { list } from "../list.js";
 import { rowsOf, wholeRow } from "../report_page.js";
 import { text } from "../units.js";
-import { code, columnPairs, meter, opLinks, pairList } from "./details.js";
-
-const OF_NODE = list(`kind, category, program, self_ps=Self time, total_ps=Total time, mean_ps=Mean time,
-  share=Of all time, busy_share=Of busy time, own_ps=Ops named so, forward_ps=Forward, backward_ps=Backward,
-  recompute_ps=Recompute, other_ps=Other, lost_ps=Lost, ops, occurrences, executions, instances,
-  cost_share=Of the fusion, work_known_share=Work known, attribution, unattributed=Not attributed`);
-const WORK = list(`flops=Operations, model_flops=Of the model, flops_per_s=Operations/s, flops_source=Told by,
-  accessed_bytes=Bytes, hbm_bytes=Of HBM, hbm_bytes_per_s=HBM bandwidth, bytes_source=Told by`);
+import { code, meter, opFacts, opLinks, pairList } from "./details.js";
 
 /** Nodes of the page about a row of one of the trees. */
 export async function nodeDetails(context, view, node) {
@@ -37,8 +29,7 @@ export async function nodeDetails(context, view, node) {
     code("Scope", row.path),
     code("Framework op", row.framework_op),
     code("Source", row.source),
-    pairList(columnPairs(data, row, OF_NODE)),
-    pairList(columnPairs(data, row, WORK)),
+    ...opFacts(data, row),
   ];
 }
 

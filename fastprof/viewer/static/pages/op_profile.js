@@ -28,6 +28,7 @@ const GROUPS = [
   { value: "category", text: "Category" },
   { value: "provenance", text: "Name scope" },
 ];
+const ORDERS = [{ value: "time", text: "Time" }, { value: "lost", text: "Lost time" }];
 const TREES = [
   { value: "tree", text: "Programs and ops", title: "What ran, by program, category or name scope" },
   { value: "scopes", text: "Scopes of the model", title: "By the names that the model's author gave" },
@@ -40,7 +41,8 @@ export const show = reportPage(draw, { params: ["steps"], tables: ["tree", "devi
 async function draw(body, report, context) {
   figures(body, report, FIGURES);
   if (report.tables.tree.length <= 1) return sentence(body, NO_OPS);
-  await new OpProfile(body, report, context).choose(choice(context, "view", Object.keys(COLUMNS)));
+  const page = new OpProfile(body, report, context);
+  await page.choose(page.view);
   const data = report.tables.devices;
   if (data.length > 1) table(section(body, "By device"), data, { bar: "busy_share", rows: 16 });
   return undefined;
@@ -49,6 +51,7 @@ async function draw(body, report, context) {
 class OpProfile {
   constructor(body, report, context) {
     Object.assign(this, { report, context });
+    this.view = choice(context, "view", Object.keys(COLUMNS));
     this.group = context.params.get("group_by") ?? "program";
     this.idle = context.params.get("idle") !== "no";
     this.byLost = context.params.get("order") === "lost";
@@ -70,38 +73,25 @@ class OpProfile {
 
   controls() {
     const { context } = this;
-    const by = context.saved ? null : tabs({
-      label: "Group by",
-      options: GROUPS,
-      value: this.group,
-      onchange: (group) => context.push({ group_by: group === "program" ? null : group, node: null }),
-    });
-    this.views = tabs({ label: "Tree", options: TREES, value: "tree", onchange: (view) => this.choose(view) });
-    const order = tabs({
-      label: "Order",
-      options: [{ value: "time", text: "Time" }, { value: "lost", text: "Lost time" }],
-      value: this.byLost ? "lost" : "time",
-      onchange: (value) => this.setOrder(value),
-    });
-    this.find = field({
-      label: "Find",
-      value: context.params.get("find") ?? "",
-      placeholder: "name",
-      onchange: (value) => this.search(value),
-    });
+    const by = context.saved
+      ? null
+      : tabs({ label: "Group by", options: GROUPS, value: this.group,
+        onchange: (group) => context.push({ group_by: group === "program" ? null : group, node: null }) });
+    const trees = tabs({ label: "Tree", options: TREES, value: this.view, onchange: (view) => this.choose(view) });
+    const order = tabs({ label: "Order", options: ORDERS, value: this.byLost ? "lost" : "time",
+      onchange: (value) => this.setOrder(value) });
+    const idle = toggle({ label: "Idle time", value: this.idle,
+      title: "Whether shares count the time in which no op ran", onchange: (to) => this.setIdle(to) });
+    this.find = field({ label: "Find", value: context.params.get("find") ?? "", placeholder: "name",
+      onchange: (words) => this.search(words) });
     this.found = h("span.faint", { role: "status" });
-    return h("div.parameters", this.views, by, named("Order by", order), toggle({
-      label: "Idle time",
-      value: this.idle,
-      title: "Whether shares count the time in which no op ran",
-      onchange: (idle) => this.setIdle(idle),
-    }), this.find, button("Next", () => this.step(1)), this.found, h("span.spring"),
-      button("Open all", () => this.tree.unfold(12)), button("Close all", () => this.tree.unfold(1)));
+    return h("div.parameters", trees, by, h("div.named", h("span.faint", "Order by"), order), idle, this.find,
+      button("Next", () => this.step(1)), this.found, h("span.spring"), button("Open all", () => this.tree.unfold(12)),
+      button("Close all", () => this.tree.unfold(1)));
   }
 
   async choose(view) {
     this.view = view;
-    this.views.value = view;
     this.context.replace({ view: view === "tree" ? null : view });
     const { tables } = view === "tree"
       ? this.report
@@ -250,10 +240,6 @@ function shades(data) {
 
 function atPeak(lost, self) {
   return lost === null || !self ? null : Math.max(0, Math.min(1, 1 - lost / self));
-}
-
-function named(name, control) {
-  return h("div.named", h("span.faint", name), control);
 }
 
 function costText(share) {

@@ -9,8 +9,7 @@ import { list } from "../list.js";
 import { choice, reportPage, tableSection } from "../report_page.js";
 import { number, text } from "../units.js";
 import { CoreMap, scaleBar, shade } from "./core_map.js";
-import { detailsPanel, linkRow, pairList } from "./details.js";
-import { timelineButton } from "./timeline_link.js";
+import { detailsPanel, linkRow, pairList, timelineButton } from "./details.js";
 
 const PARTS = list(`device_compute_ps=Device compute, device_to_device_ps=Device to device,
   device_collectives_ps=Device collectives, host_compute_ps=Host compute, kernel_launch_ps=Kernel launch,

@@ -7,7 +7,7 @@ import { list } from "../list.js";
 import { choice, reportPage, reportTable, tableSection, wholeRow } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
-import { code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
+import { code, detailsPanel, meter, opFacts, opLinks } from "./details.js";
 import { drawRoofline } from "./roofline_chart.js";
 
 const MEMORIES = list(`hbm=HBM, cmem_read=CMEM Read, cmem_write=CMEM Write, vmem_read=VMEM Read,
@@ -26,9 +26,6 @@ const OPS_SHOWN = list(`rank, name:200, category, self_ps, self_share, bound_by,
   compute_peak_percent, hbm_peak_percent, flops_per_s, flops_per_hbm_byte, occurrences, framework_op, program`);
 const TOTALS_SHOWN = list(`scope, step, program, per_core_ps, busy_share, bound_by, roofline_percent,
   compute_peak_percent, hbm_peak_percent, flops_per_s, hbm_bytes_per_s, flops_per_hbm_byte`);
-const OF_OP = list(`program=Program, category, bound_by=Bound by, self_ps=Self time, self_share=Of all time,
-  occurrences, flops=Operations, flops_per_s=Operations/s, attainable_flops_per_s=At the roofline,
-  accessed_bytes=Bytes, flops_per_byte=Operations a byte`);
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"],
   tables: ["device", "totals", "ops", "lost_time"], columns: { ops: OPS } });
@@ -125,7 +122,7 @@ class Roofline {
           meter(title, known[`${memory}_peak_percent`])
         ), of
         ? opLinks(this.context, { program: known.program, programId: known.program_id, name, except: "roofline" })
-        : null, pairList(columnPairs(data, known, OF_OP)), ...more);
+        : null, ...opFacts(data, known), ...more);
     shown([]);
     if (!of) return;
     const { row: whole } = (await wholeRow(this.context, "ops", known.rank - 1)) ?? {};

@@ -5,7 +5,7 @@ import { lines } from "../charts/series.js";
 import { stepTime } from "../charts/step_charts.js";
 import { picker } from "../controls.js";
 import { reportPage, reportTable, tableSection } from "../report_page.js";
-import { timelineButton } from "./timeline_link.js";
+import { timelineButton } from "./details.js";
 
 export const show = reportPage(draw);
 

@@ -8,10 +8,9 @@ import { h } from "../dom.js";
 import { list } from "../list.js";
 import { part, reportPage, reportTable, tableSection } from "../report_page.js";
 import { known, number, text } from "../units.js";
-import { columnPairs, detailsPanel, heat, meter, pairList } from "./details.js";
-import { IteratorGraph } from "./iterator_graph.js";
+import { columnPairs, detailsPanel, heat, meter, pairList, timelineButton } from "./details.js";
+import { drawIterators } from "./iterator_graph.js";
 import { alikeName, slowest, strip, summed, together } from "./iterator_sums.js";
-import { timelineButton } from "./timeline_link.js";
 
 const FIGURES = list(`pipeline_count, iterator_count, call_count, slow_call_count, max_call_ps, wait_share,
   slow_pipeline, bottleneck_name, bottleneck_share, batch_ps, best_change, best_batch_ps`);
@@ -164,9 +163,10 @@ class Pipelines {
     this.holder.replaceChildren();
     const alone = (node) => ({ ...node, key: node.iterator_id, above: node.parent_id, count: 1 });
     const shown = this.alike ? together(nodes) : nodes.map(alone);
-    this.graph = new IteratorGraph(this.holder, shown, { onselect: (node) => this.describe(node) });
+    const boxes = drawIterators(this.holder, shown, (node) => this.describe(node));
     const worst = nodes.find((node) => node.is_bottleneck);
-    if (worst) this.graph.mark(this.alike ? alikeName(worst.long_name) : worst.iterator_id);
+    const box = worst && boxes.get(this.alike ? alikeName(worst.long_name) : worst.iterator_id);
+    if (box) box.dispatchEvent(new Event("click"));
     else this.details.empty();
   }
 

@@ -1,6 +1,7 @@
 /** Counters as graphs: memory in use, rates, whatever a capture counts over time. */
 
 import { firstThat } from "../bisect.js";
+import { text } from "../units.js";
 import { rootLevel, tileSpan } from "./tile.js";
 
 const WIDTH = 1024;
@@ -8,22 +9,6 @@ const AT_ONCE = 3;
 const RETRY_MS = 3000;
 const MOST_KEPT = 2000;
 const LINE = 1.5;
-const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-
-/** A value as it is written beside a graph; bytes in powers of 1,024. */
-export function valueText(value, unit) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (unit === "bytes" || unit === "B") {
-    let power = 0;
-    let size = Math.abs(value);
-    while (size >= 1024 && power < BYTE_UNITS.length - 1) [size, power] = [size / 1024, power + 1];
-    return `${value < 0 ? "−" : ""}${Number(size.toPrecision(4))} ${BYTE_UNITS[power]}`;
-  }
-  const text = Math.abs(value) >= 1e15 || (value !== 0 && Math.abs(value) < 1e-4)
-    ? value.toPrecision(4)
-    : Number(value.toPrecision(6)).toLocaleString("en-US");
-  return unit ? `${text} ${unit}` : text;
-}
 
 export class CounterGraphs {
   constructor(source, changed) {
@@ -45,7 +30,7 @@ export class CounterGraphs {
     const place = `${model.id[track]}/${level}/${index}`;
     const part = this.parts.get(place);
     if (part && (part.key === this.key || performance.now() - (part.failed ?? -Infinity) < RETRY_MS)) return part.data;
-    if (!part?.pending && this.underWay < AT_ONCE && typeof this.source.counters === "function")
+    if (!part?.pending && this.underWay < AT_ONCE)
       this.fetch(place, model, track, level, index);
     return part?.data ?? null;
   }
@@ -114,7 +99,7 @@ export class CounterGraphs {
     context.font = `11px ${colours.font}`;
     context.textBaseline = "top";
     context.fillStyle = colours.faint;
-    const [least, most] = [valueText(whole.low, whole.unit), valueText(whole.high, whole.unit)];
+    const [least, most] = [text(whole.low, whole.unit), text(whole.high, whole.unit)];
     context.fillText(least === most ? least : `${least} … ${most}`, 6, top + 3);
     context.restore();
   }
@@ -124,7 +109,7 @@ export class CounterGraphs {
 function readable(answer, begin, end) {
   const numbers = (values) => Float64Array.from(values ?? [], Number);
   const part = { t: numbers(answer.t), min: numbers(answer.min), max: numbers(answer.max), last: numbers(answer.last),
-    unit: answer.unit ?? "", begin, end };
+    unit: answer.unit === "B" ? "bytes" : (answer.unit ?? ""), begin, end };
   part.low = part.min.reduce((least, value) => Math.min(least, value), Infinity);
   part.high = part.max.reduce((most, value) => Math.max(most, value), -Infinity);
   part.exact = part.t.length < WIDTH / 4 && part.min.every((value, place) => value === part.max[place]);

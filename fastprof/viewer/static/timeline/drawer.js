@@ -1,6 +1,6 @@
 /** The panel below the tracks: details of what is selected, the sums of a range. It opens by itself and can be sized. */
 
-import { h } from "../dom.js";
+import { h, onDrag } from "../dom.js";
 
 const LEAST = 96;
 const FIRST = 250;
@@ -30,13 +30,8 @@ export class Drawer {
   }
 
   makeSizable(grip) {
-    let from = null;
-    grip.addEventListener("pointerdown", (event) => {
-      grip.setPointerCapture(event.pointerId);
-      from = { y: event.clientY, height: this.root.offsetHeight };
-    });
-    grip.addEventListener("pointermove", (event) => from && this.size(from.height + from.y - event.clientY));
-    grip.addEventListener("pointerup", () => (from = null));
+    onDrag(grip, (event) => ({ sum: event.clientY + this.root.offsetHeight }),
+      (event, { sum }) => this.size(sum - event.clientY));
     grip.addEventListener("keydown", (event) => {
       const step = { ArrowUp: 24, ArrowDown: -24 }[event.key];
       if (!step) return;

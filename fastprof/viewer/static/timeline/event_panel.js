@@ -1,7 +1,8 @@
 /** Details of the selected event: times, stats, what encloses it and what it encloses, flows, its op. */
 
-import { copyTime } from "../clipboard.js";
+import { notSaved } from "../cards.js";
 import { clear, h } from "../dom.js";
+import { copyTime, failure, hint, panelButton, panelHead } from "./panel_parts.js";
 import { sumsTable } from "./sums_table.js";
 import { counted, plural, visible, visibleLines } from "./text.js";
 import { exact, short } from "./time_format.js";
@@ -33,7 +34,7 @@ export class EventPanel {
     this.stamp = null;
     this.details = null;
     clear(this.node).append(
-      h("p.tl-hint", "Click an event to see its details here. Drag over the tracks to sum up a range of time."),
+      hint("Click an event to see its details here. Drag over the tracks to sum up a range of time."),
     );
   }
 
@@ -51,11 +52,6 @@ export class EventPanel {
     else await this.showOne(event, stamp);
   }
 
-  head(name, facts, ...buttons) {
-    return h("header.tl-panel-head", h("h2.tl-panel-title", name), h("span.tl-panel-facts", facts), h("span.tl-spring"),
-      ...buttons);
-  }
-
   get clock() {
     return this.selection.timeline.model.clock;
   }
@@ -65,20 +61,18 @@ export class EventPanel {
   }
 
   zoomButton() {
-    return h("button.tl-button", { title: "Show it as wide as the window (f)", onclick: this.zoom }, "Zoom to it");
+    return panelButton("Zoom to it", "Show it as wide as the window (f)", this.zoom);
   }
 
   async showMany(event, stamp) {
     const facts = `${plural(event.count, "event")} too short to be drawn alone, within ${short(event.duration)}`;
     const rows = h("div");
     clear(this.node).append(
-      this.head(`${event.text ?? "Events"} and others`, facts, this.timeButton(event), this.zoomButton()),
+      panelHead(`${event.text ?? "Events"} and others`, facts, this.timeButton(event), this.zoomButton()),
       rows,
     );
-    if (typeof this.source.slice !== "function") {
-      rows.append(
-        h("p.tl-hint", "A saved report holds no sums of these. Zoom in, or open the session with fastprof serve."),
-      );
+    if (this.source.saved) {
+      rows.append(hint(notSaved("sums of events that are drawn together")));
       return;
     }
     try {
@@ -93,16 +87,12 @@ export class EventPanel {
 
   async showOne(event, stamp) {
     clear(this.node).append(
-      this.head(event.text ?? "…", short(event.duration), this.timeButton(event), this.zoomButton()),
+      panelHead(event.text ?? "…", short(event.duration), this.timeButton(event), this.zoomButton()),
     );
-    if (typeof this.source.event !== "function") {
+    if (this.source.saved) {
       const { start, duration, host } = event;
       const facts = [["Start", this.clock.exact(start)], ["Duration", exact(duration)], ["Host", visible(host)]];
-      this.node.append(this.facts(facts));
-      this.node.append(
-        h("p.tl-hint",
-          "A saved report holds no stats of single events. Open the session with fastprof serve to see them."),
-      );
+      this.node.append(this.facts(facts), hint(notSaved("stats of single events")));
       return;
     }
     try {
@@ -123,7 +113,7 @@ export class EventPanel {
       columns.append(this.section(plural(details.stats.length, "stat"), this.stats(details.stats)));
     columns.append(this.section("Related", this.related(details)));
     clear(this.node).append(
-      this.head(shown, short(details.duration_ps), ...this.opButtons(details),
+      panelHead(shown, short(details.duration_ps), ...this.opButtons(details),
         this.timeButton({ host: details.host, start: BigInt(details.start_ps), duration: BigInt(details.duration_ps) }),
         this.zoomButton()),
       columns,
@@ -152,15 +142,10 @@ export class EventPanel {
     const op = details.op;
     const buttons = [];
     const link = (text, title, page, params) =>
-      buttons.push(h("button.tl-button", { title, onclick: () => this.open(page, params) }, text));
+      buttons.push(panelButton(text, title, () => this.open(page, { ...given(params), host: details.host })));
     if (op?.hlo)
-      link("HLO", op.hlo.instruction ? "The text of this op in its program" : "The text of the program", "hlo", {
-        ...given(op.hlo),
-        host: details.host,
-      });
-    if (op?.op_stats)
-      link("In op stats", "The rows of op stats that it counts in", "op_stats", { ...given(op.op_stats),
-        host: details.host });
+      link("HLO", op.hlo.instruction ? "The text of this op in its program" : "The text of the program", "hlo", op.hlo);
+    if (op?.op_stats) link("In op stats", "The rows of op stats that it counts in", "op_stats", op.op_stats);
     return buttons;
   }
 
@@ -177,7 +162,7 @@ export class EventPanel {
       const flows = (details.flows ?? []).filter((flow) => flow.direction === direction);
       if (flows.length) parts.push(this.refs(title, flows.map((flow) => ({ ...flow.other, kind: flow.kind }))));
     }
-    if (!parts.length) parts.push(h("p.tl-hint", "Nothing encloses it, it encloses nothing, and no flow is known."));
+    if (!parts.length) parts.push(hint("Nothing encloses it, it encloses nothing, and no flow is known."));
     return h("div", parts);
   }
 
@@ -242,8 +227,4 @@ function statText(stat) {
 
 function known(value, write = String) {
   return value === null || value === undefined ? null : write(value);
-}
-
-function failure(error) {
-  return h("p.tl-failed", { role: "alert" }, visible(error?.message ?? String(error), 1000));
 }

@@ -1,5 +1,7 @@
 /** Keys of the timeline. Held keys move it smoothly; nothing is taken from fields, and nothing with Ctrl or Alt. */
 
+import { on } from "../dom.js";
+
 const ZOOM_A_SECOND = 3.2; // the power of e by which a held key zooms in a second
 const PAN_A_SECOND = 1.1; // widths of the window
 const SCROLL_A_SECOND = 900; // pixels
@@ -18,19 +20,17 @@ const HELD = {
 };
 
 export class Keyboard {
-  /** `actions`: functions by key (event.key); `usable(event)` says whether it is the timeline's; `pressed()` is called for each. */
-  constructor(timeline, actions, usable, pressed) {
+  /**
+   * `actions`: functions by key (event.key); `usable(event)`: whether a key is the timeline's; `pressed()` is called for
+   * each; `signal`: ends it.
+   */
+  constructor(timeline, actions, { usable, pressed, signal }) {
     Object.assign(this, { timeline, actions, usable, pressed });
     this.held = new Map();
     this.last = 0;
-    this.listeners = { keydown: (event) => this.down(event), keyup: (event) => this.held.delete(event.code),
-      blur: () => this.held.clear() };
-    for (const [kind, listener] of Object.entries(this.listeners)) window.addEventListener(kind, listener);
+    on(window, { keydown: (event) => this.down(event), keyup: (event) => this.held.delete(event.code),
+      blur: () => this.held.clear() }, signal);
     timeline.frames.add((now) => this.advance(now));
-  }
-
-  leave() {
-    for (const [kind, listener] of Object.entries(this.listeners)) window.removeEventListener(kind, listener);
   }
 
   down(event) {

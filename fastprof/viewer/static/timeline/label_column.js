@@ -97,21 +97,23 @@ export class LabelColumn {
 
   fillProcess(held, model, layout, number) {
     const process = model.processes[number];
-    const tracks = process.last - process.first;
-    held.node.className = `tl-label tl-label-process${held === this.sticky ? " tl-label-sticky" : ""}`;
-    // Where there is no room for all of it, the name of the host is cut first: it is that of many.
-    const named = process.name.startsWith(`${process.host} `);
-    held.host.textContent = named ? process.host : "";
-    held.name.textContent = named ? process.name.slice(process.host.length + 1) : process.name;
     const closed = layout.closed.has(process.id);
-    const hits = closed ? this.hitsWithin(model, process) : 0;
-    held.note.textContent = hits ? plural(hits, "hit") : plural(tracks, "track");
-    held.note.classList.toggle("tl-label-hits", Boolean(hits));
-    held.chevron.textContent = closed ? "▸" : "▾";
-    held.node.setAttribute("aria-expanded", String(!closed));
-    held.node.title = `${process.name}\n${plural(tracks, "track")}, ${plural(process.events, "event")}\n${
-      closed ? "Open" : "Close"
-    } the section`;
+    const tracks = plural(process.last - process.first, "track");
+    // If there is no room for all of it, the name of the host is cut first: many processes share it.
+    const named = process.name.startsWith(`${process.host} `);
+    show(held, {
+      kind: `tl-label-process${held === this.sticky ? " tl-label-sticky" : ""}`,
+      host: named ? process.host : "",
+      name: named ? process.name.slice(process.host.length + 1) : process.name,
+      hits: closed ? this.hitsWithin(model, process) : 0,
+      note: tracks,
+      isOpen: !closed,
+      title: [
+        process.name,
+        `${tracks}, ${plural(process.events, "event")}`,
+        `${closed ? "Open" : "Close"} the section`,
+      ],
+    });
   }
 
   hitsWithin(model, process) {
@@ -126,23 +128,34 @@ export class LabelColumn {
     const lanes = model.lanes[track];
     const folded = layout.isFolded(track);
     const foldable = !counter && lanes > 1;
-    const hits = this.hits?.[model.id[track]];
-    held.node.className = `tl-label${model.derived[track] ? " tl-label-derived" : ""}${
-      foldable ? "" : " tl-label-plain"
-    }`;
-    held.host.textContent = "";
-    held.name.textContent = model.name[track];
-    held.note.textContent = hits ? plural(hits, "hit") : "";
-    held.note.classList.toggle("tl-label-hits", Boolean(hits));
-    held.chevron.textContent = foldable ? (folded ? "▸" : "▾") : "";
-    if (foldable) held.node.setAttribute("aria-expanded", String(!folded));
-    else held.node.removeAttribute("aria-expanded");
-    const size = counter ? plural(model.events[track], "point") : plural(model.events[track], "event");
-    const depth = foldable
-      ? `, ${counted(lanes)} lanes${
-        folded && layout.lanesSeen(track) < lanes ? `, ${counted(layout.lanesSeen(track))} of them shown` : ""
-      }\n${folded ? "Unfold to a row a lane" : "Fold to one row"}`
-      : "";
-    held.node.title = `${model.name[track]}\n${size}${depth}`;
+    const seen = layout.lanesSeen(track);
+    const cut = folded && seen < lanes ? `, ${counted(seen)} of them shown` : "";
+    const size = plural(model.events[track], counter ? "point" : "event");
+    show(held, {
+      kind: `${model.derived[track] ? "tl-label-derived" : ""}${foldable ? "" : " tl-label-plain"}`,
+      host: "",
+      name: model.name[track],
+      hits: this.hits?.[model.id[track]],
+      note: "",
+      isOpen: foldable ? !folded : null,
+      title: [
+        model.name[track],
+        foldable ? `${size}, ${counted(lanes)} lanes${cut}` : size,
+        foldable && (folded ? "Unfold to a row a lane" : "Fold to one row"),
+      ],
+    });
   }
+}
+
+/** `isOpen`: null if the row does not open; `title`: lines. */
+function show(held, { kind, host, name, hits, note, isOpen, title }) {
+  held.node.className = `tl-label ${kind}`;
+  held.host.textContent = host;
+  held.name.textContent = name;
+  held.note.textContent = hits ? plural(hits, "hit") : note;
+  held.note.classList.toggle("tl-label-hits", Boolean(hits));
+  held.chevron.textContent = isOpen === null ? "" : isOpen ? "▾" : "▸";
+  if (isOpen === null) held.node.removeAttribute("aria-expanded");
+  else held.node.setAttribute("aria-expanded", isOpen);
+  held.node.title = title.filter(Boolean).join("\n");
 }

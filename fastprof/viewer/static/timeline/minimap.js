@@ -1,4 +1,4 @@
-/** The whole session in a strip, with the window that is seen: drag the window, its edges, or a new one. */
+/** All of the session in a strip, with the window that is seen: drag the window, its edges, or a new one. */
 
 import { KINDS } from "./session_model.js";
 import { Palette } from "./slice_colours.js";
@@ -47,7 +47,6 @@ export class Minimap {
     for (const group of this.groups ?? []) cache.want(group, cache.root, 0);
   }
 
-  /** The map of the whole session to pixels. */
   x(view, time) {
     return ((time - view.low) / (view.high - view.low)) * this.surface.width;
   }
@@ -58,29 +57,19 @@ export class Minimap {
 
   draw(model, view, cache, { range, marks }) {
     this.write(model, view, cache);
-    const context = this.surface.fresh(this.colours.band);
-    const { width, height, ratio } = this.surface;
-    const colours = this.colours;
+    const { surface, colours } = this;
+    const { width, height } = surface;
+    const context = surface.fresh(colours.band);
     const each = (height - AXIS - 5) / Math.max(this.tracks.length, 1);
-    context.imageSmoothingEnabled = false;
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    for (let row = 0; row < this.tracks.length; row++) {
-      const top = Math.round((AXIS + row * each) * ratio);
-      const tall = Math.max(1, Math.round((AXIS + (row + 1) * each) * ratio) - top);
-      context.drawImage(this.strip.canvas, 0, row, this.strip.width, 1, 0, top, this.strip.width, tall);
-    }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.strip.place(surface, this.tracks.map((_, row) => ({ y: AXIS + row * each, height: each })));
     this.drawAxis(context, view, model.origin);
     if (range) {
-      context.fillStyle = colours.select;
       const x0 = this.x(view, range.start);
-      context.fillRect(x0, 0, Math.max(this.x(view, range.end) - x0, 1), height);
+      surface.fill(colours.select, x0, 0, Math.max(this.x(view, range.end) - x0, 1), height);
     }
-    context.fillStyle = colours.mark;
-    for (const mark of marks) context.fillRect(Math.round(this.x(view, mark.start)), 0, 1, height);
-    this.drawWindow(context, view);
-    context.fillStyle = colours.line;
-    context.fillRect(0, height - 1, width, 1);
+    for (const mark of marks) surface.fill(colours.mark, Math.round(this.x(view, mark.start)), 0, 1, height);
+    this.drawWindow(view);
+    surface.fill(colours.line, 0, height - 1, width, 1);
   }
 
   drawAxis(context, view, origin) {
@@ -99,17 +88,16 @@ export class Minimap {
     context.fillText(lead, 4, AXIS / 2);
   }
 
-  drawWindow(context, view) {
-    const { width, height } = this.surface;
+  drawWindow(view) {
+    const { surface, colours: { shade, accent } } = this;
+    const { width, height } = surface;
     const x0 = this.x(view, view.start);
     const x1 = Math.max(this.x(view, view.end), x0 + 2);
-    context.fillStyle = this.colours.shade;
-    context.fillRect(0, 0, x0, height);
-    context.fillRect(x1, 0, width - x1, height);
-    context.fillStyle = this.colours.accent;
+    surface.fill(shade, 0, 0, x0, height);
+    surface.fill(shade, x1, 0, width - x1, height);
     for (const x of [x0, x1 - 1.5]) {
-      context.fillRect(x, 0, 1.5, height);
-      context.fillRect(x - 2, height / 2 - 7, 5.5, 14);
+      surface.fill(accent, x, 0, 1.5, height);
+      surface.fill(accent, x - 2, height / 2 - 7, 5.5, 14);
     }
   }
 

@@ -17,33 +17,31 @@ export class Overlay {
     const empty = !range && !marks.length && !arrows.length && !outlined.hovered && !outlined.selected;
     if (empty && this.empty) return; // a surface that is not touched costs nothing
     this.empty = empty;
-    const context = this.surface.fresh();
+    const { surface } = this;
+    const context = surface.fresh();
     if (range) this.drawRange(context, view, layout, range, colours);
-    for (const mark of marks) {
-      context.fillStyle = colours.mark;
-      context.globalAlpha = 0.8;
-      context.fillRect(Math.round(view.x(mark.start)), 0, 1, this.surface.height);
-      if (mark.end > mark.start) context.fillRect(Math.round(view.x(mark.end)), 0, 1, this.surface.height);
-      context.globalAlpha = 1;
-    }
+    context.globalAlpha = 0.8;
+    for (const { start, end } of marks)
+      for (const time of new Set([start, end]))
+        surface.fill(colours.mark, Math.round(view.x(time)), 0, 1, surface.height);
+    context.globalAlpha = 1;
     for (const arrow of arrows) this.drawArrow(context, arrow, colours);
     if (outlined.hovered) this.outline(context, outlined.hovered, colours.text, 1);
     if (outlined.selected) this.outline(context, outlined.selected, colours.accent, 2);
   }
 
   drawRange(context, view, layout, range, colours) {
-    const { height, width } = this.surface;
+    const { surface } = this;
     const [x0, x1] = [view.x(range.start), view.x(range.end)];
-    const [top, bottom] = range.rows ? rowsBox(layout, range.rows) : [0, height];
-    context.fillStyle = colours.select;
-    context.fillRect(Math.max(x0, 0), top, Math.min(x1, width) - Math.max(x0, 0), bottom - top);
-    context.fillStyle = colours.accent;
-    for (const x of [x0, x1]) context.fillRect(Math.round(x) - 0.5, top, 1, bottom - top);
-    if (range.rows) {
-      context.globalAlpha = 0.5;
-      for (const y of [top, bottom - 1]) context.fillRect(Math.max(x0, 0), y, Math.min(x1, width) - Math.max(x0, 0), 1);
-      context.globalAlpha = 1;
-    }
+    const [top, bottom] = range.rows ? rowsBox(layout, range.rows) : [0, surface.height];
+    const left = Math.max(x0, 0);
+    const width = Math.min(x1, surface.width) - left;
+    surface.fill(colours.select, left, top, width, bottom - top);
+    for (const x of [x0, x1]) surface.fill(colours.accent, Math.round(x) - 0.5, top, 1, bottom - top);
+    if (!range.rows) return;
+    context.globalAlpha = 0.5;
+    for (const y of [top, bottom - 1]) surface.fill(colours.accent, left, y, width, 1);
+    context.globalAlpha = 1;
   }
 
   outline(context, box, colour, thick) {

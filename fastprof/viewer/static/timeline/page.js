@@ -1,6 +1,7 @@
 /** The page of the timeline: its parts, and how they hear of each other. */
 
-import { h } from "../dom.js";
+import { h, onDrag, onResize } from "../dom.js";
+import { theme } from "../theme.js";
 import { Drawer } from "./drawer.js";
 import { EventPanel } from "./event_panel.js";
 import { Keyboard } from "./keyboard.js";
@@ -14,8 +15,10 @@ import { ShortcutHelp } from "./shortcut_help.js";
 import { StatusLine } from "./status_line.js";
 import { StepPicker } from "./step_picker.js";
 import { Timeline } from "./timeline.js";
-import { TooltipGuide } from "./tooltip.js";
+import { Tooltip } from "./tooltip.js";
 import { AddressWriter, read, written } from "./view_address.js";
+
+const NARROWEST_NAMES = 90;
 
 /** Shows the timeline in an element of definite height. Returns {leave(), params(params)}. */
 export function show(root, context) {
@@ -31,7 +34,7 @@ class TimelinePage {
     const { timeline } = this;
     const { selection } = timeline;
     this.status = new StatusLine();
-    this.tip = new TooltipGuide(timeline, () => this.box);
+    this.tip = new Tooltip(timeline, () => this.box);
     this.help = new ShortcutHelp();
     this.search = new SearchBar(source, { found: (hits) => this.highlight(hits), go: (ref) => {
       this.pointer.quiet = true;
@@ -52,8 +55,8 @@ class TimelinePage {
     this.scrollbar = new Scrollbar(timeline);
     this.build();
     this.pointer = new Pointer(timeline, (event, hit) => this.tip.show(event, hit));
-    this.keyboard = new Keyboard(timeline, this.actions(), (event) => this.takesKeys(event),
-      () => (this.pointer.quiet = true));
+    this.keyboard = new Keyboard(timeline, this.actions(), { usable: (event) => this.takesKeys(event),
+      pressed: () => (this.pointer.quiet = true), signal: context.signal });
     selection.listeners.add((kind) => this.selected(kind));
     timeline.drawn.add(() => this.afterFrame());
     this.begin();
@@ -85,30 +88,22 @@ class TimelinePage {
     timeline.labels.root.addEventListener("wheel", (event) => {
       event.preventDefault();
       timeline.scrollBy(event.deltaY * (event.deltaMode === 1 ? 18 : 1));
-    }, { passive: false });
+    });
   }
 
   makeSizable() {
-    const width = (x) => {
-      const held = Math.min(Math.max(x, 90), this.box.clientWidth * 0.6);
-      this.box.style.setProperty("--tl-names", `${Math.round(held)}px`);
+    onDrag(this.divider, () => this.box.getBoundingClientRect(), ({ clientX }, box) => {
+      const width = Math.min(Math.max(clientX - box.x, NARROWEST_NAMES), 0.6 * box.width);
+      this.box.style.setProperty("--tl-names", `${Math.round(width)}px`);
       this.measure();
-    };
-    this.divider.addEventListener("pointerdown", (event) => {
-      event.preventDefault();
-      this.divider.setPointerCapture(event.pointerId);
-    });
-    this.divider.addEventListener("pointermove", (event) => {
-      if (this.divider.hasPointerCapture(event.pointerId)) width(event.clientX - this.box.getBoundingClientRect().x);
     });
   }
 
   begin() {
     this.root.append(this.shell);
     this.dress();
-    this.context.on_theme?.(() => this.dress());
-    this.observer = new ResizeObserver(() => this.measure());
-    this.observer.observe(this.area);
+    this.context.on_theme(() => this.dress());
+    onResize(this.area, () => this.measure());
     this.measure();
     this.feed = new SessionFeed(this.context.source, (model, answer) => this.took(model, answer),
       (error) => this.status.fail(error));
@@ -118,7 +113,7 @@ class TimelinePage {
   }
 
   dress() {
-    this.timeline.dress(this.shell, this.context.theme);
+    this.timeline.dress(this.shell, theme());
   }
 
   measure() {
@@ -198,7 +193,7 @@ class TimelinePage {
       return;
     }
     if (shown?.at === wanted.at && shown.host === wanted.host && shown.count === 1) return;
-    if (typeof this.context.source.event !== "function") return;
+    if (this.context.saved) return;
     this.awaited = wanted;
     try {
       const details = await this.context.source.event(wanted);
@@ -215,7 +210,6 @@ class TimelinePage {
   }
 
   async takeSteps() {
-    if (typeof this.context.source.steps !== "function") return;
     try {
       const { bands } = await this.context.source.steps();
       this.timeline.setBands(bands ?? []);
@@ -307,7 +301,7 @@ class TimelinePage {
   /** The event that follows on the lane, or comes before: events of a lane are numbered one after the other. */
   async neighbour(step) {
     const { event } = this.timeline.selection;
-    if (!event || typeof this.context.source.event !== "function") return;
+    if (!event || this.context.saved) return;
     const at = step > 0 ? event.at + event.count : event.at - 1;
     try {
       const details = await this.context.source.event({ host: event.host, at });
@@ -315,10 +309,6 @@ class TimelinePage {
     } catch {
       // There is no event before the first one or after the last one.
     }
-  }
-
-  goTo(ref) {
-    if (ref) this.timeline.selection.selectRef(ref);
   }
 
   letGo() {
@@ -334,8 +324,9 @@ class TimelinePage {
     return { 0: () => timeline.fit(), Home: () => timeline.fit(), f: () => this.zoomToSelection(), m: () => this.mark(),
       M: () => timeline.selection.clearMarks(), g: () => timeline.selection.toggleFlows(),
       "/": () => this.search.focus(), n: () => this.search.step("next"), N: () => this.search.step("previous"),
-      ",": () => this.neighbour(-1), ".": () => this.neighbour(1), p: () => this.goTo(this.events.details?.parent),
-      c: () => this.goTo(this.events.details?.children?.first?.[0]), e: () => {
+      ",": () => this.neighbour(-1), ".": () => this.neighbour(1),
+      p: () => timeline.selection.selectRef(this.events.details?.parent),
+      c: () => timeline.selection.selectRef(this.events.details?.children?.first?.[0]), e: () => {
         timeline.layout.closeAll(timeline.layout.closed.size === 0);
         timeline.invalidate();
       }, PageDown: () => timeline.scrollBy(timeline.layout.height * 0.9),
@@ -345,8 +336,6 @@ class TimelinePage {
 
   leave() {
     this.feed?.leave();
-    this.observer?.disconnect();
-    this.keyboard.leave();
     this.address.leave();
     this.timeline.close();
     this.shell.remove();

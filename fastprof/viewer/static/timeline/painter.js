@@ -34,44 +34,34 @@ export class Painter {
     const rows = layout.seen();
     this.lanes.length = 0;
     this.labels.length = 0;
-    this.drawBackgrounds(context, layout, rows, ticks);
+    this.drawBackgrounds(layout, rows, ticks);
     for (let row = rows[0]; row < rows[1]; row++) this.collect(model, layout, row);
     this.writeLanes(model, view, pieces, ratio);
-    context.imageSmoothingEnabled = false;
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    this.placeLanes(context, ratio);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.strip.place(this.surface, this.lanes);
     this.drawLabels(context, ratio);
     for (let row = rows[0]; row < rows[1]; row++) this.drawCounter(context, model, layout, view, row);
-    this.drawSticky(context, layout);
+    this.drawSticky(layout);
   }
 
   /** The band of the header that stays, as beside it among the names. */
-  drawSticky(context, layout) {
+  drawSticky(layout) {
     const sticky = layout.sticky();
     if (!sticky) return;
-    context.fillStyle = this.colours.band;
-    context.fillRect(0, sticky.y, this.surface.width, HEADER);
-    context.fillStyle = this.colours.line;
-    context.fillRect(0, sticky.y + HEADER - 1, this.surface.width, 1);
+    this.surface.fill(this.colours.band, 0, sticky.y, this.surface.width, HEADER);
+    this.surface.fill(this.colours.line, 0, sticky.y + HEADER - 1, this.surface.width, 1);
   }
 
-  drawBackgrounds(context, layout, [first, last], ticks) {
-    const { width, height } = this.surface;
-    const { band, stripe, grid, line } = this.colours;
+  drawBackgrounds(layout, [first, last], ticks) {
+    const { surface, colours: { band, stripe, grid, line } } = this;
+    const { width, height, ratio } = surface;
     for (let row = first; row < last; row++) {
       const top = layout.top[row] - layout.scroll;
       const tall = layout.top[row + 1] - layout.top[row];
       const isHeader = layout.track[row] < 0;
-      if (isHeader || row % 2) {
-        context.fillStyle = isHeader ? band : stripe;
-        context.fillRect(0, top, width, tall);
-      }
-      context.fillStyle = line;
-      context.fillRect(0, top + tall - 1, width, 1 / this.surface.ratio);
+      if (isHeader || row % 2) surface.fill(isHeader ? band : stripe, 0, top, width, tall);
+      surface.fill(line, 0, top + tall - 1, width, 1 / ratio);
     }
-    context.fillStyle = grid;
-    for (const x of ticks) context.fillRect(Math.round(x), 0, 1 / this.surface.ratio, height);
+    for (const x of ticks) surface.fill(grid, Math.round(x), 0, 1 / ratio, height);
   }
 
   /** Notes which lanes of a row are seen, and where. */
@@ -140,16 +130,6 @@ export class Painter {
       }
     }
     strip.end();
-  }
-
-  placeLanes(context, ratio) {
-    const width = this.strip.width;
-    for (let row = 0; row < this.lanes.length; row++) {
-      const { y, height } = this.lanes[row];
-      const top = Math.round(y * ratio);
-      const tall = Math.max(1, Math.round((y + height) * ratio) - top);
-      context.drawImage(this.strip.canvas, 0, row, width, 1, 0, top, width, tall);
-    }
   }
 
   /** Names on slices stay in sight while any of the slice is. */

@@ -1,5 +1,6 @@
 /** What mouse, touchpad and fingers do over the tracks, the time axis and the minimap. */
 
+import { on } from "../dom.js";
 import { rowUnder, sliceUnder } from "./hit_test.js";
 
 const CLICK_REACH = 4;
@@ -19,48 +20,42 @@ export class Pointer {
   }
 
   ruleTracks(canvas) {
-    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    canvas.addEventListener("pointerdown", (event) => this.press(event, false));
-    canvas.addEventListener("pointermove", (event) => this.move(event));
-    canvas.addEventListener("pointerup", (event) => this.release(event));
-    canvas.addEventListener("pointercancel", (event) => this.cancel(event));
-    canvas.addEventListener("pointerleave", () => this.leave());
-    canvas.addEventListener("dblclick", (event) => this.zoomTo(event));
-    canvas.addEventListener("auxclick", (event) => event.preventDefault());
+    on(canvas, { ...this.drags(false), wheel: (event) => this.wheel(event), dblclick: (event) => this.zoomTo(event),
+      auxclick: (event) => event.preventDefault() });
   }
 
   ruleAxis(canvas) {
-    canvas.addEventListener("wheel", (event) => this.wheelOfAxis(event, event.offsetX), { passive: false });
-    canvas.addEventListener("pointerdown", (event) => this.press(event, true));
-    canvas.addEventListener("pointermove", (event) => this.move(event));
-    canvas.addEventListener("pointerup", (event) => this.release(event));
-    canvas.addEventListener("pointercancel", (event) => this.cancel(event));
-    canvas.addEventListener("pointerleave", () => this.leave());
-    canvas.addEventListener("dblclick", () => this.timeline.fit());
+    on(canvas, { ...this.drags(true), wheel: (event) => this.wheelOfAxis(event, event.offsetX),
+      dblclick: () => this.timeline.fit() });
+  }
+
+  drags(axis) {
+    return { pointerdown: (event) => this.press(event, axis), pointermove: (event) => this.move(event),
+      pointerup: (event) => this.release(event), pointercancel: (event) => this.cancel(event),
+      pointerleave: () => this.leave() };
   }
 
   ruleMap(canvas) {
-    const { minimap, view } = this.timeline;
-    const redraw = () => this.timeline.invalidate();
-    canvas.addEventListener("pointerdown", (event) => {
-      canvas.setPointerCapture(event.pointerId);
-      minimap.press(view, event.offsetX);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      const part = minimap.drag?.part ?? minimap.partAt(view, event.offsetX);
-      canvas.style.cursor = { inside: "grab", outside: "crosshair" }[part] ?? "ew-resize";
-      if (!minimap.drag) return;
-      minimap.move(view, event.offsetX);
-      redraw();
-    });
-    for (const kind of ["pointerup", "pointercancel"])
-      canvas.addEventListener(kind, () => {
+    const { timeline } = this;
+    const { minimap, view } = timeline;
+    on(canvas, {
+      pointerdown: (event) => {
+        canvas.setPointerCapture(event.pointerId);
+        minimap.press(view, event.offsetX);
+      },
+      pointermove: (event) => {
+        const part = minimap.drag?.part ?? minimap.partAt(view, event.offsetX);
+        canvas.style.cursor = { inside: "grab", outside: "crosshair" }[part] ?? "ew-resize";
+        if (!minimap.drag) return;
+        minimap.move(view, event.offsetX);
+        timeline.invalidate();
+      },
+      "pointerup pointercancel": () => {
         minimap.release(view);
-        redraw();
-      });
-    canvas.addEventListener("dblclick", () => this.timeline.fit());
-    canvas.addEventListener("wheel", (event) => this.wheelOfAxis(event, view.x(minimap.time(view, event.offsetX))), {
-      passive: false,
+        timeline.invalidate();
+      },
+      dblclick: () => timeline.fit(),
+      wheel: (event) => this.wheelOfAxis(event, view.x(minimap.time(view, event.offsetX))),
     });
   }
 
@@ -97,13 +92,10 @@ export class Pointer {
     if (event.button > 1) return;
     if (pans) event.preventDefault();
     const edge = pans ? null : this.edgeAt(event.offsetX, event.offsetY, axis);
+    const { range } = timeline.selection;
+    const times = { start: range?.end, end: range?.start };
     this.drag = { kind: pans ? "pan" : edge ? "edge" : "range", axis, x: event.offsetX, y: event.offsetY,
-      lastX: event.offsetX, lastY: event.offsetY,
-      time: edge === "start"
-        ? timeline.selection.range.end
-        : edge === "end"
-        ? timeline.selection.range.start
-        : timeline.view.time(event.offsetX),
+      lastX: event.offsetX, lastY: event.offsetY, time: times[edge] ?? timeline.view.time(event.offsetX),
       row: axis ? null : rowUnder(timeline, event.offsetY)?.row ?? timeline.layout.count - 1, moved: false };
   }
 

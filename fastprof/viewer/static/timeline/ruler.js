@@ -11,12 +11,7 @@ export const TICK_ROOM = 110;
 export class Ruler {
   constructor(surface) {
     this.surface = surface;
-    this.bands = [];
-  }
-
-  /** Takes the bands of steps, [{name, start, duration}] in order of time. */
-  setBands(bands) {
-    this.bands = bands;
+    this.bands = []; // of steps, [{name, start, duration}] in order of time
   }
 
   get height() {
@@ -26,20 +21,14 @@ export class Ruler {
   draw(view, ticks, colours, { range, marks, hover }) {
     const context = this.surface.fresh(colours.background);
     const { width, height } = this.surface;
-    if (range) {
-      context.fillStyle = colours.select;
-      context.fillRect(view.x(range.start), 0, (range.end - range.start) * view.scale, RULER);
-    }
+    if (range)
+      this.surface.fill(colours.select, view.x(range.start), 0, (range.end - range.start) * view.scale, RULER);
     this.drawTicks(context, view, ticks, colours);
     if (this.bands.length) this.drawBands(context, view, colours);
     if (range) this.drawRange(context, view, range, colours);
     this.drawMarks(context, view, marks, colours);
-    if (hover !== null) {
-      context.fillStyle = colours.faint;
-      context.fillRect(Math.round(view.x(hover)), 0, 1, RULER);
-    }
-    context.fillStyle = colours.line;
-    context.fillRect(0, height - 1, width, 1);
+    if (hover !== null) this.surface.fill(colours.faint, Math.round(view.x(hover)), 0, 1, RULER);
+    this.surface.fill(colours.line, 0, height - 1, width, 1);
   }
 
   drawTicks(context, view, { step, times, lead, text }, colours) {
@@ -50,10 +39,8 @@ export class Ruler {
     for (const time of times) {
       const x = Math.round(view.x(time));
       context.fillRect(x, RULER - 8, 1, 8);
-      for (let part = 1; part < 5; part++) {
-        const between = Math.round(view.x(time + (part * step) / 5));
-        context.fillRect(between, RULER - 4, 1, 4);
-      }
+      for (let part = 1; part < 5; part++)
+        context.fillRect(Math.round(view.x(time + (part * step) / 5)), RULER - 4, 1, 4);
       if (x >= taken - 4) context.fillText(text(time), x + 4, RULER / 2 - 3);
     }
     context.fillStyle = colours.text;
@@ -82,8 +69,7 @@ export class Ruler {
       const x1 = Math.min(view.x(start + duration), view.width + 2);
       if (x1 < drawn + 1) continue; // many steps to a pixel: one stands for them
       drawn = Math.max(Math.ceil(x1), Math.floor(x0) + 1);
-      context.fillStyle = place % 2 ? colours["step-other"] : colours.step;
-      context.fillRect(x0, RULER + 1, Math.max(x1 - x0 - 1, 1), STEPS - 3);
+      this.surface.fill(colours[place % 2 ? "step-other" : "step"], x0, RULER + 1, Math.max(x1 - x0 - 1, 1), STEPS - 3);
       context.fillStyle = colours.text;
       const left = Math.max(x0, 0) + 5;
       const text = this.bandText(name, x1 - left - 3);
@@ -101,8 +87,7 @@ export class Ruler {
 
   drawRange(context, view, range, colours) {
     const [x0, x1] = [view.x(range.start), view.x(range.end)];
-    context.fillStyle = colours.accent;
-    context.fillRect(x0, RULER - 3, x1 - x0, 3);
+    this.surface.fill(colours.accent, x0, RULER - 3, x1 - x0, 3);
     const text = short(range.end - range.start);
     context.font = `600 11px ${colours.font}`;
     const width = context.measureText(text).width + 10;

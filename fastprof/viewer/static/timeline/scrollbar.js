@@ -1,6 +1,6 @@
 /** The scroll bar of the tracks: their height may be millions of pixels, more than an element can have. */
 
-import { h } from "../dom.js";
+import { h, onDrag } from "../dom.js";
 
 const LEAST = 28;
 
@@ -9,10 +9,7 @@ export class Scrollbar {
     this.timeline = timeline;
     this.thumb = h("div.tl-thumb");
     this.root = h("div.tl-scrollbar", { "aria-hidden": "true" }, this.thumb);
-    this.from = null;
-    this.root.addEventListener("pointerdown", (event) => this.press(event));
-    this.root.addEventListener("pointermove", (event) => this.from && this.move(event));
-    for (const kind of ["pointerup", "pointercancel"]) this.root.addEventListener(kind, () => (this.from = null));
+    onDrag(this.root, (event) => this.press(event), (event, begun) => this.move(event, begun));
   }
 
   draw() {
@@ -28,20 +25,18 @@ export class Scrollbar {
   }
 
   press(event) {
-    event.preventDefault();
-    this.root.setPointerCapture(event.pointerId);
     const { layout } = this.timeline;
     if (event.target === this.root) {
       const share = (event.offsetY - this.size / 2) / (layout.height - this.size);
       this.timeline.scrollBy(share * (layout.total - layout.height) - layout.scroll);
     }
-    this.from = { y: event.clientY, scroll: layout.scroll };
+    return { y: event.clientY, scroll: layout.scroll };
   }
 
-  move(event) {
+  move(event, begun) {
     const { layout } = this.timeline;
-    const share = (event.clientY - this.from.y) / Math.max(layout.height - this.size, 1);
-    layout.scrollTo(this.from.scroll + share * (layout.total - layout.height));
+    const share = (event.clientY - begun.y) / Math.max(layout.height - this.size, 1);
+    layout.scrollTo(begun.scroll + share * (layout.total - layout.height));
     this.timeline.invalidate();
   }
 }

@@ -2,6 +2,7 @@
 
 import { clear, h } from "../dom.js";
 import { faultOf } from "./expressions.js";
+import { errorText, hint } from "./panel_parts.js";
 import { counted, plural, visible } from "./text.js";
 import { short } from "./time_format.js";
 
@@ -20,33 +21,29 @@ export class SearchBar {
     this.build();
   }
 
-  get there() {
-    return typeof this.source.search === "function";
-  }
-
   build() {
-    const hint = this.there ? "Find events by name  ( / )" : "A saved report cannot be searched";
-    this.input = h("input.tl-find", { type: "search", placeholder: hint, "aria-label": "Find events by name",
-      autocomplete: "off", spellcheck: "false", disabled: !this.there });
-    this.input.addEventListener("input", () => this.soon());
-    this.input.addEventListener("keydown", (event) => this.key(event));
-    this.input.addEventListener("focus", () => this.showList(true));
+    const { saved } = this.source;
+    this.input = h("input.tl-find", { type: "search", "aria-label": "Find events by name", autocomplete: "off",
+      spellcheck: "false", disabled: saved,
+      placeholder: saved ? "A saved report cannot be searched" : "Find events by name  ( / )",
+      oninput: () => this.soon(), onkeydown: (event) => this.key(event), onfocus: () => this.showList(true) });
     this.caseButton = this.option("Aa", "Tell capital letters from small ones", "case");
     this.regexButton = this.option(".*", "Read it as a regular expression", "regex");
     this.status = h("span.tl-find-status", { role: "status" });
-    this.before = h("button.tl-button", { title: "Previous hit (N)", "aria-label": "Previous hit", disabled: true,
-      onclick: () => this.step("previous") }, "‹");
-    this.after = h("button.tl-button", { title: "Next hit (n)", "aria-label": "Next hit", disabled: true,
-      onclick: () => this.step("next") }, "›");
+    const stepper = (text, label, key, direction) =>
+      h("button.tl-button", { title: `${label} (${key})`, "aria-label": label, disabled: true, onclick: () =>
+        this.step(direction) }, text);
+    this.before = stepper("‹", "Previous hit", "N", "previous");
+    this.after = stepper("›", "Next hit", "n", "next");
     this.list = h("div.tl-find-list", { hidden: true });
-    this.root = h("div.tl-search", { role: "search" },
+    this.root = h("div.tl-search", { role: "search",
+      onfocusout: ({ relatedTarget }) => this.root.contains(relatedTarget) || this.showList(false) },
       h("div.tl-find-box", this.input, this.caseButton, this.regexButton), this.before, this.after, this.status,
       this.list);
-    this.root.addEventListener("focusout", (event) => this.root.contains(event.relatedTarget) || this.showList(false));
   }
 
   option(text, title, name) {
-    return h("button.tl-option", { title, "aria-label": title, "aria-pressed": "false", disabled: !this.there,
+    return h("button.tl-option", { title, "aria-label": title, "aria-pressed": "false", disabled: this.source.saved,
       onclick: () => this.toggle(name) }, text);
   }
 
@@ -117,13 +114,8 @@ export class SearchBar {
     const stamp = (this.stamp = {});
     this.hit = null;
     this.number = null;
-    this.error = "";
-    if (!query.q || !this.there) {
-      this.take(null, query);
-      return;
-    }
-    if (query.mode === "regex") this.error = faultOf(query.q);
-    if (this.error) {
+    this.error = query.mode === "regex" ? faultOf(query.q) : "";
+    if (!query.q || this.error || this.source.saved) {
       this.take(null, query);
       return;
     }
@@ -132,7 +124,7 @@ export class SearchBar {
       if (stamp === this.stamp) this.take(answer, query);
     } catch (error) {
       if (stamp !== this.stamp) return;
-      this.error = visible(error?.message ?? String(error));
+      this.error = errorText(error);
       this.take(null, query);
     }
   }
@@ -153,8 +145,7 @@ export class SearchBar {
       const number = this.number === null ? "" : `${counted(this.number + 1)} of `;
       text = `${number}${plural(this.answer.events, "event")}, ${plural(this.answer.names, "name")}`;
     }
-    this.status.textContent = text;
-    this.status.title = text;
+    Object.assign(this.status, { textContent: text, title: text });
     this.status.classList.toggle("tl-failed", Boolean(this.error));
   }
 
@@ -168,7 +159,7 @@ export class SearchBar {
       this.list.append(pick);
     }
     const left = (this.answer?.names ?? 0) - Math.min(rows.length, NAMES_LISTED);
-    if (left > 0) this.list.append(h("p.tl-hint", `and ${plural(left, "more name")}`));
+    if (left > 0) this.list.append(hint(`and ${plural(left, "more name")}`));
     if (!rows.length) this.list.hidden = true;
     else if (document.activeElement === this.input) this.list.hidden = false;
   }
@@ -184,7 +175,7 @@ export class SearchBar {
 
   /** Goes to the next or the previous hit, from the last one or from where the window begins; round at the ends. */
   async step(direction) {
-    if (!this.answer?.events || typeof this.source.next !== "function") return;
+    if (!this.answer?.events) return;
     this.showList(false);
     const from = this.hit
       ? { from_ps: this.hit.start_ps, track: this.hit.track, lane: this.hit.lane }
@@ -198,7 +189,7 @@ export class SearchBar {
       this.number = answer.number;
       this.go(answer.hit);
     } catch (error) {
-      this.error = visible(error?.message ?? String(error));
+      this.error = errorText(error);
     }
     this.report();
   }

@@ -33,10 +33,9 @@ export class Selection {
   }
 
   /** Selects an event as the server describes it, {host, at, track, lane, name, start_ps, duration_ps}. */
-  selectRef(ref, bring = true) {
-    const hit = this.hitOf(ref);
-    if (hit) this.select(hit, bring);
-    return Boolean(hit);
+  selectRef(ref) {
+    const hit = ref && this.hitOf(ref);
+    if (hit) this.select(hit, true);
   }
 
   hitOf(ref) {
@@ -177,7 +176,7 @@ export class Selection {
   /** Asks for the flows of the window once it stands still. Called after each frame. */
   followFlows() {
     const { view, source } = this.timeline;
-    if (!this.allFlows || typeof source.flows !== "function") return;
+    if (!this.allFlows || source.saved) return;
     const stamp = `${view.start} ${view.span} ${this.timeline.model.key}`;
     if (stamp === this.flowsStamp) return;
     this.flowsStamp = stamp;
@@ -190,10 +189,9 @@ export class Selection {
     const stamp = this.flowsStamp;
     const window = { start_ps: Math.floor(view.start), end_ps: Math.ceil(view.end), limit: FLOWS_AT_ONCE };
     try {
-      const { flows, more } = await source.flows(window);
+      const { flows } = await source.flows(window);
       if (!this.allFlows || stamp !== this.flowsStamp) return;
       this.allFlows = this.endsOf(flows);
-      this.moreFlows = more;
       this.changed("flows");
     } catch {
       this.flowsStamp = ""; // asked again with the next frame that moves

@@ -39,11 +39,6 @@ export class SessionModel {
     return this.id.length;
   }
 
-  /** Events of all hosts. */
-  get total() {
-    return this.hosts.reduce((sum, host) => sum + Number(host.events ?? 0), 0);
-  }
-
   addProcess(process) {
     const { id, name, sort, lanes, events, derived, kind } = process.tracks;
     const order = id.map((_, place) => place);

@@ -3,11 +3,12 @@
  * Numbers in a name decide the tone only: fusion.1 and fusion.2 are seen as relatives.
  */
 
+import { hash } from "../colours.js";
 import { list } from "../list.js";
 
 const HUES = 20;
 const TONES = 3;
-export const CODES = HUES * TONES;
+const CODES = HUES * TONES;
 /** Added to a code: a slice that a search did not find. */
 export const DIMMED = 64;
 export const LEVEL_BITS = 5;
@@ -19,13 +20,6 @@ const THEMES = {
   light: { tones: [0.8, 0.75, 0.85], chroma: 0.105 },
   dark: { tones: [0.72, 0.67, 0.77], chroma: 0.1 },
 };
-
-/** FNV-1a over the code units of a text, as an unsigned 32-bit number. */
-export function hash(text) {
-  let value = 0x811c9dc5;
-  for (let place = 0; place < text.length; place++) value = Math.imul(value ^ text.charCodeAt(place), 0x01000193);
-  return value >>> 0;
-}
 
 function mixed(number) {
   const value = Math.imul(number ^ (number >>> 16), 0x45d9f3b);
@@ -67,11 +61,9 @@ export class Palette {
   constructor(theme) {
     const { tones, chroma } = THEMES[theme] ?? THEMES.light;
     this.table = new Uint32Array(2 * DIMMED << LEVEL_BITS);
-    this.css = ["#888"];
     for (let code = 1; code <= CODES; code++) {
       const hue = Math.floor((code - 1) / TONES);
       const colour = rgb(tones[(code - 1) % TONES], chroma, 15 + (hue * 360) / HUES);
-      this.css.push(`rgb(${colour.join(" ")})`);
       this.fill(code, colour, 1);
       this.fill(code + DIMMED, colour, DIMMED_SHARE);
     }

@@ -1,6 +1,7 @@
 /** How far the session is: what is read, what is derived, what went wrong. */
 
 import { h } from "../dom.js";
+import { errorText } from "./panel_parts.js";
 import { plural, visible } from "./text.js";
 
 export class StatusLine {
@@ -45,7 +46,7 @@ export class StatusLine {
   }
 
   fail(error) {
-    this.text.textContent = visible(error?.message ?? String(error));
+    this.text.textContent = errorText(error);
     this.text.classList.add("tl-failed");
   }
 }

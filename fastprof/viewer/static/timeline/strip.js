@@ -39,6 +39,18 @@ export class Strip {
     if (this.rows) this.context.putImageData(this.image, 0, 0, 0, 0, this.width, this.rows);
   }
 
+  /** Draws the rows on a surface, each at its place {y, height} in CSS pixels. */
+  place({ context, ratio }, places) {
+    context.imageSmoothingEnabled = false;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    places.forEach(({ y, height }, row) => {
+      const top = Math.round(y * ratio);
+      const tall = Math.max(1, Math.round((y + height) * ratio) - top);
+      context.drawImage(this.canvas, 0, row, this.width, 1, 0, top, this.width, tall);
+    });
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
   /**
    * Writes what a piece ({tile, from, to}) has on a lane into a row. `start` and `scale` map times to device pixels.
    * `table` is the palette's, `codes` the colours by name; `wide(slice, x0, x1)` is called for each exact event that is at

@@ -1,10 +1,10 @@
-/** Canvases whose drawing surface follows their box and the density of the screen. */
+/** Canvases of the timeline. */
 
 import { h } from "../dom.js";
 
 /** A canvas and its context, whose drawing surface follows the size of its box and the density of the screen. */
 export class Surface {
-  /** An opaque one lets nothing through: cheaper to lay over the page, and to be filled whole. */
+  /** An opaque one lets nothing through: it is cheaper to draw, and must be filled. */
   constructor(attributes = {}, opaque = false) {
     this.canvas = h("canvas", attributes);
     this.context = this.canvas.getContext("2d", { alpha: !opaque });
@@ -13,15 +13,19 @@ export class Surface {
     this.ratio = 1;
   }
 
-  /** Takes a size in CSS pixels; true where the surface was made anew, and so is blank. */
+  /** Takes a size in CSS pixels. */
   resize(width, height, ratio) {
-    if (width === this.width && height === this.height && ratio === this.ratio) return false;
+    if (width === this.width && height === this.height && ratio === this.ratio) return;
     Object.assign(this, { width, height, ratio });
     this.canvas.width = Math.max(1, Math.round(width * ratio));
     this.canvas.height = Math.max(1, Math.round(height * ratio));
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
-    return true;
+  }
+
+  fill(colour, x, y, width, height) {
+    this.context.fillStyle = colour;
+    this.context.fillRect(x, y, width, height);
   }
 
   /** The context with one unit a CSS pixel, cleared or filled with a colour. */
@@ -29,10 +33,7 @@ export class Surface {
     const context = this.context;
     context.setTransform(1, 0, 0, 1, 0, 0);
     if (colour === null) context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    else {
-      context.fillStyle = colour;
-      context.fillRect(0, 0, this.canvas.width, this.canvas.height);
-    }
+    else this.fill(colour, 0, 0, this.canvas.width, this.canvas.height);
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     return context;
   }

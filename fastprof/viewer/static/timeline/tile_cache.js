@@ -151,11 +151,6 @@ export class TileCache {
     }
   }
 
-  /** True while the picture is not what it will be. */
-  get loading() {
-    return this.underWay > 0 || this.queue.length > 0;
-  }
-
   async fetch(entry, key, group, level, index, lanes) {
     this.underWay++;
     try {

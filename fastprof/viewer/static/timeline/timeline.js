@@ -195,7 +195,7 @@ export class Timeline {
     const event = this.selection.event;
     const process = event && this.model.processes[this.model.process[event.track]];
     const set = this.steps?.get(this.stepsWanted) ?? this.steps?.of(process?.host, process?.id) ?? this.steps?.all[0];
-    this.ruler.setBands(set?.bands ?? []);
+    this.ruler.bands = set?.bands ?? [];
     this.bandsOf = set ?? null;
     this.invalidate();
   }

@@ -1,7 +1,7 @@
 /** What is under the pointer, in a few lines beside it. */
 
 import { h } from "../dom.js";
-import { valueText } from "./counter_graphs.js";
+import { text } from "../units.js";
 import { rowUnder } from "./hit_test.js";
 import { RULER } from "./ruler.js";
 import { KINDS } from "./session_model.js";
@@ -12,46 +12,28 @@ const AWAY = 14;
 const MARK_REACH = 8; // pixels
 const LONGEST_NAME = 160;
 
-class Tooltip {
-  constructor() {
+/** A tooltip for what the pointer is over: a slice, a step, the value of a counter. */
+export class Tooltip {
+  /** `box()` is the element that the tooltip stays within. */
+  constructor(timeline, box) {
+    Object.assign(this, { timeline, box });
     this.name = h("div.tl-tip-name");
     this.facts = h("div.tl-tip-facts");
     this.root = h("div.tl-tip", { role: "tooltip", hidden: true }, this.name, this.facts);
   }
 
-  hide() {
-    this.root.hidden = true;
-  }
-
-  /** Shows two texts at a place of the page's box, kept inside of it. */
-  show(name, facts, x, y, box) {
-    this.name.textContent = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME)}…` : name;
-    this.facts.textContent = facts;
-    this.root.hidden = false;
-    const { offsetWidth: width, offsetHeight: height } = this.root;
-    const left = x + AWAY + width > box.width ? x - AWAY - width : x + AWAY;
-    const top = y + AWAY + height > box.height ? y - AWAY - height : y + AWAY;
-    this.root.style.transform = `translate(${Math.round(Math.max(left, 2))}px, ${Math.round(Math.max(top, 2))}px)`;
-  }
-}
-
-/** Keeps a tooltip at what the pointer is over: a slice, a step, the value of a counter. */
-export class TooltipGuide {
-  /** `box()` is the element the tooltip stays within. */
-  constructor(timeline, box) {
-    Object.assign(this, { timeline, box });
-    this.tip = new Tooltip();
-    this.root = this.tip.root;
-  }
-
   show(event, hit) {
     const content = event && (hit ? this.ofSlice(hit) : this.ofPlace(event));
-    if (!content) {
-      this.tip.hide();
-      return;
-    }
+    this.root.hidden = !content;
+    if (!content) return;
+    const [name, facts] = content;
+    this.name.textContent = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME)}…` : name;
+    this.facts.textContent = facts;
     const area = this.box().getBoundingClientRect();
-    this.tip.show(content[0], content[1], event.clientX - area.x, event.clientY - area.y, area);
+    const { offsetWidth: width, offsetHeight: height } = this.root;
+    const place = (at, size, room) => Math.round(Math.max(at + AWAY + size > room ? at - AWAY - size : at + AWAY, 2));
+    const left = place(event.clientX - area.x, width, area.width);
+    this.root.style.transform = `translate(${left}px, ${place(event.clientY - area.y, height, area.height)}px)`;
   }
 
   ofSlice(hit) {
@@ -73,7 +55,7 @@ export class TooltipGuide {
     if (!under || under.track < 0 || model.kind[under.track] !== KINDS.counter) return null;
     const found = timeline.counters.valueAt(model, under.track, view, time);
     return found && [
-      `${model.name[under.track]}: ${valueText(found.value, found.unit)}`,
+      `${model.name[under.track]}: ${text(found.value, found.unit)}`,
       `at ${model.clock.near(time, this.pixel)}`,
     ];
   }
