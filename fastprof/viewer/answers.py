@@ -16,7 +16,7 @@ from fastprof import errors
 from fastprof.viewer.request_error import RequestError
 
 FRESH = "no-cache"
-"""Kept by the browser, and asked for again each time: 304 where it is the same."""
+"""Kept by the browser, which checks it each time: 304 if it is the same."""
 FOREVER = "private, max-age=31536000, immutable"
 """For addresses that name their content."""
 
@@ -47,9 +47,9 @@ class Body:
 
 
 def body(content: bytes, media_type: str, name: object = None) -> Body:
-    """``name``: tells the content from all others, where something shorter than itself does."""
-    told = content if name is None else repr(name).encode()
-    return Body(content, media_type, hashlib.blake2b(told, digest_size=12).hexdigest(), {})
+    """``name``: identifies the content, if anything shorter than itself does."""
+    identity = content if name is None else repr(name).encode()
+    return Body(content, media_type, hashlib.blake2b(identity, digest_size=12).hexdigest(), {})
 
 
 def json_body(value: Any) -> Body:
@@ -59,32 +59,31 @@ def json_body(value: Any) -> Body:
 
 
 def answer(request: Request, what: Body, cache: str = FRESH, **headers: str) -> Response:
-    """``what`` in an encoding that the client takes; 304 without a body where it has that already."""
+    """``what`` in an encoding that the client takes; 304 without a body if it has that already."""
     encoding = _encoding(request, what)
     tag = f'"{what.tag}{f"-{encoding}" if encoding else ""}"'
-    told = {"etag": tag, "cache-control": cache, "vary": "Accept-Encoding", **headers}
-    if _matches(request.headers.get("if-none-match"), tag):
-        return Response(status_code=304, headers=told)
-    content = what.content if encoding is None else _encoded(what, encoding)
-    if encoding is not None:
-        told["content-encoding"] = encoding
-    told["content-type"] = what.media_type
-    return Response(content, headers=told)
+    sent = {"etag": tag, "cache-control": cache, "vary": "Accept-Encoding", **headers}
+    if _matches(request.headers.get("if-none-match", ""), tag):
+        return Response(status_code=304, headers=sent)
+    sent["content-type"] = what.media_type
+    if encoding is None:
+        return Response(what.content, headers=sent)
+    return Response(_encoded(what, encoding), headers={**sent, "content-encoding": encoding})
 
 
-def json_answer(request: Request, value: Any, cache: str = FRESH) -> Response:
-    return answer(request, json_body(value), cache)
+def json_answer(request: Request, value: Any) -> Response:
+    return answer(request, json_body(value))
 
 
 def error_answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
     """``{"error": sentence}``. What is wrong now may be right next time: it is not kept."""
     content = json.dumps({"error": sentence}, separators=(",", ":")).encode("ascii")
-    told = {"cache-control": "no-store", "content-type": "application/json", **(headers or {})}
-    return Response(content, status_code=status, headers=told)
+    sent = {"cache-control": "no-store", "content-type": "application/json", **(headers or {})}
+    return Response(content, status_code=status, headers=sent)
 
 
 def status_of(error: BaseException) -> int:
-    """What to answer where something was wrong with the request or the capture."""
+    """The status for an error of the request or the capture."""
     if isinstance(error, RequestError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
@@ -100,12 +99,9 @@ def _encoding(request: Request, what: Body) -> str | None:
 
 def _accepted(header: str) -> set[str]:
     """Encodings that are named without a weight of 0."""
-    found = set()
-    for part in header.lower().split(","):
-        name, _, weight = part.partition(";")
-        if weight.replace(" ", "").rstrip("0").rstrip(".") not in ("q=", "q=0"):
-            found.add(name.strip())
-    return found
+    parts = [part.partition(";") for part in header.lower().split(",")]
+    refused = ("q=", "q=0")
+    return {name.strip() for name, _, q in parts if q.replace(" ", "").rstrip("0").rstrip(".") not in refused}
 
 
 def _encoded(what: Body, encoding: str) -> bytes:
@@ -119,8 +115,6 @@ def _zstd(content: bytes) -> bytes:
     return packed
 
 
-def _matches(header: str | None, tag: str) -> bool:
-    if header is None:
-        return False
+def _matches(header: str, tag: str) -> bool:
     listed = [one.strip().removeprefix("W/") for one in header.split(",")]
     return tag in listed or "*" in listed

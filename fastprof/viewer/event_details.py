@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof.decode.single_event import EVENT, METADATA, EventFacts, StatValue, read_event
-from fastprof.viewer.event_op import Seen, op_document
+from fastprof.viewer.event_op import Seen
 from fastprof.viewer.snapshot import SeenHost, Snapshot
 from fastprof.viewer.store import StoredEvent, StoredTrack
 from fastprof.viewer.viewed_run import ViewedRun
@@ -24,20 +24,24 @@ def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str
     event = host.event(at)
     track = host.store.tracks[event.track]
     process = host.store.about["processes"][track.about["process"]]
-    enclosing = _enclosing(host, at)
+    enclosing = host.store.enclosing(at, _MOST_ENCLOSING)
     count, children = host.store.children(at, _MOST_CHILDREN)
     facts = None if event.derived else _facts(run, host, track, event)
     stats = facts.stats if facts else _derived_stats(host, event)
     group = _group(host, event)
+    name = host.store.name(event.name)
+    long_name = facts.name if facts else next((one.value for one in stats if one.name == "long_name"), "")
+    line, row = track.about["name"].partition(" - from ")[0], None if event.derived else event.row
+    op = Seen(host.number, process.get("plane") or "", line, row, name, long_name or name, stats)
     return {
         **seen.ref(host, at),
-        "name": host.store.name(event.name),
+        "name": name,
         "metadata_name": facts.name if facts else None,
         "display_name": (facts.display_name or None) if facts else None,
         "process": process["name"],
         "plane": process.get("plane"),
         "track_name": track.about["name"],
-        "derived": bool(event.derived),
+        "derived": event.derived,
         "event_id": str(facts.event_id) if facts else None,
         "self_time_ps": _self_time(host, event, count, children),
         "stats": [{"name": one.name, "kind": one.kind, "value": one.value, "of": one.of} for one in stats],
@@ -48,36 +52,18 @@ def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str
         "step": host.facts.group_names.get(group) if host.facts is not None else None,
         "step_name": host.facts.step_names.get(event.row) if host.facts is not None and not event.derived else None,
         "group": None if group < 0 else str(group),
-        "op": op_document(run.tables, _seen(host, event, stats, facts)),
+        "op": run.ops.document(op),
     }
 
 
-def _seen(host: SeenHost, event: StoredEvent, stats: tuple[StatValue, ...], facts: EventFacts | None) -> Seen:
-    track = host.store.tracks[event.track]
-    plane = host.store.about["processes"][track.about["process"]].get("plane") or ""
-    row = None if event.derived else event.row
-    return Seen.of(host.number, plane, track.about["name"], row, host.store.name(event.name), stats, facts)
-
-
-def _enclosing(host: SeenHost, at: int) -> list[int]:
-    """The events that enclose it, the innermost first, as far as they are told."""
-    found: list[int] = []
-    outer = host.store.parent(at)
-    while outer is not None and len(found) < _MOST_ENCLOSING:
-        found.append(outer)
-        outer = host.store.parent(outer)
-    return found
-
-
 def _facts(run: ViewedRun, host: SeenHost, track: StoredTrack, event: StoredEvent) -> EventFacts:
-    """What the capture says of it: read from there now."""
-    place = event.row - host.store.row(track.first_at)[0]  # the first of a line lies on its first lane
+    """What the capture records of it, read from there now; bytes are decoded if their format is known."""
+    place = event.row - host.store.event(track.first_at).row  # the first of a line lies on its first lane
     facts = read_event(run.tables.session.index, host.number, track.about["line"], place)
     return replace(facts, stats=tuple(_readable(stat) for stat in facts.stats))
 
 
 def _readable(stat: StatValue) -> StatValue:
-    """The stat with its bytes decoded, where their format is known."""
     if stat.name != BREAKDOWN or not stat.payload:
         return stat
     from fastprof.derive.ops.memory_accesses import access_text  # late: few events have it
@@ -93,11 +79,11 @@ def _group(host: SeenHost, event: StoredEvent) -> int:
 
 
 def _derived_stats(host: SeenHost, event: StoredEvent) -> tuple[StatValue, ...]:
-    """What a derived event tells of itself, in the form of stats."""
-    if host.facts is None or not event.derived:
+    """The values of a derived event, in the form of stats."""
+    if host.facts is None:
         return ()
-    _, long_name, told = host.facts.derived(event.row)
-    stats = [StatValue(name, "", value, EVENT) for name, value in told]
+    _, long_name, values = host.facts.derived(event.row)
+    stats = [StatValue(name, "", value, EVENT) for name, value in values]
     if long_name >= 0:
         before = host.store.name_count - len(host.store.name_array[-1])
         stats.insert(0, StatValue("long_name", "", host.store.name(before + long_name), METADATA))
@@ -105,7 +91,7 @@ def _derived_stats(host: SeenHost, event: StoredEvent) -> tuple[StatValue, ...]:
 
 
 def _flows(seen: Snapshot, host: SeenHost, event: StoredEvent) -> list[dict[str, Any]]:
-    """The flows that begin or end with it, so many of each."""
+    """The flows that begin or end with it, up to a limit of each."""
     if host.facts is None or event.derived:
         return []
     flows = host.facts.flows
@@ -114,27 +100,20 @@ def _flows(seen: Snapshot, host: SeenHost, event: StoredEvent) -> list[dict[str,
         for place in np.flatnonzero(mine == event.row)[:_MOST_FLOWS].tolist():
             other = host.store.place(int(others[place]))
             if other is not None:
-                told = {"direction": direction, "kind": flows.kind_name(place), "other": seen.ref(host, other)}
-                found.append(told)
+                found.append({
+                    "direction": direction, "kind": flows.kind_name(place), "other": seen.ref(host, other)
+                })  # fmt: skip
     return found
 
 
 def _self_time(host: SeenHost, event: StoredEvent, count: int | None, children: list[int]) -> str | None:
-    """What its children leave of it; None where they are too many to count."""
+    """Its duration less the time that its children cover; None: they are too many to count."""
     if count is not None and count > len(children):
         count, children = host.store.children(event.at, count)
     if count is None:
         return None
-    store, before = host.store.raw, 0
-    if event.derived and host.store.derived is not None:
-        store, before = host.store.derived, len(host.store.raw)
-    places = np.array(children, np.int64) - before
-    starts = store.start[places]
-    order = np.argsort(starts, kind="stable")
-    starts, durations = starts[order], np.maximum(store.duration[places[order]], 0)
-    ends = np.maximum.accumulate(starts + durations) if len(order) else starts
-    free = (
-        np.append(event.start_ps, ends[:-1]) if len(order) else ends
-    )  # children overlap where they have lanes of their own
-    covered = np.maximum(ends - np.maximum(starts, free), 0).sum()
-    return str(max(event.duration_ps, 0) - int(covered))
+    start, duration = host.store.times(children)
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate((start + np.maximum(duration, 0))[order])
+    begin = np.maximum(start, np.append(event.start_ps, end[:-1]))  # children on lanes of their own overlap
+    return str(max(event.duration_ps, 0) - int(np.maximum(end - begin, 0).sum()))

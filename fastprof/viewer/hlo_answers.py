@@ -16,10 +16,13 @@ from fastprof.tables import program_choice
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.program_choice import Chosen, chosen_program, joined, text_form
 from fastprof.tables.table_set import TableSet
+from fastprof.viewer.server_state import Call
 
 LINES: Final = 2_000
-"""Lines of a program that are given at once."""
+"""Lines of a program that are sent at once."""
 MOST_LINES: Final = 20_000
+_FORMS: Final = ("short-txt", "long-txt")
+_USUAL_WIDTH, _MOST_WIDTH = 2, 20
 MOST_NODES: Final = 400
 """Of a neighbourhood, nearest first."""
 _MOST_LETTERS: Final = 20_000
@@ -29,6 +32,21 @@ _MODULES = (
     "host", "program_id", "module", "name", "instruction_count", "computation_count", "size_bytes", "is_scheduled",
     "problem",
 )  # fmt: skip
+
+
+def answer(call: Call) -> dict[str, Any]:
+    """The programs, the text of one, or what is around an instruction."""
+    tables = call.run.tables
+    host, module, instruction = call.given("host"), call.given("module"), call.given("instruction")
+    if module is None:
+        return modules(tables, host)
+    if call.truth("around"):
+        width = call.whole("width", _USUAL_WIDTH, least=1, most=_MOST_WIDTH)
+        return around(tables, host, module, call.text("instruction"), width)
+    first = call.whole("first", -1, least=-1)
+    lines = call.whole("lines", LINES, least=1, most=MOST_LINES)
+    form, metadata = call.choice("form", _FORMS, _FORMS[0]), call.truth("metadata")
+    return text(tables, host, module, form, metadata, None if first < 0 else first, lines, instruction)
 
 
 def modules(tables: TableSet, host: str | None) -> dict[str, Any]:
@@ -56,8 +74,8 @@ def text(
     UsageError: there is no such program, form or instruction.
     """
     chosen = _chosen(tables, host, module)
-    whole = _kept(tables, chosen, form, metadata)
-    at = None if instruction is None else whole.find(chosen, instruction)
+    program = _kept(tables, chosen, form, metadata)
+    at = None if instruction is None else program.find(chosen, instruction)
     count = max(1, min(lines, MOST_LINES))
     begin = max(0, first if first is not None else (at or 0) - count // 4)
     return {
@@ -67,8 +85,8 @@ def text(
         "form": form,
         "metadata": metadata,
         "first": begin,
-        "lines": whole.count,
-        "text": [_cut(line) for line in whole.part(begin, begin + count)],
+        "lines": len(program.begins),
+        "text": [_cut(line) for line in program.part(begin, begin + count)],
         "at": at,
     }
 
@@ -78,8 +96,8 @@ def around(tables: TableSet, host: str | None, module: str, instruction: str, wi
     chosen = _chosen(tables, host, module)
     near = program_choice.around(chosen, instruction, max(0, width))
     rows = sorted(near.distances, key=near.distances.__getitem__)[:MOST_NODES]
-    kept = set(rows)
-    rows = [row for row in near.rows() if row in kept]
+    nearest = set(rows)
+    rows = [row for row in near.rows() if row in nearest]
     number = {row: place for place, row in enumerate(rows)}
     return {
         "module": chosen.program.title,
@@ -129,10 +147,6 @@ class _Text:
     content: str
     begins: list[int]
 
-    @property
-    def count(self) -> int:
-        return len(self.begins)
-
     def part(self, first: int, end: int) -> list[str]:
         begins = self.begins[first:end]
         if not begins:
@@ -155,8 +169,8 @@ class _Text:
         """The first line from ``start`` on that is of this name."""
         leads = ("", "%", "ROOT ", "ROOT %") if indent else ("", "%", "ENTRY ", "ENTRY %")
         places = [self.content.find(f"\n{indent}{lead}{name} ", max(start - 1, 0)) for lead in leads]
-        found = min((place for place in places if place >= 0), default=None)
-        return None if found is None else bisect_right(self.begins, found + 1) - 1
+        first = min((place for place in places if place >= 0), default=None)
+        return None if first is None else bisect_right(self.begins, first + 1) - 1
 
 
 _texts: WeakKeyDictionary[OpenSession, OrderedDict[tuple[str, int, str, bool], _Text]] = WeakKeyDictionary()
@@ -171,8 +185,8 @@ def _kept(tables: TableSet, chosen: Chosen, form: str, metadata: bool) -> _Text:
         if key in texts:
             texts.move_to_end(key)
             return texts[key]
-    if form not in ("short-txt", "long-txt"):
-        raise UsageError(f"no form {form!r} of text; there are short-txt and long-txt")
+    if form not in _FORMS:
+        raise UsageError(f"no form {form!r} of text; there are {' and '.join(_FORMS)}")
     content = "".join(joined(chosen.text(form, metadata)))
     begins = [0]
     while (place := content.find("\n", begins[-1])) >= 0:

@@ -12,7 +12,6 @@ import numpy as np
 from fastprof._native import lod
 from fastprof.viewer.link_documents import counters_document, steps_document
 from fastprof.viewer.snapshot import shortened
-from fastprof.viewer.store import TilePart
 from fastprof.viewer.timeline_document import timeline_document
 
 if TYPE_CHECKING:
@@ -84,8 +83,7 @@ def _beginning(seen: Snapshot, most_slices: int) -> tuple[int, int | None]:
 def _whole(seen: Snapshot, level: int, lanes: int | None) -> bytes:
     """A tile of a level that holds the whole session, however many buckets that are."""
     drawn = lod.Tile()
-    for host, local in seen.split(None):
-        part = TilePart(host.store, local, local + seen.track_id(host, 0), -host.shift_ps, lanes)
+    for part in seen.tile_parts(None, lanes):
         part.store.draw(drawn, part, level, part.origin_ps, part.origin_ps + seen.span_ps)
     return drawn.packed(level, 0)
 

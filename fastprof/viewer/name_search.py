@@ -1,12 +1,10 @@
-"""Which names match what is searched for: over distinct names only, in time that grows with their length alone."""
+"""Which names match a search: over distinct names only, in time that grows with their length alone."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
-from threading import Lock
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +19,13 @@ _MOST_STATES = 4000
 _MOST_OF_A_NAME = 1 << 18
 _BLOCK_BYTES = 1 << 18
 _MOST_S = 2.0
-_KEPT = 32
 
 
 def matching_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -> Bools:
-    """Which of the names hold what is sought; of names longer than a quarter of a million characters, expressions are
-    looked for in so many.
+    """Which of the names contain ``sought``; expressions search only the first quarter of a million letters of a name.
 
-    Expressions are RE2's, whose time is linear in what is looked through, times the size of the expression at worst:
-    that is bounded, and after some seconds it is given up. RequestError for what is no expression, or takes too long.
+    Expressions are RE2's, whose time is linear in the text, times the size of the expression at worst: that is bounded,
+    and after some seconds the search is given up. RequestError: it is no expression, or takes too long.
     """
     import pyarrow.compute as pc  # late: the first picture does not wait for it
 
@@ -59,7 +55,7 @@ def matching_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool
 
 
 def _size(pattern: str) -> int:
-    """At least how large an expression gets when what is counted in it is written out."""
+    """A lower bound of the size of an expression with its repetitions written out."""
     size = len(pattern)
     for least, most in re.findall(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", pattern):
         size *= max(int(least), int(most or 0), 1)
@@ -67,7 +63,7 @@ def _size(pattern: str) -> int:
 
 
 def _blocks(names: pa.Array) -> Iterator[pa.Array]:
-    """The names in parts of about so many bytes; what is longer is a part of its own."""
+    """The names in parts of about _BLOCK_BYTES; a longer name is a part of its own."""
     import pyarrow.compute as pc
 
     ends = np.cumsum(np.asarray(pc.binary_length(names).fill_null(0)), dtype=np.int64)
@@ -81,26 +77,3 @@ def _blocks(names: pa.Array) -> Iterator[pa.Array]:
 
 def _shown(sought: str) -> str:
     return repr(sought if len(sought) <= 100 else sought[:99] + "…")
-
-
-class KeptMatches:
-    """The names that matched what was searched for last: going from hit to hit searches no names again."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: OrderedDict[Hashable, Bools] = OrderedDict()
-
-    def of(self, place: Hashable, names: Sequence[pa.Array], sought: str, mode: str, case: bool) -> Bools:
-        """``place``: what tells these names from others."""
-        key = (place, sought, mode, case)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
-        found = matching_names(names, sought, mode, case)
-        with self._lock:
-            self._kept[key] = found
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return found

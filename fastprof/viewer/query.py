@@ -1,4 +1,4 @@
-"""Arguments of a request's query, read strictly: what makes no sense is told in a sentence, by name."""
+"""Arguments of a request's query, read strictly: errors are sentences that name the argument."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ if TYPE_CHECKING:
 
 LEAST, MOST = -(2**63), 2**63 - 1
 FIRST_PS, LAST_PS = -(2**64), 2**64
-"""Times that may be asked for: a session may be twice as long as what its hosts' times can tell."""
+"""Times of a session: it may be twice as long as the times of its hosts can be."""
 _MOST_IDS: Final = 1 << 20
 
 
 class Query:
-    """The query of ``request``; RequestError 400 for what is missing or malformed. An empty value is none."""
+    """The query of ``request``; RequestError 400: an argument is missing or malformed. An empty value is none."""
 
     def __init__(self, request: Request) -> None:
         self._given = request.query_params
 
     def text(self, name: str, default: str | None = None) -> str:
-        found = self.given(name)
-        if found is None:
-            found = default
-        if found is None:
+        value = self.given(name) or default
+        if value is None:
             raise RequestError(400, f"the argument {name} is missing")
-        return found
+        return value
 
     def given(self, name: str) -> str | None:
         return self._given.get(name) or None
@@ -42,19 +40,18 @@ class Query:
         """All values of an argument that may be repeated."""
         return [value for value in self._given.getlist(name) if value]
 
-    def names(self) -> list[str]:
-        return list(self._given.keys())
+    def items(self) -> list[tuple[str, str]]:
+        """The last value of each argument that has one."""
+        return [(name, value) for name, value in self._given.items() if value]
 
     def whole(self, name: str, default: int | None = None, least: int = LEAST, most: int = MOST) -> int:
         """A whole number from ``least`` to ``most``."""
-        found = self.given(name)
-        if found is None:
-            if default is None:
-                raise RequestError(400, f"the argument {name} is missing")
+        if default is not None and self.given(name) is None:
             return default
-        number = int(found) if re.fullmatch(r"-?\d{1,20}", found, re.ASCII) else None
+        value = self.text(name)
+        number = int(value) if re.fullmatch(r"-?\d{1,20}", value, re.ASCII) else None
         if number is None or not least <= number <= most:
-            raise RequestError(400, f"{name} is a whole number {_bounds(least, most)}, not {_shown(found)}")
+            raise RequestError(400, f"{name} is a whole number {_bounds(least, most)}, not {_shown(value)}")
         return number
 
     def time(self, name: str, default: int | None = None) -> int:
@@ -62,36 +59,33 @@ class Query:
         return self.whole(name, default, FIRST_PS, LAST_PS)
 
     def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
-        found = self.text(name, default)
-        if found not in choices:
-            raise RequestError(400, f"{name} is one of {', '.join(choices)}, not {_shown(found)}")
-        return found
+        value = self.text(name, default)
+        if value not in choices:
+            raise RequestError(400, f"{name} is one of {', '.join(choices)}, not {_shown(value)}")
+        return value
 
     def truth(self, name: str, default: bool = False) -> bool:
         return self.choice(name, ("0", "1", "false", "true"), "1" if default else "0") in ("1", "true")
 
     def numbers(self, name: str) -> npt.NDArray[np.int64] | None:
         """Numbers and ranges, as ``1,2,5-9`` with both ends: ascending, each once. None: not given."""
-        found = self.given(name)
-        return None if found is None else numbers(name, found)
-
-
-def numbers(name: str, text: str) -> npt.NDArray[np.int64]:
-    """As Query.numbers of a text."""
-    spans: list[npt.NDArray[np.int64]] = []
-    count = 0
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part, re.ASCII)
-        if match is None:
-            raise RequestError(400, f"{name} is numbers and ranges as 1,2,5-9, not {_shown(text)}")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise RequestError(400, f"{name}: the range {_shown(part)} ends before it starts")
-        count += last - first + 1
-        if count > _MOST_IDS:
-            raise RequestError(400, f"{name} has more than {_MOST_IDS:,} numbers")
-        spans.append(np.arange(first, last + 1))
-    return ascending(np.concatenate(spans))
+        text = self.given(name)
+        if text is None:
+            return None
+        spans: list[npt.NDArray[np.int64]] = []
+        count = 0
+        for part in text.split(","):
+            match = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part, re.ASCII)
+            if match is None:
+                raise RequestError(400, f"{name} is numbers and ranges as 1,2,5-9, not {_shown(text)}")
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first:
+                raise RequestError(400, f"{name}: the range {_shown(part)} ends before it starts")
+            count += last - first + 1
+            if count > _MOST_IDS:
+                raise RequestError(400, f"{name} has more than {_MOST_IDS:,} numbers")
+            spans.append(np.arange(first, last + 1))
+        return ascending(np.concatenate(spans))
 
 
 def _bounds(least: int, most: int) -> str:

@@ -1,4 +1,4 @@
-"""The server of the viewer: an application of routes, and the process that serves it until it is told to stop."""
+"""The server of the viewer: an application of routes, and the process that serves it until it is stopped."""
 
 from __future__ import annotations
 
@@ -15,25 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastprof.errors import FastprofError, UnreadableError, UsageError
-from fastprof.viewer import (
-    routes_events,
-    routes_files,
-    routes_links,
-    routes_programs,
-    routes_reports,
-    routes_search,
-    routes_timeline,
-)
 from fastprof.viewer.access import Gate
 from fastprof.viewer.answers import error_answer, status_of
 from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.routes import routes
 from fastprof.viewer.server_state import ServerState
 from fastprof.viewer.viewed_runs import ViewedRuns
 
-_ROUTES = (
-    *(routes_timeline, routes_events, routes_links, routes_search),
-    *(routes_reports, routes_programs, routes_files),
-)
 _SWITCH_S = 0.0005
 """How long one thread computes while others wait to: tiles are to be answered while analyses run."""
 _IDLE_S = 60
@@ -43,8 +31,6 @@ Tell = Callable[[BaseException], None]
 
 def application(runs: ViewedRuns, token: str | None = None, tell: Tell | None = None) -> Gate:
     """The application that answers for ``runs``; ``tell``: hears of internal errors."""
-    state = ServerState(runs)
-    routes = [route for module in _ROUTES for route in module.routes(state)]
 
     async def known(_request: Request, error: Exception) -> Response:
         text = error.sentence if isinstance(error, RequestError) else str(error)
@@ -68,7 +54,7 @@ def application(runs: ViewedRuns, token: str | None = None, tell: Tell | None = 
         OverflowError: known,
         Exception: internal,
     }
-    return Gate(Starlette(routes=routes, exception_handlers=handlers), token)
+    return Gate(Starlette(routes=routes(ServerState(runs)), exception_handlers=handlers), token)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from functools import partial
 from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastprof.viewer.answers import Body
+from fastprof.schema.array_types import Bools
+from fastprof.viewer.answers import Body, json_answer
+from fastprof.viewer.computed_once import ComputedOnce
 from fastprof.viewer.query import Query
 from fastprof.viewer.threads import Pool
 from fastprof.viewer.viewed_run import ViewedRun
 from fastprof.viewer.viewed_runs import ViewedRuns
 
+if TYPE_CHECKING:
+    from fastprof.profile.report import Report
+
 _TILE_BYTES = 128 << 20
 _DOCUMENT_BYTES = 256 << 20
+_REPORTS, _SEARCHES = 24, 32
 _QUICK, _SLOW = 8, 2
-
-Answer = Callable[["Asked"], Response]
 
 
 class KeptBodies:
-    """Bodies by what was asked, of at most ``limit`` bytes: the one asked for longest ago goes first."""
+    """Bodies by request, of at most ``limit`` bytes: the least recently used goes first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -34,14 +38,13 @@ class KeptBodies:
 
     def get(self, key: Hashable) -> Body | None:
         with self._lock:
-            found = self._bodies.get(key)
-            if found is None:
+            if key not in self._bodies:
                 return None
             self._bodies.move_to_end(key)
-            return found[1]
+            return self._bodies[key][1]
 
     def keep(self, key: Hashable, body: Body) -> None:
-        """Keeps it, as large as it is now; again where it has been encoded meanwhile."""
+        """Keeps it at its current size; again if it has been encoded meanwhile."""
         with self._lock:
             self.size -= self._bodies.pop(key, (0, body))[0]
             if body.size > self.limit // 4:
@@ -53,35 +56,41 @@ class KeptBodies:
 
 
 class ServerState:
-    """``runs``: what is shown. ``quick``: threads for what answers at once; ``search``: for what looks through all
-    names; ``slow``: for analyses."""
+    """``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for searches through all names;
+    ``slow``: for analyses. ``matches``: the names that matched recent searches."""
 
     def __init__(self, runs: ViewedRuns) -> None:
         self.runs = runs
         self.tiles = KeptBodies(_TILE_BYTES)
         self.documents = KeptBodies(_DOCUMENT_BYTES)
+        self.reports: ComputedOnce[Hashable, Report] = ComputedOnce(_REPORTS)
+        self.matches: ComputedOnce[Hashable, Bools] = ComputedOnce(_SEARCHES)
         self.quick = Pool("fastprof-quick", _QUICK)
         self.search = Pool("fastprof-search", _SLOW)
         self.slow = Pool("fastprof-slow", _SLOW)
 
-    def route(self, answer: Answer, pool: Pool | None = None) -> Callable[[Request], Awaitable[Response]]:
-        """An endpoint that answers from a thread, without a pool from a quick one."""
-        pool = pool or self.quick
 
-        async def endpoint(request: Request) -> Response:
-            return await pool.run(partial(answer, Asked(self, request)))
-
-        return endpoint
-
-
-class Asked:
-    """A request: ``query``, and ``run``, the run that it is about."""
+class Call(Query):
+    """A request: its arguments, and ``run``, the run that it is about."""
 
     def __init__(self, state: ServerState, request: Request) -> None:
+        super().__init__(request)
         self.state = state
         self.request = request
-        self.query = Query(request)
 
     @property
     def run(self) -> ViewedRun:
-        return self.state.runs.run(self.query.given("run"))
+        return self.state.runs.run(self.given("run"))
+
+
+def endpoint(state: ServerState, answer: Callable[[Call], Any], pool: Pool) -> Callable[[Request], Awaitable[Response]]:
+    """Answers from a thread of the pool. ``answer``: makes a response, or a value to send as JSON."""
+
+    async def answered(request: Request) -> Response:
+        def respond() -> Response:
+            found = answer(Call(state, request))
+            return found if isinstance(found, Response) else json_answer(request, found)
+
+        return await pool.run(respond)
+
+    return answered

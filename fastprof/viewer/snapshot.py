@@ -11,32 +11,34 @@ import numpy as np
 from fastprof.schema.array_types import Int64s
 from fastprof.viewer.host_facts import HostFacts
 from fastprof.viewer.request_error import RequestError
-from fastprof.viewer.store import HostStore, StoredEvent
+from fastprof.viewer.store import HostStore, StoredEvent, TilePart
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
 """How far a host is: first its events, then what is derived of them."""
 
 NAME_LETTERS: Final = 300
-"""So much of a name is shown beside others; the details of an event have all of it."""
+"""Letters of a name that is shown beside others; the details of an event have all of it."""
 
 
 def shortened(name: str, letters: int = NAME_LETTERS) -> str:
     return name if len(name) <= letters else name[: letters - 1] + "…"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class SeenHost:
-    """A host of a snapshot. ``known``: its store, None until its events can be shown. ``facts``: what is derived of it,
-    None until it is. ``shift_ps``: what added to times of the host makes times of the session."""
+    """How far a host is; in a snapshot as it was then. ``derived``: the state of all that is derived of its events.
+    ``known``: its store, None until its events can be shown. ``facts``: what is derived of it, None until it is.
+    ``shift_ps``: what added to times of the host makes times of the session."""
 
     number: int
     name: str
-    state: str
-    derived: str
-    error: str | None
-    known: HostStore | None
-    facts: HostFacts | None
-    shift_ps: int
+    state: str = WAITING
+    derived: str = BUILDING
+    progress: float = 0.0
+    error: str | None = None
+    known: HostStore | None = None
+    facts: HostFacts | None = None
+    shift_ps: int = 0
 
     @property
     def store(self) -> HostStore:
@@ -50,7 +52,7 @@ class SeenHost:
         return len(self.store.tracks) + (0 if self.facts is None else len(self.facts.counters))
 
     def event(self, at: int) -> StoredEvent:
-        """The event of that number in the store; RequestError where there is none."""
+        """The event of that number in the store; RequestError: there is none."""
         if not 0 <= at < self.store.events:
             last = self.store.events - 1
             raise RequestError(404, f"host {self.name!r} has no event {at}: they are numbered up to {last}")
@@ -60,7 +62,7 @@ class SeenHost:
         return time_ps + self.shift_ps
 
     def to_host(self, time_ps: int) -> int:
-        """It may be past what 64 bits can tell, and so past all events of the host."""
+        """It may not fit 64 bits, and then is past all events of the host."""
         return time_ps - self.shift_ps
 
 
@@ -77,7 +79,7 @@ class Snapshot:
     id_bits: int
 
     def host(self, name: str | None) -> SeenHost:
-        """The host of that name, or without one the only one; RequestError where it is not there, or not yet."""
+        """The host of that name, or without one the only one; RequestError: it is not there, or not yet."""
         if name is None and len(self.hosts) > 1:
             raise RequestError(400, "the argument host is missing, and the session has several")
         found = next((host for host in self.hosts if name in (None, host.name)), None)
@@ -128,6 +130,13 @@ class Snapshot:
             found.append((host, local))
         return found
 
+    def tile_parts(self, ids: Int64s | None, lanes: int | None) -> list[TilePart]:
+        """What tiles draw of these tracks, None: of all; ``lanes``: of each at most, None: all."""
+        return [
+            TilePart(host.store, local, local + self.track_id(host, 0), -host.shift_ps, lanes)
+            for host, local in self.split(ids)
+        ]
+
     def place_of(self, track: int) -> tuple[SeenHost, int]:
         """The host of a track, and its number there."""
         ((host, local),) = self.split(np.array([track]))
@@ -135,12 +144,12 @@ class Snapshot:
 
 
 def id_bits(hosts: int) -> int:
-    """How many bits tell the tracks of a host, where the ids of all fit 32."""
+    """How many bits the tracks of a host take, if the ids of all fit 32."""
     return min(24, 32 - max(hosts - 1, 0).bit_length())
 
 
 def clock_offsets(starts_unix_ns: Sequence[int | None]) -> list[int]:
-    """What is added to each host's times so that all are on one clock: where all know when they started, else 0."""
+    """What is added to each host's times so that all are on one clock; 0 unless all hosts record when they started."""
     known = [start for start in starts_unix_ns if start is not None]
     if len(known) < len(starts_unix_ns) or not known:
         return [0] * len(starts_unix_ns)

@@ -13,7 +13,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,7 +90,6 @@ class Store:
             if size < HEAD.size:
                 raise DamagedError("too short for levels of detail")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self.size_bytes = size
         magic, version, order, offset, length = HEAD.unpack(self._map[: HEAD.size])
         if (magic, version, order) != (MAGIC, FORMAT, ORDER) or offset + length > size:
             raise DamagedError("no levels of detail")
@@ -149,7 +148,7 @@ class Store:
             for i, (row, about) in enumerate(zip(rows, abouts, strict=True))
         ]
 
-    def lanes_of(self, tracks: npt.NDArray[np.int64] | None) -> Numbers:
+    def lanes_of(self, tracks: Int64s | None) -> Numbers:
         """The numbers of the lanes of tracks, in their order; of None, of all."""
         if tracks is None:
             return np.arange(len(self.lanes), dtype=np.uint32)
@@ -183,13 +182,34 @@ class Store:
     def _tracks_by_row(self) -> npt.NDArray[np.intp]:
         return np.argsort(self.track_records["row"], kind="stable")
 
-    def sums(self, tracks: npt.NDArray[np.int64] | None, first_ps: int, last_ps: int, workers: Workers) -> list[bytes]:
+    def sums(self, tracks: Int64s | None, first_ps: int, last_ps: int, workers: Workers) -> list[bytes]:
         lanes = self.lanes_of(tracks)
-        shares, rest = [], np.cumsum(self.lanes["count"][lanes], dtype=np.int64)
-        cuts = np.searchsorted(rest, np.arange(_TASK_EVENTS, int(rest[-1]) if len(rest) else 0, _TASK_EVENTS)) + 1
-        for share in np.split(lanes, np.unique(cuts)):
-            shares.append(lambda share=share: self.lod.sums(share, first_ps, last_ps))
-        return workers.run(None, shares)
+        ends = np.cumsum(self.lanes["count"][lanes], dtype=np.int64)
+        cuts = np.searchsorted(ends, np.arange(_TASK_EVENTS, int(ends[-1]) if len(ends) else 0, _TASK_EVENTS)) + 1
+        shares = np.split(lanes, np.unique(cuts))
+        return workers.run(None, [partial(self.lod.sums, share, first_ps, last_ps) for share in shares])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A store of a host; its tracks, events and names are numbered from these on."""
+
+    store: Store
+    derived: bool = False
+    tracks: int = 0
+    events: int = 0
+    names: int = 0
+
+    def chosen(self, tracks: Sequence[int] | npt.NDArray[Any] | None) -> Int64s | None:
+        """The tracks that are of this store, as it numbers them; None: all."""
+        if tracks is None:
+            return None
+        numbers = ascending(tracks) - self.tracks
+        return numbers[(numbers >= 0) & (numbers < len(self.store.track_records))]
+
+    def flags(self, wanted: Flags) -> npt.NDArray[np.uint8]:
+        """The flags of its names."""
+        return np.ascontiguousarray(wanted[self.names : self.names + len(self.store.names)]).view(np.uint8)
 
 
 class HostStore:
@@ -197,156 +217,129 @@ class HostStore:
 
     def __init__(self, raw: Store, derived: Store | None = None, threads: int | None = None) -> None:
         self.raw = raw
-        self.derived = derived
+        self._parts = [_Part(raw)]
+        if derived is not None:
+            self._parts.append(_Part(derived, True, len(raw.track_records), len(raw), len(raw.names)))
         self.about = raw.about if derived is None else {**raw.about, **derived.about}
-        self._stores = (raw,) if derived is None else (raw, derived)
         self._workers = Workers(threads or cpu_count())
-        self._tracks_before, self._events_before, self._names_before = (
-            [0, len(raw.track_records)],
-            [0, len(raw)],
-            [0, len(raw.names)],
-        )
 
     @cached_property
     def tracks(self) -> list[StoredTrack]:
-        found = self.raw.tracks()
-        return found + (self.derived.tracks(len(found), len(self.raw), derived=True) if self.derived else [])
+        return [
+            track for part in self._parts for track in part.store.tracks(part.tracks, part.events, derived=part.derived)
+        ]
 
     @property
     def events(self) -> int:
-        return sum(len(store) for store in self._stores)
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(store.size_bytes for store in self._stores)
+        return sum(len(part.store) for part in self._parts)
 
     @property
     def first_ps(self) -> int:
-        """When its first event begins; 0 where there is none."""
-        return min((store.first_ps for store in self._stores if len(store)), default=0)
+        """When its first event begins; 0: there is none."""
+        return min((part.store.first_ps for part in self._parts if len(part.store)), default=0)
 
     @property
     def last_ps(self) -> int:
-        return max((store.last_ps for store in self._stores if len(store)), default=0)
+        return max((part.store.last_ps for part in self._parts if len(part.store)), default=0)
 
     # ---- names
 
     @property
     def name_count(self) -> int:
-        return sum(len(store.names) for store in self._stores)
+        return sum(len(part.store.names) for part in self._parts)
 
     @property
     def name_array(self) -> list[pa.Array]:
         """The names of both, whose numbers are places in the concatenation."""
-        return [store.names for store in self._stores]
+        return [part.store.names for part in self._parts]
 
     def name(self, number: int) -> str:
-        which = self._of(number, self._names_before)
-        return str(self._stores[which].names[number - self._names_before[which]].as_py())
+        part = self._parts[-1] if number >= self._parts[-1].names else self._parts[0]
+        return str(part.store.names[number - part.names].as_py())
 
     # ---- events
 
-    def _of(self, number: int, before: list[int]) -> int:
-        """Which of the stores a number is of; numbers in ``before`` are where each begins."""
-        return int(self.derived is not None and number >= before[1])
-
-    def _local(self, at: int) -> tuple[Store, int, int]:
-        which = self._of(at, self._events_before)
-        store, local = self._stores[which], at - self._events_before[which]
-        if not 0 <= local < len(store):
+    def _local(self, at: int) -> tuple[_Part, int]:
+        part = self._parts[-1] if at >= self._parts[-1].events else self._parts[0]
+        if not 0 <= at - part.events < len(part.store):
             raise IndexError(f"no event {at}")
-        return store, local, which
+        return part, at - part.events
 
     def event(self, at: int) -> StoredEvent:
         """IndexError: there is none of that number."""
-        store, local, which = self._local(at)
+        part, local = self._local(at)
+        store = part.store
         lane = store.lanes[store.lod.lane_of(local)]
         return StoredEvent(
             at=at,
-            track=int(lane["track"]) + self._tracks_before[which],
+            track=int(lane["track"]) + part.tracks,
             lane=int(lane["lane"]),
             start_ps=int(store.start[local]),
             duration_ps=int(store.duration[local]),
-            name=int(store.name[local]) + self._names_before[which],
+            name=int(store.name[local]) + part.names,
             row=int(store.event[local]),
-            derived=bool(which),
+            derived=part.derived,
         )
 
-    def row(self, at: int) -> tuple[int, bool]:
-        """The row of an event, and whether it is a derived one."""
-        store, local, which = self._local(at)
-        return int(store.event[local]), bool(which)
+    def times(self, ats: Sequence[int]) -> tuple[Int64s, Int64s]:
+        """Starts and durations of events of one track."""
+        part, _ = self._local(ats[0]) if ats else (self._parts[0], 0)
+        places = np.array(ats, np.int64) - part.events
+        return part.store.start[places], part.store.duration[places]
 
-    def place(self, row: int, derived: bool = False) -> int | None:
-        """The number of the event of a row; None: there is none."""
-        if derived and self.derived is None:
-            return None
-        found = self._stores[derived].place(row)
-        return None if found is None else found + self._events_before[derived]
+    def place(self, row: int) -> int | None:
+        """The number of the capture's event of a row; None: there is none."""
+        return self.raw.place(row)
 
     def parent(self, at: int) -> int | None:
         """The innermost event of its track that encloses an event."""
-        store, local, which = self._local(at)
-        found = store.lod.parent(local)
-        return None if found is None else found + self._events_before[which]
+        part, local = self._local(at)
+        found = part.store.lod.parent(local)
+        return None if found is None else found + part.events
 
-    def enclosing(self, at: int) -> list[int]:
-        """The events that enclose an event, the innermost first."""
+    def enclosing(self, at: int, most: int) -> list[int]:
+        """The events that enclose an event, the innermost first, at most ``most``."""
         found: list[int] = []
-        outer = self.parent(at)
-        while outer is not None:
+        while len(found) < most and (outer := self.parent(found[-1] if found else at)) is not None:
             found.append(outer)
-            outer = self.parent(outer)
         return found
 
     def children(self, at: int, most: int) -> tuple[int | None, list[int]]:
         """How many events have this parent, None: more than can be counted at once; and the first ``most`` of them."""
-        store, local, which = self._local(at)
-        found = np.zeros(most, np.uint32)
-        count = store.lod.children(local, found, _EFFORT)
-        kept = found if count < 0 else found[:count]
-        return None if count < 0 else count, (kept[kept > 0].astype(np.int64) + self._events_before[which]).tolist()
+        part, local = self._local(at)
+        children = np.zeros(most, np.uint32)
+        count = part.store.lod.children(local, children, _EFFORT)
+        first = children if count < 0 else children[:count]
+        return None if count < 0 else count, (first[first > 0].astype(np.int64) + part.events).tolist()
 
     # ---- sums and search
-
-    def _chosen(self, tracks: Sequence[int] | npt.NDArray[Any] | None, which: int) -> npt.NDArray[np.int64] | None:
-        """Which of these tracks are of a store, as it numbers them; None: all."""
-        if tracks is None:
-            return None
-        numbers = ascending(tracks) - self._tracks_before[which]
-        return numbers[(numbers >= 0) & (numbers < len(self._stores[which].track_records))]
 
     def range_sums(self, tracks: Sequence[int] | npt.NDArray[Any] | None, from_ps: int, to_ps: int) -> NameSums:
         """Sums by name of the events that overlap [from_ps, to_ps)."""
         first, last = max(from_ps, _FEWEST), min(to_ps - 1, _LATEST)
         if first > last:
             return merged([])
-        parts = []
-        for which, store in enumerate(self._stores):
-            found = store.sums(self._chosen(tracks, which), first, last, self._workers)
-            parts += [(part, self._names_before[which], self._events_before[which]) for part in found]
-        return merged(parts)
+        return merged([
+            (sums, part.names, part.events)
+            for part in self._parts
+            for sums in part.store.sums(part.chosen(tracks), first, last, self._workers)
+        ])  # fmt: skip
 
     def slice_sums(self, at: int, count: int) -> NameSums:
         """Sums by name of the events of a slice."""
-        store, local, which = self._local(at)
-        count = min(max(count, 0), len(store) - local)
-        return merged([(store.lod.run_sums(local, count), self._names_before[which], self._events_before[which])])
+        part, local = self._local(at)
+        count = min(max(count, 0), len(part.store) - local)
+        return merged([(part.store.lod.run_sums(local, count), part.names, part.events)])
 
-    def _flags(self, wanted: Flags, which: int) -> npt.NDArray[np.uint8]:
-        first = self._names_before[which]
-        flags = np.ascontiguousarray(wanted[first : first + len(self._stores[which].names)])
-        return flags.view(np.uint8)
-
-    def hits(self, wanted: Flags) -> npt.NDArray[np.int64]:
+    def hits(self, wanted: Flags) -> Int64s:
         """By track, how many events have a name that is wanted."""
         found = []
-        for which, store in enumerate(self._stores):
-            flags, counts = self._flags(wanted, which), np.zeros(len(store.lanes), np.int64)
-            lanes = store.lanes_of(None)
+        for part in self._parts:
+            store, flags = part.store, part.flags(wanted)
+            counts, lanes = np.zeros(len(store.lanes), np.int64), store.lanes_of(None)
             if flags.any():
-                shares = [slice(int(part[0]), int(part[-1]) + 1) for part in np.array_split(lanes, 8) if len(part)]
-                tasks = [lambda s=s: store.lod.hits(lanes[s], flags, counts[s]) for s in shares]  # noqa: B023
+                shares = [slice(int(one[0]), int(one[-1]) + 1) for one in np.array_split(lanes, 8) if len(one)]
+                tasks = [partial(store.lod.hits, lanes[share], flags, counts[share]) for share in shares]
                 self._workers.run(None, tasks)
             tracks = np.zeros(len(store.track_records), np.int64)
             np.add.at(tracks, store.lanes["track"], counts)
@@ -354,13 +347,7 @@ class HostStore:
         return np.concatenate(found)
 
     def next_hit(
-        self,
-        wanted: Flags,
-        from_ps: int,
-        track: int = -1,
-        lane: int = -1,
-        forward: bool = True,
-        tracks: Sequence[int] | npt.NDArray[Any] | None = None,
+        self, wanted: Flags, from_ps: int, track: int = -1, lane: int = -1, *, forward: bool = True
     ) -> int | None:
         """The first wanted event past a place in the order of start, track, lane, or the last before it."""
         if not _FEWEST <= from_ps <= _LATEST:  # before all events, or past all
@@ -368,28 +355,22 @@ class HostStore:
                 return None
             from_ps, track = (_FEWEST, -1) if forward else (_LATEST, _NO_TRACK)
         found: list[tuple[int, int]] = []
-        for which, store in enumerate(self._stores):
-            flags = self._flags(wanted, which)
-            lanes = store.lanes_of(self._chosen(tracks, which))
-            at = None
+        for part in self._parts:
+            store, flags = part.store, part.flags(wanted)
             if flags.any():
-                at = store.lod.next_hit(lanes, flags, from_ps, track - self._tracks_before[which], lane, forward)
-            if at is not None:
-                found.append((int(store.start[at]), at + self._events_before[which]))
+                at = store.lod.next_hit(store.lanes_of(None), flags, from_ps, track - part.tracks, lane, forward)
+                if at is not None:
+                    found.append((int(store.start[at]), at + part.events))
         return (min(found) if forward else max(found))[1] if found else None
 
-    def hit_number(self, wanted: Flags, at: int, tracks: Sequence[int] | npt.NDArray[Any] | None = None) -> int:
+    def hit_number(self, wanted: Flags, at: int) -> int:
         """How many wanted events come before one."""
         event = self.event(at)
         return sum(
-            store.lod.hits_before(
-                store.lanes_of(self._chosen(tracks, which)),
-                self._flags(wanted, which),
-                event.start_ps,
-                event.track - self._tracks_before[which],
-                event.lane,
+            part.store.lod.hits_before(
+                part.store.lanes_of(None), part.flags(wanted), event.start_ps, event.track - part.tracks, event.lane
             )
-            for which, store in enumerate(self._stores)
+            for part in self._parts
         )
 
     # ---- drawing
@@ -401,16 +382,16 @@ class HostStore:
         if first > last:
             return
         origin = min(max(part.origin_ps, _FEWEST), _LATEST)
-        for which, store in enumerate(self._stores):
-            numbers = tracks - self._tracks_before[which]
+        for one in self._parts:
+            store, numbers = one.store, tracks - one.tracks
             mine = (numbers >= 0) & (numbers < len(store.track_records))
             lanes = store.lanes_of(numbers[mine])
             rows = np.repeat(ids[mine], store.track_records["lanes"][numbers[mine]])
             if part.lanes is not None:
-                kept = store.lanes["lane"][lanes] < part.lanes
-                lanes, rows = lanes[kept], rows[kept]
-            before = self._events_before[which], self._names_before[which]
-            to.add(store.lod, lanes, rows, level, first, last, origin, float(origin - part.origin_ps), *before)
+                shown = store.lanes["lane"][lanes] < part.lanes
+                lanes, rows = lanes[shown], rows[shown]
+            shift = float(origin - part.origin_ps)
+            to.add(store.lod, lanes, rows, level, first, last, origin, shift, one.events, one.names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -426,7 +407,7 @@ class TilePart:
 
 
 def tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:
-    """What is drawn of [index, index + 1) * 2^(level + 10) ps of the session: its bytes are told in docs/viewer.md.
+    """What is drawn of [index, index + 1) * 2^(level + 10) ps of the session: docs/viewer.md describes its bytes.
     ValueError: there is no such tile."""
     if not 0 <= level <= COARSEST or not 0 <= index < 1 << 64:
         raise ValueError("no such tile")
@@ -439,7 +420,7 @@ def tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:
 
 
 def ascending(numbers: npt.ArrayLike) -> Int64s:
-    """The same numbers, ascending, each once. np.unique takes tens of times as long where they are so already."""
+    """The same numbers, ascending, each once. np.unique takes tens of times as long if they already are."""
     found: Int64s = np.asarray(numbers, np.int64)
     steps = np.diff(found)
     if (steps < 0).any():

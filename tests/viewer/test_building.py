@@ -39,7 +39,8 @@ def test_every_event_of_every_real_capture_has_its_place(capture: Path) -> None:
     """Of each line that has events: start, duration and name of each of its rows, on lanes as the definition says."""
     tables = fastprof.load(capture).table_set
     events = read_host(tables, 0, (), (), ())
-    store = HostStore(raw_store(tables, 0), derived_store(DerivedHost(tables, 0)))
+    derived = derived_store(DerivedHost(tables, 0))
+    store = HostStore(raw_store(tables, 0), derived)
     raw = [track for track in store.tracks if not track.derived]
     lines = {line.number: line for line in events.lines if line.last > line.first}
     assert sorted(track.about["line"] for track in raw) == sorted(lines)
@@ -64,7 +65,7 @@ def test_every_event_of_every_real_capture_has_its_place(capture: Path) -> None:
     level = max(((store.last_ps - store.first_ps) // 1024).bit_length(), 0)
     drawn = tile([TilePart(store, numbers, numbers, store.first_ps)], level, 0)
     count, slices = (int(np.frombuffer(drawn, "<u4", 1, offset)[0]) for offset in (8, 12))
-    lanes_there = sum(len(one.lanes) for one in (store.raw, store.derived) if one)
+    lanes_there = sum(len(one.lanes) for one in (store.raw, derived))
     assert count == lanes_there
     at = (32 + 12 * count + 7) // 8 * 8 + 20 * slices
     assert int(np.frombuffer(drawn, "<u4", slices, at).sum()) == store.events

@@ -1,0 +1,56 @@
+"""Answers about the timeline: the runs that there are, tiles, and names."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from fastprof._version import __version__
+from fastprof.viewer import store
+from fastprof.viewer.answers import FOREVER, answer, body
+from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.server_state import Call
+from fastprof.viewer.snapshot import shortened
+
+_BYTES: Final = "application/octet-stream"
+_MOST_NAMES: Final = 10_000
+_MOST_LANES: Final = 4096
+
+
+def runs(call: Call) -> Any:
+    shown = call.state.runs
+    return {"runs": shown.listed(), "version": __version__, "title": shown.title}
+
+
+def tile(call: Call) -> Response:
+    """A tile of these tracks, without any of all; of each at most that many lanes."""
+    path = call.request.path_params
+    seen = call.run.issued(path["key"])
+    level = _path_number("level", path["level"], store.COARSEST)
+    index = _path_number("index", path["index"], 2**53)
+    lanes = call.whole("lanes", 0, least=0, most=_MOST_LANES) or None
+    key = (seen.key, level, index, call.given("tracks"), lanes)
+    found = call.state.tiles.get(key)
+    if found is None:
+        found = body(store.tile(seen.tile_parts(call.numbers("tracks"), lanes), level, index), _BYTES, key)
+    response = answer(call.request, found, FOREVER)
+    call.state.tiles.keep(key, found)
+    return response
+
+
+def _path_number(name: str, text: str, most: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) <= most):
+        raise RequestError(400, f"the {name} of a tile is a whole number from 0 to {most}")
+    return int(text)
+
+
+def names(call: Call) -> Any:
+    host = call.run.snapshot.host(call.given("host"))
+    ids = call.numbers("ids")
+    if ids is None:
+        raise RequestError(400, "the argument ids is missing")
+    if len(ids) > _MOST_NAMES:
+        raise RequestError(400, f"a request takes at most {_MOST_NAMES:,} names")
+    known = ids[ids < host.store.name_count]
+    return {"names": {str(number): shortened(host.store.name(number)) for number in known.tolist()}}
