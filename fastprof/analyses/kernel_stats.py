@@ -21,6 +21,7 @@ from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by
+from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
@@ -40,9 +41,6 @@ READS = Needs(
     metadata_stats=METADATA_STATS,
 )
 AFTER: tuple[str, ...] = ()
-
-DERIVED_LINES = range(0xDEADBEEF, 0xDEADBEEF + 389)
-"""Ids, in their low 32 bits, of lines that profilers compute from the others."""
 
 WORTH_SAYING = 0.05
 """Share of kernel time that could use Tensor Cores and does not, from which on it is said."""
@@ -240,7 +238,7 @@ def _kernel_rows(events: HostEvents, planes: Mapping[int, Plane]) -> tuple[Int64
     inside = np.zeros(len(events) + 1, np.int8)
     for plane in planes.values():
         for line in plane.lines:
-            if line.xline_id & 0xFFFFFFFF not in DERIVED_LINES:
+            if not is_derived(line):
                 inside[line.first : line.last] = 1
     keep = (inside[rows] == 1) & (events.duration_ps[rows] > 0)
     rows, details = rows[keep].astype(np.int64), details[keep]

@@ -25,6 +25,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.ops import duty_cycle, op_marks
 from fastprof.derive.ops.duty_cycle import DutyCycle
 from fastprof.derive.ops.framework import names_without_work, without_work
+from fastprof.derive.ops.ranking import by_self_time
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.derive.steps import verdicts
@@ -256,7 +257,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         sum((facts.duty for facts in kept), DutyCycle()),
         ops.host,
         ops.device,
-        op_marks.by_self_time(ops.framework),
+        by_self_time(ops.framework),
         ops.functions,
         ops.peaks,
         (pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps),
@@ -289,7 +290,7 @@ def _look_at(aspect: str, finding: Finding) -> str | None:
 
 def _top_ops(overview: Overview, count: int, kernels: Report) -> SimpleNamespace:
     on_device = len(overview.framework_ops) > 0
-    ranked = overview.framework_ops if on_device else op_marks.by_self_time(overview.host_ops.table)
+    ranked = overview.framework_ops if on_device else by_self_time(overview.host_ops.table)
     top = ranked.take(np.arange(min(max(count, 0), len(ranked))))
     every = overview.device_ops if on_device else overview.host_ops
     vague = names_without_work(every.table) if on_device else set(top.name)
@@ -374,7 +375,7 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
     if vague >= MOST_UNTOLD:
         reason = f"the work of ops that take {vague:.1f} % of op time is unknown: library calls do not record it"
         return dict.fromkeys(names, (None, reason))
-    innermost = ~np.isin(np.array(table.category, object), op_marks.CONTAINERS)
+    innermost = ~op_marks.is_container(table)
     done = (float(table.flops[innermost].sum()) / 1e12, float(table.hbm_bytes()[innermost].sum()) / 1e9)
     best = (peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[HBM] if peaks.bandwidths_gb_per_s else 0.0)
     why = "; ".join(peaks.reasons) or "the capture does not record the device's peak"
@@ -388,7 +389,7 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
 
 def _use_by_ops(overview: Overview) -> dict[str, Known]:
     no_host, no_device = "no framework op took any time on a host thread", "of no event on a device an op is known"
-    on_host, on_device = (op_marks.occurrences(table) for table in (overview.host_ops.table, overview.framework_ops))
+    on_host, on_device = (int(table.occurrences.sum()) for table in (overview.host_ops.table, overview.framework_ops))
     both = on_host + on_device
     narrow, wide = overview.precision
     no_kernel = "no GPU kernel was seen in a step, and of other devices the precision is not recorded"

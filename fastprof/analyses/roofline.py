@@ -14,7 +14,17 @@ from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Valu
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
-from fastprof.derive.ops.ceilings import Ceiling, Efficiency, against, ceilings, known_bytes, known_flops
+from fastprof.derive.ops.ceilings import (
+    MOST_UNKNOWN,
+    TOO_MUCH,
+    Ceiling,
+    Efficiency,
+    against,
+    ceilings,
+    known_bytes,
+    known_flops,
+    unknown_shares,
+)
 from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
 from fastprof.derive.ops.op_columns import OpRows
@@ -26,7 +36,6 @@ from fastprof.derive.ops.roofline_totals import Totals
 from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, step_ops
 from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.transfers import once, waits
-from fastprof.derive.ops.unknown_work import MOST_UNKNOWN, TOO_MUCH, unknown_shares
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM

@@ -232,5 +232,5 @@ def test_devices_that_record_no_op_are_reported() -> None:
     gpu = plane("/device:GPU:0", [line("Stream #1", [event("gemm", 0, 5)])])
     report = report_of(xspace(threads([event("a:MatMul", 0, 5)]), gpu))
     assert report.notices[0].text.startswith(
-        "100.0 % of the time of devices is not told by op, but by kernel or copy. Why:\n"
+        "100.0 % of the time of devices is listed by kernel or copy, not by op. Why:\n"
     )

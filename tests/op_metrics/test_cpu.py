@@ -10,7 +10,7 @@ from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64
 import fastprof
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_ops import READS, HostDeviceOps, host_device_ops
-from fastprof.derive.ops.event_ops import device_event_ops
+from fastprof.derive.ops.step_ops import event_ops
 from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE
 from fastprof.hlo import METADATA_STATS
 from fastprof.tables.host_events import read_host
@@ -101,10 +101,10 @@ def test_on_a_host_with_a_gpu_the_gpu_is_the_device() -> None:
 def test_each_event_leads_to_its_op() -> None:
     host = host_of(plane("/host:CPU", [line("t", [event("e", 0, 1), thunk("while.1", 2, 50), thunk("neg.1", 10, 30)])]))
     (threads,) = (one for one in host.raw.planes if one.name == "/host:CPU")
-    found = device_event_ops(host, threads)
-    assert [found.table.name[op] for op in found.op.tolist()] == ["while.1", "neg.1"]
-    assert found.events.start_ps[found.rows].tolist() == found.start_ps.tolist() == [2, 10]
-    assert found.duration_ps.tolist() == [48, 20] and found.self_ps.tolist() == [28, 20]
+    events, times, op, table = event_ops(host, threads)
+    assert [table.name[row] for row in op.tolist()] == ["while.1", "neg.1"]
+    assert events.start_ps[times.rows].tolist() == times.start_ps.tolist() == [2, 10]
+    assert times.duration_ps.tolist() == [48, 20] and times.self_ps.tolist() == [28, 20]
 
 
 def test_a_training_on_the_cpu(captures: Path) -> None:

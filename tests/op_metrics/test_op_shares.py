@@ -6,11 +6,12 @@ import pytest
 from hand_made import ops
 
 from fastprof.derive.ops import op_marks
+from fastprof.derive.ops.ranking import by_self_time
 
 
 def test_the_largest_self_time_comes_first_then_the_name() -> None:
     table = ops({"name": "b", "self_ps": 1}, {"name": "c", "self_ps": 5}, {"name": "a", "self_ps": 1}).table
-    assert op_marks.by_self_time(table).name == ["c", "a", "b"]
+    assert by_self_time(table).name == ["c", "a", "b"]
 
 
 def test_eager_ops_are_a_share_of_self_time() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import fastprof
+from fastprof.derive.ops.ceilings import unknown, unknown_shares
+from fastprof.derive.ops.op_remarks import remarks_on_unknown
 from fastprof.derive.ops.tables import OpTable
-from fastprof.derive.ops.unknown_work import remarks_on_unknown, unknown, unknown_shares
 
 
 def table() -> OpTable:

@@ -1,5 +1,5 @@
-"""The roofline of a device, and where ops are beneath it: how near they came to the arithmetic and the memories that
-the device has, how long they would take at best, and what they are bound by.
+"""The roofline of a device, and where ops are beneath it: how near they came to the peaks of arithmetic and of the
+memories, how long they would take at best, what they are bound by; and for how much time that is unknown.
 
 An op of F flops that moves B(m) bytes of each memory m takes at least the longest of F / peak and B(m) / peak(m). Its
 efficiency is that time by the time it took; what it is bound by is the resource that takes this longest time.
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.derive.devices import devices
-from fastprof.derive.ops.op_marks import CONTAINERS
-from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, MEMORIES, ON_CHIP, moved_bytes
+from fastprof.derive.ops.kernel_names import MEMSET
+from fastprof.derive.ops.op_marks import is_container
+from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, ON_CHIP, moved_bytes
 from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.transfers import waits
 from fastprof.schema.array_types import Bools, Float64s, Int64s
@@ -144,10 +145,26 @@ def known_bytes(table: OpTable) -> Bools:
     return (table.bytes_source > 0) | (table.bytes_accessed > 0) | table.has_breakdown()
 
 
-def is_container(table: OpTable) -> Bools:
-    """Ops whose work is that of ops within them."""
-    return np.array([category in CONTAINERS for category in table.category], bool)
+MOST_UNKNOWN: Final = 0.1
+"""If more than this share of op time has unknown work, sums of work are not shown as shares of peaks."""
+TOO_MUCH: Final = "the work of more than 10 % of the time of ops is not known"
 
 
-COLUMNS: Final = (_COMPUTE_COLUMN, *(memory.column for memory in MEMORIES))
-"""Every column that a ceiling may have."""
+def unknown(table: OpTable) -> tuple[Bools, Bools]:
+    """Ops whose flops, and ops whose bytes are not known, though they did some. An op that runs others does none of its
+    own, copies do no arithmetic, and the bytes of transfers go over a link."""
+    works: Bools = ~(is_container(table) | (table.time_ps > table.self_ps) | waits(table))
+    copies = np.array([one == MEMSET or one.startswith("copy") for one in table.category], bool)
+    return works & ~copies & ~known_flops(table), works & ~known_bytes(table)
+
+
+def unknown_shares(table: OpTable) -> tuple[float, float]:
+    """Shares of self time: of ops with unknown flops, and of ops with unknown bytes."""
+    flops, moved = unknown(table)
+    return self_share(table, flops), self_share(table, moved)
+
+
+def self_share(table: OpTable, chosen: Bools) -> float:
+    """Share of self time of the chosen ops."""
+    total = float(table.self_ps.sum(dtype=np.float64))
+    return float(table.self_ps[chosen].sum(dtype=np.float64)) / total if total > 0 else 0.0

@@ -20,6 +20,9 @@ from fastprof.derive.ops.tables import (
 from fastprof.schema.array_types import Int32s, Int64s
 
 _SUMMED = ("occurrences", "executions", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
+_OPS_SUMMED = (
+    "total_ps", "op_ps", "overlapped_ps", "normalized_op_ps", "infeed_enqueue_ps", "infeed_enqueue_start_diff_ps",
+)  # fmt: skip
 _WORK = ("flops", "model_flops", "bytes_accessed", "energy_j")
 _SOURCES = ("flops_source", "bytes_source")
 _TEXTS = ("category", "provenance", "long_name", "deduplicated_name", "source_stack", "attribution", "unattributed")
@@ -36,12 +39,7 @@ def combined(parts: Sequence[Ops], *, add_cores: bool = True) -> Ops:
     children, parent = _children(parts, row)
     return Ops(
         table,
-        total_ps=exact_sum([part.total_ps for part in parts]),
-        op_ps=exact_sum([part.op_ps for part in parts]),
-        overlapped_ps=exact_sum([part.overlapped_ps for part in parts]),
-        normalized_op_ps=exact_sum([part.normalized_op_ps for part in parts]),
-        infeed_enqueue_ps=exact_sum([part.infeed_enqueue_ps for part in parts]),
-        infeed_enqueue_start_diff_ps=exact_sum([part.infeed_enqueue_start_diff_ps for part in parts]),
+        **{name: exact_sum([getattr(part, name) for part in parts]) for name in _OPS_SUMMED},
         parts=sum(part.parts for part in parts),
         children=children,
         parent=parent,

@@ -50,13 +50,7 @@ class DutyCycle:
     sure_idle_ps: int = 0
 
     def __add__(self, other: DutyCycle) -> DutyCycle:
-        return DutyCycle(
-            self.chips + other.chips,
-            self.busy_ps + other.busy_ps,
-            self.idle_ps + other.idle_ps,
-            self.sure_busy_ps + other.sure_busy_ps,
-            self.sure_idle_ps + other.sure_idle_ps,
-        )
+        return DutyCycle(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 def records_work(stat: Stat, name: str) -> Bools:

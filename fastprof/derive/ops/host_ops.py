@@ -8,6 +8,7 @@ its ops, and what no op covers is idle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -18,10 +19,12 @@ import numpy.typing as npt
 from fastprof._native.op_kernels import host_ops_sum
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices.op_names import Framework, parse
+from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.ops.tables import Ops, OpTable, exact_sum, least_by, sums_by
+from fastprof.derive.steps.device_steps import is_derived
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Records
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
+from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 EVENT_STATS: Final = ("tf_op", "hlo_op", "_ipl_stage_id", "_ipl_stage_cat")
 
@@ -37,14 +40,6 @@ OP_LINE = np.dtype(
 OP_SUM = np.dtype([(name, "i8") for name in ("occurrences", "time", "self_time", "shortest", "eager", "met")])
 ROW_OP = np.dtype([("row", "i8"), ("op", "i8")])
 """The structs of csrc/kernels/host_ops.h."""
-
-_DERIVED_FIRST, _DERIVED_LAST = 0xDEADBEEF, 0xDEADBEEF + 388
-
-
-def is_derived(line: Line) -> bool:
-    """Whether a profiler computed the line from others instead of recording it."""
-    return _DERIVED_FIRST <= line.xline_id & 0xFFFFFFFF <= _DERIVED_LAST
-
 
 _Key = tuple[int, str, str]
 """Stage id or 0, name, type."""
@@ -142,58 +137,57 @@ def _ops_of_names(events: HostEvents, plane: Plane, ops: _Registry) -> npt.NDArr
     return found
 
 
+def _within(plane: Plane, rows: Int32s, values: Int64s) -> tuple[Int32s, Int64s]:
+    """The events of a plane that have a stat, and its values."""
+    mine = slice(*np.searchsorted(rows, [plane.first, plane.last]).tolist())
+    return rows[mine], values[mine]
+
+
+def _pairs(rows: Int32s, ops: npt.NDArray[Any] | list[int]) -> Records:
+    """Events and their ops."""
+    pairs = np.zeros(len(rows), ROW_OP)
+    pairs["row"], pairs["op"] = rows, ops
+    return pairs
+
+
+def _by_text(events: HostEvents, rows: Int32s, numbers: Int64s, op_of: Callable[[str], int]) -> Records:
+    """Events with the ops that their texts stand for, -1: the text is empty."""
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    ops = np.array([op_of(text) if text else -1 for text in events.all_texts(distinct)], np.int64)
+    return _pairs(rows, ops[inverse] if len(ops) else -np.ones(len(rows), np.int64))
+
+
 def _stages(events: HostEvents, plane: Plane, ops: _Registry) -> Records:
-    """The events that are stages of input pipelines, with their op: one for each id of which the category is known."""
-    rows, ids = events.ints("_ipl_stage_id")
-    inside = (rows >= plane.first) & (rows < plane.last)
-    rows, ids = rows[inside], ids[inside]
-    category_rows, categories = events.texts("_ipl_stage_cat")
-    at = np.searchsorted(category_rows, rows)
-    at[at == len(category_rows)] = 0
-    known = category_rows[at] == rows if len(category_rows) else np.zeros(len(rows), bool)
-    known &= np.array([bool(events.names[meta]) for meta in events.meta[rows].tolist()], bool)
+    """The events that are stages of input pipelines, with their op: one for each id whose category is known."""
+    rows, ids = _within(plane, *events.ints("_ipl_stage_id"))
+    category = stat_beside(*events.texts("_ipl_stage_cat"), rows)
+    known = (category >= 0) & np.array([bool(events.names[meta]) for meta in events.meta[rows].tolist()], bool)
     op_of_id: dict[int, int] = {}
     for i in np.flatnonzero(known).tolist():
         if (stage := int(ids[i])) not in op_of_id:
-            kind = events.text(int(categories[at[i]]))
+            kind = events.text(int(category[i]))
             op_of_id[stage] = ops.number(stage, events.names[events.meta[rows[i]]], kind)
-    pairs = np.zeros(len(rows), ROW_OP)
-    pairs["row"] = rows
-    pairs["op"] = [op_of_id.get(stage, -1) for stage in ids.tolist()]
-    return pairs
+    return _pairs(rows, [op_of_id.get(stage, -1) for stage in ids.tolist()])
 
 
 def _named_by_stats(events: HostEvents, plane: Plane, ops: _Registry) -> Records:
     """The events with a stat tf_op, with the op that it names."""
-    rows, numbers = events.texts("tf_op")
-    inside = (rows >= plane.first) & (rows < plane.last)
-    rows, numbers = rows[inside], numbers[inside]
-    distinct, inverse = np.unique(numbers, return_inverse=True)
-    op = np.array([ops.number_of(text, known=False) if text else -1 for text in events.all_texts(distinct)], np.int64)
-    pairs = np.zeros(len(rows), ROW_OP)
-    pairs["row"] = rows
-    pairs["op"] = op[inverse] if len(op) else -1
-    return pairs
+    rows, numbers = _within(plane, *events.texts("tf_op"))
+    return _by_text(events, rows, numbers, partial(ops.number_of, known=False))
 
 
 def _instructions(
     events: HostEvents, plane: Plane, ops: _Registry, op_of_meta: npt.NDArray[np.int32], named: Records
 ) -> Records:
-    """Those that are ``named``, and on a host without devices the instructions that are no other op."""
+    """Those that are ``named``, and on a host without devices the instructions that are not another op."""
     if events.planes_of("TPU") or events.planes_of("GPU"):
         return named
-    rows, numbers = events.texts("hlo_op")
-    inside = (rows >= plane.first) & (rows < plane.last)
-    inside &= ~np.isin(rows, named["row"]) & (op_of_meta[events.meta[rows]] < 0)
-    rows, numbers = rows[inside], numbers[inside]
-    if not len(rows):
+    rows, numbers = _within(plane, *events.texts("hlo_op"))
+    only = ~np.isin(rows, named["row"]) & (op_of_meta[events.meta[rows]] < 0)
+    if not only.any():
         return named
-    distinct, inverse = np.unique(numbers, return_inverse=True)
-    texts = events.all_texts(distinct)
-    op = np.array([ops.number(0, text, XLA_OP) if text else -1 for text in texts], np.int64)
-    pairs = np.zeros(len(rows), ROW_OP)
-    pairs["row"], pairs["op"] = rows, op[inverse]
-    together = np.concatenate([named, pairs])
+    instructions = _by_text(events, rows[only], numbers[only], lambda text: ops.number(0, text, XLA_OP))
+    together = np.concatenate([named, instructions])
     return together[np.argsort(together["row"], kind="stable")]
 
 

@@ -1,5 +1,5 @@
-"""What the texts of ops say of them: computed a second time, left to the host, by which groups of devices; and shares
-of op time that such ops have."""
+"""What the texts of ops show: whether they are computed again, serve the host, hold others, or are collective; and the
+shares of op time of such ops."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.ops.tables import OpTable
+from fastprof.schema.array_types import Bools
 
 _TO_HOST: Final = (":XlaSendToHost", ":XlaRecvFromHost")
-"""How the provenance of ops ends that hand over to the host what XLA did not compile."""
+"""Ends of the provenance of ops that hand over to the host what XLA did not compile."""
 
 _REPLICA_GROUPS: Final = re.compile(
     r"\breplica_groups=(\{\s*(?:\{[\d,\s]*\},?\s*)*\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?|[^\s,]+)"
 )
 
 
-CONTAINERS: Final = ("call", "conditional", "while", "megacore fusion")
-"""Categories of ops whose work is that of ops within."""
+_CONTAINERS: Final = ("call", "conditional", "while", "megacore fusion")
 
 
-def is_rematerialized(table: OpTable) -> npt.NDArray[np.bool_]:
-    """Ops that compute again what was computed before, to save memory: XLA's own, of which the name says so, and those
-    in a computation that the program asks to be done again."""
+def is_container(table: OpTable) -> Bools:
+    """Ops whose work is that of ops within them."""
+    return np.array([category in _CONTAINERS for category in table.category], bool)
+
+
+def is_rematerialized(table: OpTable) -> Bools:
+    """Ops that compute again what was computed before, to save memory: those that XLA names so, and those in a
+    computation that the program marks to be repeated."""
     marked = [
         ".remat" in text.partition("=")[0] or "/rematted_computation/" in provenance
         for text, provenance in zip(table.long_name, table.provenance, strict=True)
@@ -34,8 +38,8 @@ def is_rematerialized(table: OpTable) -> npt.NDArray[np.bool_]:
     return np.array(marked, bool)
 
 
-def is_outside_compilation(table: OpTable) -> npt.NDArray[np.bool_]:
-    """Ops that serve what runs on the host instead, as XLA did not compile it."""
+def is_outside_compilation(table: OpTable) -> Bools:
+    """Ops that serve what runs on the host because XLA did not compile it."""
     marked = [
         provenance.endswith(_TO_HOST) or ("send-done" in text and "is_host_transfer=true" in text)
         for provenance, text in zip(table.provenance, table.long_name, strict=True)
@@ -44,31 +48,18 @@ def is_outside_compilation(table: OpTable) -> npt.NDArray[np.bool_]:
 
 
 def replica_groups(long_names: Sequence[str]) -> list[str | None]:
-    """Which devices a collective op is among, as its text has them; None: it says nothing of any."""
-    return [
-        found[1] if "replica_groups=" in text and (found := _REPLICA_GROUPS.search(text)) else None
-        for text in long_names
-    ]
+    """The groups of devices of collective ops, as their texts have them; None: there are none."""
+    matches = (_REPLICA_GROUPS.search(text) if "replica_groups=" in text else None for text in long_names)
+    return [match[1] if match else None for match in matches]
 
 
 def group_size(groups: str) -> int | None:
-    """How many devices are in each group; None: they differ, or it is not told."""
+    """The number of devices in each group; None: they differ, or it is unknown."""
     if groups.startswith("["):
         listed = re.match(r"\[(\d{1,9}),(\d{1,9})\]", groups)
         return int(listed[2]) if listed else None
     counts = {len([one for one in group.split(",") if one.strip()]) for group in re.findall(r"\{([\d,\s]*)\}", groups)}
     return counts.pop() if len(counts) == 1 and 0 not in counts else None
-
-
-def by_self_time(table: OpTable) -> OpTable:
-    """Largest self time first, then by name."""
-    self_ps, name = table.self_ps.tolist(), table.name
-    order = sorted(range(len(table)), key=lambda row: (-self_ps[row], name[row]))
-    return table.take(np.array(order, np.int64))
-
-
-def occurrences(table: OpTable) -> int:
-    return int(table.occurrences.sum())
 
 
 def eager_percent(table: OpTable) -> float | None:
@@ -77,10 +68,10 @@ def eager_percent(table: OpTable) -> float | None:
 
 
 def outside_compilation_percent(table: OpTable) -> float | None:
-    """Self time of device ops that serve what runs on the host instead, in percent of all; None: there is none."""
+    """Self time of device ops that serve the host, in percent of all; None: there is none."""
     return _percent(table, is_outside_compilation(table))
 
 
-def _percent(table: OpTable, chosen: npt.NDArray[np.bool_]) -> float | None:
-    whole = int(table.self_ps.sum())
-    return 100.0 * int(table.self_ps[chosen].sum()) / whole if whole else None
+def _percent(table: OpTable, chosen: Bools) -> float | None:
+    total = int(table.self_ps.sum())
+    return 100.0 * int(table.self_ps[chosen].sum()) / total if total else None

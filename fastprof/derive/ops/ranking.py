@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fastprof.derive.ops.roofline import divided
 from fastprof.derive.ops.tables import IDLE, NUMBER_COLUMNS, TEXT_COLUMNS, Ops, OpTable
-from fastprof.schema.array_types import Float64s
+from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,7 @@ class Ranked:
     """Largest self time first, then by name. Shares are from 0 to 1; NaN where there is nothing to share."""
 
     table: OpTable
-    is_idle: npt.NDArray[np.bool_]
+    is_idle: Bools
     """The row of idle time, at most one."""
     self_share: Float64s
     """Of all time, idle time included."""
@@ -26,7 +24,7 @@ class Ranked:
     busy_share: Float64s
     """Of the time of ops; NaN for idle time."""
     cumulative_busy_share: Float64s
-    rows: npt.NDArray[np.int64]
+    rows: Int64s
     """Of each op its row in the table that was ranked; of idle time the one after the last."""
 
     def __len__(self) -> int:
@@ -43,10 +41,19 @@ def by_cost(ops: Ops) -> Ranked:
     return _ranked(ops, ops.table)
 
 
+def by_self_time(table: OpTable) -> OpTable:
+    """Largest self time first, then by name."""
+    return table.take(_order(table))
+
+
+def _order(table: OpTable) -> Int64s:
+    self_ps, names = table.self_ps.tolist(), table.name
+    return np.array(sorted(range(len(table)), key=lambda row: (-self_ps[row], names[row])), np.int64)
+
+
 def _ranked(ops: Ops, table: OpTable) -> Ranked:
     idle = len(ops.table)
-    self_ps, names = table.self_ps.tolist(), table.name
-    order = np.array(sorted(range(len(table)), key=lambda row: (-self_ps[row], names[row])), np.int64)
+    order = _order(table)
     table = table.take(order)
     is_idle = order == idle
     share = _share(table.self_ps, ops.shared_ps)
@@ -66,7 +73,5 @@ def _with_idle(ops: Ops) -> OpTable:
     return OpTable.of(memory=table.memory, **columns)
 
 
-def _share(part: npt.NDArray[np.int64], whole: int) -> Float64s:
-    if whole <= 0:
-        return np.full(len(part), np.nan)
-    return divided(part.astype(np.float64), np.full(len(part), float(whole)))
+def _share(part: Int64s, total: int) -> Float64s:
+    return part / float(total) if total > 0 else np.full(len(part), np.nan)

@@ -5,30 +5,26 @@ Ops whose work is that of ops within (CONTAINERS) add nothing of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from fastprof.derive.ops.ceilings import is_container
+from fastprof.derive.devices.device_events import OpEvents, op_events
+from fastprof.derive.ops import cpu, tpu
 from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.device_ops import device_planes
-from fastprof.derive.ops.event_ops import device_event_ops
+from fastprof.derive.ops.line_times import LineTimes
+from fastprof.derive.ops.op_marks import is_container
 from fastprof.derive.ops.roofline import divided
-from fastprof.derive.ops.tables import (
-    HBM,
-    MemoryAccess,
-    OpTable,
-    sums_by,
-)
-from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.derive.ops.tables import HBM, MemoryAccess, OpTable, sums_by
+from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, UInt8s
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import OpHost
     from fastprof.derive.steps.grouping import Groups
-    from fastprof.tables.host_events import Plane
+    from fastprof.tables.host_events import HostEvents, Plane
 
 FEEDS: Final = ("infeed", "outfeed")
 
@@ -39,7 +35,7 @@ SILENT: Final = 255
 """Direction of memory accesses of ops that do not say where their bytes go: they are taken for HBM's."""
 
 
-def is_feed(table: OpTable) -> npt.NDArray[np.bool_]:
+def is_feed(table: OpTable) -> Bools:
     """Ops that wait for the host to send or take data: of categories like infeed and host outfeed."""
     return np.array([any(feed in category for feed in FEEDS) for category in table.category], bool)
 
@@ -67,24 +63,40 @@ class _Events:
 
 def step_ops(host: OpHost, groups: Groups, tables: Sequence[OpTable] | None = None) -> StepOps:
     """What the devices of a host did by these groups of its events. ``tables``: of each device, in the order of its
-    planes, the ops with the work that counts; None: only what the capture itself tells."""
+    planes, the ops with the work that counts; None: only what the capture itself records."""
     planes = device_planes(host.raw)
     worked: Sequence[OpTable | None] = [None] * len(planes) if tables is None else tables
     parts = [_of_device(host, plane, groups, table) for plane, table in zip(planes, worked, strict=True)]
     return _summed(parts, groups.count)
 
 
+def event_ops(host: OpHost, plane: Plane) -> tuple[HostEvents, OpEvents | LineTimes, Int32s, OpTable]:
+    """The events that a device's ops ran as: the events of the host that they are rows of, their times, the row of each
+    one's op in the ops of this device, -1: none, and these ops."""
+    if plane.kind == "TPU":
+        table, op = tpu.plane_table(host.raw, plane)
+        return host.raw, op_events(host.raw, plane), op, table
+    if plane.kind == "GPU":
+        from fastprof.derive.ops import gpu  # it takes long to import
+
+        events = host.events
+        ops, times, op = gpu.plane_ops(events, host.is_eager, host.modules, events.planes[plane.number])
+        return events, times, op, ops.table
+    ops, times, op = cpu.plane_ops(host.raw, host.modules, plane)
+    return host.raw, times, op, ops.table
+
+
 def _of_device(host: OpHost, plane: Plane, groups: Groups, table: OpTable | None) -> _Events:
-    found = device_event_ops(host, plane)
+    events, times, op, own = event_ops(host, plane)
     numbered = groups.events.planes[plane.number]  # grouping may have added events to other planes
-    group = groups.group_id[found.rows - found.events.planes[plane.number].first + numbered.first]
-    used = np.flatnonzero((found.op >= 0) & (group >= 0))
+    group = groups.group_id[times.rows - events.planes[plane.number].first + numbered.first]
+    used = np.flatnonzero((op >= 0) & (group >= 0))
     return _Events(
-        found.table if table is None else table,
-        found.op[used].astype(np.int64),
+        own if table is None else table,
+        op[used].astype(np.int64),
         group[used].astype(np.int64),
-        found.duration_ps[used],
-        found.self_ps[used],
+        times.duration_ps[used],
+        times.self_ps[used],
     )
 
 
@@ -104,28 +116,28 @@ def _summed(parts: Sequence[_Events], count: int) -> StepOps:
     return StepOps(group, sides[0], sides[1])
 
 
-def _by_group(part: _Events, chosen: npt.NDArray[np.bool_], place: Int64s, count: int) -> OpTable:
+def _by_group(part: _Events, chosen: Bools, place: Int64s, count: int) -> OpTable:
     """What the chosen ops of a device did in each of ``count`` groups; ``place``: by group its row."""
     mine = chosen[part.op]
-    op, row = part.op[mine], place[part.group[mine]]
-    once = np.where(is_container(part.table), 0.0, divided(np.ones(len(part.table)), part.table.occurrences))
-
-    def work(amount: Float64s) -> Float64s:
-        return np.bincount(row, (amount * once)[op], count).astype(np.float64)
-
-    table = part.table
+    op, row, table = part.op[mine], place[part.group[mine]], part.table
+    share = np.where(is_container(table), 0.0, divided(np.ones(len(table)), table.occurrences))
     return OpTable.of(
         [""] * count,
         occurrences=np.bincount(row, minlength=count),
         time_ps=sums_by(row, part.duration_ps[mine], count),
         self_ps=sums_by(row, part.self_ps[mine], count),
-        flops=work(table.flops),
-        model_flops=work(table.model_flops),
-        bytes_accessed=work(table.bytes_accessed),
         flops_source=np.full(count, table.flops_source.max(initial=0)),
         bytes_source=np.full(count, table.bytes_source.max(initial=0)),
-        memory=_memory(table, [work(size) for size in _by_access(table)]),
+        **_work(table, lambda amount: np.bincount(row, (amount * share)[op], count).astype(np.float64)),
     )
+
+
+def _work(table: OpTable, summed: Callable[[Float64s], Float64s]) -> dict[str, Any]:
+    """The columns of work. ``summed``: the sums of a figure of the ops by row."""
+    columns: dict[str, Any] = {
+        name: summed(getattr(table, name)) for name in ("flops", "model_flops", "bytes_accessed")
+    }
+    return columns | {"memory": _memory(table, [summed(size) for size in _by_access(table)])}
 
 
 def _accesses(table: OpTable) -> list[tuple[int, int]]:
@@ -155,30 +167,24 @@ def _memory(table: OpTable, sizes: Sequence[Float64s]) -> MemoryAccess:
     )
 
 
-def whole(ops: OpTable, chosen: npt.NDArray[np.bool_]) -> OpTable:
+def whole(ops: OpTable, chosen: Bools) -> OpTable:
     """All the work that the chosen ops did, as one row, whose times are 0."""
     return wholes(ops, chosen, np.zeros(len(ops), np.int64), 1)
 
 
-def wholes(ops: OpTable, chosen: npt.NDArray[np.bool_], row: Int64s, count: int) -> OpTable:
+def wholes(ops: OpTable, chosen: Bools, row: Int64s, count: int) -> OpTable:
     """The same as ``count`` rows; ``row``: of each op its own."""
     used = np.flatnonzero(chosen & ~is_container(ops)).astype(np.int64)
     table, row = ops.take(used), row[used]
 
-    def work(amount: Float64s) -> Float64s:
-        return np.bincount(row, amount, count).astype(np.float64)
-
-    def source(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    def source(codes: UInt8s) -> UInt8s:
         most = np.zeros(count, np.uint8)
         np.maximum.at(most, row, codes)
         return most
 
     return OpTable.of(
         [WHOLE] * count,
-        flops=work(table.flops),
-        model_flops=work(table.model_flops),
-        bytes_accessed=work(table.bytes_accessed),
         flops_source=source(table.flops_source),
         bytes_source=source(table.bytes_source),
-        memory=_memory(table, [work(size) for size in _by_access(table)]),
+        **_work(table, lambda amount: np.bincount(row, amount, count).astype(np.float64)),
     )

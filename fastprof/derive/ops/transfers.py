@@ -16,7 +16,7 @@ import numpy as np
 
 from fastprof.derive.ops.tables import HOST, MemoryAccess, OpTable
 from fastprof.hlo.shape_reader import read_expression
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Bools
 
 _PARTS: Final = ("-start", "-update", "-done")
 _LINKED: Final = frozenset({"send", "recv", "host send", "host recv"})
@@ -73,12 +73,12 @@ def placed(table: OpTable) -> OpTable:
 def once(table: OpTable) -> OpTable:
     """The same ops for sums over them: bytes recorded both for the start of a transfer and for its end count at the
     end. The same holds for the bytes of each memory and direction."""
-    start, done = _pairs(table)
-    if not len(start):
+    end_of = dict(_pairs(table))
+    if not end_of:
         return table
+    start, done = list(end_of), list(end_of.values())
     moved = table.bytes_accessed.copy()
     moved[start] = np.maximum(moved[start] - moved[done], 0.0)
-    end_of = dict(zip(start.tolist(), done.tolist(), strict=True))
     memory = table.memory
     keys = list(zip(memory.row.tolist(), memory.operation.tolist(), memory.space.tolist(), strict=True))
     sizes = dict(zip(keys, memory.bytes.tolist(), strict=True))
@@ -89,14 +89,8 @@ def once(table: OpTable) -> OpTable:
     return replace(table, bytes_accessed=moved, memory=replace(memory, bytes=left))
 
 
-def _pairs(table: OpTable) -> tuple[Int64s, Int64s]:
-    """Rows of starts and of their ends where bytes are recorded for both."""
-    found = list(_starts_of_ends(table))
-    pairs = np.array(found, np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
-
-
-def _starts_of_ends(table: OpTable) -> Iterator[tuple[int, int]]:
+def _pairs(table: OpTable) -> Iterator[tuple[int, int]]:
+    """Rows of starts and of their ends, if bytes are recorded for both."""
     ends = [
         row
         for row in np.flatnonzero(table.bytes_accessed > 0).tolist()

@@ -12,6 +12,7 @@ from fastprof.analyses import overview as analysis
 from fastprof.analyses.input_pipeline import InputPipeline
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.ops import op_marks
+from fastprof.derive.ops.ranking import by_self_time
 from fastprof.derive.ops.roofline import divided
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
@@ -79,7 +80,7 @@ def answer(report: Report) -> list[object]:
 
 def _analysis(overview: analysis.Overview, pipeline: InputPipeline, report: Report) -> dict[str, object]:
     on_gpu = "GPU" in overview.environment.device_type
-    every = op_marks.by_self_time(_framework_ops(report))
+    every = by_self_time(_framework_ops(report))
     top = every.take(np.arange(min(TOP_OPS, len(every))))
     whole = device_ops.of_session(report).op_ps or 1
     shares = [self_ps / whole for self_ps in top.self_ps.tolist()]
@@ -111,7 +112,7 @@ def _framework_ops(report: Report) -> OpTable:
 
 def _shared_properties(overview: analysis.Overview, report: Report) -> dict[str, str]:
     threads = host_ops.of_session(report)
-    on_host, on_device = op_marks.occurrences(threads.table), op_marks.occurrences(_framework_ops(report))
+    on_host, on_device = int(threads.table.occurrences.sum()), int(_framework_ops(report).occurrences.sum())
     percents = {
         "host_tf_op": _part(on_host, on_device),
         "device_tf_op": _part(on_device, on_host),

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.ops.ceilings import Ceiling, against, ceilings, known_bytes, known_flops
+from fastprof.derive.ops.ceilings import MOST_UNKNOWN, Ceiling, against, ceilings, known_bytes, known_flops, unknown
 from fastprof.derive.ops.roofline import moved_bytes
 from fastprof.derive.ops.transfers import once, waits
-from fastprof.derive.ops.unknown_work import MOST_UNKNOWN, unknown
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
