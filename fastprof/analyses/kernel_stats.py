@@ -19,10 +19,9 @@ from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Sectio
 from fastprof.derive.devices import kernel_launch, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.kernel_launch import Dim, Launch
-from fastprof.derive.ops.stat_values import stat_beside
+from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
 from fastprof.schema.array_types import Int64s
@@ -205,8 +204,7 @@ def of_host(host: Host, _params: Params) -> HostKernels:
         stat_beside(*events.texts("hlo_op"), rows),
         stat_beside(*events.ints("program_id"), rows),
     ]
-    code, count = numbered([numbered(columns[:4])[0].astype(np.int64), *columns[4:]])  # it takes four at a time
-    first = first_of(code, count)
+    first, code = distinct_rows(columns)
     namer = _Namer(host, planes)
     numbers: dict[Kernel, int] = {}
     configured: list[tuple[Launch, str | None]] = []

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastprof.derive.ops.gpu import Kernels, kernels_of, op_table
-from fastprof.derive.ops.gpu_ops import GpuOpEvents, distinct, named_op_events, op_lines
+from fastprof.derive.ops.gpu_ops import GpuOpEvents, named_op_events, op_lines
 from fastprof.derive.ops.line_times import spanned_ps, spans_of
+from fastprof.derive.ops.stat_values import distinct
 from fastprof.derive.ops.tables import Ops, exact_sum
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.ops.clues import Clue, of_annotation
 from fastprof.derive.ops.device_ops import READS
 from fastprof.derive.ops.gpu import device_ops, op_events
 from fastprof.derive.ops.kernel_names import KernelNames, copy_category, plain
+from fastprof.derive.ops.references import Reference, of_annotation
 from fastprof.derive.ops.tables import Ops
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules
@@ -198,24 +198,24 @@ def test_of_fusions_that_may_share_a_kernel_none_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "clue"),
+    ("text", "reference"),
     [
-        ("a/b:MatMul#shape=(f32[2,3])#", Clue(tf_op="a/b:MatMul", from_annotation=True)),
-        ("a:A::b:B#from=x,to=y#::#edge_name=e#", Clue(tf_op="b:B", from_annotation=True)),
-        ("MakeTensorFromProto", Clue(tf_op="MakeTensorFromProto", from_annotation=True)),
-        ("a:A::untyped", Clue(tf_op="a:A", from_annotation=True)),
+        ("a/b:MatMul#shape=(f32[2,3])#", Reference(tf_op="a/b:MatMul", from_annotation=True)),
+        ("a:A::b:B#from=x,to=y#::#edge_name=e#", Reference(tf_op="b:B", from_annotation=True)),
+        ("MakeTensorFromProto", Reference(tf_op="MakeTensorFromProto", from_annotation=True)),
+        ("a:A::untyped", Reference(tf_op="a:A", from_annotation=True)),
         (
             "XlaModule:#hlo_module=jit_f,program_id=12#::Thunk:#hlo_op=while::sine.2#",
-            Clue("sine.2", 12, "jit_f", "", from_annotation=True),
+            Reference("sine.2", 12, "jit_f", "", from_annotation=True),
         ),
-        (f"Thunk:#hlo_op=x,program_id={2**64 - 1}#", Clue("x", -1, "", "", from_annotation=True)),
-        (f"Thunk:#hlo_op=x,program_id={2**64}#", Clue("x", None, "", "", from_annotation=True)),
-        ("Thunk:#program_id=²#", Clue(from_annotation=True)),
-        ("", Clue(from_annotation=True)),
+        (f"Thunk:#hlo_op=x,program_id={2**64 - 1}#", Reference("x", -1, "", "", from_annotation=True)),
+        (f"Thunk:#hlo_op=x,program_id={2**64}#", Reference("x", None, "", "", from_annotation=True)),
+        ("Thunk:#program_id=²#", Reference(from_annotation=True)),
+        ("", Reference(from_annotation=True)),
     ],
 )
-def test_annotations_name_the_innermost_op(text: str, clue: Clue) -> None:
-    assert of_annotation(text) == clue
+def test_annotations_name_the_innermost_op(text: str, reference: Reference) -> None:
+    assert of_annotation(text) == reference
 
 
 def test_an_annotation_of_the_event_itself_counts_before_its_launch() -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.attribution import WAYS, attributed
-from fastprof.derive.ops.gpu_ops import GpuOpEvents, distinct, op_lines
+from fastprof.derive.ops.gpu_ops import GpuOpEvents, described, op_lines
 from fastprof.derive.ops.line_times import LineTimes, line_times
-from fastprof.derive.ops.stat_values import Numbers, stat_beside, stat_places
+from fastprof.derive.ops.stat_values import Numbers, distinct, distinct_rows, stat_beside, stat_places
 from fastprof.derive.ops.tables import (
     FROM_CAPTURE,
     FROM_HLO,
@@ -29,7 +29,6 @@ from fastprof.derive.ops.tables import (
     is_work,
     sums_by,
 )
-from fastprof.derive.steps.links import first_of, numbered
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import Cost
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
@@ -115,14 +114,6 @@ def op_table(
     is_known = np.array([one.is_known for one in costs], bool)
     table = OpTable.of(
         [one.name for one in ops],
-        program_id=[one.program_id for one in ops],
-        category=[one.category for one in ops],
-        provenance=[one.provenance for one in ops],
-        long_name=[one.long_name for one in ops],
-        deduplicated_name=[one.deduplicated_name for one in ops],
-        source_file=[one.source[0] for one in ops],
-        source_line=[one.source[1] for one in ops],
-        source_stack=[one.source[2] for one in ops],
         occurrences=occurrences,
         executions=times,
         time_ps=sums_by(op, durations, count),
@@ -138,6 +129,7 @@ def op_table(
         unattributed=[one.reason for one in ops],
         flops_source=_source(is_known, told_flops),
         bytes_source=_source(is_known, told_bytes),
+        **described(ops),
     )
     return table, op.astype(np.int32)
 
@@ -164,10 +156,10 @@ def _executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> Int64s
 def _least_frequent(chosen: Numbers, lengths: Int64s, name: Numbers) -> Int64s:
     """How often the least frequent name of each run occurs in it. ``chosen``: kernels of these runs."""
     run = np.repeat(np.arange(len(lengths)), lengths)
-    pair, pairs = numbered([run, name[chosen].astype(np.int64)])
-    times = np.bincount(pair, minlength=pairs)
+    first, pair = distinct_rows([run, name[chosen]])
+    times = np.bincount(pair, minlength=len(first))
     least = lengths.astype(np.int64).copy()
-    np.minimum.at(least, run[first_of(pair, pairs)], times)
+    np.minimum.at(least, run[first], times)
     return least
 
 

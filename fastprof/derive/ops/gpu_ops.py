@@ -7,16 +7,17 @@ that program; else what its stat ``tf_op`` says, together with the kernel's own 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import parse
-from fastprof.derive.ops.stat_values import Numbers
+from fastprof.derive.ops.stat_values import Numbers, distinct
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.links import first_of, numbered
+from fastprof.hlo.counting import Counting
 from fastprof.hlo.modules import Found, Modules
 from fastprof.hlo.work import NOTHING, Cost
 from fastprof.schema.array_types import Bools, Int32s, Int64s
@@ -24,7 +25,7 @@ from fastprof.tables.host_events import HostEvents, Line, Plane
 from fastprof.tables.once import once
 
 UNKNOWN_TYPE: Final = "unknown"
-"""Category of an op of a framework that tells no type."""
+"""Category of an op of a framework whose type is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class GpuOp:
     is_hlo: bool = False
     """Whether it is an instruction of a program."""
     reason: str = ""
-    """Why it is not known which op it is; "": it is."""
+    """Why the op is unknown; "": it is known."""
     device_cost: Cost = NOTHING
     """``cost``, with what XLA's model leaves out, and of one execution, which may run several kernels."""
 
@@ -141,14 +142,25 @@ def _instructions(modules: Modules, program_ids: Numbers, names: list[str], keys
     return found
 
 
-def instructions(modules: Modules, program_id: int, names: list[str]) -> list[GpuOp | None]:
-    """The instructions of a program as ops; None where there is no such program or instruction."""
-    return [None if one is None else _op_of(program_id, one) for one in modules.find(program_id, names)]
+def instructions(
+    modules: Modules, program_id: int, names: list[str], counting: Counting | None = None
+) -> list[GpuOp | None]:
+    """The instructions of a program as ops; None: there is no such program or instruction."""
+    found = modules.find(program_id, names, counting)
+    return [None if one is None else _op_of(program_id, one) for one in found]
 
 
 def _op_of(program_id: int, one: Found) -> GpuOp:
     known = (one.name, one.category, one.framework_op, one.cost, one.long_name, one.deduplicated_name, one.source)
     return GpuOp(program_id, *known, is_hlo=True, device_cost=one.device_cost)
+
+
+def described(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
+    """The columns of an OpTable that say what ops are, without their names."""
+    names = ("program_id", "category", "provenance", "long_name", "deduplicated_name")
+    columns = {name: [getattr(one, name) for one in ops] for name in names}
+    source = ("source_file", "source_line", "source_stack")
+    return columns | {name: [one.source[place] for one in ops] for place, name in enumerate(source)}
 
 
 def programs(events: HostEvents) -> tuple[Bools, Int64s]:
@@ -185,10 +197,3 @@ def framework_op(full_name: str, kernel: str) -> GpuOp:
 def _in(wanted: Bools, rows: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
     keep = wanted[rows]
     return rows[keep], values[keep]
-
-
-def distinct(values: Numbers) -> tuple[Numbers, Numbers]:
-    """The distinct values as they are first met, and the place of each value among them."""
-    keys: Int64s = values.astype(np.int64, copy=False)
-    number, count = numbered([keys])
-    return keys[first_of(number, count)], number

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import parents
-from fastprof.derive.ops.clues import Clues
+from fastprof.derive.ops.references import References
 from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.steps.thread_pools import regions
 from fastprof.schema.array_types import Bools, Int32s, Int64s
@@ -47,16 +47,14 @@ def launches(events: HostEvents, rows: Int64s) -> Launches:
     return Launches(has, row, shared)
 
 
-def enclosing(events: HostEvents, rows: Int32s, clues: Clues) -> Int32s:
-    """The nearest event above each of these on its thread that may tell what it is for; -1: none."""
+def enclosing(events: HostEvents, rows: Int32s, references: References) -> Int32s:
+    """The nearest event above each of these on its thread that may refer to an op; -1: none."""
     if not len(rows):
         return rows
     parent = _parents(events, rows)
-    named = clues.named()
-    tells = clues.telling() | named[events.meta]
     above = parent[rows]
     nobody = len(events)
-    up = np.where(tells, np.arange(nobody, dtype=np.int32), parent)
+    up = np.where(references.possible(), np.arange(nobody, dtype=np.int32), parent)
     up = np.append(np.where(up < 0, nobody, up), nobody)
     while True:  # each round doubles how far up they look
         further = up[up]
