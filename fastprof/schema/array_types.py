@@ -8,6 +8,7 @@ Float64s = npt.NDArray[np.float64]
 Int16s = npt.NDArray[np.int16]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Objects = npt.NDArray[np.object_]
 Records = npt.NDArray[np.void]
 """Structs in the layout of the native code."""
 UInt16s = npt.NDArray[np.uint16]

@@ -22,7 +22,7 @@ from fastprof.decode.selection import Selection
 from fastprof.decode.wanted import Wanted
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.once import KeptValues
 from fastprof.tables.table_set import TableSet
 
@@ -237,6 +237,15 @@ class HostEvents:
             first, last = before[[line.first, line.last]].tolist()
             plane.lines.append(replace(line, plane=plane, first=first, last=last))
         return HostEvents(self.number, planes, columns | {"stats": stats}, self._source)
+
+
+def beside(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) -> tuple[Bools, Int64s]:
+    """Whether each row has the stat, and its value, else 0. ``stat_rows`` ascend."""
+    if not len(stat_rows):
+        return np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
+    place = np.minimum(np.searchsorted(stat_rows, rows), len(stat_rows) - 1)
+    has = stat_rows[place] == rows
+    return has, np.where(has, values[place], 0)
 
 
 _EMPTY = Stat(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64))

@@ -40,11 +40,9 @@ def _timed(host: HostServing) -> Timed:
 
 
 def _stamps(host: HostServing) -> Stamps:
-    def last(stage: str) -> Int64s:
+    stamps = breakdown.stamps(host.marks, host.links.count)
+    for stage in stamps.keys() - {"launch"}:
         group, start = host.marks[stage]
-        when = np.full(host.links.count, NONE, np.int64)
-        when[group] = start
-        return when
-
-    launch = breakdown.stamps(host.marks, host.links.count).launch
-    return Stamps(last("schedule"), last("concat"), last("execute"), launch, last("callback"))
+        stamps[stage][:] = NONE
+        stamps[stage][group] = start
+    return stamps

@@ -10,7 +10,8 @@ from serving_builder import US, Server
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.derive.serving.host_rows import NONE, Links, beside, greatest, least
+from fastprof.derive.serving.host_rows import NONE, Links, greatest, least
+from fastprof.tables.host_events import beside
 
 
 def requests(server: Server, *columns: str) -> list[Any]:

@@ -8,24 +8,21 @@ postprocessing, preprocessing. Idle is the time between the first part and the l
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.step_kernels import EVENT_TYPES, step_time
-from fastprof.derive.serving.host_rows import (
-    NONE,
-    HostRows,
-    Links,
-    beside,
-    greatest,
-    least,
-)
+from fastprof.derive.serving.host_rows import NONE, HostRows, Links, greatest, least
 from fastprof.derive.serving.requests import PADDING, SCHEDULE, Batches, GroupLinks, Requests
 from fastprof.derive.steps import time_types
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_rows import ArrayRows
+from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.tables.host_events import Line, beside
 
 READS = ("ReadHbm", "TransferD2HRequest")
 WRITES = ("WriteHbm", "TransferH2DRequest", "TransferPreprocessedH2DRequest")
@@ -57,7 +54,7 @@ PARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(ArrayRows):
     """Pieces of time, each of an owner: a group, or the place of a request. ``type``: of time_types."""
 
     owner: Int64s
@@ -66,42 +63,24 @@ class Spans:
     end: Int64s
 
     @classmethod
-    def of(cls, kind: int, owner: Int64s, begin: Int64s, end: Int64s) -> Spans:
-        return cls(owner, np.full(len(owner), kind, np.uint8), begin, end)
-
-    @classmethod
-    def joined(cls, *parts: Spans) -> Spans:
-        columns = ("owner", "type", "begin", "end")
-        return cls(*(np.concatenate([getattr(part, column) for part in parts]) for column in columns))
-
-    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Spans:
-        return Spans(self.owner[rows], self.type[rows], self.begin[rows], self.end[rows])
+    def of(cls, kind: int, owner: Int64s | Int32s, begin: Int64s, end: Int64s) -> Spans:
+        return cls(owner.astype(np.int64), np.full(len(owner), kind, np.uint8), begin, end)
 
 
 STAGES = {
     "schedule": SCHEDULE, "concat": PADDING, "execute": EXECUTES, "launch": LAUNCHES, "callback": CALLBACKS,
 }  # fmt: skip
-"""Events that mark how far a request is, in the order of the fields of Stamps."""
+"""Events that mark how far a request is."""
 
 StageMarks = dict[str, tuple[Int64s, Int64s]]
 """By stage, the group of each event that marks it, and its start."""
+Stamps = dict[str, Int64s]
+"""By stage, when it was reached in each group; NONE: it was not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamps:
-    """When a stage was reached in each group; NONE: it was not."""
-
-    schedule: Int64s
-    concat: Int64s
-    execute: Int64s
-    launch: Int64s
-    callback: Int64s
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """Requests with their times. ``parts``: int64[requests, 8] in ps, in the order of PARTS; ``delay``: until its first
-    batch began, 0 without batches."""
+class Timed(NamedTuple):
+    """Requests with their times. ``delay``: until its first batch began, 0 without batches; ``parts``:
+    int64[requests, 8] in ps, in the order of PARTS."""
 
     requests: Requests
     delay: Int64s
@@ -110,23 +89,22 @@ class Timed:
 
 def tpu_spans(rows: HostRows) -> Spans:
     """Transfers to and from TPUs, and programs on them, owned by their groups."""
-    parts = []
-    for names, kind in ((READS, time_types.DEVICE_TO_HOST), (WRITES, time_types.HOST_TO_DEVICE)):
-        found = rows.grouped(*names)
-        parts.append(Spans.of(kind, rows.group[found].astype(np.int64), rows.start(found), rows.end(found)))
-    parts.append(_transfers(rows, TO_DEVICE, time_types.HOST_TO_DEVICE))
-    parts.append(_transfers(rows, FROM_DEVICE, time_types.DEVICE_TO_HOST))
-    found = modules(rows)
-    parts.append(Spans.of(COMPUTE, rows.group[found].astype(np.int64), rows.start(found), rows.end(found)))
-    return Spans.joined(*parts)
+    every = (
+        (time_types.DEVICE_TO_HOST, rows.grouped(*READS)),
+        (time_types.HOST_TO_DEVICE, rows.grouped(*WRITES)),
+        (COMPUTE, modules(rows)),
+    )
+    return Spans.joined([
+        *(Spans.of(kind, rows.group[found], rows.start(found), rows.end(found)) for kind, found in every),
+        _transfers(rows, TO_DEVICE, time_types.HOST_TO_DEVICE),
+        _transfers(rows, FROM_DEVICE, time_types.DEVICE_TO_HOST),
+    ])  # fmt: skip
 
 
 def gpu_spans(rows: HostRows) -> Spans:
     """Kernels and copies of GPUs, owned by their groups. Copies within a device count as what it computes."""
     events = rows.events
-    lines = [line for plane in events.planes_of("GPU") for line in plane.lines if not is_derived(line)]
-    found = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
-    found = found[rows.group[found] >= 0]
+    found = _on_lines(rows, "GPU", lambda line: not is_derived(line))
     metas, place = np.unique(events.meta[found], return_inverse=True)
     types = np.array([_type_of_gpu_event(events.names[meta]) for meta in metas.tolist()], np.uint8)
     return Spans(rows.group[found].astype(np.int64), types[place], rows.start(found), rows.end(found))
@@ -140,7 +118,12 @@ def _type_of_gpu_event(name: str) -> int:
 
 def modules(rows: HostRows) -> Int64s:
     """Rows of the programs that ran on TPUs, of those in a group."""
-    lines = [line for plane in rows.events.planes_of("TPU") for line in plane.lines if line.name == MODULES_LINE]
+    return _on_lines(rows, "TPU", lambda line: line.name == MODULES_LINE)
+
+
+def _on_lines(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int64s:
+    """The rows of lines of devices, of those in a group."""
+    lines = [line for plane in rows.events.planes_of(kind) for line in plane.lines if wanted(line)]
     found = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
     grouped: Int64s = found[rows.group[found] >= 0]
     return grouped
@@ -159,7 +142,7 @@ def _transfers(rows: HostRows, issue: str, kind: int) -> Spans:
     later = rows.start(issued[at]) < rows.start(done)
     done, at = _last_of_each(done[later], at[later])
     begun = issued[at]
-    return Spans.of(kind, rows.group[begun].astype(np.int64), rows.start(begun), rows.end(done))
+    return Spans.of(kind, rows.group[begun], rows.start(begun), rows.end(done))
 
 
 def _last_of_each(rows: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
@@ -175,9 +158,8 @@ def stage_marks(rows: HostRows) -> StageMarks:
 
 def stamps(marks: StageMarks, count: int) -> Stamps:
     """The earliest of each in a group, of callbacks the latest."""
-    return Stamps(
-        *((greatest if stage == "callback" else least)(start, group, count) for stage, (group, start) in marks.items())
-    )
+    extreme = {"callback": greatest}
+    return {stage: extreme.get(stage, least)(start, group, count) for stage, (group, start) in marks.items()}
 
 
 def timed(requests: Requests, batches: Batches, device: Spans, when: Stamps, links: GroupLinks) -> Timed:
@@ -187,7 +169,7 @@ def timed(requests: Requests, batches: Batches, device: Spans, when: Stamps, lin
     last = greatest(batches.end[batch], place, len(requests))
     requests, delay = in_batches(requests, first, last)
     spans = parts(requests, device, when, links)
-    return Timed(requests, delay, part_times(spans.take(spans.end > spans.begin), len(requests)))
+    return Timed(requests, delay, part_times(spans[spans.end > spans.begin], len(requests)))
 
 
 def in_batches(requests: Requests, begin: Int64s, end: Int64s) -> tuple[Requests, Int64s]:
@@ -208,24 +190,24 @@ def parts(requests: Requests, device: Spans, when: Stamps, links: GroupLinks) ->
     sources, request = _sources(requests, links)
     owners = Links.of(sources, request, links.count)
     place, owner = owners.of_each(device.owner)
-    spans = replace(device.take(place), owner=owner)
+    spans = replace(device[place], owner=owner)
     count = len(requests)
-    execute, launch = when.execute[sources], when.launch[sources]
+    execute, launch = when["execute"][sources], when["launch"][sources]
     ran = (execute != NONE) & (launch != NONE)
     first_execute = least(execute, request, count)
-    callback = greatest(when.callback[sources], request, count)
+    callback = greatest(when["callback"][sources], request, count)
     compute = spans.type == COMPUTE
     callback = np.where(callback != NONE, callback, greatest(spans.end[compute], spans.owner[compute], count))
-    schedule = least(when.schedule[sources], request, count)
-    concat = least(when.concat[sources], request, count)
+    schedule = least(when["schedule"][sources], request, count)
+    concat = least(when["concat"][sources], request, count)
     all_of = np.arange(count)
-    return Spans.joined(
+    return Spans.joined([
         spans,
         _between(time_types.HOST_RUNTIME, request[ran], execute[ran], launch[ran]),
         _between(time_types.HOST_PREPROCESS, all_of, requests.begin, first_execute),
         _between(time_types.HOST_POSTPROCESS, all_of, callback, requests.end),
         _between(time_types.HOST_BATCH_FORMATION, all_of, schedule, concat),
-    )
+    ])  # fmt: skip
 
 
 def _sources(requests: Requests, links: GroupLinks) -> tuple[Int64s, Int64s]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from fastprof.derive.steps.event_types import CODES
 from fastprof.derive.steps.grouping import Groups
+from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
@@ -27,7 +29,7 @@ class HostRows:
         self.first, self.last = (plane.first, plane.last) if plane is not None else (0, 0)
         self.group = groups.group_id
         self._types = groups.event_type[self.first : self.last]
-        self._told = CODES.keys() & set(events.names)
+        self._present = CODES.keys() & set(events.names)
         self._rows: dict[str, Int64s] = {}
 
     def any(self, *names: str) -> bool:
@@ -37,7 +39,7 @@ class HostRows:
         """Rows of these types, type by type."""
         for name in names:
             if name not in self._rows:
-                here = np.flatnonzero(self._types == CODES[name]) if name in self._told else np.zeros(0, np.int64)
+                here = np.flatnonzero(self._types == CODES[name]) if name in self._present else np.zeros(0, np.int64)
                 self._rows[name] = here + self.first
         return np.concatenate([np.zeros(0, np.int64), *(self._rows[name] for name in names)])
 
@@ -62,31 +64,34 @@ class HostRows:
         return rows[first:last].astype(np.int64), values[first:last]
 
 
-def beside(rows: AnyInts, stat_rows: AnyInts, values: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s]:
-    """Whether each row has the stat, and its value, else 0. ``stat_rows`` ascend."""
-    if not len(stat_rows):
-        return np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
-    place = np.minimum(np.searchsorted(stat_rows, rows), len(stat_rows) - 1)
-    has = stat_rows[place] == rows
-    return has, np.where(has, values[place], 0)
-
-
 @dataclass(frozen=True, slots=True)
-class Links:
-    """Pairs of numbers: those that go with number i are ``others[bounds[i]:bounds[i + 1]]``, ascending."""
+class Links(ArrayRows):
+    """Pairs of numbers, a row a number: those that go with number i are ``others[bounds[i]:bounds[i + 1]]``."""
 
-    bounds: Int64s
+    bounds: Int64s = field(metadata={"none": np.zeros(1, np.int64)})
     others: Int64s
 
     @classmethod
     def of(cls, numbers: AnyInts, others: AnyInts, count: int) -> Links:
-        """Of numbers below ``count``; a pair that comes twice is one."""
+        """Of numbers below ``count``; others ascend, and a pair that comes twice is one."""
         order = np.lexsort((others, numbers))
         numbers, others = numbers[order].astype(np.int64), others[order].astype(np.int64)
         if len(numbers):
             fresh = np.append(True, (numbers[1:] != numbers[:-1]) | (others[1:] != others[:-1]))
             numbers, others = numbers[fresh], others[fresh]
-        return cls(np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=count))]), others)
+        return cls(_bounds(np.bincount(numbers, minlength=count)), others)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Links]) -> Links:
+        counts = [np.diff(part.bounds) for part in parts]
+        return cls(_bounds(np.concatenate(counts)), np.concatenate([part.others for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def __getitem__(self, numbers: Any) -> Links:
+        count = np.diff(self.bounds)[numbers]
+        return Links(_bounds(count), self.of_each(np.arange(len(self))[numbers])[1])
 
     def of_each(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
         """What goes with each of the numbers: the place in ``numbers``, and the other."""
@@ -101,6 +106,10 @@ class Links:
         has = self.bounds[numbers + 1] > begin
         padded = np.append(self.others, -1)
         return np.where(has, padded[np.where(has, begin, len(self.others))], -1)
+
+
+def _bounds(counts: Int64s) -> Int64s:
+    return np.concatenate([[0], np.cumsum(counts)])
 
 
 def least(values: Int64s, at: AnyInts, count: int) -> Int64s:

@@ -9,32 +9,28 @@ import numpy as np
 
 from fastprof.derive.serving import breakdown, parameters, requests, tensors
 from fastprof.derive.serving.breakdown import Spans, StageMarks, Timed
-from fastprof.derive.serving.host_rows import (
-    NONE,
-    HostRows,
-    beside,
-    least,
-)
+from fastprof.derive.serving.host_rows import NONE, HostRows, least
 from fastprof.derive.serving.parameters import BatchingParameters
 from fastprof.derive.serving.requests import Batches, GroupLinks, Requests
 from fastprof.derive.serving.tensors import TensorMoves
 from fastprof.derive.steps.grouping import Groups
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int64s
-from fastprof.tables.host_events import HostEvents
+from fastprof.schema.array_rows import ArrayRows
+from fastprof.schema.array_types import Int64s, Objects
+from fastprof.tables.host_events import HostEvents, beside
 
 _PROGRAM = re.compile(r"\((\d{1,20})\)$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class BatchTimes:
+class BatchTimes(ArrayRows):
     """Beside the batches. ``delay``: since the earliest of its requests began, 0 without requests; ``compute``: time on
     devices, ``on_tpus`` of it; ``programs``: ids of the programs that it ran, in order of time."""
 
     delay: Int64s
     compute: Int64s
     on_tpus: Int64s
-    programs: list[tuple[int, ...]]
+    programs: Objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +39,7 @@ class HostServing:
     parts were found from, by group: time on TPUs, stages that were reached, and groups that led to others."""
 
     host: str
+    models: list[str]
     requests: Requests
     timed: Timed
     tpu: Spans
@@ -58,15 +55,16 @@ def serving_of_host(host: str, events: HostEvents, groups: Groups) -> HostServin
     """The serving side of a host; without requests where its threads recorded none. CaptureError: times that 64 bits
     cannot count."""
     rows, links = HostRows(events, groups), GroupLinks.of(groups)
-    found, batches = requests.find(rows, links)
+    found, batches, models = requests.find(rows, links)
     for what, begin, end in (("requests", found.begin, found.end), ("batches", batches.begin, batches.end)):
         if ((end > begin) & (end - begin < 0)).any():
             raise CaptureError(f"{what} span more than 64 bits of picoseconds can count")
     tpu = breakdown.tpu_spans(rows)
-    device = Spans.joined(tpu, breakdown.gpu_spans(rows))
+    device = Spans.joined([tpu, breakdown.gpu_spans(rows)])
     marks = breakdown.stage_marks(rows)
     return HostServing(
         host,
+        models,
         found,
         breakdown.timed(found, batches, device, breakdown.stamps(marks, links.count), links),
         tpu,
@@ -75,7 +73,7 @@ def serving_of_host(host: str, events: HostEvents, groups: Groups) -> HostServin
         batches,
         _batch_times(rows, found, batches, (device, tpu), links),
         tensors.find(rows, found, batches, links.count),
-        parameters.find(events, found.models),
+        parameters.find(events, models),
     )
 
 
@@ -95,11 +93,11 @@ def _batch_times(
 def _compute(spans: Spans, batch_of_group: Int64s, count: int) -> Int64s:
     owner = batch_of_group[spans.owner]
     mine = (owner >= 0) & (spans.end > spans.begin)
-    found: Int64s = breakdown.flattened(replace(spans.take(mine), owner=owner[mine]), count)[:, breakdown.COMPUTE]
+    found: Int64s = breakdown.flattened(replace(spans[mine], owner=owner[mine]), count)[:, breakdown.COMPUTE]
     return found
 
 
-def _programs(rows: HostRows, batch_of_group: Int64s, count: int) -> list[tuple[int, ...]]:
+def _programs(rows: HostRows, batch_of_group: Int64s, count: int) -> Objects:
     """Ids of programs: the stat program_id, else the number that ends the name, as in ``jit_f(7)``."""
     found = breakdown.modules(rows)
     batch = batch_of_group[rows.group[found]]
@@ -114,4 +112,4 @@ def _programs(rows: HostRows, batch_of_group: Int64s, count: int) -> list[tuple[
         known = number % 2**64 if own else named[kind]
         if known >= 0:
             ids[at][known] = None
-    return [tuple(one) for one in ids]
+    return np.fromiter(map(tuple, ids), object, count)

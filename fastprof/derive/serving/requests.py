@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof.derive.serving import BATCHES, REQUESTS, SERVER_REQUEST, SERVER_ROOT, USER_ROOT
-from fastprof.derive.serving.host_rows import HostRows, Links, beside
+from fastprof.derive.serving.host_rows import HostRows, Links
 from fastprof.derive.steps.grouping import Groups
+from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s
-from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_events import HostEvents, beside
 
 PADDING = ("ConcatInputTensors", "OrbaxServing::ConcatInputBuffers", "MergeInputTensors", "BrainSessionRun")
 SCHEDULE = ("ScheduleWithSplit", "ScheduleWithoutSplit", "ScheduleWithEagerSplit", "ASBSQueue::Schedule")
@@ -23,9 +24,9 @@ NO_MODEL, UNKNOWN = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """Requests of a host. ``group``: their ids; ``model``: place in ``models``, NO_MODEL or UNKNOWN; ``size``: tasks
-    that it put into batches; ``batches``: of each request, batches by their place, that of the least group first."""
+class Requests(ArrayRows):
+    """Requests of a host. ``group``: their ids; ``model``: place in the models of the host, NO_MODEL or UNKNOWN;
+    ``size``: tasks that it put into batches; ``batches``: by their place, that of the least group first."""
 
     group: Int64s
     model: Int64s
@@ -33,14 +34,10 @@ class Requests:
     end: Int64s
     size: Int64s
     batches: Links
-    models: list[str]
-
-    def __len__(self) -> int:
-        return len(self.group)
 
 
 @dataclass(frozen=True, slots=True)
-class Batches:
+class Batches(ArrayRows):
     """Batches of a host. ``requests``: of each batch, requests by their place; ``first_request``: the least group that
     led to the batch, -1: none did; ``padded_size``: tasks with padding."""
 
@@ -52,9 +49,6 @@ class Batches:
     requests: Links
     first_request: Int64s
     related: Links
-
-    def __len__(self) -> int:
-        return len(self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +65,8 @@ class GroupLinks:
         return cls(Links.of(led, followed, count), Links.of(followed, led, count), count)
 
 
-def find(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches]:
-    """The requests and batches of a host."""
+def find(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches, list[str]]:
+    """The requests and batches of a host, and its models."""
     batch_rows = rows.grouped(*BATCHES)
     is_batch = np.zeros(links.count, bool)
     is_batch[rows.group[batch_rows]] = True
@@ -95,8 +89,7 @@ def find(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches]:
     group = group[kept]
     batch = _batches(rows, batch_rows, group, links)
     to_batch = _related(links.children, group, batch.group, links.count)
-    requests = Requests(group, model[kept], begin[kept], end[kept], size[kept], to_batch, models)
-    return requests, batch
+    return Requests(group, model[kept], begin[kept], end[kept], size[kept], to_batch), batch, models
 
 
 def _user_roots(rows: HostRows) -> Int64s:
@@ -250,6 +243,5 @@ def _related(links: Links, group: Int64s, others: Int64s, count: int) -> Links:
     mine, other = links.of_each(group)
     known = place[other] >= 0
     mine, other = mine[known], other[known]
-    order = np.lexsort((other, mine))
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(mine, minlength=len(group)))])
-    return Links(bounds, place[other[order]])
+    related = Links.of(mine, other, len(group))
+    return Links(related.bounds, place[related.others])

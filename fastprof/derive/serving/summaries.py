@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, percentile_name
-from fastprof.derive.serving.host_rows import beside
 from fastprof.derive.steps.time_spread import rank
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.tables.host_events import beside
 
 if TYPE_CHECKING:
+    from fastprof.derive.serving.host_rows import Links
     from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session
 
 PARTS = (
@@ -53,7 +54,7 @@ class OfModel:
 
     def delays(self) -> Int64s:
         """Of the batches whose requests are known."""
-        return self.of_batches("delay")[np.diff(self.session.batches.request_bounds)[self.batches] > 0]
+        return self.of_batches("delay")[np.diff(self.session.batches.others.bounds)[self.batches] > 0]
 
     def pattern(self) -> str:
         """The tensors of the first move."""
@@ -99,7 +100,7 @@ def figures(session: Session) -> dict[str, Any]:
     at = {f"{percentile_name(p)}_latency_ps": at_percentile(times, p) if len(times) else None for p in PERCENTILES}
     return {
         "request_count": len(times),
-        "batch_count": len(session.batches.id),
+        "batch_count": len(session.batches),
         "model_count": len(session.models),
         "requests_per_second": per_second(found.begin, found.end),
         "mean_latency_ps": mean(times),
@@ -125,10 +126,10 @@ def other(requests: RequestColumns) -> Int64s:
 
 def batch_rows(requests: RequestColumns, batches: BatchColumns) -> tuple[Int64s, Int64s]:
     """Each request with each of its batches: their rows."""
-    request = np.repeat(np.arange(len(requests.id)), np.diff(requests.batch_bounds))
+    request, ids = requests.others.of_each(np.arange(len(requests)))
     key = batches.host << 32 | batches.id
     order = np.argsort(key)
-    has, at = beside(requests.host[request] << 32 | requests.batch_ids, key[order], order)
+    has, at = beside(requests.host[request] << 32 | ids, key[order], order)
     return request[has], at[has]
 
 
@@ -255,7 +256,7 @@ def _efficiencies(session: Session) -> list[float | None]:
 
 
 def _shorter(session: Session) -> Any:
-    shorter = np.zeros(len(session.requests.id))
+    shorter = np.zeros(len(session.requests))
     for one in by_model(session):
         shorter[one.requests] = 100 * np.arange(len(one.requests)) / max(len(one.requests), 1)
     return shorter
@@ -265,8 +266,8 @@ def _part(place: int) -> Formula:
     return lambda session: session.requests.parts[:, place]
 
 
-def _lists(bounds: Int64s, values: Int64s) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(values))
+def _lists(links: Links) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(links.bounds, pa.int32()), pa.array(links.others))
 
 
 def _named(numbers: Int64s, names: Sequence[str]) -> pa.Array:
@@ -350,10 +351,10 @@ _TABLES: Final = (
                     lambda session: other(session.requests)),
         Picoseconds("batching_delay_ps", "from its begin to that of its first batch; null: it had none",
                     lambda session: session.requests.delay,
-                    lambda session: np.diff(session.requests.batch_bounds) <= 0),
+                    lambda session: np.diff(session.requests.others.bounds) <= 0),
         Count("size", "tasks that it put into batches; 0: not recorded", lambda session: session.requests.size),
         Column("batch_ids", _NUMBERS, "groups of its batches on its host",
-               of=lambda session: _lists(session.requests.batch_bounds, session.requests.batch_ids)),
+               of=lambda session: _lists(session.requests.others)),
     ), derived=True),
     TableSchema("batches", "a batch, longest first", (
         *_served("batches"),
@@ -362,15 +363,15 @@ _TABLES: Final = (
         Picoseconds("duration_ps", "duration of its processing", lambda session: session.batches.latency),
         Picoseconds("delay_ps", "from the begin of the earliest of its requests; null: they are not known",
                     lambda session: session.batches.delay,
-                    lambda session: np.diff(session.batches.request_bounds) <= 0),
+                    lambda session: np.diff(session.batches.others.bounds) <= 0),
         Count("padded_size", "tasks, with padding; 0: not recorded", lambda session: session.batches.padded_size),
         Count("padding", "tasks that only fill it up", lambda session: session.batches.padding),
         Share("efficiency_share", "(padded_size - padding) / padded_size; null: not recorded", _efficiencies),
         Picoseconds("device_compute_ps", "its programs on the device", lambda session: session.batches.compute),
         Column("program_ids", pa.list_(pa.uint64()), "programs that it ran",
-               of=lambda session: session.batches.programs),
+               of=lambda session: session.batches.programs.tolist()),
         Column("request_ids", _NUMBERS, "groups that led to it on its host",
-               of=lambda session: _lists(session.batches.request_bounds, session.batches.request_ids)),
+               of=lambda session: _lists(session.batches.others)),
     ), derived=True),
     TableSchema("batch_sizes", "a size of a model's batches after padding", (
         _MODEL,

@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.serving.host_rows import HostRows, beside
+from fastprof.derive.serving.host_rows import HostRows
 from fastprof.derive.serving.requests import Batches, Requests
 from fastprof.schema.array_types import Int64s
+from fastprof.tables.host_events import beside
 
 MOVES = ("Linearize", "Delinearize", "TransferBufferFromDevice-FastPath")
 DESCRIPTION = ("shape", "layout")

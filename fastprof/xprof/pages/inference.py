@@ -99,8 +99,8 @@ def _models(inference: Inference, session: Session, requests: RequestColumns) ->
     except those that led to nothing: they count for the first model of their host."""
     batches, moves = session.batches, session.moves
     if not session.models:
-        rows = (np.arange(len(column)) for column in (requests.id, batches.id, moves.model))
-        return [_of_model(session, requests, ALL_MODELS, *rows)]
+        every = (np.arange(len(rows)) for rows in (requests, batches, moves))
+        return [_of_model(session, requests, ALL_MODELS, *every)]
     by_host = first_models(inference.hosts)
     counted = np.where(requests.model == UNKNOWN, by_host[requests.host], requests.model)
     models = (counted, batches.model, moves.model)
@@ -115,11 +115,9 @@ def _of_model(
 ) -> OfModel:
     """Batches of equal id on several hosts are one to XProf: the longest of them."""
     row_of_batch = dict(zip(session.batches.id[batches].tolist(), batches.tolist(), strict=True))
-    bounds, ids = columns.batch_bounds, columns.batch_ids
-    request = np.repeat(requests, np.diff(bounds)[requests])
-    mine = np.concatenate([np.zeros(0, np.int64), *(ids[bounds[row] : bounds[row + 1]] for row in requests.tolist())])
-    batch = np.array([row_of_batch.get(one, -1) for one in mine.tolist()], np.int64)
-    return OfModel(name, requests, batches, moves, (request[batch >= 0], batch[batch >= 0]))
+    place, ids = columns.others.of_each(requests)
+    batch = np.array([row_of_batch.get(one, -1) for one in ids.tolist()], np.int64)
+    return OfModel(name, requests, batches, moves, (requests[place[batch >= 0]], batch[batch >= 0]))
 
 
 # ---- requests and batches
