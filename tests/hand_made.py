@@ -15,7 +15,7 @@ from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.ops.device_ops import SessionOps
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
-from fastprof.derive.steps import time_types
+from fastprof.derive.steps import step_time
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import Cores, StepDatabase, empty_database
 
@@ -41,11 +41,11 @@ def generic_db(
     """Steps of GPUs or CPUs: of each host its times by event type in ms; `step` is what they leave, unknown time."""
     every = [[one] if isinstance(one, Mapping) else list(one) for one in times]
     count, width = len(every), len(hosts)
-    type_ps = np.zeros((count, width, len(time_types.TYPES)), np.int64)
+    type_ps = np.zeros((count, width, len(step_time.TYPES)), np.int64)
     for row, on_hosts in enumerate(every):
         for column, parts in enumerate(on_hosts):
             for name, milliseconds in parts.items():
-                type_ps[row, column, time_types.TYPES.index(name)] = milliseconds * MS
+                type_ps[row, column, step_time.TYPES.index(name)] = milliseconds * MS
     present = np.array([[bool(parts) for parts in on_hosts] for on_hosts in every], bool).reshape(count, width)
     complete = np.ones(count, bool)
     if count > 5:
@@ -66,9 +66,6 @@ def generic_db(
         category_ps=np.zeros((count, width, 0), np.int64),
         infeed_ps=np.zeros((count, width), np.int64),
         sparse_busy_ps=np.zeros((count, width), np.int64),
-        transfer_count=np.zeros((count, 3), np.int64),
-        transfer_ps=np.zeros((count, 3), np.int64),
-        transfer_bytes=np.zeros((count, 3), np.int64),
         compute_16bit_ps=precision[0],
         compute_32bit_ps=precision[1],
     )
@@ -102,14 +99,11 @@ def tpu_db(
         present=np.ones((count, width), bool),
         begin_ps=np.zeros((count, width), np.int64),
         duration_ps=duration,
-        type_ps=np.zeros((count, width, len(time_types.TYPES)), np.int64),
+        type_ps=np.zeros((count, width, len(step_time.TYPES)), np.int64),
         categories=categories,
         category_ps=category_ps,
         infeed_ps=np.zeros((count, width), np.int64),
         sparse_busy_ps=busy,
-        transfer_count=np.zeros((count, 3), np.int64),
-        transfer_ps=np.zeros((count, 3), np.int64),
-        transfer_bytes=np.zeros((count, 3), np.int64),
     )
 
 

@@ -11,7 +11,7 @@ from trace_builder import Event, Metadata, Plane, event, int_field, len_field, l
 from fastprof.analyses.contract import Report
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.time_types import TYPES
+from fastprof.derive.steps.step_time import TYPES
 from fastprof.xprof.steps import shown_steps
 
 US = 1_000_000

@@ -17,9 +17,9 @@ from fastprof.derive.steps.step_figures import (
     longest_wait_cores,
     step_times,
     tpu_categories,
+    tpu_step_values,
     tpu_verdict,
 )
-from fastprof.derive.steps.tpu_step_values import tpu_step_values
 
 
 def test_a_step_takes_as_long_as_on_its_slowest_core_sparse_cores_left_out() -> None:

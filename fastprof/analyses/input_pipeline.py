@@ -39,14 +39,15 @@ from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
     GenericSteps,
+    TpuStepValues,
     generic_steps,
     longest_wait_cores,
     step_times,
     tpu_categories,
+    tpu_step_values,
     tpu_verdict,
 )
-from fastprof.derive.steps.time_types import CATEGORIES
-from fastprof.derive.steps.tpu_step_values import TpuStepValues, tpu_step_values
+from fastprof.derive.steps.step_time import CATEGORIES
 from fastprof.derive.steps.verdicts import Bottleneck, Finding
 from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts

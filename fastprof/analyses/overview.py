@@ -29,8 +29,7 @@ from fastprof.derive.ops.ranking import by_self_time
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.derive.steps import verdicts
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.remarks import on_pairs
+from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
 from fastprof.derive.steps.verdicts import Finding, share
 from fastprof.schema.arrow_columns import shares
 from fastprof.schema.column_kinds import Count, Flag, Percent, Picoseconds, Share, String, Text

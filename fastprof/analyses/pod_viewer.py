@@ -19,11 +19,10 @@ from fastprof.analyses.steps import CORE, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.run_environment import HostEnvironment
 from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps.across_hosts import SessionSteps
+from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.remarks import on_pairs
 from fastprof.derive.steps.step_figures import COLLECTIVES, core_breakdown
-from fastprof.derive.steps.time_types import CATEGORIES
+from fastprof.derive.steps.step_time import CATEGORIES
 from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Bytes, Count, Picoseconds, Share, Text

@@ -18,14 +18,13 @@ import pyarrow as pa
 from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import SessionSteps, combined
+from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, why_no_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
-from fastprof.derive.steps.remarks import on_pairs, why_no_steps
 from fastprof.derive.steps.step_figures import core_breakdown, step_times
+from fastprof.derive.steps.step_time import CATEGORIES, HOST_TO_HOST, TYPES
 from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
-from fastprof.derive.steps.time_types import CATEGORIES, HOST_TO_HOST, TYPES
 from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM, steps_of
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts

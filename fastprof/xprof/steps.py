@@ -20,10 +20,8 @@ from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.host import Host
 from fastprof.derive.steps.across_hosts import SessionSteps, aligned_by_time, workers_of
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.generic_steps import of_gpus
-from fastprof.derive.steps.gpu_input_waits import with_input_waits
-from fastprof.derive.steps.gpu_step_events import GpuStepEvents, gpu_step_events
-from fastprof.derive.steps.of_host import HostSteps
+from fastprof.derive.steps.gpu_step_events import GpuStepEvents, gpu_step_events, with_input_waits
+from fastprof.derive.steps.of_host import HostSteps, of_gpus
 from fastprof.derive.steps_from import MODULES
 from fastprof.schema.array_types import Bools, Int32s
 

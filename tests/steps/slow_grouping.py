@@ -88,7 +88,6 @@ class Step:
     group: int
     start: int
     duration: int
-    idle: int = 0
 
 
 @dataclass
@@ -436,16 +435,16 @@ def _one_a_step(spans: list[tuple[int | None, int, int]]) -> list[tuple[int | No
 # ---- steps of devices ------------------------------------------------------------------------------
 
 
-def _runs(spans: list[tuple[int | None, int, int, int]]) -> list[Step]:
-    """Of (group, start, end, idle) those that follow each other in one group, as one; None ends a run."""
+def _runs(spans: list[tuple[int | None, int, int]]) -> list[Step]:
+    """Of (group, start, end) those that follow each other in one group, as one; None ends a run."""
     steps: list[Step] = []
     last = None
-    for group, start, end, idle in spans:
+    for group, start, end in spans:
         if group is not None and group == last:
             step, first = steps[-1], min(steps[-1].start, start)
-            steps[-1] = Step(group, first, max(step.start + step.duration, end) - first, step.idle + idle)
+            steps[-1] = Step(group, first, max(step.start + step.duration, end) - first)
         elif group is not None:
-            steps.append(Step(group, start, end - start, idle))
+            steps.append(Step(group, start, end - start))
         last = group
     return steps
 
@@ -456,7 +455,7 @@ def _gpu_steps(plane: Plane) -> list[Step]:
     last = None
     for event in events:
         event.group = last = last if event.group is None else event.group
-    return _runs([(event.group, event.start, event.end, 0) for event in events])
+    return _runs([(event.group, event.start, event.end) for event in events])
 
 
 def _tpu_steps(line: Line) -> list[Step]:
@@ -466,5 +465,5 @@ def _tpu_steps(line: Line) -> list[Step]:
         start, duration = event.int("device_offset_ps"), event.int("device_duration_ps")
         if start is None or duration is None:
             start, duration = event.start, event.duration
-        spans.append((event.group, start, start + duration, event.int("step_idle_time_ps") or 0))
+        spans.append((event.group, start, start + duration))
     return _runs(spans)

@@ -8,8 +8,9 @@ import pytest
 from step_captures import HOST, US, found, in_order, ran, rows, shown, spaces, step
 from trace_builder import Event, Plane, event, line, plane
 
-from fastprof.derive.steps.gpu_step_events import num_bytes, type_of_name
-from fastprof.derive.steps.time_types import (
+from fastprof.derive.communication.gpu_flights import num_bytes
+from fastprof.derive.steps.gpu_step_events import type_of_name
+from fastprof.derive.steps.step_time import (
     DEVICE_COLLECTIVES,
     DEVICE_COMPUTE_16,
     DEVICE_COMPUTE_32,
@@ -56,18 +57,13 @@ def test_a_step_is_the_longest_stretch_of_a_group_on_a_gpu() -> None:
     assert (database.compute_16bit_ps, database.compute_32bit_ps) == (7 * 700 * US, 0)
 
 
-def test_memory_transfers_and_collectives_are_given_by_step() -> None:
+def test_collectives_are_given_by_step() -> None:
     database = found(two_gpus())
-    assert database.transfer_count.tolist() == [[2, 0, 0]] * 7
-    assert database.transfer_ps.tolist() == [[120 * US, 0, 0]] * 7
-    assert shown(two_gpus()).transfer_ps.tolist() == [[20 * US, 0, 0]] * 7
-    assert database.transfer_bytes.tolist() == [[4096, 0, 0]] * 7
     every = database.collectives
     assert every.step.tolist() == list(range(7)) and set(every.core_id.tolist()) == {0}
     assert (every.begin_ps[0], every.end_ps[0]) == (510 * US, 610 * US)
     last = database.complete_steps()
     assert last.collectives.step.tolist() == [0, 1, 2, 3, 4] and last.collectives.begin_ps[0] == 1510 * US
-    assert last.transfer_ps.shape == (5, 3)
 
 
 def test_host_events_do_not_count_where_there_is_a_gpu() -> None:

@@ -55,9 +55,9 @@ def check_against_rules(groups: Groups, wanted: Grouped) -> None:
     carriers = [(one.row, number) for number, one in enumerate(wanted.roots) if one.step_name]
     assert list(zip(groups.step_rows.tolist(), groups.step_groups.tolist(), strict=True)) == carriers
     for number, steps in groups.device_steps.items():
-        columns = (steps.group_id, steps.device_start_ps, steps.device_duration_ps, steps.idle_ps)
+        columns = (steps.group_id, steps.device_start_ps, steps.device_duration_ps)
         told = list(zip(*(column.tolist() for column in columns), strict=True))
-        assert told == [(step.group, step.start, step.duration, step.idle) for step in wanted.steps[number]], number
+        assert told == [(step.group, step.start, step.duration) for step in wanted.steps[number]], number
     assert list(groups.device_steps) == list(wanted.steps)
 
 

@@ -10,7 +10,7 @@ from step_captures import HOST, US, found, host, in_order, ran, rows, spaces, st
 from trace_builder import Event, event, line, plane
 
 from fastprof.derive.steps.host_step_events import type_of_name
-from fastprof.derive.steps.time_types import (
+from fastprof.derive.steps.step_time import (
     HOST_COMPUTE,
     HOST_TO_DEVICE,
     HOST_TO_HOST,

@@ -9,8 +9,7 @@ import pytest
 from slow_step_time import Typed, times
 
 from fastprof._native.step_kernels import EVENT_TYPES, step_time
-from fastprof.derive.steps.step_time import Markers, TimeByType, TypedEvents, joined, longest, time_by_type
-from fastprof.derive.steps.time_types import (
+from fastprof.derive.steps.step_time import (
     CATEGORIES,
     DEVICE_COMPUTE_16,
     DEVICE_COMPUTE_32,
@@ -20,7 +19,12 @@ from fastprof.derive.steps.time_types import (
     NO_TYPE,
     TYPES,
     UNKNOWN_TIME,
+    Markers,
+    TimeByType,
+    TypedEvents,
     category_times,
+    longest,
+    time_by_type,
 )
 
 
@@ -112,10 +116,10 @@ def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
 def test_the_longest_marker_counts_and_of_equals_the_first() -> None:
     first = Markers(np.array([3, 1, 3], np.int32), np.array([0, 50, 9]), np.array([10, 0, 11]))
     second = Markers(np.array([3, 2, 2, 1], np.int32), np.array([70, 7, 5, 1]), np.array([11, 4, 4, -2]))
-    found = longest(joined([first, second]))
+    found = longest(Markers.joined([first, second]))
     assert found.group.tolist() == [2, 3]  # group 1 has no marker that lasts
     assert (found.start_ps.tolist(), found.duration_ps.tolist()) == ([7, 9], [4, 11])
-    assert len(longest(joined([]))) == 0
+    assert len(longest(Markers.joined([]))) == 0
 
 
 def test_categories_add_up_types_and_leave_out_copies_on_the_host() -> None:

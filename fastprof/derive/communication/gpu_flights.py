@@ -23,7 +23,6 @@ from fastprof.derive.communication.kinds import Kind, kind_of_kernel
 from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps import stretches
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.gpu_step_events import num_bytes
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 EVENT_STATS: Final = ("memcpy_details",)
 """Stats that are read beyond those of ops."""
 
+_BYTES: Final = re.compile(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASCII)
 _DESTINATION: Final = re.compile(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
 
 
@@ -104,6 +104,12 @@ def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Boo
         moved[has] = np.array([num_bytes(text) or NO_BYTES for text in details], np.int64)[inverse.reshape(-1)]
         elsewhere[has] = np.array([_leaves(text, plane) for text in details], np.bool_)[inverse.reshape(-1)]
     return moved, elsewhere
+
+
+def num_bytes(details: str) -> int:
+    """The bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0: not recorded."""
+    match = _BYTES.search(details)
+    return int(match.group(1)) if match else 0
 
 
 def _leaves(details: str, plane: Plane) -> bool:

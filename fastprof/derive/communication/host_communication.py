@@ -180,7 +180,7 @@ def _windows(steps: StepDatabase, groups: Groups, place: int, plane: Plane) -> _
         spans = longest(Markers(own.group_id, own.device_start_ps, own.device_duration_ps))
         rows = np.minimum(np.searchsorted(steps.step, spans.group), max(len(steps) - 1, 0))
         known = steps.step[rows] == spans.group if len(steps) else np.zeros(len(spans), np.bool_)
-        group, complete, spans = spans.group[known].astype(np.int64), steps.complete[rows[known]], spans.where(known)
+        group, complete, spans = spans.group[known].astype(np.int64), steps.complete[rows[known]], spans[known]
         return _Windows(plane.name, plane.xplane_id, group, complete, spans.start_ps, spans.duration_ps)
     if len(steps.cores) <= place:
         return _Windows(plane.name, _core_id(plane))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from fastprof.derive.ops.kernel_names import copy_category
 from fastprof.derive.steps.gpu_step_events import type_of_name
-from fastprof.derive.steps.time_types import DEVICE_COLLECTIVES
+from fastprof.derive.steps.step_time import DEVICE_COLLECTIVES
 from fastprof.hlo.shape_reader import Expression, read_expression
 
 BETWEEN_DEVICES: Final = "between devices"

@@ -22,7 +22,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.ops.line_times import covered, spanned_ps, spans_of
 from fastprof.derive.steps.core_details import core_details
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.time_types import OFF_DUTY
+from fastprof.derive.steps.step_time import OFF_DUTY
 from fastprof.schema.array_types import Bools
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
 

@@ -104,7 +104,7 @@ def _by_context(lines: HostLines, owner: Int32s, lost: Int64s, parent: Int32s) -
     makes = _in_plane(lines, contexts(lines.events, "_pt", "_p"))
     maker = owner[lines.all_numbers[makes.rows]]
     known = maker >= 0
-    makes = Ends(makes.rows[known], tuple(key[known] for key in makes.keys))
+    makes = makes.where(known)
     if not len(makes.rows) or not len(lost):
         return
     number, _ = numbered([np.concatenate(pair) for pair in zip(makes.keys, takes.keys, strict=True)])
@@ -124,7 +124,8 @@ def _is_among(rows: Int32s, known: Int32s) -> Bools:
 def _in_plane(lines: HostLines, ends: Ends) -> Ends:
     """Those of the plane, by its rows."""
     here = (ends.rows >= lines.first) & (ends.rows < lines.first + len(lines.all_roles))
-    return Ends(ends.rows[here] - np.int32(lines.first), tuple(key[here] for key in ends.keys))
+    ends = ends.where(here)
+    return Ends(ends.rows - np.int32(lines.first), ends.keys)
 
 
 def _last_before(key: Int32s, time: Int64s, asked: Int32s, before: Int64s) -> Int64s:

@@ -28,7 +28,7 @@ class HostRows:
         self.events = events
         self.first, self.last = (plane.first, plane.last) if plane is not None else (0, 0)
         self.group = groups.group_id
-        self._types = groups.event_type[self.first : self.last]
+        self._types = groups.types[self.first : self.last]
         self._present = CODES.keys() & set(events.names)
         self._rows: dict[str, Int64s] = {}
 

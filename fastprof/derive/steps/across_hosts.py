@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +21,13 @@ from fastprof.derive.steps.database import (
     Collectives,
     Cores,
     StepDatabase,
+    blank_database,
     check_size,
     empty_database,
-    no_collectives,
 )
 from fastprof.derive.steps.of_host import HostSteps
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_rows import ArrayRows
+from fastprof.schema.array_types import Int64s
 
 _HARDWARE = ("CPU_ONLY", "GPU", "TPU")
 
@@ -90,14 +92,11 @@ def numbers_agree(database: StepDatabase) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spans:
+class _Spans(ArrayRows):
     """When the steps of a host were, over all of its cores; steps without cores last no time."""
 
     begin_ps: Int64s
     end_ps: Int64s
-
-    def __len__(self) -> int:
-        return len(self.begin_ps)
 
     def whole(self) -> int:
         """From the begin of the first to the end of the last."""
@@ -181,41 +180,21 @@ def _joined(
     hardware = max((database.hardware for database in databases), key=_HARDWARE.index)
     first, first_rows = databases[0], rows[0].tolist()
 
-    def beside(name: str) -> Int64s:
-        parts = [getattr(database, name)[row] for database, row in zip(databases, rows, strict=True)]
-        together: Int64s = np.concatenate(parts, axis=1)
-        return together
+    def each(name: str) -> list[Any]:
+        return [getattr(database, name)[row] for database, row in zip(databases, rows, strict=True)]
 
-    def summed(name: str) -> Int64s:
-        total = np.zeros((n, 3), np.int64)
-        for database, row in zip(databases, rows, strict=True):
-            total += getattr(database, name)[row]
-        return total
-
-    complete: Bools = np.ones(n, np.bool_)
-    for database, row in zip(databases, rows, strict=True):
-        complete &= database.complete[row]
-    return StepDatabase(
-        hardware=hardware,
+    names = ("present", "begin_ps", "duration_ps", "type_ps", "infeed_ps", "sparse_busy_ps")
+    by_core: dict[str, Any] = {name: np.concatenate(each(name), axis=1) for name in names}
+    labels = [first.label[row] for row in first_rows]
+    return replace(
+        blank_database(hardware, "", _cores(databases, numbers, workers), np.arange(n), labels, categories),
         hosts=[host.host for host in hosts],
-        step=np.arange(n, dtype=np.int64),
         name=[first.name[row] for row in first_rows],
-        label=[first.label[row] for row in first_rows],
         numbered=first.numbered[rows[0]],
-        complete=complete,
-        cores=_cores(databases, numbers, workers),
+        complete=np.logical_and.reduce(each("complete")),
         group=group,
-        present=beside("present").astype(np.bool_),
-        begin_ps=beside("begin_ps"),
-        duration_ps=beside("duration_ps"),
-        type_ps=beside("type_ps"),
-        categories=categories,
+        **by_core,
         category_ps=_category_ps(databases, rows, categories),
-        infeed_ps=beside("infeed_ps"),
-        sparse_busy_ps=beside("sparse_busy_ps"),
-        transfer_count=summed("transfer_count"),
-        transfer_ps=summed("transfer_ps"),
-        transfer_bytes=summed("transfer_bytes"),
         collectives=_collectives(databases, numbers, rows),
         compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),
         compute_32bit_ps=sum(database.compute_32bit_ps for database in databases),
@@ -252,14 +231,73 @@ def _cores(databases: Sequence[StepDatabase], numbers: list[int], workers: list[
 def _collectives(databases: Sequence[StepDatabase], numbers: list[int], rows: list[Int64s]) -> Collectives:
     parts = []
     for database, number, row in zip(databases, numbers, rows, strict=True):
-        every = database.collectives
         place = np.full(len(database) + 1, -1, np.int64)
         place[row] = np.arange(len(row))
-        step = place[every.step]
-        keep = step >= 0
-        columns = (every.unique_id, every.all_reduce_id, every.begin_ps, every.end_ps, every.bytes)
-        core = every.core_id[keep] + number * CORES_PER_HOST
-        parts.append((step[keep], core, *(column[keep] for column in columns)))
-    if not parts:
-        return no_collectives()
-    return Collectives(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        every = database.collectives
+        every = every[place[every.step] >= 0]
+        parts.append(replace(every, step=place[every.step], core_id=every.core_id + number * CORES_PER_HOST))
+    return Collectives.joined(parts)
+
+
+def why_no_steps(hosts: Sequence[HostSteps], database: StepDatabase, from_modules: bool) -> str | None:
+    """Why a session has no steps, and what could be done about it; None: it has steps."""
+    if len(database):
+        return None
+    if not hosts:
+        return "no capture"
+    why = _why(hosts, from_modules)
+    executions = sum(host.module_executions for host in hosts)
+    if from_modules or not executions:
+        return why
+    count = "1 module execution" if executions == 1 else f"{executions:,} module executions"
+    return f"{why}; {count} could serve as {'a step' if executions == 1 else 'steps'}: --steps-from modules"
+
+
+def _why(hosts: Sequence[HostSteps], from_modules: bool) -> str:
+    missed = [host.missed for host in hosts if host.missed is not None]
+    if missed and not any(len(host.database) for host in hosts):
+        return missed[0]
+    without = [host.host for host in hosts if not len(host.database)]
+    if not without:
+        return "the hosts have steps, but none in common"
+    if len(without) < len(hosts):
+        return f"not every host has steps: none on {without[0]}{' and others' if len(without) > 1 else ''}"
+    if from_modules:
+        return "no executions of compiled programs in this capture"
+    unfit = sum(host.unfit for host in hosts)
+    if unfit:
+        marked = "1 step marker" if unfit == 1 else f"{unfit:,} step markers"
+        return f"{marked} in this capture, but nothing that was computed belongs to {'it' if unfit == 1 else 'them'}"
+    if any(host.vetoed for host in hosts):
+        return "no steps can be distinguished: the capture has loops whose events do not record their iterations"
+    if any(host.groups for host in hosts) and any(host.accelerated for host in hosts):
+        return "no step markers on the devices of this capture"
+    return "no step markers in this capture"
+
+
+def on_pairs(database: StepDatabase) -> list[str]:
+    """How steps of several hosts were paired; empty where names, times and numbers agree."""
+    if not len(database) or len(database.hosts) == 1:
+        return []
+    found = []
+    if database.shifts is not None:
+        found.append(
+            "Steps of hosts cannot be paired by their names: they are aligned by when they ran, with "
+            f"{_shifted(database, database.shifts)}."
+        )
+    elif database.shifts_by_time is not None:
+        found.append(
+            "Steps of hosts are paired by their names. XProf pairs them by when they ran, with "
+            f"{_shifted(database, database.shifts_by_time)}."
+        )
+    if not numbers_agree(database):
+        first = next(place for place, group in enumerate(database.group[0].tolist()) if group >= 0)
+        found.append(f"Hosts number their steps differently: numbers here are those of {database.hosts[first]}.")
+    return found
+
+
+def _shifted(database: StepDatabase, shifts: dict[int, int]) -> str:
+    """Against the first of the hosts that have steps."""
+    first = next(iter(shifts.values()), 0)
+    moved = [f"{database.hosts[place]} shifted by {by - first}" for place, by in shifts.items() if by != first]
+    return ", ".join(moved) or "none shifted"

@@ -13,15 +13,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.steps.time_types import CATEGORIES, TYPES
+from fastprof.derive.steps.step_time import CATEGORIES, TYPES
 from fastprof.errors import MemoryLimitError
+from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int64s
 
 IDLE: Final = "IDLE"
 """The category of time in a step in which a core ran no op; the first of `StepDatabase.categories` on TPUs."""
-
-HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = range(3)
-"""The kinds of memory transfer, the columns of `StepDatabase.transfer_ps` and its like."""
 
 CORES_PER_HOST: Final = 1000
 """Over several hosts a core's id is its id on its host plus this times the number of the host."""
@@ -56,19 +54,15 @@ class Cores:
 
 
 @dataclass(frozen=True, slots=True)
-class Collectives:
+class Collectives(ArrayRows):
     """Collective operations within steps, a row each."""
 
     step: Int64s  # index of the step in the database
     core_id: Int64s  # as Cores.id; on GPUs the id of the plane instead of 1
     unique_id: Int64s  # the same on all cores that took part; 0 on GPUs
-    all_reduce_id: Int64s  # of the op; 0 where not recorded
     begin_ps: Int64s
     end_ps: Int64s
     bytes: Int64s  # moved, 0 where not recorded
-
-    def __len__(self) -> int:
-        return len(self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +89,6 @@ class StepDatabase:
     category_ps: Int64s  # [n, c, k] self time by category; of SparseCores that do not mark their steps, nothing
     infeed_ps: Int64s  # [n, c] idle time that the host's input explains
     sparse_busy_ps: Int64s  # [n, c] time in which a SparseCore ran an op; 0 for other cores
-    transfer_count: Int64s  # [n, 3] memory transfers of all GPUs: host to device, device to host, device to device
-    transfer_ps: Int64s  # [n, 3]
-    transfer_bytes: Int64s  # [n, 3]
     collectives: Collectives
     compute_16bit_ps: int  # time of 16-bit kernels in all groups, whether they are steps or not
     compute_32bit_ps: int
@@ -126,14 +117,12 @@ class StepDatabase:
         """Only the steps in a mask."""
         if steps.all():
             return self
-        every = self.collectives
-        at = steps[every.step]
-        rows = {one.name: getattr(every, one.name)[at] for one in fields(every)}
-        rows["step"] = (np.cumsum(steps) - 1)[rows["step"]]
+        rows = self.collectives[steps[self.collectives.step]]
+        rows = replace(rows, step=(np.cumsum(steps) - 1)[rows.step])
         parts: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         parts = {name: value[steps] for name, value in parts.items() if isinstance(value, np.ndarray)}
         parts |= {name: list(compress(getattr(self, name), steps.tolist())) for name in ("name", "label")}
-        return replace(self, collectives=Collectives(**rows), **parts)
+        return replace(self, collectives=rows, **parts)
 
     def category(self, *names: str, fixed: bool = True) -> Int64s:
         """[n, c] self time in all of some op categories; `fixed`: waiting on the host counts as infeed, not as idle."""
@@ -159,19 +148,11 @@ def check_size(steps: int, cores: int, categories: int) -> None:
         )
 
 
-def no_cores() -> Cores:
-    none = np.zeros(0, np.int64)
-    return Cores(none, none, none.astype(np.int32), [], [], none.astype(np.bool_), none.astype(np.bool_))
-
-
-def no_collectives() -> Collectives:
-    return Collectives(*(np.zeros(0, np.int64) for _ in range(7)))
-
-
 def empty_database(hardware: str, hosts: list[str], cores: Cores | None = None) -> StepDatabase:
     """A database without steps."""
-    none = np.zeros(0, np.int64)
-    blank = blank_database(hardware, hosts[0] if hosts else "", no_cores() if cores is None else cores, none, [], [])
+    none, flags = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    cores = cores or Cores(none, none, none.astype(np.int32), [], [], flags, flags)
+    blank = blank_database(hardware, "", cores, none, [], [])
     return replace(blank, hosts=hosts, group=np.zeros((0, len(hosts)), np.int64))
 
 
@@ -198,10 +179,7 @@ def blank_database(
         category_ps=np.zeros((n, c, len(categories)), np.int64),
         infeed_ps=np.zeros((n, c), np.int64),
         sparse_busy_ps=np.zeros((n, c), np.int64),
-        transfer_count=np.zeros((n, 3), np.int64),
-        transfer_ps=np.zeros((n, 3), np.int64),
-        transfer_bytes=np.zeros((n, 3), np.int64),
-        collectives=no_collectives(),
+        collectives=Collectives.none(),
         compute_16bit_ps=0,
         compute_32bit_ps=0,
     )

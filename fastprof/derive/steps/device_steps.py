@@ -6,7 +6,7 @@ consecutive events of one group make up a step.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy.typing as npt
 from fastprof._native.grouping import EventGraph
 from fastprof._native.kernels import rank_order
 from fastprof._native.step_kernels import placed
+from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Line, Plane
+from fastprof.tables.host_events import HostEvents, Line, Plane, beside
 
 STEP_LINES = ("Steps", "Sparse Core Steps")
 MODULE_LINES = ("XLA Modules", "Sparse Core Modules")
@@ -24,27 +25,15 @@ _FIRST_DERIVED, _LAST_DERIVED = 0xDEADBEEF, 0xDEADBEEF + 388
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSteps:
-    """The steps of one plane, in order. ``device_start_ps``, ``device_duration_ps``: as the device's clock has them,
-    else as the others. ``idle_ps``: idle time that the device recorded, 0: none."""
+class DeviceSteps(ArrayRows):
+    """The steps of one plane, in order. ``device_start_ps``, ``device_duration_ps``: by the clock of the device if it
+    is recorded, else the same as the others."""
 
     group_id: Int32s
     start_ps: Int64s
     duration_ps: Int64s
     device_start_ps: Int64s
     device_duration_ps: Int64s
-    idle_ps: Int64s
-
-    def __len__(self) -> int:
-        return len(self.group_id)
-
-    def of_groups(self, kept: Collection[int]) -> DeviceSteps:
-        keep = np.isin(self.group_id, list(kept))
-        return DeviceSteps(*(getattr(self, name)[keep] for name in self.__slots__))
-
-    def and_also(self, other: DeviceSteps) -> DeviceSteps:
-        pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
-        return DeviceSteps(*(np.concatenate(pair) for pair in pairs))
 
 
 def is_derived(line: Line) -> bool:
@@ -78,14 +67,10 @@ def of_planes(events: HostEvents, group_id: Int32s, recorded: bool) -> dict[int,
 def device_times(events: HostEvents, rows: npt.NDArray[np.intp] | Int32s) -> tuple[Int64s, Int64s]:
     """Start and duration by the device's own clock where the event records both, else the event's own."""
     start, duration = events.start_ps[rows], events.duration_ps[rows]
-    offsets, offset = events.ints("device_offset_ps")
-    lengths, length = events.ints("device_duration_ps")
-    if not len(offsets) or not len(lengths) or not len(rows):
-        return start, duration
-    at, to = np.searchsorted(offsets, rows), np.searchsorted(lengths, rows)
-    at, to = np.minimum(at, len(offsets) - 1), np.minimum(to, len(lengths) - 1)
-    both = (offsets[at] == rows) & (lengths[to] == rows)
-    return np.where(both, offset[at], start), np.where(both, length[to], duration)
+    has_offset, offset = beside(rows, *events.ints("device_offset_ps"))
+    has_length, length = beside(rows, *events.ints("device_duration_ps"))
+    both = has_offset & has_length
+    return np.where(both, offset, start), np.where(both, length, duration)
 
 
 # ---- GPUs
@@ -96,7 +81,7 @@ def _of_gpu(events: HostEvents, plane: Plane, group_id: Int32s, recorded: bool) 
     if not shown:
         return _derived(events, plane, group_id)
     known = _shown(events, shown[0], group_id)
-    return known if recorded else _derived(events, plane, group_id).and_also(known)
+    return known if recorded else DeviceSteps.joined([_derived(events, plane, group_id), known])
 
 
 def _shown(events: HostEvents, line: Line, group_id: Int32s) -> DeviceSteps:
@@ -104,7 +89,7 @@ def _shown(events: HostEvents, line: Line, group_id: Int32s) -> DeviceSteps:
     rows = np.arange(line.first, line.last)
     rows = rows[group_id[rows] >= 0]
     start, duration = events.start_ps[rows], events.duration_ps[rows]
-    return DeviceSteps(group_id[rows], start, duration, start, duration, np.zeros(len(rows), np.int64))
+    return DeviceSteps(group_id[rows], start, duration, start, duration)
 
 
 def _derived(events: HostEvents, plane: Plane, group_id: Int32s) -> DeviceSteps:
@@ -139,18 +124,14 @@ def by_time(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
     return ranked.astype(np.intp)
 
 
-def _runs(
-    groups: Int32s, times: tuple[Int64s, Int64s], device_times: tuple[Int64s, Int64s], idle: Int64s | None = None
-) -> DeviceSteps:
+def _runs(groups: Int32s, times: tuple[Int64s, Int64s], device_times: tuple[Int64s, Int64s]) -> DeviceSteps:
     """Consecutive events of one group as one step, from the earliest start to the last end; group -1 is none. Times are
     starts and durations."""
     if not len(groups):
-        none = np.zeros(0, np.int64)
-        return DeviceSteps(groups, none, none, none, none, none)
+        return DeviceSteps.none()
     first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     kept = groups[first] >= 0
-    sums = np.zeros(int(kept.sum()), np.int64) if idle is None else np.add.reduceat(idle, first)[kept]
-    return DeviceSteps(groups[first][kept], *_spans(times, first, kept), *_spans(device_times, first, kept), sums)
+    return DeviceSteps(groups[first][kept], *_spans(times, first, kept), *_spans(device_times, first, kept))
 
 
 def _spans(
@@ -238,9 +219,4 @@ def _one_a_step(spans: tuple[Int64s, Int64s, Int64s], groups: Int32s) -> tuple[t
 def _merged(events: HostEvents, line: Line, group_id: Int32s) -> DeviceSteps:
     """Steps of a TPU's own line: those without a group are left out; ones of a group that follow each other are one."""
     rows = np.arange(line.first, line.last)
-    idle = np.zeros(len(rows), np.int64)
-    idle_rows, values = events.ints("step_idle_time_ps")
-    part = slice(*np.searchsorted(idle_rows, [line.first, line.last]))
-    idle[idle_rows[part] - line.first] = values[part]
-    times = (events.start_ps[rows], events.duration_ps[rows])
-    return _runs(group_id[rows], times, device_times(events, rows), idle)
+    return _runs(group_id[rows], _times_of(events, line), device_times(events, rows))

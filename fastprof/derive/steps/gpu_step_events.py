@@ -1,25 +1,25 @@
-"""Steps as GPUs show them: markers, what each kernel or copy counts for, collectives and memory transfers.
+"""Steps as GPUs show them: markers, what each kernel or copy counts for, and waiting for input.
 
 Drivers name copies in several ways: ``MEMCPYHtoD``, ``MemcpyH2D``, ``CopyHostToDevice``. All of them are copies.
+
+GPUs record that they stood still, not why. Host threads that wait for input of the same step explain it: events that
+host_step_events takes for waiting, except ops that pass the input on (``IteratorGetNext/_3:_Send``), as the rest of the
+step may run inside these.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from fastprof._native import records
+from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.host_step_events import host_step_events
 from fastprof.derive.steps.step_time import (
-    Markers,
-    TypedEvents,
-    Types,
-    joined,
-)
-from fastprof.derive.steps.time_types import (
     DEVICE_COLLECTIVES,
     DEVICE_COMPUTE_16,
     DEVICE_COMPUTE_32,
@@ -27,12 +27,18 @@ from fastprof.derive.steps.time_types import (
     DEVICE_TO_HOST,
     HOST_TO_DEVICE,
     HOST_TO_HOST,
+    HOST_WAIT_INPUT,
     NO_TYPE,
+    UNKNOWN_TIME,
+    Markers,
+    TypedEvents,
+    Types,
+    time_by_type,
 )
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
-STATS = ("correlation_id", "shape", "memcpy_details")
+STATS = ("correlation_id", "shape")
 
 _SPELLINGS = (
     (("memcpyhtod", "memcpyh2d", "copyhosttodevice"), HOST_TO_DEVICE),
@@ -43,22 +49,16 @@ _SPELLINGS = (
 )
 """What names begin with, in lower case, of CUPTI's copies, ROCm's copies and collectives."""
 
-TRANSFERS = (HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE)
-"""The event types of memory transfers, in the order of StepDatabase.transfer_ps."""
-
-_BYTES = re.compile(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASCII)
-
 
 @dataclass(frozen=True, slots=True)
 class NamedMoves:
     """The copies and collectives among step events. ``row``: place of the event; ``name``: place of its name in
-    ``names``; ``kernel_type``: the type the event would have as a kernel; ``bytes``: moved, 0 where not recorded."""
+    ``names``; ``kernel_type``: the type the event would have as a kernel."""
 
     row: Int64s
     name: Int32s
     names: list[str]
     kernel_type: Types
-    bytes: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents:
     rows, lines = np.concatenate(parts), np.cumsum(sizes).astype(np.int64)
     type_, moves = _types(events, rows)
     typed = TypedEvents(groups.group_id[rows], type_, events.start_ps[rows], events.duration_ps[rows], lines)
-    return GpuStepEvents(groups.count, joined(markers), typed, np.array(ids, np.int64), moves)
+    return GpuStepEvents(groups.count, Markers.joined(markers), typed, np.array(ids, np.int64), moves)
 
 
 def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, list[Int32s]]:
@@ -121,7 +121,7 @@ def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, 
             rows.append(one[marked[groups.group_id[one]]])
             seen[groups.group_id[rows[-1]]] = True
     markers = Markers(steps.group_id, steps.device_start_ps, steps.device_duration_ps)
-    return markers.where(seen[steps.group_id]), rows
+    return markers[seen[steps.group_id]], rows
 
 
 def _types(events: HostEvents, rows: Int32s) -> tuple[Types, NamedMoves]:
@@ -143,23 +143,80 @@ def _types(events: HostEvents, rows: Int32s) -> tuple[Types, NamedMoves]:
     kernel_type = type_[moves]
     type_[moves] = move[moves]
     used, name = np.unique(place[moves], return_inverse=True)
-    moved = _bytes_moved(events, rows[moves])
     named = [names[one] for one in used.tolist()]
-    return type_, NamedMoves(moves, name.astype(np.int32), named, kernel_type, moved)
+    return type_, NamedMoves(moves, name.astype(np.int32), named, kernel_type)
 
 
-def _bytes_moved(events: HostEvents, rows: Int32s) -> Int64s:
-    """Bytes of each copy, from its details; 0 where these record none."""
-    moved = np.zeros(len(rows), np.int64)
-    details = events.stat("memcpy_details").of_kinds((records.STR, records.REF))
-    _, at, beside = np.intersect1d(rows, details.rows, assume_unique=True, return_indices=True)
-    if len(at):
-        distinct, place = np.unique(details.value[beside], return_inverse=True)
-        moved[at] = np.array([num_bytes(text) for text in events.all_texts(distinct)], np.int64)[place]
-    return moved
+_STAGE: Final = "_ipl_stage_name"
+_WAITS: Final = "iteratorgetnext"
 
 
-def num_bytes(details: str) -> int:
-    """The bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0: not recorded."""
-    match = _BYTES.search(details)
-    return int(match.group(1)) if match else 0
+def input_waits(database: StepDatabase, kernels: GpuStepEvents, events: HostEvents, groups: Groups) -> Int64s | None:
+    """[n]: the unknown time of each step in which the host waited for input; None: it never did. ``kernels``: what the
+    GPUs did."""
+    waits = _waits(events, groups) if len(database) else None
+    if waits is None:
+        return None
+    slot = np.full(groups.count + 1, -1, np.int32)
+    slot[database.step] = np.arange(len(database), dtype=np.int32)
+    busy = kernels.events
+    both = _one_after_another(replace(busy, type=np.where(busy.type == NO_TYPE, NO_TYPE, DEVICE_COMPUTE_32)), waits)
+    typed = replace(both, group=slot[both.group], type=both.type.astype(np.uint8))
+    waited = time_by_type(typed, database.begin_ps[:, 0], database.duration_ps[:, 0]).within_ps[:, HOST_WAIT_INPUT]
+    return np.minimum(waited, database.type_ps[:, 0, UNKNOWN_TIME]) if waited.any() else None
+
+
+def with_input_waits(database: StepDatabase, waited: Int64s | None) -> StepDatabase:
+    """The steps of a host's GPUs, with this part of their unknown time as waiting for input."""
+    if waited is None:
+        return database
+    type_ps = database.type_ps.copy()
+    type_ps[:, 0, HOST_WAIT_INPUT] += waited
+    type_ps[:, 0, UNKNOWN_TIME] -= waited
+    return replace(database, type_ps=type_ps)
+
+
+def _waits(events: HostEvents, groups: Groups) -> TypedEvents | None:
+    """Events of host threads that wait for input; None: there are none."""
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None or not _may_wait(events, plane):
+        return None
+    found = host_step_events(events, groups)
+    if found is None or found.events.lines is None:
+        return None
+    hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[plane.first : plane.last]]
+    rows = np.flatnonzero((found.events.type == HOST_WAIT_INPUT) & (found.events.group >= 0) & ~hands_on)
+    if not len(rows):
+        return None
+    of_host = found.events
+    lines = np.searchsorted(rows, found.events.lines).astype(np.int64)
+    return TypedEvents(
+        of_host.group[rows], of_host.type[rows], of_host.start_ps[rows], of_host.duration_ps[rows], lines
+    )
+
+
+def _may_wait(events: HostEvents, plane: Plane) -> bool:
+    """Whether there is a name or a stage to look for at all: most captures of GPUs have none."""
+    if len(events.stat(_STAGE)):
+        return True
+    waits = np.array([name[: len(_WAITS)].lower() == _WAITS for name in events.names], np.bool_)
+    return bool(waits.any() and waits[events.meta[plane.first : plane.last]].any())
+
+
+def _hands_on(name: str) -> bool:
+    """Whether it is named after what waits for input, and does not wait itself: the op's type is another."""
+    if name[: len(_WAITS)].lower() != _WAITS:
+        return False
+    of_type = name.rpartition(":")[2]
+    return of_type != "DoCompute" and not of_type.lower().startswith(_WAITS)
+
+
+def _one_after_another(first: TypedEvents, second: TypedEvents) -> TypedEvents:
+    assert first.lines is not None and second.lines is not None
+    return TypedEvents(
+        np.concatenate([first.group, second.group]),
+        np.concatenate([first.type, second.type]),
+        np.concatenate([first.start_ps, second.start_ps]),
+        np.concatenate([first.duration_ps, second.duration_ps]),
+        np.concatenate([first.lines, second.lines[1:] + first.lines[-1]]),
+    )

@@ -23,7 +23,7 @@ from fastprof.derive.steps.forest import HAS_GRAPH_TYPE, HAS_ITER_NUM, HAS_STEP_
 from fastprof.derive.steps.forest import STATS as STATS
 from fastprof.derive.steps.links import is_one_of
 from fastprof.schema.array_types import Int32s
-from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.tables.host_events import HostEvents, Plane, beside
 
 Types = npt.NDArray[np.uint8]
 _IMPLICIT = tuple(CODES[name] for name in ("FunctionRun", "SessionRun", "RunGraph", "ExecutorState::Process"))
@@ -117,10 +117,6 @@ class Groups:
         return self._known_names or {}
 
     @property
-    def event_type(self) -> Types:
-        return self.types
-
-    @property
     def parents(self) -> npt.NDArray[np.int32]:
         """First of each pair of related groups."""
         return self.relations[:, 0]
@@ -137,7 +133,7 @@ class Groups:
         kept = set(np.unique(self.group_id[keep]).tolist())
         roots = np.where((self.root_rows >= 0) & keep[self.root_rows], moved[self.root_rows], -1)
         related = np.isin(self.relations, list(kept)).all(axis=1)
-        steps = {number: steps.of_groups(kept) for number, steps in self.device_steps.items()}
+        steps = {number: steps[np.isin(steps.group_id, list(kept))] for number, steps in self.device_steps.items()}
         return Groups(
             self.events.subset(keep), self.types[keep], self.group_id[keep], self.is_eager[keep], self.count,
             roots.astype(np.int32), moved[self.step_rows[here]], self.step_groups[here], self.relations[related],
@@ -270,10 +266,9 @@ def _roots(
         roots, levels = roots[keep], levels[keep]
     number = np.zeros(len(events), np.int32)
     number[roots] = np.unique(levels, return_inverse=True)[1].astype(np.int32) + 1
-    ids, id_values = events.ints("id")
-    if len(ids) and len(of_functions):
-        place = np.minimum(np.searchsorted(ids, roots), len(ids) - 1)
-        keep = (ids[place] != roots) | ~is_one_of(id_values[place], of_functions)
+    if len(of_functions):
+        has_id, id_ = beside(roots, *events.ints("id"))
+        keep = ~(has_id & is_one_of(id_, of_functions))
         roots, levels = roots[keep], levels[keep]
     order = np.lexsort((roots, events.start_ps[roots], ~levels))
     return np.ascontiguousarray(roots[order]), number

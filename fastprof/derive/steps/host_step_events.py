@@ -12,8 +12,16 @@ from fastprof._native.kernels import nesting_lines
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.step_time import Markers, TypedEvents, Types
-from fastprof.derive.steps.time_types import HOST_COMPUTE, HOST_TO_DEVICE, HOST_TO_HOST, HOST_WAIT_INPUT, NO_TYPE
+from fastprof.derive.steps.step_time import (
+    HOST_COMPUTE,
+    HOST_TO_DEVICE,
+    HOST_TO_HOST,
+    HOST_WAIT_INPUT,
+    NO_TYPE,
+    Markers,
+    TypedEvents,
+    Types,
+)
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 

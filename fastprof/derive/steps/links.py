@@ -11,8 +11,8 @@ import numpy.typing as npt
 from fastprof._native.grouping import key_numbers
 from fastprof.decode.plane_kinds import device_of
 from fastprof.derive.steps.event_types import CODES, KERNEL_EXECUTE, KERNEL_LAUNCH, among
-from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import HostEvents
+from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.tables.host_events import HostEvents, beside
 
 Types = npt.NDArray[np.uint8]
 MEMBER = np.dtype([("row", "i4"), ("link", "i4")])
@@ -41,7 +41,9 @@ class Ends:
     keys: tuple[Int64s, ...]
 
     def of_types(self, types: Types, wanted: Sequence[int]) -> Ends:
-        keep = among(types[self.rows], wanted)
+        return self.where(among(types[self.rows], wanted))
+
+    def where(self, keep: Bools) -> Ends:
         return Ends(self.rows[keep], tuple(key[keep] for key in self.keys))
 
 
@@ -185,8 +187,7 @@ def _without(ends: Ends, *others: Ends) -> Ends:
     rows = np.concatenate([one.rows for one in others])
     if not len(rows) or not len(ends.rows):
         return ends
-    keep = ~np.isin(ends.rows, rows)
-    return Ends(ends.rows[keep], tuple(key[keep] for key in ends.keys))
+    return ends.where(~np.isin(ends.rows, rows))
 
 
 def contexts(events: HostEvents, kind: str, number: str) -> Ends:
@@ -202,23 +203,15 @@ def contexts(events: HostEvents, kind: str, number: str) -> Ends:
         if isinstance(stated, int):
             part = slice(*np.searchsorted(ends.rows, [plane.first, plane.last]))
             process[part], known[part] = np.array([stated % 2**64], np.uint64).view(np.int64)[0], 1
-    if len(rows):
-        place = np.minimum(np.searchsorted(rows, ends.rows), len(rows) - 1)
-        own = rows[place] == ends.rows
-        process[own], known[own] = values[place[own]], 1
-    return Ends(ends.rows, (*ends.keys, process, known))
+    own, value = beside(ends.rows, rows, values)
+    return Ends(ends.rows, (*ends.keys, np.where(own, value, process), np.where(own, 1, known)))
 
 
 def _launches(events: HostEvents, types: Types) -> tuple[Ends, Ends]:
     """Programs that the host enqueues; the callbacks of their end, and their executions on devices."""
     runs = having(events, "run_id", "queue_id")
-    core_type = np.zeros(len(runs.rows), np.int64)
-    rows, values = events.ints("core_type")
-    if len(rows) and len(runs.rows):
-        place = np.minimum(np.searchsorted(rows, runs.rows), len(rows) - 1)
-        core_type = np.where(rows[place] == runs.rows, values[place], 0)
     of_host = having(events, "run_id", "queue_id", "device_ordinal")
-    core_type = core_type[np.searchsorted(runs.rows, of_host.rows)]
+    _, core_type = beside(of_host.rows, *events.ints("core_type"))
     run_id, queue, ordinal = of_host.keys
     called = Ends(of_host.rows, (ordinal, queue, run_id & _RUN_ID_BITS, core_type))
     programs = called.of_types(types, (CODES["DoEnqueueProgram"],))
@@ -230,22 +223,11 @@ def _launches(events: HostEvents, types: Types) -> tuple[Ends, Ends]:
 
 def module_ends(events: HostEvents, runs: Ends) -> Ends:
     """Executions of modules on TensorCores, keyed as the programs that the host enqueues."""
-    rows, values = events.ints("core_type")
-    found: list[Ends] = []
+    device = np.full(len(runs.rows), -1, np.int64)
     for line in events.lines:
         kind, ordinal = device_of(line.plane.name)
-        if line.name != "XLA Modules" or kind != "TPU" or ordinal is None:
-            continue
-        part = slice(*np.searchsorted(runs.rows, [line.first, line.last]))
-        mine = runs.rows[part]
-        core_type = np.zeros(len(mine), np.int64)
-        if len(rows):
-            place = np.minimum(np.searchsorted(rows, mine), len(rows) - 1)
-            core_type = np.where(rows[place] == mine, values[place], 0)
-        device = np.full(len(mine), ordinal, np.int64)
-        found.append(Ends(mine, (device, runs.keys[1][part], runs.keys[0][part], core_type)))
-    if not found:
-        empty = np.zeros(0, np.int64)
-        return Ends(np.zeros(0, np.int32), (empty, empty, empty, empty))
-    keys = tuple(np.concatenate(column) for column in zip(*(ends.keys for ends in found), strict=True))
-    return Ends(np.concatenate([ends.rows for ends in found]), keys)
+        if line.name == "XLA Modules" and kind == "TPU" and ordinal is not None:
+            device[slice(*np.searchsorted(runs.rows, [line.first, line.last]))] = ordinal
+    _, core_type = beside(runs.rows, *events.ints("core_type"))
+    run_id, queue = runs.keys
+    return Ends(runs.rows, (device, queue, run_id, core_type)).where(device >= 0)

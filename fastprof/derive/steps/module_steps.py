@@ -18,9 +18,8 @@ from fastprof._native import records
 from fastprof.derive.steps.device_steps import DeviceSteps, is_derived
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_time import Markers, TypedEvents
+from fastprof.derive.steps.step_time import HOST_COMPUTE, Markers, TypedEvents
 from fastprof.derive.steps.stretches import union
-from fastprof.derive.steps.time_types import HOST_COMPUTE
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
@@ -75,7 +74,8 @@ def grouped_by_execution(events: HostEvents, groups: Groups) -> Groups:
         group = np.array([number[key] for key in _keys(one)], np.int32)
         group_id[one.rows] = group[one.of]
         order = np.argsort(one.begin_ps, kind="stable")
-        steps[one.plane.number] = _device_steps(group[order], one.begin_ps[order], (one.end_ps - one.begin_ps)[order])
+        begin, duration = one.begin_ps[order], (one.end_ps - one.begin_ps)[order]
+        steps[one.plane.number] = DeviceSteps(group[order], begin, duration, begin, duration)
     none = np.zeros(0, np.int32)
     return replace(
         groups,
@@ -109,10 +109,6 @@ def on_threads(events: HostEvents, groups: Groups) -> HostStepEvents | None:
     )
     markers = Markers(steps.group_id, steps.start_ps, steps.duration_ps)
     return HostStepEvents(markers, typed, np.ones(groups.count, np.bool_))
-
-
-def _device_steps(group: Int32s, begin: Int64s, duration: Int64s) -> DeviceSteps:
-    return DeviceSteps(group, begin, duration, begin, duration, np.zeros_like(begin))
 
 
 def _keys(found: _Executions) -> list[tuple[str, int]]:

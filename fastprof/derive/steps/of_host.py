@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from fastprof.decode.workers import Workers
-from fastprof.derive.steps import gpu_step_events, host_step_events, module_steps, tpu_step_events
-from fastprof.derive.steps.database import StepDatabase, empty_database
-from fastprof.derive.steps.generic_steps import of_gpus, of_threads, one_core
-from fastprof.derive.steps.gpu_input_waits import input_waits, with_input_waits
+from fastprof.derive.steps import gpu_step_events, host_step_events, module_steps, tpu_steps
+from fastprof.derive.steps.database import (
+    GENERIC_CORE,
+    Collectives,
+    Cores,
+    StepDatabase,
+    blank_database,
+    empty_database,
+)
+from fastprof.derive.steps.gpu_step_events import GpuStepEvents, input_waits, with_input_waits
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.tpu_steps import of_tpus
-from fastprof.schema.array_types import Int64s
+from fastprof.derive.steps.step_time import (
+    DEVICE_COLLECTIVES,
+    DEVICE_COMPUTE_16,
+    DEVICE_COMPUTE_32,
+    HOST_COMPUTE,
+    TYPES,
+    Markers,
+    TypedEvents,
+    longest,
+    time_by_type,
+)
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
 STATS: Final = (
     *host_step_events.STATS,
     *gpu_step_events.STATS,
-    *tpu_step_events.STATS,
+    *tpu_steps.STATS,
     *module_steps.STATS,
 )
-METADATA_STATS: Final = tpu_step_events.METADATA_STATS
+METADATA_STATS: Final = tpu_steps.METADATA_STATS
 """What is read for steps beyond what grouping reads."""
 
 
@@ -63,8 +82,8 @@ def steps_of_host(
 
     tpus, gpus = bool(events.planes_of("TPU")), bool(events.planes_of("GPU"))
     if tpus:
-        cores = tpu_step_events.tpu_step_events(events, groups, workers or Workers(1))
-        database, unfit = of_tpus(events.host, hostname, cores, groups, on_host)
+        cores = tpu_steps.tpu_step_events(events, groups, workers or Workers(1))
+        database, unfit = tpu_steps.of_tpus(events.host, hostname, cores, groups, on_host)
     elif gpus:
         kernels = gpu_step_events.gpu_step_events(events, groups)
         database, unfit = of_gpus(events.host, hostname, kernels, groups.step_names)
@@ -88,3 +107,91 @@ def steps_of_host(
         input_wait_ps=waited,
         outside=0 if accelerated else module_steps.count_outside(events, database.begin_ps, database.duration_ps),
     )
+
+
+StepNames = Callable[[Int32s], tuple[list[str], Bools]]
+"""For groups, the names of their steps, and which of these the capture numbers."""
+
+MOST_WITHOUT_ENDS: Final = 5
+"""Of more steps than this, the first and the last count as incomplete."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The group and span of each step, its time by type, and time by type of all groups."""
+
+    spans: Markers
+    within_ps: Int64s
+    total_ps: Int64s
+    unfit: int  # groups with a marker that are no steps
+
+
+def one_core(hostname: str) -> Cores:
+    """The core of a host whose cores are not distinguished."""
+    one = np.array([GENERIC_CORE], np.int64)
+    none = np.zeros(1, np.int32)
+    return Cores(one, one, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_))
+
+
+def of_threads(host: str, hostname: str, events: HostStepEvents, groups: Groups) -> tuple[StepDatabase, int]:
+    """The steps of a host without devices, and how many markers are of none."""
+    steps = _found(events.markers, events.events, groups.count, (HOST_COMPUTE,))
+    database = _database("CPU_ONLY", host, hostname, steps, groups.step_names)
+    named = events.named[steps.spans.group].tolist()
+    names = [label if has_name else "" for label, has_name in zip(database.label, named, strict=True)]
+    return replace(database, name=names), steps.unfit
+
+
+def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNames) -> tuple[StepDatabase, int]:
+    """The steps of the GPUs of a host, and the number of markers that make no step."""
+    events, moves = kernels.events, kernels.moves
+    steps = _found(kernels.markers, events, kernels.group_count, (DEVICE_COMPUTE_16, DEVICE_COMPUTE_32))
+    database = _database("GPU", host, hostname, steps, step_names)
+    slot = np.full(kernels.group_count + 1, -1, np.int64)
+    slot[steps.spans.group] = np.arange(len(database))
+    step = slot[events.group[moves.row]]
+    collective = (events.type[moves.row] == DEVICE_COLLECTIVES) & (step >= 0)
+    database = replace(
+        database,
+        collectives=_collectives(kernels, moves.row[collective], step[collective]),
+        compute_16bit_ps=int(steps.total_ps[DEVICE_COMPUTE_16]),
+        compute_32bit_ps=int(steps.total_ps[DEVICE_COMPUTE_32]),
+    )
+    return database, steps.unfit
+
+
+def _found(markers: Markers, events: TypedEvents, count: int, needs: tuple[int, ...]) -> _Found:
+    """The steps: groups with a marker in which one of the types occurs that a step ``needs``."""
+    spans = longest(markers)
+    slot = np.full(count + 1, -1, np.int32)
+    slot[spans.group] = np.arange(len(spans), dtype=np.int32)
+    time = time_by_type(replace(events, group=slot[events.group]), spans.start_ps, spans.duration_ps)
+    fit: Bools = np.asarray(time.seen[:, list(needs)].any(axis=1))
+    total = time.total_ps.sum(axis=0)
+    return _Found(spans[fit], time.within_ps[fit], total, int((~fit).sum()))
+
+
+def _database(hardware: str, host: str, hostname: str, found: _Found, step_names: StepNames) -> StepDatabase:
+    n, group = len(found.spans), found.spans.group
+    labels, numbered = step_names(group)
+    complete = np.ones(n, np.bool_)
+    if n > MOST_WITHOUT_ENDS:
+        complete[[0, -1]] = False
+    return replace(
+        blank_database(hardware, host, one_core(hostname), group.astype(np.int64), labels, []),
+        numbered=numbered,
+        complete=complete,
+        present=np.ones((n, 1), np.bool_),
+        begin_ps=found.spans.start_ps.reshape(n, 1),
+        duration_ps=found.spans.duration_ps.reshape(n, 1),
+        type_ps=found.within_ps.reshape(n, 1, len(TYPES)),
+    )
+
+
+def _collectives(kernels: GpuStepEvents, row: Int64s, step: Int64s) -> Collectives:
+    events = kernels.events
+    assert events.lines is not None
+    plane = kernels.line_plane[np.searchsorted(events.lines, row, side="right") - 1]
+    none = np.zeros(len(row), np.int64)
+    begin = events.start_ps[row]
+    return Collectives(step, plane, none, begin, begin + events.duration_ps[row], none)

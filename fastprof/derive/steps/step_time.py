@@ -1,44 +1,109 @@
-"""The time of steps: which span a group's markers give it, and what its events spent that span on."""
+"""The time of steps: which span a group's markers give it, and what its events spent that span on: the event types, and
+the nine categories that pages show."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.step_kernels import step_time
-from fastprof.derive.steps.time_types import TYPES, UNKNOWN_TIME
+from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 Types = npt.NDArray[np.uint8]
 
+TYPES: Final = (
+    "unknown_time",
+    "host_compute",
+    "host_preprocess",
+    "host_postprocess",
+    "host_batch_formation",
+    "host_runtime",
+    "host_compile",
+    "host_to_host",
+    "host_to_device",
+    "host_prepare",
+    "device_collectives",
+    "host_wait_input",
+    "device_to_device",
+    "device_to_host",
+    "device_compute_32",
+    "device_compute_16",
+    "device_wait_device",
+    "device_wait_host",
+)
+"""Event types by code, their priority: if events overlap, time counts for the highest. XProf's EventType is ten times
+the code."""
+
+(
+    UNKNOWN_TIME,
+    HOST_COMPUTE,
+    HOST_PREPROCESS,
+    HOST_POSTPROCESS,
+    HOST_BATCH_FORMATION,
+    HOST_RUNTIME,
+    HOST_COMPILE,
+    HOST_TO_HOST,
+    HOST_TO_DEVICE,
+    HOST_PREPARE,
+    DEVICE_COLLECTIVES,
+    HOST_WAIT_INPUT,
+    DEVICE_TO_DEVICE,
+    DEVICE_TO_HOST,
+    DEVICE_COMPUTE_32,
+    DEVICE_COMPUTE_16,
+    DEVICE_WAIT_DEVICE,
+    DEVICE_WAIT_HOST,
+) = range(len(TYPES))
+
+NO_TYPE: Final = 255
+"""The type of an event that takes no part in step time."""
+
 
 @dataclass(frozen=True, slots=True)
-class Markers:
+class Category:
+    """A category of step time: what it is called, and the event types whose time it adds up."""
+
+    number: int
+    name: str
+    label: str
+    types: tuple[int, ...]
+
+
+CATEGORIES: Final = (
+    Category(1, "device_compute", "Device compute", (DEVICE_COMPUTE_16, DEVICE_COMPUTE_32)),
+    Category(2, "device_to_device", "Device to device", (DEVICE_TO_DEVICE, DEVICE_WAIT_DEVICE)),
+    Category(3, "device_collectives", "Device collective communication", (DEVICE_COLLECTIVES,)),
+    Category(4, "host_compute", "Host compute", (HOST_COMPUTE,)),
+    Category(5, "kernel_launch", "Kernel launch", (HOST_PREPARE,)),
+    Category(6, "input", "Input", (HOST_WAIT_INPUT, HOST_TO_DEVICE, DEVICE_WAIT_HOST)),
+    Category(7, "output", "Output", (DEVICE_TO_HOST,)),
+    Category(8, "compilation", "Compilation", (HOST_COMPILE,)),
+    Category(9, "all_others", "All others", (UNKNOWN_TIME,)),
+)
+"""The categories, by their number in XProf less one. Host-to-host copies are in none of them."""
+
+
+HOST_TRANSFERS: Final = ("host send", "host send-done", "host recv", "host recv-done")
+OFF_DUTY: Final = ("infeed", "outfeed", *HOST_TRANSFERS, "async-done", "megacore fusion")
+"""Categories of ops in which a TPU core waits: for the host, for a transfer, or for the other core of the chip."""
+
+
+def category_times(type_ps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The times of the nine categories in ps, from times by type: [..., 18] to [..., 9]."""
+    return np.stack([type_ps[..., list(category.types)].sum(axis=-1) for category in CATEGORIES], axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Markers(ArrayRows):
     """Events that say when a step was: the group, start and duration of each, in the order in which they count."""
 
     group: Int32s
     start_ps: Int64s
     duration_ps: Int64s
-
-    def __len__(self) -> int:
-        return len(self.group)
-
-    def where(self, keep: Bools) -> Markers:
-        return Markers(self.group[keep], self.start_ps[keep], self.duration_ps[keep])
-
-
-def joined(parts: list[Markers]) -> Markers:
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return Markers(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    return Markers(
-        np.concatenate([part.group for part in parts]),
-        np.concatenate([part.start_ps for part in parts]),
-        np.concatenate([part.duration_ps for part in parts]),
-    )
 
 
 def longest(markers: Markers) -> Markers:
@@ -48,8 +113,7 @@ def longest(markers: Markers) -> Markers:
     group = markers.group[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = group[1:] != group[:-1]
-    order = order[first]
-    return Markers(markers.group[order], markers.start_ps[order], markers.duration_ps[order])
+    return markers[order[first]]
 
 
 @dataclass(frozen=True, slots=True)

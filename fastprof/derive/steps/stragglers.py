@@ -9,7 +9,7 @@ import numpy as np
 
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.step_figures import COMPUTE, OTHER, core_breakdown, step_times
-from fastprof.derive.steps.time_types import CATEGORIES
+from fastprof.derive.steps.step_time import CATEGORIES
 from fastprof.schema.array_types import Bools, Int64s
 
 

@@ -6,7 +6,7 @@ Averages are whole picoseconds, rounded down, and of parts of the latency as XPr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,14 +15,23 @@ import numpy.typing as npt
 
 from fastprof.analyses.contract import Report
 from fastprof.analyses.inference import BATCH_ORDERS, REQUEST_ORDERS, Inference
-from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES
+from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, breakdown
+from fastprof.derive.serving.breakdown import Stamps, Timed
+from fastprof.derive.serving.host_rows import NONE
+from fastprof.derive.serving.of_host import HostServing
 from fastprof.derive.serving.parameters import BatchingParameters
-from fastprof.derive.serving.requests import UNKNOWN
-from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session, combined
+from fastprof.derive.serving.requests import NO_MODEL, UNKNOWN
+from fastprof.derive.serving.session import (
+    BatchColumns,
+    RequestColumns,
+    Session,
+    combined,
+    numbered_models,
+    request_columns,
+)
 from fastprof.derive.serving.summaries import per_second
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Cell, Col, data_table, number, of_rows, one_digit, text, three_digits
-from fastprof.xprof.serving import first_models, shown_requests
 
 ALL_MODELS = "ALL"
 NOT_AVAILABLE = "N/A"
@@ -288,3 +297,39 @@ def latency_rows(report: Report) -> list[list[Cell]]:
     table = np.stack([total - device - communication, device, communication, total], axis=1)
     rows = [(f"{percent:.1f}%", table[_place(percent, len(shown))]) for percent in PERCENTILES]
     return [[title, *row.tolist()] for title, row in [("Avg", table.mean(axis=0)), *rows]]
+
+
+# ---- requests as XProf times them
+
+
+def shown_requests(hosts: Sequence[HostServing]) -> RequestColumns:
+    """The requests of a session, in the order of their latency.
+
+    XProf takes the batch of the least group for the first and the last of a request, of several events that mark a
+    stage the last one it comes by, but for launches of programs, and counts time on TPUs alone. A part of no length
+    takes the time up to the next.
+    """
+    return request_columns([_timed(host) for host in hosts], hosts, numbered_models(hosts)[1])
+
+
+def first_models(hosts: Sequence[HostServing]) -> Int64s:
+    """By number of host, its first model: requests whose model is not recorded count for it."""
+    _, places = numbered_models(hosts)
+    return np.array([place[0] if len(place) > 2 else NO_MODEL for place in places], np.int64)
+
+
+def _timed(host: HostServing) -> Timed:
+    batch = host.requests.batches.first(np.arange(len(host.requests)))
+    begin, end = np.append(host.batches.begin, NONE)[batch], np.append(host.batches.end, NONE)[batch]
+    requests, delay = breakdown.in_batches(host.requests, begin, end)
+    spans = breakdown.parts(requests, host.tpu, _stamps(host), host.links)
+    return Timed(requests, delay, breakdown.part_times(spans, len(requests)))
+
+
+def _stamps(host: HostServing) -> Stamps:
+    stamps = breakdown.stamps(host.marks, host.links.count)
+    for stage in stamps.keys() - {"launch"}:
+        group, start = host.marks[stage]
+        stamps[stage][:] = NONE
+        stamps[stage][group] = start
+    return stamps

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from fastprof.analyses.input_pipeline import InputPipeline, examine
 from fastprof.derive.pipelines.input_ops import ENQUEUE, InputTime
 from fastprof.derive.steps.database import GENERIC_CORE
-from fastprof.derive.steps.step_figures import longest_wait_cores, tpu_verdict
-from fastprof.derive.steps.tpu_step_values import TpuStepValues
+from fastprof.derive.steps.step_figures import TpuStepValues, longest_wait_cores, tpu_verdict
 from fastprof.xprof import host_ops
 from fastprof.xprof import steps as session_steps
 from fastprof.xprof.pages import step_tables

@@ -16,8 +16,7 @@ from fastprof.derive.ops.ranking import by_self_time
 from fastprof.derive.ops.roofline import divided
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
-from fastprof.derive.steps.step_figures import has_sparse_cores
-from fastprof.derive.steps.tpu_step_values import TpuStepValues
+from fastprof.derive.steps.step_figures import TpuStepValues, has_sparse_cores
 from fastprof.derive.steps.verdicts import Finding
 from fastprof.xprof import device_ops, duty_cycle, host_ops
 from fastprof.xprof.op_sums import by_framework_op, last_is_eager

@@ -14,9 +14,8 @@ import numpy as np
 from fastprof.analyses.contract import Report
 from fastprof.derive.devices.run_environment import RunEnvironment
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_figures import COMPUTE, INPUT, core_breakdown
-from fastprof.derive.steps.time_types import CATEGORIES
-from fastprof.derive.steps.tpu_step_values import SCV0_INFEED, SCV0_TRANSFORM, SCV0_WAIT
+from fastprof.derive.steps.step_figures import COMPUTE, INPUT, SCV0_INFEED, SCV0_TRANSFORM, SCV0_WAIT, core_breakdown
+from fastprof.derive.steps.step_time import CATEGORIES
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.steps import KEEPS as KEEPS
 from fastprof.xprof.steps import shown_steps, step_warnings

@@ -43,7 +43,7 @@ from fastprof.xprof.pages.data_table import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from fastprof.derive.steps.tpu_step_values import TpuStepValues
+    from fastprof.derive.steps.step_figures import TpuStepValues
 
 SMALLEST: Final = 2.2250738585072014e-308
 """What XProf takes for the largest of values before it has seen any: the largest of zeros alone is this."""
