@@ -173,17 +173,16 @@ static bool visit(walk *state, int32_t call, const frame *here) {
   return !calls->traced[call] || add_segments(state, call, iterator);
 }
 
-/* Visits the tree of a call. */
+/* Visits the tree of a call. An event has one parent, so only a circle through the root leads anywhere twice. */
 static bool walk_call(walk *state, int32_t call) {
   int32_t root = state->work->calls.event[call];
-  frame *first = fp_vector_add(state->memory, &state->stack, sizeof *first);
-  if (!first) return false;
-  *first = (frame){interval(&state->work->events, root), root, true};
-  while (state->stack.count) {
+  frame first = {interval(&state->work->events, root), root, true};
+  bool ok = visit(state, call, &first);
+  while (ok && state->stack.count) {
     frame here = ((frame *)state->stack.items)[--state->stack.count];
-    if (!visit(state, call, &here)) return false;
+    if (here.event != root) ok = visit(state, call, &here);
   }
-  return true;
+  return ok;
 }
 
 /* Writes where the activities of each event begin. */

@@ -45,7 +45,7 @@ fp_code fp_preorder(fp_memory *memory, const int32_t *parent, size_t count, cons
                     int32_t *order, int32_t *depth, size_t *listed);
 
 /* Iterator events by row. `parent` is the event that requested this one's element; -1: none. A circle of parents is
- * reached from no root and ignored. `iterator` is below iterator_count. */
+ * ignored; a root on a circle is not below itself. `iterator` is below iterator_count. */
 typedef struct fp_iterator_events {
   const int64_t *start, *duration;
   const int32_t *parent, *iterator;

@@ -148,10 +148,13 @@ static void segments_and_parts_add_up(void) {
   CHECK(of_child[FP_FILE_READ] == 20 && of_child[FP_TAKING] == 0 && of_child[FP_OTHER] == 10);
 }
 
-/* Events 1 and 2 are parents of each other, 3 hangs below them, and 4 is its own parent: none is in the call. */
-static void circles_are_reached_from_no_root(void) {
+/* Events 1 and 2 are parents of each other, 3 hangs below them, and 4 is its own parent: none is in the call. Then the
+ * root hangs below its own grandchild. */
+static void circles_of_parents_end(void) {
   const event events[] = {{0, 100, -1, 0}, {10, 10, 2, 1}, {10, 10, 1, 2}, {12, 2, 2, 3}, {5, 1, 4, 4}};
   CHECK_INT(walked(events, 5, NULL, 0).record_count, 1);
+  const event below_itself[] = {{0, 100, 2, 0}, {10, 50, 0, 1}, {20, 30, 1, 2}};
+  CHECK_INT(walked(below_itself, 3, NULL, 0).record_count, 3);
 }
 
 static void any_times_are_taken(void) {
@@ -275,7 +278,7 @@ int main(void) {
   RUN(children_that_overlap_take_their_time_in_order_of_start);
   RUN(what_ran_before_costs_nothing_and_does_not_block);
   RUN(segments_and_parts_add_up);
-  RUN(circles_are_reached_from_no_root);
+  RUN(circles_of_parents_end);
   RUN(any_times_are_taken);
   RUN(sums_hold_whatever_the_events);
   RUN(a_deep_nest_takes_no_deep_stack);

@@ -22,7 +22,6 @@ from fastprof.analyses import tf_data
 from fastprof.analyses.contract import Keeper, Report
 from fastprof.decode.workers import Workers
 from fastprof.derive.host import Host
-from fastprof.derive.pipelines.call_walk import calls_of, pipelines_of, records_of
 from fastprof.derive.pipelines.host_lines import HostLines
 from fastprof.derive.pipelines.iterator_events import (
     IteratorEvents,
@@ -30,7 +29,7 @@ from fastprof.derive.pipelines.iterator_events import (
     is_integer,
     iterator_events,
 )
-from fastprof.derive.pipelines.iterator_kinds import ASYNCHRONOUS, short_name
+from fastprof.derive.pipelines.iterator_kinds import short_name
 from fastprof.derive.pipelines.iterators import call_events
 from fastprof.derive.pipelines.reading import (
     GENERATOR,
@@ -40,6 +39,9 @@ from fastprof.derive.pipelines.reading import (
     Segments,
     SelfParts,
     Tree,
+    calls_of,
+    pipelines_of,
+    records_of,
 )
 from fastprof.derive.steps.links import CROWD, first_of, numbered
 from fastprof.errors import CaptureError
@@ -51,6 +53,11 @@ MOST_VISITS = 50_000_000
 
 _BUFFERS = ("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "ParseExample", "ParallelBatch")
 """The buffers whose events XProf knows, in the order in which it goes through them."""
+_ASYNCHRONOUS = {
+    "Prefetch", "ParallelInterleave", "ParallelMap", "ParseExample", "MapAndBatch", "DataService",
+    "LegacyParallelInterleave", "ParallelBatch",
+}  # fmt: skip
+"""Iterators that work ahead on threads of their own, by their exact names."""
 
 Kinds = npt.NDArray[np.uint8]
 
@@ -144,9 +151,10 @@ def _iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
     long_names = np.array(origins.names, object)[origins.name[first]]
     names = [short_name(name) for name in long_names.tolist()]
     none = np.zeros(count, np.int64)
+    ahead = np.array([name in _ASYNCHRONOUS for name in names], np.bool_)
     found = Iterators(
         ids[first], np.zeros(count, np.bool_), np.where(has_parent, parents[first], 0), has_parent, names,
-        long_names.tolist(), np.array([name in ASYNCHRONOUS for name in names], np.bool_), kind, none, none, none, none,
+        long_names.tolist(), ahead, kind, none, none, none, none,
     )  # fmt: skip
     return found, of_origin, np.isin(found.iterator_id, asks)
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from fastprof.derive.pipelines.pipeline_sums import between, call_sums, largest
+from fastprof.derive.pipelines.pipeline_sums import CallSums, between, largest
 from fastprof.derive.pipelines.reading import Calls, InputPipelines
 from fastprof.derive.steps.time_spread import rank
 from fastprof.errors import CaptureError
@@ -33,7 +33,7 @@ def test_figures_of_pipelines(seed: int) -> None:
     shape = [(p, rng.randrange(1, 9)) for p in range(rng.randrange(1, 4))]
     rows = [(p, rng.randrange(-20, 60), rng.randrange(0, 20)) for p, count in shape for _ in range(count)]
     pipelines, calls = drawn(rows)
-    found = call_sums(pipelines, calls, 10)
+    found = CallSums(pipelines, calls, 10)
     for p, count in shape:
         own = [(start, length) for pipeline, start, length in rows if pipeline == p]
         times = sorted(length for _, length in own)
@@ -50,14 +50,14 @@ def test_figures_of_pipelines(seed: int) -> None:
 
 def test_no_calls_have_no_figures() -> None:
     pipelines, calls = drawn([])
-    found = call_sums(pipelines, calls, 10)
+    found = CallSums(pipelines, calls, 10)
     assert len(found.count) == len(found.between_ps) == len(found.most_ps) == 0
     assert between(drawn([(0, 5, 9)])[1], 1).tolist() == [0]
 
 
 def test_calls_beyond_64_bits_are_reported() -> None:
     with pytest.raises(CaptureError, match="times of the calls of a pipeline do not add up"):
-        call_sums(*drawn([(0, 0, 2**62), (0, 1, 2**62)]), 0)
+        CallSums(*drawn([(0, 0, 2**62), (0, 1, 2**62)]), 0)
 
 
 def test_the_largest_of_a_group_is_the_first_of_equal_ones_and_above_nothing() -> None:

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from fastprof.derive.pipelines.iterator_tree import Subtrees, rows_of
 from fastprof.derive.pipelines.reading import Tree
-from fastprof.derive.pipelines.subtrees import rows_of, subtrees
 
 
 def forest(seed: int) -> Tree:
@@ -32,7 +32,7 @@ def test_ends_stages_and_sums_are_those_of_a_walk(seed: int) -> None:
     rng = np.random.default_rng(seed)
     size = len(tree.iterator)
     asynchronous, values = rng.random(size) < 0.3, rng.integers(0, 100, size).astype(np.float64)
-    found = subtrees(tree, asynchronous)
+    found = Subtrees(tree, asynchronous)
     keys = list(zip(tree.pipeline.tolist(), tree.iterator.tolist(), strict=True))
     up = [
         keys.index((p, a)) if a >= 0 else -1 for p, a in zip(tree.pipeline.tolist(), tree.parent.tolist(), strict=True)
@@ -53,7 +53,7 @@ def test_a_chain_of_a_million_takes_no_walk() -> None:
     count = 1_000_000
     number = np.arange(count, dtype=np.int32)
     chain = Tree(np.zeros(count, np.int32), number, number - 1, number)
-    found = subtrees(chain, number % 2 == 1)
+    found = Subtrees(chain, number % 2 == 1)
     assert (found.end == count).all()
     assert found.stage[[0, 1, 2, 3, 999_999]].tolist() == [-1, -1, 1, 1, 999_997]
 
@@ -65,4 +65,4 @@ def test_what_is_in_no_tree_has_no_row() -> None:
     assert rows_of(tree, pipeline, iterator).tolist() == [0, 1, -1, -1, -1, -1]
     none = Tree(*(np.zeros(0, np.int32) for _ in range(4)))
     assert rows_of(none, pipeline, iterator).tolist() == [-1] * 6
-    assert len(subtrees(none, np.zeros(0, np.bool_)).end) == 0
+    assert len(Subtrees(none, np.zeros(0, np.bool_)).end) == 0

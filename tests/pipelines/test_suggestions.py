@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.pipelines.suggestions import Helps, Kind, is_true, kind_of, suggestion
+from fastprof.derive.pipelines.iterator_kinds import Kind, kind_of
+from fastprof.derive.pipelines.suggestions import Helps, is_true, suggestion
 
 
 @pytest.mark.parametrize(

@@ -5,45 +5,44 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.pipelines.element_links import Askers
 from fastprof.derive.pipelines.host_lines import CONSUME, EXECUTOR, FUNCTION, READ, HostLines
 from fastprof.derive.pipelines.iterator_events import INTEGERS, is_integer
 from fastprof.derive.pipelines.reading import FILE_READ, TAKING, USER_FUNCTION
 from fastprof.derive.steps.links import numbered
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 
 ACTIVITY = np.dtype([("start", "i8"), ("end", "i8"), ("event", "i4"), ("part", "i4")])
-"""As csrc/kernels/pipeline_calls.h has it. ``event``: number of the iterator event during which it went on."""
+"""fp_activity of csrc/kernels/pipeline_calls.h. ``event``: number of the iterator event during which it went on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Functions:
     """Calls of user functions, by row: ``event``: the iterator event that waits for it, -1: none; ``made``: an iterator
-    event that was made by whoever called it, -1: none; ``end_ps``: of asynchronous ones, when their last executor was
-    done; ``is_outer``: it is not part of another one of the same iterator event. ``executors``: rows of the plane of
-    those that worked for functions, ascending, and for which, by place in the columns."""
+    event that its caller made, -1: none; ``end_ps``: of asynchronous ones, when their last executor was done;
+    ``is_outer``: it is not part of another one of the same iterator event. ``executors``: rows of the plane of those
+    that worked for functions, ascending; ``of_function``: the place of the function of each."""
 
     rows: Int32s
     event: Int32s
     made: Int32s
     end_ps: Int64s
-    is_outer: npt.NDArray[np.bool_]
+    is_outer: Bools
     executors: Int32s
     of_function: Int64s
 
 
 class Owners:
-    """Which iterator event rows belong to. ``owner``: the nearest identified iterator event at or above each row; one
-    more at the end, for row -1."""
+    """The iterator events that rows belong to. ``owner``: the nearest identified iterator event at or above each row;
+    one more at the end, for row -1."""
 
     def __init__(self, lines: HostLines, owner: Int32s, asked: Askers) -> None:
         self.lines = lines
         self.owner = owner
         self.asked = asked
         self._under: Int32s | None = None
-        """The nearest Produce event at or above each row, of those that are known to have made something."""
+        """The nearest Produce event at or above each row that is known to have made something."""
         if len(asked.produce_rows):
             is_produce = np.zeros(len(lines), np.bool_)
             is_produce[asked.produce_rows] = True
@@ -51,7 +50,7 @@ class Owners:
 
     def of(self, rows: Int32s) -> tuple[Int32s, Int32s]:
         """The iterator event around each row, else the one that took the element for which it was done; -1: none. And
-        an event that was made with it, where it lies in none."""
+        an event that was made with it, if it lies in none."""
         around = self.lines.parent[rows]
         event = self.owner[around]
         made = np.full(len(rows), -1, np.int32)
@@ -82,7 +81,7 @@ def functions(lines: HostLines, owners: Owners) -> Functions:
 
 
 def _executors(lines: HostLines, functions_at: Int32s) -> tuple[Int32s, Int64s]:
-    """The executors that worked for functions, and which; a function is known by the id of its run."""
+    """The executors that worked for functions, and the function of each, by the id of its run."""
     runs = lines.all_having(EXECUTOR, "id").of_kinds(INTEGERS)
     if not len(runs) or not len(functions_at):
         return runs.rows[:0], np.zeros(0, np.int64)
@@ -91,25 +90,24 @@ def _executors(lines: HostLines, functions_at: Int32s) -> tuple[Int32s, Int64s]:
     number, count = numbered([np.concatenate([run[known], runs.value])])
     function = np.full(count, -1, np.int64)
     function[number[: len(known)][::-1]] = known[::-1]  # the first function of an id
-    found = function[number[len(known) :]]
-    return runs.rows[found >= 0], found[found >= 0]
+    worked_for = function[number[len(known) :]]
+    return runs.rows[worked_for >= 0], worked_for[worked_for >= 0]
 
 
-def activities(lines: HostLines, owners: Owners, ran: Functions) -> npt.NDArray[np.void]:
+def activities(lines: HostLines, owners: Owners, ran: Functions) -> Records:
     """What went on during iterator events, by event, then start."""
     takes = lines.having(CONSUME)
     reads = lines.having(READ)
     end = [lines.start_ps[rows] + np.maximum(lines.duration_ps[rows], 0) for rows in (reads, takes)]
-    found = [
+    every = np.concatenate([
         _packed(lines.start_ps[ran.rows], ran.end_ps, ran.event, USER_FUNCTION),
         _packed(lines.start_ps[reads], end[0], _reading(lines, owners, ran, reads), FILE_READ),
         _packed(lines.start_ps[takes], end[1], owners.of(takes)[0], TAKING),
-    ]
-    every = np.concatenate(found)
+    ])  # fmt: skip
     return np.ascontiguousarray(every[np.lexsort((every["start"], every["event"]))])
 
 
-def _packed(start: Int64s, end: Int64s, event: Int32s, part: int) -> npt.NDArray[np.void]:
+def _packed(start: Int64s, end: Int64s, event: Int32s, part: int) -> Records:
     keep = (event >= 0) & (end > start)
     rows = np.zeros(int(keep.sum()), ACTIVITY)
     rows["start"], rows["end"], rows["event"], rows["part"] = start[keep], end[keep], event[keep], part
@@ -117,7 +115,7 @@ def _packed(start: Int64s, end: Int64s, event: Int32s, part: int) -> npt.NDArray
 
 
 def _reading(lines: HostLines, owners: Owners, ran: Functions, reads: Int32s) -> Int32s:
-    """The iterator event of ops that read files: that of their line, else that of the function they are part of."""
+    """The iterator event of ops that read files: by their line, else by the function that they are part of."""
     event, _ = owners.of(reads)
     lost = np.flatnonzero(event < 0)
     if not len(lost) or not len(ran.executors):

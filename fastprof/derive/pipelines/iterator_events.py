@@ -1,37 +1,39 @@
-"""The events of iterators: which iterator each is of."""
+"""The events of iterators: the iterator of each, and what TensorFlow records of iterators beside their events."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof.derive.pipelines.host_lines import GENERATOR, NAMED, HostLines
+from fastprof.derive.pipelines.reading import Value
 from fastprof.derive.steps.links import first_of, numbered
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 
 INTEGERS = (records.INT64, records.UINT64)
-_SEPARATOR = "::"
+ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_size", "cycle_length", "deterministic",
+              "cpu_budget", "threadpool_size")  # fmt: skip
+"""Stats of iterator events that say how the iterator is set up; the last two are those of whole pipelines."""
+"""Stats of iterator events that record the setup of the iterator; the last two are those of entire pipelines."""
 
 
-def is_integer(kind: npt.NDArray[np.uint8]) -> Bools:
+def is_integer(kind: UInt8s) -> Bools:
     """Whether stats of these kinds are integers."""
-    found: Bools = (kind == records.INT64) | (kind == records.UINT64)
-    return found
+    return np.asarray((kind == records.INT64) | (kind == records.UINT64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origins:
-    """What iterator events say of their iterator: a row for each that differs, in order of first event. ``*_kind``: how
-    the id was recorded (NONE: it was not); ``name``: place in ``names``; ``is_named``: the name begins as those of
-    iterators do; ``is_root``: the whole of the name is one iterator, which is what a program calls."""
+    """What iterator events record of their iterator: a row for each that differs, in order of first event. ``*_kind``:
+    how the id was recorded, NONE: not at all; ``name``: place in ``names``; ``is_named``: the name begins like those of
+    iterators; ``is_root``: the name is that of a single iterator, which a program calls."""
 
     iterator_id: Int64s
-    id_kind: npt.NDArray[np.uint8]
+    id_kind: UInt8s
     parent_id: Int64s
-    parent_kind: npt.NDArray[np.uint8]
+    parent_kind: UInt8s
     name: Int32s
     is_generator: Bools
     is_named: Bools
@@ -43,14 +45,14 @@ class Origins:
 
     @property
     def is_identified(self) -> Bools:
-        """Whether it says which iterator it is."""
+        """Whether it has the id of its iterator."""
         return is_integer(self.id_kind) & self.is_named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IteratorEvents:
-    """Events of iterators, by line and start. ``parent``: the event right around each, where that is one of these too;
-    -1: none."""
+    """Events of iterators, by line and start. ``parent``: the event right around each, if that is one of these; -1:
+    none."""
 
     start_ps: Int64s
     duration_ps: Int64s
@@ -80,10 +82,46 @@ def _origins(lines: HostLines, rows: Int32s) -> tuple[Int32s, Origins]:
     metas, name = np.unique(meta[first], return_inverse=True)
     names = [lines.events.names[number] for number in metas.tolist()]
     role = lines.roles[rows[first]]
-    parts = np.array([len(text.split(_SEPARATOR)) for text in names], np.int64)
+    parts = np.array([len(text.split("::")) for text in names], np.int64)
     is_generator = (role & GENERATOR) != 0
     is_root = (parts[name] == 2) & ~is_generator if len(names) else is_generator
     return origin, Origins(
         iterator_id[first], id_kind[first], parent_id[first], parent_kind[first], name.astype(np.int32), is_generator,
         (role & NAMED) != 0, is_root, names,
     )  # fmt: skip
+
+
+def recorded_attributes(lines: HostLines, iterator: Int32s, count: int) -> dict[str, list[Value]]:
+    """By attribute that the capture has, its last value for each iterator, in the order of events. ``iterator``: by
+    iterator event, -1: unknown."""
+    attributes: dict[str, list[Value]] = {}
+    for name in ATTRIBUTES:
+        stat = lines.stat(name)
+        event = lines.number[stat.rows]
+        own = np.where(event >= 0, iterator[event], -1) if len(iterator) else event
+        last = np.full(count + 1, -1, np.int64)  # of equal indices the last assignment stays; the last for -1
+        last[own] = np.arange(len(stat))
+        has = np.flatnonzero(last[:-1] >= 0)
+        if not len(has):
+            continue
+        kinds, values = stat.kind[last[has]], stat.value[last[has]]
+        keys = list(zip(kinds.tolist(), values.tolist(), strict=True))
+        by_key = {key: _value(lines, *key) for key in set(keys)}
+        shown: list[Value] = [None] * count
+        for number, key in zip(has.tolist(), keys, strict=True):
+            shown[number] = by_key[key]
+        attributes[name] = shown
+    return attributes
+
+
+def _value(lines: HostLines, kind: int, value: int) -> Value:
+    if kind == records.INT64:
+        return value
+    if kind == records.UINT64:
+        return value % 2**64
+    if kind == records.DOUBLE:
+        return float(np.int64(value).view(np.float64))
+    if kind in (records.STR, records.REF):
+        text = lines.events.text(value)
+        return None if text == "unavailable" else text
+    return None

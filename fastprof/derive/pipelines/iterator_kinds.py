@@ -1,39 +1,57 @@
-"""What the name of an iterator says of it, and what TensorFlow says of it beside its events."""
+"""What an iterator of tf.data does, by its name."""
 
 from __future__ import annotations
 
 import re
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from fastprof._native import records
-from fastprof.derive.pipelines.host_lines import HostLines
-from fastprof.derive.pipelines.reading import (
-    FILE_READ,
-    OTHER,
-    WAITING,
-    Value,
-)
-from fastprof.schema.array_types import Bools, Int32s
+from fastprof.derive.pipelines.reading import FILE_READ, OTHER, WAITING
+from fastprof.schema.array_types import Bools, UInt8s
 
-ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_size", "cycle_length", "deterministic",
-              "cpu_budget", "threadpool_size")  # fmt: skip
-"""Stats of iterator events that say how the iterator is set up; the last two are those of whole pipelines."""
-_UNAVAILABLE = "unavailable"
 
-ASYNCHRONOUS = {
-    "Prefetch", "ParallelInterleave", "ParallelMap", "ParseExample", "MapAndBatch", "DataService",
-    "LegacyParallelInterleave", "ParallelBatch",
-}  # fmt: skip
-"""Iterators that work ahead on threads of their own, as XProf lists them."""
-_MORE_ASYNCHRONOUS = {"ParallelFilter"}
-_READERS = {
+class Kind(IntEnum):
+    """What an iterator does, as far as it decides how it can be made faster."""
+
+    OTHER = 0
+    WRAPPER = 1  # put around a pipeline by tf.data itself
+    SOURCE = 2  # reads or makes elements
+    SERVICE = 3  # takes them from workers of the tf.data service
+    REMOTE = 4  # takes them from another remote source
+    FUNCTION = 5  # runs a function for each element, and can run several at a time
+    INTERLEAVING = 6  # opens inputs of its own, and can read several at a time
+    SEQUENTIAL = 7  # takes its elements one after another, by what it is
+    BUFFER = 8  # hands over what another thread has made ahead
+    PARALLEL = 9  # runs its function on several threads, ahead of its consumer
+    PARALLEL_INTERLEAVING = 10  # reads several inputs at a time, ahead of its consumer
+
+
+_NAMES: Final = {
+    Kind.WRAPPER: "Root Model",
+    Kind.SOURCE: "TFRecord SSTable RecordIO Spanner TFColumn SleepwalkRemoteDataset TextLine StitchedTimelineDataset "
+    "DateKeyDataset CapacitorProto LMDB ExternalDataset PearModel FixedLengthRecord FromTensor TensorSlice Generator "
+    "SyntheticDatasetOp Range ArrayRecord CSV Sql MatchingFiles",
+    Kind.SERVICE: "DataService",
+    Kind.REMOTE: "GuzzlerDataGuzzlerRemoteDataset ReverbDataset DatasetSampleGame Courier ReverbEpisodeDataset",
+    Kind.FUNCTION: "Map Batch PaddedBatch",
+    Kind.INTERLEAVING: "Interleave FlatMap",
+    Kind.SEQUENTIAL: "Filter Unbatch Shuffle ShuffleAndRepeat Scan TakeWhile Window GroupByWindow GroupByReducer",
+    Kind.BUFFER: "Prefetch",
+    Kind.PARALLEL: "ParallelMap ParallelFilter MapAndBatch ParallelBatch ParseExample",
+    Kind.PARALLEL_INTERLEAVING: "ParallelInterleave LegacyParallelInterleave",
+}
+_KINDS: Final = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+_SUFFIX: Final = re.compile(r"(V\d+)?(\[\d+\])?$", re.ASCII)
+"""The version of the implementation, and the place among several inputs."""
+_ASYNCHRONOUS: Final = (Kind.SERVICE, Kind.BUFFER, Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING)
+_READERS: Final = {
     "TFRecord", "TextLine", "FixedLengthRecord", "CSV", "LMDB", "Sql", "MatchingFiles", "SSTable", "RecordIO",
     "TFColumn", "CapacitorProto", "Spanner",
 }  # fmt: skip
 """Iterators that read files in their own time."""
-_SUFFIX = re.compile(r"(V\d+)?(\[\d+\])?$", re.ASCII)
 
 
 def short_name(long_name: str) -> str:
@@ -41,63 +59,18 @@ def short_name(long_name: str) -> str:
     return long_name.split("::")[-1]
 
 
-def kind_name(name: str) -> str:
-    """A short name without the version of the implementation and the place among its siblings."""
-    return _SUFFIX.sub("", name)
+@lru_cache(maxsize=1 << 12)
+def kind_of(name: str) -> Kind:
+    """What an iterator of this short name does, in whatever version and as whatever input."""
+    return _KINDS.get(_SUFFIX.sub("", name), Kind.OTHER)
 
 
 def is_asynchronous(name: str) -> bool:
-    """Whether the iterator of a short name works ahead on threads of its own, in whatever version."""
-    return kind_name(name) in ASYNCHRONOUS or kind_name(name) in _MORE_ASYNCHRONOUS
+    """Whether the iterator of a short name works ahead on threads of its own."""
+    return kind_of(name) in _ASYNCHRONOUS
 
 
-def own_part(name: str, asynchronous: bool) -> int:
-    """What an iterator of a short name does while nothing is known to go on in it."""
-    if asynchronous:
-        return WAITING
-    return FILE_READ if kind_name(name) in _READERS else OTHER
-
-
-def own_parts(names: list[str], asynchronous: Bools) -> npt.NDArray[np.uint8]:
-    """The same of many."""
-    known: dict[tuple[str, bool], int] = {}
-    keys = list(zip(names, asynchronous.tolist(), strict=True))
-    for key in set(keys):
-        known[key] = own_part(*key)
-    return np.array([known[key] for key in keys], np.uint8)
-
-
-def recorded_attributes(lines: HostLines, iterator: Int32s, count: int) -> dict[str, list[Value]]:
-    """By attribute that the capture has, what it says of each iterator last, in the order of its events. ``iterator``:
-    by iterator event, -1: it does not say which."""
-    found: dict[str, list[Value]] = {}
-    for name in ATTRIBUTES:
-        stat = lines.stat(name)
-        event = lines.number[stat.rows]
-        own = np.where(event >= 0, iterator[event], -1) if len(iterator) else event
-        last = np.full(count + 1, -1, np.int64)  # of equal indices the last assignment stays; the last for -1
-        last[own] = np.arange(len(stat))
-        has = np.flatnonzero(last[:-1] >= 0)
-        if not len(has):
-            continue
-        kinds, values = stat.kind[last[has]], stat.value[last[has]]
-        keys = list(zip(kinds.tolist(), values.tolist(), strict=True))
-        by_key = {key: _value(lines, *key) for key in set(keys)}
-        shown: list[Value] = [None] * count
-        for number, key in zip(has.tolist(), keys, strict=True):
-            shown[number] = by_key[key]
-        found[name] = shown
-    return found
-
-
-def _value(lines: HostLines, kind: int, value: int) -> Value:
-    if kind == records.INT64:
-        return value
-    if kind == records.UINT64:
-        return value % 2**64
-    if kind == records.DOUBLE:
-        return float(np.int64(value).view(np.float64))
-    if kind in (records.STR, records.REF):
-        text = lines.events.text(value)
-        return None if text == _UNAVAILABLE else text
-    return None
+def own_parts(names: list[str], asynchronous: Bools) -> UInt8s:
+    """What iterators of these short names do in time in which nothing else is known to go on in them."""
+    reads = {name: FILE_READ if _SUFFIX.sub("", name) in _READERS else OTHER for name in set(names)}
+    return np.where(asynchronous, WAITING, np.array([reads[name] for name in names], np.int64)).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The input pipelines of a host, from its events: what of them is kept, and the exact reading of it.
+"""The input pipelines of a host, from its events: the exact reading, and what is kept of it.
 
 Ids are taken as recorded, all 64 bits of them. An iterator event belongs to the iterator around it on its line,
 whatever lies between, else to the one that took its element, else to the one that made the context in which it ran.
@@ -9,37 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.pipelines.activities import Functions, Owners, activities, functions
-from fastprof.derive.pipelines.call_walk import Walked, calls_of, pipelines_of, walk
 from fastprof.derive.pipelines.element_links import askers
 from fastprof.derive.pipelines.host_lines import HostLines
 from fastprof.derive.pipelines.iterator_events import (
+    ATTRIBUTES,
     IteratorEvents,
     is_integer,
     iterator_events,
-)
-from fastprof.derive.pipelines.iterator_kinds import (
-    ATTRIBUTES,
-    is_asynchronous,
-    own_parts,
     recorded_attributes,
-    short_name,
 )
+from fastprof.derive.pipelines.iterator_kinds import is_asynchronous, own_parts, short_name
 from fastprof.derive.pipelines.iterator_tree import number_of, parents_by_id, tree_of
-from fastprof.derive.pipelines.reading import (
-    GENERATOR,
-    ITERATOR,
-    Iterators,
-    Reading,
-)
+from fastprof.derive.pipelines.reading import GENERATOR, ITERATOR, Iterators, Reading, calls_of, pipelines_of, walk
 from fastprof.derive.steps.links import first_of, numbered
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 from fastprof.tables.host_events import HostEvents
 
 STATS = ("id", "parent_id", "element_id", "_a", "_pt", "_p", "_ct", "_c", "_pid", *ATTRIBUTES)
@@ -50,8 +39,8 @@ _TIMES = "the durations of iterators"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptPipelines:
-    """What is kept of a host. ``recorded_host``: its name in the capture; ``unidentified``: iterator events that do not
-    record an id of their iterator; ``call_rows``: rows of the HostEvents, of the calls of ``exact``."""
+    """What is kept of a host. ``recorded_host``: its name in the capture; ``unidentified``: iterator events without an
+    id of their iterator; ``call_rows``: rows of the HostEvents, of the calls of ``exact``."""
 
     host: str
     recorded_host: str | None
@@ -67,7 +56,7 @@ class KeptPipelines:
 
 
 def call_events(lines: HostLines, events: IteratorEvents, wanted: Bools | None) -> tuple[Int64s, Int32s]:
-    """The iterator events whose name is that of what programs call, in the order of the capture: their numbers, and
+    """The iterator events with names of roots, which programs call, in the order of the capture: their numbers, and
     their rows in the HostEvents. ``wanted``: as in ``keep_pipelines``."""
     roots = np.flatnonzero(events.origins.is_root[events.origin])
     rows: Int32s = lines.rows[lines.iterator_rows[roots]] + np.int32(lines.first)
@@ -76,7 +65,7 @@ def call_events(lines: HostLines, events: IteratorEvents, wanted: Bools | None) 
 
 def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = None) -> KeptPipelines:
     """The pipelines of a host. ``wanted``: by row of the events, which of them may be calls; None: all. The groups of
-    calls are set later, by ``in_groups``. Raises CaptureError where durations add up to more than 64 bits hold."""
+    calls are set later, by ``in_groups``. Raises CaptureError: durations do not add up in 64 bits."""
     lines = HostLines(events, workers)
     found = iterator_events(lines)
     identified = found.origins.is_identified[found.origin]
@@ -88,17 +77,17 @@ def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = 
     owners = Owners(lines, owner, asked)
     ran = functions(lines, owners)
     iterators, iterator = _iterators(lines, found, identified, ran)
-    walked = Walked(found.start_ps, found.duration_ps, asked.parent, iterator)
     roots, root_rows = call_events(lines, found, wanted)
     known = np.flatnonzero(identified[roots])
-    exact, order = _reading(walked, iterators, activities(lines, owners, ran), roots[known])
+    went_on = activities(lines, owners, ran)
+    exact, order = _reading(found, asked.parent, iterator, iterators, went_on, roots[known])
     unidentified = int((~identified).sum())
     recorded_host = events.capture.hostnames[0] if events.capture.hostnames else None
     return KeptPipelines(events.host, recorded_host, exact, len(found), unidentified, root_rows[known[order]])
 
 
 def _iterators(lines: HostLines, events: IteratorEvents, identified: Bools, ran: Functions) -> tuple[Iterators, Int32s]:
-    """The iterators, and the number of that of each event, -1: it does not say."""
+    """The iterators, and the iterator of each event, -1: unknown."""
     origins = events.origins
     known = np.flatnonzero(origins.is_identified)
     of_origin = np.full(len(origins), -1, np.int32)
@@ -141,7 +130,7 @@ def _self_times(lines: HostLines, rows: Int32s) -> Int64s:
 
 def _function_times(lines: HostLines, events: IteratorEvents, iterator: Int32s, ran: Functions, ids: Int64s) -> Int64s:
     """By iterator: how long its user functions ran, each by itself. A function whose element nobody took belongs to the
-    iterator that what was made along with it says it is for."""
+    parent of an iterator event that was made along with it."""
     time = ran.end_ps - lines.start_ps[ran.rows]
     own = np.full(len(time), -1, np.int32)
     waited = ran.event >= 0
@@ -155,39 +144,35 @@ def _function_times(lines: HostLines, events: IteratorEvents, iterator: Int32s, 
 
 
 def _reading(
-    walked: Walked, iterators: Iterators, went_on: npt.NDArray[np.void], roots: Int64s
+    events: IteratorEvents, parent: Int32s, iterator: Int32s, iterators: Iterators, went_on: Records, roots: Int64s
 ) -> tuple[Reading, Int64s]:
-    """``roots``: the events of calls, in the order of the capture. Also which of them each call is."""
+    """``parent``: the event that asked for each, ``iterator``: of each; ``roots``: the events of calls, in the order of
+    the capture. Also which of them each call is."""
     is_device = np.zeros(len(iterators), np.bool_)
     asking = parents_by_id(iterators.iterator_id, iterators.parent_id, iterators.has_parent)
     generators = asking[iterators.kind == GENERATOR]
     is_device[generators[generators >= 0]] = True
-    by_start = np.argsort(walked.start_ps[roots], kind="stable")
-    pipelines, of_call = pipelines_of(walked.iterator[roots[by_start]], is_device)
+    start, longest = events.start_ps[roots], np.iinfo(np.int64).max - np.maximum(events.start_ps[roots], 0)
+    duration = np.minimum(np.maximum(events.duration_ps[roots], 0), longest)  # no end exceeds 64 bits
+    by_start = np.argsort(start, kind="stable")
+    pipelines, of_call = pipelines_of(iterator[roots[by_start]], is_device)
     pipeline = np.empty_like(of_call)
     pipeline[by_start] = of_call
-    duration = _call_times(walked.start_ps[roots], walked.duration_ps[roots])
-    order = np.lexsort((walked.start_ps[roots], -duration, pipeline))
+    order = np.lexsort((start, -duration, pipeline))
     called: Int32s = roots[order].astype(np.int32)
     pipeline = pipeline[order]
-    ran, segments, parts = walk(walked, own_parts(iterators.name, iterators.is_async), went_on, called, pipeline)
-    groups = np.full(len(called), -1, np.int32)
-    calls = calls_of(pipeline, walked.start_ps[called], duration[order], groups, ran)
-    tree = tree_of(_askers_by_iterator(asking, walked), pipelines, pipeline, ran)
+    columns = (events.start_ps, events.duration_ps, parent, iterator)
+    ran, segments, parts = walk(columns, own_parts(iterators.name, iterators.is_async), went_on, called, pipeline)
+    calls = calls_of(pipeline, start[order], duration[order], np.full(len(called), -1, np.int32), ran)
+    tree = tree_of(_askers_by_iterator(asking, parent, iterator), pipelines, pipeline, ran)
     return Reading(iterators, pipelines, calls, ran, tree, segments, parts), order
 
 
-def _call_times(start_ps: Int64s, duration_ps: Int64s) -> Int64s:
-    """Durations as the walk takes them: none is below 0, nothing ends later than 64 bits hold."""
-    times: Int64s = np.minimum(np.maximum(duration_ps, 0), np.iinfo(np.int64).max - np.maximum(start_ps, 0))
-    return times
-
-
-def _askers_by_iterator(asking: Int32s, walked: Walked) -> Int32s:
-    """Which iterator asks each: the one that it names, else that of the event which asked for its first event."""
-    lost = np.zeros(len(asking) + 1, np.bool_)  # the last for -1
-    lost[:-1] = asking < 0
-    asked = np.flatnonzero(lost[walked.iterator] & (walked.parent >= 0))
+def _askers_by_iterator(asking: Int32s, parent: Int32s, iterator: Int32s) -> Int32s:
+    """The iterator that takes elements from each: the one that it names, else that of the event which asked for its
+    first event."""
+    lost = np.append(asking < 0, False)  # the last for -1
+    asked = np.flatnonzero(lost[iterator] & (parent >= 0))
     seen = asking.copy()
-    seen[walked.iterator[asked][::-1]] = walked.iterator[walked.parent[asked]][::-1]
+    seen[iterator[asked][::-1]] = iterator[parent[asked]][::-1]
     return np.where(seen == np.arange(len(seen)), -1, seen).astype(np.int32)

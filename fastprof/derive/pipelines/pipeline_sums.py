@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.pipelines.subtrees import rows_of
+from fastprof.derive.pipelines.iterator_tree import rows_of
 from fastprof.derive.steps.time_spread import PERCENTILES
 from fastprof.schema.array_types import Int64s
 
@@ -21,72 +20,63 @@ _INPUT = re.compile(r"\[\d+\]", re.ASCII)
 _WHAT = "the times of the calls of a pipeline"
 
 
-@dataclass(frozen=True, slots=True)
 class CallSums:
     """By pipeline. ``between_ps``: from its first call to the end of its last, time in which none of them ran."""
 
-    count: Int64s
-    slow: Int64s
-    total_ps: Int64s
-    between_ps: Int64s
-    least_ps: Int64s
-    percentiles_ps: dict[int, Int64s]
-    most_ps: Int64s
+    def __init__(self, pipelines: InputPipelines, calls: Calls, slow_ps: int) -> None:
+        """``slow_ps``: calls that take longer are slow."""
+        first, self.count = pipelines.first[:-1], np.diff(pipelines.first)
+        size, last = len(first), np.maximum(pipelines.first[1:] - 1, 0)
+        self.slow = np.bincount(calls.pipeline[calls.duration_ps > slow_ps], minlength=size)
+        self.total_ps = sums_by(calls.pipeline, calls.duration_ps, size, _WHAT)
+        self.between_ps = between(calls, size)
+        self.least_ps = calls.duration_ps[last]
+        self.most_ps = calls.duration_ps[first]
+        self.percentiles_ps = {
+            percent: calls.duration_ps[last - np.maximum((10 * percent * self.count + 999) // 1000 - 1, 0)]
+            for percent in PERCENTILES
+        }
+        """By nearest rank, as everywhere (time_spread.rank); calls are slowest first, so it counts from the end."""
 
 
-@dataclass(frozen=True, slots=True)
 class IteratorSums:
-    """By row of the tree: over all calls of its pipeline. ``calls``: in how many of them it ran."""
+    """By row of the tree: over all calls of its pipeline. ``calls``: in how many of them it ran; ``tree_row``: of each
+    record."""
 
-    total_ps: Int64s
-    self_ps: Int64s
-    critical_ps: Int64s
-    count: Int64s
-    calls: Int64s
-    blocking: npt.NDArray[np.bool_]
-    tree_row: Int64s
-    """Of each record."""
+    def __init__(self, reading: Reading) -> None:
+        records, size = reading.records, len(reading.tree.iterator)
+        row = rows_of(reading.tree, reading.calls.pipeline[records.call], records.iterator)
+        self.total_ps = sums_by(row, records.total_ps, size, _WHAT)
+        self.self_ps = sums_by(row, records.self_ps, size, _WHAT)
+        self.critical_ps = sums_by(row, records.critical_ps, size, _WHAT)
+        self.count = sums_by(row, records.count, size)
+        self.calls = np.bincount(row[row >= 0], minlength=size)
+        self.blocking = np.bincount(row[records.is_blocking & (row >= 0)], minlength=size) > 0
+        self.tree_row = row
 
 
-@dataclass(frozen=True, slots=True)
 class Bottlenecks:
     """``of_call``: by call, the record of the largest critical time. ``of_pipeline``: by pipeline, the row of the tree
     of the largest over all calls, where iterators that are alike count together: the largest of them. -1: there is no
     critical time. Of equal ones the one nearest to the program. ``critical_ps``: by pipeline, of that one and those
     like it; ``calls``: how many of its calls have one of them for bottleneck."""
 
-    of_call: Int64s
-    of_pipeline: Int64s
-    critical_ps: Int64s
-    calls: Int64s
-
-
-def call_sums(pipelines: InputPipelines, calls: Calls, slow_ps: int) -> CallSums:
-    """``slow_ps``: calls that take longer are slow."""
-    first, count = pipelines.first[:-1], np.diff(pipelines.first)
-    size = len(first)
-    longest_first = calls.duration_ps
-    last = np.maximum(pipelines.first[1:] - 1, 0)
-
-    def ascending(percent: int) -> Int64s:
-        """By nearest rank, as everywhere (time_spread.rank); calls are slowest first, so it counts from the end."""
-        places = np.maximum((10 * percent * count + 999) // 1000 - 1, 0)
-        times: Int64s = longest_first[last - places]
-        return times
-
-    return CallSums(
-        count=count,
-        slow=np.bincount(calls.pipeline[calls.duration_ps > slow_ps], minlength=size).astype(np.int64),
-        total_ps=sums_by(calls.pipeline, calls.duration_ps, size, _WHAT),
-        between_ps=between(calls, size),
-        least_ps=longest_first[last],
-        percentiles_ps={percent: ascending(percent) for percent in PERCENTILES},
-        most_ps=longest_first[first],
-    )
+    def __init__(self, reading: Reading, sums: IteratorSums) -> None:
+        calls, records, tree, count = reading.calls, reading.records, reading.tree, len(reading.pipelines)
+        self.of_call = largest(records.call, records.critical_ps, len(calls.pipeline))
+        like = alike(reading)
+        together = sums_by(like, sums.critical_ps, len(like), _WHAT)
+        most = largest(tree.pipeline, together, count)
+        of_it = (like == most[tree.pipeline]) & (most[tree.pipeline] >= 0)
+        self.of_pipeline = largest(tree.pipeline, np.where(of_it, sums.critical_ps, 0), count)
+        row = np.append(sums.tree_row, -1)[self.of_call]
+        same = (row >= 0) & (np.append(like, -2)[row] == most[calls.pipeline])
+        self.critical_ps = np.append(together, 0)[most]
+        self.calls = np.bincount(calls.pipeline[same], minlength=count)
 
 
 def between(calls: Calls, size: int) -> Int64s:
-    """Of each of ``size`` pipelines, how much of the time from its first call to its last is in none of them."""
+    """For each of ``size`` pipelines, the time from its first call to its last in which none of them ran."""
     order = np.lexsort((calls.start_ps, calls.pipeline))
     pipeline, start = calls.pipeline[order], calls.start_ps[order]
     end = start + calls.duration_ps[order]
@@ -99,37 +89,6 @@ def between(calls: Calls, size: int) -> Int64s:
     return sums_by(pipeline[1:], np.maximum(gap, 0), size, _WHAT)
 
 
-def iterator_sums(reading: Reading) -> IteratorSums:
-    """Of each row of the tree; exact."""
-    records, calls, size = reading.records, reading.calls, len(reading.tree.iterator)
-    row = rows_of(reading.tree, calls.pipeline[records.call], records.iterator)
-    blocking = np.zeros(size + 1, np.bool_)
-    blocking[row[records.is_blocking]] = True
-    return IteratorSums(
-        total_ps=sums_by(row, records.total_ps, size, _WHAT),
-        self_ps=sums_by(row, records.self_ps, size, _WHAT),
-        critical_ps=sums_by(row, records.critical_ps, size, _WHAT),
-        count=sums_by(row, records.count, size),
-        calls=np.bincount(row[row >= 0], minlength=size).astype(np.int64),
-        blocking=blocking[:size],
-        tree_row=row,
-    )
-
-
-def bottlenecks(reading: Reading, sums: IteratorSums) -> Bottlenecks:
-    calls, records, tree = reading.calls, reading.records, reading.tree
-    of_call = largest(records.call, records.critical_ps, len(calls.pipeline))
-    like = alike(reading)
-    together = sums_by(like, sums.critical_ps, len(like), _WHAT)
-    most = largest(tree.pipeline, together, len(reading.pipelines))
-    of_it = (like == most[tree.pipeline]) & (most[tree.pipeline] >= 0)
-    of_pipeline = largest(tree.pipeline, np.where(of_it, sums.critical_ps, 0), len(reading.pipelines))
-    row = np.append(sums.tree_row, -1)[of_call]
-    same = (row >= 0) & (np.append(like, -2)[row] == most[calls.pipeline])
-    count = np.bincount(calls.pipeline[same], minlength=len(of_pipeline))
-    return Bottlenecks(of_call, of_pipeline, np.append(together, 0)[most], count)
-
-
 def alike(reading: Reading) -> Int64s:
     """By row of the tree, the first row of its pipeline that differs from it only in which of several inputs it is
     (``Interleave[1]::TFRecord``, ``Interleave[2]::TFRecord``): what a program sets up in one place."""
@@ -140,16 +99,14 @@ def alike(reading: Reading) -> Int64s:
     name = [of_name[long] for long in longs]
     key = tree.pipeline.astype(np.int64) * max(len(numbers), 1) + np.array(name, np.int64)[tree.iterator]
     _, first, of_key = np.unique(key, return_index=True, return_inverse=True)
-    like: Int64s = first[of_key]
-    return like
+    return np.asarray(first[of_key])
 
 
 def largest(group: npt.NDArray[np.int32], values: Int64s, groups: int) -> Int64s:
-    """The row of the largest value above 0 of each group, the first of equal ones; -1: there is none. ``group``
-    ascends."""
+    """The row of the largest value above 0 of each group, the first of equal ones; -1: none. ``group`` ascends."""
     most = np.zeros(groups, np.int64)
     np.maximum.at(most, group, values)
     rows = np.flatnonzero((values == most[group]) & (values > 0))
-    found = np.full(groups, -1, np.int64)
-    found[group[rows[::-1]]] = rows[::-1]
-    return found
+    row = np.full(groups, -1, np.int64)
+    row[group[rows[::-1]]] = rows[::-1]
+    return row

@@ -11,23 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.pipelines.pipeline_sums import (
-    Bottlenecks,
-    CallSums,
-    IteratorSums,
-    alike,
-    bottlenecks,
-    call_sums,
-    iterator_sums,
-)
-from fastprof.derive.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, Value
+from fastprof.derive.pipelines.iterator_tree import rows_of
+from fastprof.derive.pipelines.pipeline_sums import Bottlenecks, CallSums, IteratorSums, alike
+from fastprof.derive.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, SelfParts, Value
 from fastprof.derive.pipelines.stages import recorded_numbers
 from fastprof.derive.pipelines.step_waits import Steps, StepWaits, outside, step_waits
-from fastprof.derive.pipelines.subtrees import rows_of
 from fastprof.derive.pipelines.suggestions import Helps, is_true, suggestion
 from fastprof.derive.pipelines.what_if import PARALLEL, TWICE, WhatIf, what_if, worded
 from fastprof.schema.array_types import Int64s
-from fastprof.schema.arrow_columns import texts
+from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 
@@ -37,7 +29,8 @@ _MOST = 2**63 - 1
 
 @dataclass(frozen=True)
 class HostPipelines:
-    """The pipelines of one host, and what is reckoned of them. ``slow_us``, ``parallel``: as the analysis was asked."""
+    """The pipelines of one host, and what is computed of them. ``slow_us``, ``parallel``: parameters of the
+    analysis."""
 
     host: str
     reading: Reading
@@ -47,15 +40,15 @@ class HostPipelines:
 
     @cached_property
     def calls(self) -> CallSums:
-        return call_sums(self.reading.pipelines, self.reading.calls, self.slow_us * _PS_PER_US)
+        return CallSums(self.reading.pipelines, self.reading.calls, self.slow_us * _PS_PER_US)
 
     @cached_property
     def sums(self) -> IteratorSums:
-        return iterator_sums(self.reading)
+        return IteratorSums(self.reading)
 
     @cached_property
     def bottlenecks(self) -> Bottlenecks:
-        return bottlenecks(self.reading, self.sums)
+        return Bottlenecks(self.reading, self.sums)
 
     @cached_property
     def what_if(self) -> WhatIf:
@@ -67,7 +60,7 @@ class HostPipelines:
 
     @cached_property
     def ids(self) -> list[str]:
-        """Of each iterator, in decimal."""
+        """Ids of iterators, in decimal."""
         return [self.reading.iterators.shown_id(number) for number in range(len(self.reading.iterators))]
 
     @cached_property
@@ -78,13 +71,10 @@ class HostPipelines:
         read = parts.part == FILE_READ
         reading_ps = np.zeros(len(tree.iterator) + 1, np.int64)
         reading_ps[rows_of(tree, parts.pipeline[read], parts.iterator[read])] = parts.time_ps[read]
-        found: list[str | None] = []
+        suggestions: list[str | None] = []
         for row in self.bottlenecks.of_pipeline.tolist():
-            if row < 0:
-                found.append(None)
-                continue
-            number = int(tree.iterator[row])
-            found.append(suggestion(
+            number = int(tree.iterator[row]) if row >= 0 else -1
+            suggestions.append(None if row < 0 else suggestion(
                 iterators.name[number],
                 iterators.long_name[number],
                 {name: known[name][number] for name in ("parallelism", "autotune") if name in known},
@@ -92,11 +82,11 @@ class HostPipelines:
                 reading=int(reading_ps[row]) / int(self.sums.critical_ps[row]),
                 helps=helps(row),
             ))  # fmt: skip
-        return found
+        return suggestions
 
     @cached_property
     def outside(self) -> npt.NDArray[np.bool_]:
-        """Of each call, whether it runs outside of all steps."""
+        """Whether each call runs outside of all steps."""
         return outside(self.reading.calls, self.steps)
 
 
@@ -133,12 +123,16 @@ class _Helps:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a table about one host. ``pipeline``, ``iterator``: of each row, -1: none; ``at``: which of the parts."""
+    """Rows of a table about one host. ``pipeline``, ``iterator``: of each row, -1: none; ``columns``: an object with
+    further columns of the table, each by its name."""
 
     host: HostPipelines
     pipeline: npt.NDArray[Any]
     iterator: npt.NDArray[Any]
-    at: Any = None
+    columns: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.columns, name)
 
     @property
     def reading(self) -> Reading:
@@ -159,10 +153,10 @@ class _Rows:
         values = attributes.get(name, [None] * len(self.reading.iterators))
         if name == "buffer_size" and (limits := attributes.get("buffer_limit")) is not None:
             values = [size if limit is None else limit for size, limit in zip(values, limits, strict=True)]
-        found = [None if value is None else convert(value) for value in values]
-        return [found[number] for number in self.iterator.tolist()]
+        numbers = [None if value is None else convert(value) for value in values]
+        return [numbers[number] for number in self.iterator.tolist()]
 
-    def critical_ps(self) -> Int64s:
+    def of_iterator(self) -> Int64s:
         """The critical time of the iterator of each row, over all calls."""
         return np.append(self.host.sums.critical_ps, 0)[rows_of(self.reading.tree, self.pipeline, self.iterator)]
 
@@ -177,25 +171,26 @@ def _rows(host: HostPipelines) -> dict[str, _Rows]:
     critical = np.append(host.sums.critical_ps, 0)[of_part]
     order = np.lexsort((parts.part, -parts.time_ps, of_part, -critical, parts.pipeline))
     return {
-        "pipelines": _Rows(host, np.arange(len(of_pipeline)), np.append(tree.iterator, -1)[of_pipeline]),
-        "iterators": _Rows(host, tree.pipeline, tree.iterator),
-        "critical_path": _Rows(host, segments.pipeline, segments.iterator),
+        "pipelines": _Rows(host, np.arange(len(of_pipeline)), np.append(tree.iterator, -1)[of_pipeline],
+                           host.calls),
+        "iterators": _Rows(host, tree.pipeline, tree.iterator, host.sums),
+        "critical_path": _Rows(host, segments.pipeline, segments.iterator, segments),
         "bottlenecks": _Rows(host, some, tree.iterator[of_pipeline[some]]),
-        "self_time": _Rows(host, parts.pipeline[order], parts.iterator[order], order),
-        "step_waits": _Rows(host, host.waits.pipeline, np.full(len(host.waits.pipeline), -1)),
-        "what_if": _Rows(host, tree.pipeline[changed], tree.iterator[changed]),
-        "calls": _Rows(host, calls.pipeline, np.append(records.iterator, -1)[of_call]),
-        "call_iterators": _Rows(host, calls.pipeline[records.call], records.iterator),
-    }
+        "self_time": _Rows(host, parts.pipeline[order], parts.iterator[order], SelfParts(
+            *(getattr(parts, name)[order] for name in SelfParts.__slots__))),
+        "step_waits": _Rows(host, host.waits.pipeline, np.full(len(host.waits.pipeline), -1), host.waits),
+        "what_if": _Rows(host, tree.pipeline[changed], tree.iterator[changed], host.what_if),
+        "calls": _Rows(host, calls.pipeline, np.append(records.iterator, -1)[of_call], calls),
+        "call_iterators": _Rows(host, calls.pipeline[records.call], records.iterator, records),
+    }  # fmt: skip
 
 
 def tables(hosts: Sequence[HostPipelines]) -> dict[str, pa.Table]:
     """All of TABLES."""
     rows = [_rows(host) for host in hosts]
-    found = {}
-    for name, schema in TABLES.items():
-        parts = [schema.of(one[name]) for one in rows if len(one[name].pipeline)]
-        found[name] = pa.concat_tables(parts).unify_dictionaries().combine_chunks() if parts else schema.empty()
+    found = {
+        name: schema.of_parts(one[name] for one in rows if len(one[name].pipeline)) for name, schema in TABLES.items()
+    }
     order = np.argsort(-np.asarray(found["bottlenecks"]["total_ps"]), kind="stable")
     found["bottlenecks"] = found["bottlenecks"].take(pa.array(order))
     if len(hosts) > 1:
@@ -208,22 +203,17 @@ def tables(hosts: Sequence[HostPipelines]) -> dict[str, pa.Table]:
 
 
 def _marked(count: int, places: Int64s) -> npt.NDArray[np.bool_]:
-    """Of ``count`` rows, which are at these places; below 0: none."""
+    """Which of ``count`` rows are at these places; -1: none."""
     marks = np.zeros(count, np.bool_)
     marks[places[places >= 0]] = True
     return marks
 
 
-def _ratio(part: Int64s, whole: Int64s) -> pa.Array:
-    """Null where the whole is not above 0."""
-    return pa.array(part / np.maximum(whole, 1), mask=whole <= 0)
-
-
-def _whole(value: Value) -> int | None:
+def _size(value: Value) -> int | None:
     return value if isinstance(value, int) and 0 <= value <= _MOST else None
 
 
-def _recorded(name: str, convert: Callable[[Value], int | None] = _whole) -> Formula:
+def _recorded(name: str, convert: Callable[[Value], int | None] = _size) -> Formula:
     return lambda rows: rows.recorded(name, convert)
 
 
@@ -233,14 +223,14 @@ def _of_root(name: str, description: str) -> Column:
 
 
 def _step_of_call(rows: _Rows) -> pa.Array:
-    """Null where the call is of no step."""
+    """Null: the call belongs to no step."""
     steps, group = rows.host.steps.group, rows.reading.calls.group_id
     of_step = np.append(steps, -1)[np.searchsorted(steps, group)] == group
     return pa.array(group.astype(np.int64), mask=~of_step | (group < 0))
 
 
 def _no_prediction(rows: _Rows) -> npt.NDArray[np.bool_]:
-    return rows.host.what_if.then_ps < 0
+    return np.asarray(rows.then_ps < 0)
 
 
 def _no_iterator(rows: _Rows) -> npt.NDArray[np.bool_]:
@@ -276,21 +266,21 @@ _TABLES: Final = (
         Text("root_id", "id of the iterator that is called", lambda rows: rows.ids(rows.roots())),
         Text("name", "long name of the iterator that is called", lambda rows: rows.long_names(rows.roots())),
         Count("call_count", "calls: each brings an element, which is a batch as a rule",
-              lambda rows: rows.host.calls.count),
-        Count("slow_call_count", "calls longer than slow_call_us", lambda rows: rows.host.calls.slow),
-        Picoseconds("min_ps", "shortest call", lambda rows: rows.host.calls.least_ps),
+              lambda rows: rows.count),
+        Count("slow_call_count", "calls longer than slow_call_us", lambda rows: rows.slow),
+        Picoseconds("min_ps", "shortest call", lambda rows: rows.least_ps),
         Picoseconds("mean_ps", "total_ps / call_count, rounded down",
-                    lambda rows: rows.host.calls.total_ps // np.maximum(rows.host.calls.count, 1)),
+                    lambda rows: rows.total_ps // np.maximum(rows.count, 1)),
         Picoseconds("p50_ps", "the least time that 50 of 100 calls do not exceed",
-                    lambda rows: rows.host.calls.percentiles_ps[50]),
+                    lambda rows: rows.percentiles_ps[50]),
         Picoseconds("p90_ps", "the least time that 90 of 100 calls do not exceed",
-                    lambda rows: rows.host.calls.percentiles_ps[90]),
+                    lambda rows: rows.percentiles_ps[90]),
         Picoseconds("p99_ps", "the least time that 99 of 100 calls do not exceed",
-                    lambda rows: rows.host.calls.percentiles_ps[99]),
-        Picoseconds("max_ps", "longest call", lambda rows: rows.host.calls.most_ps),
-        Picoseconds("total_ps", "sum of the calls", lambda rows: rows.host.calls.total_ps),
+                    lambda rows: rows.percentiles_ps[99]),
+        Picoseconds("max_ps", "longest call", lambda rows: rows.most_ps),
+        Picoseconds("total_ps", "sum of the calls"),
         Picoseconds("between_calls_ps", "from the first call to the last, time in which none of them ran",
-                    lambda rows: rows.host.calls.between_ps),
+                    lambda rows: rows.between_ps),
         _of_root("cpu_budget", "cores that tf.data takes the host to have: all, or as the program says; null: not "
                  "recorded"),
         _of_root("threadpool_size", "threads of its own pool, which run its functions; null: it has none, or it is not "
@@ -299,9 +289,9 @@ _TABLES: Final = (
         Text("bottleneck_long_name", "its long name; null: no time at all", _LONG_NAME.of),
         Picoseconds("bottleneck_ps", "its critical time and that of those alike / call_count, rounded down; null: no "
                     "time at all", lambda rows: rows.host.bottlenecks.critical_ps // np.maximum(
-                        rows.host.calls.count, 1), _no_iterator),
+                        rows.count, 1), _no_iterator),
         Share("bottleneck_share", "critical time of these / total_ps; null: no time at all",
-              lambda rows: rows.host.bottlenecks.critical_ps / np.maximum(rows.host.calls.total_ps, 1), _no_iterator),
+              lambda rows: rows.host.bottlenecks.critical_ps / np.maximum(rows.total_ps, 1), _no_iterator),
         Count("bottleneck_call_count", "calls whose bottleneck one of these is too",
               lambda rows: rows.host.bottlenecks.calls),
     ), derived=True),
@@ -317,15 +307,14 @@ _TABLES: Final = (
         _LONG_NAME,
         Flag("is_async", "threads of its own make its elements, before they are asked for",
              lambda rows: rows.reading.iterators.is_async[rows.iterator]),
-        Count("call_count", "its events in calls of the pipeline", lambda rows: rows.host.sums.count),
-        Picoseconds("total_ps", "time of these, also while nobody waited for it",
-                    lambda rows: rows.host.sums.total_ps),
-        Picoseconds("self_ps", "that less the time in which its inputs run", lambda rows: rows.host.sums.self_ps),
+        Count("call_count", "its events in calls of the pipeline", lambda rows: rows.count),
+        Picoseconds("total_ps", "time of these, also while nobody waited for it"),
+        Picoseconds("self_ps", "that less the time in which its inputs run"),
         Picoseconds("critical_ps", "its share of the time of all calls: what they waited for in it itself. Of all "
-                    "iterators together it is the time of the calls", lambda rows: rows.host.sums.critical_ps),
+                    "iterators together it is the time of the calls"),
         Share("critical_share", "critical_ps / the time of all calls; null: that is 0",
-              lambda rows: _ratio(rows.host.sums.critical_ps, rows.host.calls.total_ps[rows.pipeline])),
-        Flag("is_blocking", "a call waited for it, or for what it takes part in", lambda rows: rows.host.sums.blocking),
+              lambda rows: shares(rows.critical_ps, rows.host.calls.total_ps[rows.pipeline])),
+        Flag("is_blocking", "a call waited for it, or for what it takes part in", lambda rows: rows.blocking),
         Flag("is_bottleneck", "it is the bottleneck of the pipeline",
              lambda rows: _marked(len(rows.iterator), rows.host.bottlenecks.of_pipeline)),
         Count("event_count", "all of its events on the host, whether or not they are of a call",
@@ -349,9 +338,8 @@ _TABLES: Final = (
         _PIPELINE,
         Text("iterator_id", "id of the iterator that the call waited for", _ITERATOR.of),
         _NAME,
-        Picoseconds("start_ps", "begin, from the start of the host's capture",
-                    lambda rows: rows.reading.segments.start_ps),
-        Picoseconds("duration_ps", "how long", lambda rows: rows.reading.segments.duration_ps),
+        Picoseconds("start_ps", "begin, from the start of the host's capture"),
+        Picoseconds("duration_ps", "how long"),
     ), derived=True),
     TableSchema("bottlenecks", "the bottleneck of a pipeline, those first that calls take longest of", (
         _HOST,
@@ -374,25 +362,25 @@ _TABLES: Final = (
         _ITERATOR,
         _NAME,
         Text("part", "file read, user function, taking from the buffer, waiting for a buffer, other",
-             lambda rows: texts(PARTS, rows.reading.parts.part[rows.at].astype(np.int64))),
-        Picoseconds("time_ps", "time over all calls", lambda rows: rows.reading.parts.time_ps[rows.at]),
+             lambda rows: texts(PARTS, rows.part.astype(np.int64))),
+        Picoseconds("time_ps", "time over all calls"),
         Share("share", "time_ps / critical time of the iterator; null: that is 0",
-              lambda rows: _ratio(rows.reading.parts.time_ps[rows.at], rows.critical_ps())),
+              lambda rows: shares(rows.time_ps, rows.of_iterator())),
     ), derived=True),
     TableSchema("step_waits", "a pipeline in a step of its host", (
         _HOST,
         Count("step", "number of the step on its host: group_id in the table steps of the analysis steps",
-              lambda rows: rows.host.steps.group[rows.host.waits.step]),
-        Text("step_name", "name of the step", lambda rows: texts(rows.host.steps.label, rows.host.waits.step)),
+              lambda rows: rows.host.steps.group[rows.step]),
+        Text("step_name", "name of the step", lambda rows: texts(rows.host.steps.label, rows.step)),
         _PIPELINE,
-        Count("call_count", "calls that belong to the step, wherever they ran", lambda rows: rows.host.waits.count),
-        Picoseconds("wait_ps", "time of the step in which one of these ran", lambda rows: rows.host.waits.wait_ps),
+        Count("call_count", "calls that belong to the step, wherever they ran", lambda rows: rows.count),
+        Picoseconds("wait_ps", "time of the step in which one of these ran"),
         Share("wait_share", "wait_ps / duration of the step; null: that is 0",
-              lambda rows: _ratio(rows.host.waits.wait_ps, rows.host.steps.duration_ps[rows.host.waits.step])),
+              lambda rows: shares(rows.wait_ps, np.maximum(rows.host.steps.duration_ps[rows.step], 0))),
         Picoseconds("ahead_ps", "time of the step in which a call of no step ran, as on a thread that runs ahead; "
-                    "null: too many steps and pipelines to look for it", lambda rows: rows.host.waits.ahead_ps,
-                    lambda rows: rows.host.waits.ahead_ps < 0),
-        Picoseconds("step_ps", "duration of the step", lambda rows: rows.host.steps.duration_ps[rows.host.waits.step]),
+                    "null: too many steps and pipelines to look for it", lambda rows: rows.ahead_ps,
+                    lambda rows: rows.ahead_ps < 0),
+        Picoseconds("step_ps", "duration of the step", lambda rows: rows.host.steps.duration_ps[rows.step]),
     ), derived=True),
     TableSchema("what_if", "a change of one iterator and what a batch would take, what saves most first", (
         _HOST,
@@ -400,20 +388,20 @@ _TABLES: Final = (
         _ITERATOR,
         _NAME,
         Text("change", "twice as fast; prefetched: it runs ahead of what takes from it; parallel by n", lambda rows:
-             texts(["twice as fast", "prefetched", f"parallel by {rows.host.parallel:,}"], rows.host.what_if.change)),
+             texts(["twice as fast", "prefetched", f"parallel by {rows.host.parallel:,}"], rows.change)),
         Picoseconds("now_ps", "time per batch: mean call and mean time between calls; null: there was a single call",
-                    lambda rows: rows.host.what_if.now_ps, lambda rows: rows.host.what_if.now_ps < 0),
+                    lambda rows: rows.now_ps, lambda rows: rows.now_ps < 0),
         Picoseconds("then_ps", "time per batch after the change, where cpu_budget is known if all threads compute; "
-                    "null: it does not apply", lambda rows: rows.host.what_if.then_ps, _no_prediction),
+                    "null: it does not apply", lambda rows: rows.then_ps, _no_prediction),
         Picoseconds("least_then_ps", "the same if threads wait rather than compute, for storage or other hosts: cores "
-                    "do not bound it then; null: it does not apply", lambda rows: rows.host.what_if.least_ps,
+                    "do not bound it then; null: it does not apply", lambda rows: rows.least_ps,
                     _no_prediction),
         Picoseconds("saved_ps", "now_ps less then_ps; null: it does not apply",
-                    lambda rows: rows.host.what_if.now_ps - rows.host.what_if.then_ps, _no_prediction),
+                    lambda rows: rows.now_ps - rows.then_ps, _no_prediction),
         Column("speedup", pa.float64(), "now_ps / then_ps; null: it does not apply, or then_ps is 0", True,
-               of=lambda rows: _ratio(rows.host.what_if.now_ps, rows.host.what_if.then_ps)),
+               of=lambda rows: shares(rows.now_ps, np.maximum(rows.then_ps, 0))),
         Count("iterator_count", "iterators that change together: they differ only in which of several inputs they are",
-              lambda rows: rows.host.what_if.alike),
+              lambda rows: rows.alike),
         Text("assumption", "what the prediction rests on; why there is none",
              lambda rows: texts(*worded(rows.host.what_if, rows.host.parallel))),
     ), derived=True),
@@ -423,11 +411,10 @@ _TABLES: Final = (
         Count("rank", "0: the slowest of its pipeline",
               lambda rows: np.arange(len(rows.pipeline)) - rows.reading.pipelines.first[rows.pipeline]),
         Count("step", "step that it belongs to, as in step_waits; null: none", _step_of_call),
-        Picoseconds("start_ps", "begin, from the start of the host's capture",
-                    lambda rows: rows.reading.calls.start_ps),
-        Picoseconds("duration_ps", "how long the program waited", lambda rows: rows.reading.calls.duration_ps),
+        Picoseconds("start_ps", "begin, from the start of the host's capture"),
+        Picoseconds("duration_ps", "how long the program waited"),
         Flag("is_slow", "it took longer than slow_call_us",
-             lambda rows: rows.reading.calls.duration_ps > rows.host.slow_us * _PS_PER_US),
+             lambda rows: rows.duration_ps > rows.host.slow_us * _PS_PER_US),
         *_bottleneck("of the call"),
         Picoseconds("bottleneck_ps", "its critical time in the call; null: no time at all",
                     lambda rows: np.append(rows.reading.records.critical_ps, 0)[rows.host.bottlenecks.of_call],
@@ -437,17 +424,15 @@ _TABLES: Final = (
         _HOST,
         _PIPELINE,
         Count("rank", "of the call, as in calls",
-              lambda rows: rows.reading.records.call - rows.reading.pipelines.first[rows.pipeline]),
+              lambda rows: rows.call - rows.reading.pipelines.first[rows.pipeline]),
         _ITERATOR,
         _NAME,
-        Picoseconds("start_ps", "begin of its first event, from the start of the host's capture",
-                    lambda rows: rows.reading.records.start_ps),
-        Picoseconds("total_ps", "time of its events", lambda rows: rows.reading.records.total_ps),
-        Picoseconds("self_ps", "that less the time in which its inputs run", lambda rows: rows.reading.records.self_ps),
-        Picoseconds("critical_ps", "its share of the time of the call", lambda rows: rows.reading.records.critical_ps),
-        Count("call_count", "its events", lambda rows: rows.reading.records.count),
-        Flag("is_blocking", "the call waited for it, or for what it takes part in",
-             lambda rows: rows.reading.records.is_blocking),
+        Picoseconds("start_ps", "begin of its first event, from the start of the host's capture"),
+        Picoseconds("total_ps", "time of its events"),
+        Picoseconds("self_ps", "that less the time in which its inputs run"),
+        Picoseconds("critical_ps", "its share of the time of the call"),
+        Count("call_count", "its events", lambda rows: rows.count),
+        Flag("is_blocking", "the call waited for it, or for what it takes part in"),
         Flag("is_bottleneck", "it has the largest critical time of the call",
              lambda rows: _marked(len(rows.reading.records), rows.host.bottlenecks.of_call)),
     ), derived=True),

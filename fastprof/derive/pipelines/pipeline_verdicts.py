@@ -1,4 +1,4 @@
-"""What the report on tf.data says in sentences: which pipelines are slow, why, and what to do about it."""
+"""The report on tf.data in sentences: which pipelines are slow, why, and what to do about it."""
 
 from __future__ import annotations
 

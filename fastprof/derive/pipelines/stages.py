@@ -13,13 +13,12 @@ may wait instead, for storage or another host: a capture does not record which.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastprof.derive.pipelines.subtrees import Subtrees, subtrees
-from fastprof.derive.pipelines.suggestions import Kind, kind_of
+from fastprof.derive.pipelines.iterator_kinds import Kind, kind_of
+from fastprof.derive.pipelines.iterator_tree import Subtrees
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
@@ -28,43 +27,58 @@ if TYPE_CHECKING:
 
 
 WAITED: Final = 0.05
-"""Share of the time per batch that the program waits for what an asynchronous iterator does itself, from which on that
-is taken to set the pace, where how long it takes is not known."""
+"""An asynchronous iterator whose own time is unknown sets the pace if the program waits for it for at least this share
+of the time per batch."""
 
 
-@dataclass(frozen=True, slots=True)
 class Stages:
     """Stages of all pipelines are numbered: r: that of row r of the tree, if it is asynchronous; rows + p: the program,
     which takes from pipeline p.
 
     By row: ``batches``: it puts batches together; ``stage``: where it runs; ``work``: its time; ``each``: how often it
-    runs for a batch;
-    ``late``: what its consumer waits for it in a burst.
+    runs for a batch; ``late``: what its consumer waits for it in a burst.
     By stage: ``base``: time of the iterators on its thread, and of the program; ``function``: of the functions that it
-    runs, ``at_a_time``: how many of them at a time, 0: it does not say; ``bursts``: waiting for what is late;
-    ``least``: what a stage is taken for whose work was not seen and is waited for; ``time``: all in all.
+    runs, ``at_a_time``: how many of them at a time, 0: not recorded; ``bursts``: waiting for what is late; ``least``:
+    the assumed time of a stage that is waited for and whose work was not seen; ``time``: all in all.
     By pipeline: ``now``: time per batch as measured; ``cores``: that it may use, ``threads``: in the pool that runs its
     functions, 0: not recorded.
     """
 
-    kind: Int64s
-    asynchronous: Bools
-    trees: Subtrees
-    stage: Int64s
-    work: Float64s
-    each: Float64s
-    late: Float64s
-    base: Float64s
-    function: Float64s
-    at_a_time: Int64s
-    bursts: Float64s
-    least: Float64s
-    time: Float64s
-    pipeline: Int64s
-    now: Float64s
-    cores: Int64s
-    threads: Int64s
-    batches: Bools
+    def __init__(self, reading: Reading, calls: CallSums, sums: IteratorSums) -> None:
+        tree, size, programs = reading.tree, len(reading.tree.iterator), len(calls.count)
+        names = [reading.iterators.name[number] for number in tree.iterator.tolist()]
+        pipeline, none = tree.pipeline.astype(np.int64), np.zeros(programs)
+        self.kind = np.array([kind_of(name) for name in names], np.int64)
+        self.batches = np.array([name.startswith(("Batch", "PaddedBatch")) for name in names], np.bool_)
+        self.asynchronous = reading.iterators.is_async[tree.iterator]
+        self.trees = Subtrees(tree, self.asynchronous)
+        self.stage: Int64s = np.where(self.trees.stage >= 0, self.trees.stage, size + pipeline)
+        self.pipeline: Int64s = np.concatenate([pipeline, np.arange(programs)])
+        self.cores = recorded_numbers(reading, "cpu_budget")[reading.pipelines.root]
+        self.threads = recorded_numbers(reading, "threadpool_size")[reading.pipelines.root]
+        outside = calls.between_ps / np.maximum(calls.count - 1, 1)
+        self.now: Float64s = calls.total_ps / np.maximum(calls.count, 1) + outside
+        critical = sums.critical_ps / np.maximum(calls.count, 1)[pipeline]
+
+        at_once = recorded_numbers(reading, "parallelism")[tree.iterator]
+        self.at_a_time = np.append(np.where(self.asynchronous, at_once, 0), none.astype(np.int64))
+        work, function, self.each = _work(reading, calls, sums, self.trees, self.stage)
+        work = np.where(self.asynchronous, 0.0, np.where(self.stage < size, work, critical))
+        function = np.append(np.where(self.asynchronous & (self.at_a_time[:size] > 0), function, 0.0), none)
+        base = np.bincount(self.stage, work, size + programs) + np.append(np.zeros(size), outside)
+        kinds = np.append(self.kind, np.full(programs, Kind.OTHER))
+        time = busy(kinds, base, function, self.at_a_time)
+        fits = np.minimum(1.0, self.now[self.pipeline] / np.maximum(time, 1e-30))  # batches do come at this pace
+        self.base, self.function, self.work = base * fits, function * fits, work * fits[self.stage]
+
+        behind = late(self.kind, self.base[:size], self.function[:size], self.at_a_time[:size], self.each)
+        self.late: Float64s = np.where(self.asynchronous, behind, 0.0)
+        self.bursts = np.asarray(np.bincount(self.stage, self.late, size + programs), np.float64)
+        waited = self.asynchronous & (critical >= WAITED * self.now[pipeline]) & (critical > 0)
+        unseen = waited & _unseen(reading, self.trees, self.kind, self.function[:size])
+        self.least = np.append(np.where(unseen, self.now[pipeline], 0.0), none)
+        time = busy(kinds, self.base, self.function, self.at_a_time) + self.bursts
+        self.time: Float64s = np.maximum(time, self.least)
 
     @property
     def rows(self) -> int:
@@ -72,10 +86,9 @@ class Stages:
 
     @property
     def unseen(self) -> Bools:
-        """By row: it runs a function on threads of its own, and how long that takes is not known."""
+        """By row: it runs a function on threads of its own for an unknown time."""
         silent = (self.kind == Kind.PARALLEL) & (self.function[: self.rows] == 0)
-        unseen: Bools = silent | (self.kind == Kind.SERVICE)
-        return unseen
+        return np.asarray(silent | (self.kind == Kind.SERVICE))
 
     def now_of(self, rows: Int64s) -> Float64s:
         return self.now[self.pipeline[rows]]
@@ -91,8 +104,8 @@ class Stages:
         return np.where(cores > 0, np.maximum(then, busy_now * still), then)
 
     def crowding(self, rows: Int64s, work: Float64s, now: Int64s, then: Int64s) -> Float64s:
-        """How much longer the program takes where ``then`` threads do this work beside it, and not ``now``: they have
-        equal shares of the cores while they work. 0 where cores are not recorded."""
+        """How much longer the program takes if ``then`` threads do this work beside it, and not ``now``: they have
+        equal shares of the cores while they work. 0: cores are not recorded."""
         recorded = self.cores[self.pipeline[rows]]
         cores = np.maximum(recorded, 1)
 
@@ -178,56 +191,6 @@ def late(
     return np.where((kind == Kind.PARALLEL) & (function > 0) & (missing > 0), waits, 0.0)
 
 
-def stages_of(reading: Reading, calls: CallSums, sums: IteratorSums) -> Stages:
-    tree, size, programs = reading.tree, len(reading.tree.iterator), len(calls.count)
-    kind = np.array([kind_of(reading.iterators.name[number]) for number in tree.iterator.tolist()], np.int64)
-    asynchronous = reading.iterators.is_async[tree.iterator]
-    trees = subtrees(tree, asynchronous)
-    pipeline = tree.pipeline.astype(np.int64)
-    stage = np.where(trees.stage >= 0, trees.stage, size + pipeline)
-    outside = calls.between_ps / np.maximum(calls.count - 1, 1)
-    now = calls.total_ps / np.maximum(calls.count, 1) + outside
-    of_stage = np.concatenate([pipeline, np.arange(programs)])
-    critical = sums.critical_ps / np.maximum(calls.count, 1)[pipeline]
-
-    at_once = recorded_numbers(reading, "parallelism")[tree.iterator]
-    at_a_time = np.append(np.where(asynchronous, at_once, 0), np.zeros(programs, np.int64))
-    work, function, each = _work(reading, calls, sums, trees, stage)
-    work = np.where(asynchronous, 0.0, np.where(stage < size, work, critical))
-    function = np.append(np.where(asynchronous & (at_a_time[:size] > 0), function, 0.0), np.zeros(programs))
-    base = np.asarray(np.bincount(stage, work, size + programs), np.float64) + np.append(np.zeros(size), outside)
-    kinds = np.append(kind, np.full(programs, Kind.OTHER))
-    time = busy(kinds, base, function, at_a_time)
-    fits = np.minimum(1.0, now[of_stage] / np.maximum(time, 1e-30))  # batches do come at this pace
-    base, function, work = base * fits, function * fits, work * fits[stage]
-
-    behind = np.where(asynchronous, late(kind, base[:size], function[:size], at_a_time[:size], each), 0.0)
-    bursts = np.asarray(np.bincount(stage, behind, size + programs), np.float64)
-    waited = asynchronous & (critical >= WAITED * now[pipeline]) & (critical > 0)
-    unseen = waited & _unseen(reading, trees, kind, function[:size])
-    least = np.append(np.where(unseen, now[pipeline], 0.0), np.zeros(programs))
-    return Stages(
-        kind=kind,
-        asynchronous=asynchronous,
-        trees=trees,
-        stage=stage,
-        work=work,
-        each=each,
-        late=behind,
-        base=base,
-        function=function,
-        at_a_time=at_a_time,
-        bursts=bursts,
-        least=least,
-        time=np.maximum(busy(kinds, base, function, at_a_time) + bursts, least),
-        pipeline=of_stage,
-        now=now,
-        cores=recorded_numbers(reading, "cpu_budget")[reading.pipelines.root],
-        threads=recorded_numbers(reading, "threadpool_size")[reading.pipelines.root],
-        batches=np.array([_is_batch(reading.iterators.name[number]) for number in tree.iterator.tolist()], np.bool_),
-    )
-
-
 def _work(
     reading: Reading, calls: CallSums, sums: IteratorSums, trees: Subtrees, stage: Int64s
 ) -> tuple[Float64s, Float64s, Float64s]:
@@ -246,20 +209,15 @@ def _work(
 
 
 def _unseen(reading: Reading, trees: Subtrees, kind: Int64s, function: Float64s) -> Bools:
-    """What each row does on threads of its own left no events, or what feeds it did not."""
+    """Whether the work of each row on threads of its own, or its input, left no events."""
     feeds = np.zeros(len(kind) + 1, np.bool_)
     feeds[trees.up[reading.iterators.event_count[reading.tree.iterator] > 0]] = True
-    unseen: Bools = (kind == Kind.SERVICE) | (kind == Kind.PARALLEL) & (function == 0) | ~feeds[:-1]
-    return unseen
+    return np.asarray((kind == Kind.SERVICE) | (kind == Kind.PARALLEL) & (function == 0) | ~feeds[:-1])
 
 
 def recorded_numbers(reading: Reading, attribute: str) -> Int64s:
-    """By iterator, a number above 0 that it says of itself; 0: it does not say."""
+    """An attribute by iterator, if it is a number above 0; 0: not recorded."""
     values = reading.iterators.attributes.get(attribute)
     if values is None:
         return np.zeros(len(reading.iterators), np.int64)
     return np.array([value if isinstance(value, int) and 0 < value < 1 << 31 else 0 for value in values], np.int64)
-
-
-def _is_batch(name: str) -> bool:
-    return name.startswith(("Batch", "PaddedBatch"))

@@ -1,47 +1,12 @@
-"""What kind of work an iterator of tf.data does, by its name, and how to make it faster, in words."""
+"""How to make an iterator of tf.data faster, in words."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
-from functools import lru_cache
 from typing import Final
 
-
-class Kind(IntEnum):
-    """What an iterator does, as far as it decides how it can be made faster."""
-
-    OTHER = 0
-    WRAPPER = 1  # put around a pipeline by tf.data itself
-    SOURCE = 2  # reads or makes elements
-    SERVICE = 3  # takes them from workers of the tf.data service
-    REMOTE = 4  # takes them from another remote source
-    FUNCTION = 5  # runs a function for each element, and can run several at a time
-    INTERLEAVING = 6  # opens inputs of its own, and can read several at a time
-    SEQUENTIAL = 7  # takes its elements one after another, by what it is
-    BUFFER = 8  # hands over what another thread has made ahead
-    PARALLEL = 9  # runs its function on several threads, ahead of its consumer
-    PARALLEL_INTERLEAVING = 10  # reads several inputs at a time, ahead of its consumer
-
-
-_NAMES: Final = {
-    Kind.WRAPPER: "Root Model",
-    Kind.SOURCE: "TFRecord SSTable RecordIO Spanner TFColumn SleepwalkRemoteDataset TextLine StitchedTimelineDataset "
-    "DateKeyDataset CapacitorProto LMDB ExternalDataset PearModel FixedLengthRecord FromTensor TensorSlice Generator "
-    "SyntheticDatasetOp Range ArrayRecord CSV Sql MatchingFiles",
-    Kind.SERVICE: "DataService",
-    Kind.REMOTE: "GuzzlerDataGuzzlerRemoteDataset ReverbDataset DatasetSampleGame Courier ReverbEpisodeDataset",
-    Kind.FUNCTION: "Map Batch PaddedBatch",
-    Kind.INTERLEAVING: "Interleave FlatMap",
-    Kind.SEQUENTIAL: "Filter Unbatch Shuffle ShuffleAndRepeat Scan TakeWhile Window GroupByWindow GroupByReducer",
-    Kind.BUFFER: "Prefetch",
-    Kind.PARALLEL: "ParallelMap ParallelFilter MapAndBatch ParallelBatch ParseExample",
-    Kind.PARALLEL_INTERLEAVING: "ParallelInterleave LegacyParallelInterleave",
-}
-_KINDS: Final = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-_VERSION: Final = re.compile(r"V\d+$", re.ASCII)
+from fastprof.derive.pipelines.iterator_kinds import Kind, kind_of
 
 _PREFETCH = "end the pipeline with prefetch(tf.data.AUTOTUNE)"
 _ADVICE: Final = {
@@ -92,20 +57,12 @@ _CHEAPER: Final = (
 class Helps:
     """Whether a change of an iterator makes batches faster; None: not predicted. ``faster``: less work in it,
     ``several``: several of its calls at a time; ``any_change``: of any iterator of the pipeline; ``cores``: of the
-    host, where they keep several calls from helping, else 0."""
+    host, if they keep several calls from helping, else 0."""
 
     faster: bool | None = None
     several: bool | None = None
     any_change: bool | None = None
     cores: int = 0
-
-
-@lru_cache(maxsize=1 << 12)
-def kind_of(name: str) -> Kind:
-    """What an iterator of this short name does. Versions of one transformation (``MapV2``) do the same, and so does
-    each input of several (``Interleave[3]``)."""
-    bare = name.partition("[")[0]
-    return _KINDS.get(bare) or _KINDS.get(_VERSION.sub("", bare), Kind.OTHER)
 
 
 def suggestion(
@@ -117,9 +74,9 @@ def suggestion(
     reading: float = 0.0,
     helps: Helps = Helps(),
 ) -> str:
-    """What to do about an iterator that takes the time. ``recorded``: its attributes; ``to_device``: it brings
-    elements to a device; ``reading``: the share of its time that is reading files; ``helps``: what is predicted of
-    changes: none is proposed that saves nothing."""
+    """What to do about an iterator that takes the time. ``recorded``: its attributes; ``to_device``: it brings elements
+    to a device; ``reading``: share of its time that is reading files; ``helps``: predictions: no change is proposed
+    that saves nothing."""
     kind = kind_of(name)
     if kind is not Kind.WRAPPER and helps.any_change is False:
         ahead = kind in (Kind.BUFFER, Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING)
@@ -146,7 +103,7 @@ def suggestion(
 
 
 def _more_at_a_time(recorded: Mapping[str, int | float | str | None]) -> str | None:
-    """To raise the parallelism, where it is recorded and fixed."""
+    """To raise the parallelism, if it is recorded and fixed."""
     count, autotune = recorded.get("parallelism"), recorded.get("autotune")
     if not isinstance(count, int) or count < 1 or is_true(autotune):
         return None
@@ -155,7 +112,7 @@ def _more_at_a_time(recorded: Mapping[str, int | float | str | None]) -> str | N
 
 
 def is_true(value: int | float | str | None) -> bool | None:
-    """What TensorFlow writes for a truth; None: it says nothing."""
+    """A truth as TensorFlow writes it; None: unknown."""
     if isinstance(value, str):
         return {"true": True, "false": False, "1": True, "0": False}.get(value.lower())
     return None if value is None else bool(value)

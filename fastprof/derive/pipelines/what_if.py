@@ -18,15 +18,15 @@ all work takes its share of them, and so does the program beside it, if threads 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fastprof.derive.pipelines.iterator_kinds import Kind
 from fastprof.derive.pipelines.pipeline_sums import alike
 from fastprof.derive.pipelines.reading import GENERATOR
-from fastprof.derive.pipelines.stages import Stages, busy, late, stages_of
-from fastprof.derive.pipelines.suggestions import Kind
+from fastprof.derive.pipelines.stages import Stages, busy, late
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
@@ -60,16 +60,16 @@ ASSUMPTIONS: Final = (
     SERIAL, STAGES, OWN_THREAD, FUNCTIONS, POOL, BATCHES, INPUTS, MORE, IS_AHEAD, NO_WORK, ENOUGH, UNRECORDED, OF_HOST,
     UNSEEN, SINGLE,
 ) = range(len(ASSUMPTIONS))  # fmt: skip
-"""What a prediction rests on, or why there is none: numbers of ASSUMPTIONS."""
+"""The basis of a prediction, or why there is none: numbers of ASSUMPTIONS."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """A row for each change of each iterator that works, it or its inputs, or is waited for; what saves most first.
-    ``tree_row``: of the iterator; ``now_ps``: -1: unknown, of a single call; ``then_ps``: on the cores of the host,
-    ``least_ps``: if threads wait rather than compute, -1 where the change does not apply; ``at_a_time``: what it runs
-    now, 0: not recorded; ``cores``, ``threads``: of its pipeline, 0: not recorded; ``alike``: how many iterators change
-    together. Times are per batch, whole ps."""
+    """A row for each change of each iterator that works, or whose inputs work, or that is waited for; the one that
+    saves most first. ``tree_row``: of the iterator; ``now_ps``: -1: unknown, of a single call; ``then_ps``: on the
+    cores of the host, ``least_ps``: if threads wait rather than compute, -1: the change does not apply; ``at_a_time``:
+    calls that it runs now, 0: not recorded; ``cores``, ``threads``: of its pipeline, 0: not recorded; ``alike``:
+    iterators that change together. Times are per batch."""
 
     tree_row: Int64s
     change: Int64s
@@ -90,8 +90,7 @@ class WhatIf:
     @property
     def helps(self) -> Bools:
         """Whether it saves enough to be proposed."""
-        helps: Bools = self.saved_ps >= np.maximum(self.now_ps * WORTH, 1.0)
-        return helps
+        return np.asarray(self.saved_ps >= np.maximum(self.now_ps * WORTH, 1.0))
 
 
 _IN_PARALLEL: Final = (Kind.FUNCTION, Kind.SOURCE, Kind.INTERLEAVING)
@@ -106,7 +105,7 @@ alone where other threads that compute leave it a share of the cores, 0 where th
 
 
 def worded(found: WhatIf, parallel: int) -> tuple[list[str], Int64s]:
-    """What each row rests on, or why there is no prediction, in words: the texts, and which is that of each row."""
+    """The basis of each row, or why there is no prediction, in words: the texts, and the text of each row."""
     is_known = found.then_ps >= 0
     bound = is_known & (found.then_ps > found.least_ps)
     state = np.select([~is_known | (found.assumption == SERIAL), found.cores == 0, bound], [0, 1, 2], 3)
@@ -136,10 +135,10 @@ def what_if(reading: Reading, calls: CallSums, sums: IteratorSums, parallel: int
     """``parallel``: at how many a time iterators run in the last change."""
     if not len(reading.tree.iterator):
         return WhatIf(*(np.zeros(0, np.int64) for _ in range(10)))
-    stages = stages_of(reading, calls, sums)
+    stages = Stages(reading, calls, sums)
     like, together = _like(reading, stages)
     leaves = together(stages.trees.sums(stages.work)), together(stages.trees.sums(stages.late))
-    stages = replace(stages, work=together(stages.work), each=together(stages.each))
+    stages.work, stages.each = together(stages.work), together(stages.each)
     fetches = reading.iterators.kind[reading.tree.iterator] == GENERATOR
     counts = stages.asynchronous & ((sums.critical_ps > 0) | (stages.time[: stages.rows] > 0))
     works, any_works = counts | (stages.work > 0), counts | (leaves[0] + leaves[1] > 0)
@@ -183,7 +182,7 @@ def _like(reading: Reading, stages: Stages) -> tuple[Int64s, Callable[[Float64s]
         stages.asynchronous, -1 - np.arange(stages.rows), alike(reading) * (stages.stage.max() + 1) + stages.stage
     )
     _, first, of_key = np.unique(key, return_index=True, return_inverse=True)
-    like: Int64s = first[of_key]
+    like = first[of_key]
     return like, lambda values: np.asarray(np.bincount(like, values, len(like)), np.float64)
 
 
@@ -266,7 +265,7 @@ def _more_at_a_time(stages: Stages, rows: Int64s, parallel: int) -> Prediction:
 
 
 def _in_pool(stages: Stages, rows: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
-    """How many of the functions ``wanted`` at a time the pipeline's pool of threads runs, and where that is fewer."""
+    """How many of the functions ``wanted`` at a time the pipeline's pool of threads runs, and whether that is fewer."""
     threads = stages.threads[stages.pipeline[rows]]
     fewer = (threads > 0) & (threads < wanted)
     return np.where(fewer, threads, wanted), fewer
