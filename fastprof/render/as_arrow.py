@@ -6,12 +6,17 @@ dictionary, and additions are written as deltas. Batches of a table share a dict
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.render.rows import ANY_BYTES, Data, blocks
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _BATCH_ROWS = 1 << 20
 
@@ -30,62 +35,37 @@ def chunks(data: Data, *, file: bool = False) -> Iterator[bytes]:
         for position, dictionary in dictionaries.items():
             schema = schema.set(position, schema.field(position).with_type(dictionary.type))
         batches = _moved(schema, batches, dictionaries)
-    if file:
-        options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-        yield from _written(schema, batches, pa.ipc.new_file, options)
-    else:
-        yield from _written(schema, batches, pa.ipc.new_stream, pa.ipc.IpcWriteOptions())
-
-
-def _written(
-    schema: pa.Schema, batches: Iterator[pa.RecordBatch], opened: object, options: pa.ipc.IpcWriteOptions
-) -> Iterator[bytes]:
-    assert callable(opened)
-    held = _Held()
-    writer = opened(held, schema, options=options)
-    try:
+    sink = _Sink()
+    open_writer = pa.ipc.new_file if file else pa.ipc.new_stream
+    with open_writer(sink, schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=file)) as writer:
         for batch in batches:
             writer.write_batch(batch)
-            yield held.taken()
-    finally:
-        writer.close()
-    yield held.taken()
+            yield sink.taken()
+    yield sink.taken()
 
 
-class _Held:
-    """A file object that keeps what pyarrow writes until ``taken`` returns it."""
-
-    closed = False
+class _Sink(io.RawIOBase):
+    """Keeps what pyarrow writes until ``taken`` returns it."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._position = 0
 
-    def write(self, piece: bytes) -> int:
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Buffer) -> int:
         self._pieces.append(bytes(piece))
-        self._position += len(piece)
-        return len(piece)
+        self._position += len(self._pieces[-1])
+        return len(self._pieces[-1])
+
+    def tell(self) -> int:
+        return self._position
 
     def taken(self) -> bytes:
         pieces = b"".join(self._pieces)
         self._pieces.clear()
         return pieces
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
 
 
 class _AnyDictionary:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from fastprof.render.rows import Data, blocks
-from fastprof.wording.cells import TEXT, ColumnCells, joined
+from fastprof.render.rows import Data, blocks, lines
+from fastprof.wording.cells import ColumnCells
 from fastprof.wording.screen import printable_lines
 
 _AWKWARD = re.compile(r'[",\r\n]|^\s|\s$|^$')
@@ -31,19 +31,9 @@ def chunks(data: Data, *, screen: bool = False) -> Iterator[bytes]:
 def _lines(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
     yield (",".join(_quote(name) for name in schema.names) + "\n").encode()
     cells = [ColumnCells(quote=_quote, null="") for _ in schema.names]
+    leads = ["", *[","] * (len(cells) - 1)]
     for batch in batches:
-        yield joined(_pieces(cells, batch))
-
-
-def _pieces(cells: list[ColumnCells], batch: pa.RecordBatch) -> list[pa.Array | pa.Scalar]:
-    pieces: list[pa.Array | pa.Scalar] = []
-    for position, column in enumerate(cells):
-        if position:
-            pieces.append(pa.scalar(",", TEXT))
-        pieces.append(column.texts(batch.column(position)))
-    if not pieces:
-        return [pa.array(["\n"] * batch.num_rows, TEXT)]
-    return [*pieces, pa.scalar("\n", TEXT)]
+        yield lines(batch, cells, leads, "\n")
 
 
 def _quote(text: str) -> str:

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastprof.render.rows import Data, blocks, unique_names
-from fastprof.wording.cells import TEXT, ColumnCells, joined, json_quote, json_text
+from fastprof.render.rows import Data, blocks, lines, unique_names
+from fastprof.wording.cells import ColumnCells, json_quote, json_text
 
 
 def chunks(name: str, data: Data) -> Iterator[bytes]:
@@ -44,26 +44,15 @@ def table(name: str, data: Data) -> Iterator[bytes]:
     columns = ",\n  ".join(json_text(described(column, field)) for column, field in zip(names, schema, strict=True))
     yield f'{{"table": {json_quote(name)},\n "columns": [{columns}],\n "rows": ['.encode("ascii")
     cells = [ColumnCells(quote=json_quote, null="null") for _ in names]
+    keys = [f"{json_quote(column)}: " for column in names]
+    leads = [",\n{" + (keys[0] if keys else ""), *(f", {key}" for key in keys[1:])]
     first = True
     for batch in batches:
-        text = joined(_pieces(names, cells, batch))
+        text = lines(batch, cells, leads, "}")
         if text:
             yield text[1:] if first else text  # every row starts with the comma before it
             first = False
     yield b"]}"
-
-
-def _pieces(names: list[str], cells: list[ColumnCells], batch: pa.RecordBatch) -> list[pa.Array | pa.Scalar]:
-    """The pieces of a row: comma and opening brace, keys and values in turn, closing brace."""
-    if not names:
-        return [pa.array([",\n{}"] * batch.num_rows, TEXT)]
-    pieces: list[pa.Array | pa.Scalar] = []
-    for position, (name, column) in enumerate(zip(names, cells, strict=True)):
-        opening = ", " if position else ",\n{"
-        pieces.append(pa.scalar(f"{opening}{json_quote(name)}: ", TEXT))
-        pieces.append(column.texts(batch.column(position)))
-    pieces.append(pa.scalar("}", TEXT))
-    return pieces
 
 
 def described(name: str, field: pa.Field) -> dict[str, str | None]:

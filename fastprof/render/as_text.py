@@ -149,31 +149,20 @@ def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Loo
     unit = (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
     measured = quantities.MEASURES.get(unit)
     if measured is not None:
-        title = measured.title(name)
-        return _Column(title if look.unicode else title.replace("µ", "u"), measured.number, True)
+        return _Column(look.fit(measured.title(name)), measured.number, True)
     if pa.types.is_floating(field.type) and field.name not in times and unit != "bytes":
         return _Column(name, lambda value: f"{value:.4g}" if abs(value) < _THOUSAND else f"{value:,.6g}", True)
     if name.endswith("_unix_ns"):
         return _Column(f"{name.removesuffix('_unix_ns')} (UTC)", quantities.unix_text, True)
     if field.name in times:
         quantity, scale = times[field.name], _TIME_SCALES[field.name[-3:]]
-        unit = quantity.unit if look.unicode else quantity.unit.replace("µ", "u")
-        title = name[:-3] + (f" ({unit})" if unit else "")
-        return _Column(title, _time_text(quantity, scale, look), True)
+        title = name[:-3] + (f" ({look.fit(quantity.unit)})" if quantity.unit else "")
+        return _Column(title, lambda value: look.fit(quantities.rounded(value * scale, quantity.text)), True)
     if name.endswith("_bytes") or unit == "bytes":
         return _Column(name.removesuffix("_bytes"), lambda value: quantities.rounded(value, quantities.size_text), True)
     if name in _NUMBERS or name.endswith(("_id", "ordinal")):
         return _Column(name, str, True)
     return _Column(name, quantities.count_text, True)
-
-
-def _time_text(quantity: quantities.Quantity, scale: int, look: Look) -> Callable[[int], str]:
-    """Writes times; uses ``us`` for ``µs`` if the encoding lacks the sign."""
-
-    def text(value: float) -> str:
-        return quantities.rounded(value * scale, quantity.text)
-
-    return text if look.unicode else lambda value: text(value).replace("µ", "u")
 
 
 def _text(cells: int | None, value: Any) -> str:
@@ -275,10 +264,6 @@ def _line(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> str:
     parts = []
     for column, cell in zip(columns, cells, strict=True):
         if not column.number and look.width is not None:
-            cell = cut(cell, column.cells, _ellipsis(look))
+            cell = cut(cell, column.cells, look.fit("…"))
         parts.append(pad(cell, column.cells, right=column.number and not column.bar))
     return _GAP.join(parts).rstrip()
-
-
-def _ellipsis(look: Look) -> str:
-    return "…" if look.unicode else "..."

@@ -33,5 +33,9 @@ class Look(NamedTuple):
         """The same look, ``cells`` narrower."""
         return self if self.width is None else self._replace(width=self.width - cells)
 
+    def fit(self, text: str) -> str:
+        """The text without the signs of the layout that the encoding may lack."""
+        return text if self.unicode else text.replace("µ", "u").replace("…", "...")
+
     def strong(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.color and text else text

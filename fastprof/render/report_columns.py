@@ -14,7 +14,7 @@ are written, from row ``first`` on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -48,17 +48,16 @@ class Part:
 def chunks(report: Report, part: Part | None = None) -> Iterator[bytes]:
     """The document of one report, ended by a newline. UsageError: no such table or column."""
     chosen = part or Part()
-    for name in [*(chosen.tables or ()), *chosen.columns]:
-        _known("table", name, report.tables)
+    _check("table", [*(chosen.tables or ()), *chosen.columns], report.tables)
     for name, columns in chosen.columns.items():
-        for column in columns:
-            _known(f"column of {name}", column, report.tables[name].schema.names)
+        _check(f"column of {name}", columns, report.tables[name].schema.names)
     return _document(report, chosen)
 
 
-def _known(kind: str, name: str, names: Collection[str]) -> None:
-    if name not in names:
-        raise UsageError(f"there is no {kind} {name!r}; there are {', '.join(names)}")
+def _check(kind: str, wanted: Iterable[str], names: Collection[str]) -> None:
+    for name in wanted:
+        if name not in names:
+            raise UsageError(f"there is no {kind} {name!r}; there are {', '.join(names)}")
 
 
 def _document(report: Report, part: Part) -> Iterator[bytes]:
@@ -77,14 +76,13 @@ def _table(name: str, table: pa.Table, part: Part) -> Iterator[bytes]:
     rows = table.slice(part.first) if part.rows is None else table.slice(part.first, part.rows)
     if name in part.columns:
         rows = rows.select([column for column in rows.schema.names if column in part.columns[name]])
-    letters, first = part.letters, part.first
-    sizes = f'"length": {rows.num_rows}, "first": {first}, "of": {table.num_rows}'
+    sizes = f'"length": {rows.num_rows}, "first": {part.first}, "of": {table.num_rows}'
     yield f'{{"table": {json_quote(name)}, {sizes}, "columns": ['.encode("ascii")
     lead = "\n"
     for column, kind, values in zip(unique_names(rows.schema), rows.schema, rows.columns, strict=True):
         described = json_text(as_json.described(column, kind))
         yield f"{lead}{described[:-1]}, ".encode("ascii")
-        yield from _values(values, letters)
+        yield from _values(values, part.letters)
         yield b"}"
         lead = ",\n"
     yield b"]}"
@@ -137,8 +135,6 @@ def _blocks(column: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 def _joined(texts: pa.Array) -> bytes:
     """The texts, separated by commas."""
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
     if len(texts) == 0:
         return b""
     one_list = pa.LargeListArray.from_arrays(pa.array([0, len(texts)], pa.int64()), pc.cast(texts, TEXT))

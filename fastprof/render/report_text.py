@@ -39,7 +39,7 @@ def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]
     analysis = runner.module(report.analysis)
     yield look.strong(runner.title(analysis))
     yield from _notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
-    footnotes = _Footnotes()
+    footnotes: dict[str, int] = {}  # numbers of reasons, in order of first use
     for section in analysis.SECTIONS or _plain_sections(report, analysis):
         if section.shown is None or section.shown(report):
             yield from _section(section, report, analysis, look, limit, footnotes)
@@ -63,16 +63,6 @@ def value_text(scalar: Scalar) -> str:
     return printable(value) if isinstance(value, str) else quantities.measured(value, scalar.unit)
 
 
-class _Footnotes:
-    """Reasons, numbered in order of first use."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, reason: str) -> int:
-        return self._numbers.setdefault(reason, len(self._numbers) + 1)
-
-
 def _plain_sections(report: Report, analysis: Analysis) -> list[Section]:
     """All figures, then all tables: the layout of an analysis that defines none."""
     from fastprof.analyses.contract import Section
@@ -82,7 +72,7 @@ def _plain_sections(report: Report, analysis: Analysis) -> list[Section]:
 
 
 def _section(
-    section: Section, report: Report, analysis: Analysis, look: Look, limit: int | None, footnotes: _Footnotes
+    section: Section, report: Report, analysis: Analysis, look: Look, limit: int | None, footnotes: dict[str, int]
 ) -> Iterator[str]:
     yield ""
     yield look.strong(cut(printable(section.title), look.width or len(section.title)))
@@ -94,33 +84,30 @@ def _section(
         yield from _table(section, report, inner, limit)
 
 
-def _scalars(names: Sequence[str], scalars: Sequence[Scalar], look: Look, footnotes: _Footnotes) -> Iterator[str]:
+def _scalars(names: Sequence[str], scalars: Sequence[Scalar], look: Look, footnotes: dict[str, int]) -> Iterator[str]:
     """One line per figure: name, number, unit. Then the reasons of unknown figures, each once."""
     values = [_number_and_unit(scalar, look) for scalar in scalars]
     column = max(map(width, names), default=0)
     right = max((width(number) for number, _ in values), default=0)
-    reasons: dict[int, str] = {}
+    reasons = dict.fromkeys(scalar.reason for scalar in scalars if scalar.reason is not None)
     for name, (number, unit), scalar in zip(names, values, scalars, strict=True):
         lead = " " * _INDENT + pad(name, column) + "  "
         mark = ""
         if scalar.reason is not None:
-            footnote = footnotes.number(scalar.reason)
-            reasons[footnote] = scalar.reason
-            mark = f" [{footnote}]"
+            mark = f" [{footnotes.setdefault(scalar.reason, len(footnotes) + 1)}]"
         if isinstance(scalar.value, str):
             yield from as_text.paragraph(value_text(scalar) + mark, look.narrower(-_INDENT), lead)
         else:
             yield (lead + pad(number, right, right=True) + f" {unit}").rstrip() + mark
-    for footnote, reason in reasons.items():
-        yield from as_text.paragraph(reason, look.narrower(-_INDENT), f"  [{footnote}] ")
+    for reason in reasons:
+        yield from as_text.paragraph(reason, look.narrower(-_INDENT), f"  [{footnotes[reason]}] ")
 
 
 def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
     """Number and unit separately, for alignment; both empty for a text."""
     if isinstance(scalar.value, str):
         return "", ""
-    text = value_text(scalar)
-    number, _, unit = (text if look.unicode else text.replace("µ", "u")).partition(" ")
+    number, _, unit = look.fit(value_text(scalar)).partition(" ")
     return number, unit
 
 

@@ -7,33 +7,31 @@ a node; its weight is the time of the node without its children.
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from fastprof._version import __version__
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from fastprof.analyses.contract import Report
-    from fastprof.render.stacks import Stacks
 
 STACKED = ("op_profile",)
 """The analyses with stacks."""
 SUFFIX: Final = ".speedscope.json"
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
-_BLOCK: Final = 1 << 16
 Frame = tuple[str, str | None]
-"""A name and its source location."""
+"""A name and its source location, ``file:line`` or None."""
 
 
 def chunks(report: Report) -> Iterator[bytes]:
     """The document. Raises UsageError for an analysis without stacks."""
     if report.analysis not in STACKED:
         raise UsageError(f"{report.analysis} has no stacks for speedscope; these analyses have: {verbs()}")
-    profiles = importlib.import_module(f"fastprof.render.stacks.{report.analysis}").stacks(report)
-    return _document(report.analysis.replace("_", " "), profiles)
+    return _document(report)
 
 
 def verbs() -> str:
@@ -41,62 +39,66 @@ def verbs() -> str:
     return ", ".join(name.replace("_", "-") for name in STACKED)
 
 
-def _document(title: str, profiles: Sequence[Stacks]) -> Iterator[bytes]:
-    frames: dict[Frame, int] = {}
+def _document(report: Report) -> Iterator[bytes]:
+    from fastprof.analyses.op_profile import OpProfile
+
+    group_by = report.detail_as(OpProfile).group_by
+    tree, scopes = report.tables["tree"], report.tables["scopes"]
+    columns = (
+        (f"Device time by {group_by}", tree, "self_ps"),
+        ("Device time by scope of the model", scopes, "self_ps"),
+        (f"Wasted time by {group_by}", tree, "lost_ps"),
+    )
+    title = report.analysis.replace("_", " ")
     head = {"$schema": _SCHEMA, "name": title, "exporter": f"fastprof {__version__}", "activeProfileIndex": 0}
     yield (json.dumps(head)[:-1] + ', "profiles": [').encode("ascii")
-    for number, profile in enumerate(profiles):
-        yield b",\n" if number else b"\n"
-        yield from _blocks(_profile(profile, frames))
+    frames: dict[Frame, int] = {}
+    for number, (name, table, column) in enumerate(columns):
+        own_ps = _own(table, column)
+        if number == 0 or own_ps:
+            yield b",\n" if number else b"\n"
+            yield _profile(name, table, own_ps, frames).encode("ascii")
     yield b'],\n"shared": {"frames": [\n'
-    yield from _blocks(_frames(frames))
+    yield ",\n".join(map(_frame, frames)).encode("ascii")
     yield b"]}}\n"
 
 
-def _profile(profile: Stacks, frames: dict[Frame, int]) -> Iterator[str]:
-    timed = [node for node, own in enumerate(profile.own_ps) if own > 0]
-    total = sum(profile.own_ps[node] for node in timed)
-    head = {"type": "sampled", "name": profile.title, "unit": "nanoseconds", "startValue": 0}
-    yield json.dumps(head)[:-1] + f', "endValue": {_nanoseconds(total)}, "samples": ['
-    for number, node in enumerate(timed):
-        yield "," * bool(number) + str(_stack(node, profile, frames)).replace(" ", "")
-    yield '],\n"weights": ['
-    for number, node in enumerate(timed):
-        yield "," * bool(number) + _nanoseconds(profile.own_ps[node])
-    yield "]}"
+def _own(table: pa.Table, column: str) -> dict[int, int]:
+    """The time of each node without its children, if there is any. Rounded parts may add up to more than the node."""
+    times = [time or 0 for time in table[column].to_pylist()]
+    own = list(times)
+    for parent, time in zip(table["parent"].to_pylist()[1:], times[1:], strict=True):
+        own[parent] -= time
+    return {node: time for node, time in enumerate(own) if time > 0}
 
 
-def _stack(node: int, profile: Stacks, frames: dict[Frame, int]) -> list[int]:
-    """The numbers of the frames on the path from below the root to the node; for the root its own frame."""
-    stack = [node]
-    while (node := profile.parent[node]) > 0:
-        stack.append(node)
-    return [frames.setdefault((profile.name[one], profile.source[one]), len(frames)) for one in reversed(stack)]
+def _profile(title: str, table: pa.Table, own_ps: Mapping[int, int], frames: dict[Frame, int]) -> str:
+    """A profile; its frames are added to ``frames``. A stack has no frame of the root, but that of the root itself."""
+    parents, names = table["parent"].to_pylist(), table["name"].to_pylist()
+    sources = table["source"].to_pylist() if "source" in table.column_names else [None] * len(names)
+    stacks = []
+    for node in own_ps:
+        path = [node]
+        while above := parents[path[-1]]:
+            path.append(above)
+        stacks.append([frames.setdefault((names[one], sources[one]), len(frames)) for one in reversed(path)])
+    samples = ",".join(json.dumps(stack, separators=(",", ":")) for stack in stacks)
+    weights = ",".join(map(_nanoseconds, own_ps.values()))
+    head = json.dumps({"type": "sampled", "name": title, "unit": "nanoseconds", "startValue": 0})[:-1]
+    end = _nanoseconds(sum(own_ps.values()))
+    return f'{head}, "endValue": {end}, "samples": [{samples}],\n"weights": [{weights}]}}'
 
 
-def _frames(frames: Iterable[Frame]) -> Iterator[str]:
-    for number, (name, source) in enumerate(frames):
-        frame: dict[str, object] = {"name": name}
-        if source:
-            file, _, line = source.rpartition(":")
-            frame |= {"file": file, "line": int(line)} if file and line.isdigit() else {"file": source}
-        yield ",\n" * bool(number) + json.dumps(frame)
+def _frame(frame: Frame) -> str:
+    name, source = frame
+    record: dict[str, object] = {"name": name}
+    if source:
+        file, _, line = source.rpartition(":")
+        record |= {"file": file, "line": int(line)} if file and line.isdigit() else {"file": source}
+    return json.dumps(record)
 
 
 def _nanoseconds(ps: int) -> str:
     """An exact JSON number."""
     ns, rest = divmod(ps, 1000)
     return f"{ns}.{rest:03}".rstrip("0") if rest else str(ns)
-
-
-def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
-    """The texts, joined to blocks of a size worth writing."""
-    waiting: list[str] = []
-    size = 0
-    for text in texts:
-        waiting.append(text)
-        size += len(text)
-        if size >= _BLOCK:
-            yield "".join(waiting).encode("ascii")
-            waiting, size = [], 0
-    yield "".join(waiting).encode("ascii")

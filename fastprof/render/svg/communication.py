@@ -1,4 +1,4 @@
-"""Communication as a drawing: what devices and steps spend their time on, and which ops no compute hides."""
+"""Communication as a drawing: what devices and steps spend their time on, and which operations are exposed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, fitted
 from fastprof.wording.quantities import time_text
-from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +23,7 @@ MOST_STEPS: Final = 40
 MOST_OPERATIONS: Final = 16
 
 _TITLE: Final = "Communication: what is exposed"
-_LEFT, _RIGHT, _ROW, _BAR_HEIGHT = 24, WIDTH - 24, 22, 14
+_ROW, _BAR_HEIGHT = 22, 14
 _BAR, _BAR_END, _VALUE_END = 300, 830, WIDTH - 24
 _PARTS: Final = (
     ("compute_ps", COLOURS[1], "compute"),
@@ -39,11 +38,8 @@ _HIDDEN: Final = COLOURS[3]
 def draw(report: Report) -> str:
     """An SVG document."""
     drawing = Drawing(WIDTH)
-    drawing.text(_LEFT, 36, _TITLE, "title")
-    y = 62.0
-    for line in wrapped(report.notices[0].text, 130) if report.notices else []:
-        drawing.text(_LEFT, y, line, "quiet")
-        y += 18
+    drawing.text(LEFT, 36, _TITLE, "title")
+    y = drawing.paragraph(62, report.notices[0].text if report.notices else "", 130)
     devices = report.tables["devices"]
     if not devices.num_rows:
         return drawing.document(y + 12, f"{_TITLE}: no devices")
@@ -57,7 +53,7 @@ def draw(report: Report) -> str:
 
 
 def _legend(drawing: Drawing, y: float) -> float:
-    x = float(_LEFT)
+    x = float(LEFT)
     for _, colour, name in (*_PARTS, ("", _HIDDEN, "hidden")):
         drawing.rect(x, y, 12, 12, colour)
         drawing.text(x + 17, y + 10, name, "small")
@@ -66,7 +62,7 @@ def _legend(drawing: Drawing, y: float) -> float:
 
 
 def _slowest(steps: pa.Table) -> pa.Table:
-    """Of each step the row of the device that took longest, in the order of steps."""
+    """For each step, in their order, the row of the device that took longest."""
     step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
     order = np.lexsort((-np.asarray(steps["duration_ps"]), step))
     order = order[step[order] >= 0]
@@ -75,18 +71,16 @@ def _slowest(steps: pa.Table) -> pa.Table:
 
 
 def _bars(drawing: Drawing, title: str, table: pa.Table, most: int, y: float, *, several: bool) -> float:
-    """A bar a row, as long as its time is: where they end."""
-    drawing.text(_LEFT, y, title, "head")
+    """Draws a bar for each row, as long as its time. Returns where they end."""
+    drawing.text(LEFT, y, title, "head")
     y += 12
     longest = max(max(table["duration_ps"].to_pylist()), 1)
     for row in table.slice(0, most).to_pylist():
-        drawing.begin("\n".join(_hint(row)))
-        drawing.text(_LEFT, y + 11, fitted(_label(row, several=several), _BAR - _LEFT - 8), "name")
-        _bar(drawing, row, y, (_BAR_END - _BAR) / longest)
-        share = row["exposed_share"]
-        told = time_text(row["duration_ps"])
-        drawing.text(_VALUE_END, y + 11, told if share is None else f"{told}, {100 * share:.1f}%", end=True)
-        drawing.done()
+        share = "" if row["exposed_share"] is None else f", {100 * row['exposed_share']:.1f}%"
+        with drawing.hint("\n".join(_hint(row))):
+            drawing.text(LEFT, y + 11, fitted(_label(row, several=several), _BAR - LEFT - 8), "name")
+            _bar(drawing, row, y, (_BAR_END - _BAR) / longest)
+            drawing.text(_VALUE_END, y + 11, time_text(row["duration_ps"]) + share, end=True)
         y += _ROW
     return _rest(drawing, table.num_rows - most, y) + 22
 
@@ -94,7 +88,7 @@ def _bars(drawing: Drawing, title: str, table: pa.Table, most: int, y: float, *,
 def _rest(drawing: Drawing, more: int, y: float) -> float:
     if more <= 0:
         return y
-    drawing.text(_LEFT, y + 11, f"and {more:,} more", "quiet")
+    drawing.text(LEFT, y + 11, f"and {more:,} more", "quiet")
     return y + _ROW
 
 
@@ -111,7 +105,7 @@ def _hint(row: Row) -> Iterable[str]:
 
 
 def _bar(drawing: Drawing, row: Row, y: float, scale: float) -> None:
-    """Its parts one after the other; what compute hides lies on the compute, at its foot."""
+    """The parts of a bar, one after the other; hidden time is a line at the foot of the compute."""
     x = float(_BAR)
     for column, colour, _ in _PARTS:
         width = row[column] * scale
@@ -125,18 +119,18 @@ def _bar(drawing: Drawing, row: Row, y: float, scale: float) -> None:
 def _operations(drawing: Drawing, table: pa.Table, y: float) -> float:
     if not table.num_rows:
         return y
-    drawing.text(_LEFT, y, "Operations, the most exposed first", "head")
+    drawing.text(LEFT, y, "Operations, the most exposed first", "head")
     y += 12
-    colours = dict(zip(("between devices", "with the host", "within the device"), (0, 2, 4), strict=True))
+    colours = {name.removeprefix("exposed: "): colour for _, colour, name in _PARTS}
     shown = table.slice(0, MOST_OPERATIONS).to_pylist()
     longest = max(max(row["exposed_ps"] + row["hidden_ps"] for row in shown), 1)
+    scale = (_BAR_END - _BAR) / longest
     for row in shown:
-        scale = (_BAR_END - _BAR) / longest
-        drawing.begin(f"{row['name']}\n{row['kind']}, {row['occurrences']:,} times\n{row['text'] or ''}".strip())
-        drawing.text(_LEFT, y + 11, fitted(row["name"], _BAR - _LEFT - 8), "name")
-        drawing.rect(_BAR, y, row["exposed_ps"] * scale, _BAR_HEIGHT, COLOURS[colours[row["scope"]]])
-        drawing.rect(_BAR + row["exposed_ps"] * scale, y, row["hidden_ps"] * scale, _BAR_HEIGHT, _HIDDEN)
-        drawing.text(_VALUE_END, y + 11, time_text(row["exposed_ps"]), end=True)
-        drawing.done()
+        hint = f"{row['name']}\n{row['kind']}, {row['occurrences']:,} times\n{row['text'] or ''}".strip()
+        with drawing.hint(hint):
+            drawing.text(LEFT, y + 11, fitted(row["name"], _BAR - LEFT - 8), "name")
+            drawing.rect(_BAR, y, row["exposed_ps"] * scale, _BAR_HEIGHT, colours[row["scope"]])
+            drawing.rect(_BAR + row["exposed_ps"] * scale, y, row["hidden_ps"] * scale, _BAR_HEIGHT, _HIDDEN)
+            drawing.text(_VALUE_END, y + 11, time_text(row["exposed_ps"]), end=True)
         y += _ROW
     return _rest(drawing, table.num_rows - MOST_OPERATIONS, y) + 14

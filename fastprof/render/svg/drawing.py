@@ -1,24 +1,29 @@
-"""SVG by hand: shapes, and texts that are nothing else whatever is in them, in colours for light and dark screens.
+"""SVG by hand: shapes and escaped texts, in colours for light and dark screens.
 
-Lengths are in units of the view box, a pixel where it is shown in its own size. Texts have no measured widths: names
-are in a fixed-width font, of which a cell is at most ``CELL`` of the size, and are cut to the cells that there are.
+Lengths are in units of the view box: pixels, if the drawing is shown in its own size. Widths of texts are not measured.
+Names are in a fixed-width font, whose cells are at most ``CELL`` of its size wide, and are cut to the cells that fit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from fastprof.wording.screen import cut, printable, printable_lines
+from fastprof.wording.quantities import time_text
+from fastprof.wording.screen import cut, printable, printable_lines, wrapped
 
 CELL: Final = 0.62
-"""Width of a cell of a fixed-width font, as a part of its size; of the usual ones 0.55 to 0.61."""
+"""Width of a cell of a fixed-width font, as a part of its size; that of usual fonts is 0.55 to 0.61."""
 
 SIZE: Final = 12
-"""Of texts, unless said otherwise."""
+"""Of texts, by default."""
+LEFT: Final = 24
+"""Where texts and rules begin."""
 
 COLOURS: Final = ("#c8441b", "#2f6db5", "#a96e00", "#138a68", "#a8558c", "#3b82ab")
-"""Told apart also by those who see few colours, and on light and dark ground."""
+"""Distinct also for those who see few colours, and on light and dark ground."""
 _STYLE: Final = """\
 text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #1f2328 }
 .name { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace }
@@ -51,7 +56,7 @@ text { fill: #e6edf3 }
 
 
 class Drawing:
-    """An SVG document as it grows. ``width``: of the view box; its height is told when it is done."""
+    """An SVG document as it grows. ``width``: of the view box; its height follows from what is drawn."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -77,11 +82,22 @@ class Drawing:
         style = f' class="{kind}"' if kind else ""
         self._parts.append(f'<text x="{_number(x)}" y="{_number(y)}"{anchor}{style}>{_escaped(text)}</text>')
 
-    def begin(self, hint: str) -> None:
-        """What follows until ``done`` shows the hint, of one or more lines, where the mouse rests."""
-        self._parts.append(f"<g><title>{escape(printable_lines(hint))}</title>")
+    def paragraph(self, y: float, text: str, cells: int = 120) -> float:
+        """Writes a text in lines of at most ``cells`` letters. Returns where the next line would be."""
+        for line in wrapped(text, cells):
+            self.text(LEFT, y, line, "quiet")
+            y += 18
+        return y
 
-    def done(self) -> None:
+    def rule(self, y: float) -> None:
+        """A line from side to side."""
+        self.line([(LEFT, y), (self.width - LEFT, y)], "rule")
+
+    @contextmanager
+    def hint(self, text: str) -> Iterator[None]:
+        """What is drawn within shows the text, of one or more lines, under the mouse."""
+        self._parts.append(f"<g><title>{escape(printable_lines(text))}</title>")
+        yield
         self._parts.append("</g>")
 
     def document(self, height: float, title: str) -> str:
@@ -94,8 +110,12 @@ class Drawing:
         )
 
 
+def duration_text(ps: int) -> str:
+    return time_text(ps) if ps else "0"
+
+
 def fitted(text: str, width: float, size: float = SIZE) -> str:
-    """The text in a fixed-width font of this size, cut in its middle to fit; nothing where none of it fits."""
+    """The text, cut in its middle to fit in a fixed-width font of this size; empty if nothing fits."""
     cells = int(width / (size * CELL))
     return cut(printable(text), cells) if cells > 1 else ""
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from fastprof.analyses.memory_viewer import Shown
 from fastprof.hlo.memory_spaces import space_text
-from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, fitted
 from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import size_text
-from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
     from fastprof.hlo.heap import Heap
+    from fastprof.hlo.program_memory import ProgramMemory
 
 Row = dict[str, Any]
 
@@ -27,12 +27,18 @@ MOST_HEAPS: Final = 3
 MOST_BLOCKS: Final = 4000
 MOST_BUFFERS: Final = 24
 
-_LEFT, _RIGHT = 24, WIDTH - 24
+_RIGHT: Final = WIDTH - LEFT
 _PLOT, _COLUMNS = 96, 850
 """Where plots begin, and how many columns they are wide."""
 _USE_HEIGHT, _MAP_HEIGHT = 150, 320
 _NAME_END, _BAR_END, _SIZE_END = 330, 640, 730
 _ROW = 21
+_FIGURES: Final = (
+    ("peak_bytes", "at the peak"),
+    ("padding_bytes", "of it padding"),
+    ("whole_run_bytes", "alive throughout"),
+    ("allocated_bytes", "allocated"),
+)
 
 
 def draw(report: Report) -> str:
@@ -40,60 +46,41 @@ def draw(report: Report) -> str:
     drawing = Drawing(WIDTH)
     shown = None if report.detail is None else report.detail_as(Shown)
     if shown is None:
-        drawing.text(_LEFT, 36, "Memory of programs", "title")
-        y = 64.0
-        for line in wrapped(report.notices[0].text if report.notices else "There are none.", 120):
-            drawing.text(_LEFT, y, line, "quiet")
-            y += 18
-        return drawing.document(y + 12, "Memory of programs: none")
+        drawing.text(LEFT, 36, "Memory of programs", "title")
+        why = report.notices[0].text if report.notices else "There are none."
+        return drawing.document(drawing.paragraph(64, why) + 12, "Memory of programs: none")
     space = space_text(shown.space.number, shown.hardware)
     title = f"Memory of {shown.program.title}: {space}"
-    drawing.text(_LEFT, 36, fitted(title, 900, 15), "title")
+    drawing.text(LEFT, 36, fitted(title, 900, 15), "title")
     y = _figures(drawing, report, 58)
     rows = report.tables["buffers_at_peak"].to_pylist()
     colours = _colours(rows)
     traced = [] if shown.memory.unknown else shown.space.traced
-    for number, (allocation, heap) in enumerate(traced[:MOST_HEAPS]):
+    if not traced or (len(traced) == 1 and not len(traced[0][1].events)):
+        drawing.text(LEFT, y + 8, "The program records no heap in this memory: there is no course to draw.", "quiet")
+        y += 30
+    for allocation, heap in traced[:MOST_HEAPS]:
         if len(heap.events):
             y = _heap(drawing, shown, allocation, heap, colours, y, alone=len(traced) == 1)
-        elif number == 0 and len(traced) == 1:
-            y = _no_heap(drawing, y)
-    if not traced:
-        y = _no_heap(drawing, y)
     left_out = len(traced) - MOST_HEAPS
     if left_out > 0:
-        drawing.text(_LEFT, y, f"and {left_out:,} more heaps", "quiet")
+        drawing.text(LEFT, y, f"and {left_out:,} more heaps", "quiet")
         y += 24
     return drawing.document(_alive(drawing, rows, colours, y), title)
 
 
 def _figures(drawing: Drawing, report: Report, y: float) -> float:
-    told = []
-    for name, words in (
-        ("peak_bytes", "at the peak"),
-        ("padding_bytes", "of it padding"),
-        ("whole_run_bytes", "alive throughout"),
-        ("allocated_bytes", "allocated"),
-    ):
-        value = report.scalars[name].value
-        if isinstance(value, int):
-            told.append(f"{size_text(value)} {words}")
+    values = [(report.scalars[name].value, words) for name, words in _FIGURES]
+    known = ", ".join(f"{size_text(value)} {words}" for value, words in values if isinstance(value, int))
     at = report.scalars["peak_instruction"].value
-    drawing.text(_LEFT, y, ", ".join(told) or str(report.scalars["peak_bytes"].reason), "quiet")
+    drawing.text(LEFT, y, known or str(report.scalars["peak_bytes"].reason), "quiet")
     if at:
-        drawing.text(_LEFT, y + 18, fitted(f"the peak is at {at}", 900), "quiet")
+        drawing.text(LEFT, y + 18, fitted(f"the peak is at {at}", 900), "quiet")
     return y + 42
 
 
-def _no_heap(drawing: Drawing, y: float) -> float:
-    drawing.text(
-        _LEFT, y + 8, "The program carries no trace of a heap in this memory: there is no course to draw.", "quiet"
-    )
-    return y + 30
-
-
 def _colours(rows: Iterable[Row]) -> dict[int, str]:
-    """By id, of the largest temporaries at the peak."""
+    """The colours of the largest temporaries at the peak, by id."""
     largest = [row["buffer_id"] for row in rows if row["start"] is not None and row["buffer_id"] is not None]
     return dict(zip(largest, COLOURS, strict=False))
 
@@ -104,14 +91,14 @@ def _colours(rows: Iterable[Row]) -> dict[int, str]:
 def _heap(
     drawing: Drawing, shown: Shown, allocation: int, heap: Heap, colours: dict[int, str], y: float, *, alone: bool
 ) -> float:
-    """Draws how much is in use, and below it where the buffers lie; where that ends."""
-    drawing.line([(_LEFT, y - 8), (_RIGHT, y - 8)], "rule")
+    """Draws how much is in use, and below it where the buffers lie. Returns where that ends."""
+    drawing.rule(y - 8)
     throughout = shown.space.whole_run_bytes if alone else 0
-    drawing.text(_LEFT, y + 14, "In use on the way through the program", "strong")
+    drawing.text(LEFT, y + 14, "In use on the way through the program", "strong")
     y = _in_use(drawing, heap, throughout, y + 26)
     size = int(shown.memory.buffers.allocations["size"][allocation])
     text = f"Where temporaries lie, in {size_text(size)}, and how long they live"
-    drawing.text(_LEFT, y + 14, text, "strong")
+    drawing.text(LEFT, y + 14, text, "strong")
     return _map(drawing, shown, allocation, heap, colours, y + 26)
 
 
@@ -130,20 +117,15 @@ def _in_use(drawing: Drawing, heap: Heap, throughout: int, y: float) -> float:
     wide = _COLUMNS / len(most)
     for first, last, value in _runs(most):
         height = _USE_HEIGHT * value / top
-        drawing.begin(f"{size_text(value)} in use, events {edges[first]:,} to {edges[last] - 1:,}")
-        drawing.rect(_PLOT + first * wide, bottom - height, (last - first) * wide, height, COLOURS[1])
-        drawing.done()
+        with drawing.hint(f"{size_text(value)} in use, events {edges[first]:,} to {edges[last] - 1:,}"):
+            drawing.rect(_PLOT + first * wide, bottom - height, (last - first) * wide, height, COLOURS[1])
     if throughout:
         height = _USE_HEIGHT * throughout / top
-        drawing.begin(f"{size_text(throughout)}: parameters, outputs and constants")
-        drawing.rect(_PLOT, bottom - height, _COLUMNS, height, "rest")
-        drawing.done()
+        with drawing.hint(f"{size_text(throughout)}: parameters, outputs and constants"):
+            drawing.rect(_PLOT, bottom - height, _COLUMNS, height, "rest")
         if height > 16:
             drawing.text(_PLOT + 8, bottom - height / 2 + 4, "parameters, outputs, constants", "small inside")
-    drawing.text(_PLOT - 8, y + 10, size_text(top), "small", end=True)
-    drawing.text(_PLOT - 8, bottom, "0", "small", end=True)
-    _peak_line(drawing, heap, y, bottom)
-    return _ticks(drawing, len(heap.events), bottom)
+    return _axes(drawing, heap, top, y, bottom)
 
 
 def _runs(values: Int64s) -> Iterable[tuple[int, int, int]]:
@@ -152,12 +134,13 @@ def _runs(values: Int64s) -> Iterable[tuple[int, int, int]]:
     return [(a, b, int(values[a])) for a, b in pairwise(edges)]
 
 
-def _peak_line(drawing: Drawing, heap: Heap, y: float, bottom: float) -> None:
-    x = _PLOT + _COLUMNS * (heap.peak_event + 0.5) / max(len(heap.events), 1)
+def _axes(drawing: Drawing, heap: Heap, top: int, y: float, bottom: float) -> float:
+    """The bytes at the side of a plot, a line at the peak, and numbers of events below. Returns where these end."""
+    drawing.text(_PLOT - 8, y + 10, size_text(top), "small", end=True)
+    drawing.text(_PLOT - 8, bottom, "0", "small", end=True)
+    count = len(heap.events)
+    x = _PLOT + _COLUMNS * (heap.peak_event + 0.5) / max(count, 1)
     drawing.line([(x, y), (x, bottom)], "line buffered")
-
-
-def _ticks(drawing: Drawing, count: int, bottom: float) -> float:
     for tick in range(5):
         drawing.text(_PLOT + _COLUMNS * tick / 4, bottom + 15, f"{count * tick // 4:,}", "small quiet", middle=tick < 4,
                      end=tick == 4)  # fmt: skip
@@ -181,12 +164,17 @@ def _map(
     drawn = seen[np.argsort(-area, kind="stable")][:MOST_BLOCKS]
     at_peak = set(heap.shown.tolist())
     for row, begin, end in zip(*(column[drawn].tolist() for column in (rows, held, freed)), strict=True):
+        size, offset = int(plan.buffers["size"][row]), int(plan.offset_of[row])
+        box = (
+            _PLOT + _COLUMNS * begin / count,
+            bottom - _MAP_HEIGHT * (offset + size) / height,
+            _COLUMNS * (end - begin) / count,
+            _MAP_HEIGHT * size / height,
+        )
+        hint = f"{size_text(size)} at {offset:,}, events {begin:,} to {end:,}"
         colour = colours.get(int(plan.buffers["id"][row]), "rest" if row in at_peak else None)
-        _block(drawing, shown, (row, begin, end), colour, (count, height, bottom))
-    drawing.text(_PLOT - 8, y + 10, size_text(height), "small", end=True)
-    drawing.text(_PLOT - 8, bottom, "0", "small", end=True)
-    _peak_line(drawing, heap, y, bottom)
-    y = _ticks(drawing, count, bottom)
+        _block(drawing, shown.memory, row, box, colour, hint)
+    y = _axes(drawing, heap, height, y, bottom)
     if len(rows) > len(drawn):
         text = f"{len(rows) - len(drawn):,} of {len(rows):,} buffers are too small or too short to be seen"
         drawing.text(_PLOT, y + 4, text, "small quiet")
@@ -195,25 +183,18 @@ def _map(
 
 
 def _block(
-    drawing: Drawing, shown: Shown, life: tuple[int, int, int], colour: str | None, scale: tuple[int, int, float]
-) -> None:
-    """``life``: the row of a buffer, and the events from which and up to which it holds memory."""
-    (row, begin, end), (count, height, bottom) = life, scale
-    plan, memory = shown.memory.buffers, shown.memory
-    size, offset = int(plan.buffers["size"][row]), int(plan.offset_of[row])
-    x, wide = _PLOT + _COLUMNS * begin / count, _COLUMNS * (end - begin) / count
-    tall = _MAP_HEIGHT * size / height
-    top = bottom - _MAP_HEIGHT * (offset + size) / height
+    drawing: Drawing, memory: ProgramMemory, row: int, box: tuple[float, float, float, float], colour: str | None,
+    hint: str,
+) -> None:  # fmt: skip
+    """Draws the buffer of a row at (x, y, width, height)."""
+    x, y, wide, tall = box
     name = memory.name(row)
-    shape = memory.shape_text(memory.shape(row))
-    drawing.begin(fitted(f"{name}: {shape}, {size_text(size)} at {offset:,}, events {begin:,} to {end:,}", 4000))
-    drawing.rect(x, top, max(wide, 0.8), max(tall, 0.8), "box")
-    if colour is not None:
-        drawing.rect(x, top, max(wide, 0.8), max(tall, 0.8), colour)
-    if tall > 14 and wide > 40:
-        kind = "name small inside" if colour else "name small"
-        drawing.text(x + wide / 2, top + tall / 2 + 4, fitted(name, wide - 8, 11), kind, middle=True)
-    drawing.done()
+    with drawing.hint(fitted(f"{name}: {memory.shape_text(memory.shape(row))}, {hint}", 4000)):
+        for kind in ("box", *filter(None, [colour])):
+            drawing.rect(x, y, max(wide, 0.8), max(tall, 0.8), kind)
+        if tall > 14 and wide > 40:
+            kind = "name small inside" if colour else "name small"
+            drawing.text(x + wide / 2, y + tall / 2 + 4, fitted(name, wide - 8, 11), kind, middle=True)
 
 
 # ---- what is alive at the peak ----------------------------------------------------------------------------
@@ -222,8 +203,8 @@ def _block(
 def _alive(drawing: Drawing, rows: list[Row], colours: dict[int, str], y: float) -> float:
     if not rows:
         return y + 10
-    drawing.line([(_LEFT, y - 8), (_RIGHT, y - 8)], "rule")
-    drawing.text(_LEFT, y + 14, "Alive at the peak, largest first", "strong")
+    drawing.rule(y - 8)
+    drawing.text(LEFT, y + 14, "Alive at the peak, largest first", "strong")
     drawing.text(_BAR_END + 104, y + 14, "without padding in full colour", "small quiet")
     y += 26
     largest = max(rows[0]["bytes"], 1)
@@ -232,7 +213,7 @@ def _alive(drawing: Drawing, rows: list[Row], colours: dict[int, str], y: float)
     if len(rows) > MOST_BUFFERS:
         rest = sum(row["bytes"] for row in rows[MOST_BUFFERS:])
         text = f"and {len(rows) - MOST_BUFFERS:,} more, {size_text(rest)} together"
-        drawing.text(_LEFT, y + 12, text, "quiet")
+        drawing.text(LEFT, y + 12, text, "quiet")
         y += _ROW
     return y + 14
 
@@ -240,14 +221,13 @@ def _alive(drawing: Drawing, rows: list[Row], colours: dict[int, str], y: float)
 def _buffer(drawing: Drawing, row: Row, largest: int, colour: str, y: float) -> float:
     label = row["op_name"] or row["buffer"] or f"allocation {row['allocation']}"
     hints = [row["buffer"], row["category"], row["shape"], row["op_name"], row["source"]]
-    drawing.begin(fitted(", ".join(hint for hint in hints if hint), 6000))
-    drawing.text(_LEFT, y + 12, fitted(label, _NAME_END - _LEFT), "name")
-    whole = (_BAR_END - _NAME_END) * row["bytes"] / largest
-    drawing.rect(_NAME_END + 8, y + 2, max(whole, 1), 12, "box", round_by=2)
+    wide = (_BAR_END - _NAME_END) * row["bytes"] / largest
     used = row["bytes"] if row["unpadded_bytes"] is None else row["unpadded_bytes"]
-    drawing.rect(_NAME_END + 8, y + 2, max(whole * used / max(row["bytes"], 1), 0.5), 12, colour, round_by=2)
-    drawing.text(_SIZE_END, y + 12, size_text(row["bytes"]), end=True)
     what = f"{row['category']}  {row['shape'] or ''}"
-    drawing.text(_SIZE_END + 14, y + 12, fitted(what, _RIGHT - _SIZE_END - 14, 11), "name small quiet")
-    drawing.done()
+    with drawing.hint(fitted(", ".join(hint for hint in hints if hint), 6000)):
+        drawing.text(LEFT, y + 12, fitted(label, _NAME_END - LEFT), "name")
+        drawing.rect(_NAME_END + 8, y + 2, max(wide, 1), 12, "box", round_by=2)
+        drawing.rect(_NAME_END + 8, y + 2, max(wide * used / max(row["bytes"], 1), 0.5), 12, colour, round_by=2)
+        drawing.text(_SIZE_END, y + 12, size_text(row["bytes"]), end=True)
+        drawing.text(_SIZE_END + 14, y + 12, fitted(what, _RIGHT - _SIZE_END - 14, 11), "name small quiet")
     return y + _ROW

@@ -1,5 +1,5 @@
 """The roofline as a drawing: flops per second over flops per byte of HBM, both by decades. A dot is an op, its area the
-self time; the lines above are what the device allows: no op can be above them."""
+self time. The lines above are the limits of the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
 from fastprof.wording.quantities import time_text
-from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,16 +48,12 @@ def draw(report: Report) -> str:
     """The ops beneath the roofline, an SVG document."""
     drawing = Drawing(WIDTH)
     drawing.text(24, 36, "Roofline", "title")
-    told = report.scalars["device_type"].value
-    drawing.text(24, 58, fitted(str(told or "device not named"), 600), "quiet")
+    device = report.scalars["device_type"].value or "device not named"
+    drawing.text(24, 58, fitted(str(device), 600), "quiet")
     dots = _dots(report.tables["ops"])
     peaks = {row["resource"]: row["peak"] for row in report.tables["device"].to_pylist() if row["peak"]}
     if not dots:
-        y = 92.0
-        for line in wrapped(_why_none(report), 120):
-            drawing.text(24, y, line, "quiet")
-            y += 18
-        return drawing.document(y + 12, "Roofline: no op to draw")
+        return drawing.document(drawing.paragraph(92, _why_none(report)) + 12, "Roofline: no op to draw")
     across, up = _axes(dots, peaks)
     _grid(drawing, across, up)
     _roof(drawing, peaks, across, up)
@@ -83,7 +78,7 @@ def _dots(ops: pa.Table) -> list[Row]:
 def _why_none(report: Report) -> str:
     if not report.tables["ops"].num_rows:
         return report.notices[0].text if report.notices else "There are no ops."
-    return "No op of this capture tells both flops and bytes: there is nothing to place beneath a roofline."
+    return "No op of this capture has both its flops and its bytes recorded: there is nothing beneath the roofline."
 
 
 def _axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
@@ -125,8 +120,7 @@ def _decade(power: int, unit: str = "") -> str:
 
 
 def _roof(drawing: Drawing, peaks: dict[str, float], across: _Axis, up: _Axis) -> None:
-    """The peaks that are known. Memories on the chip are drawn too: where all bytes went there, an op could reach
-    these."""
+    """The known peaks, also those of memories on the chip: an op whose bytes all went there could reach these."""
     flat = peaks.get("Compute")
     least, most = 10.0**across.first, 10.0**across.last
     for place, (name, peak) in enumerate(one for one in peaks.items() if one[0] != "Compute"):
@@ -159,9 +153,9 @@ def _draw_dots(drawing: Drawing, dots: list[Row], colours: dict[str, str], acros
     for number, row in enumerate(dots, 1):
         radius = max(_LARGEST * math.sqrt(row["self_ps"] / most), 2.0)
         x, y = across.at(row["flops_per_hbm_byte"]), up.at(row["flops_per_s"])
-        drawing.begin(_hint(row))
-        drawing.rect(x - radius, y - radius, 2 * radius, 2 * radius, _colour(colours, row["category"]), round_by=radius)
-        drawing.done()
+        colour = colours.get(row["category"], "rest")
+        with drawing.hint(_hint(row)):
+            drawing.rect(x - radius, y - radius, 2 * radius, 2 * radius, colour, round_by=radius)
         if number <= MOST_NAMED:
             named.append((x, y, radius))
     _number(drawing, named)
@@ -196,10 +190,6 @@ def _is_free(
     return inside and not on_number and not on_dot
 
 
-def _colour(colours: dict[str, str], category: str) -> str:
-    return colours.get(category, "rest")
-
-
 def _hint(row: Row) -> str:
     bound = f", bound by {row['bound_by']}" if row["bound_by"] else ""
     known = row["roofline_percent"] is not None
@@ -221,17 +211,16 @@ def _list(drawing: Drawing, dots: list[Row], colours: dict[str, str]) -> None:
     drawing.text(_END, _TOP + 4, "of roofline", "small quiet", end=True)
     y = _TOP + 24.0
     for number, row in enumerate(dots[:MOST_NAMED], 1):
-        drawing.begin(_hint(row))
-        drawing.rect(_LIST, y - 10, 20, 13, _colour(colours, row["category"]), round_by=3)
-        drawing.text(_LIST + 10, y, str(number), "small inside", middle=True)
-        drawing.text(_LIST + 27, y, fitted(row["name"], _END - _LIST - 85), "name")
         share = "" if row["roofline_percent"] is None else f"{row['roofline_percent']:.1f} %"
-        drawing.text(_END, y, share, end=True)
-        drawing.done()
+        with drawing.hint(_hint(row)):
+            drawing.rect(_LIST, y - 10, 20, 13, colours.get(row["category"], "rest"), round_by=3)
+            drawing.text(_LIST + 10, y, str(number), "small inside", middle=True)
+            drawing.text(_LIST + 27, y, fitted(row["name"], _END - _LIST - 85), "name")
+            drawing.text(_END, y, share, end=True)
         y += 21
     y += 12
-    for name in colours:
-        drawing.rect(_LIST, y - 9, 20, 10, _colour(colours, name), round_by=5)
+    for name, colour in colours.items():
+        drawing.rect(_LIST, y - 9, 20, 10, colour, round_by=5)
         drawing.text(_LIST + 27, y, fitted(name, _END - _LIST - 30, 11), "small")
         y += 17
 
@@ -242,11 +231,10 @@ def _foot(drawing: Drawing, report: Report, dots: list[Row]) -> float:
     left_out = ops.num_rows - len(dots)
     y = _BOTTOM + 60.0
     if left_out:
-        whole = sum(ops["self_ps"].to_pylist()) or 1
-        share = 100 * (1 - sum(row["self_ps"] for row in dots) / whole)
-        why = f"flops or bytes of HBM are not told or 0, or for not being among the first {MOST_DOTS}"
+        total = sum(ops["self_ps"].to_pylist()) or 1
+        share = 100 * (1 - sum(row["self_ps"] for row in dots) / total)
         ops_left = "1 op" if left_out == 1 else f"{left_out:,} ops"
-        told = f"Not drawn: {ops_left} with {share:.1f} % of the self time, as {why}"
-        drawing.text(24, y, told, "small quiet")
+        why = f"their flops or bytes of HBM are unknown or 0, or they are not among the first {MOST_DOTS}"
+        drawing.text(24, y, f"Not drawn: {ops_left} with {share:.1f} % of the self time; {why}", "small quiet")
         y += 18
     return y + 8

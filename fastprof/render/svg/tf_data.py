@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.derive.pipelines.pipeline_verdicts import WORTH_SAYING
-from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, duration_text, fitted
 from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import time_text
-from fastprof.wording.screen import wrapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,38 +25,36 @@ MOST_PIPELINES: Final = 6
 MOST_ITERATORS: Final = 40
 MOST_CHANGES: Final = 4
 
-_LEFT, _RIGHT = 24, WIDTH - 24
+_RIGHT: Final = WIDTH - LEFT
 _BOX_END, _ROW, _BOX, _INDENT, _DEEPEST = 338, 38, 26, 20, 8
 _BAR, _BAR_END, _TIME_END, _SHARE_END, _NOTES = 356, 546, 630, 690, 708
 _PATH_HEIGHT = 26
 _COLUMNS: Final = 900
-"""Of the critical path: parts of a call that are narrower than that are drawn as what most of a column is."""
+"""Of the critical path. A column has the colour of what most of it is; shorter parts of a call are not seen."""
 
 
 def draw(report: Report) -> str:
-    """The pipelines that calls take longest of, an SVG document."""
+    """An SVG document of the pipelines whose calls take longest."""
     pipelines = report.tables["pipelines"]
     drawing = Drawing(WIDTH)
-    drawing.text(_LEFT, 36, "Input pipelines of tf.data", "title")
+    drawing.text(LEFT, 36, "Input pipelines of tf.data", "title")
     y = 60.0
     if not pipelines.num_rows:
-        for line in wrapped(report.notices[0].text if report.notices else "There are none.", 120):
-            drawing.text(_LEFT, y, line, "quiet")
-            y += 18
-        return drawing.document(y + 12, "Input pipelines of tf.data: none")
+        why = report.notices[0].text if report.notices else "There are none."
+        return drawing.document(drawing.paragraph(y, why) + 12, "Input pipelines of tf.data: none")
     several = len(pipelines["host"].unique()) > 1
     order = np.argsort(-np.asarray(pipelines["total_ps"]), kind="stable")
     for row in pipelines.take(order[:MOST_PIPELINES]).to_pylist():
         y = _pipeline(drawing, report, row, y, several=several)
     if len(order) > MOST_PIPELINES:
-        drawing.text(_LEFT, y, f"and {len(order) - MOST_PIPELINES:,} more pipelines, less waited for", "quiet")
+        drawing.text(LEFT, y, f"and {len(order) - MOST_PIPELINES:,} more pipelines, less waited for", "quiet")
         y += 24
     return drawing.document(_legend(drawing, y), "Input pipelines of tf.data")
 
 
 def _pipeline(drawing: Drawing, report: Report, row: Row, y: float, *, several: bool) -> float:
-    """Draws a pipeline below ``y``; where it ends."""
-    drawing.line([(_LEFT, y - 10), (_RIGHT, y - 10)], "rule")
+    """Draws a pipeline below ``y``. Returns where it ends."""
+    drawing.rule(y - 10)
     y = _heading(drawing, row, y + 14, several=several)
     iterators = _of(report.tables["iterators"], row)
     y, colours, names = _tree(drawing, iterators, row, y)
@@ -78,14 +75,12 @@ def _of(table: pa.Table, row: Row) -> pa.Table:
 
 def _heading(drawing: Drawing, row: Row, y: float, *, several: bool) -> float:
     name = f"{row['pipeline']} of {row['host']}" if several else row["pipeline"]
-    drawing.text(_LEFT, y, fitted(name, 500, 14), "head")
+    drawing.text(LEFT, y, fitted(name, 500, 14), "head")
     calls, slow = row["call_count"], row["slow_call_count"]
-    times = f"{_time(row['mean_ps'])} on average, {_time(row['max_ps'])} at most"
-    many = (
-        f"{calls:,} calls, {slow:,} of them slow: {times}" if slow else f"{calls:,} calls, none of them slow: {times}"
-    )
-    single = f"1 call, {'slow' if slow else 'not slow'}: {_time(row['max_ps'])}"
-    drawing.text(_LEFT, y + 20, many if calls > 1 else single, "quiet")
+    times = f"{duration_text(row['mean_ps'])} on average, {duration_text(row['max_ps'])} at most"
+    many = f"{calls:,} calls, {f'{slow:,}' if slow else 'none'} of them slow: {times}"
+    single = f"1 call, {'slow' if slow else 'not slow'}: {duration_text(row['max_ps'])}"
+    drawing.text(LEFT, y + 20, many if calls > 1 else single, "quiet")
     return y + 48
 
 
@@ -98,11 +93,11 @@ def _tree(drawing: Drawing, iterators: pa.Table, row: Row, y: float) -> tuple[fl
     rows: list[Row] = iterators.take(shown).to_pylist()
     colours = _colours(rows)
     level = _levels(parent)
-    for x, text in ((_LEFT, "iterator"), (_BAR, "part of the time of the calls"), (_NOTES, "set up")):
+    for x, text in ((LEFT, "iterator"), (_BAR, "part of the time of the calls"), (_NOTES, "set up")):
         drawing.text(x, y - 8, text, "small quiet")
     for x, text in ((_TIME_END, "per call"), (_SHARE_END, "share")):
         drawing.text(x, y - 8, text, "small quiet", end=True)
-    corners = [(_LEFT + _INDENT * level[place], y + _ROW * place) for place in range(len(rows))]
+    corners = [(LEFT + _INDENT * level[place], y + _ROW * place) for place in range(len(rows))]
     for place, above in enumerate(parent):  # below all boxes
         if above >= 0:
             _arrow(drawing, corners[place], corners[above], "line buffered" if rows[above]["is_async"] else "line")
@@ -111,14 +106,14 @@ def _tree(drawing: Drawing, iterators: pa.Table, row: Row, y: float) -> tuple[fl
     y += _ROW * len(rows)
     left_out = iterators.num_rows - len(rows)
     if left_out:
-        drawing.text(_LEFT, y + 6, f"and {left_out:,} more iterators, less waited for", "small quiet")
+        drawing.text(LEFT, y + 6, f"and {left_out:,} more iterators, less waited for", "small quiet")
         y += 20
     return y, colours, {one["iterator_id"]: one["name"] for one in rows}
 
 
 def _shown(iterators: pa.Table) -> tuple[Int64s, list[int]]:
-    """The rows to draw: all, or those waited for most, the first among them; and where among them the next one above
-    each of them is, -1: none."""
+    """The rows to draw: all, or the first one and those that calls wait for most. For each, the place among them of the
+    nearest one above it, -1: none."""
     depth = np.asarray(iterators["depth"]).astype(np.int64)
     rows: Int64s = np.arange(len(depth))
     if len(rows) > MOST_ITERATORS:
@@ -137,7 +132,7 @@ def _shown(iterators: pa.Table) -> tuple[Int64s, list[int]]:
 
 
 def _levels(parent: list[int]) -> list[int]:
-    """How far each box is moved to the right: inputs are, where there are several."""
+    """How far each box is moved to the right: inputs are, if there are several."""
     inputs = np.bincount([above for above in parent if above >= 0], minlength=len(parent)).tolist()
     level = [0] * len(parent)
     for place, above in enumerate(parent):
@@ -147,7 +142,7 @@ def _levels(parent: list[int]) -> list[int]:
 
 
 def _colours(rows: list[Row]) -> dict[str, str]:
-    """By id, of the iterators that are waited for most, the most first."""
+    """The colours of the iterators that calls wait for most, by id."""
     ordered = sorted((row for row in rows if row["critical_ps"] > 0), key=lambda row: -row["critical_ps"])
     return {row["iterator_id"]: colour for row, colour in zip(ordered, COLOURS, strict=False)}
 
@@ -164,42 +159,33 @@ def _arrow(drawing: Drawing, own: tuple[float, float], above: tuple[float, float
 
 
 def _iterator(drawing: Drawing, one: Row, left: float, y: float, colours: dict[str, str], calls: int) -> None:
-    share = one["critical_share"] or 0.0
-    hint = fitted(one["long_name"], 1600)
-    drawing.begin(f"{hint}\nid {one['iterator_id']}\n{one['call_count']:,} events in calls, "
-                  f"{time_text(one['self_ps'])} self time")  # fmt: skip
-    if one["is_async"]:
-        drawing.rect(left + 3, y + 3, _BOX_END - left, _BOX, "box", round_by=5)
-    drawing.rect(left, y, _BOX_END - left, _BOX, "box", round_by=5)
-    if one["is_bottleneck"]:
-        drawing.rect(left, y, _BOX_END - left, _BOX, "marked", round_by=5)
-    label = 78 if one["is_bottleneck"] else 0
-    kind = "name strong" if one["is_bottleneck"] else "name"
-    drawing.text(left + 9, y + 17, fitted(one["name"], _BOX_END - left - 18 - label), kind)
-    if label:
-        drawing.text(_BOX_END - 8, y + 17, "bottleneck", "small quiet", end=True)
-    drawing.rect(_BAR, y + 6, _BAR_END - _BAR, _BOX - 12, "track", round_by=3)
-    if share > 0:
-        colour = colours.get(one["iterator_id"], "rest")
-        drawing.rect(_BAR, y + 6, max((_BAR_END - _BAR) * min(share, 1.0), 1.5), _BOX - 12, colour, round_by=3)
-    drawing.text(_TIME_END, y + 17, _time(one["critical_ps"] // max(calls, 1)), end=True)
-    drawing.text(_SHARE_END, y + 17, f"{100 * share:.1f} %", end=True)
-    drawing.text(_NOTES, y + 17, fitted(_set_up(one), _RIGHT - _NOTES, 10), "small quiet")
-    drawing.done()
+    share, wide = one["critical_share"] or 0.0, _BOX_END - left
+    lines = [fitted(one["long_name"], 1600), f"id {one['iterator_id']}"]
+    lines.append(f"{one['call_count']:,} events in calls, {time_text(one['self_ps'])} self time")
+    with drawing.hint("\n".join(lines)):
+        if one["is_async"]:
+            drawing.rect(left + 3, y + 3, wide, _BOX, "box", round_by=5)
+        drawing.rect(left, y, wide, _BOX, "box", round_by=5)
+        if one["is_bottleneck"]:
+            drawing.rect(left, y, wide, _BOX, "marked", round_by=5)
+            drawing.text(left + 9, y + 17, fitted(one["name"], wide - 96), "name strong")
+            drawing.text(_BOX_END - 8, y + 17, "bottleneck", "small quiet", end=True)
+        else:
+            drawing.text(left + 9, y + 17, fitted(one["name"], wide - 18), "name")
+        drawing.rect(_BAR, y + 6, _BAR_END - _BAR, _BOX - 12, "track", round_by=3)
+        if share > 0:
+            colour = colours.get(one["iterator_id"], "rest")
+            drawing.rect(_BAR, y + 6, max((_BAR_END - _BAR) * min(share, 1.0), 1.5), _BOX - 12, colour, round_by=3)
+        drawing.text(_TIME_END, y + 17, duration_text(one["critical_ps"] // max(calls, 1)), end=True)
+        drawing.text(_SHARE_END, y + 17, f"{100 * share:.1f} %", end=True)
+        drawing.text(_NOTES, y + 17, fitted(_set_up(one), _RIGHT - _NOTES, 10), "small quiet")
 
 
 def _set_up(one: Row) -> str:
-    """What the iterator says of itself."""
-    told = []
-    if one["parallelism"] is not None:
-        told.append(f"{one['parallelism']:,} at a time")
-    if one["buffer_size"] is not None:
-        told.append(f"buffer {one['buffer_size']:,}")
-    if one["batch_size"] is not None:
-        told.append(f"batches of {one['batch_size']:,}")
-    if one["autotune"]:
-        told.append("autotuned")
-    return ", ".join(told)
+    """The recorded settings of an iterator."""
+    forms = (("parallelism", "{:,} at a time"), ("buffer_size", "buffer {:,}"), ("batch_size", "batches of {:,}"))
+    settings = [form.format(one[name]) for name, form in forms if one[name] is not None]
+    return ", ".join([*settings, "autotuned"] if one["autotune"] else settings)
 
 
 # ---- the slowest call -----------------------------------------------------------------------------------
@@ -215,30 +201,29 @@ def _critical_path(drawing: Drawing, path: pa.Table, colours: dict[str, str], na
     places[[place for place, id in enumerate(ids.dictionary.to_pylist()) if id in colours]] = np.arange(len(coloured))
     start, duration = (np.asarray(path[name]) for name in ("start_ps", "duration_ps"))
     begin, end = int(start[0]), int(start[-1] + duration[-1])
-    drawing.text(_LEFT, y + 18, f"The slowest call, {time_text(end - begin)}, and what it waited for", "strong")
+    drawing.text(LEFT, y + 18, f"The slowest call, {time_text(end - begin)}, and what it waited for", "strong")
     y += 30
-    width = _RIGHT - _LEFT
+    width = _RIGHT - LEFT
     for first, last, place in _stretches(start - begin, duration, places[ids.indices.to_numpy()], end - begin):
         name = names[coloured[place]] if place < len(coloured) else "others"
-        x, wide = _LEFT + width * first / _COLUMNS, width * (last - first) / _COLUMNS
-        drawing.begin(fitted(name, 600))
-        drawing.rect(x, y, wide, _PATH_HEIGHT, colours[coloured[place]] if place < len(coloured) else "rest")
-        if wide > 40:
-            drawing.text(x + wide / 2, y + 17, fitted(name, wide - 12, 11), "name small inside", middle=True)
-        drawing.done()
+        x, wide = LEFT + width * first / _COLUMNS, width * (last - first) / _COLUMNS
+        with drawing.hint(fitted(name, 600)):
+            drawing.rect(x, y, wide, _PATH_HEIGHT, colours[coloured[place]] if place < len(coloured) else "rest")
+            if wide > 40:
+                drawing.text(x + wide / 2, y + 17, fitted(name, wide - 12, 11), "name small inside", middle=True)
     for tick in range(5):
-        x = _LEFT + width * tick / 4
-        text = _time((end - begin) * tick // 4)
+        x = LEFT + width * tick / 4
+        text = duration_text((end - begin) * tick // 4)
         drawing.text(x, y + _PATH_HEIGHT + 15, text, "small quiet", middle=0 < tick < 4, end=tick == 4)
     return y + _PATH_HEIGHT + 28
 
 
 def _stretches(start: Int64s, duration: Int64s, code: Int64s, whole: int) -> list[tuple[int, int, int]]:
-    """(first, last, code) in columns of the bar: each column is of the code that has most of it. There are few."""
+    """(first, last, code) in columns of the bar. Each column has the code with most of it; there are few codes."""
     ends = start + duration
     edges = np.arange(_COLUMNS + 1) * (whole / _COLUMNS)
     most = np.zeros(_COLUMNS)
-    found = np.full(_COLUMNS, -1, np.int64)
+    code_at = np.full(_COLUMNS, -1, np.int64)
     for one in np.unique(code).tolist():
         mine = code == one
         filled = np.concatenate([[0], np.cumsum(duration[mine])])
@@ -247,59 +232,54 @@ def _stretches(start: Int64s, duration: Int64s, code: Int64s, whole: int) -> lis
         upto = np.where(place > 0, filled[np.maximum(place - 1, 0)] + inside, 0)
         here = np.diff(upto)
         better = here > most
-        most[better], found[better] = here[better], one
-    changes = np.flatnonzero(np.diff(found)) + 1
+        most[better], code_at[better] = here[better], one
+    changes = np.flatnonzero(np.diff(code_at)) + 1
     bounds = [0, *changes.tolist(), _COLUMNS]
-    return [(a, b, int(found[a])) for a, b in pairwise(bounds) if found[a] >= 0]
+    return [(a, b, int(code_at[a])) for a, b in pairwise(bounds) if code_at[a] >= 0]
 
 
 # ---- what if, legend ------------------------------------------------------------------------------------
 
 
 def _changes(drawing: Drawing, table: pa.Table, cores: int | None, y: float) -> float:
-    """Bars of the time per batch: now, and after the changes that save most, on so many cores, None: on enough."""
-    told: dict[tuple[str, int], Row] = {}  # by change and time: of several that come to the same, the first
+    """Bars of the time per batch: now, and after the changes that save most. ``cores``: None: enough for all."""
+    distinct: dict[tuple[str, int], Row] = {}  # the first of those with equal change and time
     for row in table.slice(0, 100).to_pylist():
         if row["then_ps"] is not None and row["now_ps"] >= WORTH_SAYING * row["then_ps"]:
-            told.setdefault((row["change"], row["then_ps"]), row)
-    changes = list(told.values())[:MOST_CHANGES]
+            distinct.setdefault((row["change"], row["then_ps"]), row)
+    changes = list(distinct.values())[:MOST_CHANGES]
     if not changes:
         return y
     on = "with a core for each thread" if cores is None else f"on {cores:,} core{'s' * (cores != 1)}"
-    drawing.text(_LEFT, y + 18, f"A batch takes now, and would take {on}", "strong")
+    drawing.text(LEFT, y + 18, f"A batch takes now, and would take {on}", "strong")
     y += 32
     now = max(changes[0]["now_ps"], 1)
-    bars = [("now", now, now), *((_words(row), row["then_ps"], row["least_then_ps"]) for row in changes)]
+    bars = [
+        ("now", now, now),
+        *((f"{row['name']} {row['change']}", row["then_ps"], row["least_then_ps"]) for row in changes),
+    ]
     for label, then, least in bars:
-        drawing.text(_LEFT, y + 12, fitted(label, _BAR - _LEFT - 14), "name")
+        drawing.text(LEFT, y + 12, fitted(label, _BAR - LEFT - 14), "name")
         drawing.rect(_BAR, y + 2, _BAR_END - _BAR, 12, "track", round_by=3)
         colour = "rest" if label == "now" else COLOURS[3]
         drawing.rect(_BAR, y + 2, max((_BAR_END - _BAR) * then / now, 1.5), 12, colour, round_by=3)
-        drawing.text(_TIME_END, y + 12, _time(then), end=True)
+        drawing.text(_TIME_END, y + 12, duration_text(then), end=True)
         if label != "now" and then:
             drawing.text(_SHARE_END, y + 12, f"{now / then:,.2f} ×", end=True)
         if least < then:
-            drawing.text(_NOTES, y + 12, f"if threads compute; {_time(least)} if they wait", "small quiet")
+            drawing.text(_NOTES, y + 12, f"if threads compute; {duration_text(least)} if they wait", "small quiet")
         y += 21
     return y + 6
 
 
-def _time(ps: int) -> str:
-    return time_text(ps) if ps else "0"
-
-
-def _words(row: Row) -> str:
-    return f"{row['name']} {row['change']}"
-
-
 def _legend(drawing: Drawing, y: float) -> float:
-    drawing.line([(_LEFT, y - 10), (_RIGHT, y - 10)], "rule")
-    drawing.rect(_LEFT + 3, y + 5, 20, 12, "box", round_by=3)
-    drawing.rect(_LEFT, y + 2, 20, 12, "box", round_by=3)
-    drawing.text(_LEFT + 30, y + 13, "runs ahead on threads of its own", "small quiet")
-    drawing.rect(_LEFT + 230, y + 2, 20, 12, "marked", round_by=3)
-    drawing.text(_LEFT + 258, y + 13, "waited for most", "small quiet")
-    drawing.rect(_LEFT + 370, y + 3, 20, 10, COLOURS[0], round_by=2)
-    drawing.text(_LEFT + 398, y + 13, "time that calls waited for the iterator itself, of one colour above and below",
+    drawing.rule(y - 10)
+    drawing.rect(LEFT + 3, y + 5, 20, 12, "box", round_by=3)
+    drawing.rect(LEFT, y + 2, 20, 12, "box", round_by=3)
+    drawing.text(LEFT + 30, y + 13, "runs ahead on threads of its own", "small quiet")
+    drawing.rect(LEFT + 230, y + 2, 20, 12, "marked", round_by=3)
+    drawing.text(LEFT + 258, y + 13, "waited for most", "small quiet")
+    drawing.rect(LEFT + 370, y + 3, 20, 10, COLOURS[0], round_by=2)
+    drawing.text(LEFT + 398, y + 13, "time that calls waited for the iterator itself, of one colour above and below",
                  "small quiet")  # fmt: skip
     return y + 34

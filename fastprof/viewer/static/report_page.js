@@ -34,12 +34,14 @@ export function reportPage(draw, { params = null, tables = null, columns = {} } 
 
 /**
  * A table of the report of the page in an element; `name`: what the report calls it, `data`: its rows to show. Options: as
- * `table` has them. It first shows the columns that the analysis shows in text, all if there are none. Columns in which
- * nothing is recorded are hidden, filters of one value left out.
+ * `table` has them. It first shows the columns that the analysis shows in text, all if there are none, and the host if
+ * there are several. Columns in which nothing is recorded are hidden, filters of one value left out.
  */
 export function reportTable(context, element, name, data, { columns, filters = [], ...options } = {}) {
   const inText = sectionsOf(context, name);
-  const first = columns ?? inText.flatMap((one) => one.columns).filter((one, at, all) => all.indexOf(one) === at);
+  const hosts = data.has("host") && data.coded("host").texts.length > 1 ? ["host"] : [];
+  const shown = inText.flatMap((one) => one.columns);
+  const first = columns ?? (shown.length ? [...new Set([...hosts, ...shown])] : []);
   return table(element, data, {
     rows: 10,
     bar: inText[0]?.bar,

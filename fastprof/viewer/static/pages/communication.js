@@ -95,6 +95,7 @@ function kinds(body, report, context) {
     { name: "Hidden by compute", values: data.column("hidden_ps"), colour: CATEGORY.device_compute },
   ], unit: "ps", label: "Hidden and exposed communication by kind", height: 300 });
   reportTable(context, boxes[1].body, "kinds", data, {
+    columns: list("kind, exposed_ps, exposed_share, hidden_ps, occurrences, moved_bytes"),
     rows: 9,
   });
 }
