@@ -19,7 +19,7 @@ from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
 from fastprof.derive.ops.roofline_totals import Totals
 from fastprof.derive.ops.step_ops import SILENT, StepOps, is_feed, step_ops
-from fastprof.derive.ops.tables import MemoryAccess, Ops, OpTable, exact_sum
+from fastprof.derive.ops.tables import Ops, OpTable, exact_sum
 from fastprof.derive.steps_from import MODULES
 from fastprof.xprof.steps import shown_steps
 
@@ -64,5 +64,4 @@ def recorded_memory(table: OpTable) -> OpTable:
     recorded = np.zeros(len(table), bool)
     recorded[memory.row[~silent & (memory.bytes != 0)]] = True
     keep = ~(silent & recorded[memory.row])
-    kept = MemoryAccess(memory.row[keep], memory.operation[keep], memory.space[keep], memory.bytes[keep])
-    return replace(table, memory=kept)
+    return replace(table, memory=memory.where(keep))

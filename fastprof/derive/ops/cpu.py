@@ -10,9 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.ops.gpu_ops import GpuOp, described, instructions, last_name, programs
+from fastprof.derive.ops.gpu_ops import GpuOp, described, described_by_programs, instruction_keys
 from fastprof.derive.ops.line_times import LineTimes, line_times
-from fastprof.derive.ops.stat_values import distinct_rows
 from fastprof.derive.ops.tables import Ops, OpTable, summed_by, sums_by
 from fastprof.derive.ops.work_sources import with_work_of_programs
 from fastprof.hlo.counting import GENERAL
@@ -33,7 +32,9 @@ def _rows(events: HostEvents, plane: Plane) -> Int32s:
 def plane_ops(events: HostEvents, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:
     """The ops that a host's threads ran, their events, and beside these the row of each one's op."""
     times = line_times(events, plane.lines, _rows(events, plane))
-    keys, op = _keys(events, times.rows)
+    keys, op = instruction_keys(events, times.rows)
+    found = described_by_programs(keys, modules, GENERAL)
+    ops = [one or GpuOp(*key, "", "", NOTHING) for key, one in zip(keys, found, strict=True)]
     time = summed_by(op, times.duration_ps, len(keys))
     table = OpTable.of(
         [name for _, name in keys],
@@ -42,31 +43,6 @@ def plane_ops(events: HostEvents, modules: Modules, plane: Plane) -> tuple[Ops, 
         min_ps=time["minimum"].copy(),
         self_ps=sums_by(op, times.self_ps, len(keys)),
         cores=np.ones(len(keys), np.int32),
-        **described(_ops(keys, modules)),
+        **described(ops),
     )
     return times.ops(with_work_of_programs(table, modules), times.span_ps), times, op
-
-
-def _keys(events: HostEvents, rows: Int32s) -> tuple[list[tuple[int, str]], Int32s]:
-    """Program and instruction of each op, and beside the rows the place of each one's."""
-    at, numbers = events.texts("hlo_op")
-    program = programs(events)[1][rows]
-    first, pair = distinct_rows([program, numbers[np.searchsorted(at, rows)]])
-    names = events.all_texts(numbers[np.searchsorted(at, rows[first])])
-    found: dict[tuple[int, str], int] = {}
-    keys = zip(program[first].tolist(), map(last_name, names), strict=True)
-    places = [found.setdefault(key, len(found)) for key in keys]
-    return list(found), np.array(places, np.int32)[pair]
-
-
-def _ops(keys: list[tuple[int, str]], modules: Modules) -> list[GpuOp]:
-    """The instructions as their programs describe them."""
-    ops = [GpuOp(program_id, name, "", "", NOTHING) for program_id, name in keys]
-    of_program: dict[int, list[int]] = {}
-    for place, (program_id, _) in enumerate(keys):
-        of_program.setdefault(program_id, []).append(place)
-    for program_id, places in of_program.items():
-        known = instructions(modules, program_id, [keys[place][1] for place in places], GENERAL)
-        for place, one in zip(places, known, strict=True):
-            ops[place] = one or ops[place]
-    return ops

@@ -16,19 +16,8 @@ from fastprof.derive.ops.attribution import WAYS, attributed
 from fastprof.derive.ops.gpu_ops import GpuOpEvents, described, op_lines
 from fastprof.derive.ops.line_times import LineTimes, line_times
 from fastprof.derive.ops.stat_values import Numbers, distinct, distinct_rows, stat_beside, stat_places
-from fastprof.derive.ops.tables import (
-    FROM_CAPTURE,
-    FROM_HLO,
-    HBM,
-    OTHER_SPACES,
-    READ,
-    WRITE,
-    MemoryAccess,
-    Ops,
-    OpTable,
-    is_work,
-    sums_by,
-)
+from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, HBM, Ops, OpTable, is_work, sums_by
+from fastprof.derive.ops.work_sources import cost_accesses
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import Cost
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
@@ -124,7 +113,7 @@ def op_table(
         energy_j=_energy(events, kernels.rows, op, count),
         cores=np.ones(count, np.int32),
         is_eager=np.bincount(op, kernels.eager, count) > 0,
-        memory=_memory(costs, times),
+        memory=cost_accesses(enumerate(costs), times, {0: HBM}),
         attribution=_ways(found.way[kernels.rows], op, count),
         unattributed=[one.reason for one in ops],
         flops_source=_source(is_known, told_flops),
@@ -179,19 +168,6 @@ def _or_told(of_one: list[int], times: Int64s, told: npt.NDArray[Any]) -> Float6
     """Work of ops by the cost of one execution or, where that tells nothing, by what their events say."""
     known = np.array(of_one, np.float64)
     return np.where(known > 0, known * times, told)
-
-
-def _memory(costs: list[Cost], times: Int64s) -> MemoryAccess:
-    """Bytes to and from HBM and other memories, of ops that the cost model knows them of."""
-    found: list[tuple[int, int, int, float]] = []
-    for i, (one, count) in enumerate(zip(costs, times.tolist(), strict=True)):
-        for space, read, written in ((0, one.hbm_read_bytes, one.hbm_write_bytes), *one.elsewhere):
-            code = OTHER_SPACES + space if space else HBM
-            found += [(i, way, code, float(size) * count) for way, size in ((READ, read), (WRITE, written)) if size > 0]
-    rows, ways, codes, sizes = zip(*found, strict=True) if found else ((), (), (), ())
-    return MemoryAccess(
-        np.array(rows, np.int32), np.array(ways, np.uint8), np.array(codes, np.int64), np.array(sizes, np.float64)
-    )
 
 
 def _energy(events: HostEvents, rows: Int64s, op: Numbers, ops: int) -> Float64s:

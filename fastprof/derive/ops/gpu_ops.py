@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import parse
-from fastprof.derive.ops.stat_values import Numbers, distinct
+from fastprof.derive.ops.stat_values import Numbers, distinct, distinct_rows
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.hlo.counting import Counting
 from fastprof.hlo.modules import Found, Modules
@@ -106,40 +106,47 @@ def _of_programs(events: HostEvents, wanted: Bools, modules: Modules, found: OpL
     whether it is known or not."""
     rows, numbers = _in(wanted, *events.texts("hlo_op"))
     texts, text = distinct(numbers)
-    names: dict[str, int] = {}
-    full_names = events.all_texts(texts)
-    name_of_text = [names.setdefault(last_name(one), len(names)) if one else -1 for one in full_names]
-    name = np.array(name_of_text, np.int64)[text] if len(text) else np.zeros(0, np.int64)
-    rows, name = rows[name >= 0], name[name >= 0]
-    claimed = np.zeros(len(events), bool)
-    claimed[rows] = True
-    has_program, program = programs(events)
-    rows, name = rows[has_program[rows]], name[has_program[rows]]
-    program_ids, code = distinct(program[rows])
-    keys, key = distinct(code.astype(np.int64) * len(names) + name)
-    known = _instructions(modules, program_ids, list(names), keys)
-    op_of_key = np.array([-1 if one is None else found.add(one) for one in known], np.int32)
-    op[rows] = op_of_key[key]
-    return claimed
+    rows = rows[np.array([bool(one) for one in events.all_texts(texts)], bool)[text]]
+    names_one = np.zeros(len(events), bool)
+    names_one[rows] = True
+    rows = rows[programs(events)[0][rows]]
+    keys, key = instruction_keys(events, rows)
+    ops = [-1 if one is None else found.add(one) for one in described_by_programs(keys, modules)]
+    op[rows] = np.array(ops, np.int32)[key]
+    return names_one
+
+
+def instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tuple[int, str]], Int32s]:
+    """The instructions that these events name, each as the id of its program and its name; and the place of that of
+    each event among them."""
+    at, numbers = events.texts("hlo_op")
+    program = programs(events)[1][rows]
+    first, pair = distinct_rows([program, numbers[np.searchsorted(at, rows)]])
+    names = events.all_texts(numbers[np.searchsorted(at, rows[first])])
+    places: dict[tuple[int, str], int] = {}
+    keys = zip(program[first].tolist(), map(last_name, names), strict=True)
+    place = np.array([places.setdefault(key, len(places)) for key in keys], np.int32)
+    return list(places), place[pair]
+
+
+def described_by_programs(
+    keys: list[tuple[int, str]], modules: Modules, counting: Counting | None = None
+) -> list[GpuOp | None]:
+    """The instructions of programs; None: there is no such program or instruction."""
+    ops: list[GpuOp | None] = [None] * len(keys)
+    of_program: dict[int, list[int]] = {}
+    for place, (program_id, _) in enumerate(keys):
+        of_program.setdefault(program_id, []).append(place)
+    for program_id, places in of_program.items():
+        found = instructions(modules, program_id, [keys[place][1] for place in places], counting)
+        for place, one in zip(places, found, strict=True):
+            ops[place] = one
+    return ops
 
 
 def last_name(hlo_op: str) -> str:
     """Of several names of instructions the last."""
     return hlo_op.split("::")[-1]
-
-
-def _instructions(modules: Modules, program_ids: Numbers, names: list[str], keys: Numbers) -> list[GpuOp | None]:
-    """What programs say of their instructions; a key is the place of a program times the number of names, plus that of
-    a name."""
-    found: list[GpuOp | None] = [None] * len(keys)
-    of_program: dict[int, list[int]] = {}
-    for place, one in enumerate((keys // max(len(names), 1)).tolist()):
-        of_program.setdefault(one, []).append(place)
-    for number, places in of_program.items():
-        known = instructions(modules, int(program_ids[number]), [names[keys[place] % len(names)] for place in places])
-        for place, one in zip(places, known, strict=True):
-            found[place] = one
-    return found
 
 
 def instructions(

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import numpy as np
-
 from fastprof.derive.ops.tables import (
     CMEM,
     HBM,
@@ -30,25 +28,17 @@ Totals = dict[tuple[int, int], int]
 
 
 def memory_accesses(payloads: Mapping[int, memoryview], keys: Int64s, known: dict[bytes, Totals]) -> MemoryAccess:
-    """The accesses of each op, ``keys[i]`` being the payload of op i, for one occurrence. A payload that is cut off or
-    holds something else tells what comes before. ``known``: payloads read before; cores that run one program share
-    them."""
-    found: list[tuple[int, int, int, int]] = []
+    """The accesses of each op, ``keys[i]`` being the payload of op i, for one occurrence. Of a payload that is cut off
+    or holds something else, what comes before counts. ``known``: payloads read before; cores that run one program
+    share them."""
+    accesses: list[tuple[int, int, int, int]] = []
     for row, key in enumerate(keys.tolist()):
         payload = bytes(payloads.get(key, b""))
         totals = known.get(payload)
         if totals is None:
             totals = known[payload] = _totals(payload)
-        found += [(row, operation, space, count) for (operation, space), count in totals.items()]
-    if not found:
-        return MemoryAccess.none()
-    row_of, operations, spaces, counts = zip(*found, strict=True)
-    return MemoryAccess(
-        np.array(row_of, np.int32),
-        np.array(operations, np.uint8),
-        np.array(spaces, np.uint64).view(np.int64),
-        np.array(counts, np.float64),
-    )
+        accesses += [(row, operation, space, count) for (operation, space), count in totals.items()]
+    return MemoryAccess.of(accesses)
 
 
 def access_text(payload: bytes) -> str:
@@ -77,7 +67,8 @@ def _accesses(data: bytes) -> Iterator[tuple[int, int, int]]:
         if number == 1 and isinstance(value, bytes):
             fields = {at: known for at, known in _fields(value) if isinstance(known, int)}
             operation = fields.get(1, 0)
-            yield operation if operation in (READ, WRITE) else 0, fields.get(2, 0), fields.get(3, 0)
+            space = fields.get(2, 0)
+            yield operation if operation in (READ, WRITE) else 0, space - (space >> 63 << 64), fields.get(3, 0)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -6,7 +6,7 @@ An op is known by (program_id, name). On the host program_id is 0, or the id of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -59,6 +59,20 @@ class MemoryAccess:
     @classmethod
     def none(cls) -> MemoryAccess:
         return cls(np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0))
+
+    @classmethod
+    def of(cls, accesses: Sequence[tuple[int, int, int, float]]) -> MemoryAccess:
+        """Of row, operation, space and bytes of each access."""
+        types = (np.int32, np.uint8, np.int64, np.float64)
+        columns = zip(*accesses, strict=True) if accesses else ((), (), (), ())
+        return cls(*(np.array(column, dtype) for column, dtype in zip(columns, types, strict=True)))
+
+    def where(self, chosen: Bools) -> MemoryAccess:
+        return MemoryAccess(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+    def and_also(self, other: MemoryAccess) -> MemoryAccess:
+        pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
+        return MemoryAccess(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +168,8 @@ class OpTable:
             columns[column] = getattr(self, column)[rows]
         to = np.full(len(self), -1, np.int32)
         to[rows] = np.arange(len(rows), dtype=np.int32)
-        return OpTable(**columns, memory=_moved(self.memory, to))  # type: ignore[arg-type]
+        memory = replace(self.memory, row=to[self.memory.row])
+        return OpTable(**columns, memory=memory.where(memory.row >= 0))  # type: ignore[arg-type]
 
     def moved_bytes(self, space: int, operation: int | None = None) -> Float64s:
         """Bytes of each op to or from a memory space; 0 where the op has no breakdown."""
@@ -228,13 +243,6 @@ def least_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Int
     least = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(least, row, values)
     return np.where(np.bincount(row, minlength=count) > 0, least, 0)
-
-
-def _moved(memory: MemoryAccess, to: Int32s) -> MemoryAccess:
-    """The accesses with their rows renumbered; -1: the op is left out."""
-    row = to[memory.row]
-    kept = row >= 0
-    return MemoryAccess(row[kept], memory.operation[kept], memory.space[kept], memory.bytes[kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

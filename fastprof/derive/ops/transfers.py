@@ -60,14 +60,9 @@ def placed(table: OpTable) -> OpTable:
     if not len(silent):
         return table
     spaces = [HOST if _HOST_LAYOUT.search(table.long_name[row]) else 0 for row in silent.tolist()]
-    memory = table.memory
-    added = MemoryAccess(
-        np.append(memory.row, silent).astype(np.int32),
-        np.append(memory.operation, np.zeros(len(silent))).astype(np.uint8),
-        np.append(memory.space, np.array(spaces, np.int64)),
-        np.append(memory.bytes, table.bytes_accessed[silent]),
-    )
-    return replace(table, memory=added)
+    accesses = zip(silent.tolist(), spaces, table.bytes_accessed[silent].tolist(), strict=True)
+    added = MemoryAccess.of([(row, 0, space, size) for row, space, size in accesses])
+    return replace(table, memory=table.memory.and_also(added))
 
 
 def once(table: OpTable) -> OpTable:

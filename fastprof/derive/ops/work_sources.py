@@ -1,13 +1,13 @@
-"""Work of ops that the capture does not tell, from the programs that it carries; and who says what.
+"""Work of ops that the capture does not record, from the programs that it carries.
 
 XLA's general cost model counts: one operation for each element that is computed, two for each product that is added
-up. What runs other instructions is left out, since these are ops themselves; so are the starts and ends of asynchronous
-instructions, between which their work is done, and custom calls, of which nothing is known.
+up. What runs other instructions is left out because these are ops themselves; so are the starts and ends of
+asynchronous instructions, between which their work is done, and custom calls, whose work is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,28 +36,25 @@ _IN_PARTS: Final = ("-start", "-update", "-done")
 either."""
 _NO_WORK: Final = _CONTAINERS | {"custom-call", "send", "recv"}
 
-_SPACES_OF_TPUS: Final = {0: HBM, 1: VMEM}
-
 
 def with_work_of_programs(table: OpTable, modules: Modules, *, on_tpu: bool = False) -> OpTable:
-    """The same ops, with the work of those of which it is not known and a program tells it. No program is read where
-    nothing is missing."""
-    told = np.array([_has_no_work(category) for category in table.category], bool)
-    missing = np.flatnonzero(~told & ((table.flops_source == 0) | (table.bytes_source == 0))).astype(np.int64)
+    """The same ops, with unknown work filled in from their programs. No program is read if nothing is missing."""
+    idle = np.array([_has_no_work(category) for category in table.category], bool)
+    missing = np.flatnonzero(~idle & ((table.flops_source == 0) | (table.bytes_source == 0))).astype(np.int64)
     if not len(missing) or not len(modules):
         return table
-    found = dict(_costs(table, missing, modules))
-    if not found:
+    costs = dict(_costs(table, missing, modules))
+    if not costs:
         return table
-    rows = np.array(list(found), np.int64)
-    costs = list(found.values())
+    rows = np.array(list(costs), np.int64)
     times = table.occurrences[rows].astype(np.float64)
-    flops, flops_source = _filled(table.flops, table.flops_source, rows, times, [one.flops for one in costs])
+    flops, flops_source = _filled(table.flops, table.flops_source, rows, times, [one.flops for one in costs.values()])
     model = np.where((table.flops_source == 0) & (flops_source == FROM_HLO), flops, table.model_flops)
     moved, bytes_source = _filled(
-        table.bytes_accessed, table.bytes_source, rows, times, [one.bytes_accessed for one in costs]
+        table.bytes_accessed, table.bytes_source, rows, times, [one.bytes_accessed for one in costs.values()]
     )
-    silent = {row: cost for row, cost in found.items() if table.bytes_source[row] == 0}
+    unrecorded = ((row, cost) for row, cost in costs.items() if table.bytes_source[row] == 0)
+    accesses = cost_accesses(unrecorded, table.occurrences, {0: HBM, 1: VMEM} if on_tpu else {0: HBM})
     return replace(
         table,
         flops=flops,
@@ -65,14 +62,14 @@ def with_work_of_programs(table: OpTable, modules: Modules, *, on_tpu: bool = Fa
         flops_source=flops_source,
         bytes_accessed=moved,
         bytes_source=bytes_source,
-        memory=_joined(table.memory, _accesses(silent, table.occurrences, on_tpu)),
+        memory=table.memory.and_also(accesses),
     )
 
 
 def _filled(
     figures: Float64s, source: npt.NDArray[np.uint8], rows: Int64s, times: Float64s, of_one: Sequence[int]
 ) -> tuple[Float64s, npt.NDArray[np.uint8]]:
-    """Figures and their sources, with those of ``rows`` filled in where nothing was known."""
+    """Figures and their sources, with unknown ones of ``rows`` filled in."""
     figures, source = figures.copy(), source.copy()
     unknown = source[rows] == 0
     figures[rows[unknown]] = (np.array(of_one, np.float64) * times)[unknown]
@@ -81,7 +78,7 @@ def _filled(
 
 
 def _costs(table: OpTable, rows: Int64s, modules: Modules) -> Iterator[tuple[int, Cost]]:
-    """The cost of one execution of each op that a program tells of."""
+    """The cost of one execution of each op whose program is known."""
     of_program: dict[int, list[int]] = {}
     for row, program_id in zip(rows.tolist(), table.program_id[rows].tolist(), strict=True):
         of_program.setdefault(program_id, []).append(row)
@@ -97,28 +94,17 @@ def _has_no_work(opcode: str) -> bool:
 
 
 def instruction_name(op: str) -> str:
-    """The name of an instruction, of which an op may have all the text."""
+    """The name of an instruction; an op may be named with all its text."""
     return op.partition(" = ")[0].removeprefix("%")
 
 
-def _accesses(costs: dict[int, Cost], occurrences: Int64s, on_tpu: bool) -> MemoryAccess:
-    """Bytes by memory space."""
-    found: list[tuple[int, int, int, int]] = []
-    for at, cost in costs.items():
-        spaces = ((0, cost.hbm_read_bytes, cost.hbm_write_bytes), *cost.elsewhere)
-        for space, read, written in spaces:
-            code = _code_of(space, on_tpu)
-            found += [(at, kind, code, size) for kind, size in ((READ, read), (WRITE, written)) if size > 0]
-    row, way, spaces_met, sizes = np.array(found, np.int64).reshape(-1, 4).T
-    total = sizes.astype(np.float64) * occurrences[row]
-    return MemoryAccess(row.astype(np.int32), way.astype(np.uint8), spaces_met.copy(), total)
-
-
-def _code_of(space: int, on_tpu: bool) -> int:
-    known = _SPACES_OF_TPUS if on_tpu else {0: HBM}
-    return known.get(space, OTHER_SPACES + space)
-
-
-def _joined(one: MemoryAccess, other: MemoryAccess) -> MemoryAccess:
-    columns = ("row", "operation", "space", "bytes")
-    return MemoryAccess(*(np.concatenate([getattr(one, name), getattr(other, name)]) for name in columns))
+def cost_accesses(costs: Iterable[tuple[int, Cost]], times: Int64s, codes: Mapping[int, int]) -> MemoryAccess:
+    """Bytes by memory space of ops, by row, of which one execution has this cost. ``codes``: of spaces of layouts."""
+    accesses = [
+        (row, kind, codes.get(space, OTHER_SPACES + space), float(size) * int(times[row]))
+        for row, cost in costs
+        for space, *sizes in ((0, cost.hbm_read_bytes, cost.hbm_write_bytes), *cost.elsewhere)
+        for kind, size in zip((READ, WRITE), sizes, strict=True)
+        if size > 0
+    ]
+    return MemoryAccess.of(accesses)
