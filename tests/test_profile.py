@@ -431,3 +431,14 @@ for name in fastprof.tables.table_list.TABLES:
     words = [sys.executable, "-c", program, str(tmp_path / "vm.xplane.pb"), host_capture(0).hex()]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()) == (0, list(TABLES)), done.stderr
+
+
+def test_hosts_with_few_and_with_many_texts_share_one_table() -> None:
+    """Their dictionaries need indices of different widths, and together wider ones than each alone."""
+    texts = {"few": ["a"], "some": [f"some {i}" for i in range(100)], "many": [f"many {i}" for i in range(300)]}
+    captures = [
+        xspace(plane("/host:CPU", stats={f"{host}{i}": text for i, text in enumerate(own)}))
+        for host, own in texts.items()
+    ]
+    profile = fastprof.load(captures)
+    assert profile.plane_stats["str_value"].to_pylist() == [text for own in texts.values() for text in own]

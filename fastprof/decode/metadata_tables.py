@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from fastprof.decode.plane_kinds import device_of
 from fastprof.decode.span_stats import SpanStats, metadata_stats, owned_spans, read_span_stats
 from fastprof.decode.text_pools import TextTable, dictionary_array, index_dtype
 from fastprof.decode.xspace_capture import Capture
-from fastprof.schema.array_types import Records
+from fastprof.schema.array_types import Int64s, Records
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
 
 Mask = npt.NDArray[np.bool_]
@@ -44,41 +44,36 @@ def _int64(value: int | None) -> int | None:
 def planes_table(index: Index, wanted: Mask) -> pa.Table:
     keys = [key for part in index.captures for key in part.capture.plane_keys]
     hosts = [part.capture.host for part in index.captures for _ in part.capture.plane_keys]
-    lines = np.bincount(index.lines["plane_id"], minlength=len(keys))
     events = np.zeros(len(keys), np.int64)
     np.add.at(events, index.lines["plane_id"], index.lines["event_count"])
     devices = [device_of(name) for name, _ in keys]
-    columns = [
-        pa.array(np.arange(len(keys)), pa.int32()),
+    return _table(
+        "planes",
+        np.arange(len(keys)),
         _dictionary(hosts),
-        pa.array([number for _, number in keys], pa.int64()),
-        pa.array([name for name, _ in keys], pa.string()),
-        pa.array([kind for kind, _ in devices], pa.string()),
-        pa.array([ordinal for _, ordinal in devices], pa.int32()),
-        pa.array(lines, pa.int32()),
-        pa.array(events, pa.int64()),
-    ]
-    return _table("planes", columns).filter(pa.array(wanted))
+        [number for _, number in keys],
+        [name for name, _ in keys],
+        [kind for kind, _ in devices],
+        [ordinal for _, ordinal in devices],
+        np.bincount(index.lines["plane_id"], minlength=len(keys)),
+        events,
+    ).filter(pa.array(wanted))
 
 
 def lines_table(index: Index, wanted: Mask) -> pa.Table:
     lines = index.lines
-    columns = [
-        pa.array(np.arange(len(lines)), pa.int32()),
-        pa.array(lines["plane_id"], pa.int32()),
-        pa.array(lines["xline_id"]),
-        pa.array(index.line_names, pa.string()),
-        pa.array([text or None for text in index.line_display_names], pa.string()),
-        _zero_as_null(lines["display_id"]),
-        pa.array(lines["timestamp_ns"]),
-        _zero_as_null(lines["duration_ps"]),
-        pa.array(lines["event_count"]),
-    ]
-    return _table("lines", columns).filter(pa.array(wanted))
-
-
-def _zero_as_null(values: npt.NDArray[np.int64]) -> pa.Array:
-    return pa.array(values, pa.int64(), mask=values == 0)
+    return _table(
+        "lines",
+        np.arange(len(lines)),
+        lines["plane_id"],
+        lines["xline_id"],
+        index.line_names,
+        [text or None for text in index.line_display_names],
+        pa.array(lines["display_id"], mask=lines["display_id"] == 0),
+        lines["timestamp_ns"],
+        pa.array(lines["duration_ps"], mask=lines["duration_ps"] == 0),
+        lines["event_count"],
+    ).filter(pa.array(wanted))
 
 
 def _dictionary(values: list[str]) -> pa.Array:
@@ -88,20 +83,19 @@ def _dictionary(values: list[str]) -> pa.Array:
     return dictionary_array(numbers, pa.array(unique, pa.string()))
 
 
-def _table(name: str, columns: list[pa.Array]) -> pa.Table:
-    schema = CAPTURE_TABLES[name]
-    fields = [column.field(array.type) for column, array in zip(schema.columns, columns, strict=True)]
-    return pa.table(columns, schema=pa.schema(fields))
-
-
-def _empty(name: str) -> pa.Table:
-    return CAPTURE_TABLES[name].arrow().empty_table()
+def _table(name: str, *columns: Any) -> pa.Table:
+    """The table of these columns: Arrow arrays, or values of the types that the table declares."""
+    declared = CAPTURE_TABLES[name].columns
+    arrays = [
+        values if isinstance(values, pa.Array) else pa.array(values, column.type)
+        for column, values in zip(declared, columns, strict=True)
+    ]
+    fields = [column.field(array.type) for column, array in zip(declared, arrays, strict=True)]
+    return pa.table(arrays, schema=pa.schema(fields))
 
 
 def _joined(name: str, tables: list[pa.Table]) -> pa.Table:
-    if not tables:
-        return _empty(name)
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks() if len(tables) > 1 else tables[0]
+    return pa.concat_tables(tables).combine_chunks() if tables else CAPTURE_TABLES[name].empty()
 
 
 def event_metadata_table(index: Index, wanted: Mask) -> pa.Table:
@@ -113,25 +107,25 @@ def event_metadata_table(index: Index, wanted: Mask) -> pa.Table:
         rows = _kept(plane, capture.event_metadata_ids(), wanted)
         names = capture.texts(capture.metas, b"XEventMetadata.name", "name_")
         shown = capture.texts(capture.metas, b"XEventMetadata.display_name", "display_")
-        columns = [
-            pa.array(plane[rows], pa.int32()),
-            pa.array(capture.event_metadata_ids()[rows]),
-            pa.array([names[row] for row in rows], pa.string()),
-            pa.array([shown[row] or None for row in rows], pa.string()),
+        table = _table(
+            "event_metadata",
+            plane[rows],
+            capture.event_metadata_ids()[rows],
+            [names[row] for row in rows],
+            [shown[row] or None for row in rows],
             _metadata_bytes(capture, capture.metas[rows]),
             _children(capture, rows),
-        ]
-        tables.append(_table("event_metadata", columns))
+        )
+        tables.append(table)
     return _joined("event_metadata", tables)
 
 
-def _metadata_bytes(capture: Capture, metas: Records) -> pa.Array:
+def _metadata_bytes(capture: Capture, metas: Records) -> list[bytes | None]:
     data = memoryview(capture.source.data)
-    values = [
+    return [
         bytes(data[offset : offset + length]) if has else None
         for offset, length, has in metas[["metadata_offset", "metadata_length", "has_metadata"]].tolist()
     ]
-    return pa.array(values, pa.large_binary())
 
 
 def _children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
@@ -177,20 +171,13 @@ def stat_metadata_table(index: Index, wanted: Mask) -> pa.Table:
         metas = capture.stats.metas[declared]
         names = capture.texts(metas, b"XStatMetadata.name", "name_")
         described = capture.texts(metas, b"XStatMetadata.description", "description_")
-        columns = [
-            pa.array(plane[rows], pa.int32()),
-            pa.array(ids[rows]),
-            pa.array([names[row] for row in rows], pa.string()),
-            pa.array([described[row] or None for row in rows], pa.string()),
-        ]
-        tables.append(_table("stat_metadata", columns))
+        texts = [names[row] for row in rows], [described[row] or None for row in rows]
+        tables.append(_table("stat_metadata", plane[rows], ids[rows], *texts))
     return _joined("stat_metadata", tables)
 
 
 def plane_stats_table(index: Index, wanted: Mask) -> pa.Table:
-    shares = []
-    for capture, plane, stats in _plane_stats(index, wanted):
-        shares.append((capture, stats, [pa.array(plane, pa.int32())]))
+    shares = [(stats, (plane,)) for plane, stats in _plane_stats(index, wanted)]
     return _stat_table("plane_stats", index.names.stats, shares)
 
 
@@ -198,38 +185,24 @@ def plane_stat_values(index: Index, wanted: Mask) -> list[tuple[int, str, Any]]:
     """The same as Python values: plane_id, name and value; uint64 is positive, None is no value."""
     shares = list(_plane_stats(index, wanted))
     texts = index.names.stats.array()
-    found: list[tuple[int, str, Any]] = []
-    for capture, planes, stats in shares:
-        data = memoryview(capture.source.data)
-        places = {int(at["row"]): at for at in stats.bytes_at}
-        columns = (planes, stats.stat, stats.kind, stats.text, stats.int_value, stats.double_value)
-        for row, (plane, stat, kind, text, integer, double) in enumerate(
-            zip(*(column.tolist() for column in columns), strict=True)
-        ):
-            value: Any = None
-            if kind in (records.STR, records.REF):
-                value = texts[text].as_py() if text >= 0 else integer if kind == records.REF else None
-            elif kind in (records.INT64, records.UINT64):
-                value = integer if kind == records.INT64 else integer % 2**64
-            elif kind == records.DOUBLE:
-                value = double
-            elif row in places:
-                value = bytes(data[int(places[row]["offset"]) : int(places[row]["offset"] + places[row]["length"])])
-            if stat >= 0:
-                found.append((plane, texts[stat].as_py(), value))
-    return found
+    rows = [
+        row
+        for planes, stats in shares
+        for row in zip(planes.tolist(), stats.stat.tolist(), stats.values(texts), strict=True)
+    ]
+    return [(plane, texts[stat].as_py(), value) for plane, stat, value in rows if stat >= 0]
 
 
-def _plane_stats(index: Index, wanted: Mask) -> Iterator[tuple[Capture, npt.NDArray[np.int64], SpanStats]]:
+def _plane_stats(index: Index, wanted: Mask) -> Iterator[tuple[Int64s, SpanStats]]:
     """The stats of the wanted planes of each capture, by plane, and the plane_id of each."""
     for i, part in _with_wanted(index, wanted):
         spans = owned_spans(part.capture.plane_stat_spans)
         plane = part.plane_base + part.capture.plane_of_part[spans["owner"]]
         stats = read_span_stats(index.names.texts[i], spans, np.ascontiguousarray(spans["owner"]))
         plane = plane[stats.span]
-        keep = np.flatnonzero(wanted[plane])
-        keep = keep[np.argsort(plane[keep], kind="stable")]
-        yield part.capture, plane[keep], stats.taken(keep)
+        rows = np.flatnonzero(wanted[plane])
+        rows = rows[np.argsort(plane[rows], kind="stable")]
+        yield plane[rows], stats.taken(rows)
 
 
 def event_metadata_stats_table(index: Index, wanted: Mask) -> pa.Table:
@@ -237,15 +210,13 @@ def event_metadata_stats_table(index: Index, wanted: Mask) -> pa.Table:
     for i, part in _with_wanted(index, wanted):
         capture = part.capture
         spans, stats = metadata_stats(index.names.texts[i])
-        plane = part.plane_base + capture.plane_of_part[capture.metas["part"][spans["owner"]]]
-        ids = capture.event_metadata_ids()
-        planes = part.plane_base + capture.plane_of_part[capture.metas["part"]]
+        owner, ids = spans["owner"], capture.event_metadata_ids()
+        plane = part.plane_base + capture.plane_of_part[capture.metas["part"]]
         first = np.zeros(len(ids), bool)
-        first[_kept(planes, ids, wanted)] = True
-        keep = np.flatnonzero(first[spans["owner"]])
-        keep = keep[np.argsort(plane[keep], kind="stable")]
-        owner = spans["owner"][keep]
-        shares.append((capture, stats.taken(keep), [pa.array(plane[keep], pa.int32()), pa.array(ids[owner])]))
+        first[_kept(plane, ids, wanted)] = True
+        rows = np.flatnonzero(first[owner])
+        rows = rows[np.argsort(plane[owner[rows]], kind="stable")]
+        shares.append((stats.taken(rows), (plane[owner[rows]], ids[owner[rows]])))
     return _stat_table("event_metadata_stats", index.names.stats, shares)
 
 
@@ -266,23 +237,37 @@ def _with_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex
             yield i, part
 
 
-def _stat_table(name: str, table: TextTable, shares: list[tuple[Capture, SpanStats, list[pa.Array]]]) -> pa.Table:
+def _stat_table(
+    name: str, table: TextTable, shares: Sequence[tuple[SpanStats, tuple[npt.NDArray[Any], ...]]]
+) -> pa.Table:
+    """The stats of all captures, each with its key columns; one dictionary of the texts that occur."""
+    if not shares:
+        return CAPTURE_TABLES[name].empty()
     texts = table.array()  # once all shares have been read: reading adds texts
-    return _joined(name, [_table(name, keys + _stat_columns(capture, stats, texts)) for capture, stats, keys in shares])
+    keys = [np.concatenate(column) for column in zip(*(keys for _, keys in shares), strict=True)]
 
+    def column(part: str) -> npt.NDArray[Any]:
+        return np.concatenate([getattr(stats, part) for stats, _ in shares])
 
-def _stat_columns(capture: Capture, stats: SpanStats, texts: pa.Array) -> list[pa.Array]:
-    kind = stats.kind
-    integers = np.isin(kind, [records.INT64, records.UINT64]) | ((kind == records.REF) & (stats.text < 0))
-    return [
-        pa.array(stats.stat_id),
-        _used(stats.stat, stats.stat >= 0, texts),
+    kind, stat, text = column("kind"), column("stat"), column("text")
+    integers = np.isin(kind, [records.INT64, records.UINT64]) | ((kind == records.REF) & (text < 0))
+    payloads: list[bytes | None] = [None] * len(kind)
+    base = 0
+    for stats, _ in shares:
+        for row, value in stats.payloads().items():
+            payloads[base + row] = bytes(value)
+        base += len(stats.kind)
+    return _table(
+        name,
+        *keys,
+        column("stat_id"),
+        _used(stat, stat >= 0, texts),
         dictionary_array(kind.view(np.int8), pa.array(KINDS)),
-        pa.array(stats.int_value, mask=~integers),
-        pa.array(stats.double_value, mask=kind != records.DOUBLE),
-        _used(stats.text, stats.text >= 0, texts),
-        _bytes_column(capture, stats),
-    ]
+        pa.array(column("int_value"), mask=~integers),
+        pa.array(column("double_value"), mask=kind != records.DOUBLE),
+        _used(text, text >= 0, texts),
+        payloads,
+    )
 
 
 def _used(numbers: npt.NDArray[np.int32], valid: Mask, texts: pa.Array) -> pa.Array:
@@ -292,12 +277,3 @@ def _used(numbers: npt.NDArray[np.int32], valid: Mask, texts: pa.Array) -> pa.Ar
     indices[valid] = place
     validity, count = bitmap_of_codes(valid.view(np.uint8), 1 << 1)
     return dictionary_array(indices, texts.take(pa.array(used)), validity, len(numbers) - count)
-
-
-def _bytes_column(capture: Capture, stats: SpanStats) -> pa.Array:
-    data = memoryview(capture.source.data)
-    values: list[Any] = [None] * len(stats.kind)
-    at = stats.bytes_at
-    for row, offset, length in zip(at["row"].tolist(), at["offset"].tolist(), at["length"].tolist(), strict=True):
-        values[row] = bytes(data[offset : offset + length])
-    return pa.array(values, pa.large_binary())

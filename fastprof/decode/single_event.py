@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode.blocks import Block
@@ -20,7 +20,7 @@ from fastprof.schema.array_types import Records
 from fastprof.schema.capture_tables import KINDS
 
 EVENT, METADATA = "event", "metadata"
-_INTEGERS = ("int64", "uint64")
+_VALUES = ("int_value", "double_value", "str_value", "bytes_value")
 _MOST_BYTES = 32
 
 
@@ -65,9 +65,8 @@ def read_event(index: Index, number: int, line: int, place: int) -> EventFacts:
         index.ensure(records.STATS, mine)
         decoded = _decoded(index, number, key, event_id)
     meta = int(decoded.metas[0])
-    own = [_stat_value(row, EVENT) for row in _rows(decoded.stats)]
     name, shown, of_metadata = _metadata(index, number, meta)
-    return EventFacts(event_id, line_id, meta, name, shown, (*own, *of_metadata))
+    return EventFacts(event_id, line_id, meta, name, shown, (*_own_values(decoded.stats), *of_metadata))
 
 
 def _decoded(index: Index, number: int, key: Records, event_id: int) -> Decoded:
@@ -93,21 +92,10 @@ def _metadata(index: Index, number: int, meta: int) -> tuple[str, str, list[Stat
     (shown,) = capture.texts(row, b"XEventMetadata.display_name", "display_")
     _, stats = metadata_stats(names.texts[number], meta)
     texts = names.stats.array()
-    data = memoryview(capture.source.data)
-    places = {int(at["row"]): (int(at["offset"]), int(at["length"])) for at in stats.bytes_at}
     found = []
-    for i in range(len(stats.kind)):
-        kind = int(stats.kind[i])
-        at, length = places.get(i, (0, 0))
-        cell = {
-            "kind": KINDS[kind] if kind < len(KINDS) else None,
-            "stat": texts[int(stats.stat[i])].as_py(),
-            "int_value": int(stats.int_value[i]),
-            "double_value": float(stats.double_value[i]) if kind == records.DOUBLE else None,
-            "str_value": texts[int(stats.text[i])].as_py() if stats.text[i] >= 0 else None,
-            "bytes_value": bytes(data[at : at + length]) if kind == records.BYTES else None,
-        }
-        found.append(_stat_value(cell, METADATA))
+    for stat, kind, value in zip(stats.stat.tolist(), stats.kind.tolist(), stats.values(texts), strict=True):
+        named_kind = KINDS[kind] if kind < len(KINDS) else ""
+        found.append(_stat_value(texts[stat].as_py(), named_kind, value, METADATA))
     return name, shown, found
 
 
@@ -134,28 +122,20 @@ def _key_at(part: CaptureIndex, line_id: int, place: int) -> Records:
     raise CaptureError(f"line {line_id} has no event {place}", path=part.capture.path)
 
 
-def _rows(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    columns = {name: array.to_pylist() for name, array in stats.items()}
-    for values in zip(*columns.values(), strict=True):
-        yield dict(zip(columns, values, strict=True))
+def _own_values(stats: dict[str, pa.Array]) -> list[StatValue]:
+    """The rows of event_stats."""
+    values = []
+    for row in pa.table(stats).to_pylist():
+        value = next((row[name] for name in _VALUES if row[name] is not None), None)
+        value = value % 2**64 if row["kind"] == "uint64" and value is not None else value
+        values.append(_stat_value(row["stat"] or "", row["kind"] or "", value, EVENT))
+    return values
 
 
-def _stat_value(row: dict[str, Any], of: str) -> StatValue:
-    kind = row["kind"] or ""
-    if kind in _INTEGERS and row["int_value"] is not None:
-        number = row["int_value"]
-        value = str(number % 2**64 if kind == "uint64" else number)
-    elif row["double_value"] is not None:
-        value = repr(row["double_value"])
-    elif row["str_value"] is not None:
-        value = row["str_value"]
-    elif row["bytes_value"] is not None:
-        value = _bytes_text(row["bytes_value"])
-    elif row["int_value"] is not None:
-        value = str(row["int_value"])
-    else:
-        value = ""
-    return StatValue(row["stat"] or "", kind, value, of, row["bytes_value"] or b"")
+def _stat_value(name: str, kind: str, value: Any, of: str) -> StatValue:
+    if isinstance(value, bytes):
+        return StatValue(name, kind, _bytes_text(value), of, value)
+    return StatValue(name, kind, "" if value is None else str(value), of)
 
 
 def _bytes_text(value: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.xspace import Sink
@@ -57,9 +58,10 @@ class CaptureTexts:
 
 @dataclass(frozen=True, slots=True)
 class SpanStats:
-    """One row a stat; ``stat`` and ``text`` are numbers in the table of texts, text -1 where there is none. ``span`` is
-    the place that it was read at."""
+    """Stats of a capture, one per row. ``stat`` and ``text`` are numbers in the table of texts, text -1 where there is
+    none. ``bytes_at``: where bytes lie. ``span``: the number of the place where the stat was read."""
 
+    capture: Capture
     stat_id: Int64s
     stat: Int32s
     kind: npt.NDArray[np.uint8]
@@ -76,9 +78,34 @@ class SpanStats:
         at = self.bytes_at[place[self.bytes_at["row"]] >= 0].copy()
         at["row"] = place[at["row"]]
         return SpanStats(
-            self.stat_id[rows], self.stat[rows], self.kind[rows], self.int_value[rows], self.double_value[rows],
-            self.text[rows], at, self.span[rows],
+            self.capture, self.stat_id[rows], self.stat[rows], self.kind[rows], self.int_value[rows],
+            self.double_value[rows], self.text[rows], at, self.span[rows],
         )  # fmt: skip
+
+    def payloads(self) -> dict[int, memoryview]:
+        """The bytes of the rows that have such a value, not copied."""
+        data = memoryview(self.capture.source.data)
+        at = self.bytes_at[["row", "offset", "length"]].tolist()
+        return {row: data[offset : offset + length] for row, offset, length in at}
+
+    def values(self, texts: pa.Array) -> list[Any]:
+        """Python values. uint64 is positive, a ref without text is the number that it holds, None is no value.
+        ``texts``: those of the table."""
+        payloads = self.payloads()
+        columns = (self.kind, self.int_value, self.double_value, self.text)
+        values: list[Any] = [None] * len(self.kind)
+        for row, (kind, integer, double, text) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+            if kind in (records.STR, records.REF) and text >= 0:
+                values[row] = texts[text].as_py()
+            elif kind in (records.INT64, records.REF):
+                values[row] = integer
+            elif kind == records.UINT64:
+                values[row] = integer % 2**64
+            elif kind == records.DOUBLE:
+                values[row] = double
+            elif row in payloads:
+                values[row] = bytes(payloads[row])
+        return values
 
 
 def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanStats:
@@ -106,7 +133,7 @@ def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanS
     take_own_texts(columns["text"], sink, base, table)
     bytes_at = np.frombuffer(sink.bytes_at(), records.BYTES_AT)
     stat_id = capture.stat_ids_of(stat_id, parts)
-    stats = SpanStats(stat_id, bytes_at=bytes_at, span=np.arange(count), **columns)
+    stats = SpanStats(capture, stat_id, bytes_at=bytes_at, span=np.arange(count), **columns)
     return stats.taken(np.flatnonzero(stats.kind != records.LOST_REF)) if capture.salvage else stats
 
 

@@ -64,12 +64,10 @@ class WideColumn:
         dangling = (kinds == records.REF) & (stats.text[rows] < 0)
         kinds = np.where(dangling, records.LOST_REF, kinds).astype(np.uint8)
         values = np.where(dangling, stats.int_value[rows], values)
-        data = memoryview(capture.source.data)
-        places = {int(at["row"]): at for at in stats.bytes_at}
+        payloads = stats.payloads()
         for i in np.flatnonzero(kinds == records.BYTES).tolist():
-            at = places[int(rows[i])]
             key = number << _CAPTURE_SHIFT | int(owner[i])
-            self._default_bytes[key] = bytes(data[int(at["offset"]) : int(at["offset"] + at["length"])])
+            self._default_bytes[key] = bytes(payloads[int(rows[i])])
             values[i] = key
         kind[owner] = kinds
         value[owner] = values

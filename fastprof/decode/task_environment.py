@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastprof._native import records
-from fastprof.decode.span_stats import CaptureTexts, SpanStats, owned_spans, read_span_stats
+from fastprof.decode.span_stats import CaptureTexts, owned_spans, read_span_stats
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
 
@@ -16,7 +16,7 @@ PLANE = "Task Environment"
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
-    """Unix nanoseconds, None where the capture does not say; and all stats of the plane, as text."""
+    """Unix nanoseconds, None if not recorded; and all stats of the plane, as text."""
 
     start_unix_ns: int | None
     stop_unix_ns: int | None
@@ -33,28 +33,19 @@ def read_task_environment(capture: Capture) -> TaskEnvironment:
     stats = read_span_stats(CaptureTexts(capture, table), owned_spans(spans), spans["part"].copy())
     texts: list[str] = table.array().to_pylist()
     names = [texts[number] for number in stats.stat.tolist()]
-    lengths = dict(zip(stats.bytes_at["row"].tolist(), stats.bytes_at["length"].tolist(), strict=True))
-    rows = [(name, _as_text(stats, row, texts, lengths)) for row, name in enumerate(names)]
-    return TaskEnvironment(
-        _integer(stats, names, "profile_start_time"), _integer(stats, names, "profile_stop_time"), rows
-    )
+    is_integer = np.isin(stats.kind, (records.INT64, records.UINT64))
+    times: dict[str, int] = {}
+    for row in np.flatnonzero(is_integer).tolist():
+        times.setdefault(names[row], int(stats.int_value[row]))
+    is_lost = (stats.kind == records.REF) & (stats.text < 0)
+    values = [
+        None if lost else value for value, lost in zip(stats.values(table.array()), is_lost.tolist(), strict=True)
+    ]
+    rows = [(name, _as_text(value)) for name, value in zip(names, values, strict=True)]
+    return TaskEnvironment(times.get("profile_start_time"), times.get("profile_stop_time"), rows)
 
 
-def _integer(stats: SpanStats, names: list[str], wanted: str) -> int | None:
-    for row, name in enumerate(names):
-        if name == wanted and stats.kind[row] in (records.INT64, records.UINT64):
-            return int(stats.int_value[row])
-    return None
-
-
-def _as_text(stats: SpanStats, row: int, texts: list[str], lengths: dict[int, int]) -> str:
-    kind = stats.kind[row]
-    if kind == records.UINT64:
-        return str(int(stats.int_value[row]) % 2**64)
-    if kind == records.INT64:
-        return str(int(stats.int_value[row]))
-    if kind == records.DOUBLE:
-        return repr(float(stats.double_value[row]))
-    if kind == records.BYTES:
-        return f"<{lengths[row]} bytes>"
-    return texts[stats.text[row]] if stats.text[row] >= 0 else ""
+def _as_text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"<{len(value)} bytes>" if isinstance(value, bytes) else str(value)

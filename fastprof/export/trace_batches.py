@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,57 +26,48 @@ BATCH_ROWS = 1 << 17
 _STAT_COLUMNS = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
 
 
-@dataclass(frozen=True, slots=True)
-class StatColumns:
+_NO_INT64S, _NO_INT32S, _NO_BYTES = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8)
+
+
+class StatColumns(NamedTuple):
     """Stats of events. ``event``: ids, ascending. ``name``, ``text``: numbers of texts of the session."""
 
-    event: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
-    name: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
-    kind: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
-    int_value: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
-    double_value: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
-    text: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
-
-    def between(self, first: int, last: int) -> StatColumns:
-        """Of events from ``first`` to ``last``."""
-        return self.taken(slice(*np.searchsorted(self.event, [first, last + 1]).tolist()))
+    event: Int64s = _NO_INT64S
+    name: Int32s = _NO_INT32S
+    kind: npt.NDArray[np.uint8] = _NO_BYTES
+    int_value: Int64s = _NO_INT64S
+    double_value: npt.NDArray[np.float64] = np.zeros(0, np.float64)
+    text: Int32s = _NO_INT32S
 
     def taken(self, rows: slice | Int64s) -> StatColumns:
         """These rows, in this order."""
-        return StatColumns(
-            self.event[rows], self.name[rows], self.kind[rows], self.int_value[rows], self.double_value[rows],
-            self.text[rows],
-        )  # fmt: skip
+        return StatColumns._make(column[rows] for column in self)
 
     def native(self) -> Stats:
-        return Stats(self.name, self.kind, self.int_value, self.double_value, self.text)
+        return Stats(*self[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class FlowEnds:
-    """Ends of flows. ``event``: ids, ascending. ``number``: both ends of a flow have it. ``out``: 1 where it leaves.
-    ``kind``: numbers of names."""
+class FlowEnds(NamedTuple):
+    """Ends of flows. ``event``: ids, ascending. ``number``: the same for both ends of a flow. ``out``: 1 where the flow
+    starts. ``kind``: numbers of names."""
 
-    event: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
-    number: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
-    out: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
-    kind: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
-
-    def between(self, first: int, last: int) -> tuple[Any, ...]:
-        rows = slice(*np.searchsorted(self.event, [first, last + 1]).tolist())
-        return self.event[rows], self.number[rows], self.out[rows], self.kind[rows]
+    event: Int64s = _NO_INT64S
+    number: Int64s = _NO_INT64S
+    out: npt.NDArray[np.uint8] = _NO_BYTES
+    kind: Int32s = _NO_INT32S
 
 
-@dataclass(frozen=True, slots=True)
-class Renamed:
-    """Events that are called otherwise than their metadata: ids, ascending, and numbers of names."""
+class Renamed(NamedTuple):
+    """Events whose names differ from those of their metadata: ids, ascending, and numbers of names."""
 
-    event: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
-    name: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    event: Int64s = _NO_INT64S
+    name: Int32s = _NO_INT32S
 
-    def between(self, first: int, last: int) -> tuple[Any, ...]:
-        rows = slice(*np.searchsorted(self.event, [first, last + 1]).tolist())
-        return self.event[rows], self.name[rows]
+
+def between(columns: StatColumns | FlowEnds | Renamed, first: int, last: int) -> tuple[Any, ...]:
+    """The rows of the events from ``first`` to ``last``."""
+    rows = slice(*np.searchsorted(columns.event, [first, last + 1]).tolist())
+    return tuple(column[rows] for column in columns)
 
 
 class HostNames:
@@ -162,7 +152,7 @@ class RawBatches:
         self.events += int((track >= 0).sum())
         own = self._own_stats(decoded)
         bounds = (int(event_id[0]), int(event_id[-1])) if len(event_id) else (0, -1)
-        added = self.added.between(*bounds)
+        added = StatColumns(*between(self.added, *bounds))
         return Batch(
             event_id,
             _values(start, np.int64),
@@ -176,8 +166,8 @@ class RawBatches:
             added.native(),
             self._texts_of(decoded),
             self._lasting,
-            self.renamed.between(*bounds),
-            self.flows.between(*bounds),
+            between(self.renamed, *bounds),
+            between(self.flows, *bounds),
         )
 
     def _own_stats(self, decoded: Decoded) -> StatColumns:

@@ -5,7 +5,7 @@ It takes the events of a host, which are read whole; see ``fastprof.derive.timel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,13 +26,7 @@ from fastprof.derive.timeline.flow_ends import KINDS
 from fastprof.derive.timeline.flows import flows
 from fastprof.derive.timeline.step_bands import StepBand, step_bands
 from fastprof.derive.timeline.track_order import STEPS, Track
-from fastprof.export.trace_batches import (
-    BATCH_ROWS,
-    FlowEnds,
-    Renamed,
-    SharedStats,
-    StatColumns,
-)
+from fastprof.export.trace_batches import BATCH_ROWS, FlowEnds, Renamed, SharedStats, StatColumns, between
 from fastprof.export.trace_tracks import Titled, texts_of, titled
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import read_host
@@ -135,11 +129,11 @@ class Derived:
         event = np.arange(len(timeline), dtype=np.int64)
         for first in range(0, len(timeline), BATCH_ROWS):
             rows = slice(first, first + BATCH_ROWS)
-            stats = own.between(first, first + BATCH_ROWS - 1)
+            stats = StatColumns(*between(own, first, first + BATCH_ROWS - 1))
             yield Batch(
                 event[rows], timeline.start_ps[rows], timeline.duration_ps[rows], track[rows], kind[rows], kinds,
                 stats.event, stats.native(), none.event, none.native(), texts, lasting,
-                Renamed().between(0, -1), FlowEnds().between(0, -1),
+                Renamed(), FlowEnds(),
             )  # fmt: skip
 
     @property
@@ -216,67 +210,66 @@ def _is_in(ids: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _added(found: EventGroups, ids: Int64s, pool: TextTable) -> StatColumns:
+def _added(groups: EventGroups, ids: Int64s, pool: TextTable) -> StatColumns:
     """What is added to events: their group, whether they are eager, the name of their step."""
     parts = []
-    for name, values in (("group_id", found.group_id), ("is_eager", found.is_eager)):
+    for name, values in (("group_id", groups.group_id), ("is_eager", groups.is_eager)):
         rows = np.flatnonzero(values >= 0)
-        parts.append(_integers(pool.add(name), ids[rows], values[rows].astype(np.int64)))
-    texts = {text: pool.add(text) for text in set(found.step_names)}
-    numbers = np.array([texts[text] for text in found.step_names], np.int32)
-    parts.append(_texts(pool.add("step_name"), ids[found.step_rows], numbers))
+        parts.append(_stats(pool.add(name), ids[rows], integers=values[rows]))
+    parts.append(_stats(pool.add("step_name"), ids[groups.step_rows], texts=_numbers(groups.step_names, pool)))
     return _joined(parts)
-
-
-def _integers(name: int, event: Int64s, values: Int64s, kind: int = records.INT64) -> StatColumns:
-    count = len(event)
-    nothing = np.zeros(count, np.float64)
-    return StatColumns(
-        event,
-        np.full(count, name, np.int32),
-        np.full(count, kind, np.uint8),
-        values,
-        nothing,
-        np.full(count, -1, np.int32),
-    )
-
-
-def _texts(name: int, event: Int64s, texts: Int32s) -> StatColumns:
-    count = len(event)
-    names, kinds = np.full(count, name, np.int32), np.full(count, records.STR, np.uint8)
-    return StatColumns(event, names, kinds, np.zeros(count, np.int64), np.zeros(count, np.float64), texts)
-
-
-def _joined(parts: list[StatColumns]) -> StatColumns:
-    """In the order of events."""
-    together = StatColumns(
-        np.concatenate([part.event for part in parts]),
-        np.concatenate([part.name for part in parts]),
-        np.concatenate([part.kind for part in parts]),
-        np.concatenate([part.int_value for part in parts]),
-        np.concatenate([part.double_value for part in parts]),
-        np.concatenate([part.text for part in parts]),
-    )
-    return together.taken(np.argsort(together.event, kind="stable"))
 
 
 def _own_stats(timeline: DerivedTimeline, pool: TextTable) -> StatColumns:
     rows = np.flatnonzero(timeline.group >= 0)
-    parts = [_integers(pool.add("group_id"), rows.astype(np.int64), timeline.group[rows].astype(np.int64))]
-    parts += [_arg(arg, pool) for arg in timeline.args]
-    return _joined(parts)
+    return _joined([
+        _stats(pool.add("group_id"), rows, integers=timeline.group[rows]),
+        *(_arg(arg, pool) for arg in timeline.args),
+    ])  # fmt: skip
 
 
 def _arg(arg: Arg, pool: TextTable) -> StatColumns:
-    name, rows = pool.add(arg.name), np.ascontiguousarray(arg.rows, np.int64)
+    name = pool.add(arg.name)
     if isinstance(arg.values, list):
-        return _texts(name, rows, np.array([pool.add(text) for text in arg.values], np.int32))
-    values = arg.values
-    if values.dtype.kind == "f":
-        found = _integers(name, rows, np.zeros(len(rows), np.int64), records.DOUBLE)
-        return StatColumns(found.event, found.name, found.kind, found.int_value, values.astype(np.float64), found.text)
-    kind = records.UINT64 if values.dtype.kind == "u" else records.INT64
-    return _integers(name, rows, values.astype(np.int64), kind)
+        return _stats(name, arg.rows, texts=_numbers(arg.values, pool))
+    if arg.values.dtype.kind == "f":
+        return _stats(name, arg.rows, doubles=arg.values)
+    return _stats(name, arg.rows, integers=arg.values)
+
+
+def _numbers(texts: Sequence[str], pool: TextTable) -> Int32s:
+    """The numbers of texts in the pool."""
+    numbers = {text: pool.add(text) for text in dict.fromkeys(texts)}
+    return np.array([numbers[text] for text in texts], np.int32)
+
+
+def _stats(
+    name: int,
+    event: npt.NDArray[Any],
+    *,
+    integers: npt.NDArray[Any] | None = None,
+    doubles: npt.NDArray[Any] | None = None,
+    texts: Int32s | None = None,
+) -> StatColumns:
+    """A stat of events, with values of one kind."""
+    count = len(event)
+    kind = records.STR if texts is not None else records.DOUBLE if doubles is not None else records.INT64
+    if integers is not None and integers.dtype.kind == "u":
+        kind = records.UINT64
+    return StatColumns(
+        np.ascontiguousarray(event, np.int64),
+        np.full(count, name, np.int32),
+        np.full(count, kind, np.uint8),
+        np.zeros(count, np.int64) if integers is None else integers.astype(np.int64),
+        np.zeros(count, np.float64) if doubles is None else doubles.astype(np.float64),
+        np.full(count, -1, np.int32) if texts is None else texts,
+    )
+
+
+def _joined(parts: list[StatColumns]) -> StatColumns:
+    """In the order of events."""
+    columns = StatColumns(*map(np.concatenate, zip(*parts, strict=True)))
+    return columns.taken(np.argsort(columns.event, kind="stable"))
 
 
 def _kinds(timeline: DerivedTimeline, shared: SharedStats, name_base: int) -> tuple[Int32s, Kinds]:

@@ -132,9 +132,7 @@ class TraceFile:
         if found is not None:
             tracks += [*found.tracks, *(counted.track for counted in found.counters)]
         shown = host_tracks(processes, tracks, self._pids, self.form == PERFETTO)
-        yield writer.host(
-            shown.processes, shown.tracks, shown.titles, shown.spare_tid, shown.spare_end, self._shifts[number]
-        )
+        yield writer.host(*shown, self._shifts[number])
         if found is not None:
             yield from self._derived_pieces(writer, found, len(raw), shared)
         names = HostNames(chosen, number, [] if found is None else found.names)

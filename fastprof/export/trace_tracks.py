@@ -31,25 +31,18 @@ class Titled:
     sort: int
 
 
-@dataclass(frozen=True, slots=True)
-class HostTracks:
-    """What writers need of a host. ``tracks`` are numbered as they were given."""
-
-    processes: npt.NDArray[Any]
-    tracks: npt.NDArray[Any]
-    titles: Texts
-    spare_tid: int
-    spare_end: int
-
-
 def titled(track: Track) -> Titled:
     return Titled(track.process.plane.plane_id, track.tid, track.name, track.sort)
 
 
-def host_tracks(processes: Sequence[Process], tracks: Sequence[Titled], taken: set[int], ranked: bool) -> HostTracks:
-    """Gives every process a pid that is not ``taken``, and every track of a process a tid of its own.
+def host_tracks(
+    processes: Sequence[Process], tracks: Sequence[Titled], taken: set[int], ranked: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Texts, int, int]:
+    """What the ``host`` of a writer takes: processes, tracks in their order, all names, the first unused tid and the
+    end of those.
 
-    ``ranked``: tracks are sorted by their rank in the process, which is small, not by what XProf sorts them by.
+    Every process has a pid that is not ``taken``, and every track of a process a tid of its own. ``ranked``: tracks are
+    sorted by their rank in the process, which is a small number, instead of XProf's sort index.
     """
     owners = np.zeros(len(processes), TRACK)
     place = {process.plane.plane_id: number for number, process in enumerate(processes)}
@@ -66,7 +59,7 @@ def host_tracks(processes: Sequence[Process], tracks: Sequence[Titled], taken: s
     first, last = _spare([track.tid for track in tracks])
     rows["tid"], first = _own_tids(rows["process"], [track.tid for track in tracks], first)
     names = [process.name for process in processes] + [track.name for track in tracks]
-    return HostTracks(owners, rows, texts_of(names), first, last)
+    return owners, rows, texts_of(names), first, last
 
 
 def texts_of(texts: Sequence[str] | pa.Array) -> Texts:

@@ -398,8 +398,7 @@ def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
     owner, stats = tables.session.metadata_stats(number)
     if set(hlo.METADATA_STATS) <= set(source.metadata_numbers):
         source.programs = tables.session.programs(number, (owner, stats))
-    data = memoryview(source.capture.source.data)
-    places = {int(at["row"]): at for at in stats.bytes_at}
+    payloads = stats.payloads()
     for name in source.metadata_numbers:
         rows = np.flatnonzero((stats.stat == names.stats.find(name)) & (stats.kind != records.NONE))
         _, first = np.unique(owner[rows], return_index=True)
@@ -410,7 +409,4 @@ def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
         value = np.where(is_text, stats.text[rows], value)
         kind[is_text & (stats.text[rows] < 0)] = records.NONE
         source.meta_stats[name] = Stat(owner[rows].astype(np.int32), kind, value.astype(np.int64))
-        source.meta_bytes[name] = {
-            int(owner[row]): data[int(places[row]["offset"]) : int(places[row]["offset"] + places[row]["length"])]
-            for row in rows[kind == records.BYTES].tolist()
-        }
+        source.meta_bytes[name] = {int(owner[row]): payloads[row] for row in rows[kind == records.BYTES].tolist()}
