@@ -160,7 +160,7 @@ class Device:
     """A device that allocates, and records that while ``recording``. Time passes by ``wait`` and by a tick a call.
 
     ``marks``: whether its steps are those of the host; ``stack``: bytes outside the heap; ``exact``: fragmentation is
-    recorded as it is, not in six digits; ``by_number``: the allocator is told by its number, and frees without sizes,
+    recorded as it is, not in six digits; ``by_number``: the allocator is known by its number, and frees without sizes,
     as TPUs do; ``region``, ``adjoining``, ``collects``: as of BestFit."""
 
     limit: int = 64 * MIB
@@ -195,11 +195,11 @@ class Device:
     def wait(self, ps: int) -> None:
         self.now_ps += ps
 
-    def allocate(self, op: str, requested: int, thread: str = "main", **told: Any) -> int:
-        """The address of new memory. ``told``: what else Held has of it."""
+    def allocate(self, op: str, requested: int, thread: str = "main", **details: Any) -> int:
+        """The address of new memory. ``details``: other fields of Held."""
         self.now_ps += self.tick_ps
         address, size = self.heap.take(requested)
-        one = Held(address, size, requested, op, self.now_ps, **told)
+        one = Held(address, size, requested, op, self.now_ps, **details)
         self.heap.held[address] = one
         self._note(True, one, thread)
         return address
@@ -211,9 +211,9 @@ class Device:
         self._note(False, one, thread)
 
     @contextmanager
-    def using(self, op: str, requested: int, **told: Any) -> Iterator[int]:
+    def using(self, op: str, requested: int, **details: Any) -> Iterator[int]:
         """Memory for as long as the block lasts."""
-        address = self.allocate(op, requested, **told)
+        address = self.allocate(op, requested, **details)
         yield address
         self.free(address)
 
@@ -242,7 +242,7 @@ class Device:
     def _stats(self, moment: Moment) -> dict[str | int, Value]:
         one = moment.chunk
         fragmentation = (moment.free - moment.largest_free) / moment.free if moment.free else 0.0
-        told: dict[str | int, Value] = {
+        recorded: dict[str | int, Value] = {
             "bytes_reserved": self.stack,
             "bytes_allocated": moment.in_use,
             "bytes_available": self.heap.limit - moment.in_use,
@@ -251,15 +251,15 @@ class Device:
             "addr": one.address,
         }
         if self.by_number is None:
-            told["allocator_name"] = self.name
+            recorded["allocator_name"] = self.name
         else:
-            told["index_on_host"] = self.by_number
+            recorded["index_on_host"] = self.by_number
         if moment.is_allocation or self.by_number is None:
-            told |= {"requested_bytes": one.requested, "allocation_bytes": one.size}
+            recorded |= {"requested_bytes": one.requested, "allocation_bytes": one.size}
         if moment.is_allocation:
-            told |= {"id": 0, "data_type": one.data_type, "tf_op": one.op, "region_type": one.region}
-            told |= {"shape": one.shape} if one.shape else {}
-        return told
+            recorded |= {"id": 0, "data_type": one.data_type, "tf_op": one.op, "region_type": one.region}
+            recorded |= {"shape": one.shape} if one.shape else {}
+        return recorded
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:

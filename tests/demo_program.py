@@ -133,35 +133,42 @@ class Compiler:
             Op(f"{what}_p{k}.{self.count}", "parameter", array(*one.dims, kind=one.kind)) for k, one in enumerate(reads)
         ]
         first = parts[0].name
-        told = self.metadata(line)
+        source = self.metadata(line)
         for opcode in inner:
             ends = [first, parts[-1].name] if opcode in ("add", "multiply", "subtract") else [first]
             parts.append(
-                Op(self.name(opcode), opcode, array(*dims, kind=kind), ends, op_name=f"{scope}/{opcode}", metadata=told)
+                Op(
+                    self.name(opcode),
+                    opcode,
+                    array(*dims, kind=kind),
+                    ends,
+                    op_name=f"{scope}/{opcode}",
+                    metadata=source,
+                )
             )
             first = parts[-1].name
         body = self.made.program.computation(f"fused_computation.{self.count}", *parts, fused=True)
         op = Op(value.name, "fusion", array(*dims, kind=kind), [one.name for one in reads], [body], "kLoop",
-                op_name=f"{scope}/{inner[-1]}", metadata=told)  # fmt: skip
+                op_name=f"{scope}/{inner[-1]}", metadata=source)  # fmt: skip
         return self.emit(op, "loop fusion", len(inner) * math.prod(dims), reads, value, line)
 
     def product(self, scope: str, line: str, left: Value, right: Value, *, after: str = "", dims: Dims = ()) -> Value:
         """A matrix product, with an elementwise instruction fused to its output."""
         dims = dims or (left.dims[0], right.dims[1])
         value = Value(self.name("convolution_fusion" if not after else f"convolution_{after}_fusion"), dims)
-        n, told = self.count, self.metadata(line)
+        n, source = self.count, self.metadata(line)
         parts = [Op(f"lhs.{n}", "parameter", array(*left.dims)), Op(f"rhs.{n}", "parameter", array(*right.dims))]
         numbers = int_field(4, 1) + int_field(8, 1) + int_field(10, 1)
         raw = len_field(15, b"") + len_field(16, numbers) + int_field(50, 1) + int_field(58, 1)
         parts.append(Op(self.name("convolution"), "convolution", array(*dims), [parts[0].name, parts[1].name],
-                        op_name=f"{scope}/dot_general", metadata=told, raw=raw))  # fmt: skip
+                        op_name=f"{scope}/dot_general", metadata=source, raw=raw))  # fmt: skip
         if after:
             ends = [parts[-1].name] * (2 if after == "multiply" else 1)
-            told_op = f"{scope}/{after}"
-            parts.append(Op(self.name(after), after, array(*dims), ends, op_name=told_op, metadata=told))
+            label = f"{scope}/{after}"
+            parts.append(Op(self.name(after), after, array(*dims), ends, op_name=label, metadata=source))
         body = self.made.program.computation(f"fused_computation.{n}", *parts, fused=True)
         op = Op(value.name, "fusion", array(*dims), [left.name, right.name], [body], "kOutput",
-                op_name=f"{scope}/dot_general", metadata=told)  # fmt: skip
+                op_name=f"{scope}/dot_general", metadata=source)  # fmt: skip
         flops = 2 * math.prod(dims) * left.dims[-1]
         return self.emit(op, "convolution fusion", flops, [left, right], value, line)
 

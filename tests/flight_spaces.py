@@ -49,8 +49,8 @@ def metadata(texts: Sequence[str], categories: Mapping[str, str] = CATEGORIES) -
 
 
 def ran(text: str, start_us: float, duration_us: float, **stats: Value) -> Event:
-    told: dict[str | int, Value] = dict(stats.items())
-    return event(text, round(start_us * US), round(duration_us * US), told)
+    recorded: dict[str | int, Value] = dict(stats.items())
+    return event(text, round(start_us * US), round(duration_us * US), recorded)
 
 
 def core(
@@ -69,15 +69,15 @@ def core(
     core in the system."""
 
     def one(text: str, start: float, duration: float) -> Event:
-        told = {"device_offset_ps": u64(round(start * US)), "device_duration_ps": u64(round(duration * US))}
-        return ran(text, start + late_us, duration, **(told if late_us else {}))
+        clock = {"device_offset_ps": u64(round(start * US)), "device_duration_ps": u64(round(duration * US))}
+        return ran(text, start + late_us, duration, **(clock if late_us else {}))
 
     lines: list[Line] = [*more, line("XLA Ops", in_order([one(*op) for op in ops]), id=3)]
     if steps:
         lines.append(line("Steps", [one(str(n), *span) for n, span in enumerate(steps)], id=1))
     if aloft:
-        told = [ran(text, at + late_us, took, hlo_op=done) for text, done, at, took in aloft]
-        lines.append(line("Async XLA Ops", in_order(told), id=4))
+        flights = [ran(text, at + late_us, took, hlo_op=done) for text, done, at, took in aloft]
+        lines.append(line("Async XLA Ops", in_order(flights), id=4))
     texts = [text for text, _, _ in ops] + [text for text, _, _, _ in aloft]
     return plane(
         f"/device:TPU:{ordinal}",

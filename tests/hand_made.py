@@ -108,7 +108,7 @@ def tpu_db(
 
 
 def ops(*rows: Mapping[str, Any], total_ps: int | None = None, **rest: Any) -> Ops:
-    """Ops, a row each; what is not given is 0 or empty."""
+    """Ops, a row each; columns that are not given are 0 or empty."""
     columns = {key: [row.get(key, 0) for row in rows] for row in rows for key in row}
     for key, default in (("category", ""), ("provenance", ""), ("long_name", "")):
         columns[key] = [row.get(key, default) for row in rows]

@@ -1,6 +1,6 @@
 """Large programs, of shapes that make a careless reader recurse too deep or take the square of their size.
 
-    LARGE["a chain"](100_000).proto()          about so many instructions
+    LARGE["a chain"](100_000).proto()          about 100,000 instructions
 
 ``captured`` is a capture of such a program, in which a TPU core runs every instruction of its entry once.
 """
@@ -27,17 +27,19 @@ def layers(count: int) -> Program:
     ops = [Op("x", "parameter", tiled)]
     for layer in range(max(count // 12, 1)):
         scope = f"jit(train)/jit(main)/Model/layer_{layer}"
-        told = len_field(3, "/src/model.py") + int_field(4, layer % 500 + 1) + int_field(15, layer % 8 + 1)
+        place = len_field(3, "/src/model.py") + int_field(4, layer % 500 + 1) + int_field(15, layer % 8 + 1)
         inner = [Op(f"p.{layer}", "parameter", tiled)]
         for k, opcode in enumerate(("negate", "exponential", "tanh", "abs", "sine", "copy", "sqrt", "logistic")):
             name = f"{opcode}.{layer}"
-            inner.append(Op(name, opcode, tiled, [inner[-1].name], op_name=f"{scope}/mlp/{opcode}_{k}", metadata=told))
+            inner.append(Op(name, opcode, tiled, [inner[-1].name], op_name=f"{scope}/mlp/{opcode}_{k}", metadata=place))
         body = program.computation(f"fused_computation.{layer}", *inner, fused=True)
         name = f"fusion.{layer}"
         ops.append(
-            Op(name, "fusion", tiled, [ops[-1].name], [body], "kLoop", op_name=f"{scope}/mlp/add", metadata=told)
+            Op(name, "fusion", tiled, [ops[-1].name], [body], "kLoop", op_name=f"{scope}/mlp/add", metadata=place)
         )
-        reduced = Op(f"all-reduce.{layer}", "all-reduce", tiled, [name], [adds], op_name=f"{scope}/psum", metadata=told)
+        reduced = Op(
+            f"all-reduce.{layer}", "all-reduce", tiled, [name], [adds], op_name=f"{scope}/psum", metadata=place
+        )
         ops += [reduced, Op(f"convert.{layer}", "convert", tiled, [reduced.name], op_name=f"{scope}/convert")]
     program.entry(*ops)
     return program
@@ -89,7 +91,7 @@ def _nested(name: str, count: int, call: Callable[[int, int], Op], *, fused: boo
 
 
 def wide_tuple(count: int) -> Program:
-    """One tuple of very many elements, each of which is taken out again."""
+    """One tuple of very many elements; each is taken out again."""
     program = Program("wide")
     half = max(count // 2, 1)
     values = [Op(f"p.{k}", "parameter", WIDE) for k in range(half)]

@@ -1,4 +1,4 @@
-"""Allocators for tests that tell of themselves as the capture's do: each call is an event."""
+"""Allocators for tests that record what those of a program do: each call is an event."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Pool:
     def alloc(self, at_ps: int, address: int, size: int, op: str | None = None, **stats: Value) -> Event:
         self.heap += size
         self.sizes[address] = size
-        told: dict[str, Value] = {"requested_bytes": size, "allocation_bytes": size, "addr": address, "tf_op": op}
-        return self._event("MemoryAllocation", at_ps, {**told, **stats})
+        recorded: dict[str, Value] = {"requested_bytes": size, "allocation_bytes": size, "addr": address, "tf_op": op}
+        return self._event("MemoryAllocation", at_ps, {**recorded, **stats})
 
     def free(self, at_ps: int, address: int, size: int | None = None, **stats: Value) -> Event:
         """``size``: of what was allocated before the capture."""
         freed = self.sizes.pop(address) if size is None else size
         self.heap -= freed
-        told: dict[str, Value] = {"requested_bytes": freed, "allocation_bytes": freed, "addr": address}
-        return self._event("MemoryDeallocation", at_ps, {**told, **stats})
+        recorded: dict[str, Value] = {"requested_bytes": freed, "allocation_bytes": freed, "addr": address}
+        return self._event("MemoryDeallocation", at_ps, {**recorded, **stats})
 
-    def _event(self, name: str, at_ps: int, told: dict[str, Value]) -> Event:
+    def _event(self, name: str, at_ps: int, recorded: dict[str, Value]) -> Event:
         in_use = self.stack + self.heap
         self.peak = max(self.peak, in_use)
         state: dict[str, Value] = {
@@ -47,8 +47,10 @@ class Pool:
             "fragmentation": 0,
             "peak_bytes_in_use": self.peak,
         }
-        kept: dict[str | int, Value] = {key: value for key, value in {**state, **told}.items() if value is not None}
-        return event(name, at_ps, 0, kept)
+        stats: dict[str | int, Value] = {
+            key: value for key, value in {**state, **recorded}.items() if value is not None
+        }
+        return event(name, at_ps, 0, stats)
 
 
 def threads(

@@ -46,7 +46,7 @@ class Stage:
     inputs: tuple[Stage, ...] = ()
     own: int = 0
     index: int | None = None
-    told: dict[str, Value] = field(default_factory=dict)
+    stats: dict[str, Value] = field(default_factory=dict)
     long_name = ""
 
     def open(self, clock: Clock, parent: Stage | None = None, salt: str = "") -> None:
@@ -74,7 +74,7 @@ class Stage:
             self.started = True
             self.start()
         parent: dict[str, Value] = {} if self.parent is None else {"parent_id": self.parent.id}
-        with thread.event(self.long_name, id=self.id, **parent, **self.told):
+        with thread.event(self.long_name, id=self.id, **parent, **self.stats):
             yield self.own
             yield from self.produce(thread)
 
@@ -109,14 +109,14 @@ class Passing(Stage):
 
 
 class Outermost(Passing):
-    """What the program calls. It tells how many cores and threads there are, where that is known."""
+    """What the program calls. It records how many cores and threads there are, if that is known."""
 
     def __init__(self, input: Stage) -> None:
         super().__init__("Root", input)
 
     def open(self, clock: Clock, parent: Stage | None = None, salt: str = "") -> None:
-        told = {"cpu_budget": clock.cores, "threadpool_size": clock.pool}
-        self.told |= {name: value for name, value in told.items() if value is not None}
+        stats = {"cpu_budget": clock.cores, "threadpool_size": clock.pool}
+        self.stats |= {name: value for name, value in stats.items() if value is not None}
         super().open(clock, parent, salt)
 
 
@@ -143,7 +143,7 @@ class Map(Stage):
 
 class Batch(Stage):
     def __init__(self, input: Stage, size: int, own: int = 20 * US) -> None:
-        super().__init__("BatchV2", (input,), own, told={"batch_size": size, "drop_remainder": "false"})
+        super().__init__("BatchV2", (input,), own, stats={"batch_size": size, "drop_remainder": "false"})
         self.size = size
 
     def produce(self, thread: Thread) -> Steps:
@@ -155,7 +155,7 @@ class Interleave(Stage):
     """One input after the other, on the thread of the consumer."""
 
     def __init__(self, inputs: Sequence[Stage]) -> None:
-        super().__init__("Interleave", tuple(inputs), US, told={"cycle_length": len(inputs), "block_length": 1})
+        super().__init__("Interleave", tuple(inputs), US, stats={"cycle_length": len(inputs), "block_length": 1})
         for index, each in enumerate(inputs):
             each.index = index
         self.taken = 0
@@ -174,8 +174,8 @@ class Ahead(Stage):
     take = hand_over = US
     """Picoseconds that taking an element takes, and that handing it to a thread takes."""
 
-    def __init__(self, name: str, inputs: Sequence[Stage], limit: int, told: dict[str, Value], own: int = 0) -> None:
-        super().__init__(name, tuple(inputs), own, told=told)
+    def __init__(self, name: str, inputs: Sequence[Stage], limit: int, stats: dict[str, Value], own: int = 0) -> None:
+        super().__init__(name, tuple(inputs), own, stats=stats)
         self.limit = limit
         self.ready: set[int] = set()
         self.begun = self.taken = 0
@@ -232,8 +232,8 @@ class ParallelMap(Ahead):
     produced, consumed = "ParallelMapProduce", "ParallelMapConsume"
 
     def __init__(self, input: Stage, function: int, calls: int, own: int = 0, asleep: bool = False) -> None:
-        told: dict[str, Value] = {"parallelism": calls, "autotune": "false", "deterministic": "true"}
-        super().__init__("ParallelMapV2", [input], calls, told, own)
+        stats: dict[str, Value] = {"parallelism": calls, "autotune": "false", "deterministic": "true"}
+        super().__init__("ParallelMapV2", [input], calls, stats, own)
         self.function, self.asleep = function, asleep
 
     def start(self) -> None:
@@ -264,8 +264,8 @@ class ParallelInterleave(Ahead):
     produced, consumed = "ParallelInterleaveProduce", "ParallelInterleaveConsume"
 
     def __init__(self, inputs: Sequence[Stage], ahead: int = 1, own: int = 0) -> None:
-        told: dict[str, Value] = {"cycle_length": len(inputs), "block_length": 1, "parallelism": len(inputs)}
-        super().__init__("ParallelInterleaveV4", inputs, ahead * len(inputs), told, own)
+        stats: dict[str, Value] = {"cycle_length": len(inputs), "block_length": 1, "parallelism": len(inputs)}
+        super().__init__("ParallelInterleaveV4", inputs, ahead * len(inputs), stats, own)
         for index, each in enumerate(inputs):
             each.index = index
 

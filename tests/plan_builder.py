@@ -8,7 +8,7 @@
     plan.trace(("alloc", y, "pair"), ("free", y, "main"))
     program.proto(plan.proto())
 
-Buffers are told by their ids, which count from 1; allocations are numbered from 0.
+Buffers are known by their ids, which count from 1; allocations are numbered from 0.
 """
 
 from __future__ import annotations

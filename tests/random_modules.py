@@ -394,7 +394,7 @@ OUTSIDE = (
 
 
 def random_program(random: Random, name: str, size: int = 30, *, tiled: bool = True) -> Made:
-    """A program of about so many instructions in its entry; ``tiled``: layouts as of a TPU."""
+    """A program of about ``size`` instructions in its entry; ``tiled``: layouts as of a TPU."""
     made = Made(Program(name, stack_frames=stack_frames()))
     entry = Writer(random, made, False, 2, tiled)
     for _ in range(random.randrange(1, 4)):

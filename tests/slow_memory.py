@@ -72,7 +72,7 @@ def op(row: dict[str, Any]) -> str | None:
 
 
 def alive(rows: list[dict[str, Any]], after: int) -> Counter[tuple[str | None, int, str]]:
-    """Bytes and count, by op, size and source, of what is alive after an event, as far as events tell of it."""
+    """Bytes and count, by op, size and source, of what is alive after an event, as far as events record it."""
     found: Counter[tuple[str | None, int, str]] = Counter()
     for piece in pieces(rows):
         if piece.allocated >= 0:

@@ -87,9 +87,9 @@ def _program(proto: bytes) -> list[dict[str, Any]]:
     rows = []
     for inside, one in instructions:
         id = _number(one, 35)
-        told = _message(one[7][-1]) if 7 in one else {}
-        frames = _stack(index, _number(told, 15))
-        file, line, column = _text(told, 3), _number(told, 4), _number(told, 18)
+        origin = _message(one[7][-1]) if 7 in one else {}
+        frames = _stack(index, _number(origin, 15))
+        file, line, column = _text(origin, 3), _number(origin, 4), _number(origin, 18)
         if file is None and frames:
             file, line, column = frames[0]
         rows.append({
@@ -99,10 +99,10 @@ def _program(proto: bytes) -> list[dict[str, Any]]:
             "operands": [names.get(other) for other in _numbers(one.get(36, []))],
             "called_computations": [called.get(other) for other in _numbers(one.get(38, []))],
             "fusion_kind": _text(one, 11), "custom_call_target": _text(one, 28),
-            "channel_id": _number(one, 26) or None, "op_name": _text(told, 2), "op_type": _text(told, 1),
+            "channel_id": _number(one, 26) or None, "op_name": _text(origin, 2), "op_type": _text(origin, 1),
             "source_file": file, "source_line": line or None, "source_column": column or None,
             "stack": "".join(f"{f}:{n}:{c}\n" for f, n, c in frames) or None,
-            "deduplicated_name": _text(told, 12), "scheduling_name": _text(told, 16),
+            "deduplicated_name": _text(origin, 12), "scheduling_name": _text(origin, 16),
         })  # fmt: skip
     return rows
 

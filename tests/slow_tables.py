@@ -141,10 +141,10 @@ def _integer_stat(planes: Iterable[Plane], name: str) -> int | None:
 
 def _start_of(space: Space) -> int | None:
     """What the capture says, else the first line in Unix time; what it says counts only if it is Unix time too."""
-    told = _integer_stat(space.planes, "profile_start_time")
+    recorded = _integer_stat(space.planes, "profile_start_time")
     stamps = [line.timestamp_ns for plane in space.planes for line in plane.lines]
     first = min((stamp for stamp in stamps if stamp > UNIX_TIME_FROM_NS), default=None)
-    return told if first is None or (told is not None and told > UNIX_TIME_FROM_NS) else first
+    return recorded if first is None or (recorded is not None and recorded > UNIX_TIME_FROM_NS) else first
 
 
 def _fits(value: int) -> bool:

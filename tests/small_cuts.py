@@ -20,7 +20,7 @@ from fastprof.decode.index import CaptureIndex
 def cut_small(
     patch: pytest.MonkeyPatch, *, segment_bytes: int = 1, block_bytes: int = 1, run_events: int | None = None
 ) -> None:
-    """Profiles loaded from now on have segments and blocks of about so many bytes; 1: of one event."""
+    """Profiles loaded from now on have segments and blocks of about these sizes in bytes; 1: of one event."""
     real = CaptureIndex.index_tasks
 
     def index_tasks(self: Any, wanted: np.ndarray, depth: int, _size: int) -> list[Callable[[], Any]]:

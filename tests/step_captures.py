@@ -105,13 +105,13 @@ Row = tuple[int, int, float, float, dict[str, float]]
 
 def rows(database: StepDatabase) -> list[Row]:
     """(step, core, begin, duration, times by type or category) in microseconds, without what is 0."""
-    told = []
+    listed = []
     for i, number in enumerate(database.step.tolist()):
         for c, core in enumerate(database.cores.id.tolist()):
             if database.present[i, c]:
                 begin, duration = int(database.begin_ps[i, c]), int(database.duration_ps[i, c])
-                told.append((number, core, begin / US, duration / US, times(database, i, c)))
-    return told
+                listed.append((number, core, begin / US, duration / US, times(database, i, c)))
+    return listed
 
 
 def times(database: StepDatabase, i: int, c: int) -> dict[str, float]:

@@ -21,7 +21,7 @@ from fastprof.xprof.steps import step_warnings
 
 
 def generic(**times: float) -> Bottleneck:
-    """The verdicts on 1,000 units of step time, of which these parts are told."""
+    """The verdicts on 1,000 units of step time, with these parts known."""
     parts = dict.fromkeys(("input", "output", "compute", "collectives", "launch", "other"), 0.0) | times
     return verdicts.of_generic(step=1000, **{k: v for k, v in parts.items() if k != "tf_data"}, tf_data=False)
 

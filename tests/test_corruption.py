@@ -383,7 +383,7 @@ def test_text_that_is_not_utf8() -> None:
 
 
 def test_the_mangled_capture(captures: Path) -> None:
-    """A real upload of which every byte that is not UTF-8 was replaced by EF BF BD."""
+    """A real upload in which every byte that is not UTF-8 was replaced by EF BF BD."""
     path = captures / "corrupt" / "utf8_mangled.xplane.pb"
     for threads in (1, 4):
         with pytest.raises(fastprof.CaptureError) as caught:

@@ -232,9 +232,9 @@ def test_published_bandwidths_of_gpus_are_by_the_full_name_of_the_model(model: s
 
 
 def test_less_bandwidth_than_any_gpu_of_its_kind_has_is_doubted_and_kept() -> None:
-    told = peaks_of(gpu("AMD", 9, 4, memory_bandwidth=2_662_400_000_000))
-    found = with_published(told)
-    assert found.bandwidths_gb_per_s == told.bandwidths_gb_per_s
+    recorded = peaks_of(gpu("AMD", 9, 4, memory_bandwidth=2_662_400_000_000))
+    found = with_published(recorded)
+    assert found.bandwidths_gb_per_s == recorded.bandwidths_gb_per_s
     (reason,) = found.reasons
     assert "2,662 GB/s" in reason and "2.0 times too high" in reason
     assert with_published(peaks_of(gpu("AMD", 9, 4, memory_bandwidth=5_300_000_000_000))).reasons == ()

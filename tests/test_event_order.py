@@ -116,7 +116,7 @@ def test_a_line_in_order_stays_as_it_is_whatever_its_neighbours() -> None:
 
 
 def shuffled(count: int, seed: int = 1) -> list[Event]:
-    """Events at 0, 1, 2, … µs in any order, each with stats that tell which one it is."""
+    """Events at 0, 1, 2, … µs in any order, each with stats that say which one it is."""
     places = list(range(count))
     random.Random(seed).shuffle(places)
     return [event(f"e{i % 4}", i * US, US // 2, {"at": i, "text": f"t{i}"} if i % 3 else {}) for i in places]
@@ -187,7 +187,7 @@ def test_captures_drawn_by_lot_in_many_pieces(check_tables: Check, monkeypatch: 
 
 
 class Keys:
-    """The one line of a capture, cut in segments of so many bytes."""
+    """The one line of a capture, cut in segments of ``segment_bytes``."""
 
     def __init__(self, data: bytes, segment_bytes: int) -> None:
         index = fastprof.load(data).table_set.session.index

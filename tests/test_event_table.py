@@ -79,7 +79,7 @@ TYPES: dict[str, tuple[list[Value], pa.DataType, list[Any]]] = {
     "all kinds": ([1, u64(2), 0.5, "a", ref("b"), b"c"], TEXT, ["1", "2", "0.5", "a", "b", "c"]),
     "equal texts of several kinds": (["1", 1, u64(1), b"1", ref("1")], TEXT, ["1"] * 5),
     "refs to nothing": ([NOWHERE, ref(2**64 - 1), ref(0)], TEXT, ["999", "18446744073709551615", "0"]),
-    "refs of which some lead nowhere": ([ref("a"), NOWHERE, "b"], TEXT, ["a", "999", "b"]),
+    "refs, some of them to nothing": ([ref("a"), NOWHERE, "b"], TEXT, ["a", "999", "b"]),
     "integers and a ref to nothing": ([-7, NOWHERE], TEXT, ["-7", "999"]),
 }
 

@@ -197,7 +197,7 @@ def test_several_runs_have_a_folder_each(tmp_path: Path) -> None:
 
 
 def test_one_run_keeps_its_name(tmp_path: Path) -> None:
-    """Where no folder tells the run, the table of hosts does."""
+    """If no folder names the run, the table of hosts does."""
     run = put_run(tmp_path / "plugins" / "profile" / "2026_01_02_03_04_05")
     out = folders.write(fastprof.load(tmp_path), tmp_path / "out")
     assert read_back(out, "hosts")["run"].to_pylist() == ["2026_01_02_03_04_05"] * 2
@@ -292,13 +292,13 @@ def test_progress_is_one_stage_over_all_hosts(
     selected, tables, total = PROGRESS[case]
     monkeypatch.setattr(hive, "ROW_GROUP", 4)
     cut_small(monkeypatch)
-    told: list[tuple[str, int, int]] = []
+    calls: list[tuple[str, int, int]] = []
     profile = fastprof.load(run).select(**selected)
-    folders.write(profile, tmp_path / "out", tables=tables, progress=lambda *now: told.append(now))
-    stages = [stage for stage, _, _ in told]
+    folders.write(profile, tmp_path / "out", tables=tables, progress=lambda *now: calls.append(now))
+    stages = [stage for stage, _, _ in calls]
     assert list(dict.fromkeys(stages)) == ["indexing", "exporting"]
     assert stages == sorted(stages, reverse=True)
-    exporting = [(done, whole) for stage, done, whole in told if stage == "exporting"]
+    exporting = [(done, whole) for stage, done, whole in calls if stage == "exporting"]
     assert {whole for _, whole in exporting} == {total}
     done = [count for count, _ in exporting]
     assert done == sorted(done) and done[-1] == total

@@ -48,7 +48,7 @@ def full(*_: Any) -> None:
 
 
 def after(calls: int, fault: Callable[..., None]) -> Callable[..., Any]:
-    """A method that works so many times, then fails."""
+    """A method that works ``calls`` times, then fails."""
 
     def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
         left = [calls]

@@ -137,8 +137,8 @@ def test_schemas_keep_descriptions_units_and_sources(suffix: str, run: Path, tmp
             assert found.names == [column.name for column in columns]
             for column in columns:
                 field = found.field(column.name)
-                told = {key.decode(): value.decode() for key, value in field.metadata.items() if b"PARQUET" not in key}
-                assert told == {"description": column.description, **({"unit": column.unit} if column.unit else {})}
+                notes = {key.decode(): value.decode() for key, value in field.metadata.items() if b"PARQUET" not in key}
+                assert notes == {"description": column.description, **({"unit": column.unit} if column.unit else {})}
                 assert field.nullable == column.nullable, (table, column.name)
 
 

@@ -32,8 +32,8 @@ def load(*planes: Any, **options: Any) -> fastprof.Profile:
 
 def chosen_events(profile: fastprof.Profile, host: str) -> list[tuple[Any, ...]]:
     columns = ("plane_id", "line_id", "name", "start_ps", "duration_ps", "metadata_id", "host")
-    told = zip(*(profile.events[name].to_pylist() for name in columns), strict=True)
-    return [one[:-1] for one in told if one[-1] == host and one[3] is not None]
+    rows = zip(*(profile.events[name].to_pylist() for name in columns), strict=True)
+    return [one[:-1] for one in rows if one[-1] == host and one[3] is not None]
 
 
 def events_found(events: HostEvents) -> list[tuple[Any, ...]]:
@@ -65,11 +65,11 @@ def check_events(profile: fastprof.Profile, number: int, host: str) -> None:
 def check_planes(profile: fastprof.Profile, number: int, host: str) -> None:
     """Planes and lines are all there, those without events too."""
     events = read(profile, number)
-    told = [one for one in profile.planes.to_pylist() if one["host"] == host]
+    planes = [one for one in profile.planes.to_pylist() if one["host"] == host]
     assert [(one.plane_id, one.name, one.xplane_id) for one in events.planes] == [
-        (one["plane_id"], one["name"], one["xplane_id"]) for one in told
+        (one["plane_id"], one["name"], one["xplane_id"]) for one in planes
     ]
-    for place, (found, one) in enumerate(zip(events.planes, told, strict=True)):
+    for place, (found, one) in enumerate(zip(events.planes, planes, strict=True)):
         kind = None if one["device_type"] == "CPU" and one["name"] != "/host:CPU" else one["device_type"]
         assert (found.number, found.kind, found.ordinal) == (place, kind, one["device_ordinal"])
     ids = {one.plane_id for one in events.planes}
@@ -84,23 +84,23 @@ def check_planes(profile: fastprof.Profile, number: int, host: str) -> None:
         assert rows == list(range(found.first, found.last)) if rows else found.first == found.last
 
 
-def value_told(one: dict[str, Any]) -> Any:
+def value_of(one: dict[str, Any]) -> Any:
     value = next(
         (one[k] for k in ("int_value", "double_value", "str_value", "bytes_value") if one[k] is not None), None
     )
     return value % (1 << 64) if one["kind"] == "uint64" else value
 
 
-def same(found: Any, told: Any) -> bool:
-    return repr(found) == repr(told)  # NaN is NaN, 1 is not 1.0
+def same(found: Any, wanted: Any) -> bool:
+    return repr(found) == repr(wanted)  # NaN is NaN, 1 is not 1.0
 
 
 def check_stats_of_planes(profile: fastprof.Profile, number: int) -> None:
-    told: dict[int, dict[str, Any]] = {}
+    wanted: dict[int, dict[str, Any]] = {}
     for one in profile.plane_stats.to_pylist():
-        told.setdefault(one["plane_id"], {}).setdefault(one["stat"], value_told(one))
+        wanted.setdefault(one["plane_id"], {}).setdefault(one["stat"], value_of(one))
     for found in read(profile, number).planes:
-        assert same(found.stats, told.get(found.plane_id, {})), found.name
+        assert same(found.stats, wanted.get(found.plane_id, {})), found.name
 
 
 def check_stats_of_metadata(profile: fastprof.Profile, number: int) -> None:
@@ -112,14 +112,14 @@ def check_stats_of_metadata(profile: fastprof.Profile, number: int) -> None:
         zip(events.meta_plane.tolist(), events.capture.event_metadata_ids().tolist(), strict=True)
     ):
         by_id.setdefault((plane_ids[number], id), row)
-    told: dict[tuple[str, int], dict[str, Any]] = {}
+    stats: dict[tuple[str, int], dict[str, Any]] = {}
     for one in profile.event_metadata_stats.to_pylist():
         row = by_id.get((one["plane_id"], one["metadata_id"]))
         if row is not None and one["kind"] != "none":
-            told.setdefault((one["stat"], row), one)
+            stats.setdefault((one["stat"], row), one)
     for name in names:
         stat, raw = events.meta_stat(name), events.meta_bytes(name)
-        wanted = {row: one for (other, row), one in told.items() if other == name}
+        wanted = {row: one for (other, row), one in stats.items() if other == name}
         columns = (stat.rows.tolist(), stat.kind.tolist(), stat.value.tolist())
         found = {row: (kind, value) for row, kind, value in zip(*columns, strict=True) if row in by_id.values()}
         assert sorted(found) == sorted(wanted) and columns[0] == sorted(set(columns[0])), name
@@ -269,8 +269,8 @@ def test_an_empty_host() -> None:
 def test_what_cannot_be_used_is_given_by_the_log() -> None:
     profile = load(plane("/host:CPU", [line("l", [event("e")])]))
     read(profile).note("data_loss", "bad_group_id", "no group", 3)
-    told = profile.import_log.to_pylist()
-    assert [(one["severity"], one["code"], one["count"]) for one in told if one["code"] == "bad_group_id"] == [
+    remarks = profile.import_log.to_pylist()
+    assert [(one["severity"], one["code"], one["count"]) for one in remarks if one["code"] == "bad_group_id"] == [
         ("data_loss", "bad_group_id", 3)
     ]
 

@@ -24,7 +24,7 @@ UNKNOWN = 99
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """So many zeros that take no room."""
+    """Zeros that take no room."""
 
     size: int
 
@@ -42,7 +42,7 @@ def wrapped(number: int, *parts: bytes | Hole) -> Parts:
 
 
 def skipped(size: int) -> Parts:
-    """An unknown field that takes so many bytes, but for its tag and length."""
+    """An unknown field of this size in bytes, without its tag and length."""
     return wrapped(UNKNOWN, Hole(size))
 
 

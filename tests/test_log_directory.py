@@ -10,36 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from log_directories import MIDDLE, NEW, OLD, codes, hosts, paths, profile, put
 
 from fastprof.errors import CaptureError, NotFoundError, UsageError
-from fastprof.inputs.resolve import Session, resolve, runs
-
-OLD, MIDDLE, NEW = "2025_12_31_23_59_59", "2026_01_01_00_00_00", "2026_11_21_09_12_03"
-
-
-def put(root: Path, *names: str) -> Path:
-    for name in names:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"\x00")
-    return root
-
-
-def hosts(session: Session) -> list[str | None]:
-    return [file.host for file in session.files]
-
-
-def paths(session: Session, root: Path) -> list[str]:
-    return [str(Path(file.path).relative_to(root)) for file in session.files]
-
-
-def codes(session: Session) -> list[tuple[str, str]]:
-    return [(remark.severity, remark.code) for remark in session.remarks]
-
-
-def profile(run: str, host: str = "vm") -> str:
-    return f"plugins/profile/{run}/{host}.xplane.pb"
-
+from fastprof.inputs.resolve import resolve, runs
 
 # Log directories
 

@@ -319,7 +319,7 @@ def merged(family: Sequence[Span]) -> int:
 
 def test_self_times_of_a_line_add_up_to_what_it_covers() -> None:
     def families(start: int, end: int, draw: random.Random) -> Iterator[Row]:
-        """Spans of which none cross."""
+        """Spans that do not cross."""
         yield Row(start, end - start)
         while end - start > 4 and draw.randrange(4):
             cut = draw.randrange(start, end + 1)
@@ -390,10 +390,10 @@ def test_a_stream_records_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     cut_small(monkeypatch)
     profile = fastprof.load(capture_of(drawn_lines(7, 12)))
     for chosen in (profile, profile.select(names="no such name"), profile.select(lines="l[0-5]$")):
-        told: list[int] = []
-        list(nesting_stream(chosen.table_set, 5, told.append))
+        counts: list[int] = []
+        list(nesting_stream(chosen.table_set, 5, counts.append))
         events = sum(chosen.lines["event_count"].to_pylist())
-        assert sum(told) == PASSES * events and len(told) > 4
+        assert sum(counts) == PASSES * events and len(counts) > 4
 
 
 @pytest.mark.parametrize("rows", [1, 50])

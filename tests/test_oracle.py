@@ -142,7 +142,7 @@ CAPTURES: dict[str, bytes] = {
             event_metadata=[Metadata("b", stats={"_a": u64(1)})],
         )
     ),
-    "async told in several ways": xspace(
+    "async, recorded in several ways": xspace(
         on_line(
             event("a", 0, 50),
             event("b", 5, 90, {"_a": "text"}),
@@ -184,7 +184,7 @@ CAPTURES: dict[str, bytes] = {
         plane("p", event_metadata=[Metadata("c", 1, child_ids=[2, 9]), Metadata("a", 2, stats={"y": 1})]),
         plane("p", event_metadata=[Metadata("d", 1), Metadata("c", 2), Metadata("b", 3)]),
     ),
-    "unix time, told": xspace(
+    "unix time, recorded": xspace(
         plane(
             "p",
             [line("t", [event("a", 5)], timestamp_ns=START + 3), line("u", [event("b", 7)], timestamp_ns=4)],
@@ -197,7 +197,7 @@ CAPTURES: dict[str, bytes] = {
     "a clock of a hundred days": xspace(
         plane("p", [line("t", [event("a", 5)], timestamp_ns=9 * 10**15), line("u", [event("b", -5)])])
     ),
-    "unix time, untold": xspace(
+    "unix time, not recorded": xspace(
         plane(
             "p",
             [line("t", [event("a", 5)], timestamp_ns=START + 3), line("u", [event("b")], timestamp_ns=START)],

@@ -74,7 +74,7 @@ def drawn(rng: np.random.Generator, stats: int, base: int) -> list[Block]:
     return blocks
 
 
-def told(columns: Columns) -> Values:
+def values_of(columns: Columns) -> Values:
     assert [column.dtype for column in columns] == [np.int32, np.uint8, np.int64]
     rows, kinds, values = (column.tolist() for column in columns)
     return list(zip(rows, kinds, values, strict=True))
@@ -102,7 +102,7 @@ def test_blocks_come_in_any_order() -> None:
         picked = PickedStats(stats, sum(block.rows for block in blocks), merged)
         for number in rng.permutation(len(blocks)).tolist():
             picked.add(number, blocks[number].rows, blocks[number])  # type: ignore[arg-type]
-        assert [told(columns) for columns in picked.columns()] == values
+        assert [values_of(columns) for columns in picked.columns()] == values
         assert merged.array().to_pylist() == texts
 
 
@@ -117,7 +117,7 @@ def test_columns_of_a_block_are_used_again_for_blocks_of_the_same_memory() -> No
     assert isinstance(picked.unused(one), Picks)
     picked.add(2, 1, blocks[2])  # type: ignore[arg-type]
     assert isinstance(picked.unused(other), Picks)
-    assert [told(columns) for columns in picked.columns()] == [[(0, 1, 0), (1, 1, 1), (2, 1, 2)], []]
+    assert [values_of(columns) for columns in picked.columns()] == [[(0, 1, 0), (1, 1, 1), (2, 1, 2)], []]
 
 
 def test_where_there_is_no_room_for_a_guess_what_is_known_to_come_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_blocks_that_threads_fill_are_placed_while_others_are_copied() -> None:
     for thread in threads:
         thread.join()
     (columns,) = picked.columns()
-    assert told(columns) == values
+    assert values_of(columns) == values
 
 
 def test_columns_that_are_too_short_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,7 +210,7 @@ def looked_up(expected: Tables, name: str) -> list[tuple[str, Any] | None]:
 
 
 def test_stats_beside_events() -> None:
-    """Columns of one kind of value; of joined planes, the tables do not tell whose metadata is whose."""
+    """Columns of one kind of value; the tables do not say which of joined planes a metadata belongs to."""
     compared = 0
     for seed, profile, expected in drawn(range(0, 450, 3)):
         if len(expected["planes"]["name"]) < len(parse(space_of(seed)).planes):

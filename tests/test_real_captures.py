@@ -111,7 +111,7 @@ def _event_names(plane: Any) -> list[str]:
 
 
 class InChunks(io.RawIOBase):
-    """A file object that gives at most so many bytes at a time."""
+    """A file object that gives at most ``size`` bytes at a time."""
 
     def __init__(self, data: bytes, size: int) -> None:
         self._inner = io.BytesIO(data)
@@ -170,6 +170,6 @@ def test_all_captures_as_one_session(captures: Path, check_tables: Check) -> Non
     expected = tables(spaces)
     hosts = profile.hosts["host"].to_pylist()
     for source, host in zip(spaces, hosts, strict=True):
-        source.host = host  # hosts of one name are told apart, by a rule that is not this test's
+        source.host = host  # hosts of one name are numbered, by a rule that is not this test's
     check_tables(profile.tables, tables(spaces))
     assert len(expected["events"]["event_id"]) == profile.events.num_rows

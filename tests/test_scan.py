@@ -86,12 +86,12 @@ def check_batches(batches: Batches, table: pa.Table, batch_rows: int = 1 << 18) 
     for name in table.column_names:
         values = [value for batch in batches for value in batch.column(name).to_pylist()]
         assert repr(values) == repr(table[name].to_pylist()), name
-        field, told = batches[0].schema.field(name), table.schema.field(name)
-        assert (field.metadata, field.nullable) == (told.metadata, told.nullable)
-        if pa.types.is_dictionary(told.type):
-            assert field.type == pa.dictionary(pa.int32(), told.type.value_type)
+        field, promised = batches[0].schema.field(name), table.schema.field(name)
+        assert (field.metadata, field.nullable) == (promised.metadata, promised.nullable)
+        if pa.types.is_dictionary(promised.type):
+            assert field.type == pa.dictionary(pa.int32(), promised.type.value_type)
         else:
-            assert field.type == told.type
+            assert field.type == promised.type
     assert batches[0].schema.metadata == table.schema.metadata
 
 
@@ -323,7 +323,7 @@ def in_a_thread(work: Callable[[], Any]) -> Any:
 
 
 def open_files() -> int:
-    """How many this process has open; 0 where the system does not tell."""
+    """How many this process has open; 0 if the system does not say."""
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.exists() else 0
 
@@ -387,4 +387,4 @@ def test_memory_does_not_grow_with_the_number_of_events(out_of_order: bool, monk
     many, large = peak_of(long_line(16, out_of_order), ["s"])
     assert many > 3.9 * few and many > 700_000
     assert large < 1.2 * small
-    assert large < many * 28 / 2  # far from the table, of which a row has 28 bytes and more
+    assert large < many * 28 / 2  # far from the table, whose rows have 28 bytes and more

@@ -89,7 +89,7 @@ def test_stats_beside_events_say_what_they_are() -> None:
     [(1, pa.int8()), (128, pa.int8()), (129, pa.int16()), (32768, pa.int16()), (32769, pa.int32())],
 )
 def test_indices_are_as_narrow_as_can_be(count: int, index: pa.DataType) -> None:
-    """Names of events, and texts of stats, of so many different values; the last one is not lost."""
+    """Names of events, and texts of stats, of ``count`` different values; the last one is not lost."""
     events = [event(f"n{i}", i, 1, {"s": f"t{i}"}) for i in range(count)]
     profile = fastprof.load(xspace(plane("p", [line("l", events)])))
     tables = profile.read("events", "event_stats")

@@ -36,7 +36,7 @@ def zstd(data: bytes) -> bytes:
 
 
 class Reader:
-    """Gives at most so many bytes a call, and nothing but read() tells that it is a file."""
+    """Gives at most ``most`` bytes a call, and only read() makes it a file."""
 
     def __init__(self, data: bytes, most: int, kind: Callable[[bytes], Any] = bytes) -> None:
         self.rest = io.BytesIO(data)
@@ -120,7 +120,7 @@ def test_every_way_gives_the_tables_of_the_file(way: str, threads: int, tmp_path
 def test_files_and_pipes(
     pack: Callable[[bytes], bytes], tmp_path: Path, feeding: Callable[[Any, bytes], None], check_same: Check
 ) -> None:
-    """The name does not tell whether a file is compressed; its first bytes do."""
+    """The name does not say whether a file is compressed; its first bytes do."""
     expected = fastprof.load(DATA)
     packed = pack(DATA)
     for name in ("vm0.xplane.pb", "vm0.xplane.pb.gz", "vm0.pb"):
@@ -179,7 +179,7 @@ def test_bytes_are_not_copied_and_are_let_go() -> None:
 
 
 class Failing(Reader):
-    """Gives a third of its bytes, then does as it is told."""
+    """Gives a third of its bytes, then raises, or ends early."""
 
     def __init__(self, data: bytes, then: Any) -> None:
         super().__init__(data, len(data) // 9)
@@ -320,7 +320,7 @@ def spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     maps = Path("/proc/self/maps")
     if not maps.exists():
-        pytest.skip("no /proc here that tells of unnamed files")
+        pytest.skip("no /proc here that lists unnamed files")
 
     def count() -> int:
         gc.collect()

@@ -36,21 +36,21 @@ from trace_builder import (
 )
 
 
-def told(message: Any) -> Any:
+def plain_form(message: Any) -> Any:
     """What two readers must agree on: NaN equals NaN, metadata is in no order, empty bytes are no bytes."""
     if dataclasses.is_dataclass(message):
-        return [told(getattr(message, item.name)) for item in dataclasses.fields(message)]
+        return [plain_form(getattr(message, item.name)) for item in dataclasses.fields(message)]
     if isinstance(message, list):
-        return [told(item) for item in message]
+        return [plain_form(item) for item in message]
     if isinstance(message, dict):
-        return {key: told(message[key]) for key in sorted(message)}
+        return {key: plain_form(message[key]) for key in sorted(message)}
     return repr(message or None) if isinstance(message, bytes) else repr(message)
 
 
 def agreed(data: bytes) -> Space:
     """What the bytes say, when both readers say the same."""
     space, other = parse(data), xspace_descriptor.read(data)
-    assert space == other or told(space) == told(other)
+    assert space == other or plain_form(space) == plain_form(other)
     return space
 
 
@@ -105,7 +105,7 @@ def test_freedoms_of_the_wire_change_bytes_and_not_what_they_say(freedom: str) -
     if freedom in ("an id written twice", "any order"):  # the last one counts, which these change
         agreed(free)
     else:
-        assert told(agreed(free)) == told(agreed(plain))
+        assert plain_form(agreed(free)) == plain_form(agreed(plain))
 
 
 def metadata_of(*metadata: Metadata, **rest: Any) -> Plane:
@@ -180,11 +180,11 @@ def test_every_cut_and_flip_reads_the_same_or_fails_in_both() -> None:
     agreements = 0
     for bad in [data[:size] for size in range(len(data))] + flipped:
         try:
-            expected: Any = told(xspace_descriptor.read(bad))
+            expected: Any = plain_form(xspace_descriptor.read(bad))
         except DecodeError:
             expected = None
         try:
-            found: Any = told(parse(bad))
+            found: Any = plain_form(parse(bad))
         except (WireError, UnicodeDecodeError):
             found = None
         agreements += found == expected

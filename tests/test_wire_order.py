@@ -301,16 +301,16 @@ def test_lines_in_unix_time_are_rebased() -> None:
     def stamped(*stamps: int) -> list[Any]:
         return [line(f"t{at}", [event("e", 5)], timestamp_ns=stamp) for at, stamp in enumerate(stamps)]
 
-    told = xspace(plane("p", stamped(START + 2, 7, START)), task_environment(START, START + 10))
-    profile = fastprof.load(told)
+    data = xspace(plane("p", stamped(START + 2, 7, START)), task_environment(START, START + 10))
+    profile = fastprof.load(data)
     assert profile.events["start_ps"].to_pylist() == [2005, 7005, 5]
     assert profile.lines["timestamp_ns"].to_pylist() == [START + 2, 7, START]
     assert rows(profile.hosts, "start_unix_ns", "stop_unix_ns") == [(START, START + 10)]
     assert profile.import_log.num_rows > 0
 
-    untold = fastprof.load(xspace(plane("p", stamped(START + 2, 7)), plane("q", stamped(START + 1))))
-    assert untold.events["start_ps"].to_pylist() == [1005, 7005, 5]
-    assert rows(untold.hosts, "start_unix_ns", "stop_unix_ns") == [(START + 1, None)]
+    unrecorded = fastprof.load(xspace(plane("p", stamped(START + 2, 7)), plane("q", stamped(START + 1))))
+    assert unrecorded.events["start_ps"].to_pylist() == [1005, 7005, 5]
+    assert rows(unrecorded.hosts, "start_unix_ns", "stop_unix_ns") == [(START + 1, None)]
 
     neither = fastprof.load(xspace(plane("p", stamped(7))))
     assert rows(neither.hosts, "start_unix_ns", "stop_unix_ns") == [(None, None)]

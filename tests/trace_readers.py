@@ -15,7 +15,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 @dataclass
 class Slice:
-    """An event; ``row``: what tells its row in the file from all others."""
+    """An event; ``row``: the key of its row in the file."""
 
     process: str
     track: str

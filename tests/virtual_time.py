@@ -35,7 +35,7 @@ Steps = Coroutine["int | Asleep | Signal", None, Any]
 
 
 class Clock:
-    """Runs threads in virtual time. ``cores``: of which all threads that compute have an equal share; None: one each.
+    """Runs threads in virtual time. ``cores``: shared equally by all threads that compute; None: one each.
     ``threads_free``: of the pool that runs functions; None: as many as there are functions."""
 
     def __init__(self, cores: int | None = None, pool: int | None = None) -> None:
@@ -132,7 +132,7 @@ class Thread:
     def between(self, begin_ps: int, end_ps: int) -> list[Event]:
         """What a profiler sees that watches for so long: events that begin and end meanwhile."""
         events = [
-            event(one.name, one.begin_ps, one.end_ps - one.begin_ps, [stat(*told) for told in one.stats.items()])
+            event(one.name, one.begin_ps, one.end_ps - one.begin_ps, [stat(*pair) for pair in one.stats.items()])
             for one in self.noted
             if one.end_ps is not None and one.begin_ps >= begin_ps and one.end_ps <= end_ps
         ]

@@ -116,9 +116,9 @@ class _Core:
         start = self.now
         for program, made in self.programs.items():
             began = self.now
-            told = number if group else None
-            self.run(program, made.entry, told)
-            known = {} if told is None else {"group_id": told}
+            group_id = number if group else None
+            self.run(program, made.entry, group_id)
+            known = {} if group_id is None else {"group_id": group_id}
             name = f"{made.program.name}({program})"
             self.modules.append(event(name, began + self.late, self.now - began, {"run_id": u64(number + 1), **known}))
             self.now += self.random.randrange(1, 9 * US)

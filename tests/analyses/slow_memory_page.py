@@ -1,4 +1,4 @@
-"""What XProf's page memory_profile says of some threads, reckoned snapshot by snapshot in plain Python.
+"""What XProf's page memory_profile says of some threads, computed snapshot by snapshot in plain Python.
 
 No groups, no programs, and stats of the kinds that XProf reads. Written from the description of the page, apart from
 the code that it checks.

@@ -163,7 +163,7 @@ def test_programs_are_called_as_the_capture_lists_them() -> None:
     assert not any("carries no programs" in notice.text for notice in report.notices)
 
 
-# ---- what is not there
+# ---- absent values
 
 
 def test_without_devices_every_table_is_empty_and_every_figure_has_a_reason() -> None:

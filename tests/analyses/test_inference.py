@@ -331,7 +331,7 @@ def test_parameters_of_batching_are_those_of_the_second_snapshot() -> None:
     }  # fmt: skip
 
 
-# ---- nothing to tell of
+# ---- without requests
 
 
 def test_without_requests_the_reason_is_reported_and_the_page_has_one_row_of_zeros() -> None:

@@ -217,7 +217,7 @@ def test_the_capture_of_the_demo_is_the_one_that_is_made() -> None:
 
 
 def checkerboard(device: Device, *, held_before: bool = False) -> Device:
-    """All memory in pieces of a MiB, of which every other is free: half is free, and no two MiB of it in one place."""
+    """All memory in pieces of a MiB, every other one free: half is free, and no two MiB of it are in one place."""
     device.recording = not held_before
     pieces = [device.allocate("embedding/Gather", MIB) for _ in range(device.limit // MIB)]
     device.recording = True
@@ -263,7 +263,7 @@ def test_pieces_between_memory_in_use_are_known_though_a_large_chunk_is_free() -
 
 
 def test_a_free_chunk_beside_memory_never_seen_is_not_called_small() -> None:
-    """What was freed last joins the large chunk behind it, which no event of the capture tells of."""
+    """What was freed last joins the large chunk behind it, which no event of the capture mentions."""
     device = Device(limit=64 * MIB)
     device.allocate("a", MIB)
     device.free(device.allocate("b", MIB))

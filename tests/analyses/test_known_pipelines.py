@@ -61,7 +61,7 @@ def little_parallelism(calls: int = 2, function: int = 1000 * US) -> Stage:
 
 
 def ahead_by_two(function: int = 1000 * US, calls: int = 2) -> Stage:
-    """The program takes 16 elements at a time, of which so many are there."""
+    """The program takes 16 elements at a time; this many are there."""
     return Root(Batch(ParallelMap(Source(FROM_FILE), function, calls), BATCH))
 
 

@@ -77,7 +77,7 @@ def test_what_was_never_asked_for_is_reported() -> None:
 
 
 def test_what_was_never_asked_for_adds_up_with_what_was_held_before() -> None:
-    """A free tells what the allocation before the capture asked for."""
+    """A free records what the allocation before the capture asked for."""
     pool = Pool(heap=1_024, limit=10_000)  # 512 of it are held throughout
     events = [
         pool.alloc(0, 0x1000, 256, "a", requested_bytes=200),
@@ -254,7 +254,7 @@ def test_a_leak_of_a_small_allocator_is_reported_where_it_fills_it(limit: int, c
 
 
 def test_what_runs_outside_of_steps_may_fail_sooner() -> None:
-    """Before the first step the leak had not begun, so nothing tells how many steps are left."""
+    """Before the first step the leak had not begun, so it is unknown how many steps are left."""
     (after,) = notices(leak(5_000), "recommendation")
     assert after.endswith(
         "after 18 more steps. What runs outside of steps may fail sooner: it had 170 B in use at 5.000 ns, which "

@@ -17,7 +17,7 @@ import fastprof
 
 
 def drawn(seed: int, loses: bool = False) -> bytes:
-    """Two allocators on three threads, with memory from before, equal times and frees that tell nothing of themselves;
+    """Two allocators on three threads, with memory from before, equal times and frees without stats;
     ``loses``: and with events that are missing."""
     lot = random.Random(seed)
     pools = [Pool("GPU_0_bfc", heap=5_000, stack=lot.choice((0, 64)), limit=10**6), Pool("gpu_host_bfc", limit=10**5)]

@@ -1,4 +1,4 @@
-"""The memory profile of numbers at the ends of what 64 bits tell, and of events that tell little."""
+"""The memory profile of numbers at the ends of 64 bits, and of events with few stats."""
 
 from __future__ import annotations
 

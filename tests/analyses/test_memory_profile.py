@@ -23,7 +23,7 @@ def step(number: int, at_ps: int, duration_ps: int) -> Event:
     return event("train", at_ps, duration_ps, {"_r": 1, "step_num": number})
 
 
-# ---- nothing to tell
+# ---- without memory events
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ TILED = shape("f32", 8, 3, tiles=[(8, 128)])
 
 
 def training_step() -> bytes:
-    """A parameter, an output of its shape, and two temporaries of which one is padded, alive together."""
+    """A parameter, an output of its shape, and two temporaries, one of them padded, alive together."""
     program = Program("jit_step")
     program.entry(
         Op("w", "parameter", f32(512, 1024), op_name="params['layer_0']['w']"),
@@ -188,7 +188,7 @@ def test_events_that_make_no_sense_are_reported() -> None:
     assert "2 events of the heap's trace make no sense" in texts(report)
 
 
-# ---- what is not known
+# ---- unknown values
 
 
 def untraced(*sizes: tuple[int, int]) -> bytes:

@@ -52,7 +52,7 @@ def tpu(*events: Event, ordinal: int = 0, peaks: bool = True) -> Plane:
 CORE = tpu(
     ran(1, 0, 10), ran(2, 10, 20), ran(4, 40, 30), ran(3, 45, 15), ran(5, 70, 6), ran(6, 80, 4), ran(1, 90, 10)
 )  # fmt: skip
-"""100 ns, of which 20 idle; in the loop of 30 ns a copy of 15."""
+"""100 ns, 20 of them idle; in the loop of 30 ns a copy of 15."""
 
 
 def report_of(*planes: Plane, **params: Any) -> Report:

@@ -48,7 +48,7 @@ def test_input_is_judged_where_the_threshold_is_met(input_us: float, verdict: st
 
 
 def test_other_time_is_judged_as_such_and_not_as_input() -> None:
-    """A step of 1 ms of which half is computed and 4.9 % waits for input; XProf calls it potentially input-bound."""
+    """A step of 1 ms: half computes and 4.9 % waits for input; XProf calls it potentially input-bound."""
     report = fastprof.load(training(4, input_us=49)).report(OVERVIEW)
     verdicts = {row["aspect"]: (row["verdict"], row["look_at"]) for row in report.tables["verdicts"].to_pylist()}
     assert verdicts["waiting for input"] == ("none", None)

@@ -48,7 +48,7 @@ def seen() -> Seen:
 
 @pytest.fixture
 def add(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> Add:
-    """add(name, …): an analysis whose report tells what it was given."""
+    """add(name, …): an analysis that reports what it was given."""
 
     def add(
         name: str,

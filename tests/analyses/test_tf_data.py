@@ -25,7 +25,7 @@ def iterator(path: str, at: float, length: float, id: Value, parent: Value = Non
 
 
 def serial_call(at: float) -> list[Event]:
-    """100 us: Root 2, Batch 8, two elements of Map of 40 each, 10 of which read."""
+    """100 us: Root 2, Batch 8, two elements of Map of 40 each, 10 of them reading."""
     events = [
         iterator("Root", at, 100, 1),
         iterator("Root::BatchV2", at + 1, 98, 2, 1, batch_size=2),
@@ -39,7 +39,7 @@ def serial_call(at: float) -> list[Event]:
 
 
 def serial(**params: Any) -> fastprof.Report:
-    """Three steps of 200 us, each of which waits 100 for its batch, 50 apart."""
+    """Three steps of 200 us, 50 apart; each waits 100 for its batch."""
     thread: list[Event] = []
     for number in range(3):
         thread += [step(number, 250 * number, 200), *serial_call(250 * number + 10)]
@@ -318,7 +318,7 @@ def test_hostile_attributes_are_left_out() -> None:
 
 
 def test_of_some_steps_only_their_calls_count_with_what_was_fetched_for_them() -> None:
-    """Other threads fetch elements outside of the step's group, of which nothing may be lost."""
+    """Other threads fetch elements outside of the step's group; none of their time may be lost."""
     profile = fastprof.load(DEMO)
     some = profile.select(steps=(2, 5)).tf_data()
     columns = ["pipeline", "step", "start_ps", "duration_ps", "bottleneck_name", "bottleneck_ps"]

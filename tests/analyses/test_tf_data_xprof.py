@@ -65,7 +65,7 @@ def graph(found: Any) -> list[tuple[int, str, str, int, int, int, int, int]]:
 
 
 def nested(*names: str, ids: Sequence[Value] = (), at_us: float = 0, each_us: float = 100) -> list[Event]:
-    """Iterators of which each calls the next, which takes 10 µs less; ids are 1, 2, … where none are given."""
+    """Iterators that call each other in turn, each 10 µs shorter than its caller; ids are 1, 2, … if none are given."""
     known = ids or range(1, len(names) + 1)
     return [
         iterator("::".join(names[: i + 1]), known[i], at_us + i, each_us - 10 * i, known[i - 1] if i else None)
@@ -355,7 +355,7 @@ ANSWERS = [
 
 
 def calls(found: Any) -> dict[str, list[Any]]:
-    """The rows of the graph by pipeline; the tool numbers pipelines anew in each run, so by what they hold."""
+    """The rows of the graph by pipeline; the tool numbers pipelines differently in each run, so by what they hold."""
     pipelines = defaultdict(list)
     for row in found[0]["rows"]:
         pipelines[row["c"][1]["v"]].append([cell.get("f", cell["v"]) for cell in row["c"][2:]])

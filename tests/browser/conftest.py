@@ -69,8 +69,8 @@ def serve(cache: Path, *words: str, port: int = 0) -> Served:
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            told = process.stderr.read().decode() if process.stderr else ""
-            raise AssertionError(f"the server ended with {process.returncode}: {told}")
+            complaint = process.stderr.read().decode() if process.stderr else ""
+            raise AssertionError(f"the server ended with {process.returncode}: {complaint}")
         try:
             with urllib.request.urlopen(url, timeout=2):
                 return Served(url, process)

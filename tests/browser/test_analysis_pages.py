@@ -1,4 +1,4 @@
-"""Every analysis has a page, on the server and in the saved report, with the figures that the analysis tells."""
+"""Every analysis has a page, on the server and in the saved report, with the figures of the analysis."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_saved_pages_work_and_say_what_needs_a_server(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "complaint"),
     [
         ("op_stats?steps=abc", '"abc" is no range of steps'),
         ("op_stats?steps=3-5", "3:6 for 3 to 5"),
@@ -230,12 +230,12 @@ def test_saved_pages_work_and_say_what_needs_a_server(
     ],
 )
 def test_a_wrong_parameter_is_reported_below_its_control_and_can_be_mended(
-    page: Any, server: Callable[..., str], wrong: str, told: str
+    page: Any, server: Callable[..., str], wrong: str, complaint: str
 ) -> None:
     """Nothing is asked of the server, so that no error is in the console: the fixture of the page looks."""
     page.goto(f"{server(DEMO / 'xla')}#/{wrong}")
     settle(page)
-    assert told in page.inner_text("[role=alert]")
+    assert complaint in page.inner_text("[role=alert]")
     assert page.locator("#page .parameters input").count() >= 1
     page.get_by_text("Show the page without it").click()
     page.wait_for_selector("#page .section")
@@ -243,7 +243,7 @@ def test_a_wrong_parameter_is_reported_below_its_control_and_can_be_mended(
 
 
 def test_the_roofline_has_no_dots_of_ops_that_only_start_work(page: Any, server: Callable[..., str]) -> None:
-    """Eight all-reduce-start of 60 ns tell of 168 MB each: of them no share of the roofline is known."""
+    """Eight all-reduce-start of 60 ns record 168 MB each: their share of the roofline is unknown."""
     page.goto(f"{server(DEMO / 'xla')}#/roofline")
     settle(page)
     assert "8 have no dot: they start or await transfers" in page.inner_text("#page")

@@ -160,4 +160,4 @@ def test_what_is_wrong_is_said_in_a_sentence(
     page.wait_for_selector("[role=alert]")
     page.locator("nav a", has_text="Overview").first.click()
     page.wait_for_function("() => !document.querySelector('[role=alert]')")
-    faults[:] = [fault for fault in faults if "status of 40" not in fault]  # the browser tells of these by itself
+    faults[:] = [fault for fault in faults if "status of 40" not in fault]  # the browser reports these by itself

@@ -20,7 +20,7 @@ from fastprof._native.communication_kernels import MOST_KINDS
 from fastprof.derive.communication.kinds import DONE, KINDS, START, WHOLE, kind_of, kind_of_kernel
 
 
-def told(category: str, text: str = "", name: str = "") -> tuple[str, int] | None:
+def kind_and_role(category: str, text: str = "", name: str = "") -> tuple[str, int] | None:
     part = kind_of(category, text, name)
     return None if part is None else (part.kind.title, part.role)
 
@@ -49,7 +49,7 @@ def told(category: str, text: str = "", name: str = "") -> tuple[str, int] | Non
     ],
 )
 def test_categories(category: str, expected: tuple[str, int] | None) -> None:
-    assert told(category) == expected
+    assert kind_and_role(category) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_categories(category: str, expected: tuple[str, int] | None) -> None:
     ],
 )  # fmt: skip
 def test_instructions_record_what_is_asynchronous(text: str, category: str, expected: tuple[str, int]) -> None:
-    assert told(category, text, short(text)) == expected
+    assert kind_and_role(category, text, short(text)) == expected
 
 
 def test_without_a_category_the_name_records() -> None:
-    assert told("", AR, "all-reduce.1") == ("all-reduce", WHOLE)
-    assert told("", AG_START, "all-gather-start.3") == ("all-gather", START)
-    assert told("", AG_DONE, "all-gather-done.7.remat") == ("all-gather", DONE)
-    assert told("", "", "%fusion.3") is None
+    assert kind_and_role("", AR, "all-reduce.1") == ("all-reduce", WHOLE)
+    assert kind_and_role("", AG_START, "all-gather-start.3") == ("all-gather", START)
+    assert kind_and_role("", AG_DONE, "all-gather-done.7.remat") == ("all-gather", DONE)
+    assert kind_and_role("", "", "%fusion.3") is None
 
 
 @pytest.mark.parametrize(

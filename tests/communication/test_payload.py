@@ -57,8 +57,8 @@ def test_bytes(kind: str, text: str, size: int | None) -> None:
     ],
 )
 def test_replica_groups(groups: str, size: int | None, count: int | None) -> None:
-    told = payload(KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}, to_apply=%add")
-    assert (told.groups, told.size, told.count) == (groups, size, count)
+    moved = payload(KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}, to_apply=%add")
+    assert (moved.groups, moved.size, moved.count) == (groups, size, count)
 
 
 def test_groups_are_spelled_out() -> None:
@@ -78,8 +78,8 @@ def test_groups_are_spelled_out() -> None:
 
 def test_sizes_that_no_groups_have_are_not_reported() -> None:
     groups = "[2,999999999999999999,999999999999999999]<=[2,3]"
-    told = payload(KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}")
-    assert (told.groups, told.size, told.count) == (groups, None, None)
+    moved = payload(KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}")
+    assert (moved.groups, moved.size, moved.count) == (groups, None, None)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_sizes_that_no_groups_have_are_not_reported() -> None:
     [("all-reduce", 1.5), ("all-gather", 0.75), ("reduce-scatter", 0.75), ("all-to-all", 0.75), ("infeed", 1.0)],
 )
 def test_bus_factors(kind: str, factor: float) -> None:
-    told = payload(KIND[kind], "%a = f32[4] all-reduce(f32[4] %x), replica_groups={{0,1,2,3}}")
-    assert told.bus_factor(KIND[kind]) == factor
+    moved = payload(KIND[kind], "%a = f32[4] all-reduce(f32[4] %x), replica_groups={{0,1,2,3}}")
+    assert moved.bus_factor(KIND[kind]) == factor
 
 
 def test_the_bus_factor_of_unknown_devices_is_unknown() -> None:

@@ -83,7 +83,7 @@ def _split(made: Made, first: int, last: int) -> tuple[dict[str, int], dict[str,
     """What the microseconds from first to last are spent on, and what each kind is of them."""
     total: dict[str, int] = defaultdict(int)
     kinds: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in KINDS}
-    flight_of = {op: flight for flight, told in enumerate(made.flights) for op in told[3]}
+    flight_of = {op: flight for flight, parts in enumerate(made.flights) for op in parts[3]}
     for now in range(first, last):
         at = [i for i, (_, begin, took) in enumerate(made.ops) if begin <= now < begin + took]
         nested = [i for i in at if made.ops[i][0] != LOOP] or at

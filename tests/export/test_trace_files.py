@@ -6,8 +6,9 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,29 @@ def events_of(profile: fastprof.Profile) -> Counter[tuple[str, str, int, int, st
     )
 
 
-def test_every_event_of_a_real_capture_is_there_once(capture: Path, form: str) -> None:
+@cache
+def loaded(capture: Path) -> fastprof.Profile:
     profile = fastprof.load(capture)
     if profile.events.num_rows > 30_000:
         pytest.skip("large")
-    trace = READERS[form](written(profile, form, derived=False))
+    return profile
+
+
+@cache
+def events_alone(capture: Path, form: str) -> ReadTrace:
+    """Recorded events with their own stats."""
+    return READERS[form](written(loaded(capture), form, derived=False, stats="event"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _read_once() -> Iterator[None]:
+    yield
+    loaded.cache_clear()
+    events_alone.cache_clear()
+
+
+def test_every_event_of_a_real_capture_is_there_once(capture: Path, form: str) -> None:
+    profile, trace = loaded(capture), events_alone(capture, form)
     found = Counter(
         (one.process, track_of(one, form), one.start_ps, max(one.duration_ps, 0), one.name) for one in trace.slices
     )
@@ -82,9 +101,7 @@ def test_every_event_of_a_real_capture_is_there_once(capture: Path, form: str) -
 
 
 def test_derived_tracks_and_flows_are_added(capture: Path, form: str) -> None:
-    profile = fastprof.load(capture)
-    if profile.events.num_rows > 30_000:
-        pytest.skip("large")
+    profile = loaded(capture)
     file = TraceFile(profile.table_set, form)
     trace = READERS[form](b"".join(file.chunks()))
     assert trace.nests()
@@ -96,9 +113,7 @@ def test_derived_tracks_and_flows_are_added(capture: Path, form: str) -> None:
 
 
 def test_args_are_the_stats_of_the_event(capture: Path, form: str) -> None:
-    profile = fastprof.load(capture)
-    if profile.events.num_rows > 30_000:
-        pytest.skip("large")
+    profile = loaded(capture)
     wanted: dict[int, dict[str, Any]] = {
         event_id: {}
         for event_id, start in zip(*(profile.events[c].to_pylist() for c in ("event_id", "start_ps")), strict=True)
@@ -115,10 +130,9 @@ def test_args_are_the_stats_of_the_event(capture: Path, form: str) -> None:
         met[row["event_id"], row["stat"]] += 1
         times = met[row["event_id"], row["stat"]]
         wanted[row["event_id"]][row["stat"] + (f" ({times})" if times > 1 else "")] = value
-    trace = READERS[form](written(profile, form, derived=False, stats="event"))
-    for one, args in zip(trace.slices, wanted.values(), strict=True):
-        one.args.pop("long_name", None)
-        assert {key: float(v) if isinstance(v, Decimal) else v for key, v in one.args.items()} == args
+    for one, args in zip(events_alone(capture, form).slices, wanted.values(), strict=True):
+        own = {key: value for key, value in one.args.items() if key != "long_name"}
+        assert {key: float(v) if isinstance(v, Decimal) else v for key, v in own.items()} == args
 
 
 def test_batches_of_any_size_make_the_same_file(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +164,7 @@ def test_times_are_exact_picoseconds(form: str, start: int, duration: int) -> No
 
 
 def test_times_before_the_start_are_kept(form: str) -> None:
-    """Perfetto has no negative times: there all are later by a whole number of microseconds, and ts_ps tells."""
+    """Perfetto has no negative times: all move later by a whole number of microseconds; ts_ps has the exact time."""
     trace = read(
         xspace(plane("/host:CPU", [line("t", [event("a", -1_500_000, 1_000), event("b", 2_000, 1_000)])])), form
     )

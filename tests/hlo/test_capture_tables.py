@@ -217,9 +217,9 @@ def test_a_program_that_does_not_decode_is_reported_and_the_others_are_there() -
     ]
     assert set(found.hlo_instructions["module"].to_pylist()) == {"g(2)"}
     assert found.import_log.equals(fastprof.load(data).import_log)
-    told = [row for row in found.import_log.to_pylist() if row["code"] == "broken_program"]
-    assert [(row["severity"], row["count"], row["example"]) for row in told] == [("data_loss", 1, problem)]
-    assert told[0]["first_offset"] > 0
+    remarks = [row for row in found.import_log.to_pylist() if row["code"] == "broken_program"]
+    assert [(row["severity"], row["count"], row["example"]) for row in remarks] == [("data_loss", 1, problem)]
+    assert remarks[0]["first_offset"] > 0
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name.startswith("hlo_")])

@@ -1,4 +1,4 @@
-"""What counts as an operation: as XLA counts for GPUs, and in general; what is not visited, and what is not known."""
+"""What counts as an operation: as XLA counts for GPUs, and in general; instructions not visited, and unknown ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_in_general_each_element_is_an_operation(one: Op, flops: int) -> None:
 
 
 def fused(counting: Counting) -> Cost:
-    """Multiplies 100 elements, of which 50 are needed, and adds those to themselves."""
+    """Multiplies 100 elements, needs 50 of them, and adds those to themselves."""
     program = Program("f")
     inner = program.computation(
         "fused",

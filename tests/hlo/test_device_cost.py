@@ -1,4 +1,4 @@
-"""What instructions cost on a GPU beside what XLA's model tells: products of libraries, and results that are tuples."""
+"""What instructions cost on a GPU beyond XLA's model: products of libraries, and results that are tuples."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ def test_bytes_of_a_result_that_is_a_tuple_are_hbm_s() -> None:
     program.entry(M, N, one)
     module = HloModule(program.proto())
     costs, row = CostModel(module), int(module.find(["r"])[0])
-    assert costs.cost(row).hbm_write_bytes == 0  # to XLA, which tells all bytes alone
+    assert costs.cost(row).hbm_write_bytes == 0  # to XLA, which counts all bytes as one number
     found = device_cost(costs, row)
     assert (found.hbm_read_bytes, found.hbm_write_bytes, found.bytes_accessed) == (7_200, 3_200, 10_400)

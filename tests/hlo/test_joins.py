@@ -1,4 +1,4 @@
-"""Programs joined to events, as docs/hlo.md tells how."""
+"""Programs joined to events, as docs/hlo.md describes."""
 
 from __future__ import annotations
 

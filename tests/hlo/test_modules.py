@@ -53,8 +53,8 @@ def test_a_program_is_known_by_the_id_of_its_metadata() -> None:
 
 def test_the_number_in_the_name_and_the_stat_program_id_go_before_the_id() -> None:
     named = entry(f"a(b)({LARGE})", 5, Hlo_Proto=program("a(b)"))
-    told = entry("c(8)", 6, Hlo_Proto=program("c"), program_id=u64(LARGE - 1))
-    modules = modules_of(metadata(named, told))
+    by_stat = entry("c(8)", 6, Hlo_Proto=program("c"), program_id=u64(LARGE - 1))
+    modules = modules_of(metadata(named, by_stat))
     assert modules.program_ids == [LARGE - 2**64, LARGE - 1 - 2**64]
     assert modules.name(LARGE - 2**64) == "a(b)"
 

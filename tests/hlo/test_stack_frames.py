@@ -30,8 +30,8 @@ def module(index: bytes, *metadata: bytes) -> HloModule:
 
 
 def test_metadata_goes_before_the_innermost_frame() -> None:
-    told = len_field(3, "/src/layer.py") + int_field(4, 5) + int_field(17, 6) + int_field(18, 7) + int_field(19, 8)
-    found = module(NAMES + PLACES + frame(2, 0) + frame(1, 1), told + int_field(15, 2), int_field(15, 2), b"")
+    metadata = len_field(3, "/src/layer.py") + int_field(4, 5) + int_field(17, 6) + int_field(18, 7) + int_field(19, 8)
+    found = module(NAMES + PLACES + frame(2, 0) + frame(1, 1), metadata + int_field(15, 2), int_field(15, 2), b"")
     source = found.source_of(0)
     assert (source.file, source.line, source.end_line, source.column, source.end_column) == (
         "/src/layer.py",
@@ -79,6 +79,6 @@ def test_deep_stacks_are_cut_and_many_of_them_take_no_square_of_time() -> None:
     index = NAMES + PLACES + b"".join(frame(1, k) for k in range(count))
     found = module(index, *(int_field(15, k + 1) for k in range(count)))
     assert len(found.source_of(count - 1).frames) == MOST_FRAMES
-    began = time.perf_counter()
+    began = time.process_time()
     frames = sum(len(found.source_of(row).frames) for row in range(count))
-    assert frames < 100 * count and time.perf_counter() - began < 20
+    assert frames < 100 * count and time.process_time() - began < 20

@@ -210,5 +210,5 @@ def test_configurations_that_are_no_json_are_text(config: str) -> None:
 def test_what_does_not_decode_is_reported() -> None:
     program = Program("m")
     program.entry(x, Op("n", "slice", f32(4), "x", raw=len_field(17, b"\x08")))
-    told = as_json(program)["computations"][0]["instructions"][1]
-    assert told["problem"] == "a number has no end, reading HLO"
+    instruction = as_json(program)["computations"][0]["instructions"][1]
+    assert instruction["problem"] == "a number has no end, reading HLO"

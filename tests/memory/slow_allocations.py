@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from told_events import Told
+from allocator_calls import Call
 
 from fastprof.derive.memory import alive as live_set
 from fastprof.derive.memory import matching
 
 
-def matched(events: Sequence[Told]) -> list[tuple[int, int]]:
+def matched(events: Sequence[Call]) -> list[tuple[int, int]]:
     """The partner and fate of each event, which are in order."""
     found = [(-1, matching.UNKNOWN)] * len(events)
     held: dict[tuple[str, int], int] = {}
@@ -35,14 +35,14 @@ def matched(events: Sequence[Told]) -> list[tuple[int, int]]:
     return found
 
 
-def known_sizes(events: Sequence[Told]) -> list[int]:
-    """By how much each event changes the heap, as far as it or its allocation tells; -1: not known."""
+def known_sizes(events: Sequence[Call]) -> list[int]:
+    """By how much each event changes the heap, as far as it or its allocation records it; -1: unknown."""
     partners = [partner for partner, _ in matched(events)]
     own = [-1 if one.size is None else one.size for one in events]
     return [own[partners[i]] if size < 0 <= partners[i] else size for i, size in enumerate(own)]
 
 
-def broken(events: Sequence[Told], sizes: Sequence[int]) -> list[bool]:
+def broken(events: Sequence[Call], sizes: Sequence[int]) -> list[bool]:
     found = [False] * len(events)
     for i in range(1, len(events)):
         one, before = events[i], events[i - 1]
@@ -51,7 +51,7 @@ def broken(events: Sequence[Told], sizes: Sequence[int]) -> list[bool]:
     return found
 
 
-def alive(events: Sequence[Told], sizes: Sequence[int], allocator: str, moment: int) -> Counter[Any]:
+def alive(events: Sequence[Call], sizes: Sequence[int], allocator: str, moment: int) -> Counter[Any]:
     """What is alive after event ``moment`` of the allocator, (source, op, size, requested): how often."""
     fates, breaks = matched(events), broken(events, sizes)
     counts: Counter[Any] = Counter()
@@ -84,7 +84,7 @@ def alive(events: Sequence[Told], sizes: Sequence[int], allocator: str, moment: 
     return counts
 
 
-def held_at(events: Sequence[Told], sizes: Sequence[int], time_ps: int) -> dict[tuple[str, str | None], int]:
+def held_at(events: Sequence[Call], sizes: Sequence[int], time_ps: int) -> dict[tuple[str, str | None], int]:
     """Bytes held just before a time, by allocator and op; None: not known."""
     found: dict[tuple[str, str | None], int] = defaultdict(int)
     for one, size, (partner, fate) in zip(events, sizes, matched(events), strict=True):

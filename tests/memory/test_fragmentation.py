@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from allocator_calls import Call, alloc, free, in_order, made_up, read
 from allocator_captures import KIB, Device, captured, next_largest
-from told_events import Told, alloc, free, in_order, made_up, read
 
 import fastprof
 from fastprof.decode.workers import Workers
@@ -16,8 +16,8 @@ from fastprof.derive.memory import fragmentation as fragmentation_module
 from fastprof.derive.memory.fragmentation import Fragmentation, fragmentation
 
 
-def of(told: list[Told]) -> Fragmentation:
-    return fragmentation(read(told))
+def of(calls: list[Call]) -> Fragmentation:
+    return fragmentation(read(calls))
 
 
 def test_the_largest_request_that_follows_is_what_was_asked_for() -> None:
@@ -34,39 +34,39 @@ def test_the_largest_request_that_follows_is_what_was_asked_for() -> None:
 
 
 def test_where_no_chunk_is_large_enough_all_that_is_free_is_too_small() -> None:
-    told = [alloc(0, 8, 10, free=1000, heap=0, fragmentation=0.6), alloc(1, 16, 401, free=599, heap=401)]
-    found = of(told)
+    calls = [alloc(0, 8, 10, free=1000, heap=0, fragmentation=0.6), alloc(1, 16, 401, free=599, heap=401)]
+    found = of(calls)
     assert (found.largest_free_low[0], found.largest_free_high[0]) == (399, 401)
     assert found.next_largest_bytes[0] == 401
-    told[1].size = 402
-    told[1].heap = 999  # or the first would be seen to grow
-    found = of(told)
+    calls[1].size = 402
+    calls[1].heap = 999  # or the first would be seen to grow
+    found = of(calls)
     assert (found.too_small_least[0], found.too_small_most[0]) == (1000, 1000)
 
 
 def test_known_chunks_between_memory_in_use_are_too_small_for_certain() -> None:
-    told = [
+    calls = [
         alloc(0, 0, 10, free=970, heap=30, fragmentation=0),
         alloc(1, 10, 10, free=960, heap=40, fragmentation=0),
         alloc(2, 20, 10, free=950, heap=50, fragmentation=0),
         free(3, 10, 10, free=960, heap=40, fragmentation=0.0104167),
         alloc(4, 100, 500, free=460, heap=540, fragmentation=0.0217391),
     ]
-    found = of(told)
+    found = of(calls)
     assert (found.known_free_bytes[3], found.known_free_chunks[3]) == (10, 1)
     assert found.too_small_least[3] == 10 and found.too_small_most[3] in (10, 11)
     assert found.too_small_least[4] == found.too_small_most[4] == 0  # nothing is asked for any more
 
 
 def test_what_is_freed_later_lies_around_a_chunk_until_then() -> None:
-    told = [
+    calls = [
         alloc(0, 10, 10, free=970, heap=30, fragmentation=0),
         free(1, 10, 10, free=980, heap=20, fragmentation=0.0102041),
         free(2, 0, 10, free=990, heap=10),
         free(3, 20, 10, free=1000, heap=0),
         alloc(4, 100, 500),
     ]
-    found = of(told)
+    found = of(calls)
     assert found.known_free_bytes.tolist() == [0, 10, 20, 30, 30]
     assert found.too_small_least[1] == 10
 
@@ -76,13 +76,13 @@ def test_memory_without_an_address_is_not_a_known_chunk() -> None:
 
 
 def test_an_allocator_that_takes_more_is_said_to_grow_and_its_chunks_are_bounded() -> None:
-    told = [
+    calls = [
         alloc(0, 8, 10, free=1000, heap=10, fragmentation=0.5, requested=10),
         alloc(1, 16, 100, free=900, heap=110, fragmentation=0.4, requested=100),
         alloc(2, 24, 10, free=890, heap=120, fragmentation=0.4, requested=10),
         alloc(0, 8, 10, free=1000, heap=10, allocator="b", fragmentation=0.0),
     ]
-    found = of(told)
+    found = of(calls)
     assert found.grows.tolist() == [True, False]
     # If 100 bytes fit, 0.6 (D - 100) <= 0.5 D: at most 600 are free at first; else 0.5 D < 100.
     assert (found.taken_high[0], found.largest_free_high[0]) == (610, 301)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from allocator_calls import Call, alloc, free, in_order, made_up, read
 from slow_allocations import alive
-from told_events import Told, alloc, free, in_order, made_up, read
 
 from fastprof.derive.memory.alive import (
     HELD_BEFORE_FREED_LATER,
@@ -27,9 +27,9 @@ from fastprof.derive.memory.matching import moved_bytes
 from fastprof.derive.memory.memory_events import MemoryEvents, highest_fragmentation, peaks, snapshots_at
 
 
-def at(told: list[Told], moment: int) -> tuple[LiveSets, list[tuple[Any, ...]]]:
+def at(calls: list[Call], moment: int) -> tuple[LiveSets, list[tuple[Any, ...]]]:
     """What is alive after an event of the only allocator: op, size, how many, in all, source."""
-    events = read(told)
+    events = read(calls)
     found = live_sets(events, np.array([moment], np.int64))
     return found, shown(events, found)
 
@@ -43,29 +43,29 @@ def shown(events: MemoryEvents, found: LiveSets) -> list[tuple[Any, ...]]:
 
 
 def test_allocations_that_are_not_freed_yet_are_alive_merged_by_what_they_are() -> None:
-    told = [
+    calls = [
         alloc(0, 8, 10, op="conv", heap=10),
         alloc(1, 16, 10, op="conv", heap=20),
         alloc(2, 24, 30, op="relu", heap=50),
         free(3, 24, heap=20),
     ]
-    assert at(told, 2)[1] == [("relu", 30, 1, 30, SOURCES[RECORDED]), ("conv", 10, 2, 20, SOURCES[RECORDED])]
-    assert at(told, 3)[1] == [("conv", 10, 2, 20, SOURCES[RECORDED])]
+    assert at(calls, 2)[1] == [("relu", 30, 1, 30, SOURCES[RECORDED]), ("conv", 10, 2, 20, SOURCES[RECORDED])]
+    assert at(calls, 3)[1] == [("conv", 10, 2, 20, SOURCES[RECORDED])]
 
 
 def test_what_is_freed_later_without_an_allocation_was_there_before() -> None:
-    told = [alloc(0, 8, 10, op="conv", heap=110), free(1, 16, 40, op="who frees", heap=70)]
-    assert at(told, 0)[1] == [
+    calls = [alloc(0, 8, 10, op="conv", heap=110), free(1, 16, 40, op="who frees", heap=70)]
+    assert at(calls, 0)[1] == [
         (None, -1, 0, 60, SOURCES[HELD_THROUGHOUT]),
         (None, 40, 1, 40, SOURCES[HELD_BEFORE_FREED_LATER]),
         ("conv", 10, 1, 10, SOURCES[RECORDED]),
     ]
-    assert at(told, 1)[1] == [(None, -1, 0, 60, SOURCES[HELD_THROUGHOUT]), ("conv", 10, 1, 10, SOURCES[RECORDED])]
+    assert at(calls, 1)[1] == [(None, -1, 0, 60, SOURCES[HELD_THROUGHOUT]), ("conv", 10, 1, 10, SOURCES[RECORDED])]
 
 
 def test_the_stack_is_a_row_of_its_own_and_all_rows_add_up() -> None:
-    told = [alloc(0, 8, 10, heap=50, stack=7)]
-    found, rows = at(told, 0)
+    calls = [alloc(0, 8, 10, heap=50, stack=7)]
+    found, rows = at(calls, 0)
     assert rows == [
         (None, -1, 0, 40, SOURCES[HELD_THROUGHOUT]),
         (None, 10, 1, 10, SOURCES[RECORDED]),
@@ -78,7 +78,7 @@ LACKS_FREES = "what is known to be alive is more than the memory in use: the cap
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("calls", "reason"),
     [
         ([alloc(0, 8, 10)], "the allocator does not record bytes_allocated"),
         ([alloc(0, 8, 10, heap=5)], LACKS_FREES),
@@ -86,30 +86,30 @@ LACKS_FREES = "what is known to be alive is more than the memory in use: the cap
         ([alloc(0, 8, None, heap=5)], "the size of some allocations is not recorded"),
     ],
 )
-def test_where_rows_do_not_add_up_the_reason_is_reported(told: list[Told], reason: str) -> None:
-    assert REASONS[at(told, 0)[0].reason[0]] == reason
+def test_where_rows_do_not_add_up_the_reason_is_reported(calls: list[Call], reason: str) -> None:
+    assert REASONS[at(calls, 0)[0].reason[0]] == reason
 
 
 def test_an_allocation_whose_free_is_missing_is_alive_for_as_long_as_the_heap_says_so() -> None:
-    told = [
+    calls = [
         alloc(0, 8, 10, heap=10),
         alloc(1, 16, 20, heap=30),
         alloc(2, 24, 20, heap=40),  # 10 less than it would be: here a free is missing
         alloc(3, 8, 10, heap=50),
     ]
-    assert at(told, 1)[1] == [(None, 20, 1, 20, SOURCES[RECORDED]), (None, 10, 1, 10, SOURCES[RECORDED])]
-    assert at(told, 2)[1] == [(None, 20, 2, 40, SOURCES[RECORDED])]
+    assert at(calls, 1)[1] == [(None, 20, 1, 20, SOURCES[RECORDED]), (None, 10, 1, 10, SOURCES[RECORDED])]
+    assert at(calls, 2)[1] == [(None, 20, 2, 40, SOURCES[RECORDED])]
 
 
 def test_memory_whose_allocation_is_missing_is_alive_from_where_the_heap_says_so() -> None:
-    told = [free(0, 8, 10, heap=0), alloc(1, 16, 5, heap=15), free(2, 8, 10, heap=5)]
-    assert at(told, 0)[1] == []
-    assert at(told, 1)[1] == [(None, 10, 1, 10, SOURCES[NOT_SEEN]), (None, 5, 1, 5, SOURCES[RECORDED])]
+    calls = [free(0, 8, 10, heap=0), alloc(1, 16, 5, heap=15), free(2, 8, 10, heap=5)]
+    assert at(calls, 0)[1] == []
+    assert at(calls, 1)[1] == [(None, 10, 1, 10, SOURCES[NOT_SEEN]), (None, 5, 1, 5, SOURCES[RECORDED])]
 
 
 def test_before_the_first_event_nothing_is_reported() -> None:
-    told = [alloc(5, 8, 10, heap=10), free(9, 8, 10, heap=20, allocator="b")]
-    events = read(told)
+    calls = [alloc(5, 8, 10, heap=10), free(9, 8, 10, heap=20, allocator="b")]
+    events = read(calls)
     moment = snapshots_at(events, 5)
     assert moment.tolist() == [0, -1]
     found = live_sets(events, moment)
@@ -118,8 +118,8 @@ def test_before_the_first_event_nothing_is_reported() -> None:
 
 
 def test_peaks_are_the_first_of_the_largest() -> None:
-    told = [alloc(0, 8, 5, heap=5, stack=5, fragmentation=0.5), alloc(1, 16, 5, heap=10), free(2, 8, heap=9, stack=1)]
-    events = read([*told, alloc(0, 8, 1, heap=-3, allocator="b")])
+    calls = [alloc(0, 8, 5, heap=5, stack=5, fragmentation=0.5), alloc(1, 16, 5, heap=10), free(2, 8, heap=9, stack=1)]
+    events = read([*calls, alloc(0, 8, 1, heap=-3, allocator="b")])
     assert peaks(events).tolist() == [0, 3]
     assert highest_fragmentation(events).tolist() == [0, -1]
     assert peaks(read([])).tolist() == [] and live_sets(read([]), np.zeros(0, np.int64)).rows.site.tolist() == []
@@ -129,14 +129,14 @@ def test_any_events_are_alive_as_one_by_one() -> None:
     exact = 0
     for seed in range(60):
         chance = random.Random(seed)
-        told = in_order(made_up(chance))
-        events = read(told)
+        calls = in_order(made_up(chance))
+        events = read(calls)
         sizes = moved_bytes(events).tolist()
         moments = [chance.randrange(a, b) for a, b in pairwise(events.bounds.tolist())]
         found = live_sets(events, np.array(moments, np.int64))
         rows = found.rows
         for number, moment in enumerate(moments):
-            wanted = alive(told, sizes, events.allocators[number], moment)
+            wanted = alive(calls, sizes, events.allocators[number], moment)
             mine = (rows.allocator == number) & (rows.source != HELD_THROUGHOUT) & (rows.source != STACK)
             counted: Counter[Any] = Counter()
             for i in np.flatnonzero(mine).tolist():

@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 
 import numpy as np
+from allocator_calls import Call, alloc, free, in_order, made_up, read
 from slow_allocations import broken, known_sizes, matched
-from told_events import Told, alloc, free, in_order, made_up, read
 
 from fastprof.derive.memory import matching
 from fastprof.derive.memory.matching import allocating_site, breaks, match, matches, moved_bytes
 
 
-def fates(told: list[Told]) -> list[str]:
-    return [matching.FATES[fate] for fate in matches(read(told)).fate.tolist()]
+def fates(calls: list[Call]) -> list[str]:
+    return [matching.FATES[fate] for fate in matches(read(calls)).fate.tolist()]
 
 
 def test_a_free_ends_the_allocation_of_its_address() -> None:
@@ -81,12 +81,12 @@ def test_the_heap_records_the_size_of_no_allocation() -> None:
 
 def test_any_events_are_matched_as_one_by_one() -> None:
     for seed in range(60):
-        told = in_order(made_up(random.Random(seed)))
-        events = read(told)
+        calls = in_order(made_up(random.Random(seed)))
+        events = read(calls)
         found = matches(events)
-        assert list(zip(found.partner.tolist(), found.fate.tolist(), strict=True)) == matched(told), seed
+        assert list(zip(found.partner.tolist(), found.fate.tolist(), strict=True)) == matched(calls), seed
         sizes = moved_bytes(events).tolist()
-        assert [a for a, b in zip(sizes, known_sizes(told), strict=True) if b >= 0] == [
-            b for b in known_sizes(told) if b >= 0
+        assert [a for a, b in zip(sizes, known_sizes(calls), strict=True) if b >= 0] == [
+            b for b in known_sizes(calls) if b >= 0
         ]
-        assert breaks(events).tolist() == broken(told, sizes), seed
+        assert breaks(events).tolist() == broken(calls, sizes), seed

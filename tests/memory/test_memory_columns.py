@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from told_events import STATS, Told, alloc, capture, free, made_up, read
+from allocator_calls import STATS, Call, alloc, capture, free, made_up, read
 from trace_builder import Value, event, line, plane, ref, u64, xspace
 
 import fastprof
@@ -21,7 +21,7 @@ from fastprof.tables.host_events import read_host
 
 def of_stats(*stats: dict[str | int, Value]) -> MemoryEvents:
     """An allocation for each of the stats, a picosecond apart."""
-    events = [event("MemoryAllocation", at, 0, told) for at, told in enumerate(stats)]
+    events = [event("MemoryAllocation", at, 0, values) for at, values in enumerate(stats)]
     return read(xspace(plane("/host:CPU", [line("main", events)])))
 
 
@@ -37,14 +37,14 @@ def test_only_events_of_the_two_names_on_the_threads_of_the_host_count() -> None
 
 
 def test_events_are_ordered_by_allocator_then_time_then_as_in_the_capture() -> None:
-    told = [
+    calls = [
         alloc(5, 1, 1, allocator="b", line=0),
         alloc(7, 2, 1, allocator="a", line=0),
         alloc(7, 3, 1, allocator="a", line=0),
         alloc(5, 4, 1, allocator="a", line=1),
         alloc(7, 5, 1, allocator="a", line=1),
     ]
-    events = read(told)
+    events = read(calls)
     assert events.allocators == ["a", "b"] and events.bounds.tolist() == [0, 4, 5]
     assert events.address.tolist() == [4, 2, 3, 5, 1]
     assert events.line.tolist() == [1, 0, 0, 1, 0]
@@ -124,10 +124,9 @@ def test_in_use_are_stack_and_heap() -> None:
 
 
 def test_a_site_is_the_op_the_region_the_type_and_the_shape() -> None:
-    told: dict[str | int, Value] = {"tf_op": "conv", "region_type": ref("temp"), "shape": "[2]", "data_type": 1}
-    events = of_stats(
-        told, told | {"tf_op": ref("conv")}, told | {"data_type": 2}, {"tf_op": "(null)", "data_type": 0}, {}
-    )
+    recorded: dict[str | int, Value] = {"tf_op": "conv", "region_type": ref("temp"), "shape": "[2]", "data_type": 1}
+    same, other = recorded | {"tf_op": ref("conv")}, recorded | {"data_type": 2}
+    events = of_stats(recorded, same, other, {"tf_op": "(null)", "data_type": 0}, {})
     sites = events.sites
     assert events.site.tolist() == [0, 0, 1, 2, 3] and len(sites) == 4
     assert (sites.op, sites.region) == (["conv", "conv", "(null)", None], ["temp", "temp", None, None])
@@ -189,8 +188,8 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     from fastprof.derive.memory import stat_reader
 
-    told = made_up(random.Random(1), 300)
-    host = read_host(fastprof.load(capture(told)).table_set, 0, (), STATS, ())
+    calls = made_up(random.Random(1), 300)
+    host = read_host(fastprof.load(capture(calls)).table_set, 0, (), STATS, ())
     one = memory_events(host)
     monkeypatch.setattr(stat_reader, "_SHARE", 7)
     other = memory_events(host, None, Workers(3))
@@ -211,4 +210,4 @@ def test_no_events_make_empty_columns() -> None:
 
 
 def test_only_what_was_reported_is_a_column() -> None:
-    assert Told(True, 0, None).stats() == {"allocator_name": "a"}
+    assert Call(True, 0, None).stats() == {"allocator_name": "a"}

@@ -53,5 +53,5 @@ def test_places_must_lie_within_the_columns(place: int) -> None:
     row, bits = np.zeros(1, np.int32), np.zeros(2, np.uint16)
     where = np.array([place], np.int32)
     with pytest.raises(IndexError, match="an index is not from"):
-        told = (row, BYTES[:1], LONGS[:1])
-        memory_kernels.stat_beside(*told, row, where, (0,), column(0, 0), bits, bits.copy(), 1, False)
+        stat = (row, BYTES[:1], LONGS[:1])
+        memory_kernels.stat_beside(*stat, row, where, (0,), column(0, 0), bits, bits.copy(), 1, False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from told_events import Told, alloc, capture, free, made_up
+from allocator_calls import Call, alloc, capture, free, made_up
 
 import fastprof
 from fastprof.derive.memory.over_time import STRETCHES
@@ -15,8 +15,8 @@ from fastprof.derive.memory.over_time import STRETCHES
 COLUMNS = ("least_in_use_bytes", "most_in_use_bytes", "last_in_use_bytes")
 
 
-def report_of(told: Sequence[Told]) -> fastprof.Report:
-    return fastprof.load(capture(told)).memory_profile()
+def report_of(calls: Sequence[Call]) -> fastprof.Report:
+    return fastprof.load(capture(calls)).memory_profile()
 
 
 def test_few_snapshots_are_a_stretch_each() -> None:
@@ -28,10 +28,10 @@ def test_few_snapshots_are_a_stretch_each() -> None:
 
 
 def test_many_snapshots_share_stretches_of_equal_time_and_keep_the_peak() -> None:
-    told = [alloc(place * 7, place + 1, 1, heap=5 if place == 3210 else 1) for place in range(5 * STRETCHES)]
-    rows = report_of(told).tables["timeline"].to_pylist()
+    calls = [alloc(place * 7, place + 1, 1, heap=5 if place == 3210 else 1) for place in range(5 * STRETCHES)]
+    rows = report_of(calls).tables["timeline"].to_pylist()
     assert len(rows) == STRETCHES
-    assert sum(row["snapshot_count"] for row in rows) == len(told)
+    assert sum(row["snapshot_count"] for row in rows) == len(calls)
     assert {row["snapshot_count"] for row in rows} == {4, 5, 6} or {row["snapshot_count"] for row in rows} == {5}
     assert [row["most_ps"] for row in rows if row["most_in_use_bytes"] == 5] == [3210 * 7]
     assert all(row["start_ps"] // 7 == row["first_snapshot"] for row in rows)

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from allocator_calls import Call, alloc, free, in_order, made_up, read
 from slow_allocations import held_at
-from told_events import Told, alloc, free, in_order, made_up, read
 
 from fastprof.derive.memory import over_time
 from fastprof.derive.memory.matching import moved_bytes
@@ -69,8 +69,8 @@ def test_too_many_windows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_windows_without_events_have_no_rows_however_many_are_looked_at_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told = [alloc(5, 8, 10, heap=10), alloc(25, 16, 7, heap=17), alloc(26, 8, 9, heap=9, allocator="b")]
-    events = read([*told, free(35, 8, heap=0, allocator="b"), alloc(-5, 8, 3, allocator="c")])
+    calls = [alloc(5, 8, 10, heap=10), alloc(25, 16, 7, heap=17), alloc(26, 8, 9, heap=9, allocator="b")]
+    events = read([*calls, free(35, 8, heap=0, allocator="b"), alloc(-5, 8, 3, allocator="c")])
     spans = times(0, 10, 20, 30), times(10, 20, 30, 40), 0
     dense = windows(events, *spans)
     for cells in (1, 5, 8, 1 << 17):
@@ -131,11 +131,11 @@ def test_times_by_chance_are_in_windows_as_by_looking_at_each() -> None:
 
 
 def test_an_op_that_keeps_more_from_step_to_step_grows_steadily() -> None:
-    told: list[Told] = []
+    calls: list[Call] = []
     for step in range(6):
-        told += [alloc(10 * step, 100 + step, 4, op="leak"), alloc(10 * step + 1, 8, 9, op="fine")]
-        told += [free(10 * step + 8, 8)]
-    events = read(told)
+        calls += [alloc(10 * step, 100 + step, 4, op="leak"), alloc(10 * step + 1, 8, 9, op="fine")]
+        calls += [free(10 * step + 8, 8)]
+    events = read(calls)
     found = growth(events, times(*range(10, 70, 10)))
     assert [events.sites.op_names[op] for op in found.op.tolist()] == ["leak"]
     assert (found.first_end_bytes[0], found.last_end_bytes[0], found.growth_bytes[0]) == (4, 24, 20)
@@ -144,21 +144,21 @@ def test_an_op_that_keeps_more_from_step_to_step_grows_steadily() -> None:
 
 
 def test_one_fall_or_few_rises_are_no_steady_growth() -> None:
-    told = [alloc(t, 8 * t + 8, 4, op="fell") for t in (0, 10, 20, 30)]
-    told += [free(41, 8)]
-    assert growth(read(told), times(9, 19, 29, 39, 49)).grows_steadily.tolist() == [False]
-    told = [alloc(t, 8 * t + 8, 4, op="rare") for t in (0, 10, 20)]
-    assert growth(read(told), times(9, 19, 29, 39, 49)).grows_steadily.tolist() == [False]
-    assert growth(read(told), times(9, 19, 29, 39)).grows_steadily.tolist() == [True]
+    calls = [alloc(t, 8 * t + 8, 4, op="fell") for t in (0, 10, 20, 30)]
+    calls += [free(41, 8)]
+    assert growth(read(calls), times(9, 19, 29, 39, 49)).grows_steadily.tolist() == [False]
+    calls = [alloc(t, 8 * t + 8, 4, op="rare") for t in (0, 10, 20)]
+    assert growth(read(calls), times(9, 19, 29, 39, 49)).grows_steadily.tolist() == [False]
+    assert growth(read(calls), times(9, 19, 29, 39)).grows_steadily.tolist() == [True]
 
 
 def test_growth_is_what_is_held_at_one_end_and_the_next() -> None:
     for seed in range(60):
         chance = random.Random(seed)
-        told = in_order(made_up(chance))
-        events = read(told)
+        calls = in_order(made_up(chance))
+        events = read(calls)
         ends = sorted(chance.sample(range(120), 5))
-        held = [held_at(told, moved_bytes(events).tolist(), end) for end in ends]
+        held = [held_at(calls, moved_bytes(events).tolist(), end) for end in ends]
         wanted = {}
         for key in {key for one in held for key in one}:
             sums = [one.get(key, 0) for one in held]
@@ -169,18 +169,18 @@ def test_growth_is_what_is_held_at_one_end_and_the_next() -> None:
             name = "held before" if op < 0 else events.sites.op_names[op]
             key = (events.allocators[found.allocator[i]], name)
             rises = int(found.steps_grown[i])
-            told_here = (int(found.first_end_bytes[i]), int(found.last_end_bytes[i]), rises)
+            recorded = (int(found.first_end_bytes[i]), int(found.last_end_bytes[i]), rises)
             if key in wanted:
                 first, last, ups, never_falls = wanted.pop(key)
-                assert told_here == (first, last, ups), (seed, key)
+                assert recorded == (first, last, ups), (seed, key)
                 assert found.grows_steadily[i] == (never_falls and 2 * ups > 4), (seed, key)
         assert not any(any(pair[:2]) for pair in wanted.values()), (seed, wanted)
 
 
 def test_lifetimes_are_by_op_and_short_ones_are_counted() -> None:
-    told = [alloc(0, 8, 4, op="a", requested=3), free(10, 8), alloc(20, 8, 6, op="a", requested=6), free(21, 8)]
-    told += [alloc(30, 8, 8, op="a"), free(35, 8), alloc(40, 8, 7, op="a"), alloc(50, 16, 1, op="(null)")]
-    events = read(told)
+    calls = [alloc(0, 8, 4, op="a", requested=3), free(10, 8), alloc(20, 8, 6, op="a", requested=6), free(21, 8)]
+    calls += [alloc(30, 8, 8, op="a"), free(35, 8), alloc(40, 8, 7, op="a"), alloc(50, 16, 1, op="(null)")]
+    events = read(calls)
     found = by_op(events, 5)
     assert [events.sites.op_names[op] for op in found.op.tolist()] == ["a", None]
     assert lifetime_ps(events).tolist() == [10, -1, 1, -1, 5, -1, -1, -1]
@@ -194,8 +194,8 @@ def test_lifetimes_are_by_op_and_short_ones_are_counted() -> None:
 
 
 def test_the_middle_of_two_lifetimes_is_the_shorter() -> None:
-    told = [alloc(0, 8, 4), free(10, 8), alloc(20, 8, 4), free(24, 8)]
-    assert by_op(read(told), 0).lifetime_p50_ps.tolist() == [4]
+    calls = [alloc(0, 8, 4), free(10, 8), alloc(20, 8, 4), free(24, 8)]
+    assert by_op(read(calls), 0).lifetime_p50_ps.tolist() == [4]
 
 
 def test_there_may_be_nothing() -> None:

@@ -43,8 +43,8 @@ def picked(events: HostEvents, name: str) -> list[Pick]:
 
 def from_tables(profile: fastprof.Profile, host: str) -> dict[str, list[Pick]]:
     """What event_stats says of a host's events that have a start. Stats that nobody declares are called by their id."""
-    told = profile.events.select(["event_id", "host", "start_ps"]).to_pylist()
-    timed = [one["event_id"] for one in told if one["host"] == host and one["start_ps"] is not None]
+    listed = profile.events.select(["event_id", "host", "start_ps"]).to_pylist()
+    timed = [one["event_id"] for one in listed if one["host"] == host and one["start_ps"] is not None]
     rows = {event_id: row for row, event_id in enumerate(timed)}
     found: dict[str, dict[int, Pick]] = {}
     for one in profile.event_stats.to_pylist():
@@ -146,7 +146,7 @@ def test_stats_that_nobody_declares_have_no_name_to_be_picked_by() -> None:
 
 
 def test_own_texts_of_many_lines_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each block has texts of its own, which are numbered anew in all."""
+    """Each block has texts of its own; together they get other numbers."""
     monkeypatch.setattr("fastprof.decode.blocks.BLOCK_BYTES", 100)
     lines = [
         line(f"thread {i}", [event("e", j, 1, {"s": f"text {i * j}", "r": ref(f"shared {j}")}) for j in range(20)])

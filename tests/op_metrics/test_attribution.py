@@ -73,7 +73,7 @@ def ops_of(*planes: Plane) -> Ops:
     return found
 
 
-def told(ops: Ops) -> list[tuple[int, str, str, bool]]:
+def attributions(ops: Ops) -> list[tuple[int, str, str, bool]]:
     """Program, name, way, and whether the op is known."""
     table = ops.table
     columns: Any = (table.program_id.tolist(), table.name, table.attribution, [not one for one in table.unattributed])
@@ -86,7 +86,7 @@ def told(ops: Ops) -> list[tuple[int, str, str, bool]]:
 def test_a_kernel_is_of_the_instruction_that_its_launch_names() -> None:
     launch = run("hipLaunchKernel", 0, correlation_id=8, hlo_op="a::sine.2", program_id=3, hlo_module="jit_f")
     found = ops_of(device(run("sin_kernel", 10, correlation_id=8), run("cos", 20, correlation_id=9)), threads(launch))
-    assert told(found) == [(3, "sine.2", "launch", True), (0, "cos", "", False)]
+    assert attributions(found) == [(3, "sine.2", "launch", True), (0, "cos", "", False)]
     assert found.table.provenance == ["jit(f)/sin:", ""] and found.table.flops.tolist() == [10 * 662.0, 0.0]
 
 
@@ -103,7 +103,7 @@ def test_a_kernel_is_of_the_framework_op_that_its_launch_or_what_encloses_that_n
     found = ops_of(
         device(*(run(f"k{i}" if i != 3 else "MemcpyH2D", 100 + 10 * i, correlation_id=i) for i in range(1, 5))), calls
     )
-    assert told(found) == [
+    assert attributions(found) == [
         (0, "a/b/k1", "launch", True),
         (0, "model/dense/Add/k2", "enclosing event", True),
         (0, "model/dense/Add/MemcpyH2D", "enclosing event", True),
@@ -116,7 +116,7 @@ def test_the_nearest_event_around_a_launch_counts_however_deep_it_lies() -> None
     deep = [during(f"call {i}", 1 + i, 5000 - i) for i in range(300)]
     around = during("XlaModule", 0, 5001, hlo_module="jit_f", program_id=3, hlo_op="sine.2")
     launch = run("cuLaunchKernel", 2000, correlation_id=1)
-    assert told(ops_of(device(run("k", 6000, correlation_id=1)), threads(around, *deep, launch))) == [
+    assert attributions(ops_of(device(run("k", 6000, correlation_id=1)), threads(around, *deep, launch))) == [
         (3, "sine.2", "enclosing event", True)
     ]
 
@@ -125,7 +125,7 @@ def test_a_program_is_found_by_the_name_of_its_module() -> None:
     launch = run("cuLaunchKernel", 0, correlation_id=1, hlo_op="loop_mul_fusion", hlo_module="jit_g")
     unknown = run("cuLaunchKernel", 9, correlation_id=2, hlo_op="loop_mul_fusion", hlo_module="jit_h")
     found = ops_of(device(run("k", 20, correlation_id=1), run("k", 30, correlation_id=2)), threads(launch, unknown))
-    assert told(found) == [(4, "loop_mul_fusion", "launch", True), (0, "loop_mul_fusion", "launch", True)]
+    assert attributions(found) == [(4, "loop_mul_fusion", "launch", True), (0, "loop_mul_fusion", "launch", True)]
 
 
 # ---- graphs
@@ -134,7 +134,7 @@ def test_a_program_is_found_by_the_name_of_its_module() -> None:
 def test_of_what_one_launch_ran_many_of_each_is_of_the_instruction_that_it_is_named_after() -> None:
     launch = run("cuGraphLaunch", 0, correlation_id=5, hlo_op="call.1", program_id=3)
     kernels = [run(name, 10 * i, correlation_id=5) for i, name in enumerate(("loop_add_fusion_3", "sine_2", "k"), 1)]
-    assert told(ops_of(device(*kernels), threads(launch))) == [
+    assert attributions(ops_of(device(*kernels), threads(launch))) == [
         (3, "loop_add_fusion.3", "kernel name in module", True),
         (3, "sine.2", "kernel name in module", True),
         (3, "call.1", "launch", True),
@@ -157,7 +157,7 @@ def test_a_node_of_a_graph_runs_the_same_op_each_time() -> None:
 
 def test_a_kernel_is_of_the_only_instruction_that_it_is_named_after() -> None:
     found = ops_of(device(run("loop_add_fusion_3.kd", 0), run("loop_mul_fusion", 10), run("neg_7", 20)))
-    assert told(found) == [
+    assert attributions(found) == [
         (3, "loop_add_fusion.3", "kernel name in module", True),
         (4, "loop_mul_fusion", "kernel name in module", True),
         (0, "neg_7", "", False),  # it is fused: it does not run by itself
@@ -166,9 +166,9 @@ def test_a_kernel_is_of_the_only_instruction_that_it_is_named_after() -> None:
 
 def test_where_several_programs_have_the_name_the_one_that_runs_counts() -> None:
     near = [run("x", 0, hlo_op="loop_mul_fusion", program_id=4), run("sine_2", 10), run("sine_2", 20)]
-    assert told(ops_of(device(*near)))[1] == (4, "sine.2", "kernel name in module", True)
+    assert attributions(ops_of(device(*near)))[1] == (4, "sine.2", "kernel name in module", True)
     between = [*near[:2], run("x", 30, hlo_op="loop_add_fusion.3", program_id=3)]
-    (_, unclear, _) = told(ops_of(device(*between)))
+    (_, unclear, _) = attributions(ops_of(device(*between)))
     assert unclear == (0, "sine_2", "", False)
     (alone,) = ops_of(device(run("sine_2", 0))).table.unattributed
     assert alone.endswith("; 2 programs have an instruction of its name")
@@ -187,7 +187,7 @@ def test_of_fusions_that_may_share_a_kernel_none_is_taken() -> None:
     profile = fastprof.load(xspace(held, device(run("loop_negate_fusion", 0), run("loop_sine_fusion", 10))))
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
     (found,) = device_ops(host.events, host.is_eager, host.modules)
-    assert told(found) == [
+    assert attributions(found) == [
         (0, "loop_negate_fusion", "", False),
         (5, "loop_sine_fusion", "kernel name in module", True),
     ]
@@ -221,13 +221,13 @@ def test_annotations_name_the_innermost_op(text: str, reference: Reference) -> N
 def test_an_annotation_of_the_event_itself_counts_before_its_launch() -> None:
     launch = run("cuLaunchKernel", 0, correlation_id=1, tf_op="other:Other")
     kernel = run("k", 10, correlation_id=1, annotation="a/b:MatMul#x=y#")
-    assert told(ops_of(device(kernel), threads(launch))) == [(0, "a/b/k", "annotation", True)]
+    assert attributions(ops_of(device(kernel), threads(launch))) == [(0, "a/b/k", "annotation", True)]
 
 
 def test_that_a_program_runs_is_not_an_op_of_a_framework() -> None:
     launch = run("cuLaunchKernel", 0, correlation_id=1, hlo_op="sine.2", program_id=3)
     kernels = [run("k", 10 * i, correlation_id=i, tf_op="XlaModule:") for i in (1, 2)]
-    assert told(ops_of(device(*kernels), threads(launch))) == [
+    assert attributions(ops_of(device(*kernels), threads(launch))) == [
         (3, "sine.2", "launch", True),
         (0, "k", "", False),
     ]
@@ -235,7 +235,7 @@ def test_that_a_program_runs_is_not_an_op_of_a_framework() -> None:
 
 def test_what_belongs_to_no_op_is_of_the_program_that_the_event_records() -> None:
     found = ops_of(device(run("k", 0, tf_op="XlaModule:", program_id=3), run("k", 9, tf_op="XlaModule:")))
-    assert told(found) == [(3, "k", "", False), (0, "k", "", False)]
+    assert attributions(found) == [(3, "k", "", False), (0, "k", "", False)]
     assert found.table.provenance == ["", ""]
     assert all("names no op" in reason for reason in found.table.unattributed)
 
@@ -246,8 +246,8 @@ def test_the_attribution_of_an_op_is_that_of_most_of_its_events() -> None:
         run("sine_2", 10),
         run("k", 20, hlo_op="sine.2", program_id=3),
     ]
-    assert told(ops_of(device(*kernels))) == [(3, "sine.2", "", True)]
-    assert told(ops_of(device(*kernels, run("sine_2", 30), run("sine_2", 40)))) == [
+    assert attributions(ops_of(device(*kernels))) == [(3, "sine.2", "", True)]
+    assert attributions(ops_of(device(*kernels, run("sine_2", 30), run("sine_2", 40)))) == [
         (3, "sine.2", "kernel name in module", True)
     ]
 
@@ -326,7 +326,7 @@ def test_for_names_that_are_none_of_xla_s_no_program_is_read(kernel: str) -> Non
 
 
 def stripped(host: Host, stats: tuple[str, ...], kinds: tuple[str | None, ...]) -> Host:
-    """Without what events of planes of these kinds tell."""
+    """Without the stats of events of planes of these kinds."""
     for name in stats:
         stat = host.events.stats[name]
         keep = np.ones(len(stat), bool)

@@ -19,15 +19,15 @@ TPU = Peaks("TPU", "TPU v6 Lite", 1.0, (100.0, 0.0, 0.0, 0.0, 0.0, 400.0, 200.0)
 
 def table(*rows: dict[str, Any], memory: list[tuple[int, int, int, float]] | None = None) -> OpTable:
     given = [{"time_ps": US, "self_ps": US} | row for row in rows]
-    told = MemoryAccess.none()
+    accesses = MemoryAccess.none()
     if memory:
         row, way, space, size = zip(*memory, strict=True)
-        told = MemoryAccess(np.array(row, np.int32), np.array(way, np.uint8), np.array(space), np.array(size))
+        accesses = MemoryAccess(np.array(row, np.int32), np.array(way, np.uint8), np.array(space), np.array(size))
     columns = sorted({name for row in given for name in row})
     return OpTable.of(
         [str(place) for place in range(len(given))],
         **{name: [row.get(name, "" if name == "category" else 0) for row in given] for name in columns},
-        memory=told,
+        memory=accesses,
     )
 
 
@@ -70,8 +70,8 @@ def test_without_a_peak_of_arithmetic_or_of_memory_nothing_is_known(peaks: Peaks
 def test_work_that_nobody_records_is_not_taken_for_none() -> None:
     rows = table({"bytes_accessed": 8e4, "category": "custom-call"}, {"flops": 5e5}, {})
     assert against(rows, ceilings(TPU)).bound_by == [None, None, None]
-    told = {"flops_source": FROM_HLO, "bytes_source": FROM_CAPTURE}
-    assert against(table({"bytes_accessed": 8e4, **told}), ceilings(TPU)).bound_by == ["HBM"]
+    sources = {"flops_source": FROM_HLO, "bytes_source": FROM_CAPTURE}
+    assert against(table({"bytes_accessed": 8e4, **sources}), ceilings(TPU)).bound_by == ["HBM"]
 
 
 def test_ops_that_move_data_do_no_flops_where_their_bytes_are_reported() -> None:
@@ -81,8 +81,8 @@ def test_ops_that_move_data_do_no_flops_where_their_bytes_are_reported() -> None
 
 
 def test_no_work_at_all_is_bound_by_nothing() -> None:
-    told = {"flops_source": FROM_CAPTURE, "bytes_source": FROM_CAPTURE}
-    found = against(table(told), ceilings(TPU))
+    sources = {"flops_source": FROM_CAPTURE, "bytes_source": FROM_CAPTURE}
+    found = against(table(sources), ceilings(TPU))
     assert (found.bound_by, found.efficiency.tolist(), found.lost_ps.tolist()) == ([None], [0.0], [US])
 
 

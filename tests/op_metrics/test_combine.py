@@ -92,9 +92,9 @@ def test_to_xprof_children_are_those_of_the_first_part_with_any() -> None:
 
 
 def test_bytes_that_are_not_divided_are_those_of_hbm_beside_some_that_are() -> None:
-    told = Ops(OpTable.of(["a"], bytes_accessed=[100.0], memory=moved((0, READ, CMEM, 70.0), (0, READ, HBM, 30.0))))
+    divided = Ops(OpTable.of(["a"], bytes_accessed=[100.0], memory=moved((0, READ, CMEM, 70.0), (0, READ, HBM, 30.0))))
     silent = named("a", bytes_accessed=11.0)
-    assert combined([told, silent]).table.hbm_bytes().tolist() == [41]
+    assert combined([divided, silent]).table.hbm_bytes().tolist() == [41]
     assert combined([silent, named("b", bytes_accessed=2.0)]).table.hbm_bytes().tolist() == [11, 2]
 
 

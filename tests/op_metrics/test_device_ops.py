@@ -108,7 +108,7 @@ def test_ratios_of_clocks_that_can_be_none_are_1(ratio: float) -> None:
     assert any("recorded 2 times (Time Scale Multiplier)" in notice.text for notice in report.notices)
 
 
-def test_times_below_0_are_not_told() -> None:
+def test_times_below_0_are_not_shown() -> None:
     given = xspace(core(at={"dma_stall_duration_ps": -(2**62), "min_duration_ps": -5}))
     table = fastprof.load(given).hlo_stats().tables["ops"]
     assert (table["dma_stall_ps"].to_pylist(), table["min_ps"].to_pylist()) == ([0], [10])
@@ -125,7 +125,7 @@ def test_negative_work_of_kernels_takes_nothing_from_that_of_others() -> None:
 
 
 @pytest.mark.parametrize("tool", [*OP_TOOLS, "communication"])
-def test_a_program_that_does_not_decode_is_told_of_where_nobody_needs_it(tool: str) -> None:
+def test_a_program_that_does_not_decode_is_reported_where_nobody_needs_it(tool: str) -> None:
     made = Program("jit_f")
     made.entry(Op("x", "parameter", f32(10)))
     broken = b"\x0a\xff\xff\xff" + made.proto()[4:]
@@ -141,7 +141,7 @@ def test_a_capture_without_programs_says_so(tool: str) -> None:
 
 
 @pytest.mark.parametrize("tool", OP_TOOLS)
-def test_how_much_is_placed_by_names_of_kernels_is_told(tool: str) -> None:
+def test_how_much_is_placed_by_names_of_kernels_is_reported(tool: str) -> None:
     made = Program("jit_f")
     made.entry(Op("x", "parameter", f32(10)), Op("loop_add_fusion", "negate", f32(10), ["x"]))
     programs = plane("/host:metadata", event_metadata=[Metadata("jit_f(3)", 3, stats={"Hlo Proto": made.proto()})])

@@ -133,8 +133,8 @@ def test_custom_calls_that_report_no_work_are_not_surely_busy() -> None:
 
 def test_to_xprof_work_that_is_negative_in_32_bits_is_none() -> None:
     """XProf 2.24.2: 2^31 - 1 and 2^32 + 5 operations are work, 2^31 and 2^32 are not, and no double is."""
-    told = (2**31 - 1, 2**31, 2**32, 2**32 + 5, 1e12)
-    calls = [event("call", 100 * i, 100, stats={"flops": one}) for i, one in enumerate(told)]
+    work = (2**31 - 1, 2**31, 2**32, 2**32 + 5, 1e12)
+    calls = [event("call", 100 * i, 100, stats={"flops": one}) for i, one in enumerate(work)]
     core = tpu(ops(*calls), meta=(op("call", "custom-call"),))
     assert found(core) == (DutyCycle(1, 500, 0, 500, 0), 200, 300)
 

@@ -96,10 +96,10 @@ def test_of_several_names_the_last_is_the_instruction() -> None:
 
 
 def test_what_events_report_work_counts_where_the_program_records_nothing() -> None:
-    told = {"flops": 100, "bytes_accessed": u64(7)}
+    recorded = {"flops": 100, "bytes_accessed": u64(7)}
     found = one_gpu(
-        kernel(0, 5, "negate.1", 3, **told),
-        kernel(10, 5, "free.1", 3, **told),
+        kernel(0, 5, "negate.1", 3, **recorded),
+        kernel(10, 5, "free.1", 3, **recorded),
         kernel(20, 5, "free.1", 3),
         kernel(30, 5, "free.1", 3, flops=11, bytes_accessed=2.5),  # a double is no count
     )
@@ -215,10 +215,10 @@ def test_to_xprof_kernels_without_a_group_make_no_run_and_unknown_ones_end_none(
 
 
 def test_to_xprof_the_last_kernel_that_reports_work_speaks_for_its_run() -> None:
-    told = [(100, 0), (None, 0), (7, 0), (None, 0), (50, 1)]  # flops and group
+    recorded = [(100, 0), (None, 0), (7, 0), (None, 0), (50, 1)]  # flops and group
     kernels = [
         kernel(10 * i, 5, "free.1", 3, group_id=group, **({} if flops is None else {"flops": flops}))
-        for i, (flops, group) in enumerate(told)
+        for i, (flops, group) in enumerate(recorded)
     ]
     assert one_gpu(*kernels).table.flops.tolist() == [157.0]
     assert one_gpu(*kernels, as_xprof=True).table.flops.tolist() == [4 * 7 + 50.0]
@@ -327,7 +327,7 @@ class Sum:
     occurrences: int = 0
     executions: int = 0
     time_ps: int = 0
-    told_flops: int = 0
+    recorded_flops: int = 0
     eager: bool = False
     kernels: set[str] = field(default_factory=set)
 
@@ -355,7 +355,7 @@ def slow_ops(lines: list[list[Event]]) -> dict[tuple[int, str], Sum]:
         runs[-1][1].append(one.name)
         total.occurrences += 1
         total.time_ps += one.duration_ps
-        total.told_flops += stats.get("flops", 0) if hlo else 0  # of kernels of frameworks none are read
+        total.recorded_flops += stats.get("flops", 0) if hlo else 0  # of kernels of frameworks none are read
     for (_, key), names in runs:
         found[key].executions += min(names.count(name) for name in names)
     return found
@@ -387,7 +387,7 @@ def test_random_kernels_add_up_as_one_by_one() -> None:
             one = wanted[key]
             assert (table.occurrences[i], table.time_ps[i]) == (one.occurrences, one.time_ps)
             assert table.executions[i] == one.executions
-            assert table.flops[i] == (30 * one.executions if key in NEGATIONS else one.told_flops)
+            assert table.flops[i] == (30 * one.executions if key in NEGATIONS else one.recorded_flops)
         every = [one for events in lines for one in events]
         span = max(e.offset_ps + e.duration_ps for e in every) - min(e.offset_ps for e in every) if every else 0
         assert found.op_ps == int(table.self_ps.sum())

@@ -27,8 +27,8 @@ def events_with(**stats: Stat) -> Any:
 def test_a_stat_is_reported_the_events_that_have_it() -> None:
     stat = Stat(np.array([2, 5, 9], np.int32), np.full(3, records.INT64, np.uint8), np.array([20, 50, 90]))
     events = events_with(flops=stat)
-    for rows, told in (([0, 2, 3, 5], [0, 20, 0, 50]), ([9, 10], [90, 0]), ([], []), ([7], [0])):
-        assert gpu._recorded(events, "flops", np.array(rows, np.int64)).tolist() == told
+    for rows, values in (([0, 2, 3, 5], [0, 20, 0, 50]), ([9, 10], [90, 0]), ([], []), ([7], [0])):
+        assert gpu._recorded(events, "flops", np.array(rows, np.int64)).tolist() == values
     none = events_with(flops=Stat(stat.rows[:0], stat.kind[:0], stat.value[:0]))
     assert gpu._recorded(none, "flops", np.array([3, 4])).tolist() == [0, 0]
 

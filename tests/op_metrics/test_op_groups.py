@@ -12,11 +12,11 @@ from fastprof.schema.tables import Column, TableSchema
 
 
 def some() -> Ops:
-    told = {"flops_source": FROM_CAPTURE, "bytes_source": FROM_CAPTURE}
+    sources = {"flops_source": FROM_CAPTURE, "bytes_source": FROM_CAPTURE}
     return ops(
-        {"name": "a", "self_ps": 1_000, "occurrences": 2, "flops": 10.0, "bytes_accessed": 4.0, **told},
+        {"name": "a", "self_ps": 1_000, "occurrences": 2, "flops": 10.0, "bytes_accessed": 4.0, **sources},
         {"name": "b", "self_ps": 5_000, "occurrences": 1},
-        {"name": "c", "self_ps": 2_000, "occurrences": 1, "flops": 20.0, "bytes_accessed": 0.0, **told},
+        {"name": "c", "self_ps": 2_000, "occurrences": 1, "flops": 20.0, "bytes_accessed": 0.0, **sources},
         {"name": "d", "self_ps": 1_000, "occurrences": 3},
         total_ps=18_000,
     )

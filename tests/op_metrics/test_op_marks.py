@@ -1,4 +1,4 @@
-"""What texts of ops tell of them."""
+"""What is read from the texts of ops."""
 
 from __future__ import annotations
 

@@ -158,15 +158,15 @@ def access(operation: int, space: int, count: int) -> bytes:
 
 
 def test_bytes_divide_over_memories_as_the_metadata_says() -> None:
-    told = access(1, HBM, 100) + access(2, HBM, 10) + access(1, CMEM, 5) + access(1, CMEM, 1) + access(9, 77, 2)
+    breakdown = access(1, HBM, 100) + access(2, HBM, 10) + access(1, CMEM, 5) + access(1, CMEM, 1) + access(9, 77, 2)
     ops, _ = found(
         core(
             ops_line(event("%a", 0, 5), event("%a", 10, 5), event(FUSION.name, 20, 5)),
-            metadata=(op("%a", 9, memory_access_breakdown=told), FUSION),
+            metadata=(op("%a", 9, memory_access_breakdown=breakdown), FUSION),
         )
     )
     table = ops.table
-    assert table.hbm_bytes().tolist() == [220, 4]  # the fusion tells nothing: all its bytes
+    assert table.hbm_bytes().tolist() == [220, 4]  # the fusion records no memories: all its bytes
     assert table.moved_bytes(CMEM, READ).tolist() == [12, 0]
     assert table.moved_bytes(HBM, WRITE).tolist() == [20, 0]
     assert table.moved_bytes(77).tolist() == [4, 0]
@@ -176,14 +176,14 @@ def test_bytes_divide_over_memories_as_the_metadata_says() -> None:
 @pytest.mark.parametrize("cut", range(1, 9))
 def test_a_breakdown_that_is_cut_off_records_what_comes_before(cut: int) -> None:
     whole, second = access(1, HBM, 100), access(2, HBM, 10)
-    told = whole + second[:-cut]
-    ops, _ = found(core(ops_line(event("%a", 0, 5)), metadata=(op("%a", 9, memory_access_breakdown=told),)))
+    breakdown = whole + second[:-cut]
+    ops, _ = found(core(ops_line(event("%a", 0, 5)), metadata=(op("%a", 9, memory_access_breakdown=breakdown),)))
     assert ops.table.hbm_bytes().tolist() == [100]
 
 
 def test_what_else_metadata_record() -> None:
-    told = op("%a", 1, display="a", tf_op="x:Mul", deduplicated_name="b", source="f.py:12", source_stack="f\ng")
-    ops, _ = found(core(ops_line(event("%a", 0, 5)), metadata=(told,)))
+    metadata = op("%a", 1, display="a", tf_op="x:Mul", deduplicated_name="b", source="f.py:12", source_stack="f\ng")
+    ops, _ = found(core(ops_line(event("%a", 0, 5)), metadata=(metadata,)))
     table = ops.table
     assert (table.provenance, table.deduplicated_name, table.source_stack) == (["x:Mul"], ["b"], ["f\ng"])
     assert (table.source_file, table.source_line.tolist()) == (["f.py"], [12])

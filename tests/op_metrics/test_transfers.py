@@ -19,10 +19,10 @@ TO_HOST = "%copy-done.5 = f32[8]{0:T(8,128)S(5)} copy-done((f32[8]{0:T(8,128)S(5
 
 def table(*names: str, memory: tuple[tuple[int, int, int, float], ...] = (), **columns: Any) -> OpTable:
     row, way, space, size = zip(*memory, strict=True) if memory else ((), (), (), ())
-    told = MemoryAccess(
+    accesses = MemoryAccess(
         np.array(row, np.int32), np.array(way, np.uint8), np.array(space, np.int64), np.array(size, float)
     )
-    return OpTable.of(names, memory=told, **columns)
+    return OpTable.of(names, memory=accesses, **columns)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_what_waits_has_no_time_to_win_at_a_roofline() -> None:
 
 
 def test_an_op_of_an_empty_breakdown_moved_nothing_of_hbm() -> None:
-    told = table("copy-done.5", "add.1", "dot.1", long_name=[TO_HOST, "", ""], bytes_accessed=[32, 8, 16],
+    ops = table("copy-done.5", "add.1", "dot.1", long_name=[TO_HOST, "", ""], bytes_accessed=[32, 8, 16],
                  tells_memories=[True, True, False])  # fmt: skip
-    found = placed(told)
+    found = placed(ops)
     assert found.hbm_bytes().tolist() == [0, 0, 16]
     assert found.moved_bytes(HOST).tolist() == [32, 0, 0]
     assert (found.hbm_bytes() <= found.bytes_accessed).all()
@@ -76,8 +76,8 @@ def test_an_op_whose_layouts_are_the_host_s_moved_nothing_of_hbm() -> None:
 
 
 def test_where_a_breakdown_is_reported_it_counts() -> None:
-    told = table("copy-start.5", long_name=[TO_HOST], bytes_accessed=[32], memory=((0, READ, HBM, 32.0),))
-    assert placed(told) is told
+    ops = table("copy-start.5", long_name=[TO_HOST], bytes_accessed=[32], memory=((0, READ, HBM, 32.0),))
+    assert placed(ops) is ops
 
 
 # ---- start and end
@@ -85,25 +85,25 @@ def test_where_a_breakdown_is_reported_it_counts() -> None:
 
 def test_of_a_transfer_that_start_and_end_both_record_bytes_count_once() -> None:
     names, categories = ("begin.7", "copy-done.5", "add"), ["copy-start", "copy-done", "x"]
-    told = table(*names, category=categories, long_name=["", TO_HOST, ""], bytes_accessed=[32, 32, 5])
-    assert once(told).bytes_accessed.tolist() == [0, 32, 5]
+    ops = table(*names, category=categories, long_name=["", TO_HOST, ""], bytes_accessed=[32, 32, 5])
+    assert once(ops).bytes_accessed.tolist() == [0, 32, 5]
 
 
 def test_of_each_memory_the_larger_figure_counts() -> None:
     memory = ((0, READ, HBM, 32.0), (1, WRITE, HBM, 30.0), (0, WRITE, HOST, 32.0), (1, WRITE, HOST, 30.0))
     names = ("copy-start.5", "copy-done.5")
-    told = table(*names, category=["copy-start", "copy-done"], bytes_accessed=[32, 30], memory=memory)
-    found = once(told)
+    ops = table(*names, category=["copy-start", "copy-done"], bytes_accessed=[32, 30], memory=memory)
+    found = once(ops)
     assert found.bytes_accessed.sum() == 32
     assert found.memory.bytes.tolist() == [32, 30, 2, 30]
 
 
 @pytest.mark.parametrize("sizes", [[32, 0], [0, 32]])
 def test_where_one_of_both_records_bytes_they_stay(sizes: list[int]) -> None:
-    told = table("copy-start.5", "copy-done.5", category=["copy-start", "copy-done"], bytes_accessed=sizes)
-    assert once(told) is told
+    ops = table("copy-start.5", "copy-done.5", category=["copy-start", "copy-done"], bytes_accessed=sizes)
+    assert once(ops) is ops
 
 
 def test_transfers_of_other_programs_are_others() -> None:
-    told = table("copy-start.5", "copy-done.5", program_id=[1, 2], bytes_accessed=[32, 32])
-    assert once(told) is told
+    ops = table("copy-start.5", "copy-done.5", program_id=[1, 2], bytes_accessed=[32, 32])
+    assert once(ops) is ops

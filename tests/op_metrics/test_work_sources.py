@@ -1,4 +1,4 @@
-"""Work of TPU ops that the capture does not tell, from the programs that it carries."""
+"""Work of TPU ops that the capture does not record, from the programs that it carries."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_what_the_capture_records_counts_even_where_it_is_0() -> None:
 
 def test_a_custom_call_that_records_nothing_is_not_known() -> None:
     silent = op("call.4", 1, hlo_category="custom-call", flops=u64(0), bytes_accessed=u64(0))
-    telling = op("call.5", 2, hlo_category="custom-call", flops=u64(3), bytes_accessed=u64(4))
-    table = table_of(silent, telling, op("call.6", 3))
+    recording = op("call.5", 2, hlo_category="custom-call", flops=u64(3), bytes_accessed=u64(4))
+    table = table_of(silent, recording, op("call.6", 3))
     assert table.flops_source.tolist() == table.bytes_source.tolist() == [0, FROM_CAPTURE, 0]
 
 
@@ -103,8 +103,8 @@ class Unread(Modules):
 
 
 def test_no_program_is_read_where_nothing_is_missing() -> None:
-    told = np.full(3, FROM_CAPTURE)
-    table = OpTable.of(["a", "b", "c"], flops_source=told, bytes_source=told)
+    sources = np.full(3, FROM_CAPTURE)
+    table = OpTable.of(["a", "b", "c"], flops_source=sources, bytes_source=sources)
     assert with_work_of_programs(table, Unread()) is table
     call = OpTable.of(["a"], category=["custom-call"])
     assert with_work_of_programs(call, Unread()) is call

@@ -42,7 +42,7 @@ def nested() -> Program:
 
 
 def capture(program: Program, *names: str, times: int = 1) -> bytes:
-    """A TPU core ran these instructions, one after the other, so many times."""
+    """A TPU core ran these instructions one after the other, ``times`` times."""
     metadata = [
         Metadata(f"%{name} = f32[1024]{{0}} …", display_name=name,
                  stats={"program_id": u64(7), "symbol_id": u64(number), "hlo_category": "loop fusion"})
@@ -136,8 +136,8 @@ def test_a_program_that_does_not_decode_is_reported_and_the_rest_goes_on() -> No
     held = Metadata("jit_f(7)", 7, stats={"Hlo Proto": proto[:-9]})
     found = fastprof.load(xspace(core, plane("/host:metadata", event_metadata=[held]))).op_profile()
     assert rows(found, "name", "self_ps", kind="op") == [("fusion.1", 5)] and not rows(found, "name")
-    told = [notice.text for notice in found.notices if "decode" in notice.text]
-    assert len(told) == 1 and "jit_f(7) does not decode" in told[0]
+    texts = [notice.text for notice in found.notices if "decode" in notice.text]
+    assert len(texts) == 1 and "jit_f(7) does not decode" in texts[0]
 
 
 def test_a_program_of_several_hosts_is_reported_once(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ def read(*threads: list[Event], others: int = 0) -> Reading:
 
 
 def iterator(name: str, start: int, duration: int, id: Any, parent: Any = None, **stats: Any) -> Event:
-    told = {"id": id} | ({} if parent is None else {"parent_id": parent}) | stats
-    return event("Iterator::" + name, start, duration, told)
+    recorded = {"id": id} | ({} if parent is None else {"parent_id": parent}) | stats
+    return event("Iterator::" + name, start, duration, recorded)
 
 
 def produce(start: int, duration: int, element: int, what: str = "Prefetch") -> Event:
@@ -58,8 +58,8 @@ def used(found: Reading, call: int = 0) -> dict[str, tuple[int, int, int]]:
 
 
 def parts(found: Reading) -> dict[tuple[str, str], int]:
-    told = found.parts
-    columns = zip(told.iterator.tolist(), told.part.tolist(), told.time_ps.tolist(), strict=True)
+    table = found.parts
+    columns = zip(table.iterator.tolist(), table.part.tolist(), table.time_ps.tolist(), strict=True)
     return {(found.iterators.name[iterator], PARTS[part]): time for iterator, part, time in columns}
 
 
@@ -82,21 +82,21 @@ def check_against_rules(seed: int) -> int:
         for row, call in enumerate(calls, first):
             check_call(found, row, call, seed)
         slowest = found.segments.pipeline == number
-        told = zip(
+        segments = zip(
             [unsigned(int(found.iterators.iterator_id[i])) for i in found.segments.iterator[slowest].tolist()],
             found.segments.start_ps[slowest].tolist(), found.segments.duration_ps[slowest].tolist(), strict=True,
         )  # fmt: skip
-        assert list(told) == calls[0].segments, seed
+        assert list(segments) == calls[0].segments, seed
         check_parts(found, number, calls, seed)
     return sum(len(call.used) for calls in wanted.pipelines.values() for call in calls)
 
 
 def check_call(found: Reading, row: int, call: Any, seed: int) -> None:
     assert int(found.calls.start_ps[row]) == call.root.start
-    records, told = found.records, {}
+    records, shares = found.records, {}
     for place in range(int(found.calls.first[row]), int(found.calls.first[row + 1])):
         assert records.call[place] == row
-        told[unsigned(int(found.iterators.iterator_id[records.iterator[place]]))] = (
+        shares[unsigned(int(found.iterators.iterator_id[records.iterator[place]]))] = (
             int(records.start_ps[place]), int(records.total_ps[place]), int(records.self_ps[place]),
             int(records.critical_ps[place]), int(records.count[place]), bool(records.is_blocking[place]),
         )  # fmt: skip
@@ -104,7 +104,7 @@ def check_call(found: Reading, row: int, call: Any, seed: int) -> None:
         number: (one.start, one.total, one.self, one.critical, one.count, one.blocks)
         for number, one in call.used.items()
     }
-    assert told == wanted, seed
+    assert shares == wanted, seed
 
 
 def check_parts(found: Reading, number: int, calls: Any, seed: int) -> None:
@@ -113,14 +113,14 @@ def check_parts(found: Reading, number: int, calls: Any, seed: int) -> None:
         for key, time in call.parts.items():
             wanted[key] = wanted.get(key, 0) + time
     own = found.parts.pipeline == number
-    told = {
+    times = {
         (unsigned(int(found.iterators.iterator_id[iterator])), part): time
         for iterator, part, time in zip(
             found.parts.iterator[own].tolist(), found.parts.part[own].tolist(), found.parts.time_ps[own].tolist(),
             strict=True,
         )
     }  # fmt: skip
-    assert told == wanted, seed
+    assert times == wanted, seed
 
 
 def test_pipelines_drawn_by_lot_are_read_as_the_rules_say() -> None:
@@ -137,11 +137,11 @@ def check_sums(found: Reading) -> None:
     keys = zip(pipeline.tolist(), found.records.iterator.tolist(), strict=True)
     for key, time in zip(keys, found.records.critical_ps.tolist(), strict=True):
         critical[key] = critical.get(key, 0) + time
-    told: dict[tuple[int, int], int] = {}
+    times: dict[tuple[int, int], int] = {}
     keys = zip(found.parts.pipeline.tolist(), found.parts.iterator.tolist(), strict=True)
     for key, time in zip(keys, found.parts.time_ps.tolist(), strict=True):
-        told[key] = told.get(key, 0) + time
-    assert told == {key: time for key, time in critical.items() if time}
+        times[key] = times.get(key, 0) + time
+    assert times == {key: time for key, time in critical.items() if time}
     listed = set(zip(found.tree.pipeline.tolist(), found.tree.iterator.tolist(), strict=True))
     assert len(listed) == len(found.tree.iterator) and set(critical) <= listed
 

@@ -36,7 +36,7 @@ def test_calls_of_a_step_are_cut_to_it_and_count_once() -> None:
     steps = steps_of((3, 100, 50), (5, 200, 50))
     calls = calls_of([
         (0, 90, 20, 3), (0, 105, 10, 3),  # together from 90 to 115
-        (0, 145, 90, 3),  # its end runs on in the next step, of which it is not
+        (0, 145, 90, 3),  # its end runs on in the next step, to which it does not belong
         (1, 10, 5, 5),  # of the step, before it
     ])  # fmt: skip
     assert shown(calls, steps) == [(3, 0, 3, 20, 0), (5, 1, 1, 0, 0)]

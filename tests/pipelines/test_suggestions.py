@@ -35,7 +35,7 @@ def test_kinds_by_name_whatever_the_version(name: str, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "said"),
+    ("name", "recorded", "said"),
     [
         ("Map", {}, "num_parallel_calls"),
         ("BatchV2", {}, "batch(..., num_parallel_calls"),
@@ -55,8 +55,8 @@ def test_kinds_by_name_whatever_the_version(name: str, kind: Kind) -> None:
         ("Take", {}, "prefetch(tf.data.AUTOTUNE)"),
     ],
 )
-def test_suggestions_fit_the_iterator(name: str, told: dict[str, int | float | str | None], said: str) -> None:
-    assert said in suggestion(name, f"Iterator::Root::{name}", told)
+def test_suggestions_fit_the_iterator(name: str, recorded: dict[str, int | float | str | None], said: str) -> None:
+    assert said in suggestion(name, f"Iterator::Root::{name}", recorded)
 
 
 def test_what_surrounds_it_decides_too() -> None:

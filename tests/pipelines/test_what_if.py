@@ -72,31 +72,32 @@ class Shape:
 @pytest.mark.parametrize("seed", range(12))
 def test_a_prediction_is_what_the_pipeline_then_does(seed: int) -> None:
     shape = Shape(seed)
-    told = predictions(shape.built(), shape.compute)
+    predicted = predictions(shape.built(), shape.compute)
     for key, change in shape.changes().items():
-        assert told[key]["then_ps"] == pytest.approx(truth(shape.built(**change), shape.compute), rel=WITHIN), key
+        assert predicted[key]["then_ps"] == pytest.approx(truth(shape.built(**change), shape.compute), rel=WITHIN), key
 
 
 def test_where_nothing_is_predicted_the_reason_is_reported() -> None:
-    told = predictions(
+    predicted = predictions(
         Root(Prefetch(Batch(ParallelMap(Source(20 * US), 900 * US, 2), 8), buffer=2)), 2 * MS, parallel=2
     )
-    reasons = {key: row["assumption"] for key, row in told.items() if row["then_ps"] is None}
+    reasons = {key: row["assumption"] for key, row in predicted.items() if row["then_ps"] is None}
     assert (
         reasons["Prefetch", "twice as fast"] == "none: it hands over what others have made, and has no work of its own"
     )
     assert reasons["Prefetch", "prefetched"] == reasons["BatchV2", "prefetched"] == "none: it runs ahead already"
     assert reasons["ParallelMapV2", "parallel by 2"] == "none: it runs 2 at a time already"
-    assert all(row["saved_ps"] is None and row["speedup"] is None for row in told.values() if row["then_ps"] is None)
+    unknown = [row for row in predicted.values() if row["then_ps"] is None]
+    assert all(row["saved_ps"] is None and row["speedup"] is None for row in unknown)
 
 
 def test_more_files_at_a_time_are_predicted() -> None:
     def pipeline(files: int) -> Stage:
         return Root(Prefetch(Batch(ParallelInterleave([Source(400 * US) for _ in range(files)]), 8), buffer=2))
 
-    told = predictions(pipeline(2), MS)["ParallelInterleaveV4", "parallel by 4"]
-    assert told["then_ps"] == pytest.approx(truth(pipeline(4), MS), rel=0.15)
-    assert told["assumption"] == "4 at a time instead of 2; there are cores for all of it"
+    predicted = predictions(pipeline(2), MS)["ParallelInterleaveV4", "parallel by 4"]
+    assert predicted["then_ps"] == pytest.approx(truth(pipeline(4), MS), rel=0.15)
+    assert predicted["assumption"] == "4 at a time instead of 2; there are cores for all of it"
 
 
 def test_nothing_gets_slower_and_nothing_is_free() -> None:
@@ -108,7 +109,7 @@ def test_nothing_gets_slower_and_nothing_is_free() -> None:
                 assert row["saved_ps"] == row["now_ps"] - row["then_ps"]
 
 
-def told_of(pipeline: Stage, compute: int, name: str, change: str, **world: Any) -> dict[str, Any]:
+def prediction_of(pipeline: Stage, compute: int, name: str, change: str, **world: Any) -> dict[str, Any]:
     run = train(pipeline, compute=compute, steps=24, first=6, **world)
     (row,) = [
         row
@@ -127,18 +128,19 @@ def mapped(function: int, calls: int = 0, asleep: bool = False) -> Stage:
 @pytest.mark.parametrize("cores", [1, 2, 3, 4, 8])
 def test_work_that_computes_takes_the_cores_that_there_are(cores: int) -> None:
     """Of 8 x 220 us of input and a millisecond of the program, nothing is faster on a single core."""
-    row = told_of(mapped(200 * US), MS, "Map", "parallel by 4", cores=cores)
+    row = prediction_of(mapped(200 * US), MS, "Map", "parallel by 4", cores=cores)
     then = train(mapped(200 * US, 4), compute=MS, steps=24, first=6, cores=cores).batch_ps
     assert row["then_ps"] == pytest.approx(then, rel=0.03)
-    told = "1 core is" if cores == 1 else f"{cores} cores are"
-    assert row["assumption"].endswith(f"; {told} not enough, if threads compute" if cores < 5 else f"; {told} enough")
+    subject = "1 core is" if cores == 1 else f"{cores} cores are"
+    verdict = "not enough, if threads compute" if cores < 5 else "enough"
+    assert row["assumption"].endswith(f"; {subject} {verdict}")
     if cores == 1:
         assert row["saved_ps"] == 0
 
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_work_that_waits_takes_no_cores(cores: int) -> None:
-    row = told_of(mapped(200 * US, asleep=True), MS, "Map", "parallel by 4", cores=cores)
+    row = prediction_of(mapped(200 * US, asleep=True), MS, "Map", "parallel by 4", cores=cores)
     then = train(mapped(200 * US, 4, asleep=True), compute=MS, steps=24, first=6, cores=cores).batch_ps
     assert row["least_then_ps"] == pytest.approx(then, rel=0.04)
     assert row["then_ps"] > 1.2 * then, "if it computed"
@@ -146,23 +148,23 @@ def test_work_that_waits_takes_no_cores(cores: int) -> None:
 
 @pytest.mark.parametrize("pool", [1, 2, 3])
 def test_no_more_functions_run_than_their_pool_has_threads(pool: int) -> None:
-    row = told_of(mapped(400 * US, asleep=True), MS, "Map", "parallel by 4", cores=4, pool=pool)
+    row = prediction_of(mapped(400 * US, asleep=True), MS, "Map", "parallel by 4", cores=4, pool=pool)
     then = train(mapped(400 * US, 4, asleep=True), compute=MS, steps=24, first=6, cores=4, pool=pool).batch_ps
     assert row["least_then_ps"] == pytest.approx(then, rel=0.03)
     assert row["assumption"].startswith(f"{pool} calls of its function at a time, as many as its thread pool has")
 
 
 def test_the_truth_lies_between_computing_and_waiting() -> None:
-    """Pipelines drawn by lot, on few cores, that compute or wait: nine in ten within 5 % of what is told."""
+    """Pipelines drawn by lot, on few cores, that compute or wait: nine in ten within 5 % of the prediction."""
     off = []
     for seed in range(40, 56):
         shape, draw = Shape(seed), random.Random(seed)
         world = {"cores": draw.choice((1, 2, 3)), "on_device": draw.random() < 0.5}
         run = train(shape.built(), compute=shape.compute, steps=20, first=6, **world)
         rows = fastprof.load(run.capture()).tf_data().tables["what_if"].to_pylist()
-        told = {(row["name"], row["change"]): row for row in rows}
+        predicted = {(row["name"], row["change"]): row for row in rows}
         for key, change in shape.changes().items():
-            row = told.get(key, {"then_ps": None})
+            row = predicted.get(key, {"then_ps": None})
             if row["then_ps"] is not None:
                 then = train(shape.built(**change), compute=shape.compute, steps=20, first=6, **world).batch_ps
                 off.append(max(row["least_then_ps"] / then, then / row["then_ps"]) - 1)
@@ -170,19 +172,20 @@ def test_the_truth_lies_between_computing_and_waiting() -> None:
 
 
 def test_a_single_call_predicts_nothing() -> None:
-    told = predictions(Root(Batch(Map(Source(20 * US), 100 * US), 8)), MS, steps=7)
-    assert {row["assumption"] for row in told.values()} == {
+    predicted = predictions(Root(Batch(Map(Source(20 * US), 100 * US), 8)), MS, steps=7)
+    assert {row["assumption"] for row in predicted.values()} == {
         "none: there was a single call, so the time between calls is unknown"
     }
-    assert {row[name] for row in told.values() for name in ("now_ps", "then_ps", "least_then_ps", "speedup")} == {None}
+    names = ("now_ps", "then_ps", "least_then_ps", "speedup")
+    assert {row[name] for row in predicted.values() for name in names} == {None}
 
 
 def test_only_what_can_run_in_parallel_is_offered_to() -> None:
-    told = predictions(
+    predicted = predictions(
         Root(Batch(Passing("Shuffle", Passing("ForeverRepeat", Map(Source(20 * US), 100 * US), US), US), 8)), MS
     )
-    assert {name for name, change in told if change == "parallel by 4"} == {"BatchV2", "Map", "TFRecord"}
-    assert told["BatchV2", "parallel by 4"]["assumption"] == (
+    assert {name for name, change in predicted if change == "parallel by 4"} == {"BatchV2", "Map", "TFRecord"}
+    assert predicted["BatchV2", "parallel by 4"]["assumption"] == (
         "4 batches are put together at a time, of elements that come one after another; there are cores for all of it"
     )
 

@@ -25,7 +25,7 @@ def registered() -> Iterator[None]:
 
 
 def sample(names: list[str] | None = None, **values: object) -> Report:
-    """A report of two hosts, of which the second has a name that steers a terminal."""
+    """A report of two hosts; the second has a name that steers a terminal."""
     rows = {
         "host": ["alpha", "be\x1b[2Jta", "gamma"],
         "events": [3_000, 1_000, 0],

@@ -137,7 +137,7 @@ def test_without_pipelines_it_says_why() -> None:
 
 
 def test_of_many_iterators_the_ones_waited_for_are_drawn() -> None:
-    """A hundred inputs, of which the last is slow; each lies under the nearest one that is drawn."""
+    """A hundred inputs, the last one slow; each lies under the nearest one that is drawn."""
     events = [iterator("Root", 0, 2000, 1), iterator("Root::Zip", 1, 1998, 2, 1)]
     for number in range(100):
         length = 400 if number == 99 else 10

@@ -60,8 +60,8 @@ def extra(server: Server, rng: random.Random, at: float, thread: str, context: i
 
 def slow_spans(events: HostEvents, groups: Groups, request: int) -> Iterator[Span]:
     """The pieces of a request, named, but for those that depend on when it begins and ends."""
-    told = {request} | {child for parent, child in groups.relations.tolist() if parent == request}
-    for source in told:
+    related = {request} | {child for parent, child in groups.relations.tolist() if parent == request}
+    for source in related:
         executes, launches = [], []
         for thread in events.lines:
             for row in range(thread.first, thread.last):

@@ -42,20 +42,20 @@ def threads_of(model: str, *others: Plane) -> Any:
     ],
 )
 def test_parameters_are_those_of_the_model_that_is_named(model: str, label: str, known: bool) -> None:
-    told = {PREFIX + "num_batch_threads" + label: 8}
-    assert threads_of(model, snapshots(event("a", 0, 1), event("b", 5, 1, told))) == [8 if known else None]
+    recorded = {PREFIX + "num_batch_threads" + label: 8}
+    assert threads_of(model, snapshots(event("a", 0, 1), event("b", 5, 1, recorded))) == [8 if known else None]
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_snapshots_are_two_or_say_nothing(count: int) -> None:
-    told = {PREFIX + "num_batch_threads{model_name=m}": 8}
-    assert threads_of("m", snapshots(*[event("s", at, 1, told) for at in range(count)])) == [None]
+    recorded = {PREFIX + "num_batch_threads{model_name=m}": 8}
+    assert threads_of("m", snapshots(*[event("s", at, 1, recorded) for at in range(count)])) == [None]
 
 
 @pytest.mark.parametrize(("value", "read"), [(8, 8), (u64(8), 8), ("8", None), (8.0, None)])
 def test_numbers_are_numbers(value: Any, read: int | None) -> None:
-    told = {PREFIX + "num_batch_threads{model_name=m}": value}
-    assert threads_of("m", snapshots(event("a", 0, 1), event("b", 5, 1, told))) == [read]
+    recorded = {PREFIX + "num_batch_threads{model_name=m}": value}
+    assert threads_of("m", snapshots(event("a", 0, 1), event("b", 5, 1, recorded))) == [read]
 
 
 # ---- tensors
@@ -71,11 +71,11 @@ def patterns(*moves: tuple[str, dict[str, Any]]) -> list[tuple[str, int]]:
 
 
 def test_a_pattern_is_of_all_moves_sorted_by_text() -> None:
-    told = {"shape": ref("f32[2]"), "layout": "{0}"}
+    recorded = {"shape": ref("f32[2]"), "layout": "{0}"}
     moves = [
-        ("TransferBufferFromDevice-FastPath", told),
-        ("Linearize", told),
-        ("Delinearize", {**told, "shape": "s8[1]"}),
+        ("TransferBufferFromDevice-FastPath", recorded),
+        ("Linearize", recorded),
+        ("Delinearize", {**recorded, "shape": "s8[1]"}),
     ]
     text = "Delinearize s8[1] {0}; Linearize f32[2] {0}; TransferBufferFromDevice-FastPath f32[2] {0}"
     assert patterns(*moves) == [(text, 6)]
@@ -83,9 +83,9 @@ def test_a_pattern_is_of_all_moves_sorted_by_text() -> None:
 
 @pytest.mark.parametrize("missing", ["shape", "layout"])
 def test_a_move_that_is_not_described_leaves_its_request_out(missing: str) -> None:
-    told = {"shape": "f32[2]", "layout": "{0}"}
-    partly = {name: value for name, value in told.items() if name != missing}
-    assert patterns(("Linearize", told), ("Linearize", partly)) == []
+    recorded = {"shape": "f32[2]", "layout": "{0}"}
+    partly = {name: value for name, value in recorded.items() if name != missing}
+    assert patterns(("Linearize", recorded), ("Linearize", partly)) == []
 
 
 # ---- hosts that serve nothing

@@ -21,11 +21,11 @@ def groups_of(capture: bytes | Path, **options: Any) -> Groups:
 
 def members(groups: Groups) -> dict[str, list[str]]:
     """The names of the events of each group, by the group's name; those of none by ``-``."""
-    told: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     events = groups.events
     for row, number in enumerate(groups.group_id.tolist()):
-        told.setdefault("-" if number < 0 else groups.names[number], []).append(events.names[events.meta[row]])
-    return told
+        names.setdefault("-" if number < 0 else groups.names[number], []).append(events.names[events.meta[row]])
+    return names
 
 
 def pairs(groups: Groups) -> list[tuple[str, str]]:

@@ -112,8 +112,8 @@ def _values(stats: Any, wire: Any) -> dict[str, tuple[str, Any]]:
         if meta is None or kind == "none":
             continue
         if kind == "ref":
-            told = wire.stat_metadata.get(signed(value))
-            kind, value = ("str", told.name) if told else ("lost", None)
+            metadata = wire.stat_metadata.get(signed(value))
+            kind, value = ("str", metadata.name) if metadata else ("lost", None)
         found.setdefault(meta.name, (kind, value))
     return found
 
@@ -134,9 +134,9 @@ def _planes(space: Space) -> list[Plane]:
             for timed in found.events:
                 if timed.start_ps is None:
                     continue
-                told, wire = timed.event, timed.part.wire
-                name = wire.event_metadata[told.metadata_id].name if told.metadata_id in wire.event_metadata else ""
-                line.events.append(Event(row, name, timed.start_ps, told.duration_ps, line, _values(told.stats, wire)))
+                one, wire = timed.event, timed.part.wire
+                name = wire.event_metadata[one.metadata_id].name if one.metadata_id in wire.event_metadata else ""
+                line.events.append(Event(row, name, timed.start_ps, one.duration_ps, line, _values(one.stats, wire)))
                 row += 1
     return planes
 
@@ -346,9 +346,9 @@ def _name(root: Event, number: int) -> str:
     if graph is not None:
         title = str(graph.stats["graph_type"][1])
     for stat in ("iter_num", "step_num"):
-        told = _nearest(root, lambda event, stat=stat: event.int(stat) is not None)  # type: ignore[misc]
-        if told is not None:
-            number = told.int(stat)  # type: ignore[assignment]
+        source = _nearest(root, lambda event, stat=stat: event.int(stat) is not None)  # type: ignore[misc]
+        if source is not None:
+            number = source.int(stat)  # type: ignore[assignment]
             break
     return f"{title} {number}" if title else str(number)
 

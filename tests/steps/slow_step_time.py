@@ -16,7 +16,7 @@ def pieces(events: Sequence[Typed]) -> list[tuple[int, int, int]]:
     boundaries = [(begin, 1, -type_) for type_, begin, _ in events] + [(end, 0, -type_) for type_, _, end in events]
     boundaries.sort()
     open_: dict[int, int] = {}
-    current, told = 0, []
+    current, listed = 0, []
     for (time, is_start, minus_type), (next_time, _, _) in pairwise(boundaries):
         type_ = -minus_type
         open_[type_] = open_.get(type_, 0) + (1 if is_start else -1)
@@ -24,8 +24,8 @@ def pieces(events: Sequence[Typed]) -> list[tuple[int, int, int]]:
             current = max(current, type_)
         elif type_ == current and open_[type_] == 0:
             current = max((lower for lower, count in open_.items() if count > 0 and lower < type_), default=0)
-        told.append((current, time, next_time))
-    return told
+        listed.append((current, time, next_time))
+    return listed
 
 
 @dataclass

@@ -44,7 +44,7 @@ def test_hosts_that_agree_in_all_need_no_remark() -> None:
 
 
 def unnumbered(starts: Sequence[float], name: str) -> bytes:
-    """Markers that tell no number: groups are only counted."""
+    """Markers without a number: groups are only counted."""
     marks = [event("train", round(at * US), 8 * US, {"_r": 1}) for at in starts]
     return spaces(host([*marks, *(ran("op", at + 1, 2) for at in starts)]), hostnames=[name])
 

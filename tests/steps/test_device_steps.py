@@ -20,15 +20,15 @@ Step = tuple[int, int, int]
 
 
 def roots(count: int) -> Plane:
-    """Groups from 0 on, ``train 0`` at 0, each of which produces the context of its number."""
+    """Groups from 0 on, ``train 0`` at 0; each produces the context of its number."""
     events = [event("train", 100 * i, 50, {"_r": 1, "_pt": CONTEXT, "_p": i}) for i in range(count)]
     return plane("/host:CPU", [line("main", events)])
 
 
 def of(group: int | None, start: int, duration: int, name: str = "e", **stats: Any) -> Event:
     """An event of a device that the group leads to."""
-    told: dict[str | int, Any] = {} if group is None else {"_ct": CONTEXT, "_c": group}
-    return event(name, start, duration, {**told, **stats})
+    context: dict[str | int, Any] = {} if group is None else {"_ct": CONTEXT, "_c": group}
+    return event(name, start, duration, {**context, **stats})
 
 
 def gpu(*streams: Sequence[Event]) -> Plane:
@@ -44,8 +44,8 @@ def groups(*planes: Plane) -> Groups:
 
 
 def steps(found: Groups, plane_number: int = 1) -> list[Step]:
-    told = found.device_steps[plane_number]
-    return list(zip(told.group_id.tolist(), told.start_ps.tolist(), told.duration_ps.tolist(), strict=True))
+    table = found.device_steps[plane_number]
+    return list(zip(table.group_id.tolist(), table.start_ps.tolist(), table.duration_ps.tolist(), strict=True))
 
 
 def of_line(found: Groups, name: str) -> list[int]:
@@ -171,8 +171,8 @@ def test_other_events_are_in_the_group_of_the_step_that_they_overlap() -> None:
     ]
     found = groups(tpu(line("Steps", [of(0, 10, 20), of(1, 30, 20)]), line("XLA Ops", sorted_by_time(ops))))
     names = [found.events.names[meta] for meta in found.events.meta.tolist()]
-    told = dict(zip(names, found.group_id.tolist(), strict=True))
-    assert [told[one.name] for one in ops] == [-1, 0, 0, 0, 0, 1, -1]
+    group_of = dict(zip(names, found.group_id.tolist(), strict=True))
+    assert [group_of[one.name] for one in ops] == [-1, 0, 0, 0, 0, 1, -1]
 
 
 def sorted_by_time(events: Sequence[Event]) -> list[Event]:
@@ -234,17 +234,21 @@ def test_steps_have_the_times_of_the_device_if_it_records_both() -> None:
         of(1, 30, 5, device_offset_ps=1030),
         of(2, 40, 5, device_duration_ps=1),
     ]
-    told = groups(tpu(line("Steps", clock))).device_steps[1]
-    assert told.start_ps.tolist() == [10, 30, 40] and told.duration_ps.tolist() == [15, 5, 5]
-    assert told.device_start_ps.tolist() == [1010, 30, 40] and told.device_duration_ps.tolist() == [16, 5, 5]
+    table = groups(tpu(line("Steps", clock))).device_steps[1]
+    assert table.start_ps.tolist() == [10, 30, 40] and table.duration_ps.tolist() == [15, 5, 5]
+    assert table.device_start_ps.tolist() == [
+        1010,
+        30,
+        40,
+    ] and table.device_duration_ps.tolist() == [16, 5, 5]
 
 
 def test_times_of_any_events_by_the_clock_of_the_device() -> None:
     events = read(
         xspace(tpu(line("l", [event("e", 1, 2, {"device_offset_ps": 5, "device_duration_ps": 6}), event("e", 3, 4)])))
     )
-    for rows, told in (([0, 1], [[5, 3], [6, 4]]), ([1], [[3], [4]]), ([], [[], []])):
-        assert [column.tolist() for column in device_times(events, np.array(rows, np.int32))] == told
+    for rows, expected in (([0, 1], [[5, 3], [6, 4]]), ([1], [[3], [4]]), ([], [[], []])):
+        assert [column.tolist() for column in device_times(events, np.array(rows, np.int32))] == expected
 
 
 def test_some_of_the_steps() -> None:

@@ -41,14 +41,14 @@ def test_all_that_a_gpu_does_goes_before() -> None:
     """Collectives too, which waiting would go before if it were one more event of the GPU."""
     collective = ran("ncclKernel_AllReduce", 350, 100, correlation_id=2)
     database = found(capture(wait(300, 400), kernels=(collective,)))
-    (told,) = [row[4] for row in rows(database)]
-    assert (told["device_collectives"], told["host_wait_input"], told["unknown_time"]) == (100.0, 200.0, 80.0)
+    (times,) = [row[4] for row in rows(database)]
+    assert (times["device_collectives"], times["host_wait_input"], times["unknown_time"]) == (100.0, 200.0, 80.0)
 
 
 def test_waits_of_several_threads_count_once_and_only_within_the_step() -> None:
     database = found(capture(wait(2, 8), wait(250, 100), wait(300, 100), wait(950, 40)))
-    (told,) = [row[4] for row in rows(database)]
-    assert (told["host_wait_input"], told["unknown_time"]) == (150.0, 230.0)
+    (times,) = [row[4] for row in rows(database)]
+    assert (times["host_wait_input"], times["unknown_time"]) == (150.0, 230.0)
 
 
 def test_what_hands_on_the_input_does_not_wait_for_it() -> None:
@@ -56,8 +56,8 @@ def test_what_hands_on_the_input_does_not_wait_for_it() -> None:
     sends = [ran(f"IteratorGetNext/_{k}:{op}", 230 + 50 * k, 40) for k, op in enumerate(("_Send", "_Recv", "Identity"))]
     assert rows(found(capture(*sends))) == [(0, 1, 20.0, 880.0, {"device_compute_32": 500.0, "unknown_time": 380.0})]
     op = ran("IteratorGetNext_4:IteratorGetNext", 400, 100)
-    (told,) = [row[4] for row in rows(found(capture(*sends, op)))]
-    assert told["host_wait_input"] == 100.0
+    (times,) = [row[4] for row in rows(found(capture(*sends, op)))]
+    assert times["host_wait_input"] == 100.0
 
 
 def test_a_gpu_that_is_kept_busy_waits_for_nothing() -> None:

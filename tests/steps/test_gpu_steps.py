@@ -92,10 +92,10 @@ def loops() -> bytes:
 
 
 def test_iterations_of_loops_are_steps_and_the_last_takes_in_what_has_none() -> None:
-    told = rows(found(loops()))
-    assert [row[0] for row in told] == [0, 1, 2, 3]
-    assert told[0] == (0, 1, 60.0, 440.0, {"unknown_time": 40.0, "device_compute_32": 400.0})
-    assert told[3] == (3, 1, 3060.0, 1700.0, {"unknown_time": 1100.0, "device_compute_32": 600.0})
+    listed = rows(found(loops()))
+    assert [row[0] for row in listed] == [0, 1, 2, 3]
+    assert listed[0] == (0, 1, 60.0, 440.0, {"unknown_time": 40.0, "device_compute_32": 400.0})
+    assert listed[3] == (3, 1, 3060.0, 1700.0, {"unknown_time": 1100.0, "device_compute_32": 600.0})
 
 
 @pytest.mark.parametrize(

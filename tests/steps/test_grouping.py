@@ -56,8 +56,8 @@ def check_against_rules(groups: Groups, wanted: Grouped) -> None:
     assert list(zip(groups.step_rows.tolist(), groups.step_groups.tolist(), strict=True)) == carriers
     for number, steps in groups.device_steps.items():
         columns = (steps.group_id, steps.device_start_ps, steps.device_duration_ps)
-        told = list(zip(*(column.tolist() for column in columns), strict=True))
-        assert told == [(step.group, step.start, step.duration) for step in wanted.steps[number]], number
+        listed = list(zip(*(column.tolist() for column in columns), strict=True))
+        assert listed == [(step.group, step.start, step.duration) for step in wanted.steps[number]], number
     assert list(groups.device_steps) == list(wanted.steps)
 
 
@@ -111,13 +111,13 @@ def test_groups_are_those_that_xprof_shows(captures: Path) -> None:
 
 
 def check_against_xprof(capture: Path, answer: Path) -> None:
-    told = json.loads(gzip.decompress(answer.read_bytes()))["traceEvents"]
-    processes = {one["pid"]: one["args"]["name"] for one in told if one.get("name") == "process_name"}
+    trace = json.loads(gzip.decompress(answer.read_bytes()))["traceEvents"]
+    processes = {one["pid"]: one["args"]["name"] for one in trace if one.get("name") == "process_name"}
     groups = groups_of(capture)
     found, touching = ours(groups)
     derived = {one.xline_id % (1 << 32) for one in groups.events.lines if is_derived(one)}
     known: dict[Place, Counter[int]] = {}
-    for one in told:
+    for one in trace:
         if one.get("ph") != "X" or one["name"] == "ThreadpoolListener::Region":
             continue
         stats = one.get("args", {})
@@ -148,8 +148,8 @@ def test_a_group_is_its_root_and_what_that_encloses() -> None:
 def test_spans_include_their_ends_and_equal_ones_nest() -> None:
     data = host([root("train", 10, 50), event("same", 10, 50), event("first", 10, 0), event("sticks out", 40, 21),
                  event("last", 60, 0)], [event("elsewhere", 20, 5)])  # fmt: skip
-    told = {"train 0": ["train", "same", "first"], "-": ["sticks out", "last", "elsewhere"]}
-    assert grouped_as(data) == told  # what sticks out takes the last one with it
+    expected = {"train 0": ["train", "same", "first"], "-": ["sticks out", "last", "elsewhere"]}
+    assert grouped_as(data) == expected  # what sticks out takes the last one with it
 
 
 def test_groups_are_numbered_by_time_over_all_threads() -> None:

@@ -172,8 +172,8 @@ def test_random_steps_are_as_the_oracle_has_them(seed: int) -> None:
             spent_on = {TYPES[type_]: time for type_, time in spent.within.items()}
             wanted.append((number, 1, at, length, spent_on))
     threads = [line(f"thread {i}", in_order(events)) for i, events in enumerate([main, *pools])]
-    told = [
+    listed = [
         (number, core, round(at * US), round(length * US), {name: round(time * US) for name, time in spent.items()})
         for number, core, at, length, spent in rows(found(spaces(plane(HOST, threads))))
     ]
-    assert told == wanted
+    assert listed == wanted

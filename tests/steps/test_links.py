@@ -155,7 +155,7 @@ def program(name: str, start: int, run: int, queue: int = 2, ordinal: int | None
 
 
 def test_programs_lead_to_their_callbacks() -> None:
-    """Of the run's number the lower 27 bits count; the type of core is 0 where it is not told."""
+    """Of the run's number the lower 27 bits count; the type of core is 0 if it is not recorded."""
     enqueued = [program("DoEnqueueProgram", 0, (5 << 27) + 3)]
     done = [
         program("CompleteCallbacks", 10, 3), program("CompleteCallbacks", 11, (1 << 27) + 3, core=0),

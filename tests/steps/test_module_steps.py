@@ -90,8 +90,8 @@ def test_executions_outside_of_the_markers_are_warned_of(at: float, warned: bool
     """The program of a marker that only dispatches it runs later."""
     main = [step(0, 0, 100), ran("op", 5, 5), ran("dot", at, 10, hlo_module="jit_f", run_id=3)]
     space = spaces(plane(HOST, [line("main", sorted(main, key=lambda one: one.offset_ps or 0))]))
-    told = [notice.text for notice in fastprof.load(space).steps().notices if notice.severity == "warning"]
-    assert [text.startswith("1 of 1 executions") for text in told] == [True] * warned
+    warnings = [notice.text for notice in fastprof.load(space).steps().notices if notice.severity == "warning"]
+    assert [text.startswith("1 of 1 executions") for text in warnings] == [True] * warned
 
 
 @pytest.mark.parametrize("space", [on_gpu(), spaces(plane(HOST)), spaces(), spaces(tpu(0, [], []))])

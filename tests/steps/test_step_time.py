@@ -42,7 +42,7 @@ def flattened(lines: list[list[tuple[int, Typed]]], steps: list[tuple[int, int]]
     return time_by_type(events, begin, end - begin)
 
 
-def told(values: np.ndarray) -> dict[int, int]:
+def time_of_types(values: np.ndarray) -> dict[int, int]:
     return {type_: int(time) for type_, time in enumerate(values.tolist()) if time}
 
 
@@ -55,13 +55,13 @@ def test_time_counts_once_for_the_highest_type() -> None:
     thread = [(0, (HOST_COMPUTE, 0, 100)), (0, (HOST_WAIT_INPUT, 20, 50)), (0, (HOST_COMPUTE, 30, 40))]
     other = [(0, (HOST_COMPUTE, 90, 120))]
     found = flattened([thread, other], [(0, 150)])
-    assert told(found.within_ps[0]) == {HOST_COMPUTE: 90, HOST_WAIT_INPUT: 30, UNKNOWN_TIME: 30}
-    assert told(found.total_ps[0]) == {HOST_COMPUTE: 90, HOST_WAIT_INPUT: 30}
+    assert time_of_types(found.within_ps[0]) == {HOST_COMPUTE: 90, HOST_WAIT_INPUT: 30, UNKNOWN_TIME: 30}
+    assert time_of_types(found.total_ps[0]) == {HOST_COMPUTE: 90, HOST_WAIT_INPUT: 30}
 
 
 def test_only_what_lies_in_the_step_counts_for_it() -> None:
     found = flattened([[(0, (HOST_COMPUTE, 0, 100)), (0, (HOST_WAIT_INPUT, 200, 300))]], [(50, 150)])
-    assert told(found.within_ps[0]) == {HOST_COMPUTE: 50, UNKNOWN_TIME: 50}
+    assert time_of_types(found.within_ps[0]) == {HOST_COMPUTE: 50, UNKNOWN_TIME: 50}
     assert found.seen[0, HOST_WAIT_INPUT] and found.total_ps[0, HOST_WAIT_INPUT] == 100
 
 
@@ -95,8 +95,8 @@ def test_random_events_are_as_the_oracle_has_them(seed: int) -> None:
     for group, step in enumerate(steps):
         events = [one for line in lines for of, one in line if of == group and one[0] != NO_TYPE]
         wanted = times(events, step)
-        assert told(found.within_ps[group]) == wanted.within
-        assert told(found.total_ps[group]) == wanted.total
+        assert time_of_types(found.within_ps[group]) == wanted.within
+        assert time_of_types(found.total_ps[group]) == wanted.total
         assert set(np.flatnonzero(found.seen[group]).tolist()) - {0} == wanted.seen
 
 

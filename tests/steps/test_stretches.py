@@ -20,7 +20,7 @@ def moments(spans: list[Span]) -> set[int]:
     return {moment for start, duration in spans for moment in range(start, start + duration)}
 
 
-def told(stretches: Stretches) -> set[int]:
+def moments_of(stretches: Stretches) -> set[int]:
     begins, ends = (part.tolist() for part in stretches)
     assert all(a < b for a, b in zip(begins, ends, strict=True))
     assert all(end < begin for end, begin in zip(ends, begins[1:], strict=False))
@@ -32,8 +32,8 @@ def test_random_spans(seed: int) -> None:
     chance = random.Random(seed)
     kept, taken, asked = ([(chance.randint(0, 60), chance.randint(0, 9)) for _ in range(12)] for _ in range(3))
     one, other = union(*arrays(kept)), union(*arrays(taken))
-    assert told(one) == moments(kept)
-    assert told(without(one, other)) == moments(kept) - moments(taken)
+    assert moments_of(one) == moments(kept)
+    assert moments_of(without(one, other)) == moments(kept) - moments(taken)
     assert filled(one, *arrays(asked)).tolist() == [len(moments(kept) & moments([span])) for span in asked]
 
 
@@ -47,5 +47,5 @@ def test_the_innermost_event_counts() -> None:
 
 def test_nothing_fills_nothing() -> None:
     assert filled(nothing(), *arrays([(0, 5)])).tolist() == [0]
-    assert told(without(nothing(), union(*arrays([(0, 5)])))) == set()
-    assert told(innermost(*arrays([]), np.zeros(0, np.int64), np.zeros(0, np.bool_))) == set()
+    assert moments_of(without(nothing(), union(*arrays([(0, 5)])))) == set()
+    assert moments_of(innermost(*arrays([]), np.zeros(0, np.int64), np.zeros(0, np.bool_))) == set()

@@ -29,9 +29,9 @@ def stop(at: int) -> Event:
 
 
 def found(data: bytes | Path) -> list[Region]:
-    told = regions(read(data))
-    assert told.dtype == np.int64 and told.flags.c_contiguous
-    return [(before, begin, duration) for before, begin, duration in told.tolist()]
+    table = regions(read(data))
+    assert table.dtype == np.int64 and table.flags.c_contiguous
+    return [(before, begin, duration) for before, begin, duration in table.tolist()]
 
 
 def test_a_region_lies_between_a_start_and_its_stop() -> None:
@@ -96,7 +96,7 @@ def test_regions_by_lot_are_those_of_going_through_each_line() -> None:
 
 
 def slowly(threads: list[list[Event]]) -> list[Region]:
-    told: list[Region] = []
+    waits: list[Region] = []
     both = {START, STOP} <= {one.name for marks in threads for one in marks}
     first = 0
     for marks in threads if both else []:
@@ -108,18 +108,18 @@ def slowly(threads: list[list[Event]]) -> list[Region]:
                 begun = at
             elif one.name == STOP and 0 < begun < at:
                 shorter = [(other.offset_ps or 0, -other.duration_ps) > (begun, begun - at) for other in marks]
-                told.append((first + shorter.index(True), begun, at - begun))
+                waits.append((first + shorter.index(True), begun, at - begun))
         first += len(marks)
-    return sorted(told, key=lambda region: (region[0], -region[2]))
+    return sorted(waits, key=lambda region: (region[0], -region[2]))
 
 
 def test_real_captures(capture: Path) -> None:
     events = read(capture)
     stops = sum(events.names[meta] == STOP for meta in events.meta.tolist())
     rows = [(one.first, one.last) for one in events.lines]
-    told = found(capture)
-    assert len(told) <= stops and (len(told) > 100 or stops < 100)
-    for before, begin, duration in told:
+    waits = found(capture)
+    assert len(waits) <= stops and (len(waits) > 100 or stops < 100)
+    for before, begin, duration in waits:
         first, last = next(span for span in rows if span[0] <= before < span[1])
         assert begin > 0 and duration > 0 and first <= before < last and events.start_ps[before] >= begin
         assert before == first or events.start_ps[before - 1] <= begin

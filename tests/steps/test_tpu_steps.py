@@ -25,8 +25,8 @@ def one_core(wait_us: float) -> bytes:
 
 
 def test_a_core_is_idle_where_no_op_fills_its_step() -> None:
-    told: list[Row] = rows(found(one_core(0)))
-    assert told == [(0, 2, 10.0, 900.0, {"IDLE": 600.0, "loop fusion": 300.0})]
+    listed: list[Row] = rows(found(one_core(0)))
+    assert listed == [(0, 2, 10.0, 900.0, {"IDLE": 600.0, "loop fusion": 300.0})]
 
 
 def test_idle_time_is_input_as_far_as_the_host_waited_for_input() -> None:

@@ -39,14 +39,14 @@ def test_whole_numbers_stay_whole_and_stats_of_other_names_are_reported() -> Non
 
 
 def test_allocators_show_the_bytes_in_use_after_each_allocation() -> None:
-    def told(name: str, time: int, heap: int, stack: int = 0, allocator: str = "GPU_0_bfc") -> Event:
+    def call(name: str, time: int, heap: int, stack: int = 0, allocator: str = "GPU_0_bfc") -> Event:
         stats: dict[str | int, Value] = {"allocator_name": allocator, "bytes_allocated": heap, "bytes_reserved": stack}
         return event(name, time, 0, stats)
 
     events = [
-        told("MemoryAllocation", 1, 100),
-        told("MemoryDeallocation", 9, 40, 2),
-        told("MemoryAllocation", 5, 7, 0, "host"),
+        call("MemoryAllocation", 1, 100),
+        call("MemoryDeallocation", 9, 40, 2),
+        call("MemoryAllocation", 5, 7, 0, "host"),
     ]
     found = series(plane("/host:CPU", [line("python", sorted(events, key=lambda one: one.offset_ps or 0))]))
     assert {name: (one.unit, one.time_ps.tolist(), one.value.tolist()) for name, one in found.items()} == {

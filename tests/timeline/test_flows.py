@@ -115,12 +115,12 @@ def test_bands_are_of_the_host_and_of_each_device_that_has_steps(captures: Path)
     kernels = [event("kernel", 120, 30, {"correlation_id": u64(1)}), event("kernel", 170, 10)]
     threads_plane = plane("/host:CPU", [line("python", [roots[0], *launches, roots[1]])])
     bands = step_bands(host_of(xspace(threads_plane, plane("/device:GPU:0", [line("Stream #1", kernels)]))))
-    told = []
+    listed = []
     for band in bands:
         owner = None if band.process is None else band.process.plane.name
         names = [band.names[number] for number in band.name]
-        told.append((owner, names, band.start_ps.tolist(), band.duration_ps.tolist()))
-    assert told == [
+        listed.append((owner, names, band.start_ps.tolist(), band.duration_ps.tolist()))
+    assert listed == [
         (None, ["train 4", "eval 5"], [0, 200], [100, 50]), ("/device:GPU:0", ["train 4"], [120], [60]),
     ]  # fmt: skip
     assert bands[0].group.tolist() == [0, 1]

@@ -112,7 +112,7 @@ def test_ranges_keep_executions_of_one_module_apart_by_the_outermost() -> None:
 
 
 def steps_of_host(*spans: tuple[int, int, int]) -> bytes:
-    """Steps by number, start and duration, each of which launches the kernel with the correlation id of its number."""
+    """Steps by number, start and duration; each launches the kernel with the correlation id of its number."""
     events = []
     for number, start, duration in spans:
         events.append(event("train", start * NS, duration * NS, {"_r": 1, "step_num": number}))

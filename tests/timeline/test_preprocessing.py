@@ -19,7 +19,7 @@ def threads(*lines: list[Event]) -> bytes:
     return plane("/host:CPU", [line(f"thread {i}", events, id=i + 1) for i, events in enumerate(lines)])
 
 
-def told(*planes: bytes) -> tuple[Host, Preprocessed]:
+def preprocessed_of(*planes: bytes) -> tuple[Host, Preprocessed]:
     host = host_of(xspace(*planes))
     return host, preprocessed(host)
 
@@ -28,15 +28,15 @@ def flows_of(host: Host, found: Preprocessed) -> list[tuple[str, str, str, int]]
     """Name, direction, kind, and the number of the flow as they are met."""
     numbers: dict[int, int] = {}
     ends = zip(*(getattr(found.flow, name).tolist() for name in ("rows", "direction", "kind", "number")), strict=True)
-    told = []
+    listed = []
     for row, direction, kind, number in ends:
         name, place = host.raw.names[host.raw.meta[row]], numbers.setdefault(number, len(numbers))
-        told.append((name, {IN: "in", OUT: "out"}[direction], KINDS[kind], place))
-    return told
+        listed.append((name, {IN: "in", OUT: "out"}[direction], KINDS[kind], place))
+    return listed
 
 
 def test_events_get_their_group_and_roots_are_called_by_the_name_of_the_step() -> None:
-    host, found = told(
+    host, found = preprocessed_of(
         threads([event("train", 0, 100, {"_r": 1, "step_num": 7}), event("op", 10, 10), event("after", 200, 1)])
     )
     assert found.group_id.tolist() == group_ids(host).tolist() == [0, 0, -1]
@@ -47,20 +47,20 @@ def test_ops_and_kernels_say_whether_they_were_executed_eagerly() -> None:
     eager = event("EagerExecute", 0, 100, {"is_func": 0})
     ops = [event("a/MatMul:MatMul", 10, 10), event("plain", 30, 10)]
     kernels = plane("/device:GPU:0", [line("Stream #1", [event("kernel", 15, 1, {"correlation_id": u64(9)})])])
-    _, found = told(threads([eager, *ops, event("b/Add:Add", 200, 5)]), kernels)
+    _, found = preprocessed_of(threads([eager, *ops, event("b/Add:Add", 200, 5)]), kernels)
     assert found.is_eager.tolist() == [-1, 1, -1, 0, 0]
 
 
 def test_launches_and_kernels_are_the_ends_of_a_flow() -> None:
     kernels = plane("/device:GPU:0", [line("Stream #1", [event("kernel", 15, 1, {"correlation_id": u64(9)})])])
-    host, found = told(threads([event("launch", 0, 5, {"correlation_id": u64(9)})]), kernels)
+    host, found = preprocessed_of(threads([event("launch", 0, 5, {"correlation_id": u64(9)})]), kernels)
     assert flows_of(host, found) == [("launch", "out", "gpu_launch", 0), ("kernel", "in", "gpu_launch", 0)]
 
 
 def test_producers_and_consumers_of_a_context_are_connected_and_what_an_event_consumes_is_shown() -> None:
     made: dict[str, Value] = {"_pt": 2, "_p": u64(5)}
     both: dict[str, Value] = {"_ct": 2, "_c": u64(5), "_pt": 99, "_p": u64(6)}
-    host, found = told(
+    host, found = preprocessed_of(
         threads([event("a", 0, 5, made)], [event("b", 10, 5, both)], [event("c", 20, 5, {"_ct": 0, "_c": u64(6)})])
     )
     assert flows_of(host, found) == [("a", "out", "tf_exec", 0), ("b", "in", "tf_exec", 0), ("c", "in", "generic", 1)]
@@ -69,14 +69,16 @@ def test_producers_and_consumers_of_a_context_are_connected_and_what_an_event_co
 def test_programs_of_tpus_are_connected_with_what_runs_them_whatever_else_their_events_say() -> None:
     enqueue = event("DoEnqueueProgram", 0, 5, {"run_id": 3 + (1 << 27), "queue_id": 0, "device_ordinal": 1})
     module = event("jit_f(1)", 10, 5, {"run_id": u64(3), "queue_id": u64(0), "_ct": 5, "_c": u64(1)})
-    host, found = told(threads([enqueue]), plane("/device:TPU:1", [line("XLA Modules", [module])], id=10))
+    host, found = preprocessed_of(threads([enqueue]), plane("/device:TPU:1", [line("XLA Modules", [module])], id=10))
     assert flows_of(host, found) == [("DoEnqueueProgram", "out", "tpu_launch", 0), ("jit_f(1)", "in", "tpu_launch", 0)]
     assert (found.run_rows.tolist(), found.run_ids.tolist()) == ([0], [3])
 
 
 def test_requests_are_connected_by_their_queue() -> None:
     of: dict[str, Value] = {"request_id": 4, "queue_addr": 77}
-    host, found = told(threads([event("EnqueueRequestLocked", 0, 5, of)], [event("RunProgramRequest", 9, 5, of)]))
+    host, found = preprocessed_of(
+        threads([event("EnqueueRequestLocked", 0, 5, of)], [event("RunProgramRequest", 9, 5, of)])
+    )
     assert flows_of(host, found) == [
         ("EnqueueRequestLocked", "out", "tpu_stream", 0),
         ("RunProgramRequest", "in", "tpu_stream", 0),
@@ -90,7 +92,7 @@ def test_regions_of_thread_pools_are_added_in_the_group_of_what_includes_them() 
         event("ThreadpoolListener::StopRegion", 30, 0), event("ThreadpoolListener::StartRegion", 100, 0, start),
         event("ThreadpoolListener::StopRegion", 100, 0),
     ]  # fmt: skip
-    host, found = told(threads([event("other", 0, 1)], pool))
+    host, found = preprocessed_of(threads([event("other", 0, 1)], pool))
     regions = found.regions
     assert [host.raw.lines[number].name for number in regions.line] == ["thread 1", "thread 1"]
     assert (regions.start_ps.tolist(), regions.duration_ps.tolist()) == ([10, 100], [20, 0])
@@ -109,7 +111,7 @@ def test_steps_of_a_tpu_that_are_of_one_group_are_one_and_those_of_none_are_not_
         step("c", 140, 1, step_idle_time_ps=u64(4), **later), step("d", 160, 2),
     ]  # fmt: skip
     roots = [event("train", 10 * i, 5, {"_r": 1, "_pt": 5, "_p": u64(i), "step_num": i}) for i in (1, 2)]
-    host, found = told(threads(roots), plane("/device:TPU:0", [line("Steps", steps)], id=2))
+    host, found = preprocessed_of(threads(roots), plane("/device:TPU:0", [line("Steps", steps)], id=2))
     assert host.raw.names[host.raw.meta[2]] == "a"
     assert found.steps.removed.tolist() == [2, 4]
     assert (found.steps.rows.tolist(), found.steps.duration_ps.tolist(), found.steps.group.tolist()) == (
@@ -131,13 +133,13 @@ def test_steps_of_a_tpu_that_are_of_one_group_are_one_and_those_of_none_are_not_
 
 def test_an_execution_that_begins_as_the_one_before_ends_is_shown_in_that_ones_group() -> None:
     modules = [event("jit_f", 0, 10), event("jit_f", 10, 10), event("jit_f", 30, 10)]
-    host, found = told(plane("/device:TPU:0", [line("XLA Modules", modules)], id=2))
+    host, found = preprocessed_of(plane("/device:TPU:0", [line("XLA Modules", modules)], id=2))
     assert host.groups.group_id.tolist() == [0, 1, 2]
     assert found.group_id.tolist() == [0, 0, 2]
 
 
 def test_nothing_is_added_to_a_capture_that_is_grouped() -> None:
-    _, found = told(
+    _, found = preprocessed_of(
         threads([event("train", 0, 9, {"_r": 1, "group_id": 3}), event("launch", 1, 1, {"correlation_id": u64(1)})])
     )
     assert found.grouped and not len(found.flow) and not found.step_names

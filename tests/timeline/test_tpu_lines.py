@@ -84,8 +84,8 @@ def test_transfers_to_the_host_last_from_their_start_to_their_end_each_on_a_free
     assert track(capture, "Host Offload Ops row 0") == [("offload-copy.4", 0, 30), ("offload-copy.4", 40, 15)]
     assert track(capture, "Host Offload Ops row 1") == [("offload-dynamic-slice.0", 5, 26)]
     timeline = derived_timeline(host_of(capture))
-    told = {"_a": 1, "long_name": "", "raw_bytes_accessed": 32, "shape_with_layout": "f32[8]{0:S(5)}"}
-    assert args_of(timeline, "Host Offload Ops row 0") == [told, told]
+    expected = {"_a": 1, "long_name": "", "raw_bytes_accessed": 32, "shape_with_layout": "f32[8]{0:S(5)}"}
+    assert args_of(timeline, "Host Offload Ops row 0") == [expected, expected]
     assert args_of(timeline, "Host Offload Ops row 1") == [{"_a": 1, "long_name": "", "raw_bytes_accessed": 16}]
     (unsigned,) = [arg for arg in timeline.args if arg.kinds is not None and records.UINT64 in arg.kinds]
     assert unsigned.values.tolist() == [16]  # type: ignore[union-attr]

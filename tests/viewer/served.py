@@ -57,7 +57,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         method: str = "GET",
     ) -> Answer:
-        told = {"host": self.host, **(headers or {})}
+        fields = {"host": self.host, **(headers or {})}
         path, _, query = path.partition("?")
         scope = {
             "type": "http",
@@ -69,7 +69,7 @@ class Client:
             "raw_path": path.encode(),
             "root_path": "",
             "query_string": (query or urlencode(params or {}, doseq=True)).encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in told.items()],
+            "headers": [(name.lower().encode(), value.encode()) for name, value in fields.items()],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80),
         }
@@ -141,7 +141,7 @@ class Served:
 
 
 class Tile:
-    """The columns of a tile, read as docs/viewer.md tells them."""
+    """The columns of a tile, read as docs/viewer.md describes them."""
 
     def __init__(self, data: bytes) -> None:
         self.magic, self.version, rows, slices, self.level, _, low, high = struct.unpack_from("<8I", data)

@@ -173,7 +173,7 @@ def inputs(tracks: Sequence[Sequence[Event]], row: int = 0) -> list[TrackInput]:
 
 
 def unpacked(tile: bytes) -> tuple[dict[str, int], dict[tuple[int, int], list[tuple[Any, ...]]]]:
-    """Header and slices of a tile, by track and lane, as docs/viewer.md tells its bytes."""
+    """Header and slices of a tile, by track and lane, as docs/viewer.md describes its bytes."""
     names = ("magic", "version", "rows", "slices", "level", "zero", "low", "high")
     header = dict(zip(names, struct.unpack_from("<8I", tile), strict=True))
     rows, count = header["rows"], header["slices"]

@@ -133,12 +133,12 @@ def test_bytes_have_a_store_that_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_progress_is_reported(path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
+    calls: list[tuple[str, int, int]] = []
     tables = fastprof.load(path, threads=1).table_set
-    raw_store(tables, 0, progress=lambda *at: told.append(at))
-    assert ("levels of detail", 1, 1) in told
+    raw_store(tables, 0, progress=lambda *at: calls.append(at))
+    assert ("levels of detail", 1, 1) in calls
     raw_store(tables, 0)
-    assert told.count(("levels of detail", 1, 1)) == 1
+    assert calls.count(("levels of detail", 1, 1)) == 1
 
 
 def test_a_broken_capture_says_so_and_leaves_no_file(tmp_path: Path) -> None:

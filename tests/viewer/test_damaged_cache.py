@@ -23,13 +23,13 @@ def capture() -> bytes:
         begin, link = number * 1000, {"correlation_id": number + 7}
         steps.append(event("train", begin, 900, stats={"step_num": number, "_r": 1}))
         calls.append(event("cuLaunchKernel", begin + 100, 50, stats=link))
-        told = {
+        stats = {
             **link,
             "hlo_op": f"fusion.{number % 3}",
             "hlo_module": "jit_step",
             "tf_op": f"jit(step)/layer/dot:{number}",
         }
-        kernels.append(event(f"gemm {number % 5}", begin + 300, 200, stats=told))
+        kernels.append(event(f"gemm {number % 5}", begin + 300, 200, stats=stats))
         counts.append(event("bytes in use", begin, 0, stats={"counter_value": number * 100}))
     python = line("python", [one for pair in zip(steps, calls, strict=True) for one in pair], id=1)
     return xspace(
@@ -83,20 +83,20 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str
     """A capture, a cache of it, and what is answered."""
     path, cache = tmp_path_factory.mktemp("capture") / "h.xplane.pb", tmp_path_factory.mktemp("cache")
     path.write_bytes(capture())
-    told = answers(Served(path, cache=CacheFolder(cache)))
-    assert told == answers(Served(path, cache=CacheFolder(cache)))
-    assert len(told["flows"]["flows"]["kind"]) == 40
-    assert told["steps"]
-    assert len([name for name in told if name.startswith("counter")]) == 1
+    expected = answers(Served(path, cache=CacheFolder(cache)))
+    assert expected == answers(Served(path, cache=CacheFolder(cache)))
+    assert len(expected["flows"]["flows"]["kind"]) == 40
+    assert expected["steps"]
+    assert len([name for name in expected if name.startswith("counter")]) == 1
     assert len(list(cache.iterdir())) == 3
-    return path, cache, told
+    return path, cache, expected
 
 
 @pytest.mark.parametrize("damage", [flipped, zeroed, filled, repeated, cut])
 def test_damage_anywhere_changes_no_answer(
     kept: tuple[Path, Path, dict[str, Any]], damage: Callable[[bytearray, int], None]
 ) -> None:
-    path, cache, told = kept
+    path, cache, expected = kept
     places = random.Random(damage.__name__)
     for _ in range(6):
         before = {file: file.read_bytes() for file in cache.iterdir()}
@@ -107,7 +107,7 @@ def test_damage_anywhere_changes_no_answer(
                 damage(spoilt, at)
                 at = places.randrange(len(data))
             file.write_bytes(spoilt)
-        assert answers(Served(path, cache=CacheFolder(cache))) == told
+        assert answers(Served(path, cache=CacheFolder(cache))) == expected
         assert set(cache.iterdir()) == set(before)
         for file in before:
             sealed_file.check(file)

@@ -31,7 +31,7 @@ _SHOWN = {  # columns that the page shows, and filters by
     "host_search": ("host_ops", ("type", "name")),
 }
 _EVENTS = 2_000
-"""So many are asked for of a capture, and four of each track."""
+"""How many of a capture are looked at, and at least four of each track."""
 
 
 def _shown(table: pa.Table, columns: tuple[str, ...]) -> list[str]:

@@ -77,9 +77,9 @@ CROWD = 100_000
 )
 def test_crowds_share_the_last_lane_and_take_no_long(start: np.ndarray, duration: np.ndarray) -> None:
     lane = np.zeros(CROWD, np.uint16)
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert lod.lanes(start.astype(np.int64), duration.astype(np.int64), lane) == MOST_LANES
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
     np.testing.assert_array_equal(lane, np.minimum(np.arange(CROWD), MOST_LANES - 1))
 
 

@@ -1,4 +1,4 @@
-"""Who is answered, and what a browser is told about answers."""
+"""Who is answered, and which headers answers have."""
 
 from __future__ import annotations
 
@@ -125,12 +125,12 @@ def test_what_is_not_there_is_reported_as_json(path: str) -> None:
 
 
 def test_an_internal_error_is_a_sentence_and_is_reported_to_who_runs_the_server() -> None:
-    told: list[Any] = []
+    errors: list[Any] = []
     from fastprof.viewer.server import application
 
     here = served()
     here.runs.listed = lambda: 1 / 0  # type: ignore[assignment, return-value]
-    answer = Client(application(here.runs, None, told.append)).get("/api/runs")
+    answer = Client(application(here.runs, None, errors.append)).get("/api/runs")
     assert answer.status_code == 500
     assert answer.json() == {"error": "internal error: ZeroDivisionError: division by zero"}
-    assert [type(error) for error in told] == [ZeroDivisionError]
+    assert [type(error) for error in errors] == [ZeroDivisionError]

@@ -74,8 +74,8 @@ def test_a_breakdown_of_memory_accesses_is_described_in_words() -> None:
     values = {"memory_access_breakdown": reads + writes}
     served = Served(threads([event("copy", 0, 1, stats=values), event("odd", 2, 1, {"memory_access_breakdown": b"a"})]))
     served.timeline()
-    told = stats(served.get("/api/event", at=0))["memory_access_breakdown"]
-    assert told == "HBM read: 8.000 MiB (8,388,608 bytes)\nVMEM written: 32 B"
+    text = stats(served.get("/api/event", at=0))["memory_access_breakdown"]
+    assert text == "HBM read: 8.000 MiB (8,388,608 bytes)\nVMEM written: 32 B"
     assert stats(served.get("/api/event", at=1))["memory_access_breakdown"] == "61"
 
 

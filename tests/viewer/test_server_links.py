@@ -1,4 +1,4 @@
-"""Flows, steps and counters as the page is told of them."""
+"""Flows, steps and counters as the page receives them."""
 
 from __future__ import annotations
 

@@ -187,6 +187,6 @@ def test_the_other_runs_of_a_directory_are_offered(tmp_path: Path) -> None:
         while "serving" not in said[-1] and said[-1]:
             said.append(process.stderr.readline())
         process.kill()
-    told = "".join(said)
-    assert "2026_11_22_00_00_00: showing the newest run; choose another on the page" in told
-    assert "left out" not in told
+    printed = "".join(said)
+    assert "2026_11_22_00_00_00: showing the newest run; choose another on the page" in printed
+    assert "left out" not in printed

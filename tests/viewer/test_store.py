@@ -121,9 +121,9 @@ def test_too_many_children_are_not_counted_but_the_first_are_reported(tmp_path: 
     duration[0] = 3 * count
     of = inputs([[]])[0].__class__
     build(tmp_path / "s", [of(start, duration, name, 0, {})], NAMES, {}, Workers(1))
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert HostStore(Store(tmp_path / "s")).children(0, 3) == (None, [1, 2, 3])
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
 
 
 # ---- sums and search

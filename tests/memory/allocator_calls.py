@@ -17,7 +17,7 @@ OPS = ("", "(null)", "conv", "matmul", "relu")
 
 
 @dataclass
-class Told:
+class Call:
     """One event. None: the stat is not recorded."""
 
     is_allocation: bool
@@ -34,7 +34,7 @@ class Told:
     line: int = 0
 
     def stats(self) -> dict[str | int, Value]:
-        told: dict[str | int, Any] = {
+        recorded: dict[str | int, Any] = {
             "allocator_name": self.allocator,
             "addr": None if self.address is None or self.address < 2**63 else u64(self.address),
             "allocation_bytes": self.size,
@@ -46,42 +46,42 @@ class Told:
             "tf_op": self.op,
         }
         if self.address is not None and self.address < 2**63:
-            told["addr"] = self.address
-        return {name: value for name, value in told.items() if value is not None}
+            recorded["addr"] = self.address
+        return {name: value for name, value in recorded.items() if value is not None}
 
 
-def alloc(start_ps: int, address: int | None, size: int | None, **rest: Any) -> Told:
-    return Told(True, start_ps, address, size, **rest)
+def alloc(start_ps: int, address: int | None, size: int | None, **rest: Any) -> Call:
+    return Call(True, start_ps, address, size, **rest)
 
 
-def free(start_ps: int, address: int | None, size: int | None = None, **rest: Any) -> Told:
-    return Told(False, start_ps, address, size, **rest)
+def free(start_ps: int, address: int | None, size: int | None = None, **rest: Any) -> Call:
+    return Call(False, start_ps, address, size, **rest)
 
 
-def capture(told: Sequence[Told]) -> bytes:
+def capture(calls: Sequence[Call]) -> bytes:
     """The events by line, those of a line as they come."""
     lines = []
-    for number in sorted({one.line for one in told}):
+    for number in sorted({one.line for one in calls}):
         names = {True: "MemoryAllocation", False: "MemoryDeallocation"}
-        events = [event(names[one.is_allocation], one.start_ps, 0, one.stats()) for one in told if one.line == number]
+        events = [event(names[one.is_allocation], one.start_ps, 0, one.stats()) for one in calls if one.line == number]
         lines.append(line(f"thread {number}", events, id=number + 1))
     return xspace(plane("/host:CPU", lines))
 
 
-def read(told: Sequence[Told] | bytes) -> MemoryEvents:
+def read(calls: Sequence[Call] | bytes) -> MemoryEvents:
     """The columns of the first host."""
-    tables = fastprof.load(told if isinstance(told, bytes) else capture(told)).table_set
+    tables = fastprof.load(calls if isinstance(calls, bytes) else capture(calls)).table_set
     return memory_events(read_host(tables, 0, (), STATS, ()))
 
 
-def in_order(told: Sequence[Told]) -> list[Told]:
+def in_order(calls: Sequence[Call]) -> list[Call]:
     """As the columns are: by allocator, then time, then line, then as they come."""
-    return sorted(told, key=lambda one: (one.allocator, one.start_ps, one.line))
+    return sorted(calls, key=lambda one: (one.allocator, one.start_ps, one.line))
 
 
-def made_up(chance: random.Random, count: int = 40) -> list[Told]:
+def made_up(chance: random.Random, count: int = 40) -> list[Call]:
     """Events of two allocators on three lines, which keep a heap that is true but for events that are missing."""
-    found: list[Told] = []
+    calls: list[Call] = []
     heap = {"a": 100, "b": 100}
     time = 0
     for _ in range(count):
@@ -90,8 +90,8 @@ def made_up(chance: random.Random, count: int = 40) -> list[Told]:
         size = chance.choice((8, 16, 16, 24))
         is_allocation = chance.random() < 0.55
         heap[allocator] += size if is_allocation else -size
-        found.append(
-            Told(
+        calls.append(
+            Call(
                 is_allocation,
                 time,
                 address=chance.choice((None, *range(8, 120, 8)))
@@ -106,4 +106,4 @@ def made_up(chance: random.Random, count: int = 40) -> list[Told]:
                 line=chance.randrange(3),
             )
         )
-    return [one for one in found if chance.random() < 0.95]
+    return [one for one in calls if chance.random() < 0.95]
