@@ -17,10 +17,9 @@ from fastprof.decode.workers import Progress
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
 from fastprof.viewer.cache_folder import CacheFolder, source_key
-from fastprof.viewer.fact_file import FORMAT as FACTS_FORMAT
-from fastprof.viewer.fact_file import write_facts
+from fastprof.viewer.host_facts import FORMAT as FACTS_FORMAT
 from fastprof.viewer.host_facts import VERSION as FACTS_VERSION
-from fastprof.viewer.host_facts import HostFacts, fact_columns, facts_in
+from fastprof.viewer.host_facts import HostFacts, fact_columns, write_facts
 from fastprof.viewer.store import Store, TrackInput, build
 from fastprof.viewer.store_file import FORMAT
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Make = Callable[[Path], None]
 _DERIVATION: Final = 2
-"""Grows when other tracks are derived, or raw ones named or ordered otherwise: stores of before are made again."""
+"""Grows when other tracks are derived, or raw ones are named or ordered otherwise: older stores are made again."""
 
 
 def raw_store(
@@ -53,8 +52,8 @@ def raw_store(
 
 
 class DerivedHost:
-    """Host ``number`` with the stats that tracks and facts are derived from; read when it is first needed, after
-    ``pause``: not at all where the cache has all that is made of it."""
+    """Host ``number`` with the stats that tracks and facts are derived from. It is read when it is first needed, after
+    ``pause``: not at all if the cache has all that is made of it."""
 
     def __init__(self, tables: TableSet, number: int, pause: Callable[[], object] = lambda: None) -> None:
         self.tables = tables
@@ -94,7 +93,7 @@ def derived_facts(of: DerivedHost, cache: CacheFolder | None = None, progress: P
         with of.tables.session.workers.reporting(progress):
             write_facts(path, fact_columns(of.tables, of.number, of.host, of.timeline))
 
-    return _kept(of.tables, of.number, ("facts", FACTS_FORMAT, FACTS_VERSION), cache, make, facts_in)
+    return _kept(of.tables, of.number, ("facts", FACTS_FORMAT, FACTS_VERSION), cache, make, HostFacts)
 
 
 def _write(path: Path, timeline: HostTimeline, tables: TableSet, processes: list[dict[str, Any]]) -> None:
@@ -144,8 +143,8 @@ def _kept(
     make: Make,
     read: Callable[[Path], T],
 ) -> T:
-    """What ``read`` reads from a file of the cache, which ``make`` writes. Without a cache, or of a stream, the file is
-    gone as soon as it is open."""
+    """Whatever ``read`` reads from a file of the cache, which ``make`` writes. Without a cache, and for a stream, the
+    file is gone as soon as it is open."""
     if cache is None:
         with tempfile.TemporaryDirectory(prefix="fastprof-") as folder:
             make(Path(folder, "made"))

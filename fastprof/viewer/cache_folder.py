@@ -63,7 +63,7 @@ def source_key(path: str | os.PathLike[str], *more: object) -> str | None:
     """Names what a file holds, and ``more`` that decides what is made of it: equal keys mean equal contents.
 
     It covers place, size, time of last change and samples of the bytes, so that a file that was replaced within the
-    resolution of its time still differs. None where it is no regular file: then nothing can tell it from another.
+    resolution of its time still differs. None: it is no regular file, and nothing distinguishes its contents.
     """
     try:
         with Path(path).open("rb") as file:
@@ -71,8 +71,8 @@ def source_key(path: str | os.PathLike[str], *more: object) -> str | None:
             if not stat.S_ISREG(status.st_mode):
                 return None
             digest = hashlib.sha256()
-            told = (os.path.realpath(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, *more)
-            digest.update(repr(told).encode("utf-8", "surrogatepass"))
+            place = (os.path.realpath(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, *more)
+            digest.update(repr(place).encode("utf-8", "surrogatepass"))
             step = max(status.st_size // _SAMPLES, _SAMPLE)
             for at in (*range(0, status.st_size, step), max(status.st_size - _SAMPLE, 0)):
                 digest.update(os.pread(file.fileno(), _SAMPLE, at))
@@ -141,24 +141,16 @@ class CacheFolder:
             except (ValueError, LookupError, OSError):
                 if fresh or not left:  # built just now: it will be no better the next time
                     raise
-                self.remove(path)
+                path.unlink(missing_ok=True)
             finally:
                 if key is None:
-                    self.remove(path)
+                    path.unlink(missing_ok=True)
         raise AssertionError("the last try returns or raises")
 
     def let_go(self) -> None:
         """Removes the locks that are held: the process ends, and what it builds is given up."""
         for path in tuple(self._held):
             path.unlink(missing_ok=True)
-
-    def size_bytes(self) -> int:
-        """Of all files that are there."""
-        return sum(size for _, size, _ in self._files())
-
-    def remove(self, path: Path) -> None:
-        """Removes a file that turned out to be damaged."""
-        path.unlink(missing_ok=True)
 
     def _is_usable(self) -> bool:
         try:

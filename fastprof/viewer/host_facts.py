@@ -1,11 +1,12 @@
-"""What is derived of a host besides tracks: flows, groups, steps, counters, and what derived events tell of themselves.
+"""What is derived of a host besides tracks: flows, groups, steps, counters, and the values of derived events.
 
-It is computed once and kept in the cache as columns (fact_file.py), so that the next time nothing is decoded for it.
+It is computed once and kept in the cache, a file of columns of different lengths, so that the next time nothing is
+decoded for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.viewer.fact_file import Column, FactFile
+from fastprof.viewer.sealed_file import content_size
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -24,9 +26,12 @@ if TYPE_CHECKING:
     from fastprof.derive.timeline.step_bands import StepBand
     from fastprof.tables.table_set import TableSet
 
+Column = npt.NDArray[Any] | list[str]
 
+FORMAT: Final = b"1"
 VERSION: Final = 2
-"""Grows when other facts are computed: those of before are computed again."""
+"""Grows when other facts are computed: older ones are computed again."""
+_FORMAT_KEY: Final = b"fastprof.facts"
 _NO_PROCESS: Final = -1
 
 
@@ -73,77 +78,105 @@ class Band:
 
 
 class HostFacts:
-    """The facts of a host, read from their file as they are asked for."""
+    """The facts of a host, read from their file when they are needed. ValueError: it is no such file, or one of another
+    version."""
 
-    def __init__(self, file: FactFile) -> None:
-        self._file = file
+    def __init__(self, path: Path) -> None:
+        try:
+            file = pa.memory_map(str(path))
+            reader = pa.ipc.open_file(pa.BufferReader(file.read_buffer(content_size(path))))
+            if (reader.schema.metadata or {}).get(_FORMAT_KEY) != FORMAT:
+                raise ValueError("facts of another version")
+            batch = reader.get_batch(0)
+        except pa.ArrowException as error:
+            raise ValueError(f"no facts: {error}") from None
+        self._columns = {name: batch.column(i).flatten() for i, name in enumerate(batch.schema.names)}
+
+    def _numbers(self, name: str) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = np.asarray(self._columns[name])
+        return found
+
+    def _texts(self, name: str) -> list[str]:
+        found: list[str] = self._columns[name].to_pylist()
+        return found
+
+    def _spans(self, name: str) -> Iterator[slice]:
+        """The rows of each part, from where the parts end."""
+        first = 0
+        for end in self._numbers(name).tolist():
+            yield slice(first, end)
+            first = end
 
     @cached_property
     def flows(self) -> Flows:
-        return Flows(*(self._file.numbers(f"flow.{name}") for name in Flows.__dataclass_fields__))
+        return Flows(*(self._numbers(f"flow.{name}") for name in Flows.__dataclass_fields__))
 
     def group(self, row: int) -> int:
         """The number of the group of an event of the capture, -1: none."""
-        groups = self._file.numbers("group")
+        groups = self._numbers("group")
         return int(groups[row]) if row < len(groups) else -1
 
     @cached_property
     def group_names(self) -> dict[int, str]:
-        """What groups are called, by number."""
-        return dict(zip(self._file.numbers("named.group").tolist(), self._file.texts("named.name"), strict=True))
+        """Names of groups, by number."""
+        return dict(zip(self._numbers("named.group").tolist(), self._texts("named.name"), strict=True))
 
     @cached_property
     def step_names(self) -> dict[int, str]:
-        """What events are called that trace viewers call by the name of their step, by row."""
-        return dict(zip(self._file.numbers("called.row").tolist(), self._file.texts("called.name"), strict=True))
+        """Names of steps, by the row of the event that trace viewers show under this name."""
+        return dict(zip(self._numbers("called.row").tolist(), self._texts("called.name"), strict=True))
 
     @cached_property
     def counters(self) -> list[Counter]:
-        file = self._file
-        ends, processes = file.numbers("counter.end").tolist(), file.numbers("counter.process").tolist()
-        times, values = file.numbers("counter.time_ps"), file.numbers("counter.value")
-        found, first = [], 0
-        labels = zip(file.texts("counter.name"), file.texts("counter.unit"), processes, ends, strict=True)
-        for name, unit, process, end in labels:
-            found.append(Counter(process, name, unit, times[first:end], values[first:end]))
-            first = end
-        return found
+        times, values = self._numbers("counter.time_ps"), self._numbers("counter.value")
+        labels = (self._numbers("counter.process").tolist(), self._texts("counter.name"), self._texts("counter.unit"))
+        parts = zip(*labels, self._spans("counter.end"), strict=True)
+        return [Counter(process, name, unit, times[rows], values[rows]) for process, name, unit, rows in parts]
 
     @cached_property
     def bands(self) -> list[Band]:
-        file = self._file
-        titles = file.texts("band.titles")
-        columns = [file.numbers(f"band.{name}") for name in ("start_ps", "duration_ps", "group", "title")]
-        found, first = [], 0
-        pairs = zip(file.numbers("band.process").tolist(), file.numbers("band.end").tolist(), strict=True)
-        for process, end in pairs:
-            start, duration, group, title = (column[first:end] for column in columns)
-            found.append(Band(process, start, duration, group, title, titles))
-            first = end
-        return found
+        titles = self._texts("band.titles")
+        columns = {name: self._numbers(f"band.{name}") for name in ("start_ps", "duration_ps", "group", "title")}
+        parts = zip(self._numbers("band.process").tolist(), self._spans("band.end"), strict=True)
+        return [
+            Band(process, titles=titles, **{name: column[rows] for name, column in columns.items()})
+            for process, rows in parts
+        ]
 
     def derived(self, row: int) -> tuple[int, int, list[tuple[str, str]]]:
-        """Of a derived event: its group, the name behind the one displayed (both -1: none), and what it tells."""
-        file = self._file
-        group, name = int(file.numbers("derived.group")[row]), int(file.numbers("derived.long_name")[row])
-        rows, values = file.numbers("arg.row"), file.numbers("arg.value")
-        told, first = [], 0
-        for label, end in zip(file.texts("arg.name"), file.numbers("arg.end").tolist(), strict=True):
-            place = first + int(np.searchsorted(rows[first:end], row))
-            if place < end and rows[place] == row:
-                told.append((label, self._arg_text(int(values[place]))))
-            first = end
-        return group, name, told
-
-    def _arg_text(self, number: int) -> str:
-        return str(self._file.column("arg.texts")[number].as_py())
+        """Of a derived event: its group, the name behind the one displayed (both -1: none), and its values by name."""
+        group, name = int(self._numbers("derived.group")[row]), int(self._numbers("derived.long_name")[row])
+        rows, values, texts = self._numbers("arg.row"), self._numbers("arg.value"), self._columns["arg.texts"]
+        found = []
+        for label, part in zip(self._texts("arg.name"), self._spans("arg.end"), strict=True):
+            place = part.start + int(np.searchsorted(rows[part], row))
+            if place < part.stop and rows[place] == row:
+                found.append((label, str(texts[int(values[place])].as_py())))
+        return group, name, found
 
 
 # ---- making them
 
 
+def write_facts(path: Path, columns: Mapping[str, Column]) -> None:
+    """Numbers as NumPy columns, texts as lists. The file is an Arrow IPC file of one row of lists."""
+    arrays = {name: _as_row(column) for name, column in columns.items()}
+    schema = pa.schema([(name, array.type) for name, array in arrays.items()], {_FORMAT_KEY: FORMAT})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema))
+
+
+def _as_row(column: Column) -> pa.Array:
+    if isinstance(column, list):
+        values = pa.array([text.encode("utf-8", "replace") for text in column], pa.large_binary())
+        values = values.cast(pa.large_string())
+    else:
+        values = pa.array(column)
+    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
+
+
 def fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTimeline) -> dict[str, Column]:
-    """The facts of host ``number``, which was read with ``derived_lines.NEEDS``, as columns of a file."""
+    """The facts of host ``number``, read with ``derived_lines.NEEDS``, as columns of a file."""
     from fastprof.derive.timeline.counter_tracks import counter_tracks
     from fastprof.derive.timeline.event_groups import group_ids, name_overrides
     from fastprof.derive.timeline.step_bands import step_bands
@@ -229,8 +262,3 @@ def _ends(lengths: Iterable[int]) -> Int64s:
 
 def _joined(parts: Iterable[npt.NDArray[Any]], kind: type[np.generic]) -> npt.NDArray[Any]:
     return np.concatenate([np.zeros(0, kind), *(part.astype(kind, copy=False) for part in parts)])
-
-
-def facts_in(path: Path) -> HostFacts:
-    """ValueError: the file is no such file."""
-    return HostFacts(FactFile(path))

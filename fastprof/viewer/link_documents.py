@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.schema.array_types import Int64s
 from fastprof.viewer.host_facts import Band, Counter, Flows
@@ -59,7 +58,7 @@ def _steps(seen: Snapshot, host: SeenHost, band: Band, room: int) -> Iterator[di
 
 
 def flows_document(seen: Snapshot, start_ps: int, end_ps: int, tracks: Int64s | None, limit: int) -> dict[str, Any]:
-    """Flows that are seen in a stretch of time and end on these tracks, None: on any; of many some, evenly."""
+    """Flows within a range of time that end on these tracks, None: on any; of too many an even share."""
     found: dict[str, list[Any]] = {name: [] for name in FLOW_COLUMNS}
     parts = [(host, host.facts.flows, local) for host, local in seen.split(tracks) if host.facts is not None]
     chosen = [(host, flows, _flows_within(host, flows, start_ps, end_ps, local)) for host, flows, local in parts]
@@ -74,15 +73,14 @@ def flows_document(seen: Snapshot, start_ps: int, end_ps: int, tracks: Int64s | 
 
 
 def _flows_within(host: SeenHost, flows: Flows, start_ps: int, end_ps: int, local: Int64s) -> Int64s:
-    """Which flows of a host are seen, in the order of producers."""
+    """The flows of a host that are seen, in the order of producers."""
     first, last = _within_64_bits(host.to_host(start_ps)), _within_64_bits(host.to_host(end_ps))
-    keep = (np.minimum(flows.from_ps, flows.to_ps) < last) & (np.maximum(flows.from_ps, flows.to_ps) >= first)
-    places = np.flatnonzero(keep)
-    tracks = host.store.tracks
-    if len(local) < len(tracks):
-        wanted = _rows_of(host, local)
-        on = wanted.has(flows.producer[places]) & wanted.has(flows.consumer[places])
-        places = places[on]
+    seen = (np.minimum(flows.from_ps, flows.to_ps) < last) & (np.maximum(flows.from_ps, flows.to_ps) >= first)
+    places = np.flatnonzero(seen)
+    if len(local) < len(host.store.tracks):
+        spans = _row_spans(host, local)
+        for rows in (flows.producer, flows.consumer):
+            places = places[np.searchsorted(spans, rows[places], side="right") % 2 == 1]
     return places
 
 
@@ -90,23 +88,12 @@ def _within_64_bits(time_ps: int) -> int:
     return max(LEAST, min(MOST, time_ps))
 
 
-class _Rows:
-    """Rows of some tracks: ``ends`` are where stretches of them begin and end."""
-
-    def __init__(self, ends: Int64s) -> None:
-        self.ends = ends
-
-    def has(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        within: npt.NDArray[np.bool_] = np.searchsorted(self.ends, rows, side="right") % 2 == 1
-        return within
-
-
-def _rows_of(host: SeenHost, local: Int64s) -> _Rows:
-    """The rows of the capture's events that are on these tracks."""
+def _row_spans(host: SeenHost, local: Int64s) -> Int64s:
+    """Where stretches of rows of the capture's events that are on these tracks begin and end, in turn."""
     records = host.store.raw.track_records
     mine = records[local[local < len(records)]]
     spans = np.stack([mine["row"].astype(np.int64), mine["row"].astype(np.int64) + mine["events"]], axis=1)
-    return _Rows(spans[np.argsort(spans[:, 0], kind="stable")].reshape(-1))
+    return spans[np.argsort(spans[:, 0], kind="stable")].reshape(-1)
 
 
 def _add_flow(found: dict[str, list[Any]], seen: Snapshot, host: SeenHost, flows: Flows, place: int) -> None:
@@ -131,8 +118,8 @@ def _add_flow(found: dict[str, list[Any]], seen: Snapshot, host: SeenHost, flows
 def counters_document(
     run: ViewedRun, host_name: str | None, track: int, start_ps: int, end_ps: int, width: int
 ) -> dict[str, Any]:
-    """A counter over a stretch of time, at most ``width`` stretches of it: when each begins, the least, the largest and
-    the last value there. What holds when the stretch of time begins is told as of then."""
+    """A counter over a range of time, in at most ``width`` parts: when each begins, and its least, largest and last
+    value. The value that holds when the range begins is shown from there."""
     seen = run.snapshot
     host, local = seen.place_of(track)
     if host_name is not None and host.name != host_name:
@@ -172,5 +159,5 @@ def _at_width(
 
 
 def _finite(value: float) -> float | None:
-    """As JSON has it: what is no number, or infinite, is null."""
+    """As JSON has it: null is no number, or infinite."""
     return float(value) if np.isfinite(value) else None

@@ -15,13 +15,14 @@ SUM: Final = np.dtype(
     [("total", "i8"), ("clipped", "i8"), ("least", "i8"), ("most", "i8")]
     + [("name", "u4"), ("longest", "u4"), ("count", "u8")]
 )
+_WIDE: Final = np.dtype([(field, "i8") for field in SUM.names or ()])
 _LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NameSums:
-    """Columns, a row a name, the most time in the range first. ``clipped_ps``: of durations what lies in the range;
-    ``longest``: the number of the longest event. Sums that 64 bits cannot hold are the largest number."""
+    """Columns, a row a name, the most time in the range first. ``clipped_ps``: parts of durations in the range;
+    ``longest``: the number of the longest event. Sums that do not fit 64 bits are the largest number."""
 
     name: Int64s
     count: Int64s
@@ -40,34 +41,29 @@ class NameSums:
 
 
 def merged(parts: Iterable[tuple[bytes, int, int]]) -> NameSums:
-    """Sums of several parts: records, and what is added to numbers of names and of events."""
-    found = []
+    """Sums of several parts: records, and the first numbers of their names and of their events."""
+    found = [np.zeros(0, _WIDE)]
     for data, names, events in parts:
-        records = np.frombuffer(data, SUM)
-        columns: dict[str, Any] = {field: records[field].astype(np.int64) for field in SUM.names or ()}
-        columns["name"] += names
-        columns["longest"] += events
-        found.append(columns)
-    columns = {
-        field: np.concatenate([np.zeros(0, np.int64), *(one[field] for one in found)]) for field in SUM.names or ()
-    }
-    order = np.lexsort((columns["longest"], -columns["most"], columns["name"]))
-    columns = {field: values[order] for field, values in columns.items()}
-    name = columns["name"]
-    firsts = np.flatnonzero(np.append(True, name[1:] != name[:-1])) if len(name) else np.zeros(0, np.intp)
-    if len(firsts) < len(name):
-        columns = _added(columns, firsts)
-    order = np.lexsort((columns["name"], -columns["total"], -columns["clipped"]))
+        records = np.frombuffer(data, SUM).astype(_WIDE)
+        records["name"] += names
+        records["longest"] += events
+        found.append(records)
+    sums = np.concatenate(found)
+    sums = sums[np.lexsort((sums["longest"], -sums["most"], sums["name"]))]
+    firsts = np.flatnonzero(np.diff(sums["name"], prepend=-1))
+    if len(firsts) < len(sums):
+        sums = _added(sums, firsts)
+    sums = sums[np.lexsort((sums["name"], -sums["total"], -sums["clipped"]))]
     fields = ("name", "count", "total", "clipped", "least", "most", "longest")
-    return NameSums(*(columns[field][order] for field in fields))
+    return NameSums(*(np.ascontiguousarray(sums[field]) for field in fields))
 
 
-def _added(columns: dict[str, Any], firsts: npt.NDArray[np.intp]) -> dict[str, Any]:
+def _added(sums: npt.NDArray[Any], firsts: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     """Rows of one name as one; the first of them has the longest event."""
-    out = {"name": columns["name"][firsts], "longest": columns["longest"][firsts], "most": columns["most"][firsts]}
-    out["least"] = np.minimum.reduceat(columns["least"], firsts)
-    out["count"] = np.add.reduceat(columns["count"], firsts)
+    out = sums[firsts]
+    out["least"] = np.minimum.reduceat(sums["least"], firsts)
+    out["count"] = np.add.reduceat(sums["count"], firsts)
     for field in ("total", "clipped"):
-        near = np.add.reduceat(columns[field].astype(np.float64), firsts)
-        out[field] = np.where(near >= 2.0**63, _LARGEST, np.add.reduceat(columns[field], firsts))
+        near = np.add.reduceat(sums[field].astype(np.float64), firsts)
+        out[field] = np.where(near >= 2.0**63, _LARGEST, np.add.reduceat(sums[field], firsts))
     return out

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from fastprof.viewer.host_facts import Counter
 from fastprof.viewer.snapshot import NAME_LETTERS, SeenHost, Snapshot
-from fastprof.viewer.store import StoredTrack
 from fastprof.viewer.viewed_run import ViewedRun
 
-
-@dataclass(frozen=True, slots=True)
-class _Track:
-    """As the page has it, by column. ``sort``: by which tracks of a process are ordered; counters come first."""
-
-    id: int
-    name: str
-    tid: int | None
-    sort: int
-    lanes: int
-    events: int
-    derived: int
-    kind: str
+_TRACK = ("id", "name", "tid", "sort", "lanes", "events", "derived", "kind")
+"""A track as the page has it. ``sort``: the order of the tracks of a process; counters come first."""
 
 
 def timeline_document(run: ViewedRun) -> dict[str, Any]:
@@ -42,29 +28,31 @@ def timeline_document(run: ViewedRun) -> dict[str, Any]:
                 "progress": round(run.hosts[host.number].progress, 3),
                 "error": host.error,
                 "offset_ps": str(run.offsets_ps[host.number]),
-                "start_unix_ns": _text(run.starts_unix_ns[host.number]),
+                "start_unix_ns": None if start_unix_ns is None else str(start_unix_ns),
                 "events": 0 if host.known is None else host.store.events,
             }
-            for host in seen.hosts
+            for host, start_unix_ns in zip(seen.hosts, run.starts_unix_ns, strict=True)
         ],
         "processes": [one for host in seen.ready for one in _processes(seen, host)],
     }
 
 
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)
-
-
 def _processes(seen: Snapshot, host: SeenHost) -> Iterator[dict[str, Any]]:
     """The processes of a host with their tracks, in the order in which they are shown."""
-    tracks: dict[int, list[_Track]] = {}
+    tracks: dict[int, list[tuple[Any, ...]]] = {}
     for track in host.store.tracks:
-        tracks.setdefault(track.about["process"], []).append(_track(seen, host, track))
+        about, id = track.about, seen.track_id(host, track.number)
+        kind = "events" if about["kind"] == "counter" else about["kind"]  # a counter of them is a track of its own
+        shown = (about["name"][:NAME_LETTERS], about["tid"], about["sort"])
+        row = (id, *shown, track.lanes, track.events, int(track.derived), kind)
+        tracks.setdefault(about["process"], []).append(row)
     for number, counter in enumerate(host.facts.counters if host.facts is not None else (), len(host.store.tracks)):
-        tracks.setdefault(counter.process, []).append(_counter(seen.track_id(host, number), counter))
+        shown = (counter.name[:NAME_LETTERS], None, -1)
+        row = (seen.track_id(host, number), *shown, 1, len(counter.time_ps), 1, "counter")
+        tracks.setdefault(counter.process, []).append(row)
     for number, about in enumerate(host.store.about["processes"]):
-        mine = sorted(tracks.get(number, ()), key=lambda track: (track.sort, track.id))
-        if not mine:
+        rows = sorted(tracks.get(number, ()), key=lambda row: (row[_TRACK.index("sort")], row[0]))
+        if not rows:
             continue
         yield {
             "id": seen.track_id(host, number),
@@ -74,24 +62,5 @@ def _processes(seen: Snapshot, host: SeenHost) -> Iterator[dict[str, Any]]:
             "kind": about["kind"],
             "sort": about["sort"],
             "shown": about.get("shown", True),
-            "tracks": {name: [getattr(track, name) for track in mine] for name in _Track.__dataclass_fields__},
+            "tracks": {name: list(column) for name, column in zip(_TRACK, zip(*rows, strict=True), strict=True)},
         }
-
-
-def _track(seen: Snapshot, host: SeenHost, track: StoredTrack) -> _Track:
-    about = track.about
-    kind = "events" if about["kind"] == "counter" else about["kind"]  # a counter of them is a track of its own
-    return _Track(
-        seen.track_id(host, track.number),
-        about["name"][:NAME_LETTERS],
-        about["tid"],
-        about["sort"],
-        track.lanes,
-        track.events,
-        int(track.derived),
-        kind,
-    )
-
-
-def _counter(id: int, counter: Counter) -> _Track:
-    return _Track(id, counter.name[:NAME_LETTERS], None, -1, 1, len(counter.time_ps), 1, "counter")

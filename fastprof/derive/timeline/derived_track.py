@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.steps.device_steps import by_time
-from fastprof.derive.timeline.host_timeline import HostTimeline
+from fastprof.derive.timeline.host_timeline import HostTimeline, numbers_of
 from fastprof.derive.timeline.plane_names import PlaneNames
 from fastprof.derive.timeline.track_order import EVENTS, Process, Track
 from fastprof.schema.array_types import Int32s, Int64s
@@ -25,7 +25,7 @@ class Arg:
     ``kinds``: the recorded kind of each value, where some were no integers and are 0; None: all are as recorded."""
 
     name: str
-    rows: Int64s
+    rows: npt.NDArray[np.signedinteger[Any]]
     values: Values
     kinds: npt.NDArray[np.uint8] | None = None
 
@@ -103,17 +103,13 @@ def _columns(part: DerivedTrack, order: Int64s, texts: dict[str, int]) -> tuple[
     displayed = [names.displayed[one] for one in used.tolist()]
     long = [names.names[one] for one in used.tolist()]
     pairs = list(zip(displayed, long, strict=True))
-    shown = _numbers([short or name for short, name in pairs], texts)[name]
+    shown = numbers_of([short or name for short, name in pairs], texts)[name]
     if part.shown is not None:
-        shown = _numbers(part.shown, texts)[order]
+        shown = numbers_of(part.shown, texts)[order]
     long_name = np.array([texts.setdefault(name, len(texts)) if short else -1 for short, name in pairs], np.int32)
     meta = np.array([names.metas[one] for one in used.tolist()], np.int32)
     group = part.group[order]
     return part.start_ps[order], part.duration_ps[order], shown, group, long_name[name], meta[name]
-
-
-def _numbers(names: Sequence[str], texts: dict[str, int]) -> Int32s:
-    return np.array([texts.setdefault(name, len(texts)) for name in names], np.int32)
 
 
 def _moved(arg: Arg, order: Int64s, first: int) -> Arg:

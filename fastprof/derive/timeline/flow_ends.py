@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,9 @@ KINDS: Final = (
 )  # fmt: skip
 """What connects the ends of a flow, by its number in captures."""
 GENERIC, LEGACY, GPU_LAUNCH, TPU_STREAM, TPU_LAUNCH = 0, 1, 9, 11, 12
-IN, OUT, BOTH = 1, 2, 3
+IN, OUT = 1, 2
+LAUNCHES, CONTEXTS = 0, 1
+"""Spaces of keys: correlation ids, and ids that events record themselves, by context and process."""
 RUN_ID_BITS: Final = 2**27 - 1
 _DEVICE_PLANES: Final = ("/device", "#Chip", "/custom:")
 
@@ -48,10 +50,14 @@ class FlowEnds:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def take(self, chosen: npt.NDArray[Any]) -> FlowEnds:
+        """These ends: their places, or a flag for each."""
+        return FlowEnds(self.rows[chosen], self.direction[chosen], self.kind[chosen], self.number[chosen])
+
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """Ends of one kind of key: ``parts`` are two int64 columns."""
+    """Ends of one kind of key: ``parts`` are two int64 columns. Keys of different ``space`` are never equal."""
 
     rows: Int32s
     direction: npt.NDArray[np.uint8]
@@ -60,47 +66,31 @@ class Keyed:
     parts: tuple[Int64s, Int64s]
 
 
-def flow_ends(host: Host) -> tuple[FlowEnds, FlowEnds, FlowEnds]:
-    """Ends by correlation id, then producers, then consumers: each event is at most once in each of the three."""
-    return numbered_ends(flow_keys(host))
-
-
-def flow_keys(host: Host) -> tuple[list[Keyed], list[Keyed], list[Keyed]]:
-    """The same before equal keys are numbered. The first of producers and of consumers are what events record
-    themselves, by context and process."""
+def flow_keys(host: Host) -> list[Keyed]:
+    """The ends by correlation id, then producers, then consumers; each event is at most once in each of the three."""
     events, types = host.raw, host.forest.types
     producers, consumers = _connected(events, types)
     launched = events.stat("correlation_id").of_kinds((records.INT64, records.UINT64))
-    return (
-        [correlated(events, launched.rows, launched.value)],
-        [_own(events, "_pt", "_p", OUT, producers), *producers],
-        [_own(events, "_ct", "_c", IN, consumers), *consumers],
-    )
+    return [
+        correlated(events, launched.rows, launched.value),
+        _own(events, "_pt", "_p", OUT, producers),
+        *producers,
+        _own(events, "_ct", "_c", IN, consumers),
+        *consumers,
+    ]
 
 
-def numbered_ends(groups: tuple[list[Keyed], list[Keyed], list[Keyed]]) -> tuple[FlowEnds, FlowEnds, FlowEnds]:
-    every = [one for group in groups for one in group]
+def flow_ends(keys: Sequence[Keyed]) -> FlowEnds:
+    """The ends with these keys, in the same order."""
     columns = [
-        np.concatenate([np.full(len(one.rows), one.space) for one in every]),
-        np.concatenate([one.kind for one in every]).astype(np.int64),
-        np.concatenate([one.parts[0] for one in every]),
-        np.concatenate([one.parts[1] for one in every]),
+        np.concatenate([np.full(len(one.rows), one.space) for one in keys]),
+        np.concatenate([one.kind for one in keys]).astype(np.int64),
+        np.concatenate([one.parts[0] for one in keys]),
+        np.concatenate([one.parts[1] for one in keys]),
     ]
     number, _ = numbered(columns)
-    found, first = [], 0
-    for group in groups:
-        last = first + sum(len(one.rows) for one in group)
-        found.append(_sorted(group, number[first:last].astype(np.int64)))
-        first = last
-    return found[0], found[1], found[2]
-
-
-def _sorted(group: Sequence[Keyed], number: Int64s) -> FlowEnds:
-    rows = np.concatenate([one.rows for one in group]).astype(np.int32)
-    order = np.argsort(rows, kind="stable")
-    direction = np.concatenate([one.direction for one in group])
-    kind = np.concatenate([one.kind for one in group])
-    return FlowEnds(rows[order], direction[order], kind[order], number[order])
+    rows, direction = (np.concatenate([getattr(one, name) for one in keys]) for name in ("rows", "direction"))
+    return FlowEnds(rows.astype(np.int32), direction, columns[1].astype(np.uint8), number.astype(np.int64))
 
 
 def _keyed(rows: Int32s, direction: int, kind: int, space: int, parts: tuple[Int64s, Int64s]) -> Keyed:
@@ -109,7 +99,7 @@ def _keyed(rows: Int32s, direction: int, kind: int, space: int, parts: tuple[Int
 
 def correlated(events: HostEvents, rows: Int32s, value: Int64s) -> Keyed:
     """Events with these correlation ids: those of devices consume."""
-    found = _keyed(rows, OUT, GPU_LAUNCH, 0, (value, np.zeros(len(rows), np.int64)))
+    found = _keyed(rows, OUT, GPU_LAUNCH, LAUNCHES, (value, np.zeros(len(rows), np.int64)))
     for plane in events.planes:
         if plane.name.startswith(_DEVICE_PLANES):
             found.direction[slice(*np.searchsorted(rows, [plane.first, plane.last]))] = IN
@@ -128,7 +118,7 @@ def _own(events: HostEvents, kind: str, number: str, direction: int, connected: 
     process = np.zeros(len(rows), np.int64)
     if len(ends.keys) > 2:
         process = np.where(ends.keys[3] != 0, ends.keys[2] + 1, 0)[keep]
-    return Keyed(rows, np.full(len(rows), direction, np.uint8), safe, 1, (ids, process))
+    return Keyed(rows, np.full(len(rows), direction, np.uint8), safe, CONTEXTS, (ids, process))
 
 
 def _connected(events: HostEvents, types: Types) -> tuple[list[Keyed], list[Keyed]]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.host import Host
-from fastprof.derive.timeline.flow_ends import GENERIC, IN, KINDS, OUT, FlowEnds, flow_ends
+from fastprof.derive.timeline.flow_ends import GENERIC, IN, KINDS, OUT, FlowEnds, flow_ends, flow_keys
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
@@ -31,27 +31,15 @@ class FlowPairs:
 
 
 def flows(host: Host) -> FlowPairs:
-    """Each pair once. Launches and kernels are paired by their correlation id, others by what they say or have in
-    common; flows that the capture records itself (stat ``flow``) go from event to event in the order of time."""
-    ends = flow_ends(host)
-    found = _paired(host.raw, _joined([_of(one, OUT) for one in ends]), _joined([_of(one, IN) for one in ends]))
+    """Each pair once. Launches and kernels are paired by their correlation id, others by ids that they record or have
+    in common; flows that the capture records itself (stat ``flow``) go from event to event in the order of time."""
+    ends = flow_ends(flow_keys(host))
+    found = _paired(host.raw, ends.take(ends.direction == OUT), ends.take(ends.direction == IN))
     recorded = _recorded_flows(host.raw)
     producer, consumer, kind = (np.concatenate([found[part], recorded[part]]) for part in range(3))
     _, first = np.unique(producer.astype(np.int64) << 32 | consumer, return_index=True)
     first = first[producer[first] != consumer[first]]
     return FlowPairs(producer[first].astype(np.int32), consumer[first].astype(np.int32), kind[first].astype(np.uint8))
-
-
-def _of(ends: FlowEnds, direction: int) -> FlowEnds:
-    keep = ends.direction == direction
-    return FlowEnds(ends.rows[keep], ends.direction[keep], ends.kind[keep], ends.number[keep])
-
-
-def _joined(ends: list[FlowEnds]) -> FlowEnds:
-    return FlowEnds(
-        np.concatenate([one.rows for one in ends]), np.concatenate([one.direction for one in ends]),
-        np.concatenate([one.kind for one in ends]), np.concatenate([one.number for one in ends]),
-    )  # fmt: skip
 
 
 def _paired(events: HostEvents, out: FlowEnds, taken: FlowEnds) -> tuple[Int32s, Int32s, npt.NDArray[np.uint8]]:

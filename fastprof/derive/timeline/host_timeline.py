@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,9 +44,13 @@ def raw_timeline(host: Host) -> HostTimeline:
 
 @once
 def shown_names(events: HostEvents) -> tuple[Int32s, list[str]]:
-    """What events of each row of metadata are called, as a number, the last for -1: no metadata; and the distinct
-    names by number."""
+    """The number of the name of events of each row of metadata, the last for -1: no metadata; and the distinct names by
+    number."""
     number: dict[str, int] = {}
     pairs = zip(events.display_names, events.names, strict=True)
-    of_meta = np.array([number.setdefault(shown or name, len(number)) for shown, name in pairs], np.int32)
-    return of_meta, list(number)
+    return numbers_of((shown or name for shown, name in pairs), number), list(number)
+
+
+def numbers_of(names: Iterable[str], number: dict[str, int]) -> Int32s:
+    """The number of each name; new ones are numbered in the order in which they come."""
+    return np.array([number.setdefault(name, len(number)) for name in names], np.int32)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fastprof.derive.host import Host
 from fastprof.derive.ops.stat_values import stat_places
-from fastprof.derive.steps.device_steps import STEP_LINES, device_times, grouping_line
+from fastprof.derive.steps.device_steps import STEP_LINES, device_times
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line
 
@@ -40,7 +40,7 @@ def merged_steps(host: Host) -> MergedSteps:
     if not host.groups.vetoed:
         for plane in host.forest.tpu_planes:
             for line in plane.lines:
-                if line.name in STEP_LINES and grouping_line(plane) is not None and line.last > line.first:
+                if line.name in STEP_LINES and (host.groups.group_id[line.first : line.last] >= 0).any():
                     parts.append(_of_line(host, line))
     if not parts:
         return MergedSteps.none()
@@ -55,6 +55,7 @@ def merged_steps(host: Host) -> MergedSteps:
 
 
 def _of_line(host: Host, line: Line) -> MergedSteps:
+    """Of a line with steps of groups."""
     events = host.raw
     rows = np.arange(line.first, line.last)
     groups = host.groups.group_id[rows]
@@ -62,8 +63,6 @@ def _of_line(host: Host, line: Line) -> MergedSteps:
     first = np.flatnonzero(fresh)
     last = np.append(first[1:], len(rows)) - 1
     known = groups[first] >= 0
-    if not known.any():
-        return _unchanged()
     end = events.start_ps[rows[last]] + events.duration_ps[rows[last]]
     kept = rows[first[known]]
     removed = np.setdiff1d(rows, kept)
@@ -72,13 +71,6 @@ def _of_line(host: Host, line: Line) -> MergedSteps:
         **_on_device(events, rows, first[known], last[known]),
     }
     return MergedSteps(removed, kept, groups[first[known]], end[known] - events.start_ps[kept], args)
-
-
-def _unchanged() -> MergedSteps:
-    """Where no step has a group, all are shown as they are."""
-    none = MergedSteps.none()
-    args = dict.fromkeys((_IDLE, _OFFSET, _DURATION), (none.rows, none.rows))
-    return MergedSteps(none.removed, none.rows, none.group, none.duration_ps, args)
 
 
 def _idle(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Int64s:

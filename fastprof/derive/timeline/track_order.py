@@ -8,7 +8,7 @@ threads of the host. A track is known by its tid: the display id of the line, cu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -128,19 +128,14 @@ def is_grouped(events: HostEvents) -> bool:
 # ---- streams of GPUs
 
 
-def streams(plane: Plane) -> list[Line]:
+def derived_streams(plane: Plane) -> list[Line]:
     """The lines of a GPU that lines are derived from, in the order of XProf: those that compute first, then those with
     the most events."""
     lines = [line for line in plane.lines if not is_derived(line)]
     counts = [line.last - line.first + ("Compute" in line.name) * 2**40 for line in lines]
     order = np.arange(len(lines), dtype=np.int32)
     rank_order(np.array(counts, np.int64), order)
-    return [lines[place] for place in order.tolist()]
-
-
-def derived_streams(plane: Plane) -> Sequence[Line]:
-    """Those of the streams that lines are derived from."""
-    return streams(plane)[:_MOST_STREAMS]
+    return [lines[place] for place in order[:_MOST_STREAMS].tolist()]
 
 
 def stream_tids(plane: Plane) -> dict[int, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,7 +35,7 @@ _WHOLE_LEVELS: Final = {"program": 2, "category": 1, "provenance": 100}
 _VERTICAL: Final = (ROOT, PROGRAM, SCOPE)
 """Kinds of nodes whose time is that of ops by themselves."""
 _REGION: Final = "region"
-"""What names of ops begin with that are left out."""
+"""Ops whose names begin with this are left out."""
 _IDLE_NAME: Final = "IDLE"
 _NO_PROGRAM: Final = "main"
 _FUSIONS: Final = " fusion"
@@ -59,7 +58,7 @@ def answer(report: Report) -> object:
 
 
 def scopes_of(provenance: str) -> list[str]:
-    """The parts of ``a/b/c:Type``, without the type: the last one is a part also where nothing is before its colon."""
+    """The parts of ``a/b/c:Type`` without the type; the last one is a part even if nothing is before its colon."""
     parts = [part for part in provenance.split("/") if part]
     if parts:
         parts[-1] = parts[-1].partition(":")[0]
@@ -73,16 +72,6 @@ def _divided(a: float, b: float) -> float:
 def _number(value: float) -> float | int:
     """Whole doubles are written without a fraction."""
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
-
-
-@dataclass(slots=True)
-class _Figures:
-    """Of each node as the tree grew, by the names of _COLUMNS."""
-
-    whole: dict[str, npt.NDArray[Any]]
-
-    def of(self, node: int) -> dict[str, Any]:
-        return {name: values[node].item() for name, values in self.whole.items()}
 
 
 class _Page:
@@ -101,7 +90,7 @@ class _Page:
         self._sparse_rows = _children_of(self.ops)
         self._of_sparse = _figures(self.ops.children) if self.ops.children is not None else {}
         nested = self._grow()
-        idle = self._idle() if with_idle and self.ops.parts else -1
+        idle = self.growth.added(0, IDLE, _IDLE_NAME) if with_idle and self.ops.parts else -1
         self.figures = self._summed(nested, idle)
 
     # ---- the tree as it grows
@@ -111,31 +100,26 @@ class _Page:
         table = self.ops.table
         nested = []
         held = (table.time_ps > table.self_ps).tolist()
-        for row, name in enumerate(table.name):
+        for row, (name, program) in enumerate(zip(table.name, table.program_id.tolist(), strict=True)):
             if name.startswith(_REGION):
                 continue
-            node = 0 if self.group_by == "category" else self._program(int(table.program_id[row]))
+            node = 0
+            if self.group_by != "category":
+                node = self.growth.child(0, PROGRAM, self.session.title(program) or _NO_PROGRAM, program)
             if held[row] and row not in self._sparse_rows:
                 nested.append((node, row))
                 continue
             if self.group_by == "provenance" and table.provenance[row]:
-                for part in scopes_of(table.provenance[row]):
-                    node = self.growth.child(node, SCOPE, part)
+                node = self.growth.path(node, SCOPE, scopes_of(table.provenance[row]))
             node = self.growth.child(node, CATEGORY, table.category[row])
             node = self.growth.child(node, DUPLICATES, table.deduplicated_name[row] or name)
             self.leaf[row] = self.growth.added(node, OP, name, row)
         return nested
 
-    def _program(self, program: int) -> int:
-        title = self.session.title(program)
-        return self.growth.child(0, PROGRAM, title or _NO_PROGRAM, program)
-
-    def _idle(self) -> int:
-        return self.growth.added(0, IDLE, _IDLE_NAME)
-
     # ---- figures
 
-    def _summed(self, nested: Sequence[tuple[int, int]], idle: int) -> _Figures:
+    def _summed(self, nested: Sequence[tuple[int, int]], idle: int) -> dict[str, npt.NDArray[Any]]:
+        """Of each node as the tree grew, by the names of _COLUMNS."""
         own = _figures(self.ops.table)
         levels = self.growth.levels()
         rows, nodes = np.array(list(self.leaf), np.int64), np.array(list(self.leaf.values()), np.int64)
@@ -156,29 +140,26 @@ class _Page:
         if idle >= 0:
             whole["time"][idle] = self.ops.idle_ps
         whole["time"][0] = self.total_ps
-        return _Figures(whole)
+        return whole
 
     def _held(self, own: dict[str, Any], rows: Any, nodes: Any, levels: Any) -> dict[str, Any]:
-        """Work of ops with others in them, which is not counted for the groups above."""
+        """Work of ops with others in them, which does not count for the groups above."""
         table = self.ops.table
         with_more = (table.time_ps > table.self_ps)[rows]
-        if not with_more.any():
-            return {}
-        found = {}
-        for name in _COLUMNS[4:]:
+        sums = {}
+        for name in _COLUMNS[4:] if with_more.any() else ():
             values = np.zeros(len(self.growth))
             values[nodes[with_more]] = own[name][rows[with_more]]
-            found[name] = levels.rolled_up(values)
-        return found
+            sums[name] = levels.rolled_up(values)
+        return sums
 
     def _metrics(self, figures: Mapping[str, Any]) -> Node:
         """``figures``: by the names of _COLUMNS. Nodes of equal figures have one object together: in a chain of scopes
         all nodes are alike."""
         key = tuple([figures[name] for name in _COLUMNS])
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._made(figures)
-        return found
+        if key not in self._known:
+            self._known[key] = self._made(figures)
+        return self._known[key]
 
     def _made(self, figures: Mapping[str, Any]) -> Node:
         peaks, time, ns = self.peaks, figures["time"], figures["time"] / 1000
@@ -212,7 +193,7 @@ class _Page:
         for node in range(1, len(growth)):
             children[growth.parent[node]].append(node)
         counts = [len(below) for below in children]
-        times = self.figures.whole["time"].tolist()
+        times = self.figures["time"].tolist()
         kept = [0]
         for node in kept:  # it grows meanwhile
             below = sorted(children[node], key=lambda one: -times[one])
@@ -235,7 +216,7 @@ class _Page:
             "name": self.growth.name[node],
             "numChildren": count,
             "children": children,
-            "metrics": self._metrics(self.figures.of(node)),
+            "metrics": self._metrics(_at(self.figures, node)),
         }
         if kind == IDLE:
             found["xla"] = _xla(category=_IDLE_NAME)
@@ -246,7 +227,7 @@ class _Page:
 
     def _op(self, node: int, row: int) -> Node:
         depth = self.growth.depth[node]
-        found = self._leaf(self.ops.table, row, self.figures.of(node))
+        found = self._leaf(self.ops.table, row, _at(self.figures, node))
         return _with_children(found, [*self._fused(row, depth), *self._sparse(row)], self._most(depth))
 
     def _most(self, depth: int) -> int | None:
@@ -288,27 +269,20 @@ class _Page:
 
     def _instruction(self, row: int) -> Node:
         fused = self.fused
-        return {
-            "name": fused.name[row],
-            "numChildren": 0,
-            "children": [],
-            "metrics": self._metrics(dict.fromkeys(_COLUMNS, 0.0) | {"time": 0, "normalized": 0, "occurrences": 1}),
-            "xla": _xla(
-                expression=fused.expression[row],
-                provenance=fused.framework_op[row] or ":",
-                category=fused.category[row],
-            ),
-        }
+        metrics = self._metrics(dict.fromkeys(_COLUMNS, 0.0) | {"time": 0, "normalized": 0, "occurrences": 1})
+        op = fused.framework_op[row] or ":"
+        xla = _xla(expression=fused.expression[row], provenance=op, category=fused.category[row])
+        return {"name": fused.name[row], "numChildren": 0, "children": [], "metrics": metrics, "xla": xla}
 
     def _sparse(self, row: int) -> list[Node]:
         """What a SparseCore ran on behalf of an op."""
         children = self.ops.children
-        if children is None:
-            return []
-        rows = self._sparse_rows.get(row, [])
-        return [
-            self._leaf(children, one, {name: self._of_sparse[name][one].item() for name in _COLUMNS}) for one in rows
-        ]
+        rows = self._sparse_rows.get(row, ())
+        return [self._leaf(children, one, _at(self._of_sparse, one)) for one in rows if children is not None]
+
+
+def _at(figures: Mapping[str, npt.NDArray[Any]], place: int) -> dict[str, Any]:
+    return {name: values[place].item() for name, values in figures.items()}
 
 
 def _children_of(ops: Ops) -> dict[int, list[int]]:
@@ -343,18 +317,17 @@ def _figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
 
 
 def _with_children(node: Node, children: Sequence[Node], most: int | None) -> Node:
-    """The node with its children, at most so many: those of a fusion by flops, others by time, the most first."""
+    """The node with its children, at most ``most``: those of a fusion by flops, others by time, largest first."""
     key = "rawFlops" if node["xla"]["category"].endswith(_FUSIONS) else "rawTime"
-    kept = sorted(children, key=lambda one: -one["metrics"][key])[:most]
-    node["children"], node["numChildren"] = kept, len(children)
+    node["children"] = sorted(children, key=lambda one: -one["metrics"][key])[:most]
+    node["numChildren"] = len(children)
     return node
 
 
 def _of_duplicates(first: Node) -> Node:
-    """What is told of duplicates is what is told of the first; of fusions not which framework op it comes from."""
-    if first["category"].endswith(_FUSIONS):
-        return first | {"provenance": ""}
-    return first | {"layout": {}}
+    """Duplicates are described as the first of them, fusions without their framework op."""
+    changed: Node = {"provenance": ""} if first["category"].endswith(_FUSIONS) else {"layout": {}}
+    return first | changed
 
 
 def _xla(
@@ -382,12 +355,13 @@ def _xla(
 
 def _kernel_metadata(expression: str) -> str:
     """What the author of a kernel wrote for XProf: JSON as text, within the JSON of a frontend attribute."""
-    _, found, rest = expression.partition("kernel_metadata=")
-    if not found or "xprof_metadata" not in rest:
+    _, _, rest = expression.partition("kernel_metadata=")
+    if "xprof_metadata" not in rest:
         return ""
     try:
         written, _ = json.JSONDecoder().raw_decode(rest)
-        told = written["xprof_metadata"]
-        return json.dumps(json.loads(told), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(
+            json.loads(written["xprof_metadata"]), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
     except (ValueError, TypeError, KeyError, RecursionError):
         return ""

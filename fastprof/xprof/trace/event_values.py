@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -38,31 +37,15 @@ class Keys:
         return np.array([*(self.number(name) for name in names), -1], np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
-    """A value that is found out for some rows. ``rows`` ascend; ``values``: integers, doubles or texts."""
-
-    name: str
-    rows: npt.NDArray[Any]
-    values: npt.NDArray[Any] | list[str]
-
-
-def shown_values(arg: Arg) -> npt.NDArray[Any] | list[str]:
-    """XProf reads numbers that were not recorded as int64 as 0."""
-    if arg.kinds is None or isinstance(arg.values, list):
-        return arg.values
-    return np.where(arg.kinds == records.INT64, arg.values, 0)
-
-
 class AddedColumns:
-    """Columns of added values, to take ranges of rows from."""
+    """Columns of added values, to take ranges of rows from. Of numbers with kinds XProf reads all but int64 as 0."""
 
-    def __init__(self, columns: Sequence[Added], keys: Keys) -> None:
+    def __init__(self, columns: Sequence[Arg], keys: Keys) -> None:
         self._texts: dict[str, int] = {}
         self._columns = [self._column(one, keys) for one in columns if len(one.rows)]
         self.texts = arrow_texts(list(self._texts))
 
-    def _column(self, one: Added, keys: Keys) -> _COLUMN:
+    def _column(self, one: Arg, keys: Keys) -> _COLUMN:
         nothing = np.zeros(len(one.rows), np.int32)
         key = np.full(len(one.rows), keys.number(one.name), np.int32)
         if isinstance(one.values, list):
@@ -70,6 +53,8 @@ class AddedColumns:
             return one.rows, key, records.STR, nothing.astype(np.int64), texts
         kind = {"f": records.DOUBLE, "u": records.UINT64}.get(one.values.dtype.kind, records.INT64)
         values = one.values.astype(np.int64) if kind == records.INT64 else one.values.view(np.int64)
+        if one.kinds is not None:
+            values = np.where(one.kinds == records.INT64, values, 0)
         return one.rows, key, kind, values, nothing
 
     def of_rows(self, first: int, last: int) -> NamedValues:

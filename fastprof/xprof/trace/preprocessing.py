@@ -6,7 +6,6 @@ and ids of launches that were not recorded as unsigned integers are 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -18,7 +17,15 @@ from fastprof.derive.host import Host
 from fastprof.derive.steps.event_types import CODES, among
 from fastprof.derive.steps.thread_pools import region_marks, regions
 from fastprof.derive.timeline.event_groups import EventGroups, event_groups
-from fastprof.derive.timeline.flow_ends import RUN_ID_BITS, FlowEnds, Keyed, correlated, flow_keys, numbered_ends
+from fastprof.derive.timeline.flow_ends import (
+    CONTEXTS,
+    LAUNCHES,
+    RUN_ID_BITS,
+    FlowEnds,
+    correlated,
+    flow_ends,
+    flow_keys,
+)
 from fastprof.derive.timeline.track_order import is_grouped
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import Line
@@ -76,28 +83,24 @@ def preprocessed(host: Host) -> Preprocessed:
     )
 
 
-def _flow_ends(host: Host) -> tuple[FlowEnds, FlowEnds, FlowEnds]:
-    _, producers, consumers = flow_keys(host)
-    stat = host.raw.stat("correlation_id")
-    launched = correlated(host.raw, stat.rows, np.where(stat.kind == records.UINT64, stat.value, 0))
-    return numbered_ends(([launched], _of_one_process(producers), _of_one_process(consumers)))
+def _flow_ends(host: Host) -> FlowEnds:
+    """To XProf ids that are not recorded as uint64 are 0, and processes are one."""
+    keys = []
+    for one in flow_keys(host):
+        if one.space == LAUNCHES:
+            stat = host.raw.stat("correlation_id")
+            one = correlated(host.raw, stat.rows, np.where(stat.kind == records.UINT64, stat.value, 0))
+        elif one.space == CONTEXTS:
+            one = replace(one, parts=(one.parts[0], np.zeros_like(one.parts[1])))
+        keys.append(one)
+    return flow_ends(keys)
 
 
-def _of_one_process(ends: Sequence[Keyed]) -> list[Keyed]:
-    """The first of them are what events record themselves, by context and process."""
-    own, *connected = ends
-    return [replace(own, parts=(own.parts[0], np.zeros_like(own.parts[1]))), *connected]
-
-
-def _shown(ends: tuple[FlowEnds, FlowEnds, FlowEnds]) -> FlowEnds:
-    """Of several flows of an event XProf shows the last: that which it consumes, else that which it produces."""
-    columns = [
-        np.concatenate(column) for column in zip(*((e.rows, e.direction, e.kind, e.number) for e in ends), strict=True)
-    ]
-    order = np.argsort(columns[0], kind="stable")
-    rows = columns[0][order]
-    last = order[np.append(rows[1:] != rows[:-1], True)] if len(rows) else order
-    return FlowEnds(*(column[last] for column in columns))
+def _shown(ends: FlowEnds) -> FlowEnds:
+    """Of several flows of an event XProf shows the last: the one that it consumes, else the one that it produces."""
+    order = np.argsort(ends.rows, kind="stable")
+    rows = ends.rows[order]
+    return ends.take(order[np.append(rows[1:] != rows[:-1], True)] if len(rows) else order)
 
 
 def _regions(host: Host) -> Regions:

@@ -21,11 +21,10 @@ from fastprof.xprof.trace.streamed_tracks import (
     COUNTERS,
     FLIGHTS,
     SLICES,
-    ShownProcess,
     StreamedTracks,
     streamed_tracks,
 )
-from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts
+from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts, process_names
 
 _FEW_EVENTS: Final = 500_000
 """Hosts with fewer are shown whole."""
@@ -148,20 +147,10 @@ class _Host:
     # ---- processes and tracks
 
     def _metadata(self) -> bytes:
-        return b"".join(self._of_process(one) for one in self.tracks.processes)
-
-    def _of_process(self, one: ShownProcess) -> bytes:
-        shown, pid = self._text(one.name), one.pid
-        written = [
-            b'{"args":{"name":%s},"name":"process_name","ph":"M","pid":%d,"thread_count":%d},\n'
-            % (shown, pid, len(one.titles)),
-            b'{"args":{"sort_index":%d},"name":"process_sort_index","ph":"M","pid":%d},\n' % (pid, pid),
-        ]
-        for tid, name in sorted(one.titles.items()):
-            where = b'"ph":"M","pid":%d,"tid":%d},\n' % (pid, tid)
-            written.append(b'{"args":{"name":%s},"name":"thread_name",' % self._text(name) + where)
-            written.append(b'{"args":{"sort_index":%d},"name":"thread_sort_index",' % tid + where)
-        return b"".join(written)
+        text = self.writer.text
+        return b"".join(
+            process_names(text, one.pid, one.name, one.titles, streamed=True) for one in self.tracks.processes
+        )
 
     def _text(self, text: str) -> bytes:
         return self.writer.text(text.encode())

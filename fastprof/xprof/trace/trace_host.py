@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from fastprof.decode.selection import matching
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
-from fastprof.derive.timeline.host_timeline import shown_names
+from fastprof.derive.timeline.host_timeline import numbers_of, shown_names
 from fastprof.derive.timeline.track_order import stream_tids, tid_of
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt64s
 from fastprof.tables.host_events import HostEvents, Line, Plane, read_host
@@ -53,6 +53,24 @@ def line_tids(trace: TraceHost, plane: Plane) -> dict[int, int]:
     return {line.number: tids.get(line.number, tid_of(line)) for line in plane.lines}
 
 
+def process_names(
+    text: Callable[[bytes], bytes], pid: int, process: str, titles: Mapping[int, str], *, streamed: bool
+) -> bytes:
+    """The names of a process and of its tracks, in the order of tids. ``text``: a text as JSON. The streaming form also
+    has the number of tracks, and names that are empty."""
+    more = b',"thread_count":%d' % len(titles) if streamed else b""
+    written = [
+        b'{"args":{"name":%s},"name":"process_name","ph":"M","pid":%d%s},\n' % (text(process.encode()), pid, more),
+        b'{"args":{"sort_index":%d},"name":"process_sort_index","ph":"M","pid":%d},\n' % (pid, pid),
+    ]
+    for tid, name in sorted(titles.items()):
+        where = b'"ph":"M","pid":%d,"tid":%d},\n' % (pid, tid)
+        if name or streamed:
+            written.append(b'{"args":{"name":%s},"name":"thread_name",' % text(name.encode()) + where)
+        written.append(b'{"args":{"sort_index":%d},"name":"thread_sort_index",' % tid + where)
+    return b"".join(written)
+
+
 def title(line: Line) -> str:
     return line.display_name or line.name
 
@@ -63,23 +81,6 @@ def _of_whole_lines(tables: TableSet) -> TableSet:
     if not (selection.names or selection.lines):
         return tables
     return TableSet(tables.session, replace(selection, names=(), lines=()))
-
-
-class NamePool:
-    """Names of events, each once."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._number = {name: number for number, name in enumerate(names)}
-
-    def number(self, name: str) -> int:
-        return self._number.setdefault(name, len(self._number))
-
-    def numbers(self, names: Iterable[str]) -> Int32s:
-        return np.array([self.number(name) for name in names], np.int32)
-
-    @property
-    def texts(self) -> list[str]:
-        return list(self._number)
 
 
 def arrow_texts(texts: Any) -> Texts:
@@ -134,19 +135,19 @@ class TraceHost:
 
     def _name_rows(self) -> None:
         of_meta, names = shown_names(self.raw)
-        pool = NamePool(names)
+        pool = {name: number for number, name in enumerate(names)}
         of_meta = of_meta.copy()
         self.display_names = [*self.raw.display_names]
         for row, text in self.derived.display_names.items():
             self.display_names[row] = text
-            of_meta[row] = pool.number(text)
+            of_meta[row] = pool.setdefault(text, len(pool))
         name = np.take(of_meta, self.raw.meta, mode="wrap")
         rows, texts = self.step_names()
-        name[rows] = pool.numbers(texts)
-        regions = np.full(self.region_count, pool.number(REGION), np.int32)
-        derived = pool.numbers(self.derived.names)[self.derived.name] if len(self.derived) else self.derived.name
+        name[rows] = numbers_of(texts, pool)
+        regions = np.full(self.region_count, pool.setdefault(REGION, len(pool)), np.int32)
+        derived = numbers_of(self.derived.names, pool)[self.derived.name] if len(self.derived) else self.derived.name
         self.name: Int32s = np.concatenate([name, regions, derived]).astype(np.int32, copy=False)
-        self.names = pool.texts
+        self.names = list(pool)
 
     def step_names(self) -> tuple[Int64s, list[str]]:
         """Rows of ``raw`` that are shown under the name of their step, and that name."""

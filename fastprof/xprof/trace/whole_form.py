@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -10,19 +11,22 @@ import numpy.typing as npt
 
 from fastprof._native.xprof_events import Drawn, Writer
 from fastprof.decode.request import Request
+from fastprof.derive.timeline.derived_track import Arg
 from fastprof.errors import UsageError
 from fastprof.tables.host_events import HOST_THREADS, Plane
 from fastprof.tables.table_set import TableSet
-from fastprof.xprof.trace.event_values import (
-    Added,
-    AddedColumns,
-    Keys,
-    MetadataStats,
-    no_values,
-    of_decoded,
-    shown_values,
+from fastprof.xprof.trace.event_values import AddedColumns, Keys, MetadataStats, no_values, of_decoded
+from fastprof.xprof.trace.trace_host import (
+    CUSTOM,
+    GPUS,
+    TPUS,
+    TraceHost,
+    arrow_texts,
+    kept_lines,
+    line_tids,
+    process_names,
+    title,
 )
-from fastprof.xprof.trace.trace_host import CUSTOM, GPUS, TPUS, TraceHost, arrow_texts, kept_lines, line_tids, title
 
 _SHARE_ROWS: Final = 1 << 17
 _PIECE: Final = 1 << 20
@@ -71,12 +75,11 @@ class _Writing:
         decoder = self.tables.decoder(Request(("event_id", "start_ps"), _STATS), of_host)
         own_names = decoder.stat_names.to_pylist()
         added = self._added()
-        derived_args = [Added(one.name, one.rows, shown_values(one)) for one in self.trace.derived.args]
-        names = [*own_names, *metadata.names.values(), *(one.name for one in (*added, *derived_args)), "long_name"]
-        self.keys = Keys([name for name in names if name is not None] + ["group_id"])
+        names = [*own_names, *metadata.names.values(), *(one.name for one in (*added, *self.trace.derived.args))]
+        self.keys = Keys([*(name for name in names if name is not None), "long_name", "group_id"])
         self.of_meta = metadata.values(self.trace.long_names(), self.keys)
         yield from self._raw_events(decoder, self.keys.numbers(own_names), AddedColumns(added, self.keys))
-        yield from self._found_events(derived_args)
+        yield from self._found_events()
         yield _TAIL
 
     # ---- processes and tracks
@@ -105,20 +108,8 @@ class _Writing:
                 self.titles[self.derived_pid[-1]][1][track.tid] = track.name
 
     def _metadata(self) -> bytes:
-        written = []
-        for pid, (name, titles) in sorted(self.titles.items()):
-            shown = self._text(name)
-            written.append(b'{"args":{"name":%s},"name":"process_name","ph":"M","pid":%d},\n' % (shown, pid))
-            written.append(b'{"args":{"sort_index":%d},"name":"process_sort_index","ph":"M","pid":%d},\n' % (pid, pid))
-            for tid, name in sorted(titles.items()):
-                where = b'"ph":"M","pid":%d,"tid":%d},\n' % (pid, tid)
-                if name:
-                    written.append(b'{"args":{"name":%s},"name":"thread_name",' % self._text(name) + where)
-                written.append(b'{"args":{"sort_index":%d},"name":"thread_sort_index",' % tid + where)
-        return b"".join(written)
-
-    def _text(self, text: str) -> bytes:
-        return self.writer.text(text.encode())
+        text, processes = self.writer.text, sorted(self.titles.items())
+        return b"".join(process_names(text, pid, name, titles, streamed=False) for pid, (name, titles) in processes)
 
     # ---- which events
 
@@ -142,7 +133,7 @@ class _Writing:
 
     # ---- events
 
-    def _added(self) -> list[Added]:
+    def _added(self) -> list[Arg]:
         """What XProf adds to the events of the capture."""
         trace = self.trace
         ready, count = trace.ready, len(trace.raw)
@@ -150,13 +141,13 @@ class _Writing:
         eager = np.flatnonzero(ready.is_eager >= 0)
         flow = np.flatnonzero(trace.flow[:count])
         found = [
-            Added("group_id", group, trace.group[:count][group].astype(np.int64)),
-            Added("is_eager", eager, ready.is_eager[eager].astype(np.int64)),
-            Added("flow", flow, trace.flow[:count][flow]),
-            Added("step_name", ready.step_rows, ready.step_names),
-            Added("run_id", ready.run_rows, ready.run_ids),
+            Arg("group_id", group, trace.group[:count][group].astype(np.int64)),
+            Arg("is_eager", eager, ready.is_eager[eager].astype(np.int64)),
+            Arg("flow", flow, trace.flow[:count][flow]),
+            Arg("step_name", ready.step_rows, ready.step_names),
+            Arg("run_id", ready.run_rows, ready.run_ids),
         ]
-        return found + [Added(name, rows, values) for name, (rows, values) in ready.steps.args.items()]
+        return found + [Arg(name, rows, values) for name, (rows, values) in ready.steps.args.items()]
 
     def _raw_events(self, decoder: Any, key_of_stat: npt.NDArray[np.int32], added: AddedColumns) -> Iterator[bytes]:
         raw, row = self.trace.raw, 0
@@ -176,7 +167,7 @@ class _Writing:
             row = last
         raw.capture.source.give_back_all()
 
-    def _found_events(self, args: list[Added]) -> Iterator[bytes]:
+    def _found_events(self) -> Iterator[bytes]:
         """The regions of thread pools, then what is derived."""
         trace = self.trace
         first, last = trace.first_region, len(trace)
@@ -194,10 +185,10 @@ class _Writing:
         long = np.flatnonzero(derived.long_name >= 0)
         long_texts = [derived.names[one] for one in derived.long_name[long].tolist()]
         columns = [
-            Added("long_name", row[long], long_texts),
-            Added("group_id", group, trace.group[first:last][group].astype(np.int64)),
-            Added("flow", flow, trace.flow[first:last][flow]),
-            *(Added(one.name, one.rows + trace.region_count, one.values) for one in args),
+            Arg("long_name", row[long], long_texts),
+            Arg("group_id", group, trace.group[first:last][group].astype(np.int64)),
+            Arg("flow", flow, trace.flow[first:last][flow]),
+            *(replace(one, rows=one.rows + trace.region_count) for one in derived.args),
         ]
         found = AddedColumns(columns, self.keys).of_rows(0, last - first)
         yield from self._written(drawn, first, last, meta, no_values(last - first), found)
