@@ -1,8 +1,8 @@
 """The pipelines of a host as XProf's tool read them, which was last in TensorFlow 2.14.
 
-It takes ids that were recorded as anything but int64 as 0, so that iterators whose ids are uint64 are one. It follows
-every path from a call to the events right below it, to the takers of its contexts and to what was made for it: what
-several paths lead to counts several times. It goes no deeper than 100 levels.
+It reads ids that were not recorded as int64 as 0, so that iterators whose ids are uint64 are one. It follows every path
+from a call to the events right below it, to the takers of its contexts and to what was made for it: what several paths
+lead to counts several times. It goes no deeper than 100 levels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof._native.kernels import rank_order
@@ -22,13 +21,10 @@ from fastprof.analyses import tf_data
 from fastprof.analyses.contract import Keeper, Report
 from fastprof.decode.workers import Workers
 from fastprof.derive.host import Host
-from fastprof.derive.pipelines.host_lines import HostLines
-from fastprof.derive.pipelines.iterator_events import (
-    IteratorEvents,
-    Origins,
-    is_integer,
-    iterator_events,
-)
+from fastprof.derive.pipelines.host_lines import CONSUME, PRODUCE, HostLines
+from fastprof.derive.pipelines.host_lines import GENERATOR as GENERATES
+from fastprof.derive.pipelines.host_lines import ITERATOR as ITERATES
+from fastprof.derive.pipelines.iterator_events import IteratorEvents, Origins, is_integer, iterator_events
 from fastprof.derive.pipelines.iterator_kinds import short_name
 from fastprof.derive.pipelines.iterators import call_events
 from fastprof.derive.pipelines.reading import (
@@ -45,9 +41,8 @@ from fastprof.derive.pipelines.reading import (
 )
 from fastprof.derive.steps.links import CROWD, first_of, numbered
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s, UInt32s
 from fastprof.tables.host_events import HostEvents
-from fastprof.xprof.thread_links import ContextEnds, ThreadLinks, thread_links
 
 MOST_VISITS = 50_000_000
 
@@ -59,7 +54,55 @@ _ASYNCHRONOUS = {
 }  # fmt: skip
 """Iterators that work ahead on threads of their own, by their exact names."""
 
-Kinds = npt.NDArray[np.uint8]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ends:
+    """Events that make contexts, or run in them, and the number of the context of each. ``node``: number of the
+    iterator event, or that of the buffer event plus the number of iterator events, -1: another event."""
+
+    node: Int32s
+    context: Int32s
+
+    def of_iterators(self, count: int) -> _Ends:
+        keep = (self.node >= 0) & (self.node < count)
+        return _Ends(self.node[keep], self.context[keep])
+
+    def of_buffers(self, links: ThreadLinks, count: int) -> Int32s:
+        """The context of each buffer event, -1: none."""
+        found = np.full(len(links.name), -1, np.int32)
+        buffers = self.node >= count
+        found[self.node[buffers] - count] = self.context[buffers]
+        return found
+
+    def first_nodes(self, context_count: int, count: int) -> Int32s:
+        """By context, its first node where that is an iterator event, else -1; one more for context -1."""
+        found = np.full(context_count + 1, -1, np.int32)
+        found[self.context[::-1]] = np.where(self.node < count, self.node, -1)[::-1]  # the last assignment stays
+        found[-1] = -1
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadLinks:
+    """Links of iterator events to events of other threads: through the elements of buffers, a row for each event that
+    puts one in or takes one out, and through contexts.
+
+    ``name``: place in ``names``; ``kind``, ``element``: how the element's id was recorded, and its value; ``around``:
+    the iterator event right around, -1: there is no event around, -2: another event; ``inside``: the first iterator
+    event right inside, -1: none. ``makes`` and ``takes``: the ends of contexts that some event makes and some event
+    takes, but for crowds on both sides; none if no iterator or buffer event runs in a context.
+    """
+
+    is_produce: Bools
+    name: Int32s
+    names: list[str]
+    kind: UInt8s
+    element: Int64s
+    around: Int32s
+    inside: Int32s
+    makes: _Ends
+    takes: _Ends
+    context_count: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +128,52 @@ def recorded(
     groups = np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows]
     name = events.capture.hostnames[0] if events.capture.hostnames else None
     return RecordedPipelines(events.host, name, found, thread_links(lines), roots, groups)
+
+
+def thread_links(lines: HostLines) -> ThreadLinks:
+    rows = lines.having(PRODUCE | CONSUME)
+    kind, element = lines.beside("element_id", rows)
+    metas, name = np.unique(lines.meta[rows], return_inverse=True)
+    outer = lines.around[rows]
+    around = np.where(outer == -1, -1, np.where(lines.number[np.maximum(outer, -1)] < 0, -2, lines.number[outer]))
+    inside = np.full(len(lines) + 1, -1, np.int32)  # the last for -1
+    iterators = lines.iterator_rows
+    inside[np.maximum(lines.around[iterators], -1)[::-1]] = lines.number[iterators][::-1]  # the last assignment stays
+    node = lines.number.copy()
+    node[rows] = len(iterators) + np.arange(len(rows), dtype=np.int32)
+    in_contexts = len(lines.all_having(ITERATES | GENERATES | CONSUME, "_c")) > 0
+    pairs = [_context_ends(lines, node, *stats, in_contexts) for stats in (("_pt", "_p"), ("_ct", "_c"))]
+    return ThreadLinks(
+        (lines.roles[rows] & PRODUCE) != 0, name.astype(np.int32), [lines.events.names[one] for one in metas.tolist()],
+        kind, element, around.astype(np.int32), inside[rows], *_contexts(*pairs),
+    )  # fmt: skip
+
+
+def _context_ends(
+    lines: HostLines, node: Int32s, type_: str, number: str, wanted: bool
+) -> tuple[Int32s, Int64s, Int64s]:
+    """The events of the plane that have both stats: their nodes, and types and ids of contexts as XProf reads them.
+    ``node``: by kept row, and one more for -1."""
+    ids, types = lines.all_stat(number), lines.all_stat(type_)
+    _, at, beside = np.intersect1d(ids.rows, types.rows, assume_unique=True, return_indices=True)
+    at, beside = (at, beside) if wanted else (at[:0], beside[:0])
+    type_value = _as_read(types.kind[beside], types.value[beside] & 0xFFFFFFFF)
+    id_value = np.where(is_integer(ids.kind[at]), ids.value[at], 0)
+    return node[lines.kept(ids.rows[at])], type_value, id_value
+
+
+def _contexts(made: tuple[Int32s, Int64s, Int64s], taken: tuple[Int32s, Int64s, Int64s]) -> tuple[_Ends, _Ends, int]:
+    """The ends of contexts, see ThreadLinks, and the number of these contexts."""
+    count = len(made[0])
+    link, contexts = numbered([np.concatenate(pair) for pair in zip(made[1:], taken[1:], strict=True)])
+    makes, takes = (np.bincount(part, minlength=contexts) for part in (link[:count], link[count:]))
+    wanted = (makes > 0) & (takes > 0) & ((makes < CROWD) | (takes < CROWD))
+    place = (np.cumsum(wanted) - 1).astype(np.int32)
+    making, taking = (
+        _Ends(nodes[wanted[own]], place[own[wanted[own]]])
+        for nodes, own in ((made[0], link[:count]), (taken[0], link[count:]))
+    )
+    return making, taking, int(wanted.sum())
 
 
 def _of_host(host: Host, _params: Mapping[str, Any]) -> RecordedPipelines:
@@ -168,16 +257,13 @@ def _ranked(duration_ps: Int64s, pipeline: Int32s, count: int) -> Int64s:
     return order.astype(np.int64)
 
 
-Places = npt.NDArray[np.uint32]
-
-
-def _as_read(kind: Kinds, value: Int64s) -> Int64s:
+def _as_read(kind: UInt8s, value: Int64s) -> Int64s:
     return np.where(kind == records.INT64, value, 0)
 
 
-def _links(links: ThreadLinks, events: IteratorEvents, is_named: Bools) -> tuple[Places, Places, Int32s, Int32s]:
+def _links(links: ThreadLinks, events: IteratorEvents, is_named: Bools) -> tuple[UInt32s, UInt32s, Int32s, Int32s]:
     """Where each event leads beyond its line, as csrc/kernels/pipeline_paths.h has it: contexts before elements."""
-    makes, takes, context_count = _contexts(links)
+    makes, takes, context_count = links.makes, links.takes, links.context_count
     product, produced = _products(links, makes, takes, context_count, len(events))
     consumer, consumed = _consumers(links, makes, takes, context_count, len(events))
     origins = events.origins
@@ -199,54 +285,6 @@ def _links(links: ThreadLinks, events: IteratorEvents, is_named: Bools) -> tuple
     keep = is_named[given[1]]
     gives, rows = _by_number(given[0][keep], given[1][keep], context_count + count)
     return asks, gives, link, rows
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Ends:
-    """Nodes of ThreadLinks that make contexts, or run in them, and the number of the context of each."""
-
-    node: Int32s
-    context: Int32s
-
-    def of_iterators(self, count: int) -> _Ends:
-        keep = (self.node >= 0) & (self.node < count)
-        return _Ends(self.node[keep], self.context[keep])
-
-    def of_buffers(self, links: ThreadLinks, count: int) -> Int32s:
-        """The context of each buffer event, -1: none."""
-        found = np.full(len(links.name), -1, np.int32)
-        buffers = self.node >= count
-        found[self.node[buffers] - count] = self.context[buffers]
-        return found
-
-    def first_nodes(self, context_count: int, count: int) -> Int32s:
-        """By context, its first node where that is an iterator event, else -1; one more for context -1."""
-        found = np.full(context_count + 1, -1, np.int32)
-        found[self.context[::-1]] = np.where(self.node < count, self.node, -1)[::-1]  # the last assignment stays
-        found[-1] = -1
-        return found
-
-
-def _contexts(links: ThreadLinks) -> tuple[_Ends, _Ends, int]:
-    """The ends of contexts that some event makes and some event takes, but for crowds on both sides, and the number of
-    these contexts."""
-    count = len(links.makes.node)
-    keys = [np.concatenate(pair) for pair in zip(_key(links.makes), _key(links.takes), strict=True)]
-    link, contexts = numbered(keys)
-    made, taken = link[:count], link[count:]
-    makes, takes = np.bincount(made, minlength=contexts), np.bincount(taken, minlength=contexts)
-    wanted = (makes > 0) & (takes > 0) & ((makes < CROWD) | (takes < CROWD))
-    place = (np.cumsum(wanted) - 1).astype(np.int32)
-    making, taking = (
-        _Ends(ends.node[wanted[own]], place[own[wanted[own]]])
-        for ends, own in ((links.makes, made), (links.takes, taken))
-    )
-    return making, taking, int(wanted.sum())
-
-
-def _key(ends: ContextEnds) -> tuple[Int64s, Int64s]:
-    types = np.where(ends.type_kind == records.INT64, ends.type_value & 0xFFFFFFFF, 0)
-    return types, np.where(is_integer(ends.id_kind), ends.id_value, 0)
 
 
 def _products(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
@@ -276,7 +314,7 @@ def _known_buffers(links: ThreadLinks, *, produce: bool) -> Int32s:
     return known[np.argsort(place[known], kind="stable")].astype(np.int32)
 
 
-def _by_number(number: Int32s, value: Int32s, count: int) -> tuple[Places, Int32s]:
+def _by_number(number: Int32s, value: Int32s, count: int) -> tuple[UInt32s, Int32s]:
     """Values by number, in their order, and where those of each number begin."""
     order = np.argsort(number, kind="stable")
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(number, minlength=count))])

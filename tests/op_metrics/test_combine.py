@@ -15,7 +15,7 @@ from fastprof.derive.ops.ranking import ranked
 from fastprof.derive.ops.roofline import rates
 from fastprof.derive.ops.tables import CMEM, HBM, IDLE, READ, VMEM, WRITE, MemoryAccess, Ops, OpTable
 from fastprof.errors import CaptureError
-from fastprof.xprof import op_sums
+from fastprof.xprof import device_ops
 
 
 def moved(*rows: tuple[int, int, int, float]) -> MemoryAccess:
@@ -86,7 +86,7 @@ def test_to_xprof_children_are_those_of_the_first_part_with_any() -> None:
         return Ops(OpTable.of([parent]), children=OpTable.of([child], time_ps=[time]), parent=np.array([0], np.int32))
 
     parts = [named("a"), with_child("a", "x", 1), with_child("a", "y", 2), with_child("b", "x", 4)]
-    ops = op_sums.combined(parts)
+    ops = device_ops.combined(parts)
     assert ops.children is not None
     assert list(zip(ops.children.name, ops.children.time_ps.tolist(), strict=True)) == [("x", 1), ("x", 4)]
 
@@ -130,7 +130,7 @@ def test_instructions_of_one_framework_op_are_one_row() -> None:
     assert (table.time_ps.tolist(), table.self_ps.tolist()) == ([30, 5, 1], [25, 5, 1])
     assert table.occurrences.tolist() == [13, 2, 1]
     assert table.is_eager.tolist() == [True, False, False]
-    assert op_sums.by_framework_op(instructions()).occurrences.tolist() == [9, 2, 1]
+    assert device_ops.by_framework_op(instructions()).occurrences.tolist() == [9, 2, 1]
 
 
 def test_the_work_of_a_library_call_without_any_is_not_known() -> None:
@@ -146,7 +146,7 @@ def test_the_work_of_a_library_call_without_any_is_not_known() -> None:
 
 
 def test_to_xprof_the_last_instruction_says_whether_an_op_is_eager() -> None:
-    assert op_sums.last_is_eager(instructions()) == {"jit(f)/dot": False, "copy.1": False, "no colon": False}
+    assert device_ops.last_is_eager(instructions()) == {"jit(f)/dot": False, "copy.1": False, "no colon": False}
 
 
 @pytest.mark.parametrize(

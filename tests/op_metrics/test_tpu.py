@@ -16,7 +16,7 @@ from fastprof.derive.ops.sparse_core import with_sparse_cores
 from fastprof.derive.ops.tables import CMEM, HBM, READ, SPARSE_CORE, TENSOR_CORE, WRITE, Ops, OpTable
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HostEvents, read_host
-from fastprof.xprof import sparse_cores, tpu_ops
+from fastprof.xprof import tpu_ops
 
 
 def op(name: str, symbol: int = 1, program: int = 7, display: str = "", **stats: Value) -> Metadata:
@@ -263,7 +263,7 @@ def test_to_xprof_only_the_first_occurrence_counts_and_the_time_between_is_a_chi
     events = read(core(ops_line(*twice)), sparse)
     planes = events.planes_of("TPU")
     own = [tpu.core_ops(events, one) for one in planes]
-    (ops,) = sparse_cores.with_sparse_cores(events, planes, own)
+    (ops,) = tpu_ops.with_sparse_cores(events, planes, own)
     assert ops.children is not None
     assert times(ops.children) == {"gather": (2, 15, 15), "IDLE": (0, 35, 35)}
     assert ops.children.moved_bytes(HBM, READ).tolist() == [16, 0]
@@ -282,7 +282,7 @@ def test_to_xprof_what_begins_as_one_module_ends_and_the_next_begins_is_in_none(
     events = read(core(ops_line(event(WHILE.name, 0, 20, offloaded(4, 2)))), sparse)
     planes = events.planes_of("TPU")
     own = [tpu.core_ops(events, one) for one in planes]
-    for count, occurrences in ((sparse_cores.with_sparse_cores, 1), (with_sparse_cores, 2)):
+    for count, occurrences in ((tpu_ops.with_sparse_cores, 1), (with_sparse_cores, 2)):
         (ops,) = count(events, planes, own)
         assert ops.children is not None and times(ops.children)["gather"][0] == occurrences
 

@@ -15,8 +15,8 @@ from fastprof.derive.ops.framework import is_training
 from fastprof.derive.ops.ranking import Ranked, ranked
 from fastprof.derive.ops.tables import MemoryAccess, Ops
 from fastprof.xprof import device_ops, host_ops
+from fastprof.xprof.device_ops import by_framework_op, last_is_eager
 from fastprof.xprof.op_cells import Cells, op_cells
-from fastprof.xprof.op_sums import by_framework_op, last_is_eager
 from fastprof.xprof.pages.data_table import number, of_columns, text
 from fastprof.xprof.pages.kernel_stats import by_op
 

@@ -19,7 +19,7 @@ from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.step_figures import TpuStepValues, has_sparse_cores
 from fastprof.derive.steps.verdicts import Finding
 from fastprof.xprof import device_ops, duty_cycle, host_ops
-from fastprof.xprof.op_sums import by_framework_op, last_is_eager
+from fastprof.xprof.device_ops import by_framework_op, last_is_eager
 from fastprof.xprof.pages import inference, input_pipeline, kernel_stats
 from fastprof.xprof.pages.data_table import (
     Col,

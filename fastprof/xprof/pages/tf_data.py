@@ -1,7 +1,7 @@
-"""The page tf_data_bottleneck_analysis, as TensorFlow 2.14 answers it, the last to have it: three tables.
+"""The page tf_data_bottleneck_analysis of TensorFlow 2.14, the last to have it: three tables.
 
-Every id that is not an int64 reads as 0 there, and iterators with such ids are taken for one another; that reading is
-made anew (see xprof/pipelines_as_xprof.py). Ids past 2⁶³ are hashes that TensorFlow itself writes.
+Every id that is not an int64 reads as 0 there, and iterators with such ids are taken for one another: see
+xprof/pipelines_as_xprof.py. Ids past 2⁶³ are hashes that TensorFlow itself writes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 from fastprof.analyses.contract import Report
 from fastprof.derive.pipelines.reading import Reading
 from fastprof.schema.array_types import Int64s
-from fastprof.xprof.pages.data_table import Col, number, text
-from fastprof.xprof.pages.pipeline_advice import advice
+from fastprof.xprof.pages.data_table import Col, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
 from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, as_in_xprof, of_hosts
 
@@ -235,6 +234,62 @@ def _bottleneck_text(pipeline: Pipeline) -> str:
     )
 
 
+# ---- advice
+
+_PLAYBOOK = "https://www.tensorflow.org/guide/data_performance_analysis"
+_GUIDE = "https://www.tensorflow.org/guide/data_performance"
+_SERVICE = "https://www.tensorflow.org/api_docs/python/tf/data/experimental/service?version=nightly"
+
+_CACHE = (
+    "2. Consider adding <code>cache</code> after this transformation if your data fits into memory and it is "
+    "appropriate (e.g., there is no randomness in upstream transformations like <code>shuffle</code>). See "
+    f"{anchor(f'{_GUIDE}#caching', 'this')} for more details.<br/>"
+)
+_SOURCE = (
+    "1. Check the locality of a host and input data. Ideally, they should be in the same cell (or very close, like the "
+    "same region).<br/>2. Parallelize reading from this dataset source. See "
+    f"{anchor(f'{_PLAYBOOK}#source_datasets', 'here')} and "
+    f"{anchor(f'{_GUIDE}#parallelizing_data_extraction', 'here')} for more details.<br/>"
+)
+_DATA_SERVICE = (
+    "1. Fetching data from tf.data service took a while. Profile the tf.data service worker to analyze the issue "
+    f"further.<br/>2. See {anchor(_SERVICE, 'this')} for more details on tf.data service.<br/>3. See "
+    f"{anchor(_PLAYBOOK, 'this')} for other suggestions."
+)
+_REMOTE = (
+    "1. The remote data source is slow. Profile its host to analyze the issue further.<br/>2. See "
+    f"{anchor(_PLAYBOOK, 'this')} for other suggestions."
+)
+_PARALLEL = (
+    "1. Parallelize this transformation by setting <code>num_parallel_calls=tf.data.experimental.AUTOTUNE</code>. See "
+    f"{anchor(f'{_GUIDE}#parallelizing_data_transformation', 'this')} for more details.<br/>{_CACHE}"
+    f"3. Find more resources {anchor(f'{_PLAYBOOK}#transformation_datasets', 'here')}."
+)
+_SEQUENTIAL = (
+    "1. This transformation is inherently sequential. Add outer parallelism by running multiple copies of the input "
+    "pipeline over sharded inputs and combining the results. See "
+    f"{anchor(f'{_PLAYBOOK}#transformation_datasets', 'this')} for more details.<br/>{_CACHE}"
+    f"3. Find more resources {anchor(f'{_PLAYBOOK}#3_are_you_reaching_high_cpu_utilization', 'here')}."
+)
+_OTHER = f"See {anchor(_PLAYBOOK, 'this')} for suggestions."
+
+_BY_NAMES = (
+    (
+        "TFRecord SSTable RecordIO Spanner TFColumn SleepwalkRemoteDataset TextLine StitchedTimelineDataset "
+        "DateKeyDataset CapacitorProto LMDB ExternalDataset PearModel FixedLengthRecordV2 FromTensor TensorSlice "
+        "Generator SyntheticDatasetOp",
+        _SOURCE,
+    ),
+    ("DataService", _DATA_SERVICE),
+    ("GuzzlerDataGuzzlerRemoteDataset ReverbDataset DatasetSampleGame Courier ReverbEpisodeDataset", _REMOTE),
+    ("Map Interleave", _PARALLEL),
+    ("Filter Batch Unbatch", _SEQUENTIAL),
+)
+_ADVICE = {name: words for names, words in _BY_NAMES for name in names.split()}
+"""What TensorFlow's tool advises, as HTML, by the exact short name of the bottleneck: it does not know ``BatchV2``."""
+
+# ---- columns
+
 Formula = tuple[Col, Callable[[Pipeline], str | int]]
 _NAMES: tuple[Formula, ...] = ((_GRAPH[0], lambda one: one.host.name), (_GRAPH[1], lambda one: one.name))
 _SUMMARY: tuple[Formula, ...] = (
@@ -249,5 +304,5 @@ _BOTTLENECK: tuple[Formula, ...] = (
     *_NAMES,
     (number("max_latency", "Max Latency (us)"), lambda one: _us(one.longest_ps)),
     (text("bottleneck", "Bottleneck"), _bottleneck_text),
-    (text("suggestion", "Suggestion"), lambda one: advice(one.bottleneck[0].name)),
+    (text("suggestion", "Suggestion"), lambda one: _ADVICE.get(one.bottleneck[0].name, _OTHER)),
 )
