@@ -194,15 +194,17 @@ def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
 
 
 def _with_short_names(table: pa.Table, column: str) -> pa.Table:
-    names = [None if name is None else kernel_names.short(name) for name in table[column].to_pylist()]
-    return table.set_column(table.column_names.index(column), column, pa.array(names, pa.string()))
+    return _with_texts(table, column, [name and kernel_names.short(name) for name in table[column].to_pylist()])
 
 
 def _as_tree(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Table:
     """The table with the branches of a tree before the texts of its first column."""
-    names = ["" if name is None else name for name in table.column(0).to_pylist()]
-    drawn = [branch + name for branch, name in zip(branches(depths, look.unicode), names, strict=True)]
-    return table.set_column(0, table.column_names[0], pa.array(drawn, pa.string()))
+    lines = zip(branches(depths, look.unicode), table.column(0).to_pylist(), strict=True)
+    return _with_texts(table, table.column_names[0], [branch + (name or "") for branch, name in lines])
+
+
+def _with_texts(table: pa.Table, column: str, texts: list[str | None]) -> pa.Table:
+    return table.set_column(table.column_names.index(column), column, pa.array(texts, pa.string()))
 
 
 def branches(depths: Sequence[int], unicode: bool) -> list[str]:

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { stackedBases } from "../../fastprof/viewer/static/charts/marks.js";
-import { decadeTicks, extent, nearest, roundTicks, scaleOf } from "../../fastprof/viewer/static/charts/scales.js";
+import { decadeTicks, extent, nearest, roundStep, roundTicks,
+  scaleOf } from "../../fastprof/viewer/static/charts/scales.js";
 import { thinned } from "../../fastprof/viewer/static/pages/heap_chart.js";
 
 test("a scale leads from values to pixels and back", () => {
@@ -15,6 +16,7 @@ test("a scale leads from values to pixels and back", () => {
 });
 
 test("marks are round values within the range", () => {
+  assert.deepEqual([0.2, 1, 3, 11, 49, 51, 6e11].map(roundStep), [0.2, 1, 5, 20, 50, 100, 1e12]);
   assert.deepEqual(roundTicks([0, 1], 4), [0, 0.5, 1]);
   assert.deepEqual(roundTicks([0.3, 2.1], 4), [0.5, 1, 1.5, 2]);
   assert.deepEqual(roundTicks([0, 3], 10, true), [0, 1, 2, 3]);

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, duration_text, fitted
 from fastprof.schema.array_types import Int64s
+from fastprof.wording.quantities import counted
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
@@ -127,7 +128,7 @@ def _hint(row: Row, total_ps: int) -> str:
         f"{duration_text(row['self_ps'])}, {100 * row['self_ps'] / max(total_ps, 1):.1f} %",
     ]
     if row["occurrences"]:
-        lines.append(f"{row['ops']:,} op{'s' * (row['ops'] != 1)}, {row['occurrences']:,} times")
+        lines.append(f"{counted(row['ops'], 'op', 'ops')}, {row['occurrences']:,} times")
     for title, column in (("flops", "compute_peak_percent"), ("HBM", "hbm_peak_percent")):
         if row[column] is not None:
             lines.append(f"{row[column]:,.1f} % of the peak of {title}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
-from fastprof.wording.quantities import time_text
+from fastprof.wording.quantities import counted, measured, time_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,21 +102,12 @@ def _grid(drawing: Drawing, across: _Axis, up: _Axis) -> None:
     for decade in range(across.first, across.last + 1):
         x = across.at(10.0**decade)
         drawing.line([(x, _TOP), (x, _BOTTOM)], "rule")
-        drawing.text(x, _BOTTOM + 16, _decade(decade), "small quiet", middle=True)
+        drawing.text(x, _BOTTOM + 16, measured(10.0**decade, None), "small quiet", middle=True)
     for decade in range(up.first, up.last + 1):
         y = up.at(10.0**decade)
         drawing.line([(_LEFT, y), (_RIGHT, y)], "rule")
-        drawing.text(_LEFT - 8, y + 4, _decade(decade, "FLOP/s"), "small quiet", end=True)
+        drawing.text(_LEFT - 8, y + 4, measured(10.0**decade, "flop/s"), "small quiet", end=True)
     drawing.text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "flops per byte of HBM", "small quiet", middle=True)
-
-
-_PREFIXES: Final = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
-
-
-def _decade(power: int, unit: str = "") -> str:
-    if unit and 0 <= power < 21:
-        return f"{10 ** (power % 3)} {_PREFIXES[power - power % 3]}{unit}"
-    return f"{10**power:,}" if 0 <= power < 6 else f"{10.0**power:.{-power}f}" if -4 <= power < 0 else f"1e{power}"
 
 
 def _roof(drawing: Drawing, peaks: dict[str, float], across: _Axis, up: _Axis) -> None:
@@ -196,17 +187,12 @@ def _hint(row: Row) -> str:
     used = f"{row['roofline_percent']:.1f} % of the roofline{bound}" if known else "how near the roofline is not known"
     return (
         f"{fitted(row['name'], 600)}\n{fitted(row['category'], 300)}\n{time_text(row['self_ps'])} self time\n"
-        f"{_amount(row['flops_per_s'])}FLOP/s at {row['flops_per_hbm_byte']:,.3g} flops per byte of HBM\n{used}"
+        f"{measured(row['flops_per_s'], 'flop/s')} at {row['flops_per_hbm_byte']:,.3g} flops per byte of HBM\n{used}"
     )
 
 
-def _amount(value: float) -> str:
-    power = min(max(int(math.log10(value) // 3) * 3, 0), 18) if value > 0 else 0
-    return f"{value / 10**power:,.3g} {_PREFIXES[power]}"
-
-
 def _list(drawing: Drawing, dots: list[Row], colours: dict[str, str]) -> None:
-    """The ops of the largest dots, and what colours are."""
+    """Lists the ops of the largest dots, and the colours."""
     drawing.text(_LIST, _TOP + 4, "most self time", "small quiet")
     drawing.text(_END, _TOP + 4, "of roofline", "small quiet", end=True)
     y = _TOP + 24.0
@@ -226,15 +212,19 @@ def _list(drawing: Drawing, dots: list[Row], colours: dict[str, str]) -> None:
 
 
 def _foot(drawing: Drawing, report: Report, dots: list[Row]) -> float:
-    """What is not drawn; where the drawing ends."""
+    """Writes what is not drawn. Returns where the drawing ends."""
     ops = report.tables["ops"]
     left_out = ops.num_rows - len(dots)
     y = _BOTTOM + 60.0
     if left_out:
         total = sum(ops["self_ps"].to_pylist()) or 1
         share = 100 * (1 - sum(row["self_ps"] for row in dots) / total)
-        ops_left = "1 op" if left_out == 1 else f"{left_out:,} ops"
         why = f"their flops or bytes of HBM are unknown or 0, or they are not among the first {MOST_DOTS}"
-        drawing.text(24, y, f"Not drawn: {ops_left} with {share:.1f} % of the self time; {why}", "small quiet")
+        drawing.text(
+            24,
+            y,
+            f"Not drawn: {counted(left_out, 'op', 'ops')} with {share:.1f} % of the self time; {why}",
+            "small quiet",
+        )
         y += 18
     return y + 8

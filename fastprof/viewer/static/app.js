@@ -114,9 +114,9 @@ class App {
     this.shell.failed(sentenceOf(error), () => this.show());
   }
 
-  guarded(act) {
+  async guarded(act) {
     try {
-      Promise.resolve(act()).catch((error) => this.fail(error));
+      await act();
     } catch (error) {
       this.fail(error);
     }

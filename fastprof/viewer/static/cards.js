@@ -70,6 +70,11 @@ export function sentence(element, words) {
   element.append(h("p.sentence", words));
 }
 
+/** What went wrong, with a way out. */
+export function failure(message, words, onclick) {
+  return h("div.failed", { role: "alert" }, h("p", message), h("button.button", { onclick }, words));
+}
+
 export const NO_OPS = "No op ran on a device while it was observed.";
 
 /** What a saved report lacks, and where it is. */

@@ -29,6 +29,16 @@ export function on(target, listeners, signal = undefined) {
   }
 }
 
+/** A function that calls `act` once its own calls have ceased for a while; `cancel()` drops what waits. */
+export function paused(act, ms) {
+  let timer = 0;
+  const call = (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(act, ms, ...given);
+  };
+  return Object.assign(call, { cancel: () => clearTimeout(timer) });
+}
+
 /** Drags that begin on an element: `begin(event)` returns what `move(event, begun)` receives. */
 export function onDrag(element, begin, move) {
   let begun = null;

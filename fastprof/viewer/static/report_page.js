@@ -1,6 +1,6 @@
 // What pages of analyses share: the parameters as controls, the report, its notices and tables.
 
-import { notices, section } from "./cards.js";
+import { failure, notices, section } from "./cards.js";
 import { field, picker, toggle } from "./controls.js";
 import { h } from "./dom.js";
 import { fault } from "./parameter_faults.js";
@@ -71,7 +71,7 @@ export function csvAddress(context, name) {
 }
 
 /** Tables of the report that the page shows; `first` and `rows`: some rows of them only. */
-export function part(context, { tables = null, columns = {}, first = null, rows = null }) {
+function part(context, { tables = null, columns = {}, first = null, rows = null }) {
   const named = Object.entries(columns).flatMap(([table, names]) => names.map((name) => `${table}.${name}`));
   const wanted = {
     tables: tables ? tables.join(",") : null,
@@ -84,19 +84,24 @@ export function part(context, { tables = null, columns = {}, first = null, rows 
   return context.source.report(context.analysis.name, options, context.signal);
 }
 
+/** A table of the report that is not requested with the page: these columns, `rows` rows from the row `first` on. */
+export async function tablePart(context, name, { columns = null, ...options } = {}) {
+  const { tables } = await part(context, { tables: [name], columns: columns ? { [name]: columns } : {}, ...options });
+  return tables[name];
+}
+
 /** All columns of one row of a table, {row, data}, by its number; null if a saved report lacks the row. */
 export async function wholeRow(context, table, row) {
-  const { [table]: data } = (await part(context, { tables: [table], first: row, rows: 1 })).tables;
+  const data = await tablePart(context, table, { first: row, rows: 1 });
   return data.length ? { row: data.row(0), data } : null;
 }
 
 /** The rows of a table that have a value in a column; they follow each other in the table. */
 export async function rowsOf(context, table, column, value) {
-  const { [table]: index } = (await part(context, { tables: [table], columns: { [table]: [column] } })).tables;
+  const index = await tablePart(context, table, { columns: [column] });
   const rows = index.groupBy(column).get(value);
   if (!rows) return [];
-  const [first, count] = [rows[0], rows.at(-1) - rows[0] + 1];
-  const { [table]: data } = (await part(context, { tables: [table], first, rows: count })).tables;
+  const data = await tablePart(context, table, { first: rows[0], rows: rows.at(-1) - rows[0] + 1 });
   return data.rows().filter((row) => row[column] === value);
 }
 
@@ -122,10 +127,7 @@ async function reported(root, context, ask) {
     }
   }
   const without = () => context.push(Object.fromEntries(given.map(({ name }) => [name, null])));
-  root.append(
-    h("div.failed", { role: "alert" }, h("p", problem),
-      h("button.button", { onclick: without }, "Show the page without it")),
-  );
+  root.append(failure(problem, "Show the page without it", without));
   return null;
 }
 

@@ -1,5 +1,6 @@
 // What surrounds the pages: navigation, pickers for run and host, theme, the head of a page.
 
+import { failure } from "./cards.js";
 import { picker } from "./controls.js";
 import { clear, h } from "./dom.js";
 import { toggleTheme } from "./theme.js";
@@ -34,11 +35,7 @@ export class Shell {
       this.side(),
       this.main,
     );
-    this.foldWhereNarrow();
-  }
-
-  /** Hides the list of pages at first where it would take much of the window. */
-  foldWhereNarrow() {
+    // The list of pages is hidden at first if it would take much of the window.
     if (window.matchMedia("(max-width: 700px)").matches) document.body.classList.add("folded");
   }
 
@@ -48,12 +45,11 @@ export class Shell {
   }
 
   side() {
-    const narrow = h("button.icon", { title: "Hide or show the list of pages",
-      "aria-label": "Hide or show the list of pages", onclick: () => this.fold() }, "☰");
-    const theme = h("button.icon", { title: "Light or dark", "aria-label": "Light or dark", onclick: toggleTheme },
-      "◐");
+    const icon = (sign, title, onclick) => h("button.icon", { title, "aria-label": title, onclick }, sign);
     const { title, version, note } = this.session;
-    return h("aside.side", h("div.side-head", narrow, h("span.logo", "fastprof"), h("span.spring"), theme),
+    return h("aside.side",
+      h("div.side-head", icon("☰", "Hide or show the list of pages", () => this.fold()), h("span.logo", "fastprof"),
+        h("span.spring"), icon("◐", "Light or dark", toggleTheme)),
       h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, this.nav,
         note ? h("div.version", note) : null, h("div.version", version ? `fastprof ${version}` : "")));
   }
@@ -133,10 +129,7 @@ export class Shell {
 
   /** Says what went wrong, and offers another try. */
   failed(message, again) {
-    clear(this.root);
-    this.root.append(
-      h("div.failed", { role: "alert" }, h("p", message), h("button.button", { onclick: again }, "Try again")),
-    );
+    this.root.replaceChildren(failure(message, "Try again", again));
   }
 }
 

@@ -8,6 +8,7 @@ import { save, written } from "./table_csv.js";
 import { FilterBar } from "./table_filter.js";
 import { sortRows } from "./table_order.js";
 import { Rows } from "./table_rows.js";
+import { number } from "./units.js";
 
 const FILTERED_ROWS = 6;
 const LEAST_WIDTH = 40;
@@ -30,16 +31,15 @@ class TableView {
     this.options = { rows: 15, ...options };
     this.id = `table-${(tables += 1)}`;
     this.sort = options.sort ?? null;
-    this.bar = new FilterBar(() => this.rearrange(), this.options);
+    this.data = data;
+    this.columns = shownColumns(data, this.options);
+    this.bar = new FilterBar(data, this.columns, () => this.rearrange(), this.options);
     this.count = h("span.table-count", { role: "status" });
     this.menu = h("div.menu-body");
     this.head = h("div.table-head", { role: "row" });
     this.scroll = h("div.table-scroll", { role: "grid", tabindex: "0", "aria-label": options.caption ?? "Table" });
     this.rows = new Rows(this.scroll, this.head, this.id, (row) => this.chosen(row));
     element.append(h("div.table", this.toolbar(), this.scroll));
-    this.data = data;
-    this.columns = shownColumns(data, this.options);
-    this.bar.update(data, this.columns);
     this.drawMenu();
     this.arrange();
     if (options.selected !== undefined) this.select(options.selected);
@@ -55,15 +55,14 @@ class TableView {
     return h("div.table-bar", this.bar.root, h("span.spring"), this.count, menu, this.saving());
   }
 
-  /** What of the table is saved as a file: what is shown or, where there is an address for it, all. */
+  /** Saves the table as a file: what is shown or, if the server has an address for it, all. */
   saving() {
-    const shown = { type: "button", title: "The rows and columns shown, as filtered and sorted",
-      onclick: () => this.save() };
-    if (!this.options.csv) return h("button.button", { ...shown }, "CSV");
-    const all = { href: this.options.csv, download: "", title: "The whole table, all columns" };
+    const shown = { title: "The rows and columns shown, as filtered and sorted", onclick: () => this.save() };
+    if (!this.options.csv) return h("button.button", shown, "CSV");
+    const all = { href: this.options.csv, download: "", title: "All rows and columns, as stored" };
     return dropdown("CSV",
-      h("div.menu-body.menu-small", h("button.menu-item", { ...shown }, "What is shown"),
-        h("a.menu-item", { ...all }, "All rows and columns")));
+      h("div.menu-body.menu-small", h("button.menu-item", shown, "What is shown"),
+        h("a.menu-item", all, "All rows and columns")));
   }
 
   save() {
@@ -78,11 +77,10 @@ class TableView {
 
   /** Filters and sorts, then draws. */
   arrange() {
-    const order = this.bar.rows(this.data, this.options.where);
+    const order = this.bar.rows(this.options.where);
     if (this.sort) sortRows(order, this.data, this.sort);
-    const all = this.data.length.toLocaleString("en-US");
-    const some = order.length.toLocaleString("en-US");
-    const cut = this.data.of > this.data.length ? ` (the first of ${this.data.of.toLocaleString("en-US")})` : "";
+    const [all, some] = [number(this.data.length), number(order.length)];
+    const cut = this.data.of > this.data.length ? ` (the first of ${number(this.data.of)})` : "";
     this.bar.root.hidden = this.data.length < FILTERED_ROWS && !this.bar.active;
     this.count.textContent = order.length === this.data.length
       ? `${all} ${this.data.length === 1 ? "row" : "rows"}${cut}`

@@ -32,12 +32,7 @@ export function text(value, unit = null) {
   return unit ? `${number(value)} ${unit}` : number(value);
 }
 
-/** As `text`, but null where the value is unknown. */
-export function known(value, unit = null) {
-  return value === null || value === undefined ? null : text(value, unit);
-}
-
-/** The whole value, for those who ask: all digits, in the unit that it is stored in. */
+/** A value with all digits, in the unit in which it is stored. */
 export function exact(value, unit = null) {
   if (typeof value !== "number" || !Number.isFinite(value)) return text(value);
   const digits = Number.isInteger(value) ? value.toLocaleString("en-US") : String(value);

@@ -3,7 +3,7 @@
 import { panel } from "../cards.js";
 import { coloursOf, FAINT } from "../colours.js";
 import { distinct, h, svg } from "../dom.js";
-import { text } from "../units.js";
+import { number, text } from "../units.js";
 import { pictureButton } from "./picture.js";
 
 const OTHERS = "Other";
@@ -74,6 +74,5 @@ function largest(slices, most) {
   if (known.length <= most) return known;
   const rest = known.slice(most - 1);
   const value = rest.reduce((sum, slice) => sum + slice.value, 0);
-  return [...known.slice(0, most - 1), { name: OTHERS, title: `${rest.length.toLocaleString("en-US")} more`, value,
-    others: true }];
+  return [...known.slice(0, most - 1), { name: OTHERS, title: `${number(rest.length)} more`, value, others: true }];
 }

@@ -14,12 +14,16 @@ export function scaleOf([low, high], [from, to], log = false) {
   };
 }
 
+/** The smallest number of at least `least` that is 1, 2 or 5 times a power of ten. */
+export function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= least * (1 - 1e-9));
+}
+
 /** Round values within [low, high], about `count` of them, 1, 2 or 5 times a power of ten apart. */
 export function roundTicks([low, high], count, integers = false) {
-  const least = (high - low) / Math.max(count, 1) || 1;
-  const power = 10 ** Math.floor(Math.log10(least));
-  const factor = [1, 2, 5, 10].find((one) => one * power >= least * (1 - 1e-9));
-  const step = integers ? Math.max(1, Math.round(factor * power)) : factor * power;
+  const round = roundStep((high - low) / Math.max(count, 1) || 1);
+  const step = integers ? Math.max(1, Math.round(round)) : round;
   const ticks = [];
   for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) {
     ticks.push(Number((at * step).toPrecision(12)));

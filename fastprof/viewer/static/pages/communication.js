@@ -6,13 +6,10 @@ import { CATEGORY, colourOf, FAINT } from "../colours.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { reportPage, reportTable, tableSection } from "../report_page.js";
+import { choice, reportPage, reportTable, tableSection } from "../report_page.js";
 import { number, text } from "../units.js";
 import { besideDetails, code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
 
-const FIGURES = list(`device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps, hidden_ps,
-  costliest_kind, costliest_operation, step_time_mean_ps, step_exposed_mean_ps, step_if_hidden_mean_ps,
-  step_gain_share, meeting_wait_ps, last_device`);
 const PARTS = [
   ["compute_ps", "Computes", CATEGORY.device_compute],
   ["exposed_between_devices_ps", "Exposed: between devices", "#d9534f"],
@@ -36,7 +33,7 @@ async function draw(body, report, context) {
   const exposed = report.scalars.exposed_share;
   figures(body, {
     scalars: { ...report.scalars, ...(exposed && { exposed_share: { ...exposed, label: "exposed part" } }) },
-  }, FIGURES);
+  });
   if (!report.tables.devices.length) return sentence(body, "No device recorded anything to show.");
   divided(body, report, context);
   kinds(body, report, context);
@@ -49,8 +46,7 @@ async function draw(body, report, context) {
 function divided(body, report, context) {
   const { steps, devices } = report.tables;
   const names = devices.column("core_name");
-  const asked = context.params.get("device");
-  const device = names.includes(asked) ? asked : ALL;
+  const device = choice(context, "device", [ALL, ...names]);
   const hasSteps = steps.column("step").some((step) => step !== null);
   const choose = picker({ label: "Steps of", options: [{ value: ALL, text: "All devices, a bar each" }, ...names],
     value: device, onchange: (to) => context.push({ device: to }) });
@@ -128,8 +124,7 @@ function operation(details, data, row, context) {
   details.show(known.name,
     meter("Hidden by compute",
       known.hidden_ps + known.exposed_ps ? (100 * known.hidden_ps) / (known.hidden_ps + known.exposed_ps) : null),
-    opLinks(context, { programId: known.program_id, name: known.name }),
-    pairList(columnPairs(data, known, OF_OPERATION)), code("Framework op", known.framework_op),
+    opLinks(context, known), pairList(columnPairs(data, known, OF_OPERATION)), code("Framework op", known.framework_op),
     code("HLO", known.text));
 }
 

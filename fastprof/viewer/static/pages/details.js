@@ -20,16 +20,25 @@ const OP_WORK = list(`flops=Operations, model_flops=Of the model, flops_per_s=Op
   bytes_per_s=Bandwidth, hbm_bytes=Of HBM, hbm_bytes_per_s=HBM bandwidth, bytes_source=Bytes known from,
   flops_per_byte=Operations a byte, array_bytes=Arrays, padded_bytes=With padding, padding_share=Padding`);
 
-/** A panel that says what to choose until something is: `.show(title, ...nodes)`, `.empty()`. */
+/**
+ * A panel that says what to choose until something is: `.show(title, ...nodes)`, `.empty()`. `.load(title, nodes)` shows
+ * the nodes of a promise, unless something else is chosen meanwhile.
+ */
 export function detailsPanel(invitation) {
   const title = h("h3.details-title");
   const body = h("div.details-body", { "aria-live": "polite" });
   const panel = h("aside.details", { "aria-label": "Details" }, title, body);
   panel.show = (name, ...nodes) => {
-    title.textContent = name;
-    title.title = name;
+    panel.awaited = null;
+    Object.assign(title, { textContent: name, title: name });
     body.replaceChildren(...nodes.flat().filter(Boolean));
     body.scrollTop = 0;
+  };
+  panel.load = async (name, nodes) => {
+    panel.show(name, h("p.sentence", "Reading …"));
+    panel.awaited = nodes;
+    const loaded = await nodes;
+    if (panel.awaited === nodes) panel.show(name, ...loaded);
   };
   panel.empty = () => panel.show("", h("p.sentence", invitation));
   panel.empty();
@@ -69,6 +78,11 @@ export function opFacts(table, row) {
   return [OP_FACTS, OP_WORK].map((names) => pairList(columnPairs(table, row, names)));
 }
 
+export function legend(names, shade) {
+  return h("span.legend",
+    names.map((name) => h("span.legend-entry", h("span.dot", { style: { background: shade(name) } }), name)));
+}
+
 /** A bar of how much of a peak is reached, or of what `shade` is the colour of; null where that is not known. */
 export function meter(name, percent, written = null, shade = null) {
   if (percent === null || percent === undefined) return null;
@@ -95,16 +109,17 @@ export function link(words, href, title = null) {
   return h("a.button", { href, title }, words);
 }
 
-/** Where to go on from an op of a program: its text, its row in other pages, its events. */
-export function opLinks(context, { program, programId, name, except = "" }) {
-  const module = program ?? (programId && programId !== 0 && programId !== "0" ? String(programId) : null);
+/** Where to go on from a row of an op of a program: its text, its row in other pages, its events. `except`: this page. */
+export function opLinks(context, { program, program_id: id, name }, except = "") {
+  if (!name) return null;
+  const module = program ?? (id && String(id) !== "0" ? String(id) : null);
   return linkRow(
-    module && name
+    module
       && link("HLO text", context.href("hlo", { module, instruction: name }),
         "The instruction in its program, and what is around it"),
-    name && link("Timeline", context.href("timeline", { q: name }), "Its events"),
-    name && except !== "hlo_stats" && link("HLO stats", context.href("hlo_stats", { op: name })),
-    name && except !== "roofline" && link("Roofline", context.href("roofline", { op: name })),
+    link("Timeline", context.href("timeline", { q: name }), "Its events"),
+    except !== "hlo_stats" && link("HLO stats", context.href("hlo_stats", { op: name })),
+    except !== "roofline" && link("Roofline", context.href("roofline", { op: name })),
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { section, sentence } from "../cards.js";
 import { field, picker, slider, tabs, toggle } from "../controls.js";
-import { h } from "../dom.js";
+import { h, paused } from "../dom.js";
 import { tableOf } from "../report.js";
 import { choice } from "../report_page.js";
 import { table } from "../table.js";
@@ -24,6 +24,7 @@ const COLUMNS = [
   { name: "problem", type: "string" },
 ];
 const WIDEST = 8;
+const PAUSE_MS = 250;
 
 export async function show(root, context) {
   const body = h("div.page-body.hlo");
@@ -42,6 +43,7 @@ export async function show(root, context) {
 class HloPage {
   constructor(body, modules, context) {
     Object.assign(this, { body, modules, context, shown: {} });
+    this.widen = paused((to) => context.push({ width: to === 2 ? null : to }), PAUSE_MS);
     this.bar = h("div.parameters");
     this.textBody = h("div");
     this.graphBody = h("div");
@@ -141,11 +143,6 @@ class HloPage {
     part.append(h("div.with-details", holder, details));
     drawHloGraph(holder, found, (node) => this.describe(details, node));
     this.describe(details, found.nodes.find((node) => node.distance === 0) ?? found.nodes[0]);
-  }
-
-  widen(width) {
-    clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => this.context.push({ width: width === 2 ? null : width }), 250);
   }
 
   describe(details, node) {

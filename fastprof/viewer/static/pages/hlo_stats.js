@@ -18,15 +18,13 @@ const COLUMNS = list(`rank, program_id, program, category, name, core_type, occu
   source, is_rematerialized, is_outside_compilation, array_bytes, padded_bytes, padding_share, cores, unattributed`);
 const SHOWN = list(`rank, name:220, category, occurrences, self_ps, self_share, total_ps, mean_ps, bound_by,
   flops_per_s, hbm_bytes_per_s, padding_share, framework_op, source, program, core_type`);
-const FIGURES = list(`device_op_ps, device_idle_ps, op_count, program_count, unknown_work_share, unattributed_share,
-  rematerialized_share, outside_compilation_share, padding_share`);
 
 export const show = reportPage(draw, { params: ["steps"], tables: list(`ops, categories, programs,
   rematerialization, outside_compilation, replica_groups, attribution, padding, sparse_core_ops`),
   columns: { ops: COLUMNS } });
 
 async function draw(body, report, context) {
-  figures(body, report, FIGURES);
+  figures(body, report);
   if (!report.tables.ops.length) return sentence(body, NO_OPS);
   charts(body, report, context);
   ops(body, report, context);
@@ -139,20 +137,26 @@ function ops(body, report, context) {
   }
 }
 
-async function describe(details, data, row, context) {
-  const rank = data.value(row, "rank");
+function describe(details, data, row, context) {
   const name = data.value(row, "name");
   context.replace({ op: name });
-  details.show(name, h("p.sentence", "Reading …"));
-  const whole = await wholeRow(context, "ops", rank - 1);
-  const arrays = await layoutsOf(context, rank);
-  const { row: known, data: about } = whole ?? { row: data.row(row), data };
-  const stalled = known.dma_stall_share ?? null;
-  details.show(name,
+  return details.load(name, opNodes(data, row, context));
+}
+
+async function opNodes(data, row, context) {
+  const rank = data.value(row, "rank");
+  const [full, arrays] = await Promise.all([wholeRow(context, "ops", rank - 1), layoutsOf(context, rank)]);
+  const { row: known, data: about } = full ?? { row: data.row(row), data };
+  const { dma_stall_share: stalled = null } = known;
+  return [
     meter("Time waiting for memory transfers", stalled === null ? null : stalled * 100, null, heat(1 - stalled)),
-    opLinks(context, { program: known.program, programId: known.program_id, name, except: "hlo_stats" }),
-    code("HLO", known.expression), code("Framework op", known.framework_op),
-    code("Source", known.source_stack ?? known.source), ...opFacts(about, known), arrays);
+    opLinks(context, known, "hlo_stats"),
+    code("HLO", known.expression),
+    code("Framework op", known.framework_op),
+    code("Source", known.source_stack ?? known.source),
+    ...opFacts(about, known),
+    arrays,
+  ];
 }
 
 /** The arrays that an op reads and writes, as they lie in memory. */

@@ -2,31 +2,27 @@
 
 import { h } from "../dom.js";
 import { text } from "../units.js";
+import { legend } from "./details.js";
+
+const MOST_STRETCHES = 3_000;
+const MOST_NAMED = 16;
 
 /** The stretches of a call, one after the other, each as wide as it took. */
 export function strip(data) {
-  const start = data.value(0, "start_ps");
-  const whole = data.value(data.length - 1, "start_ps") + data.value(data.length - 1, "duration_ps") - start;
+  const stretches = data.rows().map(({ name, start_ps: at, duration_ps: time }) => ({ name, at, time }));
+  const start = stretches[0].at;
+  const total = stretches.at(-1).at + stretches.at(-1).time - start;
   const names = [...new Set(data.column("name"))];
   const hue = (name) => `hsl(${(names.indexOf(name) * 67) % 360} 50% 58%)`;
   const box = h("div.strip", { role: "img", "aria-label": "The slowest call" });
-  for (let row = 0; row < Math.min(data.length, 3_000); row += 1) {
-    const [name, at, time] = ["name", "start_ps", "duration_ps"].map((column) => data.value(row, column));
-    if (time <= 0) continue;
-    box.append(h("div.strip-part", {
-      style: {
-        left: `${(100 * (at - start)) / whole}%`,
-        width: `${Math.max(0.05, (100 * time) / whole)}%`,
-        background: hue(name),
-      },
-      title: `${name}: ${text(time, "ps")} from ${text(at - start, "ps")} on`,
-    }, time / whole > 0.06 ? name : ""));
+  for (const { name, at, time } of stretches.slice(0, MOST_STRETCHES).filter((one) => one.time > 0)) {
+    const [left, width] = [(100 * (at - start)) / total, (100 * time) / total];
+    const style = { left: `${left}%`, width: `${Math.max(0.05, width)}%`, background: hue(name) };
+    const title = `${name}: ${text(time, "ps")} from ${text(at - start, "ps")} on`;
+    box.append(h("div.strip-part", { style, title }, width > 6 ? name : ""));
   }
-  const legend = h("div.legend",
-    names.slice(0, 16).map((name) =>
-      h("span.legend-entry", h("span.dot", { style: { background: hue(name) } }), name)
-    ));
-  return h("div", box, h("div.scale", h("span", `${text(whole, "ps")} in all`), legend));
+  return h("div", box, h("div.scale", h("span", `${text(total, "ps")} in all`)),
+    legend(names.slice(0, MOST_NAMED), hue));
 }
 
 /** Iterators that are alike as one node each. */
@@ -62,21 +58,17 @@ export function alikeName(name) {
 export function summed(parts) {
   const times = new Map();
   for (const { part: name, time_ps: time } of parts) times.set(name, (times.get(name) ?? 0) + time);
-  const whole = [...times.values()].reduce((sum, time) => sum + time, 0);
-  return [...times].map(([name, time]) => [name, time, whole ? time / whole : 0]).sort((one, other) =>
+  const total = [...times.values()].reduce((sum, time) => sum + time, 0);
+  return [...times].map(([name, time]) => [name, time, total ? time / total : 0]).sort((one, other) =>
     other[1] - one[1]
   );
 }
 
-/** Of each of so many stretches the slowest call, in order of time. */
-export function slowest(rows, data, most) {
-  const kept = [];
-  for (let at = 0; at < most; at += 1) {
-    const some = rows.slice(Math.floor((at * rows.length) / most), Math.floor(((at + 1) * rows.length) / most));
-    kept.push(
-      some.reduce((worst, row) => (data.value(row, "duration_ps") > data.value(worst, "duration_ps") ? row : worst),
-        some[0]),
-    );
-  }
-  return kept;
+/** The slowest call of each of `count` stretches of rows, in order of time. */
+export function slowest(rows, data, count) {
+  const duration = data.column("duration_ps");
+  const edge = (at) => Math.floor((at * rows.length) / count);
+  return Array.from({ length: count },
+    (_, at) =>
+      rows.slice(edge(at), edge(at + 1)).reduce((worst, row) => (duration[row] > duration[worst] ? row : worst)));
 }

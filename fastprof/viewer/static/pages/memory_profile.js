@@ -6,7 +6,7 @@ import { lines } from "../charts/series.js";
 import { button, field, picker } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { part, reportPage, reportTable, tableSection } from "../report_page.js";
+import { reportPage, reportTable, tablePart, tableSection } from "../report_page.js";
 import { text } from "../units.js";
 import { besideDetails, columnPairs, detailsPanel, linkRow, pairList, timelineButton } from "./details.js";
 import { MemoryTimeline } from "./memory_timeline.js";
@@ -46,21 +46,16 @@ async function draw(body, report, context) {
 
 function pickers(names, chosen, context) {
   const hosts = [...new Set(names.map((one) => one.host))];
-  const bar = h("div.parameters");
-  if (hosts.length > 1) {
-    bar.append(
-      picker({ label: "Memory of host", options: hosts, value: chosen.host, onchange: (of) =>
-        context.push({ of, allocator: names.find((one) => one.host === of).allocator }) }),
-    );
-  }
+  const several = hosts.length > 1;
   const options = names.filter((one) => one.host === chosen.host).map(({ allocator, row }) => ({ value: allocator,
     text: `${allocator} (peak ${text(row.peak_bytes, "bytes")})` })
   );
-  bar.append(
-    picker({ label: "Allocator", options, value: chosen.allocator, onchange: (allocator) =>
-      context.push({ allocator, of: hosts.length > 1 ? chosen.host : null }) }),
-  );
-  return bar;
+  return h("div.parameters",
+    several
+      && picker({ label: "Memory of host", options: hosts, value: chosen.host, onchange: (of) =>
+        context.push({ of, allocator: names.find((one) => one.host === of).allocator }) }),
+    picker({ label: "Allocator", options, value: chosen.allocator,
+      onchange: (allocator) => context.push({ allocator, of: several ? chosen.host : null }) }));
 }
 
 const CARDS = list(`peak_bytes=Peak in the capture, peak_ps=Time of the peak, peak_step=Step of the peak,
@@ -188,7 +183,7 @@ function allocations(body, report, context) {
   const box = section(body, "Every allocation", { note: "From allocation to free, with what became of it." });
   const load = button("Show", async () => {
     load.disabled = true;
-    const { allocations: data } = (await part(context, { tables: ["allocations"], rows: MOST_ALLOCATIONS })).tables;
+    const data = await tablePart(context, "allocations", { rows: MOST_ALLOCATIONS });
     load.remove();
     reportTable(context, box, "allocations", data, { columns: list(`op_name, allocation_bytes, requested_bytes,
       allocated_ps, lifetime_ps, fate, allocated_step, freed_step, region_type, shape, allocator`),

@@ -3,7 +3,7 @@
 
 import { plot } from "../charts/plot.js";
 import { h } from "../dom.js";
-import { part, wholeRow } from "../report_page.js";
+import { tablePart, wholeRow } from "../report_page.js";
 import { number, scale, text } from "../units.js";
 
 const CLOSE = 6_000;
@@ -69,24 +69,20 @@ export class MemoryTimeline {
 
   series(view, isKnown) {
     const stacked = { kind: "area", stack: true, step: true, width: 0.8 };
-    const all = [];
-    if (view.stack.some((value) => value > 0))
-      all.push({ ...stacked, name: "Stack", values: view.stack, colour: STACK });
-    all.push({ ...stacked, name: "Heap", values: view.heap, colour: HEAP });
-    if (view.least) {
-      all.push({ kind: "line", name: "Least of the stretch", values: view.least, colour: "var(--line-strong)",
-        width: 0.8, step: true });
-    }
-    all.push({ kind: "line", name: "In use", values: view.most, colour: HEAP, width: 1.4, step: true });
-    if (this.peak.peak_ps !== null) {
-      all.push({ kind: "dots", name: "Peak", symbol: "diamond", colour: "#f0882e", x: [this.peak.peak_ps],
-        values: [this.peak.peak_bytes], sizes: [12] });
-    }
-    if (isKnown) {
-      all.push({ kind: "line", name: "Fragmentation", axis: "y2", values: view.fragmentation, colour: BAD, width: 1,
-        dash: "2 3" });
-    }
-    return all;
+    const line = { kind: "line", step: true };
+    return [
+      view.stack.some((value) => value > 0) && { ...stacked, name: "Stack", values: view.stack, colour: STACK },
+      { ...stacked, name: "Heap", values: view.heap, colour: HEAP },
+      view.least
+      && { ...line, name: "Least of the stretch", values: view.least, colour: "var(--line-strong)", width: 0.8 },
+      { ...line, name: "In use", values: view.most, colour: HEAP, width: 1.4 },
+      this.peak.peak_ps !== null
+      && { kind: "dots", name: "Peak", symbol: "diamond", colour: "#f0882e", x: [this.peak.peak_ps],
+        values: [this.peak.peak_bytes], sizes: [12] },
+      isKnown
+      && { kind: "line", name: "Fragmentation", axis: "y2", values: view.fragmentation, colour: BAD, width: 1,
+        dash: "2 3" },
+    ].filter(Boolean);
   }
 
   describeAt(at) {
@@ -130,8 +126,7 @@ export class MemoryTimeline {
       return;
     }
     const first = this.timeline.value(rows[0], "first_snapshot");
-    const { snapshots } =
-      (await part(this.context, { tables: ["snapshots"], columns: { snapshots: COLUMNS }, first, rows: count })).tables;
+    const snapshots = await tablePart(this.context, "snapshots", { columns: COLUMNS, first, rows: count });
     this.showView(fromSnapshots(snapshots, first), `${number(count)} allocations and frees.`);
   }
 
@@ -152,17 +147,21 @@ function bandsOf(data, colour) {
 }
 
 function fromStretches(data) {
-  const column = (name) => data.column(name);
-  const count = column("snapshot_count");
-  return { time: column("most_ps").some((value) => value === null) ? column("start_ps") : column("most_ps"),
-    stack: column("stack_bytes"), heap: column("heap_bytes"), free: column("free_bytes"),
-    fragmentation: column("fragmentation"), most: column("most_in_use_bytes"),
-    least: count.some((one) => one > 1) ? column("least_in_use_bytes") : null, count, place: column("first_snapshot") };
+  const count = data.column("snapshot_count");
+  const time = data.column("most_ps");
+  return { ...shared(data), time: time.includes(null) ? data.column("start_ps") : time,
+    most: data.column("most_in_use_bytes"),
+    least: count.some((one) => one > 1) ? data.column("least_in_use_bytes") : null, count,
+    place: data.column("first_snapshot") };
 }
 
 function fromSnapshots(data, first) {
-  const column = (name) => data.column(name);
-  return { time: column("start_ps"), stack: column("stack_bytes"), heap: column("heap_bytes"),
-    free: column("free_bytes"), fragmentation: column("fragmentation"), most: column("in_use_bytes"), least: null,
-    count: column("start_ps").map(() => 1), place: column("start_ps").map((_, row) => first + row) };
+  const time = data.column("start_ps");
+  return { ...shared(data), time, most: data.column("in_use_bytes"), least: null, count: time.map(() => 1),
+    place: time.map((_, row) => first + row) };
+}
+
+function shared(data) {
+  return { stack: data.column("stack_bytes"), heap: data.column("heap_bytes"), free: data.column("free_bytes"),
+    fragmentation: data.column("fragmentation") };
 }

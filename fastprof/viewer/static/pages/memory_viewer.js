@@ -6,11 +6,11 @@ import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
 import { h, shortened } from "../dom.js";
 import { list } from "../list.js";
-import { part, reportPage, tableSection } from "../report_page.js";
+import { reportPage, tablePart, tableSection } from "../report_page.js";
 import { text } from "../units.js";
 import { BufferBars } from "./buffer_bars.js";
 import { BufferMap } from "./buffer_map.js";
-import { besideDetails, code, columnPairs, detailsPanel, link, linkRow, pairList } from "./details.js";
+import { besideDetails, code, columnPairs, detailsPanel, legend, link, linkRow, pairList } from "./details.js";
 import { HeapChart } from "./heap_chart.js";
 
 const CATEGORIES = {
@@ -122,7 +122,7 @@ class MemoryViewer {
   }
 
   async drawMap() {
-    const { lifetimes } = (await part(this.context, { tables: ["lifetimes"], columns: { lifetimes: LIVES } })).tables;
+    const lifetimes = await tablePart(this.context, "lifetimes", { columns: LIVES });
     const rows = lifetimes.select((row) =>
       lifetimes.value(row, "start") !== null && lifetimes.value(row, "timeline_bytes") !== null
     );
@@ -139,7 +139,9 @@ class MemoryViewer {
   drawBuffers() {
     const { data } = this;
     if (!data.length) return;
-    const part_ = section(this.left, "What is alive at the peak", { actions: [legend(data)] });
+    const part_ = section(this.left, "What is alive at the peak", {
+      actions: [legend([...data.groupBy("category").keys()], shade)],
+    });
     const padded = data.column("padding_bytes").some((value) => value > 0);
     const orders = list("size=By size, program=In the order of the program, padding=By padding");
     for (const [by, title] of orders) {
@@ -197,12 +199,6 @@ class MemoryViewer {
 
 function peakOf(heap, rows) {
   return rows.reduce((most, row) => Math.max(most, heap.value(row, "heap_bytes")), 0);
-}
-
-function legend(data) {
-  const names = [...new Set(data.column("category"))];
-  return h("span.legend",
-    names.map((name) => h("span.legend-entry", h("span.dot", { style: { background: shade(name) } }), name)));
 }
 
 function shade(category) {

@@ -24,7 +24,7 @@ export async function nodeDetails(context, view, node) {
     row.lost_ps !== null && row.self_ps
       ? meter("Time at the peak", 100 * (1 - row.lost_ps / row.self_ps), `${text(row.lost_ps, "ps")} lost`)
       : null,
-    op ? opLinks(context, { program: row.program, programId: row.program_id, name: row.name }) : null,
+    op ? opLinks(context, row) : null,
     code("HLO", row.expression),
     code("Scope", row.path),
     code("Framework op", row.framework_op),

@@ -5,7 +5,7 @@ import { FAINT, palette } from "../colours.js";
 import { button, field, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { choice, part, reportPage } from "../report_page.js";
+import { choice, reportPage, tablePart } from "../report_page.js";
 import { table } from "../table.js";
 import { label, number, text } from "../units.js";
 import { detailsPanel, heat, lossColour } from "./details.js";
@@ -21,8 +21,6 @@ const COLUMNS = {
   scopes: [...SHARED, "own_ps", ...PASSES, "other_ps"],
   layers: [...SHARED, "own_ps", ...PASSES, "other_ps", "instances"],
 };
-const FIGURES = list(`device_busy_ps, device_idle_ps, lost_ps, compute_peak_percent, hbm_peak_percent,
-  work_known_share, unattributed_share, program_count, op_count`);
 const GROUPS = [
   { value: "program", text: "Program" },
   { value: "category", text: "Category" },
@@ -39,7 +37,7 @@ export const show = reportPage(draw, { params: ["steps"], tables: ["tree", "devi
   columns: { tree: COLUMNS.tree } });
 
 async function draw(body, report, context) {
-  figures(body, report, FIGURES);
+  figures(body, report);
   if (report.tables.tree.length <= 1) return sentence(body, NO_OPS);
   const page = new OpProfile(body, report, context);
   await page.choose(page.view);
@@ -93,10 +91,8 @@ class OpProfile {
   async choose(view) {
     this.view = view;
     this.context.replace({ view: view === "tree" ? null : view });
-    const { tables } = view === "tree"
-      ? this.report
-      : await part(this.context, { tables: [view], columns: { [view]: COLUMNS[view] } });
-    this.data = tables[view];
+    const { tree } = this.report.tables;
+    this.data = view === "tree" ? tree : await tablePart(this.context, view, { columns: COLUMNS[view] });
     this.shade = shades(this.data);
     this.drawTree();
     this.drawFlame();
@@ -162,16 +158,10 @@ class OpProfile {
         : null, kind === "sparse core op" || kind === "duplicates" ? h("span.tag", kind) : null);
   }
 
-  async describe(node) {
-    this.context.replace({ node: node === null || node === 0 ? null : node });
-    if (node === null) return this.details.empty();
-    const { view } = this;
-    const name = this.data.value(node, "name");
+  describe(node) {
+    this.context.replace({ node: node || null });
     this.beside.classList.remove("tree-only");
-    this.details.show(name, h("p.sentence", "Reading …"));
-    const nodes = await nodeDetails(this.context, view, node);
-    if (this.tree.chosen === node && this.view === view) this.details.show(name, nodes);
-    return undefined;
+    return this.details.load(this.data.value(node, "name"), nodeDetails(this.context, this.view, node));
   }
 
   setIdle(idle) {

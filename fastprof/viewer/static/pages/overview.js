@@ -5,7 +5,7 @@ import { stacked } from "../charts/series.js";
 import { stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { asked, reportPage, reportTable, tableSection } from "../report_page.js";
+import { asked, reportPage, tableSection } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 
@@ -18,6 +18,10 @@ const USE_FIGURES = list(`compute_percent, input_percent, output_percent, idle_p
   flops_utilization_percent, memory_utilization_percent, compute_16bit_percent, compute_32bit_percent,
   device_eager_percent, host_eager_percent, outside_compilation_percent`);
 const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "is_training"];
+const SIDES = [
+  ["Device", "Most expensive ops on devices", "Self time, summed over devices."],
+  ["Host", "Most expensive ops on hosts", "Self time, summed over threads."],
+];
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
 
 async function draw(body, report, context) {
@@ -63,12 +67,10 @@ async function stepPanels(body, report, context) {
 /** What was looked at, and how much it matters, worst first. */
 function verdicts(body, report) {
   const order = ["high", "moderate", "unknown", "none"];
-  const found = report.tables.verdicts.rows().sort((one, other) =>
+  const rows = report.tables.verdicts.rows().sort((one, other) =>
     order.indexOf(one.verdict) - order.indexOf(other.verdict)
   );
-  if (!found.length) return;
-  const part = section(body, "What bounds the program");
-  part.append(h("ul.verdicts.panel", ...found.map(verdict)));
+  if (rows.length) section(body, "What bounds the program").append(h("ul.verdicts.panel", ...rows.map(verdict)));
 }
 
 function verdict({ aspect, verdict: level, percent, statement, look_at: side }) {
@@ -81,17 +83,10 @@ function verdict({ aspect, verdict: level, percent, statement, look_at: side }) 
 
 function topOps(body, report, context) {
   const ops = report.tables.top_ops;
-  for (const side of ["Device", "Host"]) {
-    const data = ops.where((row) => ops.value(row, "host_or_device") === side);
-    if (!data.length) continue;
-    const more = h("a.button", { href: context.href("op_stats") }, "All ops");
-    const note = side === "Device" ? "Self time, summed over devices." : "Self time, summed over threads.";
-    const part = section(body, side === "Device" ? "Most expensive ops on devices" : "Most expensive ops on hosts", {
-      note,
-      actions: [more],
-    });
-    const shown = side === "Device" ? OP_COLUMNS : OP_COLUMNS.filter((name) => name !== "flops_per_s");
-    reportTable(context, part, "top_ops", data, { columns: shown, bar: "self_share" });
+  for (const [side, title, note] of SIDES) {
+    const columns = OP_COLUMNS.filter((name) => side === "Device" || name !== "flops_per_s");
+    tableSection(context, body, "top_ops", ops.where((row) => ops.value(row, "host_or_device") === side), { title, note,
+      columns, actions: [h("a.button", { href: context.href("op_stats") }, "All ops")] });
   }
 }
 

@@ -9,12 +9,13 @@ import { list } from "../list.js";
 import { choice, reportPage, tableSection } from "../report_page.js";
 import { number, text } from "../units.js";
 import { CoreMap, scaleBar, shade } from "./core_map.js";
-import { detailsPanel, linkRow, pairList, timelineButton } from "./details.js";
+import { columnPairs, detailsPanel, linkRow, pairList, timelineButton } from "./details.js";
 
 const PARTS = list(`device_compute_ps=Device compute, device_to_device_ps=Device to device,
   device_collectives_ps=Device collectives, host_compute_ps=Host compute, kernel_launch_ps=Kernel launch,
   input_ps=Input, output_ps=Output, compilation_ps=Compilation, all_others_ps=All others`);
-const FIGURES = ["step_count", "host_count", "core_count", "device_type", "slowest_core_step_ps", "collective_wait_ps"];
+const OF_STEP = list(`hostname=Host, duration_ps=Step time, start_ps=Begin, bottleneck, bottleneck_share=Share of it,
+  pod_core_id=XProf's id`);
 const MOST_BARS = 256;
 const MOST_HOSTS = 512;
 const MOST_COLLECTIVES = 60;
@@ -22,7 +23,7 @@ const MOST_COLLECTIVES = 60;
 export const show = reportPage(draw, { params: ["steps", "steps_from"] });
 
 async function draw(body, report, context) {
-  figures(body, report, FIGURES);
+  figures(body, report);
   if (!report.tables.cores.length) return sentence(body, "The capture has no steps to show.");
   return new PodViewer(body, report, context).draw();
 }
@@ -183,14 +184,8 @@ class PodViewer {
       linkRow(
         timelineButton(this.context,
           () => ({ host: known.host, start: known.start_ps, end: known.start_ps + known.duration_ps })),
-      ), pairList([
-        ["Host", known.hostname],
-        ["Step time", text(known.duration_ps, "ps")],
-        ["Begin", text(known.start_ps, "ps")],
-        ["Bottleneck", `${known.bottleneck}, ${text(known.bottleneck_share, "share")}`],
-        ["Complete", known.complete ? null : "no, as far as known"],
-        ["XProf's id", String(known.pod_core_id)],
-      ]), pairList(this.parts.map(([name, title]) => [
+      ), pairList([...columnPairs(data, known, OF_STEP), ["Complete", known.complete ? null : "no, as far as known"]]),
+      pairList(this.parts.map(([name, title]) => [
         title,
         known[name]
           ? `${text(known[name], "ps")}, ${text(known.duration_ps ? known[name] / known.duration_ps : null, "share")}`

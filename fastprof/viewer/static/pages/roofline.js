@@ -19,9 +19,6 @@ const OPS = [
   ...MEMORIES.flatMap(([name]) => [`flops_per_${name}_byte`, `${name}_peak_percent`]),
 ];
 const SCOPES = [{ value: "ops", text: "Ops" }, { value: "totals", text: "Session, steps and programs" }];
-const FIGURES = list(`device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte,
-  flops_per_s, hbm_bytes_per_s, compute_peak_percent, hbm_peak_percent, bound_by, ops_roofline_percent, lost_ps,
-  clock_share`);
 const OPS_SHOWN = list(`rank, name:200, category, self_ps, self_share, bound_by, roofline_percent,
   compute_peak_percent, hbm_peak_percent, flops_per_s, flops_per_hbm_byte, occurrences, framework_op, program`);
 const TOTALS_SHOWN = list(`scope, step, program, per_core_ps, busy_share, bound_by, roofline_percent,
@@ -31,7 +28,7 @@ export const show = reportPage(draw, { params: ["steps", "steps_from"],
   tables: ["device", "totals", "ops", "lost_time"], columns: { ops: OPS } });
 
 async function draw(body, report, context) {
-  figures(body, report, FIGURES);
+  figures(body, report);
   if (!report.tables.ops.length) return sentence(body, NO_OPS);
   new Roofline(body, report, context).draw();
   tableSection(context, body, "lost_time", report.tables.lost_time, {
@@ -109,26 +106,27 @@ class Roofline {
     else this.details.empty();
   }
 
-  async describe(data, row) {
+  describe(data, row) {
     const of = this.scope === "ops";
     const name = of ? data.value(row, "name") : totalName(data, row);
-    const known = data.row(row);
     if (of) this.context.replace({ op: name });
-    const shown = (more) =>
-      this.details.show(name, meter("Of the roofline", known.roofline_percent, known.roofline_percent === null
-        ? null
-        : `${text(known.roofline_percent, "%")}, bound by ${known.bound_by ?? "?"}`),
-        meter("Arithmetic", known.compute_peak_percent), ...MEMORIES.map(([memory, title]) =>
-          meter(title, known[`${memory}_peak_percent`])
-        ), of
-        ? opLinks(this.context, { program: known.program, programId: known.program_id, name, except: "roofline" })
-        : null, ...opFacts(data, known), ...more);
-    shown([]);
-    if (!of) return;
-    const { row: whole } = (await wholeRow(this.context, "ops", known.rank - 1)) ?? {};
-    if (whole && this.details.querySelector(".details-title").textContent === name) {
-      shown([code("Framework op", whole.framework_op), code("Source", whole.source), code("HLO", whole.expression)]);
-    }
+    return this.details.load(name, this.nodesOf(data.row(row), data, of));
+  }
+
+  async nodesOf(known, data, of) {
+    const percent = known.roofline_percent;
+    const full = of ? ((await wholeRow(this.context, "ops", known.rank - 1))?.row ?? {}) : {};
+    return [
+      meter("Of the roofline", percent,
+        percent === null ? null : `${text(percent, "%")}, bound by ${known.bound_by ?? "?"}`),
+      meter("Arithmetic", known.compute_peak_percent),
+      ...MEMORIES.map(([memory, title]) => meter(title, known[`${memory}_peak_percent`])),
+      of ? opLinks(this.context, known, "roofline") : null,
+      ...opFacts(data, known),
+      code("Framework op", full.framework_op),
+      code("Source", full.source),
+      code("HLO", full.expression),
+    ];
   }
 }
 

@@ -6,14 +6,12 @@ import { lines } from "../charts/series.js";
 import { picker, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
-import { part, reportPage, reportTable, tableSection } from "../report_page.js";
-import { known, number, text } from "../units.js";
+import { reportPage, reportTable, tablePart, tableSection } from "../report_page.js";
+import { number, text } from "../units.js";
 import { columnPairs, detailsPanel, heat, meter, pairList, timelineButton } from "./details.js";
 import { drawIterators } from "./iterator_graph.js";
 import { alikeName, slowest, strip, summed, together } from "./iterator_sums.js";
 
-const FIGURES = list(`pipeline_count, iterator_count, call_count, slow_call_count, max_call_ps, wait_share,
-  slow_pipeline, bottleneck_name, bottleneck_share, batch_ps, best_change, best_batch_ps`);
 const OF_CALL = list(`pipeline, host, rank, iterator_id, start_ps, total_ps, self_ps, critical_ps, call_count,
   is_blocking, is_bottleneck`);
 const OF_ITERATOR = list(`critical_ps=Critical time, self_ps=Self time, total_ps=Total time, call_count=Its calls,
@@ -27,7 +25,7 @@ export const show = reportPage(draw, { params: ["steps", "parallel", "slow_call_
   tables: ["pipelines", "iterators", "critical_path", "bottlenecks", "self_time", "step_waits", "what_if", "calls"] });
 
 async function draw(body, report, context) {
-  figures(body, report, FIGURES);
+  figures(body, report);
   if (!report.tables.pipelines.length) return sentence(body, "There are no input pipelines to show.");
   return new Pipelines(body, report, context).draw();
 }
@@ -149,8 +147,7 @@ class Pipelines {
   }
 
   async callRows() {
-    const { call_iterators: data } =
-      (await part(this.context, { tables: ["call_iterators"], columns: { call_iterators: OF_CALL } })).tables;
+    const data = await tablePart(this.context, "call_iterators", { columns: OF_CALL });
     const [hosts, pipelines, ranks] = ["host", "pipeline", "rank"].map((name) => data.column(name));
     const own = data.where((row) =>
       ranks[row] === this.rank && pipelines[row] === this.pipeline && hosts[row] === this.host
@@ -178,7 +175,7 @@ class Pipelines {
       meter(this.rank === null ? "Of the time of calls" : `Of the call of rank ${this.rank}`, node.part * 100, null,
         heat(1 - node.part)), pairList([
         ...columnPairs(this.iterators, node, OF_ITERATOR),
-        ["Keeps the order", known(node.deterministic)],
+        ["Keeps the order", node.deterministic === null ? null : text(node.deterministic)],
       ]), this.rank === null && parts.length
       ? [
         h("h4.subtitle", "What its critical time is made of"),

@@ -181,28 +181,25 @@ export class EventPanel {
 }
 
 function ownFacts(details, shown, clock) {
-  const name = visible(details.name ?? "", 2000);
+  const words = (value, limit) => value && visible(value, limit);
+  const other = (name) => (words(name, 2000) === shown ? null : words(name, 2000));
+  const { op } = details;
   return [
-    ["Name", name === shown ? null : name],
-    [
-      "Metadata name",
-      details.metadata_name && visible(details.metadata_name, 2000) !== shown
-        ? visible(details.metadata_name, 2000)
-        : null,
-    ],
+    ["Name", other(details.name)],
+    ["Metadata name", other(details.metadata_name)],
     ["Start", clock.exact(details.start_ps)],
     ["Start on its host", clock.offset(details.host) ? exact(clock.ofHost(details.start_ps, details.host)) : null],
     ["Duration", exact(details.duration_ps)],
     ["Self time", exact(details.self_time_ps)],
     ["Step", known(details.step, visible)],
     ["Group", details.group < 0 ? null : known(details.group)],
-    ["Process", visible(details.process ?? "")],
-    ["Track", visible(details.track_name ?? details.line ?? "")],
-    ["Plane", visible(details.plane ?? "")],
-    ["Line", visible(details.line ?? "")],
-    ["Host", visible(details.host ?? "")],
-    ["Op", details.op ? visible([details.op.name, details.op.category].filter(Boolean).join(" · ")) : null],
-    ["Program", details.op?.module ? visible(details.op.module) : null],
+    ["Process", words(details.process)],
+    ["Track", words(details.track_name ?? details.line)],
+    ["Plane", words(details.plane)],
+    ["Line", words(details.line)],
+    ["Host", words(details.host)],
+    ["Op", op ? visible([op.name, op.category].filter(Boolean).join(" · ")) : null],
+    ["Program", words(op?.module)],
     ["Event id", eventId(details)],
   ];
 }

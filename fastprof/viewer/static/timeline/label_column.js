@@ -100,11 +100,9 @@ export class LabelColumn {
     const closed = layout.closed.has(process.id);
     const tracks = plural(process.last - process.first, "track");
     // If there is no room for all of it, the name of the host is cut first: many processes share it.
-    const named = process.name.startsWith(`${process.host} `);
     show(held, {
       kind: `tl-label-process${held === this.sticky ? " tl-label-sticky" : ""}`,
-      host: named ? process.host : "",
-      name: named ? process.name.slice(process.host.length + 1) : process.name,
+      ...process.title,
       hits: closed ? this.hitsWithin(model, process) : 0,
       note: tracks,
       isOpen: !closed,

@@ -1,6 +1,6 @@
 /** The page of the timeline: its parts, and how they hear of each other. */
 
-import { h, onDrag, onResize } from "../dom.js";
+import { h, onDrag, onResize, paused } from "../dom.js";
 import { theme } from "../theme.js";
 import { Drawer } from "./drawer.js";
 import { EventPanel } from "./event_panel.js";
@@ -16,9 +16,10 @@ import { StatusLine } from "./status_line.js";
 import { StepPicker } from "./step_picker.js";
 import { Timeline } from "./timeline.js";
 import { Tooltip } from "./tooltip.js";
-import { AddressWriter, read, written } from "./view_address.js";
+import { read, written } from "./view_address.js";
 
 const NARROWEST_NAMES = 90;
+const ADDRESS_PAUSE_MS = 250;
 
 /** Shows the timeline in an element of definite height. Returns {leave(), params(params)}. */
 export function show(root, context) {
@@ -39,7 +40,7 @@ class TimelinePage {
     this.search = new SearchBar(source, { found: (hits) => this.highlight(hits), go: (ref) => {
       this.pointer.quiet = true;
       selection.selectRef(ref);
-    }, place: () => timeline.view.start, changed: () => this.address.soon() });
+    }, place: () => timeline.view.start, changed: () => this.writeAddress() });
     const zoom = () => this.zoomToSelection();
     this.events = new EventPanel(selection, source, { open: (page, params) => context.navigate(page, params), zoom,
       opened: () => this.drawer.open("event") });
@@ -48,8 +49,9 @@ class TimelinePage {
       opened: () => this.drawer.open("range") });
     this.drawer = new Drawer({ event: { title: "Event", node: this.events.node },
       range: { title: "Range", node: this.ranges.node } }, () => this.measure());
-    this.address = new AddressWriter(() =>
-      timeline.model && context.replace(written(timeline, this.search.query, this.awaited))
+    this.writeAddress = paused(
+      () => timeline.model && context.replace(written(timeline, this.search.query, this.awaited)),
+      ADDRESS_PAUSE_MS,
     );
     this.awaited = null; // an event of the address, {at, host}, while it is asked for
     this.scrollbar = new Scrollbar(timeline);
@@ -105,7 +107,7 @@ class TimelinePage {
     this.context.on_theme(() => this.dress());
     onResize(this.area, () => this.measure());
     this.measure();
-    this.feed = new SessionFeed(this.context.source, (model, answer) => this.took(model, answer),
+    this.feed = new SessionFeed(this.context, (model, answer) => this.took(model, answer),
       (error) => this.status.fail(error));
     this.feed.follow();
     window.fastprofTimeline = this.probe = probeOf(this.timeline, { event: this.events, range: this.ranges,
@@ -137,7 +139,7 @@ class TimelinePage {
   /** The address changed by other hands: back, forward, an edit, a link that was pasted. */
   readdress() {
     if (!this.addressed) return; // it is read once there is something to show
-    this.address.leave();
+    this.writeAddress.cancel();
     this.readAddress(true);
   }
 
@@ -206,7 +208,7 @@ class TimelinePage {
       if (this.awaited === wanted && shown) selection.select(null);
     }
     if (this.awaited === wanted) this.awaited = null;
-    this.address.soon();
+    this.writeAddress();
   }
 
   async takeSteps() {
@@ -230,14 +232,14 @@ class TimelinePage {
     this.timeline.stepsWanted = key;
     this.timeline.chooseBands();
     this.showBands();
-    this.address.soon();
+    this.writeAddress();
   }
 
   setFilter(text) {
     const { layout } = this.timeline;
     layout.filter = text;
     if (layout.model) layout.make();
-    this.address.soon();
+    this.writeAddress();
     this.timeline.invalidate();
   }
 
@@ -257,7 +259,7 @@ class TimelinePage {
     if (kind === "range") this.ranges.follow();
     if (kind === "flows")
       this.flowButton.setAttribute("aria-pressed", String(this.timeline.selection.allFlows !== null));
-    this.address.soon();
+    this.writeAddress();
   }
 
   afterFrame() {
@@ -268,7 +270,7 @@ class TimelinePage {
     const { view, layout } = timeline;
     const stamp = `${view.start} ${view.span} ${layout.scroll} ${layout.version}`;
     if (stamp !== this.stamp) {
-      this.address.soon();
+      this.writeAddress();
       this.pointer.refresh();
     }
     this.stamp = stamp;
@@ -335,8 +337,6 @@ class TimelinePage {
   }
 
   leave() {
-    this.feed?.leave();
-    this.address.leave();
     this.timeline.close();
     this.shell.remove();
     if (window.fastprofTimeline === this.probe) delete window.fastprofTimeline;

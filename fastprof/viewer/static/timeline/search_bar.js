@@ -1,6 +1,6 @@
 /** Search by name over the whole session: how many there are, where, and one after the other. */
 
-import { clear, h } from "../dom.js";
+import { clear, h, paused } from "../dom.js";
 import { faultOf } from "./expressions.js";
 import { errorText, hint } from "./panel_parts.js";
 import { counted, plural, visible } from "./text.js";
@@ -18,6 +18,7 @@ export class SearchBar {
     this.hit = null;
     this.number = null;
     this.error = "";
+    this.soon = paused(() => this.search(), WAIT_MS);
     this.build();
   }
 
@@ -91,11 +92,6 @@ export class SearchBar {
     this.set({ q: "" });
   }
 
-  soon() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.search(), WAIT_MS);
-  }
-
   /** Searches at once for what was typed and not searched for yet. */
   async flush() {
     if (this.input.value !== this.query.q) await this.search();
@@ -103,7 +99,7 @@ export class SearchBar {
   }
 
   search() {
-    clearTimeout(this.timer);
+    this.soon.cancel();
     this.query.q = this.input.value;
     this.searching = this.ask({ ...this.query });
     this.changed();

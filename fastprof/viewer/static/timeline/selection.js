@@ -1,5 +1,6 @@
 /** What a person has chosen: an event, a range of time on some tracks, marks; and the flows that are drawn. */
 
+import { paused } from "../dom.js";
 import { boxOf } from "./hit_test.js";
 import { KINDS, spelled } from "./session_model.js";
 
@@ -16,6 +17,7 @@ export class Selection {
     this.eventFlows = [];
     this.allFlows = null; // a list of ends while they are shown
     this.listeners = new Set();
+    this.fetchFlowsSoon = paused(() => this.fetchFlows(), FLOWS_WAIT_MS);
   }
 
   changed(kind) {
@@ -180,8 +182,7 @@ export class Selection {
     const stamp = `${view.start} ${view.span} ${this.timeline.model.key}`;
     if (stamp === this.flowsStamp) return;
     this.flowsStamp = stamp;
-    clearTimeout(this.flowsTimer);
-    this.flowsTimer = setTimeout(() => this.fetchFlows(), FLOWS_WAIT_MS);
+    this.fetchFlowsSoon();
   }
 
   async fetchFlows() {

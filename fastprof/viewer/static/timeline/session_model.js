@@ -40,7 +40,7 @@ export class SessionModel {
   }
 
   addProcess(process) {
-    const { id, name, sort, lanes, events, derived, kind } = process.tracks;
+    const { id, name: names, sort, lanes, events, derived, kind } = process.tracks;
     const order = id.map((_, place) => place);
     order.sort((one, other) => (sort?.[one] ?? 0) - (sort?.[other] ?? 0) || one - other);
     const first = this.id.length;
@@ -48,7 +48,7 @@ export class SessionModel {
     let total = 0;
     for (const place of order) {
       this.id.push(id[place]);
-      this.name.push(visible(name[place]) || "(no name)");
+      this.name.push(visible(names[place]) || "(no name)");
       this.process.push(number);
       this.lanes.push(Math.max(1, Number(lanes?.[place] ?? 1)));
       this.events.push(Number(events?.[place] ?? 0));
@@ -56,8 +56,11 @@ export class SessionModel {
       this.kind.push(KINDS[kind?.[place]] ?? 0);
       total += Number(events?.[place] ?? 0);
     }
-    this.processes.push({ id: process.id, host: process.host, name: visible(process.name) || "(no name)",
-      kind: process.kind, pid: process.pid, first, last: this.id.length, events: total });
+    const name = visible(process.name) || "(no name)";
+    const isNamed = name.startsWith(`${process.host} `);
+    const title = { host: isNamed ? process.host : "", name: isNamed ? name.slice(process.host.length + 1) : name };
+    this.processes.push({ id: process.id, host: process.host, name, title, kind: process.kind, pid: process.pid, first,
+      last: this.id.length, events: total });
   }
 
   hostOf(track) {

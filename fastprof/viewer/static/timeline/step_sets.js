@@ -11,10 +11,7 @@ class StepSet {
   /** Whose steps they are, {host, name}: the name of a process without that of its host, which is before it. */
   title(model) {
     const process = model.processes.find((one) => one.id === this.process && one.host === this.host);
-    if (!process) return { host: "", name: visible(this.host) };
-    const named = process.name.startsWith(`${process.host} `);
-    return { host: named ? process.host : "",
-      name: named ? process.name.slice(process.host.length + 1) : process.name };
+    return process?.title ?? { host: "", name: visible(this.host) };
   }
 }
 

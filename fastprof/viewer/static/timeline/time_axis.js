@@ -1,14 +1,8 @@
 /** Marks of a time axis: at round times as they are shown, with texts that stay short however narrow the window is. */
 
+import { roundStep } from "../charts/scales.js";
 import { floored } from "./clock.js";
 import { exact, unitOf } from "./time_format.js";
-
-/** The distance of marks on a ruler: 1, 2 or 5 times a power of ten, at least `least` ps and at least 1 ps. */
-export function tickStep(least) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-  for (const factor of [1, 2, 5]) if (factor * power >= least) return factor * power;
-  return 10 * power;
-}
 
 /**
  * Marks of `start` and `span` (ps of the page) over `width` pixels, each with `room`: {step, times, lead, text(time)}.
@@ -16,7 +10,7 @@ export function tickStep(least) {
  * it is the distance from `lead`, the text of a round time left of the window; else lead is "".
  */
 export function ticksOf({ start, span, width }, origin, room) {
-  const step = tickStep((span * room) / width);
+  const step = roundStep(Math.max((span * room) / width, 1)); // at least 1 ps
   const phase = Number(origin - floored(origin, BigInt(step)));
   const times = [];
   for (let time = Math.ceil((start + phase) / step) * step - phase; time <= start + span; time += step)

@@ -1,5 +1,7 @@
 /** Times as text. Times are picoseconds: numbers where a pixel decides, BigInt or digits where every one counts. */
 
+import { text } from "../units.js";
+
 const UNITS = [
   ["s", 12],
   ["ms", 9],
@@ -29,12 +31,5 @@ export function exact(ps) {
 /** A time to four digits: "1.235 ms". */
 export function short(ps) {
   if (ps === null || ps === undefined || Number.isNaN(Number(ps))) return NO_TIME;
-  const value = Number(ps);
-  const size = Math.abs(value);
-  if (size === 0) return "0 ps";
-  const [unit, power] = unitOf(size);
-  const scaled = size / 10 ** power;
-  const decimals = power === 0 ? 0 : scaled >= 1000 ? 0 : scaled >= 100 ? 1 : scaled >= 10 ? 2 : 3;
-  const digits = decimals ? scaled.toFixed(decimals).replace(/\.?0+$/, "") : Math.round(scaled).toLocaleString("en-US");
-  return `${value < 0 ? "−" : ""}${digits} ${unit}`;
+  return Number(ps) === 0 ? "0 ps" : text(Number(ps), "ps").replace("-", "−");
 }

@@ -2,7 +2,6 @@
 
 import { Clock } from "./clock.js";
 
-const WAIT_MS = 250;
 const MOST_CLOSED = 200;
 const MOST_TRACKS = 400;
 
@@ -57,21 +56,4 @@ export function written(timeline, search, awaited) {
     steps: timeline.stepsWanted,
     y: layout.scroll || null,
   };
-}
-
-/** Writes the address a moment after the view stands still. */
-export class AddressWriter {
-  constructor(write) {
-    this.write = write;
-    this.timer = 0;
-  }
-
-  soon() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.write(), WAIT_MS);
-  }
-
-  leave() {
-    clearTimeout(this.timer);
-  }
 }
