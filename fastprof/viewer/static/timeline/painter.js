@@ -1,6 +1,6 @@
 /** Draws the tracks: backgrounds, lanes, the names on slices. One call a frame, from tiles that are here. */
 
-import { HEADER } from "./row_layout.js";
+import { HEADER, SUMMARY_TRACKS } from "./row_layout.js";
 import { KINDS } from "./session_model.js";
 import { Palette } from "./slice_colours.js";
 import { Strip } from "./strip.js";
@@ -9,7 +9,6 @@ import { Fitter } from "./text.js";
 const LABEL_LEAST = 26; // CSS pixels
 const LABEL_PADDING = 5;
 const MOST_FOLDED_ROWS = 20;
-const SUMMARY_TRACKS = 24;
 
 export class Painter {
   constructor(surface, names, counters) {
@@ -69,7 +68,7 @@ export class Painter {
     const top = layout.top[row] - layout.scroll;
     const track = layout.track[row];
     if (track < 0) {
-      if (layout.closed.has(model.processes[layout.process[row]].id)) this.collectSummary(model, layout, row, top);
+      this.collectSummary(model, layout.tracksOf(row, SUMMARY_TRACKS), top);
       return;
     }
     if (model.kind[track] === KINDS.counter) return;
@@ -100,11 +99,8 @@ export class Painter {
   }
 
   /** A closed process shows the outermost lanes of its first tracks in its header. */
-  collectSummary(model, layout, row, top) {
-    const process = model.processes[layout.process[row]];
-    const shown = [];
-    for (let track = process.first; track < process.last && shown.length < SUMMARY_TRACKS; track++)
-      if (model.kind[track] !== KINDS.counter) shown.push(track);
+  collectSummary(model, tracks, top) {
+    const shown = tracks.filter((track) => model.kind[track] !== KINDS.counter);
     const height = (HEADER - 8) / Math.max(shown.length, 1);
     shown.forEach((track, place) => {
       this.lanes.push({ track, first: 0, last: 1, y: top + 4 + place * height, height, quiet: true });

@@ -5,6 +5,8 @@ import { KINDS } from "./session_model.js";
 
 export const HEADER = 28;
 export const LANE = 19;
+/** How many tracks the header of a closed process shows. */
+export const SUMMARY_TRACKS = 24;
 const PADDING = 3;
 const FLAT = 26;
 const COUNTER = 52;
@@ -61,7 +63,7 @@ export class RowLayout {
     this.scrollTo(this.scroll);
   }
 
-  /** Makes the rows anew: a pass over all tracks, when something was opened, closed, filtered or has come. */
+  /** Lists the rows again: a pass over all tracks, after something was opened, closed, filtered or added. */
   make() {
     this.version++;
     const model = this.model;
@@ -135,7 +137,15 @@ export class RowLayout {
     this.scroll = Math.round(Math.min(Math.max(place, 0), Math.max(0, this.total - this.height)));
   }
 
-  /** The row that holds a place of the whole page. */
+  /** The tracks that a row shows: its own, the first ones of a closed process, none in the header of an open one. */
+  tracksOf(row, most = Infinity) {
+    if (this.track[row] >= 0) return [this.track[row]];
+    const { id, first, last } = this.model.processes[this.process[row]];
+    const count = this.closed.has(id) ? Math.min(last - first, most) : 0;
+    return Array.from({ length: count }, (_, place) => first + place);
+  }
+
+  /** The row that holds a place of the page. */
   rowAt(y) {
     return Math.max(firstThat((row) => this.top[row] > y, 0, this.count) - 1, 0);
   }

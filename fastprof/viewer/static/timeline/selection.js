@@ -55,17 +55,10 @@ export class Selection {
   /** The tracks of rows first..last of the layout, in both directions; those of a closed process all together. */
   tracksBetween(row, other) {
     const { layout, model } = this.timeline;
-    const [first, last] = row < other ? [row, other] : [other, row];
-    const tracks = [];
-    for (let at = first; at <= Math.min(last, layout.count - 1); at++) {
-      if (layout.track[at] >= 0) tracks.push(layout.track[at]);
-      else if (layout.closed.has(model.processes[layout.process[at]].id)) {
-        const process = model.processes[layout.process[at]];
-        for (let track = process.first; track < process.last; track++) tracks.push(track);
-      }
-    }
-    const kept = tracks.filter((track) => model.kind[track] !== KINDS.counter);
-    return kept.length && kept.length < model.tracks ? kept : null;
+    const [first, last] = [Math.min(row, other), Math.min(Math.max(row, other), layout.count - 1)];
+    const rows = Array.from({ length: last - first + 1 }, (_, place) => first + place);
+    const tracks = rows.flatMap((one) => layout.tracksOf(one)).filter((track) => model.kind[track] !== KINDS.counter);
+    return tracks.length && tracks.length < model.tracks ? tracks : null;
   }
 
   /** A range over tracks (places in the model), or over all where that is null. */

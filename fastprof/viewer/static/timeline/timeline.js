@@ -6,7 +6,7 @@ import { MINIMAP, Minimap } from "./minimap.js";
 import { NameBook } from "./name_book.js";
 import { Overlay } from "./overlay.js";
 import { Painter } from "./painter.js";
-import { RowLayout } from "./row_layout.js";
+import { RowLayout, SUMMARY_TRACKS } from "./row_layout.js";
 import { Ruler, TICK_ROOM } from "./ruler.js";
 import { Selection } from "./selection.js";
 import { DEPTHS } from "./session_model.js";
@@ -149,13 +149,7 @@ export class Timeline {
       if (group.depth && this.layout.rowOfTrack[track] >= 0)
         group.depth = DEPTHS.find((depth) => depth >= this.layout.lanesSeen(track)) ?? DEPTHS.at(-1);
     };
-    for (let row = first; row < last; row++) {
-      const process = this.model.processes[this.layout.process[row]];
-      if (this.layout.track[row] >= 0) add(this.layout.track[row]);
-      else if (this.layout.closed.has(process.id)) {
-        for (let track = process.first; track < Math.min(process.last, process.first + 24); track++) add(track);
-      }
-    }
+    for (let row = first; row < last; row++) this.layout.tracksOf(row, SUMMARY_TRACKS).forEach(add);
     return [...seen].map((number) => this.model.groups[number]);
   }
 
