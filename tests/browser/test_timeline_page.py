@@ -183,7 +183,7 @@ def test_a_regular_expression_that_is_none_is_reported_without_asking(timeline: 
     find.fill("(")
     timeline.page.keyboard.press("Enter")
     timeline.page.wait_for_selector(".tl-find-status.tl-failed")
-    assert timeline.page.inner_text(".tl-find-status") == "Not a whole expression: unterminated group"
+    assert timeline.page.inner_text(".tl-find-status") == "Incomplete expression: unterminated group"
     find.fill("(inn|out)er")
     timeline.until("t.selection().search?.events === 3")
     assert len(asked) == 1 and faults == []

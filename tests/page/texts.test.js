@@ -79,9 +79,9 @@ test("a wrong parameter is found before a server is asked", () => {
 
 test("half an expression is found before the server is asked", () => {
   const expected = [
-    ["^Iter.*(\\d+", "Not a whole expression: unterminated group"],
-    ["(", "Not a whole expression: unterminated group"],
-    ["[a-", "Not a whole expression: unterminated character class"],
+    ["^Iter.*(\\d+", "Incomplete expression: unterminated group"],
+    ["(", "Incomplete expression: unterminated group"],
+    ["[a-", "Incomplete expression: unterminated character class"],
     ["a(?=b)", "Expressions cannot look ahead or behind."],
     ["(a)\\1", "Expressions cannot refer back to groups."],
     ["(?i)Mat(?P<op>mul|Mul)(?-i:x)\\d+", ""],

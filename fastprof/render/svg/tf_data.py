@@ -218,10 +218,10 @@ def _critical_path(drawing: Drawing, path: pa.Table, colours: dict[str, str], na
     return y + _PATH_HEIGHT + 28
 
 
-def _stretches(start: Int64s, duration: Int64s, code: Int64s, whole: int) -> list[tuple[int, int, int]]:
+def _stretches(start: Int64s, duration: Int64s, code: Int64s, total: int) -> list[tuple[int, int, int]]:
     """(first, last, code) in columns of the bar. Each column has the code with most of it; there are few codes."""
     ends = start + duration
-    edges = np.arange(_COLUMNS + 1) * (whole / _COLUMNS)
+    edges = np.arange(_COLUMNS + 1) * (total / _COLUMNS)
     most = np.zeros(_COLUMNS)
     code_at = np.full(_COLUMNS, -1, np.int64)
     for one in np.unique(code).tolist():

@@ -1,4 +1,4 @@
-// The page as a whole: which page is shown, and what it is given.
+// Which page is shown, and what it receives.
 
 import { clear, h } from "./dom.js";
 import { generic, PAGES } from "./pages.js";

@@ -1,6 +1,6 @@
 // Binary search.
 
-/** The first whole number of [low, high) for which `holds`, which holds for all after it too; `high` where it never does. */
+/** The first integer of [low, high) for which `holds`, as it does for all after it; `high` if there is none. */
 export function firstThat(holds, low, high) {
   while (low < high) {
     const middle = Math.floor((low + high) / 2);

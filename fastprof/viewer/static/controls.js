@@ -19,7 +19,7 @@ export function toggle({ label, value = false, onchange, title = null }) {
   return h("label.control.toggle", { title }, box, h("span", label));
 }
 
-/** A whole number between two; `text(value)`: how it is shown. */
+/** An integer between two; `text(value)`: how it is shown. */
 export function slider({ label, min, max, value, text = String, onchange }) {
   const id = newId();
   const output = h("output", { for: id });

@@ -66,8 +66,8 @@ export function onResize(element, act) {
  * share of the end in what is left.
  */
 export function shortened(text, most = 80, tail = 0.5) {
-  const whole = String(text);
-  const line = (whole.length > 4 * most ? ends(whole, 2 * most) : whole).replace(/\s+/g, " ");
+  const all = String(text);
+  const line = (all.length > 4 * most ? ends(all, 2 * most) : all).replace(/\s+/g, " ");
   if (line.length <= most) return line;
   const end = Math.floor((most - 1) * tail);
   return `${line.slice(0, most - 1 - end)}…${line.slice(line.length - end)}`;

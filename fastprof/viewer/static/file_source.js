@@ -1,5 +1,4 @@
-// Where the page has its data from in a saved report: from the file itself. What needs a server is not there: single
-// events, search, sums, flows.
+// Where the page gets its data in a saved report: from the file itself. It has no single events, search, sums or flows.
 
 import { readJson, Report } from "./report.js";
 import { cut } from "./tile_cut.js";
@@ -24,13 +23,13 @@ export class FileSource {
     return this.json("timeline");
   }
 
-  /** Of the level asked for, or the next finer one there is; the finest that is in the file where that is coarser. */
+  /** A tile of the level or the next finer one in the file, else of the finest. */
   async tile(key, level, index, tracks) {
     const { levels } = await this.json("levels");
     const finer = levels.filter((one) => one <= level);
-    const whole = await this.once(`tiles-${finer.length ? Math.max(...finer) : Math.min(...levels)}`,
+    const all = await this.once(`tiles-${finer.length ? Math.max(...finer) : Math.min(...levels)}`,
       async (name) => columnsOf(await bytes(name)));
-    return cut(whole, level, index, numbers(tracks));
+    return cut(all, level, index, numbers(tracks));
   }
 
   async names(host, ids) {
@@ -48,11 +47,11 @@ export class FileSource {
 
   async report(name, params = {}) {
     if (!has(`report-${name}`)) throw new Error(`The report was saved without ${name}.`);
-    const whole = await this.once(`report-${name}`, async (block) => {
+    const all = await this.once(`report-${name}`, async (block) => {
       const { analyses } = await this.analyses();
       return new Report(readJson(await text(block)), analyses.find((one) => one.name === name)?.labels);
     });
-    return params.first === undefined && params.rows === undefined ? whole : part(whole, params);
+    return params.first === undefined && params.rows === undefined ? all : part(all, params);
   }
 
   csv() {
@@ -70,17 +69,17 @@ export class FileSource {
   }
 }
 
-/** Some rows of the tables asked for, as a server gives them. */
+/** Some rows of the requested tables, as a server gives them. */
 function part(report, { tables, first = 0, rows = Infinity }) {
   const wanted = tables ? tables.split(",") : Object.keys(report.tables);
-  const kept = Object.create(report);
-  kept.tables = { ...report.tables };
+  const some = Object.create(report);
+  some.tables = { ...report.tables };
   for (const name of wanted) {
     const table = report.tables[name];
     const last = Math.min(table.length, Number(first) + Number(rows));
-    kept.tables[name] = table.taken(Array.from({ length: Math.max(0, last - first) }, (_, at) => Number(first) + at));
+    some.tables[name] = table.taken(Array.from({ length: Math.max(0, last - first) }, (_, at) => Number(first) + at));
   }
-  return kept;
+  return some;
 }
 
 /** "1,2,5-9" as a set; null where nothing is given. */
@@ -104,13 +103,13 @@ function has(name) {
 /** The bytes of this name, uncompressed. */
 async function bytes(name) {
   const found = element(name);
-  if (!found) throw new Error(`The report lacks ${name}: it is not whole.`);
+  if (!found) throw new Error(`The report lacks ${name}: it is incomplete.`);
   const packed = Uint8Array.from(atob(found.textContent.trim()), (letter) => letter.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(unpacked).arrayBuffer();
 }
 
-/** The text of this name, however it is kept. */
+/** The text of this name, compressed or not. */
 async function text(name) {
   const found = element(name);
   if (found?.type === "application/json") return found.textContent;

@@ -1,4 +1,4 @@
-// What is wrong with a parameter of the address, found before a server is asked.
+// Faults of parameters of the address, found before a server is asked.
 
 import { parsed } from "./units.js";
 

@@ -1,4 +1,4 @@
-// What an analysis answers, as pages hold it: figures, notices, and tables by column.
+// The report of an analysis, as pages hold it: figures, notices, and tables by column.
 
 const ODD = { NaN, Infinity, "-Infinity": -Infinity };
 const NUMBERS = /^(u?int\d+|double|float|halffloat|decimal)/;
@@ -6,9 +6,9 @@ const NUMBERS = /^(u?int\d+|double|float|halffloat|decimal)/;
 /** Reads JSON. Integers that a double cannot hold exactly become texts of their digits. */
 export function readJson(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
-  const whole = text.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.])-?\d{16,}(?![\d.eE])/g,
+  const exact = text.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.])-?\d{16,}(?![\d.eE])/g,
     (piece) => piece[0] === '"' || Number.isSafeInteger(Number(piece)) ? piece : `"${piece}"`);
-  return JSON.parse(whole);
+  return JSON.parse(exact);
 }
 
 export class Report {
@@ -29,7 +29,7 @@ export class Report {
   }
 }
 
-/** A table by column: texts are kept once each, and decoded when a column is asked for. */
+/** A table by column. Texts are stored once each, and decoded when their column is read. */
 export class Table {
   constructor(document) {
     const { table, columns, rows } = document;

@@ -1,4 +1,4 @@
-// Where the page has its data from: a server of fastprof. file_source.js is its twin in a saved report.
+// Where the page gets its data: a server of fastprof. file_source.js is its twin in a saved report.
 
 import { readJson, Report } from "./report.js";
 
@@ -38,7 +38,7 @@ export class ServerSource {
     return this.json("runs", {}, signal);
   }
 
-  /** The analyses, with titles, parameters and sections; asked for once. */
+  /** The analyses, with titles, parameters and sections; requested once. */
   analyses(signal) {
     this.listed ??= this.json("analyses", {}, signal).then((analyses) => ({ analyses }), (error) => {
       this.listed = null;

@@ -70,7 +70,7 @@ function width(data, column) {
   return Math.ceil(Math.max(NARROWEST, Math.min(WIDEST, most)) + AROUND);
 }
 
-/** A text of one line that is no wider than so many pixels, cut in its middle. */
+/** A text of one line that is no wider than `pixels`, cut in its middle. */
 export function fitting(words, pixels) {
   const line = shortened(words, MEASURED);
   let wide = textWidth(line);

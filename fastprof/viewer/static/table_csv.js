@@ -1,6 +1,6 @@
 // Tables as CSV files, written in the page.
 
-/** CSV of these columns and rows: whole values, times and sizes as they are stored, nothing where one is not known. */
+/** CSV of these columns and rows: values as they are stored, nothing for unknown ones. */
 export function written(data, columns, order) {
   const lines = [columns.map(quoted).join(",")];
   for (const row of order) lines.push(columns.map((name) => quoted(data.value(row, name))).join(","));

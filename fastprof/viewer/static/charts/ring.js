@@ -1,4 +1,4 @@
-// Shares of a whole as a ring, with a legend of names and shares.
+// Shares as a ring, with a legend of names and shares.
 
 import { panel } from "../cards.js";
 import { coloursOf, FAINT } from "../colours.js";

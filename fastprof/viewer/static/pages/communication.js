@@ -56,22 +56,22 @@ function divided(body, report, context) {
     actions: hasSteps ? [choose] : [],
   });
   const data = device ? steps.where((row) => steps.value(row, "core_name") === device) : devices;
-  const kept = data.length > MOST_BARS ? data.where((row) => row < MOST_BARS) : data;
-  if (kept !== data) sentence(part, `The first ${MOST_BARS} of ${number(data.length)}.`);
+  const shown = data.length > MOST_BARS ? data.where((row) => row < MOST_BARS) : data;
+  if (shown !== data) sentence(part, `The first ${MOST_BARS} of ${number(data.length)}.`);
   stacked(part, {
     x: device
-      ? kept.column("step").map((step, row) => (step === null ? (kept.value(row, "name") ?? "all") : String(step)))
-      : kept.column("core_name"),
-    series: PARTS.filter(([name]) => kept.column(name).some((value) => value > 0)).map(([name, title, shade]) => ({
+      ? shown.column("step").map((step, row) => (step === null ? (shown.value(row, "name") ?? "all") : String(step)))
+      : shown.column("core_name"),
+    series: PARTS.filter(([name]) => shown.column(name).some((value) => value > 0)).map(([name, title, shade]) => ({
       name: title,
-      values: kept.column(name),
+      values: shown.column(name),
       colour: shade,
     })),
     unit: "ps",
     xTitle: device ? "Step" : "Device",
     label: "Compute, exposed communication and idle time",
     height: 320,
-    onclick: device ? undefined : (place) => hasSteps && context.push({ device: kept.value(place, "core_name") }),
+    onclick: device ? undefined : (place) => hasSteps && context.push({ device: shown.value(place, "core_name") }),
   });
   reportTable(context, part, device ? "steps" : "devices", data, { rows: 8 });
 }

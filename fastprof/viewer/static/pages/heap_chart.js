@@ -63,7 +63,7 @@ export class HeapChart {
 export function thinned(values, most) {
   if (values.length <= most) return Array.from(values.keys());
   const parts = Math.floor(most / 4);
-  const kept = [];
+  const rows = [];
   for (let part = 0; part < parts; part += 1) {
     const from = Math.floor((part * values.length) / parts);
     const to = Math.floor(((part + 1) * values.length) / parts);
@@ -72,7 +72,7 @@ export function thinned(values, most) {
       if (values[row] < values[least]) least = row;
       if (values[row] > values[largest]) largest = row;
     }
-    kept.push(...[...new Set([from, least, largest, to - 1])].sort((one, other) => one - other));
+    rows.push(...[...new Set([from, least, largest, to - 1])].sort((one, other) => one - other));
   }
-  return kept;
+  return rows;
 }

@@ -54,7 +54,7 @@ function host(body, report, context) {
   figures(part, report, ["input_op_self_ps", "enqueue_share"]);
   const [chart, advice] = [
     panel("What input processing spends time on"),
-    panel("What to do about it, where tf.data is used"),
+    panel("What to do about it, if tf.data is used"),
   ];
   columns(part, chart, advice);
   const values = causes.column("time_ps");

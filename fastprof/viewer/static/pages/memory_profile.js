@@ -25,10 +25,10 @@ async function draw(body, report, context) {
   const { allocators } = report.tables;
   if (!allocators.length) return sentence(body, "There is no memory to show.");
   const names = allocators.rows().map((row) => ({ host: row.host, allocator: row.allocator, row }));
-  const asked = names.findIndex((one) =>
+  const place = names.findIndex((one) =>
     one.allocator === context.params.get("allocator") && [null, one.host].includes(context.params.get("of"))
   );
-  const chosen = names[Math.max(0, asked)];
+  const chosen = names[Math.max(0, place)];
   if (names.length > 1) body.append(pickers(names, chosen, context));
   const of = (name) => {
     const data = report.tables[name];
@@ -95,7 +95,7 @@ function timeline(body, report, of, chosen, context) {
     request: of("request"), peak: chosen.row, context, describe: (row) => describe(details, row, context) });
 }
 
-/** What can be asked of the server beside: what is alive at a time, and when a request would have fitted. */
+/** What else the server computes: what is alive at a time, and when a request would have fitted. */
 function ask(context) {
   if (context.saved) return h("p.sentence", notSaved("other moments and sizes of requests"));
   const params = context.params;

@@ -22,12 +22,12 @@ const COLUMNS = ["start_ps", "stack_bytes", "heap_bytes", "in_use_bytes", "free_
 export class MemoryTimeline {
   constructor(element, options) {
     Object.assign(this, options);
-    this.whole = fromStretches(this.timeline);
-    this.view = this.whole;
-    this.time = scale(this.whole.time, "ps");
-    this.size = scale([...this.whole.most, this.peak.peak_bytes], "bytes");
+    this.stretches = fromStretches(this.timeline);
+    this.view = this.stretches;
+    this.time = scale(this.stretches.time, "ps");
+    this.size = scale([...this.stretches.most, this.peak.peak_bytes], "bytes");
     this.box = h("div");
-    this.note = h("p.sentence", { role: "status" }, this.wholeNote());
+    this.note = h("p.sentence", { role: "status" }, this.stretchNote());
     element.append(this.box, this.note);
     this.plot = plot(this.box, this.spec(), {
       label: "Memory over time",
@@ -38,13 +38,13 @@ export class MemoryTimeline {
   }
 
   get isStretched() {
-    return this.whole.count.some((one) => one > 1);
+    return this.stretches.count.some((one) => one > 1);
   }
 
-  wholeNote() {
+  stretchNote() {
     if (!this.isStretched) return "";
-    const all = this.whole.count.reduce((sum, one) => sum + one, 0);
-    return `${number(this.whole.time.length)} stretches of ${
+    const all = this.stretches.count.reduce((sum, one) => sum + one, 0);
+    return `${number(this.stretches.time.length)} stretches of ${
       number(all)
     } allocations and frees, each with the most in use in it; closer up each one is drawn.`;
   }
@@ -116,13 +116,13 @@ export class MemoryTimeline {
     if (!this.isStretched || this.context.saved) return;
     const [from, to] = range ?? [-Infinity, Infinity];
     const duration = this.timeline.column("duration_ps");
-    const rows = this.whole.time.map((_, row) => row).filter((row) =>
-      this.whole.time[row] + duration[row] >= from && this.whole.time[row] <= to
+    const rows = this.stretches.time.map((_, row) => row).filter((row) =>
+      this.stretches.time[row] + duration[row] >= from && this.stretches.time[row] <= to
     );
-    const count = rows.reduce((sum, row) => sum + this.whole.count[row], 0);
+    const count = rows.reduce((sum, row) => sum + this.stretches.count[row], 0);
     if (!rows.length) return;
     if (count > CLOSE) {
-      this.showView(this.whole, this.wholeNote());
+      this.showView(this.stretches, this.stretchNote());
       return;
     }
     const first = this.timeline.value(rows[0], "first_snapshot");

@@ -8,12 +8,12 @@ import { code, meter, opFacts, opLinks, pairList } from "./details.js";
 
 /** Nodes of the page about a row of one of the trees. */
 export async function nodeDetails(context, view, node) {
-  const [whole, spaces] = await Promise.all([
+  const [full, spaces] = await Promise.all([
     wholeRow(context, view, node),
     view === "tree" ? memoryOf(context, node) : [],
   ]);
-  if (whole === null) return [h("p.sentence", notSaved("more rows"))];
-  const { row, data } = whole;
+  if (full === null) return [h("p.sentence", notSaved("more rows"))];
+  const { row, data } = full;
   const op = row.kind === "op" || row.kind === "instruction";
   return [
     meter("Arithmetic of the peak", row.compute_peak_percent,

@@ -241,9 +241,9 @@ function bar(share, shade) {
     h("span.share-text", text(share, "share")));
 }
 
-function lossCell(lost, self, whole) {
+function lossCell(lost, self, total) {
   return h("span", {
-    style: { color: lost > whole * 0.005 ? lossColour(lost / (self || 1)) : "inherit" },
+    style: { color: lost > total * 0.005 ? lossColour(lost / (self || 1)) : "inherit" },
     title: `${text(self ? lost / self : 0, "share")} of its time`,
   }, text(lost, "ps"));
 }

@@ -125,12 +125,12 @@ class PodViewer {
   /** A core of the step as a button. */
   cell(row, background) {
     const known = this.data.row(row);
-    const whole = this.metric === "duration_ps" ? "" : ` of ${text(known.duration_ps, "ps")}`;
+    const ofStep = this.metric === "duration_ps" ? "" : ` of ${text(known.duration_ps, "ps")}`;
     const kinds = ["core", known.sparse_core && "core-sparse", known.core_name === this.chosen && "chosen"];
     return h("button", { class: kinds.filter(Boolean).join(" "), style: { background },
       title: `${known.core_name}: core id ${known.core_id}, ${
         text(known[this.metric], "ps")
-      }${whole}, most for ${known.bottleneck}`, onclick: () => this.describe(known.core_name) }, shortCore(known));
+      }${ofStep}, most for ${known.bottleneck}`, onclick: () => this.describe(known.core_name) }, shortCore(known));
   }
 
   drawBars() {

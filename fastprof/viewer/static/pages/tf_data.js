@@ -133,7 +133,7 @@ class Pipelines {
   /** The iterators, with their figures over all calls, or in the call that is chosen. */
   async nodes() {
     const rows = this.iterators.rows();
-    const whole = this.rank === null
+    const total = this.rank === null
       ? rows.reduce((sum, row) => sum + row.critical_ps, 0)
       : this.calls.value(this.rank, "duration_ps");
     const inCall = this.rank === null ? null : await this.callRows();
@@ -142,7 +142,7 @@ class Pipelines {
       return { ...row,
         ...(own
           ?? { critical_ps: 0, total_ps: 0, self_ps: 0, call_count: 0, is_blocking: false, is_bottleneck: false }),
-        part: own && whole ? own.critical_ps / whole : 0, took_part: own !== null };
+        part: own && total ? own.critical_ps / total : 0, took_part: own !== null };
     });
   }
 
@@ -275,14 +275,15 @@ class Pipelines {
     const data = this.of("step_waits");
     if (!data.length) return;
     const part_ = section(this.body, "How much of each step waits for it");
-    const kept = data.where((row) => row < MOST_CALLS);
-    if (kept.length < data.length) sentence(part_, `The first ${number(kept.length)} of ${number(data.length)} steps.`);
+    const shown = data.where((row) => row < MOST_CALLS);
+    if (shown.length < data.length)
+      sentence(part_, `The first ${number(shown.length)} of ${number(data.length)} steps.`);
     const series = [
       { name: "Waits", column: "wait_ps", colour: "#d9534f" },
       { name: "Runs ahead", column: "ahead_ps", colour: "#7fa6e8" },
       { name: "Step", column: "step_ps", colour: "#98a0ab" },
-    ].filter(({ column }) => data.isRecorded(column)).map((one) => ({ ...one, values: kept.column(one.column) }));
-    lines(part_, { x: kept.column("step"), series, unit: "ps", xTitle: "Step", label: "Waiting for input by step",
+    ].filter(({ column }) => data.isRecorded(column)).map((one) => ({ ...one, values: shown.column(one.column) }));
+    lines(part_, { x: shown.column("step"), series, unit: "ps", xTitle: "Step", label: "Waiting for input by step",
       height: 220 });
   }
 }

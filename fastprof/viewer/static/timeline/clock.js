@@ -1,6 +1,6 @@
 /**
  * Times as fastprof shows them everywhere, from the start of profiling. The page counts from the first event, in numbers
- * of which every digit counts near the window; only here does one become the other.
+ * that are exact near the window. Only this module converts one into the other.
  */
 
 import { exact } from "./time_format.js";

@@ -56,20 +56,20 @@ export class CounterGraphs {
     }
   }
 
-  /** The parts that cover a window: of its own level where they are here, else the whole session's. */
+  /** The parts that cover a window: of its own level if they are here, else that of the session. */
   seen(model, track, view) {
-    const whole = this.part(model, track, this.root, 0);
+    const all = this.part(model, track, this.root, 0);
     const level = Math.min(view.level(), this.root);
-    if (level === this.root || !whole || whole.exact) return { whole, parts: whole ? [whole] : [] };
+    if (level === this.root || !all || all.exact) return { all, parts: all ? [all] : [] };
     const span = tileSpan(level);
     const parts = [];
     const last = Math.min(Math.floor(view.end / span), tileSpan(this.root) / span - 1);
     for (let index = Math.max(0, Math.floor(view.start / span)); index <= last; index++) {
       const part = this.part(model, track, level, index);
-      if (!part) return { whole, parts: [whole] };
+      if (!part) return { all, parts: [all] };
       parts.push(part);
     }
-    return { whole, parts };
+    return { all, parts };
   }
 
   /** The value at a time, with its unit; null where it is not known. */
@@ -83,11 +83,11 @@ export class CounterGraphs {
   }
 
   draw(context, model, track, view, top, tall, colours) {
-    const { whole, parts } = this.seen(model, track, view);
-    if (!whole || !whole.t.length) return;
+    const { all, parts } = this.seen(model, track, view);
+    if (!all || !all.t.length) return;
     const [low, high] = [
-      Math.min(0, whole.low),
-      Math.max(whole.high, whole.low === whole.high ? whole.low + 1 : whole.high),
+      Math.min(0, all.low),
+      Math.max(all.high, all.low === all.high ? all.low + 1 : all.high),
     ];
     const floor = top + tall - 5;
     const y = (value) => floor - ((value - low) / (high - low || 1)) * (tall - 20);
@@ -99,7 +99,7 @@ export class CounterGraphs {
     context.font = `11px ${colours.font}`;
     context.textBaseline = "top";
     context.fillStyle = colours.faint;
-    const [least, most] = [text(whole.low, whole.unit), text(whole.high, whole.unit)];
+    const [least, most] = [text(all.low, all.unit), text(all.high, all.unit)];
     context.fillText(least === most ? least : `${least} … ${most}`, 6, top + 3);
     context.restore();
   }
@@ -118,7 +118,7 @@ function readable(answer, begin, end) {
 
 /**
  * A graph in steps: a value holds until the next one, and what lay between is a bar from least to most. Rectangles on
- * whole pixels, never a path: a path of thousands of corners takes longer to fill than a frame lasts.
+ * full pixels, never a path: a path of thousands of corners takes longer to fill than a frame lasts.
  */
 function trace(context, part, view, y, ground, colour) {
   context.fillStyle = colour;

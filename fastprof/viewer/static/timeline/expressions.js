@@ -1,4 +1,4 @@
-/** Whether a regular expression is whole, before the server is asked: its syntax is RE2's, and one half typed is no fault. */
+/** Faults of regular expressions, found before the server is asked: its syntax is RE2's, and half an expression is no fault. */
 
 const FLAGS = /\(\?[imsU]*(?:-[imsU]+)?(:|\))/g;
 const AROUND = /\(\?<?[=!]/;
@@ -11,12 +11,12 @@ export function faultOf(expression) {
   if (AROUND.test(bare.replace(/\\\(/g, "__"))) return "Expressions cannot look ahead or behind.";
   const [foreign] = FOREIGN.exec(bare.replace(/\\Q[\s\S]*?(\\E|$)/g, "")) ?? [];
   if (foreign)
-    return /\d/.test(foreign) ? "Expressions cannot refer back to groups." : `${foreign} is no part of an expression.`;
+    return /\d/.test(foreign) ? "Expressions cannot refer back to groups." : `${foreign} is not part of an expression.`;
   try {
     RegExp(asBrowsersKnow(expression));
     return "";
   } catch (error) {
-    return `Not a whole expression: ${error.message.replace(/^.*: /s, "").toLowerCase()}`;
+    return `Incomplete expression: ${error.message.replace(/^.*: /s, "").toLowerCase()}`;
   }
 }
 

@@ -76,8 +76,8 @@ export class Minimap {
     context.fillStyle = this.colours.faint;
     context.font = `10px ${this.colours.font}`;
     context.textBaseline = "middle";
-    const whole = { start: view.low, span: view.high - view.low, width: this.surface.width };
-    const { times, lead, text } = ticksOf(whole, origin, TICK_ROOM);
+    const all = { start: view.low, span: view.high - view.low, width: this.surface.width };
+    const { times, lead, text } = ticksOf(all, origin, TICK_ROOM);
     const taken = leadWidth(context, lead);
     for (const time of times) {
       const x = Math.round(this.x(view, time));

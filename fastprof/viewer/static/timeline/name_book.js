@@ -1,4 +1,4 @@
-/** Names of events by host and number: asked for in groups, kept for good, with the colour of each. */
+/** Names of events by host and number: requested in groups, never dropped, with the colour of each. */
 
 import { codeOfName, codeOfNumber, DIMMED } from "./slice_colours.js";
 import { visible } from "./text.js";
@@ -9,7 +9,7 @@ const MOST_WAITED_FOR = 1000;
 class HostNames {
   constructor() {
     this.texts = new Map();
-    this.asked = new Set();
+    this.requested = new Set();
     this.codes = new Uint8Array(0);
   }
 
@@ -60,7 +60,7 @@ export class NameBook {
   text(host, id) {
     const names = this.host(host);
     const text = names.texts.get(id);
-    if (text === undefined && !names.asked.has(id)) this.want(host, id);
+    if (text === undefined && !names.requested.has(id)) this.want(host, id);
     return text;
   }
 
@@ -82,8 +82,8 @@ export class NameBook {
     const names = this.host(host);
     const missing = [];
     for (const id of ids) {
-      if (names.texts.has(id) || names.asked.has(id)) continue;
-      names.asked.add(id);
+      if (names.texts.has(id) || names.requested.has(id)) continue;
+      names.requested.add(id);
       missing.push(id);
       if (missing.length === MOST_WAITED_FOR) break;
     }
@@ -104,8 +104,8 @@ export class NameBook {
       this.stamp++;
       this.changed();
     } catch {
-      // A name that could not be had is asked for again when it is next drawn.
-      for (const id of ids) names.asked.delete(id);
+      // The names are requested again when they are next drawn.
+      for (const id of ids) names.requested.delete(id);
     }
   }
 

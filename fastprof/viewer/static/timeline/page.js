@@ -1,4 +1,4 @@
-/** The page of the timeline: its parts, and how they hear of each other. */
+/** The page of the timeline: its parts, and what each learns of the others. */
 
 import { h, onDrag, onResize, paused } from "../dom.js";
 import { theme } from "../theme.js";
@@ -53,7 +53,7 @@ class TimelinePage {
       () => timeline.model && context.replace(written(timeline, this.search.query, this.awaited)),
       ADDRESS_PAUSE_MS,
     );
-    this.awaited = null; // an event of the address, {at, host}, while it is asked for
+    this.awaited = null; // an event of the address, {at, host}, while it is requested
     this.scrollbar = new Scrollbar(timeline);
     this.build();
     this.pointer = new Pointer(timeline, (event, hit) => this.tip.show(event, hit));
@@ -76,7 +76,7 @@ class TimelinePage {
     const tools = h("div.tl-tools", { role: "toolbar", "aria-label": "Timeline" }, this.search.root,
       h("span.tl-spring"), this.status.root, this.flowButton, button("−", "Zoom out (s)", () => timeline.zoom(1.6)),
       button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
-      button("Fit", "The whole session (0)", () => timeline.fit()),
+      button("Fit", "The entire session (0)", () => timeline.fit()),
       button("?", "Keys and gestures (?)", () => this.help.toggle()));
     this.steps = new StepPicker((key) => this.pickSteps(key));
     this.corner = h("div.tl-corner", this.filter, this.steps.root);
@@ -136,7 +136,7 @@ class TimelinePage {
     if (model.ready) this.takeSteps();
   }
 
-  /** The address changed by other hands: back, forward, an edit, a link that was pasted. */
+  /** The address was changed outside the page: back, forward, an edit, a pasted link. */
   readdress() {
     if (!this.addressed) return; // it is read once there is something to show
     this.writeAddress.cancel();

@@ -129,7 +129,7 @@ export class Pointer {
     this.timeline.pan((before[0] + before[1] - after[0] - after[1]) / 2);
   }
 
-  /** The range under the drag; the server is asked for its sums once the drag is over. */
+  /** The range under the drag; its sums are requested once the drag is over. */
   stretch(event, done) {
     const { timeline, drag } = this;
     const { selection, view, layout } = timeline;
@@ -250,7 +250,7 @@ function clamped(pixels) {
   return Math.min(Math.max(pixels, -300), 300);
 }
 
-/** Ranges are of whole ps within the session: nothing is beyond it. */
+/** Ranges are integers of ps within the session. */
 function clampedTime(time, { model }) {
   return Math.round(Math.min(Math.max(time, 0), model.span));
 }

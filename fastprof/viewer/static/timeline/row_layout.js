@@ -10,9 +10,9 @@ export const SUMMARY_TRACKS = 24;
 const PADDING = 3;
 const FLAT = 26;
 const COUNTER = 52;
-/** A track of more lanes than this begins folded: a screen of its own is asked for, not met by chance. */
+/** A track of more lanes than this begins folded. */
 const MOST_LANES_OPEN = 40;
-/** So many lanes a folded track shows: what overlaps further is seen when it is unfolded. */
+/** The most lanes that a folded track shows. */
 const MOST_LANES_FOLDED = 512;
 
 export class RowLayout {
@@ -81,10 +81,10 @@ export class RowLayout {
 
   addProcess(number, wanted) {
     const process = this.model.processes[number];
-    const whole = !wanted || process.name.toLowerCase().includes(wanted) || process.host.toLowerCase().includes(wanted);
+    const all = !wanted || process.name.toLowerCase().includes(wanted) || process.host.toLowerCase().includes(wanted);
     const shown = [];
     for (let track = process.first; track < process.last; track++)
-      if (whole || this.model.name[track].toLowerCase().includes(wanted)) shown.push(track);
+      if (all || this.model.name[track].toLowerCase().includes(wanted)) shown.push(track);
     if (!shown.length && wanted) return;
     this.rowOfProcess[number] = this.addRow(-1, number, HEADER);
     if (this.closed.has(process.id)) return;

@@ -1,4 +1,4 @@
-/** Search by name over the whole session: how many there are, where, and one after the other. */
+/** Search by name over the session: how many hits there are, where, and one after the other. */
 
 import { clear, h, paused } from "../dom.js";
 import { faultOf } from "./expressions.js";

@@ -1,4 +1,4 @@
-/** What a person has chosen: an event, a range of time on some tracks, marks; and the flows that are drawn. */
+/** What the user has chosen: an event, a range of time on some tracks, marks; and the flows that are drawn. */
 
 import { paused } from "../dom.js";
 import { boxOf } from "./hit_test.js";
@@ -108,7 +108,7 @@ export class Selection {
     return this.event && this.boxOf(this.event);
   }
 
-  /** All times grow by so much. */
+  /** Adds to all times. */
   shift(by) {
     if (this.event) this.event.start += by;
     for (const one of [...this.marks, ...(this.range ? [this.range] : [])]) {
@@ -188,7 +188,7 @@ export class Selection {
       this.allFlows = this.endsOf(flows);
       this.changed("flows");
     } catch {
-      this.flowsStamp = ""; // asked again with the next frame that moves
+      this.flowsStamp = ""; // requested again with the next frame that moves
     }
   }
 

@@ -1,11 +1,11 @@
-/** What the session holds: hosts, processes and tracks in the order they are shown, and the groups tiles are asked in. */
+/** What the session holds: hosts, processes and tracks in the order they are shown, and the groups in which tiles are requested. */
 
 import { Clock } from "./clock.js";
 import { visible } from "./text.js";
 
 const TRACKS_IN_GROUP = 24;
 const LANES_IN_GROUP = 96;
-/** Of a track of more lanes than the first of these only as many are asked for at a time as are near the screen. */
+/** If a track has more lanes than the first of these, only those near the screen are requested. */
 export const DEPTHS = [128, 512, 1024, 2048, 4096];
 export const KINDS = {
   events: 0,
@@ -68,7 +68,7 @@ export class SessionModel {
   }
 
   /**
-   * Tiles are asked for neighbours together: few requests, few bytes that nobody looks at. Raw and derived tracks keep
+   * Tiles of neighbours are requested together: few requests, few bytes that nobody looks at. Raw and derived tracks keep
    * apart, so that the groups of raw ones, and with them their tiles, stay as they are when derived tracks come.
    */
   makeGroups() {

@@ -10,7 +10,7 @@ const GROUPS = [
     ["Ctrl + wheel", "zoom at the pointer (also Alt, ⌘, pinch)"],
     ["Wheel", "scroll; over the time axis: zoom"],
     ["Shift + wheel, Shift + drag", "pan"],
-    ["0", "the whole session"],
+    ["0", "the entire session"],
   ]],
   ["Select", [
     ["Click", "details of an event; a section's name opens and closes it"],

@@ -21,7 +21,7 @@ export class StepPicker {
   offer(sets, model) {
     const option = (value, text) => h("option", { value }, text);
     clear(this.select).append(option(FOLLOWED, "What is selected"),
-      ...sets.slice(0, MOST_OFFERED).map((set) => option(set.key, whole(set.title(model)))));
+      ...sets.slice(0, MOST_OFFERED).map((set) => option(set.key, nameOf(set.title(model)))));
     this.select.hidden = this.more.hidden = sets.length < 2;
   }
 
@@ -31,11 +31,11 @@ export class StepPicker {
     this.root.hidden = !set;
     this.host.textContent = title.host;
     this.name.textContent = title.name;
-    this.root.title = set ? `Steps of ${whole(title)}` : "";
+    this.root.title = set ? `Steps of ${nameOf(title)}` : "";
     this.select.value = wanted ?? FOLLOWED;
   }
 }
 
-function whole({ host, name }) {
+function nameOf({ host, name }) {
   return host ? `${host} ${name}` : name;
 }

@@ -16,7 +16,7 @@ class StepSet {
 }
 
 export class StepSets {
-  /** Takes bands as the server describes them: {name, start_ps, duration_ps, host, process (null: of the whole host)}. */
+  /** Takes bands as the server describes them: {name, start_ps, duration_ps, host, process (null: of the host)}. */
   constructor(bands) {
     this.sets = new Map();
     for (const band of bands) {
@@ -42,7 +42,7 @@ export class StepSets {
   }
 }
 
-/** As the address has it: "ID@HOST" of a process, "@HOST" of a host as a whole. */
+/** As the address has it: "ID@HOST" of a process, "@HOST" of a host. */
 function keyOf(host, process) {
   return `${process ?? ""}@${host}`;
 }

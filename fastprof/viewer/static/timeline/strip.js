@@ -114,7 +114,7 @@ export class Strip {
     if (pixel >= 0) flush();
   }
 
-  /** A slice with edges: on whole pixels, its last one fainter as a seam to the next. */
+  /** A slice with edges: on full pixels, its last one fainter as a seam to the next. */
   writeEdged(base, x0, x1, lowest, highest, table, code, share) {
     const from = Math.max(Math.round(x0), lowest);
     const end = Math.round(x1);

@@ -21,13 +21,13 @@ function escaped(character) {
 
 /** Text with every character that would not be seen shown as an escape, and no longer than `limit`. */
 export function visible(text, limit = LONGEST) {
-  let kept = String(text);
-  if (kept.length > limit) {
-    const cut = (kept.charCodeAt(limit - 1) & 0xfc00) === 0xd800 ? limit - 1 : limit;
-    kept = kept.slice(0, cut) + ELLIPSIS;
+  let shown = String(text);
+  if (shown.length > limit) {
+    const end = (shown.charCodeAt(limit - 1) & 0xfc00) === 0xd800 ? limit - 1 : limit;
+    shown = shown.slice(0, end) + ELLIPSIS;
   }
-  if (kept.toWellFormed) kept = kept.toWellFormed();
-  return kept.replace(UNSEEN, escaped);
+  if (shown.toWellFormed) shown = shown.toWellFormed();
+  return shown.replace(UNSEEN, escaped);
 }
 
 /** As `visible`, but line ends stay. */
@@ -35,7 +35,7 @@ export function visibleLines(text, limit = LONGEST) {
   return String(text).slice(0, limit + 1).split("\n").map((line) => visible(line, limit)).join("\n");
 }
 
-/** A whole number with its thousands apart. */
+/** An integer with commas between thousands. */
 export function counted(number) {
   return Number(number).toLocaleString("en-US");
 }
@@ -63,7 +63,7 @@ export class Fitter {
     return width;
   }
 
-  /** The width of a whole text. */
+  /** The width of a text. */
   length(text) {
     let sum = 0;
     for (const character of text) sum += this.width(character);
@@ -74,14 +74,14 @@ export class Fitter {
   fit(text, room) {
     if (room < 2 * this.ellipsis) return "";
     let used = 0;
-    let kept = 0; // code units that still leave room for the ellipsis
+    let fits = 0; // code units that still leave room for the ellipsis
     let seen = 0;
     for (const character of text) {
       const width = this.width(character);
-      if (used + width > room) return seen === 0 || kept === 0 ? "" : text.slice(0, kept) + ELLIPSIS;
+      if (used + width > room) return seen === 0 || fits === 0 ? "" : text.slice(0, fits) + ELLIPSIS;
       used += width;
       seen += character.length;
-      if (used + this.ellipsis <= room) kept = seen;
+      if (used + this.ellipsis <= room) fits = seen;
     }
     return text;
   }

@@ -13,12 +13,12 @@ export function tileSpan(level) {
   return 2 ** (level + BUCKET_BITS);
 }
 
-/** The coarsest level that matters: one tile, or the two about the origin, cover the whole session. */
+/** The coarsest level that matters: one tile, or the two about the origin, cover the session. */
 export function rootLevel(span) {
   return Math.max(0, Math.ceil(Math.log2(Math.max(span, 1))) - BUCKET_BITS);
 }
 
-/** Where the slices begin in a tile of so many rows. */
+/** Where the slices begin in a tile with this number of rows. */
 export function bodyAt(rows) {
   return Math.ceil((HEADER_BYTES + 12 * rows) / 8) * 8;
 }

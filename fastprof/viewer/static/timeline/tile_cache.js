@@ -186,7 +186,7 @@ export class TileCache {
     return Promise.race([this.names.learn(host, ids), late]);
   }
 
-  /** Lets go of the tiles not used for longest; those of the whole session stay, as the last resort of any picture. */
+  /** Lets go of the tiles not used for longest; those of the entire session stay, as the last resort of any picture. */
   evict() {
     for (const [place, entry] of this.entries) {
       if (this.bytes <= 0.9 * LIMIT_BYTES) return;

@@ -20,12 +20,12 @@ export function unitOf(size) {
 /** Every digit of a time: "1.234567891234 s". Takes a BigInt, a string of digits or a number; null is "–". */
 export function exact(ps) {
   if (ps === null || ps === undefined) return NO_TIME;
-  const whole = typeof ps === "number" ? BigInt(Math.round(ps)) : BigInt(ps);
-  const size = whole < 0n ? -whole : whole;
+  const value = typeof ps === "number" ? BigInt(Math.round(ps)) : BigInt(ps);
+  const size = value < 0n ? -value : value;
   const [unit, power] = unitOf(Number(size));
   const scale = 10n ** BigInt(power);
   const fraction = power === 0 ? "" : (size % scale).toString().padStart(power, "0").replace(/0+$/, "");
-  return `${whole < 0n ? "−" : ""}${size / scale}${fraction ? "." + fraction : ""} ${unit}`;
+  return `${value < 0n ? "−" : ""}${size / scale}${fraction ? "." + fraction : ""} ${unit}`;
 }
 
 /** A time to four digits: "1.235 ms". */

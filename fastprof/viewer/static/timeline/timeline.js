@@ -153,7 +153,7 @@ export class Timeline {
     return [...seen].map((number) => this.model.groups[number]);
   }
 
-  /** Wishes for tiles: what nothing could be drawn of, what is seen, the whole session, and what is next to it. */
+  /** Wishes for tiles: what nothing could be drawn for, what is seen, the entire session, and what is next to the window. */
   wish() {
     const { cache, view } = this;
     const groups = this.groupsSeen();
@@ -178,7 +178,7 @@ export class Timeline {
     return Boolean(this.model?.ready && this.settled && !this.view.glide && !this.scheduled && !this.counters.loading);
   }
 
-  /** Takes the steps of the session, [{name, start_ps, duration_ps, host, process}]: of hosts as a whole, or of cores. */
+  /** Takes the steps of the session, [{name, start_ps, duration_ps, host, process}]: of hosts or of cores. */
   setBands(bands) {
     this.steps = new StepSets(bands);
     this.chooseBands();

@@ -43,7 +43,7 @@ export class View {
     this.set(this.start, this.span);
   }
 
-  /** The whole session at once. */
+  /** The entire session. */
   fit() {
     this.moveTo(this.low, this.high - this.low);
   }
@@ -54,7 +54,7 @@ export class View {
     this.start = Math.min(Math.max(start, this.low), this.high - this.span);
   }
 
-  /** All times grow by so much. */
+  /** Adds to all times. */
   shift(by) {
     this.start += by;
     if (this.glide) { for (const end of [this.glide.from, this.glide.to]) end[0] += by; }
@@ -73,16 +73,16 @@ export class View {
     this.set(fixed - (x / this.width) * span, span);
   }
 
-  /** Glides to a window, at once where the person asked for less motion. */
+  /** Glides to a window, at once if the user prefers less motion. */
   moveTo(start, span) {
     const most = this.high - this.low;
-    const kept = Math.min(Math.max(span, NARROWEST), most);
-    const place = Math.min(Math.max(start, this.low), this.high - kept);
+    const width = Math.min(Math.max(span, NARROWEST), most);
+    const place = Math.min(Math.max(start, this.low), this.high - width);
     if (this.still) {
-      this.set(place, kept);
+      this.set(place, width);
       return;
     }
-    this.glide = { from: [this.start, this.span], to: [place, kept], begun: null };
+    this.glide = { from: [this.start, this.span], to: [place, width], begun: null };
   }
 
   /** Shows a stretch of time with room at both sides. */

@@ -8,8 +8,8 @@ const MOST_TRACKS = 400;
 /** What an address says of the view. Anything that is not understood is left out. */
 export function read(params, clock = new Clock()) {
   const number = (text) => {
-    const [, sign, whole, rest = ""] = /^(-?)(\d{1,20})(\.\d+)?$/.exec(text ?? "") ?? [];
-    return whole === undefined ? null : clock.back(BigInt(sign + whole)) + Number(`${sign}0${rest}`);
+    const [, sign, integer, rest = ""] = /^(-?)(\d{1,20})(\.\d+)?$/.exec(text ?? "") ?? [];
+    return integer === undefined ? null : clock.back(BigInt(sign + integer)) + Number(`${sign}0${rest}`);
   };
   const pair = (text) => {
     const parts = (text ?? "").split("~").map(number);
@@ -30,18 +30,18 @@ export function read(params, clock = new Clock()) {
     scroll: params.has("y") && /^\d{1,12}$/.test(params.get("y")) ? Number(params.get("y")) : null };
 }
 
-/** The view as changes of an address: null takes a parameter out. `awaited`: an event {at, host} that is being asked for. */
+/** The view as changes of an address: null takes a parameter out. `awaited`: an event {at, host} that is being requested. */
 export function written(timeline, search, awaited) {
   const { view, selection, layout, model } = timeline;
   const { event, range, marks } = selection;
   const window = view.target;
-  const whole = window.span >= (view.high - view.low) * 0.999;
+  const isAll = window.span >= (view.high - view.low) * 0.999;
   const write = (time) => String(model.clock.absolute(time));
   const span = (start, end) => `${write(start)}~${write(end)}`;
   const chosen = awaited ?? (event?.count === 1 ? event : null);
   const closed = model.processes.filter((process) => layout.closed.has(process.id)).map((process) => process.id);
   return {
-    t: whole ? null : span(window.start, window.start + window.span),
+    t: isAll ? null : span(window.start, window.start + window.span),
     event: chosen && `${chosen.at}@${chosen.host}`,
     range: range ? span(range.start, range.end) : null,
     tracks: range?.ids && range.ids.length <= MOST_TRACKS ? range.ids.join(",") : null,
