@@ -75,7 +75,7 @@ export function failure(message, words, onclick) {
   return h("div.failed", { role: "alert" }, h("p", message), h("button.button", { onclick }, words));
 }
 
-export const NO_OPS = "No op ran on a device while it was observed.";
+export const NO_OPS = "No op ran on a device during the capture.";
 
 /** What a saved report lacks, and where it is. */
 export function notSaved(what) {

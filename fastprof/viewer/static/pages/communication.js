@@ -51,8 +51,7 @@ function divided(body, report, context) {
   const choose = picker({ label: "Steps of", options: [{ value: ALL, text: "All devices, a bar each" }, ...names],
     value: device, onchange: (to) => context.push({ device: to }) });
   const part = section(body, device ? `Steps of ${device}` : "Devices", {
-    note:
-      "Time divided without rest: the device computes, or it does not and something is on the way that it waits for, or it is idle.",
+    note: "Each moment counts once: as compute, else as exposed communication, else as idle time.",
     actions: hasSteps ? [choose] : [],
   });
   const data = device ? steps.where((row) => steps.value(row, "core_name") === device) : devices;
@@ -82,7 +81,8 @@ function kinds(body, report, context) {
   const data = report.tables.kinds;
   if (!data.length) return;
   const part = section(body, "By kind", {
-    note: "What compute hides costs nothing. Exposed time is blamed on one kind at each moment, so that these add up.",
+    note:
+      "Hidden communication costs nothing. At each moment, exposed time counts for one kind, so that the kinds add up.",
   });
   const boxes = [panel("Hidden and exposed"), panel("Kinds")];
   columns(part, ...boxes);
@@ -165,7 +165,7 @@ function meetings(body, report, context) {
   if (!data.length) return;
   const part = section(body, "Who is late", {
     note:
-      "Occurrences of a collective on several devices belong together; what a device takes beyond the shortest it waits for the last.",
+      "The events of one collective on several devices belong together. A device waits for the last one as long as its event exceeds the shortest.",
   });
   if (stragglers.length > 1 && stragglers.length <= MOST_BARS) {
     stacked(part, { x: stragglers.column("core_name"), series: [

@@ -12,7 +12,7 @@ import { drawHloGraph } from "./hlo_graph.js";
 import { HloLines } from "./hlo_lines.js";
 
 const FORMS = [
-  { value: "short-txt", text: "Short", title: "Names without %, constants of more than ten elements left out" },
+  { value: "short-txt", text: "Short", title: "Names without %, constants of at most ten elements" },
   { value: "long-txt", text: "Long", title: "With signatures, constants and what runs before what" },
 ];
 const COLUMNS = [

@@ -75,7 +75,7 @@ function remade(report) {
   if (report.value("outside_compilation_share") > 0) {
     const parts = truths(outside, "is_outside_compilation", "Outside compilation", "Compiled");
     boxes.push(ringPanel("Outside compilation", parts, {
-      note: "Ops that serve what runs on the host, as XLA did not compile it.",
+      note: "Ops that XLA did not compile: they serve code that runs on the host.",
     }));
   }
   return boxes;

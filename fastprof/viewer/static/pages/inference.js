@@ -60,7 +60,7 @@ class ModelPage {
     const breakdown = this.of("breakdown");
     if (!breakdown.length) return;
     const box = panel("What latency is made of, by percentile",
-      "Each part by its own percentile: the parts of one percentile need not be of one request.");
+      "Each part has its own percentiles: the parts of one percentile need not be of one request.");
     section(this.body, "Latency by part").append(box);
     const parts = [...breakdown.groupBy("part")];
     const series = parts.map(([part, rows], at) => ({ name: label(part), colour: PARTS[at % PARTS.length],

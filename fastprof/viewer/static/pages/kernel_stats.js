@@ -23,7 +23,7 @@ function draw(body, report, context) {
   const { kernels, ops } = report.tables;
   figures(section(body, "Kernel time"), report);
   if (!kernels.length) {
-    sentence(body, "No GPU kernel ran while this was captured.");
+    sentence(body, "No GPU kernel ran during the capture.");
     return;
   }
   rings(body, kernels, ops);

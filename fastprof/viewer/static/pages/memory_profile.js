@@ -171,9 +171,9 @@ function steps(body, of, context) {
 
 /** Tables below the others, with notes. */
 const MORE = {
-  growth: "One op that holds more at the end of each step is what a leak looks like.",
+  growth: "An op that holds more at the end of each step may be a leak.",
   request: null,
-  fragmentation: "How much of the free memory is in chunks too small for the largest request that follows.",
+  fragmentation: "How much of the free memory is in chunks too small for the next large request.",
   ops: null,
 };
 

@@ -129,7 +129,7 @@ class MemoryViewer {
     if (!rows.length) return;
     const part_ = section(this.left, "Where buffers lie, and how long", {
       note:
-        "From left to right the program, from bottom to top the addresses of temporaries. Outlined is what is alive at the peak.",
+        "Left to right: the program. Bottom to top: addresses of temporaries. Buffers that are alive at the peak are outlined.",
     });
     this.map = new BufferMap(part_, lifetimes.taken(rows), { points: this.report.value("program_points") ?? 0,
       peak: this.report.value("peak_point"), colour: (name) => colourOf(family(name)),

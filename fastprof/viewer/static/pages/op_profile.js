@@ -57,7 +57,7 @@ class OpProfile {
     this.holder = h("div.tree-holder");
     const part = section(body, "Where device time goes", {
       note:
-        "Self times of all devices together. Lost is what would be left over if every op used what bounds it to its peak. Choose a row to see what it reads and writes.",
+        "Self times of all devices together. Lost time is what an op takes beyond its roofline. Choose a row to see what it reads and writes.",
     });
     part.append(this.controls());
     if (context.saved) sentence(part, notSaved("other groupings of the tree"));
@@ -65,7 +65,7 @@ class OpProfile {
     part.append(this.beside);
     this.flameBody = section(body, "As a flame graph", {
       note:
-        "Wide is long. A click makes a box as wide as the page; the line in a box is the part of its time that it would take at the peak of the device.",
+        "The width of a box is its time; a click zooms to it. The line in a box is the share of its time that it would take at the peak of the device.",
     });
   }
 

@@ -163,7 +163,7 @@ class PodViewer {
     const box = h("div");
     this.collectiveHolder.replaceChildren(h("h3.subtitle", "Collectives of the step"),
       h("p.section-note",
-        "The shortest event of an operation is what it takes; what others take beyond it they wait for the slowest core."),
+        "The shortest event of an operation is its duration. Cores with longer events wait for the slowest core."),
       box);
     stacked(box, { x: rows.map((row) => String(collectives.value(row, "collective_id"))), series: [
       { name: "Shortest event", values: rows.map((row) => fastest[row]), colour: CATEGORY.device_collectives },

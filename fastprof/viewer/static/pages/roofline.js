@@ -32,7 +32,7 @@ async function draw(body, report, context) {
   if (!report.tables.ops.length) return sentence(body, NO_OPS);
   new Roofline(body, report, context).draw();
   tableSection(context, body, "lost_time", report.tables.lost_time, {
-    note: "Each op's time beyond what it would take at the roofline, the most first.",
+    note: "The time of each op beyond what it would take at its roofline, largest first.",
   });
   peaks(body, report);
   return undefined;
@@ -53,7 +53,7 @@ class Roofline {
     this.tableHolder = h("div");
     const part = section(body, "Roofline", {
       note:
-        "A dot beneath a line has time to win. Its area is its time; up to the ridge memory is the limit, beyond it arithmetic.",
+        "An op far below the lines can get faster. The area of a dot is self time. Left of the ridge memory is the limit, right of it arithmetic.",
     });
     part.append(
       h("div.parameters", tabs({ label: "What", options: SCOPES, value: this.scope, onchange: (of) =>

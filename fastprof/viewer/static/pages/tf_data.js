@@ -55,7 +55,7 @@ class Pipelines {
     this.rank = Number.isInteger(rank) && rank >= 0 && rank < this.calls.length ? rank : null;
     this.graphBody = section(body, "The pipeline", {
       note:
-        "The program on top, sources at the bottom. Critical time is what calls waited for in an iterator itself; red is the bottleneck, a thick line is the path that calls wait along.",
+        "The program is at the top, sources are at the bottom. Critical time is how long calls waited for an iterator itself. Red: the bottleneck. Thick lines: the critical path.",
     });
     this.graphBody.append(this.pickers());
     this.remarks();
@@ -88,9 +88,8 @@ class Pipelines {
       picker({ label: "Pipeline", options, value: this.pipeline,
         onchange: (pipeline) => push({ pipeline, of: several ? this.host : null }) }), this.rankPicker,
       hasAlike
-        && toggle({ label: "Alike together", value: this.alike,
-          title: "Iterators that differ only in which of several inputs they are", onchange: (alike) =>
-            this.setAlike(alike) }));
+        && toggle({ label: "Alike together", value: this.alike, title: "Show iterators of equal inputs as one",
+          onchange: (alike) => this.setAlike(alike) }));
   }
 
   setAlike(alike) {
@@ -178,7 +177,7 @@ class Pipelines {
         ["Keeps the order", node.deterministic === null ? null : text(node.deterministic)],
       ]), this.rank === null && parts.length
       ? [
-        h("h4.subtitle", "What its critical time is made of"),
+        h("h4.subtitle", "Critical time by part"),
         ...summed(parts).map(([name, time, share]) =>
           meter(name, share * 100, `${text(time, "ps")}, ${text(share, "share")}`, "var(--accent)")
         ),
@@ -274,7 +273,7 @@ class Pipelines {
   waits() {
     const data = this.of("step_waits");
     if (!data.length) return;
-    const part_ = section(this.body, "How much of each step waits for it");
+    const part_ = section(this.body, "Time of steps that waits for input");
     const shown = data.where((row) => row < MOST_CALLS);
     if (shown.length < data.length)
       sentence(part_, `The first ${number(shown.length)} of ${number(data.length)} steps.`);

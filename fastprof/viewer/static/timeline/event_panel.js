@@ -12,7 +12,7 @@ const TIMES = /(_ps|_ns)$/;
 /** What a time is of: an event of a device may have two. */
 const MEANINGS = {
   Duration:
-    "As the timeline has it. Where the event has the stat device_duration_ps, that is by the device's own clock, and op stats adds that up",
+    "As in the timeline. If the event has the stat device_duration_ps, op stats adds that up: it is by the device's own clock",
   "Self time": "Duration without the time of the events that it holds",
 };
 const CLOCKS = {

@@ -28,8 +28,8 @@ export class SearchBar {
       spellcheck: "false", disabled: saved,
       placeholder: saved ? "A saved report cannot be searched" : "Find events by name  ( / )",
       oninput: () => this.soon(), onkeydown: (event) => this.key(event), onfocus: () => this.showList(true) });
-    this.caseButton = this.option("Aa", "Tell capital letters from small ones", "case");
-    this.regexButton = this.option(".*", "Read it as a regular expression", "regex");
+    this.caseButton = this.option("Aa", "Match case", "case");
+    this.regexButton = this.option(".*", "Regular expression", "regex");
     this.status = h("span.tl-find-status", { role: "status" });
     const stepper = (text, label, key, direction) =>
       h("button.tl-button", { title: `${label} (${key})`, "aria-label": label, disabled: true, onclick: () =>
