@@ -192,23 +192,24 @@ def _set_up(one: Row) -> str:
 
 
 def _critical_path(drawing: Drawing, path: pa.Table, colours: dict[str, str], names: dict[str, str], y: float) -> float:
-    """``names``: by id, of the iterators that have a colour."""
+    """A bar of the iterators that the slowest call waited for. ``colours``, ``names``: by id; others share a colour."""
     if not path.num_rows:
         return y
     ids = path["iterator_id"].combine_chunks()
     coloured = [id for id in ids.dictionary.to_pylist() if id in colours]
-    places = np.full(len(ids.dictionary), len(coloured))
-    places[[place for place, id in enumerate(ids.dictionary.to_pylist()) if id in colours]] = np.arange(len(coloured))
+    code_of = {id: code for code, id in enumerate(coloured)}
+    codes = np.array([code_of.get(id, len(coloured)) for id in ids.dictionary.to_pylist()])
+    shown = [*((names[id], colours[id]) for id in coloured), ("others", "rest")]
     start, duration = (np.asarray(path[name]) for name in ("start_ps", "duration_ps"))
     begin, end = int(start[0]), int(start[-1] + duration[-1])
     drawing.text(LEFT, y + 18, f"The slowest call, {time_text(end - begin)}, and what it waited for", "strong")
     y += 30
     width = _RIGHT - LEFT
-    for first, last, place in _stretches(start - begin, duration, places[ids.indices.to_numpy()], end - begin):
-        name = names[coloured[place]] if place < len(coloured) else "others"
+    for first, last, code in _stretches(start - begin, duration, codes[ids.indices.to_numpy()], end - begin):
+        name, colour = shown[code]
         x, wide = LEFT + width * first / _COLUMNS, width * (last - first) / _COLUMNS
         with drawing.hint(fitted(name, 600)):
-            drawing.rect(x, y, wide, _PATH_HEIGHT, colours[coloured[place]] if place < len(coloured) else "rest")
+            drawing.rect(x, y, wide, _PATH_HEIGHT, colour)
             if wide > 40:
                 drawing.text(x + wide / 2, y + 17, fitted(name, wide - 12, 11), "name small inside", middle=True)
     for tick in range(5):

@@ -173,7 +173,7 @@ function steps(body, of, context) {
 const MORE = {
   growth: "An op that holds more at the end of each step may be a leak.",
   request: null,
-  fragmentation: "How much of the free memory is in chunks too small for the next large request.",
+  fragmentation: "How much of the free memory is in chunks too small for the largest request that follows.",
   ops: null,
 };
 
