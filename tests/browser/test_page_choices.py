@@ -145,6 +145,19 @@ def test_another_allocator_is_in_the_address(show: Callable[..., Any]) -> None:
     wait_for(page, "[data-figure=allocation_count]", str(count))
 
 
+def test_the_buffer_under_the_pointer_is_described(show: Callable[..., Any]) -> None:
+    page = show("xla", "memory_viewer")
+    buffers = page.locator("canvas.buffer-map")
+    buffers.scroll_into_view_if_needed()
+    box = buffers.bounding_box()
+    note = page.locator("canvas.buffer-map + .canvas-note")
+    for share in (0.9, 0.8, 0.6, 0.4, 0.2):
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + share * (box["height"] - 26))
+        if note.inner_text():
+            break
+    assert " · points " in note.inner_text()
+
+
 def test_a_buffer_is_marked_in_all_charts(show: Callable[..., Any]) -> None:
     page = show("xla", "memory_viewer")
     assert page.locator("canvas.buffer-bars").count() >= 2

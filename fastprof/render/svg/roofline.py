@@ -102,12 +102,18 @@ def _grid(drawing: Drawing, across: _Axis, up: _Axis) -> None:
     for decade in range(across.first, across.last + 1):
         x = across.at(10.0**decade)
         drawing.line([(x, _TOP), (x, _BOTTOM)], "rule")
-        drawing.text(x, _BOTTOM + 16, measured(10.0**decade, None), "small quiet", middle=True)
+        drawing.text(x, _BOTTOM + 16, _decade(decade), "small quiet", middle=True)
     for decade in range(up.first, up.last + 1):
         y = up.at(10.0**decade)
         drawing.line([(_LEFT, y), (_RIGHT, y)], "rule")
-        drawing.text(_LEFT - 8, y + 4, measured(10.0**decade, "flop/s"), "small quiet", end=True)
+        drawing.text(_LEFT - 8, y + 4, _decade(decade, "FLOP/s"), "small quiet", end=True)
     drawing.text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "flops per byte of HBM", "small quiet", middle=True)
+
+
+def _decade(power: int, unit: str = "") -> str:
+    if unit and 0 <= power < 21:
+        return f"{10 ** (power % 3)} {' kMGTPE'[power // 3].strip()}{unit}"
+    return f"{10**power:,}" if 0 <= power < 6 else f"{10.0**power:.{-power}f}" if -4 <= power < 0 else f"1e{power}"
 
 
 def _roof(drawing: Drawing, peaks: dict[str, float], across: _Axis, up: _Axis) -> None:
