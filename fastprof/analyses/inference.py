@@ -32,26 +32,17 @@ BATCH_ORDERS = (LATENCY, "delay", "padding", "padded_size", "efficiency")
 """What XProf's page can be sorted by: columns of the tables requests and batches."""
 
 
+def _order(rows: str, orders: tuple[str, ...]) -> Any:
+    metadata = {"help": f"the order by which XProf's page samples {rows}", "choices": orders, "alone": True}
+    return field(default=LATENCY, metadata=metadata)
+
+
 @dataclass(frozen=True, slots=True)
 class Params:
     """How XProf's page samples requests and batches."""
 
-    request_order: str = field(
-        default=LATENCY,
-        metadata={
-            "help": "the order by which XProf's page samples requests",
-            "choices": REQUEST_ORDERS,
-            "alone": True,
-        },
-    )
-    batch_order: str = field(
-        default=LATENCY,
-        metadata={
-            "help": "the order by which XProf's page samples batches",
-            "choices": BATCH_ORDERS,
-            "alone": True,
-        },
-    )
+    request_order: str = _order("requests", REQUEST_ORDERS)
+    batch_order: str = _order("batches", BATCH_ORDERS)
 
 
 SCALARS = {

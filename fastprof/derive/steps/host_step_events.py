@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.kernels import nesting_lines
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.links import having, numbered
 from fastprof.derive.steps.step_time import (
     HOST_COMPUTE,
     HOST_TO_DEVICE,
@@ -22,7 +21,8 @@ from fastprof.derive.steps.step_time import (
     TypedEvents,
     Types,
 )
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.derive.steps.stretches import nesting
+from fastprof.schema.array_types import Bools, Int32s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 
 _MARKER = 254
@@ -124,27 +124,19 @@ def _mark_root_stages(events: HostEvents, lines: list[Line], type_: Types, first
 
 def _consumers(events: HostEvents, first: int, last: int) -> Bools:
     """Rows that consume what an event of the plane produced, by context type and id."""
+    makes, takes = (having(events, *stats) for stats in (("_pt", "_p"), ("_ct", "_c")))
+    makes, takes = (ends.where((ends.rows >= first) & (ends.rows < last)) for ends in (makes, takes))
+    number, _ = numbered([np.concatenate(pair) for pair in zip(makes.keys, takes.keys, strict=True)])
     marked = np.zeros(len(events), np.bool_)
-    makes, takes = _contexts(events, "_pt", "_p", first, last), _contexts(events, "_ct", "_c", first, last)
-    made = set(zip(makes[1].tolist(), makes[2].tolist(), strict=True))
-    taken = [context in made for context in zip(takes[1].tolist(), takes[2].tolist(), strict=True)]
-    marked[takes[0][np.array(taken, np.bool_)]] = True
+    marked[takes.rows[np.isin(number[len(makes.rows) :], number[: len(makes.rows)])]] = True
     return marked
-
-
-def _contexts(events: HostEvents, type_: str, id_: str, first: int, last: int) -> tuple[Int32s, Int64s, Int64s]:
-    """Rows with both stats, and their values."""
-    typed, types = events.ints(type_)
-    numbered, numbers = events.ints(id_)
-    rows, at, beside = np.intersect1d(typed, numbered, assume_unique=True, return_indices=True)
-    here = (rows >= first) & (rows < last)
-    return rows[here], types[at[here]], numbers[beside[here]]
 
 
 def _inside_stages(events: HostEvents, line: Line, is_stage: Bools, consumes: Bools) -> Bools:
     """The rows of a line that consume what others made, or that lie in a stage or in such a row, however deep."""
     count = line.last - line.first
-    parent = _parents(events, line)
+    start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
+    _, parent = nesting(np.ascontiguousarray(start), np.ascontiguousarray(duration))
     inside = np.append(consumes, False)  # the last is the parent of rows without one
     holds = np.append(is_stage | consumes, False)  # a row makes those inside of it be inside
     parent = np.append(np.where(parent < 0, count, parent), count)
@@ -154,14 +146,3 @@ def _inside_stages(events: HostEvents, line: Line, is_stage: Bools, consumes: Bo
         if (parent == count).all():
             return inside[:count]
         parent = parent[parent]
-
-
-def _parents(events: HostEvents, line: Line) -> npt.NDArray[np.int64]:
-    """The row within the line that each row lies in, -1: none."""
-    count = line.last - line.first
-    whole = np.zeros(1, records.LINE_ROWS)
-    whole["last"] = count
-    depth, parent, self_time = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
-    start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
-    nesting_lines(np.ascontiguousarray(start), np.ascontiguousarray(duration), None, whole, depth, parent, self_time)
-    return parent

@@ -35,14 +35,16 @@ from fastprof.derive.steps.step_time import (
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
-STATS: Final = (
-    *host_step_events.STATS,
-    *gpu_step_events.STATS,
-    *tpu_steps.STATS,
-    *module_steps.STATS,
-)
+STATS: Final = (*host_step_events.STATS, *gpu_step_events.STATS, *tpu_steps.STATS, *module_steps.STATS)
 METADATA_STATS: Final = tpu_steps.METADATA_STATS
 """What is read for steps beyond what grouping reads."""
+
+
+StepNames = Callable[[Int32s], tuple[list[str], Bools]]
+"""For groups, the names of their steps, and which of these the capture numbers."""
+
+MOST_WITHOUT_ENDS: Final = 5
+"""Of more steps than this, the first and the last count as incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,37 +95,19 @@ def steps_of_host(
         database = empty_database(hardware, [events.host], one_core(hostname))
     else:
         database, unfit = of_threads(events.host, hostname, threads, groups)
-    accelerated = tpus or gpus
     return HostSteps(
         host=events.host,
         hostname=hostname,
         number=events.number,
-        accelerated=accelerated,
+        accelerated=tpus or gpus,
         database=database,
         groups=groups.count,
         unfit=unfit,
         module_executions=module_steps.count(events),
         vetoed=groups.vetoed,
         input_wait_ps=waited,
-        outside=0 if accelerated else module_steps.count_outside(events, database.begin_ps, database.duration_ps),
+        outside=0 if tpus or gpus else module_steps.count_outside(events, database.begin_ps, database.duration_ps),
     )
-
-
-StepNames = Callable[[Int32s], tuple[list[str], Bools]]
-"""For groups, the names of their steps, and which of these the capture numbers."""
-
-MOST_WITHOUT_ENDS: Final = 5
-"""Of more steps than this, the first and the last count as incomplete."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The group and span of each step, its time by type, and time by type of all groups."""
-
-    spans: Markers
-    within_ps: Int64s
-    total_ps: Int64s
-    unfit: int  # groups with a marker that are no steps
 
 
 def one_core(hostname: str) -> Cores:
@@ -133,65 +117,65 @@ def one_core(hostname: str) -> Cores:
     return Cores(one, one, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_))
 
 
-def of_threads(host: str, hostname: str, events: HostStepEvents, groups: Groups) -> tuple[StepDatabase, int]:
+def of_threads(host: str, hostname: str, threads: HostStepEvents, groups: Groups) -> tuple[StepDatabase, int]:
     """The steps of a host without devices, and how many markers are of none."""
-    steps = _found(events.markers, events.events, groups.count, (HOST_COMPUTE,))
-    database = _database("CPU_ONLY", host, hostname, steps, groups.step_names)
-    named = events.named[steps.spans.group].tolist()
+    blank = empty_database("CPU_ONLY", [host], one_core(hostname))
+    database, _, unfit = _of_events(
+        blank, threads.markers, threads.events, (HOST_COMPUTE,), groups.count, groups.step_names
+    )
+    named = threads.named[database.step].tolist()
     names = [label if has_name else "" for label, has_name in zip(database.label, named, strict=True)]
-    return replace(database, name=names), steps.unfit
+    return replace(database, name=names), unfit
 
 
 def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNames) -> tuple[StepDatabase, int]:
     """The steps of the GPUs of a host, and the number of markers that make no step."""
-    events, moves = kernels.events, kernels.moves
-    steps = _found(kernels.markers, events, kernels.group_count, (DEVICE_COMPUTE_16, DEVICE_COMPUTE_32))
-    database = _database("GPU", host, hostname, steps, step_names)
+    blank, events = empty_database("GPU", [host], one_core(hostname)), kernels.events
+    needs = (DEVICE_COMPUTE_16, DEVICE_COMPUTE_32)
+    database, total, unfit = _of_events(blank, kernels.markers, events, needs, kernels.group_count, step_names)
     slot = np.full(kernels.group_count + 1, -1, np.int64)
-    slot[steps.spans.group] = np.arange(len(database))
-    step = slot[events.group[moves.row]]
-    collective = (events.type[moves.row] == DEVICE_COLLECTIVES) & (step >= 0)
+    slot[database.step] = np.arange(len(database))
+    rows = kernels.moves.row
+    rows = rows[(events.type[rows] == DEVICE_COLLECTIVES) & (slot[events.group[rows]] >= 0)]
+    assert events.lines is not None
+    plane = kernels.line_plane[np.searchsorted(events.lines, rows, side="right") - 1]
+    begin, none = events.start_ps[rows], np.zeros(len(rows), np.int64)
     database = replace(
         database,
-        collectives=_collectives(kernels, moves.row[collective], step[collective]),
-        compute_16bit_ps=int(steps.total_ps[DEVICE_COMPUTE_16]),
-        compute_32bit_ps=int(steps.total_ps[DEVICE_COMPUTE_32]),
+        collectives=Collectives(slot[events.group[rows]], plane, none, begin, begin + events.duration_ps[rows], none),
+        compute_16bit_ps=int(total[DEVICE_COMPUTE_16]),
+        compute_32bit_ps=int(total[DEVICE_COMPUTE_32]),
     )
-    return database, steps.unfit
+    return database, unfit
 
 
-def _found(markers: Markers, events: TypedEvents, count: int, needs: tuple[int, ...]) -> _Found:
-    """The steps: groups with a marker in which one of the types occurs that a step ``needs``."""
+def _of_events(
+    blank: StepDatabase,
+    markers: Markers,
+    events: TypedEvents,
+    needs: tuple[int, ...],
+    count: int,
+    step_names: StepNames,
+) -> tuple[StepDatabase, Int64s, int]:
+    """The steps: those of ``count`` groups with a marker and an event of one of the types that a step ``needs``. Then
+    the time by type of all groups with a marker, and how many of these are not steps."""
     spans = longest(markers)
     slot = np.full(count + 1, -1, np.int32)
     slot[spans.group] = np.arange(len(spans), dtype=np.int32)
     time = time_by_type(replace(events, group=slot[events.group]), spans.start_ps, spans.duration_ps)
     fit: Bools = np.asarray(time.seen[:, list(needs)].any(axis=1))
-    total = time.total_ps.sum(axis=0)
-    return _Found(spans[fit], time.within_ps[fit], total, int((~fit).sum()))
-
-
-def _database(hardware: str, host: str, hostname: str, found: _Found, step_names: StepNames) -> StepDatabase:
-    n, group = len(found.spans), found.spans.group
-    labels, numbered = step_names(group)
+    spans, n = spans[fit], int(fit.sum())
+    labels, numbered = step_names(spans.group)
     complete = np.ones(n, np.bool_)
     if n > MOST_WITHOUT_ENDS:
         complete[[0, -1]] = False
-    return replace(
-        blank_database(hardware, host, one_core(hostname), group.astype(np.int64), labels, []),
+    database = replace(
+        blank_database(blank.hardware, blank.hosts[0], blank.cores, spans.group.astype(np.int64), labels, []),
         numbered=numbered,
         complete=complete,
         present=np.ones((n, 1), np.bool_),
-        begin_ps=found.spans.start_ps.reshape(n, 1),
-        duration_ps=found.spans.duration_ps.reshape(n, 1),
-        type_ps=found.within_ps.reshape(n, 1, len(TYPES)),
+        begin_ps=spans.start_ps.reshape(n, 1),
+        duration_ps=spans.duration_ps.reshape(n, 1),
+        type_ps=time.within_ps[fit].reshape(n, 1, len(TYPES)),
     )
-
-
-def _collectives(kernels: GpuStepEvents, row: Int64s, step: Int64s) -> Collectives:
-    events = kernels.events
-    assert events.lines is not None
-    plane = kernels.line_plane[np.searchsorted(events.lines, row, side="right") - 1]
-    none = np.zeros(len(row), np.int64)
-    begin = events.start_ps[row]
-    return Collectives(step, plane, none, begin, begin + events.duration_ps[row], none)
+    return database, time.total_ps.sum(axis=0), len(fit) - n

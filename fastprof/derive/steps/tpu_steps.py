@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fastprof._native import records
-from fastprof._native.kernels import nesting_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices.device_events import OpEvents, op_events
 from fastprof.derive.steps.core_details import core_details
@@ -28,7 +27,7 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_figures import tpu_step_values
 from fastprof.derive.steps.step_time import HOST_TO_DEVICE, HOST_WAIT_INPUT, OFF_DUTY, Markers, longest
-from fastprof.derive.steps.stretches import Stretches, filled, innermost, nothing, union
+from fastprof.derive.steps.stretches import Stretches, filled, innermost, nesting, nothing, union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane, beside
 
@@ -61,16 +60,16 @@ def of_tpus(
         _core_times(core, column, feeds, one, *_own_span(core, step, begin, duration))
         for core, one in zip(cores, slots, strict=True)
     ]
-    present = np.stack([time.present for time in times], axis=1)
+    together = _CoreTimes(*(np.stack(values, axis=1) for values in zip(*times, strict=True)))
     labels, numbered = groups.step_names(step)
     database = replace(
         blank_database("TPU", host, _cores(hostname, cores, ids), step.astype(np.int64), labels, categories),
         numbered=numbered,
-        present=present,
-        begin_ps=np.where(present, np.stack([time.begin_ps for time in times], axis=1), 0),
-        duration_ps=np.where(present, np.stack([time.duration_ps for time in times], axis=1), 0),
-        category_ps=np.stack([time.category_ps for time in times], axis=1),
-        sparse_busy_ps=np.stack([time.busy_ps for time in times], axis=1),
+        present=together.present,
+        begin_ps=np.where(together.present, together.begin_ps, 0),
+        duration_ps=np.where(together.present, together.duration_ps, 0),
+        category_ps=together.category_ps,
+        sparse_busy_ps=together.busy_ps,
         collectives=_collectives(cores, ids, slot),
     )
     threads = None if found.has_infeed else on_host()
@@ -141,8 +140,7 @@ def _own_span(core: CoreStepEvents, step: Int32s, begin: Int64s, duration: Int64
     return beside(step, own.group, own.start_ps)[1], beside(step, own.group, own.duration_ps)[1]
 
 
-@dataclass(frozen=True, slots=True)
-class _CoreTimes:
+class _CoreTimes(NamedTuple):
     """By step: whether the core took part, when, its self time by category with idle time first, and how long a
     SparseCore was busy."""
 
@@ -337,11 +335,7 @@ def _busy(ops: OpEvents, works: Bools) -> Stretches:
         return union(ops.start_ps, ops.duration_ps)
     order = np.lexsort((-ops.duration_ps, ops.start_ps))
     start, duration = ops.start_ps[order], ops.duration_ps[order]
-    whole = np.zeros(1, records.LINE_ROWS)
-    whole["last"] = len(ops)
-    depth, parent, self_time = np.zeros(len(ops), np.int32), np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
-    nesting_lines(start, duration, None, whole, depth, parent, self_time)
-    return innermost(start, duration, depth.astype(np.int64), works[order])
+    return innermost(start, duration, nesting(start, duration)[0], works[order])
 
 
 def _recorded_collectives(events: HostEvents, ops: OpEvents, group: Int32s) -> Collectives:
