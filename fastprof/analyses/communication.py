@@ -25,7 +25,7 @@ from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps_from import MARKERS, STEPS_FROM, steps_of
+from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +98,7 @@ class KeptHost:
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
-    steps = steps_of(host, params.steps_from).database
+    steps = host.steps_from(modules=params.steps_from == MODULES).database
     hardware = TPU if host.raw.planes_of(TPU) else host.hardware  # as steps and ops of devices have it
     found = host_communication.host_communication(
         host.events, hardware, host.modules, _groups(host, params), steps, host.workers

@@ -32,7 +32,7 @@ from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, Memory
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps_from import MARKERS, STEPS_FROM, steps_of
+from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 from fastprof.tables.host_events import HOST_THREADS
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ def of_host(host: Host, params: Params) -> HostMemory:
     events = host.entire.raw
     begin_ps, end_ps = _span(events)
     kept = _memory_events(host.entire)
+    by_modules = params.steps_from == MODULES
     return HostMemory(
         host=host.name,
         hardware=host.hardware,
@@ -163,7 +164,7 @@ def of_host(host: Host, params: Params) -> HostMemory:
         begin_ps=begin_ps,
         end_ps=end_ps,
         events=kept,
-        steps=MemorySteps.of(steps_of(host, params.steps_from).database) if len(kept) else MemorySteps.none(),
+        steps=MemorySteps.of(host.steps_from(modules=by_modules).database) if len(kept) else MemorySteps.none(),
         modules=module_runs(host.raw),
         threads=host.workers.threads,
         chosen=host.entire is not host,

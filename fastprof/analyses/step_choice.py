@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,19 +33,13 @@ def numbered(numbers: npt.NDArray[np.integer], steps: Steps) -> npt.NDArray[np.b
 
 def choices(tables: TableSet, hosts: Sequence[int], steps: Steps, *, modules: bool = False) -> dict[int, Choice]:
     """By number of the host, which of its groups are wanted."""
-    alike = dict.fromkeys(hosts, _between(steps))
+    alike: dict[int, Choice] = dict.fromkeys(hosts, lambda groups: numbered(groups, steps))
     if len(hosts) == 1:
         return alike
     groups = groups_of_steps(steps_of_hosts(tables, hosts, modules=modules), steps)
-    return alike if groups is None else {host: _any_of(some) for host, some in zip(hosts, groups, strict=True)}
-
-
-def _between(steps: Steps) -> Choice:
-    return lambda groups: numbered(groups, steps)
-
-
-def _any_of(wanted: Int64s) -> Choice:
-    return lambda groups: np.isin(groups, wanted)
+    if groups is None:
+        return alike
+    return {host: partial(np.isin, test_elements=some) for host, some in zip(hosts, groups, strict=True)}
 
 
 def steps_of_hosts(tables: TableSet, hosts: Sequence[int], *, modules: bool = False) -> list[HostSteps]:

@@ -22,10 +22,10 @@ from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs,
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.step_figures import core_breakdown, step_times
-from fastprof.derive.steps.step_time import CATEGORIES, HOST_TO_HOST, TYPES
+from fastprof.derive.steps.step_time import CATEGORIES, TYPES, EventType
 from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
-from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM, steps_of
+from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Flag, Kind, Picoseconds, Share, Text
@@ -141,7 +141,7 @@ _TABLES = (
         *SPAN,
         *IN_CATEGORIES,
         Picoseconds("host_to_host_ps", "copies within the host, in none of the categories before",
-                    lambda rows: rows.database.type_ps[rows.step, rows.core, HOST_TO_HOST]),
+                    lambda rows: rows.database.type_ps[rows.step, rows.core, EventType.HOST_TO_HOST]),
     ),
     _table(
         "breakdown", "a kind of time in a step on a core, the longest first",
@@ -225,7 +225,7 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostSteps:
-    found = steps_of(host, params.steps_from)
+    found = host.steps_from(modules=params.steps_from == MODULES)
     return found if host.missed is None else replace(found, missed=host.missed)
 
 

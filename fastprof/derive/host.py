@@ -104,14 +104,17 @@ class Host:
 
     @cached_property
     def steps(self) -> HostSteps:
-        return self.steps_from(modules=False)
+        """The steps that markers make."""
+        from fastprof.derive.steps.of_host import steps_of_host
+
+        return steps_of_host(self.events, self.groups, self.hardware, self.workers)
 
     def steps_from(self, *, modules: bool) -> HostSteps:
         """The steps, each made by a marker or by an execution of a program."""
         from fastprof.derive.steps.of_host import steps_of_host
 
         if not modules:
-            return steps_of_host(self.events, self.groups, self.hardware, self.workers)
+            return self.steps
         groups = self.groups_from(modules=True)
         return steps_of_host(groups.events, groups, self.hardware, self.workers, from_modules=True)
 

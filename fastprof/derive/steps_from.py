@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-from fastprof.errors import UsageError
-
-if TYPE_CHECKING:
-    from fastprof.derive.host import Host
-    from fastprof.derive.steps.of_host import HostSteps
+from typing import Any, Final
 
 MARKERS: Final = "markers"
 MODULES: Final = "modules"
@@ -17,10 +11,3 @@ STEPS_FROM: Final[dict[str, Any]] = {
     "choices": (MARKERS, MODULES),
 }
 """Metadata of the field ``steps_from`` of parameters; the default is MARKERS."""
-
-
-def steps_of(host: Host, steps_from: str) -> HostSteps:
-    """The steps of a host, made as ``steps_from`` says."""
-    if steps_from not in (MARKERS, MODULES):
-        raise UsageError(f"steps come from {MARKERS} or {MODULES}, not from {steps_from!r}")
-    return host.steps if steps_from == MARKERS else host.steps_from(modules=True)

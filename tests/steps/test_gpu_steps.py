@@ -10,15 +10,7 @@ from trace_builder import Event, Plane, event, line, plane
 
 from fastprof.derive.communication.gpu_flights import num_bytes
 from fastprof.derive.steps.gpu_step_events import type_of_name
-from fastprof.derive.steps.step_time import (
-    DEVICE_COLLECTIVES,
-    DEVICE_COMPUTE_16,
-    DEVICE_COMPUTE_32,
-    DEVICE_TO_DEVICE,
-    DEVICE_TO_HOST,
-    HOST_TO_DEVICE,
-    HOST_TO_HOST,
-)
+from fastprof.derive.steps.step_time import EventType as Kind
 
 LAUNCHES = ((5, 10), (20, 10), (40, 10), (60, 10), (80, 10))
 
@@ -101,25 +93,25 @@ def test_iterations_of_loops_are_steps_and_the_last_takes_in_what_has_none() -> 
 @pytest.mark.parametrize(
     ("name", "type_"),
     [
-        ("MEMCPYHtoD", HOST_TO_DEVICE),
-        ("memcpydtoh async", DEVICE_TO_HOST),
-        ("MemcpyDToD", DEVICE_TO_DEVICE),
-        ("MemcpyHToH", HOST_TO_HOST),
-        ("MemcpyH2D", HOST_TO_DEVICE),
-        ("MemcpyD2H", DEVICE_TO_HOST),
-        ("MemcpyP2P", DEVICE_TO_DEVICE),
-        ("CopyHostToDevice", HOST_TO_DEVICE),
-        ("CopyDeviceToHost", DEVICE_TO_HOST),
-        ("CopyDeviceToDevice", DEVICE_TO_DEVICE),
-        ("MEMCPYHtoD:x y", HOST_TO_DEVICE),
-        ("Memset", DEVICE_COMPUTE_32),
-        ("ncclDevKernel", DEVICE_COLLECTIVES),
-        ("NCCL", DEVICE_COLLECTIVES),
-        ("rcclKernel", DEVICE_COLLECTIVES),
-        ("gemm_half", DEVICE_COMPUTE_16),
-        ("gemm_fp16_32x", DEVICE_COMPUTE_16),
-        ("gemm_bf16", DEVICE_COMPUTE_32),
-        ("gemm_FP16", DEVICE_COMPUTE_32),
+        ("MEMCPYHtoD", Kind.HOST_TO_DEVICE),
+        ("memcpydtoh async", Kind.DEVICE_TO_HOST),
+        ("MemcpyDToD", Kind.DEVICE_TO_DEVICE),
+        ("MemcpyHToH", Kind.HOST_TO_HOST),
+        ("MemcpyH2D", Kind.HOST_TO_DEVICE),
+        ("MemcpyD2H", Kind.DEVICE_TO_HOST),
+        ("MemcpyP2P", Kind.DEVICE_TO_DEVICE),
+        ("CopyHostToDevice", Kind.HOST_TO_DEVICE),
+        ("CopyDeviceToHost", Kind.DEVICE_TO_HOST),
+        ("CopyDeviceToDevice", Kind.DEVICE_TO_DEVICE),
+        ("MEMCPYHtoD:x y", Kind.HOST_TO_DEVICE),
+        ("Memset", Kind.DEVICE_COMPUTE_32),
+        ("ncclDevKernel", Kind.DEVICE_COLLECTIVES),
+        ("NCCL", Kind.DEVICE_COLLECTIVES),
+        ("rcclKernel", Kind.DEVICE_COLLECTIVES),
+        ("gemm_half", Kind.DEVICE_COMPUTE_16),
+        ("gemm_fp16_32x", Kind.DEVICE_COMPUTE_16),
+        ("gemm_bf16", Kind.DEVICE_COMPUTE_32),
+        ("gemm_FP16", Kind.DEVICE_COMPUTE_32),
     ],
 )
 def test_what_a_kernel_counts_for_follows_from_its_name(name: str, type_: int) -> None:
@@ -129,20 +121,20 @@ def test_what_a_kernel_counts_for_follows_from_its_name(name: str, type_: int) -
 @pytest.mark.parametrize(
     ("name", "type_"),
     [
-        ("MEMCPYHtoD", HOST_TO_DEVICE),
-        ("MemcpyHToH", DEVICE_COMPUTE_32),
-        ("MemcpyH2D", DEVICE_COMPUTE_32),
-        ("CopyHostToDevice", DEVICE_COMPUTE_32),
-        ("MEMCPYHtoD:x y", DEVICE_COMPUTE_32),
-        ("ncclDevKernel", DEVICE_COLLECTIVES),
-        ("rcclKernel", DEVICE_COMPUTE_32),
-        ("gemm_half", DEVICE_COMPUTE_16),
+        ("MEMCPYHtoD", Kind.HOST_TO_DEVICE),
+        ("MemcpyHToH", Kind.DEVICE_COMPUTE_32),
+        ("MemcpyH2D", Kind.DEVICE_COMPUTE_32),
+        ("CopyHostToDevice", Kind.DEVICE_COMPUTE_32),
+        ("MEMCPYHtoD:x y", Kind.DEVICE_COMPUTE_32),
+        ("ncclDevKernel", Kind.DEVICE_COLLECTIVES),
+        ("rcclKernel", Kind.DEVICE_COMPUTE_32),
+        ("gemm_half", Kind.DEVICE_COMPUTE_16),
     ],
 )
 def test_to_xprof_some_copies_and_collectives_are_kernels(name: str, type_: int) -> None:
     main = plane(HOST, [line("main", [step(0, 0, 100), ran("launch", 5, 10, correlation_id=1)])])
     database = shown(spaces(main, gpu(0, [ran(name, 20, 30, correlation_id=1), ran("f", 60, 5, correlation_id=1)])))
-    assert database.type_ps[0, 0, type_] == 30 * US + (5 * US if type_ == DEVICE_COMPUTE_32 else 0)
+    assert database.type_ps[0, 0, type_] == 30 * US + (5 * US if type_ == Kind.DEVICE_COMPUTE_32 else 0)
 
 
 def test_steps_in_which_only_copies_ran_are_steps_to_xprof_alone() -> None:

@@ -10,14 +10,8 @@ from step_captures import HOST, US, found, host, in_order, ran, rows, spaces, st
 from trace_builder import Event, event, line, plane
 
 from fastprof.derive.steps.host_step_events import type_of_name
-from fastprof.derive.steps.step_time import (
-    HOST_COMPUTE,
-    HOST_TO_DEVICE,
-    HOST_TO_HOST,
-    HOST_WAIT_INPUT,
-    NO_TYPE,
-    TYPES,
-)
+from fastprof.derive.steps.step_time import NO_TYPE, TYPES
+from fastprof.derive.steps.step_time import EventType as Kind
 
 
 def test_a_step_is_its_marker_and_what_runs_in_it() -> None:
@@ -50,19 +44,19 @@ def test_what_no_marker_names_is_a_step_if_a_framework_names_it() -> None:
 @pytest.mark.parametrize(
     ("name", "type_"),
     [
-        ("op", HOST_COMPUTE),
-        ("dense/MatMul:MatMul", HOST_COMPUTE),
-        ("", HOST_COMPUTE),
-        ("IteratorGetNext", HOST_WAIT_INPUT),
-        ("ITERATORGETNEXTOp::DoCompute", HOST_WAIT_INPUT),
-        ("Iterator::Model", HOST_COMPUTE),
-        ("MEMCPYHtoD", HOST_TO_DEVICE),
-        ("memcpyhtoh_1", HOST_TO_HOST),
-        ("MEMCPYDtoH", HOST_COMPUTE),
-        ("MEMCPYHtoD:x y", HOST_COMPUTE),
-        ("infeed/InfeedEnqueueTuple:InfeedEnqueueTuple", HOST_TO_DEVICE),
-        ("a/InfeedEnqueue_2:", HOST_TO_DEVICE),
-        ("InfeedEnqueue", HOST_COMPUTE),
+        ("op", Kind.HOST_COMPUTE),
+        ("dense/MatMul:MatMul", Kind.HOST_COMPUTE),
+        ("", Kind.HOST_COMPUTE),
+        ("IteratorGetNext", Kind.HOST_WAIT_INPUT),
+        ("ITERATORGETNEXTOp::DoCompute", Kind.HOST_WAIT_INPUT),
+        ("Iterator::Model", Kind.HOST_COMPUTE),
+        ("MEMCPYHtoD", Kind.HOST_TO_DEVICE),
+        ("memcpyhtoh_1", Kind.HOST_TO_HOST),
+        ("MEMCPYDtoH", Kind.HOST_COMPUTE),
+        ("MEMCPYHtoD:x y", Kind.HOST_COMPUTE),
+        ("infeed/InfeedEnqueueTuple:InfeedEnqueueTuple", Kind.HOST_TO_DEVICE),
+        ("a/InfeedEnqueue_2:", Kind.HOST_TO_DEVICE),
+        ("InfeedEnqueue", Kind.HOST_COMPUTE),
         ("EagerExecute", NO_TYPE),
         ("EagerKernelExecute: Add", NO_TYPE),
         ("FunctionRun", NO_TYPE),
@@ -146,7 +140,12 @@ def test_a_stage_that_consumes_what_others_made_is_not_a_root_nor_are_those_insi
 def test_random_steps_are_as_the_oracle_has_them(seed: int) -> None:
     """Steps one after the other on a thread, with events on it and on two more that a context links."""
     chance = random.Random(seed)
-    names = {"op": HOST_COMPUTE, "IteratorGetNext": HOST_WAIT_INPUT, "MEMCPYHtoD": HOST_TO_DEVICE, "EagerExecute": None}
+    names = {
+        "op": Kind.HOST_COMPUTE,
+        "IteratorGetNext": Kind.HOST_WAIT_INPUT,
+        "MEMCPYHtoD": Kind.HOST_TO_DEVICE,
+        "EagerExecute": None,
+    }
     main: list[Event] = []
     pools: list[list[Event]] = [[], []]
     wanted = []
@@ -168,7 +167,7 @@ def test_random_steps_are_as_the_oracle_has_them(seed: int) -> None:
                 if names[name] is not None:
                     typed.append((names[name] or 0, begin, begin + duration))
         spent = times(typed, (at, at + length))
-        if length and HOST_COMPUTE in spent.seen:
+        if length and Kind.HOST_COMPUTE in spent.seen:
             spent_on = {TYPES[type_]: time for type_, time in spent.within.items()}
             wanted.append((number, 1, at, length, spent_on))
     threads = [line(f"thread {i}", in_order(events)) for i, events in enumerate([main, *pools])]

@@ -11,20 +11,17 @@ from slow_step_time import Typed, times
 from fastprof._native.step_kernels import EVENT_TYPES, step_time
 from fastprof.derive.steps.step_time import (
     CATEGORIES,
-    DEVICE_COMPUTE_16,
-    DEVICE_COMPUTE_32,
-    HOST_COMPUTE,
-    HOST_TO_HOST,
-    HOST_WAIT_INPUT,
     NO_TYPE,
     TYPES,
-    UNKNOWN_TIME,
     Markers,
     TimeByType,
     TypedEvents,
     category_times,
     longest,
     time_by_type,
+)
+from fastprof.derive.steps.step_time import (
+    EventType as Kind,
 )
 
 
@@ -48,38 +45,55 @@ def time_of_types(values: np.ndarray) -> dict[int, int]:
 
 def test_the_types_are_those_of_the_kernel() -> None:
     assert len(TYPES) == EVENT_TYPES
-    assert UNKNOWN_TIME == 0 and TYPES[DEVICE_COMPUTE_16] == "device_compute_16" and NO_TYPE >= EVENT_TYPES
+    assert Kind.UNKNOWN_TIME == 0 and TYPES[Kind.DEVICE_COMPUTE_16] == "device_compute_16" and NO_TYPE >= EVENT_TYPES
 
 
 def test_time_counts_once_for_the_highest_type() -> None:
-    thread = [(0, (HOST_COMPUTE, 0, 100)), (0, (HOST_WAIT_INPUT, 20, 50)), (0, (HOST_COMPUTE, 30, 40))]
-    other = [(0, (HOST_COMPUTE, 90, 120))]
+    thread = [
+        (0, (Kind.HOST_COMPUTE, 0, 100)),
+        (0, (Kind.HOST_WAIT_INPUT, 20, 50)),
+        (0, (Kind.HOST_COMPUTE, 30, 40)),
+    ]
+    other = [(0, (Kind.HOST_COMPUTE, 90, 120))]
     found = flattened([thread, other], [(0, 150)])
-    assert time_of_types(found.within_ps[0]) == {HOST_COMPUTE: 90, HOST_WAIT_INPUT: 30, UNKNOWN_TIME: 30}
-    assert time_of_types(found.total_ps[0]) == {HOST_COMPUTE: 90, HOST_WAIT_INPUT: 30}
+    assert time_of_types(found.within_ps[0]) == {
+        Kind.HOST_COMPUTE: 90,
+        Kind.HOST_WAIT_INPUT: 30,
+        Kind.UNKNOWN_TIME: 30,
+    }
+    assert time_of_types(found.total_ps[0]) == {Kind.HOST_COMPUTE: 90, Kind.HOST_WAIT_INPUT: 30}
 
 
 def test_only_what_lies_in_the_step_counts_for_it() -> None:
-    found = flattened([[(0, (HOST_COMPUTE, 0, 100)), (0, (HOST_WAIT_INPUT, 200, 300))]], [(50, 150)])
-    assert time_of_types(found.within_ps[0]) == {HOST_COMPUTE: 50, UNKNOWN_TIME: 50}
-    assert found.seen[0, HOST_WAIT_INPUT] and found.total_ps[0, HOST_WAIT_INPUT] == 100
+    found = flattened([[(0, (Kind.HOST_COMPUTE, 0, 100)), (0, (Kind.HOST_WAIT_INPUT, 200, 300))]], [(50, 150)])
+    assert time_of_types(found.within_ps[0]) == {Kind.HOST_COMPUTE: 50, Kind.UNKNOWN_TIME: 50}
+    assert found.seen[0, Kind.HOST_WAIT_INPUT] and found.total_ps[0, Kind.HOST_WAIT_INPUT] == 100
 
 
 def test_a_type_that_is_covered_throughout_does_not_occur() -> None:
-    found = flattened([[(0, (HOST_WAIT_INPUT, 0, 10)), (0, (HOST_COMPUTE, 2, 8))]], [(0, 10)])
-    assert not found.seen[0, HOST_COMPUTE]
+    found = flattened([[(0, (Kind.HOST_WAIT_INPUT, 0, 10)), (0, (Kind.HOST_COMPUTE, 2, 8))]], [(0, 10)])
+    assert not found.seen[0, Kind.HOST_COMPUTE]
 
 
 def test_where_one_event_ends_and_the_next_begins_the_lower_type_occurs_for_no_time() -> None:
-    waits = [(0, (HOST_WAIT_INPUT, 0, 5)), (0, (HOST_WAIT_INPUT, 5, 10))]
-    found = flattened([waits, [(0, (HOST_COMPUTE, 2, 8))]], [(0, 10)])
-    assert found.seen[0, HOST_COMPUTE] and found.within_ps[0, HOST_COMPUTE] == 0
+    waits = [(0, (Kind.HOST_WAIT_INPUT, 0, 5)), (0, (Kind.HOST_WAIT_INPUT, 5, 10))]
+    found = flattened([waits, [(0, (Kind.HOST_COMPUTE, 2, 8))]], [(0, 10)])
+    assert found.seen[0, Kind.HOST_COMPUTE] and found.within_ps[0, Kind.HOST_COMPUTE] == 0
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_events_are_as_the_oracle_has_them(seed: int) -> None:
     chance = random.Random(seed)
-    types = chance.sample([HOST_COMPUTE, HOST_TO_HOST, HOST_WAIT_INPUT, DEVICE_COMPUTE_32, NO_TYPE], 3)
+    types = chance.sample(
+        [
+            Kind.HOST_COMPUTE,
+            Kind.HOST_TO_HOST,
+            Kind.HOST_WAIT_INPUT,
+            Kind.DEVICE_COMPUTE_32,
+            NO_TYPE,
+        ],
+        3,
+    )
     shortest = chance.choice([0, 0, 1, -3])
     scale = chance.choice([1, 10**6, 10**14])  # 10**14: groups that last longer than keys have room for
     lines: list[list[tuple[int, Typed]]] = []
@@ -137,4 +151,4 @@ def test_categories_add_up_types_and_leave_out_copies_on_the_host() -> None:
         "all_others": 0,
     }
     assert [one.number for one in CATEGORIES] == list(range(1, 10))
-    assert sum(by_type) - sum(by_category.values()) == 20 + 30 + 40 + 50 + by_type[HOST_TO_HOST]
+    assert sum(by_type) - sum(by_category.values()) == 20 + 30 + 40 + 50 + by_type[Kind.HOST_TO_HOST]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from fastprof.derive.ops.kernel_names import copy_category
 from fastprof.derive.steps.gpu_step_events import type_of_name
-from fastprof.derive.steps.step_time import DEVICE_COLLECTIVES
+from fastprof.derive.steps.step_time import EventType
 from fastprof.hlo.shape_reader import Expression, read_expression
 
 BETWEEN_DEVICES: Final = "between devices"
@@ -169,7 +169,8 @@ def kind_of_kernel(name: str, category: str) -> Kind | None:
     copy does not have its direction, that of its launch may."""
     base = _split(category)[0]
     known = _BASES.get(base)
-    if known is None and (type_of_name(name) == DEVICE_COLLECTIVES or name.lower().startswith(_OTHER_LIBRARIES)):
+    is_collective = type_of_name(name) == EventType.DEVICE_COLLECTIVES
+    if known is None and (is_collective or name.lower().startswith(_OTHER_LIBRARIES)):
         return _of_library(name)
     way = category if category.startswith("copy (") else copy_category(name)
     return known or _COPIES.get(way)

@@ -19,16 +19,7 @@ from fastprof._native.step_kernels import EVENT_TYPES, step_time
 from fastprof.derive.serving.host_rows import NONE, HostRows, Links, greatest, least
 from fastprof.derive.serving.requests import PADDING, SCHEDULE, Batches, GroupLinks, Requests
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.step_time import (
-    DEVICE_COMPUTE_32,
-    DEVICE_TO_HOST,
-    HOST_BATCH_FORMATION,
-    HOST_POSTPROCESS,
-    HOST_PREPROCESS,
-    HOST_RUNTIME,
-    HOST_TO_DEVICE,
-    UNKNOWN_TIME,
-)
+from fastprof.derive.steps.step_time import EventType
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import Line, beside
@@ -47,17 +38,17 @@ CALLBACKS = ("CompleteCallbacks",)
 MODULES_LINE = "XLA Modules"
 _COPY = re.compile(r"(?:memcpy|copy)(?P<source>h|d|host|device)(?:to|2)(?P<target>h|d|host|device)\b", re.IGNORECASE)
 
-COMPUTE = DEVICE_COMPUTE_32
-_COPIES = {("h", "d"): HOST_TO_DEVICE, ("d", "h"): DEVICE_TO_HOST}
+COMPUTE = EventType.DEVICE_COMPUTE_32
+_COPIES = {("h", "d"): EventType.HOST_TO_DEVICE, ("d", "h"): EventType.DEVICE_TO_HOST}
 PARTS = (
-    HOST_PREPROCESS,
-    HOST_BATCH_FORMATION,
-    HOST_RUNTIME,
-    HOST_TO_DEVICE,
+    EventType.HOST_PREPROCESS,
+    EventType.HOST_BATCH_FORMATION,
+    EventType.HOST_RUNTIME,
+    EventType.HOST_TO_DEVICE,
     COMPUTE,
-    DEVICE_TO_HOST,
-    HOST_POSTPROCESS,
-    UNKNOWN_TIME,
+    EventType.DEVICE_TO_HOST,
+    EventType.HOST_POSTPROCESS,
+    EventType.UNKNOWN_TIME,
 )
 """The parts of a request, about in the order of what happens, and last the idle time."""
 
@@ -99,14 +90,14 @@ class Timed(NamedTuple):
 def tpu_spans(rows: HostRows) -> Spans:
     """Transfers to and from TPUs, and programs on them, owned by their groups."""
     every = (
-        (DEVICE_TO_HOST, rows.grouped(*READS)),
-        (HOST_TO_DEVICE, rows.grouped(*WRITES)),
+        (EventType.DEVICE_TO_HOST, rows.grouped(*READS)),
+        (EventType.HOST_TO_DEVICE, rows.grouped(*WRITES)),
         (COMPUTE, modules(rows)),
     )
     return Spans.joined([
         *(Spans.of(kind, rows.group[found], rows.start(found), rows.end(found)) for kind, found in every),
-        _transfers(rows, TO_DEVICE, HOST_TO_DEVICE),
-        _transfers(rows, FROM_DEVICE, DEVICE_TO_HOST),
+        _transfers(rows, TO_DEVICE, EventType.HOST_TO_DEVICE),
+        _transfers(rows, FROM_DEVICE, EventType.DEVICE_TO_HOST),
     ])  # fmt: skip
 
 
@@ -212,10 +203,10 @@ def parts(requests: Requests, device: Spans, when: Stamps, links: GroupLinks) ->
     all_of = np.arange(count)
     return Spans.joined([
         spans,
-        _between(HOST_RUNTIME, request[ran], execute[ran], launch[ran]),
-        _between(HOST_PREPROCESS, all_of, requests.begin, first_execute),
-        _between(HOST_POSTPROCESS, all_of, callback, requests.end),
-        _between(HOST_BATCH_FORMATION, all_of, schedule, concat),
+        _between(EventType.HOST_RUNTIME, request[ran], execute[ran], launch[ran]),
+        _between(EventType.HOST_PREPROCESS, all_of, requests.begin, first_execute),
+        _between(EventType.HOST_POSTPROCESS, all_of, callback, requests.end),
+        _between(EventType.HOST_BATCH_FORMATION, all_of, schedule, concat),
     ])  # fmt: skip
 
 

@@ -19,33 +19,21 @@ from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import host_step_events
-from fastprof.derive.steps.step_time import (
-    DEVICE_COLLECTIVES,
-    DEVICE_COMPUTE_16,
-    DEVICE_COMPUTE_32,
-    DEVICE_TO_DEVICE,
-    DEVICE_TO_HOST,
-    HOST_TO_DEVICE,
-    HOST_TO_HOST,
-    HOST_WAIT_INPUT,
-    NO_TYPE,
-    UNKNOWN_TIME,
-    Markers,
-    TypedEvents,
-    Types,
-    time_by_type,
-)
+from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types, time_by_type
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 STATS = ("correlation_id", "shape")
 
 _SPELLINGS = (
-    (("memcpyhtod", "memcpyh2d", "copyhosttodevice"), HOST_TO_DEVICE),
-    (("memcpydtoh", "memcpyd2h", "copydevicetohost"), DEVICE_TO_HOST),
-    (("memcpydtod", "memcpyd2d", "memcpyptop", "memcpyp2p", "copydevicetodevice", "copypeertopeer"), DEVICE_TO_DEVICE),
-    (("memcpyhtoh", "memcpyh2h", "copyhosttohost"), HOST_TO_HOST),
-    (("nccl", "rccl", "msccl"), DEVICE_COLLECTIVES),
+    (("memcpyhtod", "memcpyh2d", "copyhosttodevice"), EventType.HOST_TO_DEVICE),
+    (("memcpydtoh", "memcpyd2h", "copydevicetohost"), EventType.DEVICE_TO_HOST),
+    (
+        ("memcpydtod", "memcpyd2d", "memcpyptop", "memcpyp2p", "copydevicetodevice", "copypeertopeer"),
+        EventType.DEVICE_TO_DEVICE,
+    ),
+    (("memcpyhtoh", "memcpyh2h", "copyhosttohost"), EventType.HOST_TO_HOST),
+    (("nccl", "rccl", "msccl"), EventType.DEVICE_COLLECTIVES),
 )
 """What names begin with, in lower case, of CUPTI's copies, ROCm's copies and collectives."""
 
@@ -85,7 +73,7 @@ def _move_of_name(name: str) -> int:
 
 
 def _kernel_of_name(name: str) -> int:
-    return DEVICE_COMPUTE_16 if "half" in name or "fp16" in name else DEVICE_COMPUTE_32
+    return EventType.DEVICE_COMPUTE_16 if "half" in name or "fp16" in name else EventType.DEVICE_COMPUTE_32
 
 
 def gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents:
@@ -138,7 +126,7 @@ def _types(events: HostEvents, rows: Int32s) -> tuple[Types, NamedMoves]:
         texts = events.all_texts(values)
         known = np.array([bool(text) for text in texts], np.bool_)[of_value]
         half = np.array(["half" in text for text in texts], np.bool_)[of_value]
-        type_[shaped[known]] = np.where(half[known], DEVICE_COMPUTE_16, DEVICE_COMPUTE_32)
+        type_[shaped[known]] = np.where(half[known], EventType.DEVICE_COMPUTE_16, EventType.DEVICE_COMPUTE_32)
     moves = np.flatnonzero(move != NO_TYPE)
     kernel_type = type_[moves]
     type_[moves] = move[moves]
@@ -160,10 +148,12 @@ def input_waits(database: StepDatabase, kernels: GpuStepEvents, events: HostEven
     slot = np.full(groups.count + 1, -1, np.int32)
     slot[database.step] = np.arange(len(database), dtype=np.int32)
     busy = kernels.events
-    both = _one_after_another(replace(busy, type=np.where(busy.type == NO_TYPE, NO_TYPE, DEVICE_COMPUTE_32)), waits)
+    computing = np.where(busy.type == NO_TYPE, NO_TYPE, EventType.DEVICE_COMPUTE_32)
+    both = _one_after_another(replace(busy, type=computing), waits)
     typed = replace(both, group=slot[both.group], type=both.type.astype(np.uint8))
-    waited = time_by_type(typed, database.begin_ps[:, 0], database.duration_ps[:, 0]).within_ps[:, HOST_WAIT_INPUT]
-    return np.minimum(waited, database.type_ps[:, 0, UNKNOWN_TIME]) if waited.any() else None
+    time = time_by_type(typed, database.begin_ps[:, 0], database.duration_ps[:, 0])
+    waited = time.within_ps[:, EventType.HOST_WAIT_INPUT]
+    return np.minimum(waited, database.type_ps[:, 0, EventType.UNKNOWN_TIME]) if waited.any() else None
 
 
 def with_input_waits(database: StepDatabase, waited: Int64s | None) -> StepDatabase:
@@ -171,8 +161,8 @@ def with_input_waits(database: StepDatabase, waited: Int64s | None) -> StepDatab
     if waited is None:
         return database
     type_ps = database.type_ps.copy()
-    type_ps[:, 0, HOST_WAIT_INPUT] += waited
-    type_ps[:, 0, UNKNOWN_TIME] -= waited
+    type_ps[:, 0, EventType.HOST_WAIT_INPUT] += waited
+    type_ps[:, 0, EventType.UNKNOWN_TIME] -= waited
     return replace(database, type_ps=type_ps)
 
 
@@ -185,7 +175,7 @@ def _waits(events: HostEvents, groups: Groups) -> TypedEvents | None:
     if found is None or found.events.lines is None:
         return None
     hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[plane.first : plane.last]]
-    rows = np.flatnonzero((found.events.type == HOST_WAIT_INPUT) & (found.events.group >= 0) & ~hands_on)
+    rows = np.flatnonzero((found.events.type == EventType.HOST_WAIT_INPUT) & (found.events.group >= 0) & ~hands_on)
     if not len(rows):
         return None
     of_host = found.events

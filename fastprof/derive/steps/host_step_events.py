@@ -11,16 +11,7 @@ from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.links import having, numbered
-from fastprof.derive.steps.step_time import (
-    HOST_COMPUTE,
-    HOST_TO_DEVICE,
-    HOST_TO_HOST,
-    HOST_WAIT_INPUT,
-    NO_TYPE,
-    Markers,
-    TypedEvents,
-    Types,
-)
+from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types
 from fastprof.derive.steps.stretches import nesting
 from fastprof.schema.array_types import Bools, Int32s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
@@ -54,14 +45,14 @@ def type_of_name(name: str) -> int:
     if lowered.startswith("memcpy"):
         framework = op_names.parse(name).framework
         if framework == Framework.MEMCPY_H2D:
-            return HOST_TO_DEVICE
+            return EventType.HOST_TO_DEVICE
         if framework == Framework.MEMCPY_H2H:
-            return HOST_TO_HOST
+            return EventType.HOST_TO_HOST
     if "InfeedEnqueue" in name:
         op = op_names.parse(name)
         if op.framework == Framework.TENSORFLOW and op.type.startswith("InfeedEnqueue"):
-            return HOST_TO_DEVICE
-    return HOST_WAIT_INPUT if lowered == "iteratorgetnext" else HOST_COMPUTE
+            return EventType.HOST_TO_DEVICE
+    return EventType.HOST_WAIT_INPUT if lowered == "iteratorgetnext" else EventType.HOST_COMPUTE
 
 
 def host_step_events(events: HostEvents, groups: Groups) -> HostStepEvents | None:
@@ -119,7 +110,7 @@ def _mark_root_stages(events: HostEvents, lines: list[Line], type_: Types, first
             inside = _inside_stages(events, line, is_stage[line.first : line.last], consumes[line.first : line.last])
             roots = is_stage[line.first : line.last] & ~inside
             types = type_[line.first - first : line.last - first]
-            types[roots & (types == HOST_COMPUTE)] = HOST_WAIT_INPUT
+            types[roots & (types == EventType.HOST_COMPUTE)] = EventType.HOST_WAIT_INPUT
 
 
 def _consumers(events: HostEvents, first: int, last: int) -> Bools:

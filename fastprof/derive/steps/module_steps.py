@@ -18,7 +18,7 @@ from fastprof._native import records
 from fastprof.derive.steps.device_steps import DeviceSteps, is_derived
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_time import HOST_COMPUTE, Markers, TypedEvents
+from fastprof.derive.steps.step_time import EventType, Markers, TypedEvents
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
@@ -102,7 +102,7 @@ def on_threads(events: HostEvents, groups: Groups) -> HostStepEvents | None:
     rows = np.flatnonzero(groups.group_id >= 0)
     typed = TypedEvents(
         groups.group_id[rows],
-        np.full(len(rows), HOST_COMPUTE, np.uint8),
+        np.full(len(rows), EventType.HOST_COMPUTE, np.uint8),
         events.start_ps[rows],
         events.duration_ps[rows],
         None,

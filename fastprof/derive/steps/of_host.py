@@ -21,17 +21,7 @@ from fastprof.derive.steps.database import (
 from fastprof.derive.steps.gpu_step_events import GpuStepEvents, input_waits, with_input_waits
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_time import (
-    DEVICE_COLLECTIVES,
-    DEVICE_COMPUTE_16,
-    DEVICE_COMPUTE_32,
-    HOST_COMPUTE,
-    TYPES,
-    Markers,
-    TypedEvents,
-    longest,
-    time_by_type,
-)
+from fastprof.derive.steps.step_time import TYPES, EventType, Markers, TypedEvents, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
@@ -121,7 +111,7 @@ def of_threads(host: str, hostname: str, threads: HostStepEvents, groups: Groups
     """The steps of a host without devices, and how many markers are of none."""
     blank = empty_database("CPU_ONLY", [host], one_core(hostname))
     database, _, unfit = _of_events(
-        blank, threads.markers, threads.events, (HOST_COMPUTE,), groups.count, groups.step_names
+        blank, threads.markers, threads.events, (EventType.HOST_COMPUTE,), groups.count, groups.step_names
     )
     named = threads.named[database.step].tolist()
     names = [label if has_name else "" for label, has_name in zip(database.label, named, strict=True)]
@@ -131,20 +121,20 @@ def of_threads(host: str, hostname: str, threads: HostStepEvents, groups: Groups
 def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNames) -> tuple[StepDatabase, int]:
     """The steps of the GPUs of a host, and the number of markers that make no step."""
     blank, events = empty_database("GPU", [host], one_core(hostname)), kernels.events
-    needs = (DEVICE_COMPUTE_16, DEVICE_COMPUTE_32)
+    needs = (EventType.DEVICE_COMPUTE_16, EventType.DEVICE_COMPUTE_32)
     database, total, unfit = _of_events(blank, kernels.markers, events, needs, kernels.group_count, step_names)
     slot = np.full(kernels.group_count + 1, -1, np.int64)
     slot[database.step] = np.arange(len(database))
     rows = kernels.moves.row
-    rows = rows[(events.type[rows] == DEVICE_COLLECTIVES) & (slot[events.group[rows]] >= 0)]
+    rows = rows[(events.type[rows] == EventType.DEVICE_COLLECTIVES) & (slot[events.group[rows]] >= 0)]
     assert events.lines is not None
     plane = kernels.line_plane[np.searchsorted(events.lines, rows, side="right") - 1]
     begin, none = events.start_ps[rows], np.zeros(len(rows), np.int64)
     database = replace(
         database,
         collectives=Collectives(slot[events.group[rows]], plane, none, begin, begin + events.duration_ps[rows], none),
-        compute_16bit_ps=int(total[DEVICE_COMPUTE_16]),
-        compute_32bit_ps=int(total[DEVICE_COMPUTE_32]),
+        compute_16bit_ps=int(total[EventType.DEVICE_COMPUTE_16]),
+        compute_32bit_ps=int(total[EventType.DEVICE_COMPUTE_32]),
     )
     return database, unfit
 

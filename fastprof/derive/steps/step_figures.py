@@ -14,14 +14,7 @@ import numpy.typing as npt
 
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
-from fastprof.derive.steps.step_time import (
-    CATEGORIES,
-    HOST_TO_DEVICE,
-    HOST_TRANSFERS,
-    HOST_WAIT_INPUT,
-    OFF_DUTY,
-    category_times,
-)
+from fastprof.derive.steps.step_time import CATEGORIES, HOST_TRANSFERS, OFF_DUTY, EventType, category_times
 from fastprof.schema.array_types import Float64s, Int64s
 
 COMPUTE, DEVICE_TO_DEVICE, COLLECTIVES, HOST_COMPUTE, LAUNCH, INPUT, OUTPUT, COMPILATION, OTHER = range(len(CATEGORIES))
@@ -56,12 +49,12 @@ class GenericSteps:
     @property
     def wait_input_ps(self) -> Float64s:
         """[n] part of the category input: the host waits for its input pipeline."""
-        return self.type_ps[:, HOST_WAIT_INPUT]
+        return self.type_ps[:, EventType.HOST_WAIT_INPUT]
 
     @property
     def to_device_ps(self) -> Float64s:
         """[n] part of the category input: copies to the device, and enqueuing of them."""
-        return self.type_ps[:, HOST_TO_DEVICE]
+        return self.type_ps[:, EventType.HOST_TO_DEVICE]
 
     def categories(self, unit_ps: float = 1.0) -> Float64s:
         """[n, 9] by category, of types that are in this unit before they are added up."""

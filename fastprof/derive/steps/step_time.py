@@ -4,6 +4,7 @@ the nine categories that pages show."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -15,50 +16,32 @@ from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 Types = npt.NDArray[np.uint8]
 
-TYPES: Final = (
-    "unknown_time",
-    "host_compute",
-    "host_preprocess",
-    "host_postprocess",
-    "host_batch_formation",
-    "host_runtime",
-    "host_compile",
-    "host_to_host",
-    "host_to_device",
-    "host_prepare",
-    "device_collectives",
-    "host_wait_input",
-    "device_to_device",
-    "device_to_host",
-    "device_compute_32",
-    "device_compute_16",
-    "device_wait_device",
-    "device_wait_host",
-)
-"""Event types by code, their priority: if events overlap, time counts for the highest. XProf's EventType is ten times
-the code."""
 
-(
-    UNKNOWN_TIME,
-    HOST_COMPUTE,
-    HOST_PREPROCESS,
-    HOST_POSTPROCESS,
-    HOST_BATCH_FORMATION,
-    HOST_RUNTIME,
-    HOST_COMPILE,
-    HOST_TO_HOST,
-    HOST_TO_DEVICE,
-    HOST_PREPARE,
-    DEVICE_COLLECTIVES,
-    HOST_WAIT_INPUT,
-    DEVICE_TO_DEVICE,
-    DEVICE_TO_HOST,
-    DEVICE_COMPUTE_32,
-    DEVICE_COMPUTE_16,
-    DEVICE_WAIT_DEVICE,
-    DEVICE_WAIT_HOST,
-) = range(len(TYPES))
+class EventType(IntEnum):
+    """Their order is their priority: if events overlap, time counts for the last of their types. In XProf they are ten
+    times as large."""
 
+    UNKNOWN_TIME = 0
+    HOST_COMPUTE = 1
+    HOST_PREPROCESS = 2
+    HOST_POSTPROCESS = 3
+    HOST_BATCH_FORMATION = 4
+    HOST_RUNTIME = 5
+    HOST_COMPILE = 6
+    HOST_TO_HOST = 7
+    HOST_TO_DEVICE = 8
+    HOST_PREPARE = 9
+    DEVICE_COLLECTIVES = 10
+    HOST_WAIT_INPUT = 11
+    DEVICE_TO_DEVICE = 12
+    DEVICE_TO_HOST = 13
+    DEVICE_COMPUTE_32 = 14
+    DEVICE_COMPUTE_16 = 15
+    DEVICE_WAIT_DEVICE = 16
+    DEVICE_WAIT_HOST = 17
+
+
+TYPES: Final = tuple(one.name.lower() for one in EventType)
 NO_TYPE: Final = 255
 """The type of an event that takes no part in step time."""
 
@@ -74,15 +57,15 @@ class Category:
 
 
 CATEGORIES: Final = (
-    Category(1, "device_compute", "Device compute", (DEVICE_COMPUTE_16, DEVICE_COMPUTE_32)),
-    Category(2, "device_to_device", "Device to device", (DEVICE_TO_DEVICE, DEVICE_WAIT_DEVICE)),
-    Category(3, "device_collectives", "Device collective communication", (DEVICE_COLLECTIVES,)),
-    Category(4, "host_compute", "Host compute", (HOST_COMPUTE,)),
-    Category(5, "kernel_launch", "Kernel launch", (HOST_PREPARE,)),
-    Category(6, "input", "Input", (HOST_WAIT_INPUT, HOST_TO_DEVICE, DEVICE_WAIT_HOST)),
-    Category(7, "output", "Output", (DEVICE_TO_HOST,)),
-    Category(8, "compilation", "Compilation", (HOST_COMPILE,)),
-    Category(9, "all_others", "All others", (UNKNOWN_TIME,)),
+    Category(1, "device_compute", "Device compute", (EventType.DEVICE_COMPUTE_16, EventType.DEVICE_COMPUTE_32)),
+    Category(2, "device_to_device", "Device to device", (EventType.DEVICE_TO_DEVICE, EventType.DEVICE_WAIT_DEVICE)),
+    Category(3, "device_collectives", "Device collective communication", (EventType.DEVICE_COLLECTIVES,)),
+    Category(4, "host_compute", "Host compute", (EventType.HOST_COMPUTE,)),
+    Category(5, "kernel_launch", "Kernel launch", (EventType.HOST_PREPARE,)),
+    Category(6, "input", "Input", (EventType.HOST_WAIT_INPUT, EventType.HOST_TO_DEVICE, EventType.DEVICE_WAIT_HOST)),
+    Category(7, "output", "Output", (EventType.DEVICE_TO_HOST,)),
+    Category(8, "compilation", "Compilation", (EventType.HOST_COMPILE,)),
+    Category(9, "all_others", "All others", (EventType.UNKNOWN_TIME,)),
 )
 """The categories, by their number in XProf less one. Host-to-host copies are in none of them."""
 
@@ -157,7 +140,7 @@ def time_by_type(events: TypedEvents, begin_ps: Int64s, duration_ps: Int64s) -> 
         seen,
     )
     missing = duration_ps - within.sum(axis=1)
-    within[:, UNKNOWN_TIME] += np.maximum(missing, 0)
+    within[:, EventType.UNKNOWN_TIME] += np.maximum(missing, 0)
     occurs = seen.astype(np.bool_)
-    occurs[:, UNKNOWN_TIME] = within[:, UNKNOWN_TIME] > 0
+    occurs[:, EventType.UNKNOWN_TIME] = within[:, EventType.UNKNOWN_TIME] > 0
     return TimeByType(within, occurs, total)

@@ -26,7 +26,7 @@ from fastprof.derive.steps.database import (
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_figures import tpu_step_values
-from fastprof.derive.steps.step_time import HOST_TO_DEVICE, HOST_WAIT_INPUT, OFF_DUTY, Markers, longest
+from fastprof.derive.steps.step_time import OFF_DUTY, EventType, Markers, longest
 from fastprof.derive.steps.stretches import Stretches, filled, innermost, nesting, nothing, union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane, beside
@@ -189,7 +189,7 @@ def _waiting_for_host(database: StepDatabase, threads: HostStepEvents, slot: Int
     the share of idle time that the host spent on input counts as such: all of it, if that is as much."""
     events = threads.events
     step = slot[events.group]
-    counts = (step >= 0) & ((events.type == HOST_WAIT_INPUT) | (events.type == HOST_TO_DEVICE))
+    counts = (step >= 0) & ((events.type == EventType.HOST_WAIT_INPUT) | (events.type == EventType.HOST_TO_DEVICE))
     input_ps = np.zeros(len(database), np.int64)
     np.add.at(input_ps, step[counts], events.duration_ps[counts])
     idle_ms = tpu_step_values(database).tc_idle_ms

@@ -14,21 +14,8 @@ import numpy as np
 
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_figures import (
-    COLLECTIVES,
-    COMPILATION,
-    COMPUTE,
-    DEVICE_TO_DEVICE,
-    HOST_COMPUTE,
-    INPUT,
-    LAUNCH,
-    OTHER,
-    OUTPUT,
-    PS_PER_MS,
-    GenericSteps,
-    has_sparse_cores,
-    step_times,
-)  # fmt: skip
+from fastprof.derive.steps.step_figures import PS_PER_MS, GenericSteps, has_sparse_cores, step_times
+from fastprof.derive.steps.step_time import CATEGORIES
 from fastprof.schema.array_types import Float64s
 from fastprof.xprof.pages.data_table import (
     Col,
@@ -49,17 +36,17 @@ SMALLEST: Final = 2.2250738585072014e-308
 """What XProf takes for the largest of values before it has seen any: the largest of zeros alone is this."""
 
 _GENERIC: Final = (
-    ("deviceComputeTimeMs", "Device compute", COMPUTE, "device_compute"),
-    ("deviceToDeviceTimeMs", "Device to device", DEVICE_TO_DEVICE, "device_to_device"),
-    ("deviceCollectivesTimeMs", "Device collective communication", COLLECTIVES, "device_collectives"),
-    ("hostComputeTimeMs", "Host compute", HOST_COMPUTE, "host_compute"),
-    ("kernelLaunchTimeMs", "Kernel launch", LAUNCH, "kernel_launch"),
-    ("infeedTimeMs", "Input", INPUT, "infeed"),
-    ("outfeedTimeMs", "Output", OUTPUT, "outfeed"),
-    ("compileTimeMs", "Compilation", COMPILATION, "compile"),
-    ("otherTimeMs", "All others", OTHER, "other"),
+    ("deviceComputeTimeMs", "device_compute"),
+    ("deviceToDeviceTimeMs", "device_to_device"),
+    ("deviceCollectivesTimeMs", "device_collectives"),
+    ("hostComputeTimeMs", "host_compute"),
+    ("kernelLaunchTimeMs", "kernel_launch"),
+    ("infeedTimeMs", "infeed"),
+    ("outfeedTimeMs", "outfeed"),
+    ("compileTimeMs", "compile"),
+    ("otherTimeMs", "other"),
 )
-"""Columns of the generic table: id, label, category of step time, and name of its properties."""
+"""Columns of the generic table, one a category of step time: their ids, and the names of their properties."""
 
 _TF_DATA_GUIDE: Final = anchor("https://www.tensorflow.org/guide/data", "the tf.data API")
 
@@ -124,29 +111,28 @@ def generic_table(
     rows = zip(labels, times.tolist(), spans.tolist(), strict=True)
     columns: list[tuple[Col, Values]] = [
         (text("stepnum", "Step number"), labels),
-        *((number(id, label), times[:, at]) for id, label, at, _ in _GENERIC),
+        *((number(id, one.label), time) for (id, _), one, time in zip(_GENERIC, CATEGORIES, times.T, strict=True)),
         (text("tooltip", role="tooltip"), [_generic_tooltip(*row) for row in rows]),
         (number("stepTimeMs", "Step time"), spans),
     ]
     p = {
         "hardware_type": db.hardware,
-        "step_time_graph_column_ids": ",".join(["stepnum", *(id for id, *_ in _GENERIC)]) + ", tooltip",
+        "step_time_graph_column_ids": ",".join(["stepnum", *(id for id, _ in _GENERIC)]) + ", tooltip",
         "input_conclusion": verdict.input.statement,
         "summary_nextstep": next_step(verdict.input.classification, uses_tf_data),
         **summary("steptime_ms", step_times(db) / PS_PER_MS),
     }
-    for *_, at, name in _GENERIC:
-        stat = Stat.of(times[:, at])
-        p[f"{name}_time_ms_avg"], p[f"{name}_time_ms_sdv"] = map(one_digit, stat[:2])
+    for (_, name), time in zip(_GENERIC, times.T, strict=True):
+        p[f"{name}_time_ms_avg"], p[f"{name}_time_ms_sdv"] = map(one_digit, Stat.of(time)[:2])
     for name in ("device_collectives", "kernel_launch", "all_other"):  # XProf: the statement in both
         p[f"{name}_bottleneck"] = p[f"{name}_statement"] = getattr(verdict, name).statement
     return of_columns(columns, p)
 
 
-def _generic_tooltip(label: str, category: Sequence[float], span: float) -> str:
+def _generic_tooltip(label: str, times: Sequence[float], span: float) -> str:
     lines = [f"Step {label}, duration: {two_digits(span)} ms"]
-    for _, name, at, _ in reversed(_GENERIC):
-        lines.append(f"-{'Device collectives' if at == COLLECTIVES else name}: {two_digits(category[at])} ms")
+    for one, time in reversed(list(zip(CATEGORIES, times, strict=True))):
+        lines.append(f"-{one.label.replace('collective communication', 'collectives')}: {two_digits(time)} ms")
     return "\n".join(lines)
 
 
