@@ -7,7 +7,7 @@ docs/analyses/steps.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -22,7 +22,7 @@ from fastprof.derive.steps.event_types import CODES, among
 from fastprof.derive.steps.forest import HAS_GRAPH_TYPE, HAS_ITER_NUM, HAS_STEP_NUM, Forest
 from fastprof.derive.steps.forest import STATS as STATS
 from fastprof.derive.steps.links import is_one_of
-from fastprof.schema.array_types import Int32s
+from fastprof.schema.array_types import Bools, Int32s
 from fastprof.tables.host_events import HostEvents, Plane, beside
 
 Types = npt.NDArray[np.uint8]
@@ -32,6 +32,24 @@ _TRACE_CONTEXT = CODES["TraceContext"]
 _MOST_GROUPS = 1 << 20
 """Recorded group numbers up to this are accepted; a truncated capture may have few events and large numbers."""
 _BATCHES, _BATCHING_RUN = (CODES["ProcessBatch"], CODES["OrbaxServing::ProcessBatch"]), CODES["BatchingSessionRun"]
+
+
+Naming = Callable[[Int32s, npt.NDArray[Any]], tuple[list[str], Bools]]
+"""For the roots of groups and their numbers, the names, and whether the capture records the number in each."""
+
+
+def _by_number(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
+    return list(map(str, groups.tolist())), np.zeros(len(groups), np.bool_)
+
+
+def known_names(names: Mapping[int, str]) -> Naming:
+    """Names by group; others are empty."""
+
+    def naming(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
+        found = [names.get(group, "") for group in groups.tolist()]
+        return found, np.array([bool(name) for name in found], np.bool_)
+
+    return naming
 
 
 @dataclass(eq=False)
@@ -54,11 +72,7 @@ class Groups:
     """Whether grouping was given up, for events of loops that say nothing of their iterations."""
     made: int | None = None
     """The number of groups that were made, where the capture records more; None: all were."""
-    _naming: Forest | None = None
-    """What the names of groups are looked up in; None: they are known, or their groups have no roots."""
-    _known_names: dict[int, str] | None = None
-    _later_names: dict[int, str] = field(default_factory=dict)
-    _numbered: npt.NDArray[np.bool_] | None = None
+    _naming: Naming = _by_number
 
     @cached_property
     def names(self) -> list[str]:
@@ -67,32 +81,13 @@ class Groups:
 
     def names_of(self, groups: npt.NDArray[Any]) -> list[str]:
         """The names of some groups."""
-        if self._known_names is not None:
-            return [self._known_names.get(group, "") for group in groups.tolist()]
-        if self._naming is None:
-            return [self._later_names.get(group, str(group)) for group in groups.tolist()]
-        named = _names(self._naming, self.root_rows, groups)
-        return [self._later_names.get(*pair) for pair in zip(groups.tolist(), named, strict=True)]
+        return self._naming(self.root_rows[groups], groups)[0]
 
-    def numbered(self, groups: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Whether the capture records the number in each name; if not, it is that of the group on its host."""
-        if self._numbered is not None:
-            numbered: npt.NDArray[np.bool_] = self._numbered[groups]
-            return numbered
-        if self._known_names is not None:
-            return np.array([bool(self._known_names.get(group)) for group in groups.tolist()], np.bool_)
-        numbered = np.array([group in self._later_names for group in groups.tolist()], np.bool_)
-        if self._naming is not None:
-            roots = self.root_rows[groups]
-            for bit in (HAS_ITER_NUM, HAS_STEP_NUM):
-                numbered[roots >= 0] |= self._naming.nearest_above(bit, roots[roots >= 0]) >= 0
-        return numbered
-
-    def step_names(self, groups: npt.NDArray[Any]) -> tuple[list[str], npt.NDArray[np.bool_]]:
+    def step_names(self, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
         """The names of these steps, and whether the capture records them, with their groups or on the step lines of
         TPUs; other steps are named by the number of their group."""
-        names = [name or str(number) for name, number in zip(self.names_of(groups), groups.tolist(), strict=True)]
-        numbered = self.numbered(groups)
+        names, numbered = self._naming(self.root_rows[groups], groups)
+        names = [name or str(number) for name, number in zip(names, groups.tolist(), strict=True)]
         if not numbered.all() and (on_lines := self._names_on_step_lines()):
             for place in np.flatnonzero(~numbered).tolist():
                 if name := on_lines.get(int(groups[place])):
@@ -112,10 +107,6 @@ class Groups:
                         found[group] = name if found.get(group, name) == name else ""
         return found
 
-    def known_names(self) -> dict[int, str]:
-        """Names that the capture records, by group."""
-        return self._known_names or {}
-
     @property
     def parents(self) -> npt.NDArray[np.int32]:
         """First of each pair of related groups."""
@@ -125,9 +116,9 @@ class Groups:
     def children(self) -> npt.NDArray[np.int32]:
         return self.relations[:, 1]
 
-    def subset(self, keep: npt.NDArray[np.bool_]) -> Groups:
+    def subset(self, keep: Bools) -> Groups:
         """These rows only; groups keep their numbers and names."""
-        known = dict(enumerate(self.names))
+        names, numbered = self._naming(self.root_rows, np.arange(self.count))
         moved = np.cumsum(keep, dtype=np.int32) - 1
         here = keep[self.step_rows]
         kept = set(np.unique(self.group_id[keep]).tolist())
@@ -137,7 +128,7 @@ class Groups:
         return Groups(
             self.events.subset(keep), self.types[keep], self.group_id[keep], self.is_eager[keep], self.count,
             roots.astype(np.int32), moved[self.step_rows[here]], self.step_groups[here], self.relations[related],
-            steps, self.vetoed, self.made, _known_names=known, _numbered=self.numbered(np.arange(self.count)),
+            steps, self.vetoed, self.made, lambda _, groups: ([names[group] for group in groups], numbered[groups]),
         )  # fmt: skip
 
 
@@ -174,7 +165,7 @@ def _recorded(forest: Forest) -> Groups:
     count = int(group_id.max(initial=-1)) + 1
     return Groups(
         raw, forest.types, group_id, forest.is_eager, count, np.full(count, -1, np.int32), rows, group_id[rows],
-        np.zeros((0, 2), np.int32), _known_names=names,
+        np.zeros((0, 2), np.int32), _naming=known_names(names),
     )  # fmt: skip
 
 
@@ -190,7 +181,14 @@ def _completed(groups: Groups, recorded: Groups, forest: Forest) -> Groups:
     stay &= recorded.group_id >= 0
     named = stay[recorded.step_rows]
     count = max(groups.count, recorded.count)
-    later = {group: name for group, name in recorded.known_names().items() if group >= groups.count}
+    later = dict(enumerate(recorded.names[groups.count :], groups.count))
+
+    def naming(roots: Int32s, numbers: npt.NDArray[Any]) -> tuple[list[str], Bools]:
+        names, numbered = groups._naming(roots, numbers)
+        recorded_names = [later.get(number, "") for number in numbers.tolist()]
+        names = [name or own for name, own in zip(recorded_names, names, strict=True)]
+        return names, numbered | np.array([bool(name) for name in recorded_names], np.bool_)
+
     return replace(
         groups,
         group_id=np.where(stay, recorded.group_id, groups.group_id),
@@ -199,7 +197,7 @@ def _completed(groups: Groups, recorded: Groups, forest: Forest) -> Groups:
         step_rows=np.concatenate([groups.step_rows, recorded.step_rows[named]]),
         step_groups=np.concatenate([groups.step_groups, recorded.step_groups[named]]),
         made=groups.count,
-        _later_names=later,
+        _naming=naming,
     )
 
 
@@ -233,7 +231,8 @@ def _grouped(forest: Forest) -> Groups:
     named = np.flatnonzero(~_implicit(events, types, root_rows)).astype(np.int32)
     root_rows = np.concatenate([root_rows, np.full(count - len(root_rows), -1, np.int32)])
     return Groups(
-        events, types, group_id, is_eager, count, root_rows, root_rows[named], named, relations, _naming=forest,
+        events, types, group_id, is_eager, count, root_rows, root_rows[named], named, relations,
+        _naming=partial(_names, forest),
     )  # fmt: skip
 
 
@@ -277,7 +276,7 @@ def _roots(
 # ---- names and flags
 
 
-def _implicit(events: HostEvents, types: Types, roots: Int32s) -> npt.NDArray[np.bool_]:
+def _implicit(events: HostEvents, types: Types, roots: Int32s) -> Bools:
     """Roots that frameworks and devices make: their groups are called by a number alone."""
     implicit = among(types[roots], _IMPLICIT)
     lines = [line for line in events.lines if line.last > line.first]
@@ -288,18 +287,19 @@ def _implicit(events: HostEvents, types: Types, roots: Int32s) -> npt.NDArray[np
     return implicit
 
 
-def _names(forest: Forest, root_rows: Int32s, asked: npt.NDArray[Any]) -> list[str]:
-    """What the roots of the groups are called, and the number of their iteration, else of their step, else of their
-    group. Groups without a root are called by their number."""
-    events, asked = forest.events, np.asarray(asked, np.int32)
-    rooted = np.flatnonzero(root_rows[asked] >= 0)
-    rows = root_rows[asked[rooted]]
-    count = asked.astype(np.int64)
+def _names(forest: Forest, roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
+    """The names of the roots, with the recorded number of their iteration, else of their step, else that of their
+    group, as for groups without a root."""
+    events = forest.events
+    rooted = np.flatnonzero(roots >= 0)
+    rows = roots[rooted]
+    count, numbered = groups.astype(np.int64), np.zeros(len(groups), np.bool_)
     for stat, bit in (("step_num", HAS_STEP_NUM), ("iter_num", HAS_ITER_NUM)):
         stat_rows, values = events.ints(stat)
         above = forest.nearest_above(bit, rows)
         count[rooted[above >= 0]] = values[np.searchsorted(stat_rows, above[above >= 0])]
-    titles = [""] * len(asked)
+        numbered[rooted[above >= 0]] = True
+    titles = [""] * len(groups)
     implicit = _implicit(events, forest.types, rows)
     for place, meta, nameless in zip(rooted.tolist(), events.meta[rows].tolist(), implicit.tolist(), strict=True):
         titles[place] = "" if nameless else events.names[meta]
@@ -307,4 +307,5 @@ def _names(forest: Forest, root_rows: Int32s, asked: npt.NDArray[Any]) -> list[s
     graphs = forest.nearest_above(HAS_GRAPH_TYPE, rows)
     for i in np.flatnonzero(graphs >= 0).tolist():
         titles[int(rooted[i])] = events.text(int(numbers[np.searchsorted(texts, graphs[i])]))
-    return [f"{title} {number}" if title else str(number) for title, number in zip(titles, count.tolist(), strict=True)]
+    pairs = zip(titles, count.tolist(), strict=True)
+    return [f"{title} {number}" if title else str(number) for title, number in pairs], numbered

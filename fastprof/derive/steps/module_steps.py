@@ -16,7 +16,7 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.derive.steps.device_steps import DeviceSteps, is_derived
-from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.grouping import Groups, known_names
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_time import EventType, Markers, TypedEvents
 from fastprof.derive.steps.stretches import union
@@ -87,9 +87,7 @@ def grouped_by_execution(events: HostEvents, groups: Groups) -> Groups:
         relations=np.zeros((0, 2), np.int32),
         device_steps=steps,
         vetoed=False,
-        _naming=None,
-        _known_names=names,
-        _numbered=None,
+        _naming=known_names(names),
     )
 
 
