@@ -19,7 +19,7 @@ from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Sectio
 from fastprof.analyses.input_pipeline import InputPipeline, Known, known
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.devices import run_environment
-from fastprof.derive.devices.devices import HBM, Peaks
+from fastprof.derive.devices.devices import HBM
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import Host
 from fastprof.derive.ops import duty_cycle, op_marks
@@ -27,7 +27,6 @@ from fastprof.derive.ops.duty_cycle import DutyCycle
 from fastprof.derive.ops.framework import names_without_work, without_work
 from fastprof.derive.ops.ranking import by_self_time
 from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
 from fastprof.derive.steps.verdicts import Finding, share
@@ -224,11 +223,8 @@ class Overview:
     hosts: Sequence[HostFacts]
     environment: RunEnvironment
     duty: DutyCycle
-    host_ops: Ops
-    device_ops: Ops
+    ops: OpDatabase
     framework_ops: OpTable  # device ops by framework op, largest self time first
-    functions: Sequence[TfFunction]
-    peaks: Peaks | None
     precision: tuple[int, int]  # ps of 16-bit and of 32-bit kernels
 
 
@@ -254,11 +250,8 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         kept,
         run_environment.combined([facts.environment for facts in kept]),
         sum((facts.duty for facts in kept), DutyCycle()),
-        ops.host,
-        ops.device,
+        ops,
         by_self_time(ops.framework),
-        ops.functions,
-        ops.peaks,
         (pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps),
     )
     figures = scalars(SCALARS, _values(overview, after))
@@ -289,9 +282,9 @@ def _look_at(aspect: str, finding: Finding) -> str | None:
 
 def _top_ops(overview: Overview, count: int, kernels: Report) -> SimpleNamespace:
     on_device = len(overview.framework_ops) > 0
-    ranked = overview.framework_ops if on_device else by_self_time(overview.host_ops.table)
+    ranked = overview.framework_ops if on_device else by_self_time(overview.ops.host.table)
     top = ranked.take(np.arange(min(max(count, 0), len(ranked))))
-    every = overview.device_ops if on_device else overview.host_ops
+    every = overview.ops.device if on_device else overview.ops.host
     vague = names_without_work(every.table) if on_device else set(top.name)
     on_kernels = kernels.tables["ops"].select(["op_name", "could_use_tensor_cores", "tensor_core_ps"]).to_pylist()
     by_op = {name: figures for name, *figures in map(dict.values, on_kernels)}
@@ -345,8 +338,8 @@ def _use_of_devices(overview: Overview) -> dict[str, Known]:
         "duty_cycle_sure_percent": _or(sure_duty_percent(duty), no_chip),
         "busy_ps": _of_chips(duty, duty.busy_ps, no_chip),
         "idle_ps": _of_chips(duty, duty.idle_ps, no_chip),
-        "device_idle_percent": _or(idle_percent(overview.device_ops), "no event of a device records an op"),
-        "host_idle_percent": _or(idle_percent(overview.host_ops), "no framework op took any time on a host thread"),
+        "device_idle_percent": _or(idle_percent(overview.ops.device), "no event of a device records an op"),
+        "host_idle_percent": _or(idle_percent(overview.ops.host), "no framework op took any time on a host thread"),
     }
     for unit in ("mxu", "hbm"):
         measured = [getattr(facts, f"{unit}_percent") for facts in overview.hosts]
@@ -366,7 +359,7 @@ def _of_chips(duty: DutyCycle, time_ps: int, no_chip: str) -> Known:
 def _use_of_peaks(overview: Overview) -> dict[str, Known]:
     """What was done, measured against what could have been."""
     names = ("flops_utilization_percent", "memory_utilization_percent")
-    ops, peaks = overview.device_ops, overview.peaks
+    ops, peaks = overview.ops.device, overview.ops.peaks
     if peaks is None or not ops.total_ps:
         return dict.fromkeys(names, (None, "no device was observed"))
     table = ops.table
@@ -388,16 +381,16 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
 
 def _use_by_ops(overview: Overview) -> dict[str, Known]:
     no_host, no_device = "no framework op took any time on a host thread", "of no event on a device an op is known"
-    on_host, on_device = (int(table.occurrences.sum()) for table in (overview.host_ops.table, overview.framework_ops))
+    on_host, on_device = (int(table.occurrences.sum()) for table in (overview.ops.host.table, overview.framework_ops))
     both = on_host + on_device
     narrow, wide = overview.precision
     no_kernel = "no GPU kernel was seen in a step, and of other devices the precision is not recorded"
     return {
         "host_op_percent": share(on_host, both) if both else (None, "no framework op was seen"),
         "device_op_percent": share(on_device, both) if both else (None, "no framework op was seen"),
-        "host_eager_percent": _or(op_marks.eager_percent(overview.host_ops.table), no_host),
+        "host_eager_percent": _or(op_marks.eager_percent(overview.ops.host.table), no_host),
         "device_eager_percent": _or(op_marks.eager_percent(overview.framework_ops), no_device),
-        "outside_compilation_percent": _or(op_marks.outside_compilation_percent(overview.device_ops.table), no_device),
+        "outside_compilation_percent": _or(op_marks.outside_compilation_percent(overview.ops.device.table), no_device),
         "compute_16bit_percent": share(narrow, narrow + wide) if narrow + wide else (None, no_kernel),
         "compute_32bit_percent": share(wide, narrow + wide) if narrow + wide else (None, no_kernel),
     }
@@ -412,14 +405,14 @@ def _or(value: float | None, reason: str) -> Known:
 
 def _findings(overview: Overview) -> dict[str, Finding]:
     """The verdicts on ops, by what they are about."""
-    outside = op_marks.outside_compilation_percent(overview.device_ops.table)
+    outside = op_marks.outside_compilation_percent(overview.ops.device.table)
     return {
         "precision": verdicts.of_precision(*overview.precision),
         "eager": verdicts.of_eager(
-            op_marks.eager_percent(overview.host_ops.table), op_marks.eager_percent(overview.framework_ops)
+            op_marks.eager_percent(overview.ops.host.table), op_marks.eager_percent(overview.framework_ops)
         ),
         "outside": verdicts.of_outside_compilation(outside),
-        "functions": verdicts.of_tf_functions([(one.name, one.expensive_percent) for one in overview.functions]),
+        "functions": verdicts.of_tf_functions([(one.name, one.expensive_percent) for one in overview.ops.functions]),
     }
 
 

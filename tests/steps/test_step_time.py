@@ -33,10 +33,9 @@ def flattened(lines: list[list[tuple[int, Typed]]], steps: list[tuple[int, int]]
         np.array([type_ for _, (type_, _, _) in rows], np.uint8),
         np.array([begin for _, (_, begin, _) in rows], np.int64),
         np.array([end - begin for _, (_, begin, end) in rows], np.int64),
-        np.cumsum([0, *map(len, lines)]),
     )
     begin, end = np.array(steps, np.int64).reshape(-1, 2).T
-    return time_by_type(events, begin, end - begin)
+    return time_by_type(events, np.cumsum([0, *map(len, lines)]), begin, end - begin)
 
 
 def time_of_types(values: np.ndarray) -> dict[int, int]:

@@ -185,6 +185,10 @@ def _joined(
 
     names = ("present", "begin_ps", "duration_ps", "type_ps", "infeed_ps", "sparse_busy_ps")
     by_core: dict[str, Any] = {name: np.concatenate(each(name), axis=1) for name in names}
+    if categories:
+        pairs = list(zip(databases, rows, strict=True))
+        times = [[database.category(name, fixed=False)[row] for database, row in pairs] for name in categories]
+        by_core["category_ps"] = np.stack([np.concatenate(time, axis=1) for time in times], axis=2)
     labels = [first.label[row] for row in first_rows]
     return replace(
         blank_database(hardware, "", _cores(databases, numbers, workers), np.arange(n), labels, categories),
@@ -194,7 +198,6 @@ def _joined(
         complete=np.logical_and.reduce(each("complete")),
         group=group,
         **by_core,
-        category_ps=_category_ps(databases, rows, categories),
         collectives=_collectives(databases, numbers, rows),
         compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),
         compute_32bit_ps=sum(database.compute_32bit_ps for database in databases),
@@ -204,16 +207,6 @@ def _joined(
 def _categories(databases: Sequence[StepDatabase]) -> list[str]:
     names = dict.fromkeys(name for database in databases for name in database.categories)
     return [IDLE, *(name for name in names if name != IDLE)] if names else []
-
-
-def _category_ps(databases: Sequence[StepDatabase], rows: list[Int64s], categories: list[str]) -> Int64s:
-    place = {name: number for number, name in enumerate(categories)}
-    parts = []
-    for database, row in zip(databases, rows, strict=True):
-        part = np.zeros((len(row), len(database.cores), len(categories)), np.int64)
-        part[:, :, [place[name] for name in database.categories]] = database.category_ps[row]
-        parts.append(part)
-    return np.concatenate(parts, axis=1) if parts else np.zeros((0, 0, 0), np.int64)
 
 
 def _cores(databases: Sequence[StepDatabase], numbers: list[int], workers: list[int]) -> Cores:

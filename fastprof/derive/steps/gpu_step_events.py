@@ -51,11 +51,13 @@ class NamedMoves:
 
 @dataclass(frozen=True, slots=True)
 class GpuStepEvents:
-    """``group_count``: groups of the host. ``line_plane``: by line of ``events``, the recorded id of its plane."""
+    """``group_count``: groups of the host. ``lines``: the events at which lines begin, and the end of the last;
+    ``line_plane``: by line, the recorded id of its plane."""
 
     group_count: int
     markers: Markers
     events: TypedEvents
+    lines: Int64s
     line_plane: Int64s
     moves: NamedMoves
 
@@ -93,8 +95,8 @@ def gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents:
             ids += [plane.xplane_id] * len(by_line)
     rows, lines = np.concatenate(parts), np.cumsum(sizes).astype(np.int64)
     type_, moves = _types(events, rows)
-    typed = TypedEvents(groups.group_id[rows], type_, events.start_ps[rows], events.duration_ps[rows], lines)
-    return GpuStepEvents(groups.count, Markers.joined(markers), typed, np.array(ids, np.int64), moves)
+    typed = TypedEvents(groups.group_id[rows], type_, events.start_ps[rows], events.duration_ps[rows])
+    return GpuStepEvents(groups.count, Markers.joined(markers), typed, lines, np.array(ids, np.int64), moves)
 
 
 def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, list[Int32s]]:
@@ -142,16 +144,24 @@ _WAITS: Final = "iteratorgetnext"
 def input_waits(database: StepDatabase, kernels: GpuStepEvents, events: HostEvents, groups: Groups) -> Int64s | None:
     """[n]: the unknown time of each step in which the host waited for input; None: it never did. ``kernels``: what the
     GPUs did."""
-    waits = _waits(events, groups) if len(database) else None
-    if waits is None:
+    plane = events.plane_named(HOST_THREADS)
+    if not len(database) or plane is None or not _may_wait(events, plane):
+        return None
+    threads = host_step_events(events, groups)
+    if threads is None or threads.lines is None:
+        return None
+    hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[plane.first : plane.last]]
+    waits, busy = threads.events, kernels.events
+    rows = np.flatnonzero((waits.type == EventType.HOST_WAIT_INPUT) & (waits.group >= 0) & ~hands_on)
+    if not len(rows):
         return None
     slot = np.full(groups.count + 1, -1, np.int32)
     slot[database.step] = np.arange(len(database), dtype=np.int32)
-    busy = kernels.events
-    computing = np.where(busy.type == NO_TYPE, NO_TYPE, EventType.DEVICE_COMPUTE_32)
-    both = _one_after_another(replace(busy, type=computing), waits)
-    typed = replace(both, group=slot[both.group], type=both.type.astype(np.uint8))
-    time = time_by_type(typed, database.begin_ps[:, 0], database.duration_ps[:, 0])
+    computing = np.where(busy.type == NO_TYPE, NO_TYPE, EventType.DEVICE_COMPUTE_32).astype(np.uint8)
+    both = TypedEvents.joined([replace(busy, type=computing), waits[rows]])
+    lines = np.concatenate([kernels.lines, np.searchsorted(rows, threads.lines[1:]) + kernels.lines[-1]])
+    both = replace(both, group=slot[both.group])
+    time = time_by_type(both, lines, database.begin_ps[:, 0], database.duration_ps[:, 0])
     waited = time.within_ps[:, EventType.HOST_WAIT_INPUT]
     return np.minimum(waited, database.type_ps[:, 0, EventType.UNKNOWN_TIME]) if waited.any() else None
 
@@ -164,25 +174,6 @@ def with_input_waits(database: StepDatabase, waited: Int64s | None) -> StepDatab
     type_ps[:, 0, EventType.HOST_WAIT_INPUT] += waited
     type_ps[:, 0, EventType.UNKNOWN_TIME] -= waited
     return replace(database, type_ps=type_ps)
-
-
-def _waits(events: HostEvents, groups: Groups) -> TypedEvents | None:
-    """Events of host threads that wait for input; None: there are none."""
-    plane = events.plane_named(HOST_THREADS)
-    if plane is None or not _may_wait(events, plane):
-        return None
-    found = host_step_events(events, groups)
-    if found is None or found.events.lines is None:
-        return None
-    hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[plane.first : plane.last]]
-    rows = np.flatnonzero((found.events.type == EventType.HOST_WAIT_INPUT) & (found.events.group >= 0) & ~hands_on)
-    if not len(rows):
-        return None
-    of_host = found.events
-    lines = np.searchsorted(rows, found.events.lines).astype(np.int64)
-    return TypedEvents(
-        of_host.group[rows], of_host.type[rows], of_host.start_ps[rows], of_host.duration_ps[rows], lines
-    )
 
 
 def _may_wait(events: HostEvents, plane: Plane) -> bool:
@@ -199,14 +190,3 @@ def _hands_on(name: str) -> bool:
         return False
     of_type = name.rpartition(":")[2]
     return of_type != "DoCompute" and not of_type.lower().startswith(_WAITS)
-
-
-def _one_after_another(first: TypedEvents, second: TypedEvents) -> TypedEvents:
-    assert first.lines is not None and second.lines is not None
-    return TypedEvents(
-        np.concatenate([first.group, second.group]),
-        np.concatenate([first.type, second.type]),
-        np.concatenate([first.start_ps, second.start_ps]),
-        np.concatenate([first.duration_ps, second.duration_ps]),
-        np.concatenate([first.lines, second.lines[1:] + first.lines[-1]]),
-    )

@@ -13,7 +13,7 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.links import having, numbered
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types
 from fastprof.derive.steps.stretches import nesting
-from fastprof.schema.array_types import Bools, Int32s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 
 _MARKER = 254
@@ -28,10 +28,12 @@ STATS = (_STAGE, "_pt", "_p", "_ct", "_c")
 
 @dataclass(frozen=True, slots=True)
 class HostStepEvents:
-    """``named``: the groups whose steps have a name."""
+    """``lines``: the events at which lines begin, and the end of the last, None: in any order; ``named``: the groups
+    whose steps have a name."""
 
     markers: Markers
     events: TypedEvents
+    lines: Int64s | None
     named: Bools  # by group
 
 
@@ -75,7 +77,8 @@ def host_step_events(events: HostEvents, groups: Groups) -> HostStepEvents | Non
     lines = np.array([line.first for line in plane.lines] + [plane.last], np.int64) - plane.first
     return HostStepEvents(
         Markers(group[marks], start[marks], duration[marks]),
-        TypedEvents(group, type_, start, duration, lines),
+        TypedEvents(group, type_, start, duration),
+        lines,
         named,
     )
 

@@ -103,10 +103,9 @@ def on_threads(events: HostEvents, groups: Groups) -> HostStepEvents | None:
         np.full(len(rows), EventType.HOST_COMPUTE, np.uint8),
         events.start_ps[rows],
         events.duration_ps[rows],
-        None,
     )
     markers = Markers(steps.group_id, steps.start_ps, steps.duration_ps)
-    return HostStepEvents(markers, typed, np.ones(groups.count, np.bool_))
+    return HostStepEvents(markers, typed, None, np.ones(groups.count, np.bool_))
 
 
 def _keys(found: _Executions) -> list[tuple[str, int]]:

@@ -21,7 +21,7 @@ from fastprof.derive.steps.database import (
 from fastprof.derive.steps.gpu_step_events import GpuStepEvents, input_waits, with_input_waits
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_time import TYPES, EventType, Markers, TypedEvents, longest, time_by_type
+from fastprof.derive.steps.step_time import TYPES, EventType, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
@@ -110,9 +110,7 @@ def one_core(hostname: str) -> Cores:
 def of_threads(host: str, hostname: str, threads: HostStepEvents, groups: Groups) -> tuple[StepDatabase, int]:
     """The steps of a host without devices, and how many markers are of none."""
     blank = empty_database("CPU_ONLY", [host], one_core(hostname))
-    database, _, unfit = _of_events(
-        blank, threads.markers, threads.events, (EventType.HOST_COMPUTE,), groups.count, groups.step_names
-    )
+    database, _, unfit = _of_events(blank, threads, (EventType.HOST_COMPUTE,), groups.count, groups.step_names)
     named = threads.named[database.step].tolist()
     names = [label if has_name else "" for label, has_name in zip(database.label, named, strict=True)]
     return replace(database, name=names), unfit
@@ -122,13 +120,12 @@ def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNa
     """The steps of the GPUs of a host, and the number of markers that make no step."""
     blank, events = empty_database("GPU", [host], one_core(hostname)), kernels.events
     needs = (EventType.DEVICE_COMPUTE_16, EventType.DEVICE_COMPUTE_32)
-    database, total, unfit = _of_events(blank, kernels.markers, events, needs, kernels.group_count, step_names)
+    database, total, unfit = _of_events(blank, kernels, needs, kernels.group_count, step_names)
     slot = np.full(kernels.group_count + 1, -1, np.int64)
     slot[database.step] = np.arange(len(database))
     rows = kernels.moves.row
     rows = rows[(events.type[rows] == EventType.DEVICE_COLLECTIVES) & (slot[events.group[rows]] >= 0)]
-    assert events.lines is not None
-    plane = kernels.line_plane[np.searchsorted(events.lines, rows, side="right") - 1]
+    plane = kernels.line_plane[np.searchsorted(kernels.lines, rows, side="right") - 1]
     begin, none = events.start_ps[rows], np.zeros(len(rows), np.int64)
     database = replace(
         database,
@@ -141,18 +138,18 @@ def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNa
 
 def _of_events(
     blank: StepDatabase,
-    markers: Markers,
-    events: TypedEvents,
+    seen: HostStepEvents | GpuStepEvents,
     needs: tuple[int, ...],
     count: int,
     step_names: StepNames,
 ) -> tuple[StepDatabase, Int64s, int]:
     """The steps: those of ``count`` groups with a marker and an event of one of the types that a step ``needs``. Then
     the time by type of all groups with a marker, and how many of these are not steps."""
-    spans = longest(markers)
+    spans = longest(seen.markers)
     slot = np.full(count + 1, -1, np.int32)
     slot[spans.group] = np.arange(len(spans), dtype=np.int32)
-    time = time_by_type(replace(events, group=slot[events.group]), spans.start_ps, spans.duration_ps)
+    events = replace(seen.events, group=slot[seen.events.group])
+    time = time_by_type(events, seen.lines, spans.start_ps, spans.duration_ps)
     fit: Bools = np.asarray(time.seen[:, list(needs)].any(axis=1))
     spans, n = spans[fit], int(fit.sum())
     labels, numbered = step_names(spans.group)

@@ -100,14 +100,13 @@ def longest(markers: Markers) -> Markers:
 
 
 @dataclass(frozen=True, slots=True)
-class TypedEvents:
-    """Events that take part in step time; ``lines``: the rows at which lines begin, and the end of the last."""
+class TypedEvents(ArrayRows):
+    """Events that take part in step time."""
 
     group: Int32s
     type: Types
     start_ps: Int64s
     duration_ps: Int64s
-    lines: Int64s | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +118,9 @@ class TimeByType:
     total_ps: Int64s  # [n, 18]
 
 
-def time_by_type(events: TypedEvents, begin_ps: Int64s, duration_ps: Int64s) -> TimeByType:
+def time_by_type(events: TypedEvents, lines: Int64s | None, begin_ps: Int64s, duration_ps: Int64s) -> TimeByType:
     """What steps were spent on: groups 0 to n - 1, which lasted ``duration_ps`` from ``begin_ps`` on.
+    ``lines``: the events at which lines begin, and the end of the last; None: in any order.
 
     Overlapping events count for the highest type. What no event of a type fills is UNKNOWN_TIME.
     """
@@ -133,7 +133,7 @@ def time_by_type(events: TypedEvents, begin_ps: Int64s, duration_ps: Int64s) -> 
         np.ascontiguousarray(events.type),
         np.ascontiguousarray(events.start_ps),
         np.ascontiguousarray(events.duration_ps),
-        None if events.lines is None else np.ascontiguousarray(events.lines),
+        None if lines is None else np.ascontiguousarray(lines),
         clip,
         total,
         within,
