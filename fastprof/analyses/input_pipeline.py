@@ -1,7 +1,7 @@
 """How much of each step waits for input, and which input ops take the time.
 
 The device side: what part of step time is spent waiting for input, of the complete steps, with XProf's verdict on it.
-The host side: the ops that read, prepare and enqueue data, and what their time says of how to make input faster.
+The host side: the ops that read, prepare and enqueue data, and how to make input faster.
 Formulas: docs/analyses/input-pipeline.md.
 """
 
@@ -280,7 +280,7 @@ def _steps(pipeline: InputPipeline) -> SimpleNamespace:
 
 
 def categories(pipeline: InputPipeline) -> tuple[list[str], Float64s, Float64s, Int64s]:
-    """What the time of steps is divided into: names, times [n, k] in ps, whole times [n], and rows of the database."""
+    """What step time is divided into: names, times [n, k] in ps, times of the steps [n], and rows of the database."""
     steps = pipeline.steps
     if isinstance(steps, TpuStepValues):
         names, times = tpu_categories(steps)

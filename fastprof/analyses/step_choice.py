@@ -1,4 +1,4 @@
-"""Which groups of each host are the steps that were asked for by number.
+"""Which groups of each host are the steps that are chosen by number.
 
 Of a single host the number of a step is that of its group. Hosts may number the same step differently: then the steps
 of all are needed to know which group of each host is meant.
@@ -43,12 +43,12 @@ def choices(tables: TableSet, hosts: Sequence[int], steps: Steps, *, modules: bo
 
 
 def steps_of_hosts(tables: TableSet, hosts: Sequence[int], *, modules: bool = False) -> list[HostSteps]:
-    """The steps of whole hosts, whatever else is selected."""
+    """The steps of hosts with all their events, whatever else is selected."""
     needs = importlib.import_module("fastprof.analyses.steps").READS
-    whole = TableSet(tables.session, Selection(tables.selection.hosts))
+    every = TableSet(tables.session, Selection(tables.selection.hosts))
     found = []
     for number in hosts:
-        host = Host(read_host(whole, number, needs.planes, needs.stats, needs.metadata_stats), tables.session.workers)
+        host = Host(read_host(every, number, needs.planes, needs.stats, needs.metadata_stats), tables.session.workers)
         found.append(host.steps_from(modules=modules))
         host.raw.capture.source.give_back_all()
     return found

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
 
 Choice = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.bool_]]
-"""Says by the group of each event, -1 for none, whether the event is wanted."""
+"""From the group of each event, -1: none, to whether the event is wanted."""
 
 CPU_ONLY, GPU, TPU = "CPU_ONLY", "GPU", "TPU"
 
 
 class Host:
     """``raw``: the events as they were read; everything else is computed on first use. Where steps were chosen,
-    ``executions`` groups the events by executions of programs, if steps were chosen by these, and ``missed`` says in
+    ``executions`` groups the events by executions of programs, if steps were chosen by these, and ``missed`` names in
     words which steps the host lacks."""
 
     GROUPING: ClassVar[Needs] = Needs(stats=STATS)

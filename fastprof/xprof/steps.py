@@ -69,7 +69,7 @@ def step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
 
 
 def knows_name(name: str) -> bool:
-    """Whether the name of a GPU's event says to XProf that it is a copy or a collective."""
+    """Whether XProf takes a GPU's event of this name for a copy or a collective."""
     return name[:4].lower() == "nccl" or op_names.parse(name).framework in _COPIES
 
 

@@ -1,6 +1,6 @@
 """Serving: what were the requests and batches of a model server?
 
-Only what says whether a host serves at all is here: the rest is imported where one does.
+Only what decides whether a host serves at all is here: the rest is imported if one does.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _on_lines(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int6
 
 
 def _transfers(rows: HostRows, issue: str, kind: int) -> Spans:
-    """From an issue event to the last event of the same ``_c`` that says it is done and began later."""
+    """From an issue event to the last event of the same ``_c`` that marks the end and began later."""
     issued, done = rows.grouped(issue), rows.grouped(f"{issue}=>Done")
     contexts = rows.events.ints("_c")
     has_issue, issue_id = beside(issued, *contexts)

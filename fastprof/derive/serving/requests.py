@@ -93,7 +93,7 @@ def find(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches, list[str
 
 
 def _user_roots(rows: HostRows) -> Int64s:
-    """Roots of groups that are requests because their server says so."""
+    """Roots of groups that are requests because their server marks them."""
     root_rows, level = rows.mine(*rows.events.ints("_r"))
     level, root_rows = level[rows.group[root_rows] >= 0], root_rows[rows.group[root_rows] >= 0]
     chosen = level == USER_ROOT

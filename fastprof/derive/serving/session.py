@@ -145,7 +145,7 @@ def _shortest_first(rows: _AnyServed) -> _AnyServed:
 
 
 def _batch_models(host: HostServing) -> Int64s:
-    """The model of the first request of each batch; UNKNOWN where the first group that led to it is no request."""
+    """The model of the first request of each batch; UNKNOWN: the first group that led to it is not a request."""
     requests, first = host.timed.requests, host.batches.first_request
     order = np.argsort(requests.group)
     is_request, model = beside(first, requests.group[order], requests.model[order])

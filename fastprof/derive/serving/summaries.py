@@ -89,7 +89,7 @@ def at_percentile(ascending: Int64s, percent: float) -> int:
 
 
 def per_second(begin: Int64s, end: Int64s) -> float | None:
-    """How many there were in each second between the first begin and the last end; None where that is no time."""
+    """How many there were in each second between the first begin and the last end; None: no time passed."""
     span = int(end.max()) - int(begin.min()) if len(begin) else 0
     return len(begin) / (span / 1e12) if span > 0 else None
 

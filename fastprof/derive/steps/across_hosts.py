@@ -98,7 +98,7 @@ class _Spans(ArrayRows):
     begin_ps: Int64s
     end_ps: Int64s
 
-    def whole(self) -> int:
+    def length_ps(self) -> int:
         """From the begin of the first to the end of the last."""
         some = self.end_ps > self.begin_ps
         return int(self.end_ps[some].max() - self.begin_ps[some].min()) if some.any() else 0
@@ -140,7 +140,7 @@ def _overlaps(host: _Spans, chief: _Spans) -> dict[int, int]:
 def _overlap(spans: Sequence[_Spans]) -> tuple[list[int], int, int]:
     """By how many steps each host is shifted against the chief, and the chief's first step that all have, and the one
     after the last."""
-    chief = min(range(len(spans)), key=lambda place: spans[place].whole())
+    chief = min(range(len(spans)), key=lambda place: spans[place].length_ps())
     shifts = [0 if place == chief else shift(span, spans[chief]) for place, span in enumerate(spans)]
     begin = max(max(0, k) for k in shifts)
     end = min(

@@ -1,4 +1,4 @@
-"""What a TPU plane says of its core: the stat ``core_details``, a small protobuf message (XProf's CoreDetails)."""
+"""What a TPU plane records of its core: the stat ``core_details``, a small protobuf message (XProf's CoreDetails)."""
 
 from __future__ import annotations
 

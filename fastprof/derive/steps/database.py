@@ -28,7 +28,7 @@ SPARSE_CORE_IDS: Final = 1_000_000
 """Ids of sparse cores on their host begin here."""
 
 GENERIC_CORE: Final = 1
-"""The id of the one core that stands for a host without TPUs."""
+"""The id of the one core that represents a host without TPUs."""
 
 MOST_BYTES: Final = 2 << 30
 """What the steps of a session may take in memory."""
@@ -38,7 +38,7 @@ MOST_BYTES: Final = 2 << 30
 class Cores:
     """The cores that steps ran on, in the order of their ids.
 
-    On TPUs a core is a TensorCore or a SparseCore; otherwise one core, of id 1, stands for all devices of a host.
+    On TPUs a core is a TensorCore or a SparseCore; otherwise one core, of id 1, represents all devices of a host.
     """
 
     id: Int64s  # over several hosts: 1000 times the host's number, plus the id on the host

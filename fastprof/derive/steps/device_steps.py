@@ -147,7 +147,7 @@ def _spans(
 
 
 def nodes(events: HostEvents, planes: Sequence[Plane]) -> Int32s:
-    """The row that stands for each event in the graph: itself on hosts and on grouping lines, on other lines of a TPU
+    """The row that represents each event in the graph: itself on hosts and on grouping lines, on other lines of a TPU
     the first event of the grouping line that ends after it begins, if that includes it; -1: none."""
     node = np.arange(len(events), dtype=np.int32)
     for plane in planes:
@@ -177,7 +177,7 @@ def _spans_of(events: HostEvents, line: Line) -> tuple[Int64s, Int64s, Int64s]:
 
 def lock_step(planes: Sequence[Plane], graph: EventGraph, group_id: Int32s, count: int) -> tuple[int, bytes]:
     """Where no group of the host reaches a TensorCore, the steps of all of them are numbered alike, on from ``count``;
-    returns the new number of groups, and int32 pairs of groups, the first of which leads into the second."""
+    returns the new number of groups, and int32 pairs of groups, in which the first leads into the second."""
     lines = [grouping_line(plane) for plane in planes if plane.kind == "TPU"]
     cores = [line for line in lines if line is not None]
     if any((group_id[line.first : line.last] >= 0).any() for line in cores):

@@ -1,4 +1,4 @@
-"""What kind of event a name stands for, as far as grouping asks."""
+"""The kinds of events that grouping distinguishes, by their names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KERNEL_LAUNCH, KERNEL_EXECUTE = CODES["KernelLaunch"], CODES["KernelExecute"]
 
 @lru_cache(maxsize=1 << 16)
 def code_of(name: str) -> int:
-    """The code of an event's name; UNKNOWN where the name says nothing."""
+    """The code of an event's name; UNKNOWN: the name is not special."""
     code = CODES.get(name)
     if code is not None:
         return code
@@ -55,7 +55,7 @@ def code_of(name: str) -> int:
 
 
 def event_types(events: HostEvents) -> npt.NDArray[np.uint8]:
-    """The code of each event. Events of no telling name that have a ``correlation_id`` launch kernels on the host's
+    """The code of each event. Other events that have a ``correlation_id`` launch kernels on the host's
     threads, and are kernels elsewhere."""
     of_meta = np.array([code_of(name) for name in events.names], np.uint8)
     types: npt.NDArray[np.uint8] = of_meta[events.meta]

@@ -41,8 +41,8 @@ _TASK_EVENTS = 1 << 18
 
 
 class Forest:
-    """``recorded``: whoever wrote the capture has grouped it. ``vetoed``: it has events of loops that say nothing of
-    their iterations, for which there is no grouping. All else is computed when it is first asked for.
+    """``recorded``: the capture records its groups. ``vetoed``: it has events of loops that do not record their
+    iterations, and cannot be grouped. All else is computed at first use.
     """
 
     def __init__(self, events: HostEvents, workers: Workers) -> None:
@@ -64,7 +64,7 @@ class Forest:
 
     @cached_property
     def node(self) -> Int32s | None:
-        """The row that stands for each event in the graph, -1: none; None: each for itself."""
+        """The row that represents each event in the graph, -1: none; None: each is its own."""
         return device_steps.nodes(self.events, self.tpu_planes) if self.tpu_planes else None
 
     @cached_property
@@ -89,9 +89,9 @@ class Forest:
 
     @cached_property
     def is_eager(self) -> Types:
-        """1 for ops and kernels that were executed eagerly, by row of ``events``; of other events what they say."""
+        """1 for ops and kernels that were executed eagerly, by row of ``events``; of other events what they record."""
         if self.recorded:
-            return self._told_eager()
+            return self._recorded_eager()
         found = np.zeros(len(self.events), np.uint8)
         if self.vetoed:
             return found
@@ -100,9 +100,9 @@ class Forest:
         if not len(self.events.stat("is_eager")):
             return found
         is_op = (self.types == KERNEL_EXECUTE) | (self.types == TF_OP)
-        return np.where(is_op, found, self._told_eager())
+        return np.where(is_op, found, self._recorded_eager())
 
-    def _told_eager(self) -> Types:
+    def _recorded_eager(self) -> Types:
         return self.events.dense("is_eager").astype(bool).view(np.uint8)
 
     def nearest_above(self, bit: int, rows: Int32s) -> Int32s:
@@ -114,8 +114,8 @@ class Forest:
 
 
 def all_declare_groups(events: HostEvents) -> bool:
-    """Whether every plane of a host or a device declares the stat of groups, used or not: TSL asks for no more before
-    it takes a capture for grouped."""
+    """Whether every plane of a host or a device declares the stat of groups, used or not: TSL requires no more of a
+    grouped capture."""
     return not any(name.startswith(_PLANES_IN_GROUPS) for name in events.planes_without("group_id"))
 
 
@@ -153,7 +153,7 @@ def _marks(events: HostEvents, types: Types) -> Types:
 
 
 def _eager(events: HostEvents, graph: EventGraph, marks: Types) -> Types:
-    """Ops and kernels whose nearest eager execution above says that it runs an op, not a function."""
+    """Ops and kernels whose nearest eager execution above runs an op, not a function."""
     is_eager = np.zeros(len(events), np.uint8)
     if not (marks & _EXECUTES_EAGERLY).any():
         return is_eager
@@ -168,7 +168,7 @@ def _eager(events: HostEvents, graph: EventGraph, marks: Types) -> Types:
 
 def _loop_roots(forest: Forest, links: Links) -> Int32s | None:
     """Where executors run loops, the first event of each iteration, in order of time, linked to the others of it; None:
-    there is no loop. An executor that only ran iteration 0 is none."""
+    there are no loops. An executor that only ran iteration 0 does not count."""
     events = forest.events
     runs = having(events, "id", "iter_num").of_types(forest.types, (_EXECUTOR,))
     if not runs.keys[1].any():

@@ -63,7 +63,7 @@ class GpuStepEvents:
 
 
 def type_of_name(name: str) -> int:
-    """The event type that a name stands for where its operands' shape is not recorded."""
+    """The event type of a name if its operands' shape is not recorded."""
     move = _move_of_name(name)
     return _kernel_of_name(name) if move == NO_TYPE else move
 

@@ -69,7 +69,7 @@ class Groups:
     relations: npt.NDArray[np.int32]
     device_steps: dict[int, DeviceSteps] = field(default_factory=dict)
     vetoed: bool = False
-    """Whether grouping was given up, for events of loops that say nothing of their iterations."""
+    """Whether grouping was given up because events of loops do not record their iterations."""
     made: int | None = None
     """The number of groups that were made, where the capture records more; None: all were."""
     _naming: Naming = _by_number
@@ -150,7 +150,7 @@ def groups_of(forest: Forest) -> Groups:
 
 
 def _recorded(forest: Forest) -> Groups:
-    """What the stats group_id, step_name and is_eager of the capture say."""
+    """The groups that the stats group_id, step_name and is_eager of the capture record."""
     raw = forest.events
     group_id = np.full(len(raw), -1, np.int32)
     rows, values = raw.ints("group_id")

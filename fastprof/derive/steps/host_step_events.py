@@ -38,7 +38,7 @@ class HostStepEvents:
 
 
 def type_of_name(name: str) -> int:
-    """The event type that a name stands for; _MARKER of markers of steps; NO_TYPE of what counts for nothing."""
+    """The event type of a name: _MARKER for markers of steps, NO_TYPE for events that count for nothing."""
     if name.startswith(_EXPLICIT) and "/" not in name:
         return _MARKER
     if name.startswith(_CALLS):

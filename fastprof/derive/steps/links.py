@@ -91,7 +91,7 @@ class Links:
         self.count += int(wanted.sum())
 
     def members(self, node: Int32s | None) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-        """Producers and consumers by row, then link; ``node``: the row that stands for each, -1: none."""
+        """Producers and consumers by row, then link; ``node``: the row that represents each, -1: none."""
         return _members(self._producers, node), _members(self._consumers, node)
 
 
@@ -158,7 +158,7 @@ def is_one_of(keys: Int64s, known: Int64s) -> npt.NDArray[np.bool_]:
 
 
 def find_links(events: HostEvents, types: Types) -> Links:
-    """All links of a host, in the order in which parents of an event are asked."""
+    """All links of a host, in the order in which parents of an event are searched."""
     links = Links()
     iterations = having(events, "id", "iter_num")
     executors = iterations.of_types(types, (_EXECUTOR,))
@@ -183,7 +183,7 @@ def find_links(events: HostEvents, types: Types) -> Links:
 
 
 def _without(ends: Ends, *others: Ends) -> Ends:
-    """Those that are not linked in another way: what else such events say of contexts does not count."""
+    """Those that are not linked in another way: other contexts of such events do not count."""
     rows = np.concatenate([one.rows for one in others])
     if not len(rows) or not len(ends.rows):
         return ends

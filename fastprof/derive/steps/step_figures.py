@@ -1,7 +1,7 @@
 """Figures of steps, one value a step: how long it took, and what of that went where, across the cores that took part.
 
 Off TPUs a step's times are means over the hosts that took part, each host's devices being one core of the step
-database. On TPUs they follow the critical core, as TpuStepValues says.
+database. On TPUs they follow the critical core, see TpuStepValues.
 """
 
 from __future__ import annotations

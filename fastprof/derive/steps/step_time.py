@@ -82,7 +82,7 @@ def category_times(type_ps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Markers(ArrayRows):
-    """Events that say when a step was: the group, start and duration of each, in the order in which they count."""
+    """Events that mark when a step was: the group, start and duration of each, in the order in which they count."""
 
     group: Int32s
     start_ps: Int64s

@@ -1,6 +1,6 @@
 """Regions of thread pools: between the mark where a thread takes up a task and the one where it is done.
 
-The marks are events of no duration. The region between them is no event: it only keeps what the thread does for the
+The marks are events of no duration. The region between them is not an event: it only keeps what the thread does for the
 task from lying in an event that began before and ends in between.
 """
 
@@ -48,7 +48,7 @@ def region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:
-    """Rows of starts that say their task, and of stops; of planes that have both. None: there are not both."""
+    """Rows of starts that record their task, and of stops, in planes that have both; None: none have."""
     code = np.array([(name == START) + 2 * (name == STOP) for name in events.names], np.uint8)
     start, stop = (np.flatnonzero(code == one) for one in (1, 2))
     if not len(start) or not len(stop):
@@ -58,9 +58,9 @@ def _marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:
         code[metas[~np.isin(events.meta_plane[metas], both)]] = 0
     code_of_row = code[events.meta]
     starts, stops = np.flatnonzero(code_of_row == 1), np.flatnonzero(code_of_row == 2)
-    says = np.zeros(len(events), bool)
-    says[events.ints("_c")[0]] = True
-    starts = starts[says[starts]]
+    has_task = np.zeros(len(events), bool)
+    has_task[events.ints("_c")[0]] = True
+    starts = starts[has_task[starts]]
     return (starts, stops) if len(starts) and len(stops) else None
 
 

@@ -267,7 +267,7 @@ def among(groups: Int32s, count: int) -> Bools:
 
 
 def _categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[str]]:
-    """The number of the category of each row of metadata that has ops, and what the numbers stand for; the empty
+    """The number of the category of each row of metadata that has ops, and the categories; the empty
     text where none is recorded. One more row at the end, -1, is for events without metadata."""
     met = np.zeros(len(events.names), np.bool_)
     for found in ops:
@@ -324,7 +324,7 @@ def _core(
 
 
 def _without_steps(plane: Plane) -> CoreStepEvents:
-    """A core of a host without markers, of which nothing else is known."""
+    """A core of a host without markers: nothing else is known."""
     rows = np.zeros(0, np.int32)
     return CoreStepEvents(plane, Markers.none(), rows, rows, np.zeros(0, np.int64), nothing(), Collectives.none())
 

@@ -2,5 +2,5 @@
 
 One module a tool, each with ``answer(report)``, which gives an object for ``json.dumps``. XProf's quirks live
 here and nowhere else: what it leaves out, how it rounds, which of its fields hold what. A report itself keeps
-every step and says what is right; docs/xprof-differences.md lists where the two part.
+every step and is right; docs/xprof-differences.md lists where the two part.
 """

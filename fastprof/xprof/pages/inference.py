@@ -141,7 +141,7 @@ def _requests_table(
     key = keys[REQUEST_ORDERS.index(order)][model.requests]
 
     def compute_ms(group: Group) -> float:
-        """The device compute of the batches of a size stands for that of their requests too."""
+        """The device compute of the batches of a size counts for their requests too."""
         values = (
             columns.parts[group.rows, COMPUTE] if group.size is None else session.batches.compute[sizes[group.size]]
         )

@@ -92,14 +92,14 @@ def _longest_infeed(pipeline: InputPipeline) -> dict[str, object]:
 
 def _input_ops(pipeline: InputPipeline) -> dict[str, object]:
     ops = pipeline.ops
-    whole = float(ops.self_ps.sum()) or 1.0
+    total_ps = float(ops.self_ps.sum()) or 1.0
     columns: list[tuple[Col, Values]] = [
         (text("opName", "Input Op"), ops.name),
         (number("count", "Count"), ops.count),
         (number("timeInMs", "Total Time (in ms)"), ops.time_ps / 1e9),
-        (number("timeInPercent", "Total Time (as % of total input-processing time)"), ops.time_ps / whole),
+        (number("timeInPercent", "Total Time (as % of total input-processing time)"), ops.time_ps / total_ps),
         (number("selfTimeInMs", "Total Self Time (in ms)"), ops.self_ps / 1e9),
-        (number("selfTimeInPercent", "Total Self Time (as % of total input-processing time)"), ops.self_ps / whole),
+        (number("selfTimeInPercent", "Total Self Time (as % of total input-processing time)"), ops.self_ps / total_ps),
         (text("category", "Category"), ops.category),
     ]
     # XProf scales by the time of ops that enqueue, and so finds no time at all where there are none and copies are seen

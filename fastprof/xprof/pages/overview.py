@@ -81,8 +81,8 @@ def _analysis(overview: analysis.Overview, pipeline: InputPipeline, report: Repo
     on_gpu = "GPU" in overview.environment.device_type
     every = by_self_time(_framework_ops(report))
     top = every.take(np.arange(min(TOP_OPS, len(every))))
-    whole = device_ops.of_session(report).op_ps or 1
-    shares = [self_ps / whole for self_ps in top.self_ps.tolist()]
+    total_ps = device_ops.of_session(report).op_ps or 1
+    shares = [self_ps / total_ps for self_ps in top.self_ps.tolist()]
     columns: list[tuple[Col, Values]] = [
         (number("selfTimePercent", "Time (%)"), shares),
         (number("cumulativeTimePercent", "Cumulative time (%)"), accumulate(shares)),
@@ -234,7 +234,7 @@ def _recommendation(overview: analysis.Overview, pipeline: InputPipeline) -> dic
 
 
 def _verdict_properties(pipeline: InputPipeline) -> dict[str, str]:
-    """XProf draws its verdict from steps of GPUs and CPUs: of steps of TPUs it says nothing at all."""
+    """XProf draws its verdict from steps of GPUs and CPUs, never from steps of TPUs."""
     verdict = pipeline.verdict
     silent = Finding("") if pipeline.db.is_tpu and len(pipeline.db) else None
     bound = silent or verdict.input
