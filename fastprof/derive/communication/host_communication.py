@@ -19,7 +19,7 @@ from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS
 from fastprof.derive.ops.tables import summed_by, sums_by
 from fastprof.derive.steps.database import SPARSE_CORE_IDS, StepDatabase
-from fastprof.derive.steps.step_time import Markers, longest
+from fastprof.derive.steps.step_time import longest
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 
@@ -177,7 +177,7 @@ def _windows(steps: StepDatabase, groups: Groups, place: int, plane: Plane) -> _
         own = groups.device_steps.get(plane.number)
         if own is None:
             return _Windows(plane.name, plane.xplane_id)
-        spans = longest(Markers(own.group_id, own.device_start_ps, own.device_duration_ps))
+        spans = longest(own.markers)
         rows = np.minimum(np.searchsorted(steps.step, spans.group), max(len(steps) - 1, 0))
         known = steps.step[rows] == spans.group if len(steps) else np.zeros(len(spans), np.bool_)
         group, complete, spans = spans.group[known].astype(np.int64), steps.complete[rows[known]], spans[known]

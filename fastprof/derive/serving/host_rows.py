@@ -32,9 +32,6 @@ class HostRows:
         self._present = CODES.keys() & set(events.names)
         self._rows: dict[str, Int64s] = {}
 
-    def any(self, *names: str) -> bool:
-        return len(self.all(*names)) > 0
-
     def all(self, *names: str) -> Int64s:
         """Rows of these types, type by type."""
         for name in names:
@@ -57,11 +54,6 @@ class HostRows:
         latest = np.iinfo(np.int64).max
         end: Int64s = start + np.minimum(duration, latest - np.maximum(start, 0))
         return end
-
-    def mine(self, rows: npt.NDArray[np.int32], values: Int64s) -> tuple[Int64s, Int64s]:
-        """A stat, of the rows of the threads only."""
-        first, last = np.searchsorted(rows, [self.first, self.last])
-        return rows[first:last].astype(np.int64), values[first:last]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def find(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches, list[str
     batch_rows = rows.grouped(*BATCHES)
     is_batch = np.zeros(links.count, bool)
     is_batch[rows.group[batch_rows]] = True
-    kind = next((names for names in REQUESTS if rows.any(*names)), REQUESTS[-1])
+    kind = next((names for names in REQUESTS if len(rows.all(*names))), REQUESTS[-1])
     standard, roots = rows.grouped(*kind), _user_roots(rows)
     candidates = np.concatenate([standard, roots])
     rooted = np.arange(len(candidates)) >= len(standard)
@@ -94,8 +94,9 @@ def find(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches, list[str
 
 def _user_roots(rows: HostRows) -> Int64s:
     """Roots of groups that are requests because their server marks them."""
-    root_rows, level = rows.mine(*rows.events.ints("_r"))
-    level, root_rows = level[rows.group[root_rows] >= 0], root_rows[rows.group[root_rows] >= 0]
+    root_rows, level = rows.events.ints("_r")
+    mine = (root_rows >= rows.first) & (root_rows < rows.last) & (rows.group[root_rows] >= 0)
+    root_rows, level = root_rows[mine].astype(np.int64), level[mine]
     chosen = level == USER_ROOT
     served = np.flatnonzero(level == SERVER_ROOT)
     meta = rows.events.meta[root_rows[served]]

@@ -18,7 +18,7 @@ from fastprof.tables.host_events import beside
 
 if TYPE_CHECKING:
     from fastprof.derive.serving.host_rows import Links
-    from fastprof.derive.serving.session import BatchColumns, RequestColumns, Session
+    from fastprof.derive.serving.session import BatchColumns, MoveColumns, RequestColumns, Session
 
 PARTS = (
     ("host_preprocess", "from its begin to the first program handed to the device"),
@@ -35,42 +35,36 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class OfModel:
-    """A model, None: what names none, and the rows of its requests, batches and tensor moves."""
+    """A model, None: none is named, with its requests, batches and tensor moves, shortest first."""
 
     session: Session
     model: str | None
-    requests: Int64s
-    batches: Int64s
-    moves: Int64s
-
-    @property
-    def latency(self) -> Int64s:
-        """Of each request, ascending."""
-        return self.session.requests.latency[self.requests]
-
-    def of_batches(self, column: str) -> Int64s:
-        values: Int64s = getattr(self.session.batches, column)[self.batches]
-        return values
+    requests: RequestColumns
+    batches: BatchColumns
+    moves: MoveColumns
 
     def delays(self) -> Int64s:
         """Of the batches whose requests are known."""
-        return self.of_batches("delay")[np.diff(self.session.batches.others.bounds)[self.batches] > 0]
+        return self.batches.delay[np.diff(self.batches.others.bounds) > 0]
 
     def pattern(self) -> str:
         """The tensors of the first move."""
-        return "; ".join(self.session.patterns[self.session.moves.pattern[self.moves[0]]])
+        return "; ".join(self.session.patterns[self.moves.pattern[0]])
 
     def move_times(self) -> Int64s:
-        return np.sort(self.session.moves.time_ps[self.moves])
+        return np.sort(self.moves.time_ps)
 
 
 def by_model(session: Session) -> list[OfModel]:
-    """The models by name; last, where there is any, what names none."""
-    columns = (session.requests.model, session.batches.model, session.moves.model)
-    found = []
-    for name, number in sorted((name, number) for number, name in enumerate(session.models)):
-        found.append(OfModel(session, name, *(np.flatnonzero(column == number) for column in columns)))
-    rest = OfModel(session, None, *(np.flatnonzero(column < 0) for column in columns))
+    """The models by name; last, if there are any, the requests and batches that name none."""
+
+    def of(name: str | None, number: int) -> OfModel:
+        requests, batches, moves = session.requests, session.batches, session.moves
+        mine = (np.maximum(rows.model, -1) == number for rows in (requests, batches, moves))
+        return OfModel(session, name, requests[next(mine)], batches[next(mine)], moves[next(mine)])
+
+    found = [of(name, number) for name, number in sorted((name, number) for number, name in enumerate(session.models))]
+    rest = of(None, -1)
     return [*found, rest] if len(rest.requests) or len(rest.batches) else found
 
 
@@ -146,13 +140,13 @@ class _Part(NamedTuple):
         return spent / self.latency_ps if 0 <= spent <= self.latency_ps and self.latency_ps else None
 
 
-def _parts(of: Sequence[OfModel], requests: RequestColumns) -> list[_Part]:
+def _parts(of: Sequence[OfModel]) -> list[_Part]:
     names = [*(name for name, _ in PARTS), "other"]
-    parts = np.concatenate([requests.parts, other(requests)[:, np.newaxis]], axis=1)
     return [
-        _Part(one.model, name, np.sort(parts[one.requests, i]), total(one.latency))
+        _Part(one.model, name, np.sort(times), total(one.requests.latency))
         for one in of
-        for i, name in enumerate(names if len(one.requests) else ())
+        if len(one.requests)
+        for name, times in zip(names, (*one.requests.parts.T, other(one.requests)), strict=True)
     ]
 
 
@@ -176,46 +170,41 @@ def _latencies(requests: RequestColumns) -> list[_Latency]:
     return [means, *(_Latency(title, *(int(values[row]) for values in columns)) for title, row in at)]
 
 
-def _sizes(session: Session, of: Sequence[OfModel]) -> list[OfModel]:
+def _sizes(of: Sequence[OfModel]) -> list[OfModel]:
     """The batches of one size of a model, and the requests that had one of them."""
-    columns = session.batches
-    request_of, batch_of = batch_rows(session.requests, columns)
     found = []
     for one in of:
-        requested = np.isin(request_of, one.requests) & np.isin(batch_of, one.batches)
-        size_of_pair = columns.padded_size[batch_of[requested]]
-        for size in np.unique(columns.padded_size[one.batches]).tolist():
-            same = one.batches[columns.padded_size[one.batches] == size]
-            found.append(replace(one, requests=np.unique(request_of[requested][size_of_pair == size]), batches=same))
+        request, batch = batch_rows(one.requests, one.batches)
+        for size in np.unique(one.batches.padded_size).tolist():
+            same = one.batches.padded_size == size
+            mine = np.unique(request[same[batch]])
+            found.append(replace(one, requests=one.requests[mine], batches=one.batches[same]))
     return found
 
 
-def _moves(session: Session, of: Sequence[OfModel]) -> list[OfModel]:
+def _moves(of: Sequence[OfModel]) -> list[OfModel]:
     """The moves of one pattern of a model."""
-    pattern = session.moves.pattern
     return [
-        replace(one, moves=one.moves[pattern[one.moves] == number])
+        replace(one, moves=one.moves[one.moves.pattern == number])
         for one in of
-        for number in np.unique(pattern[one.moves]).tolist()
+        for number in np.unique(one.moves.pattern).tolist()
     ]
 
 
 def tables(session: Session) -> dict[str, pa.Table]:
     """All of TABLES; requests and batches longest first."""
     of = by_model(session)
+    longest_first = replace(session, requests=session.requests[::-1], batches=session.batches[::-1])
     rows: dict[str, Any] = {
         "models": of,
-        "breakdown": _parts(of, session.requests),
+        "breakdown": _parts(of),
         "latency": _latencies(session.requests),
-        "requests": session,
-        "batches": session,
-        "batch_sizes": _sizes(session, of),
-        "tensor_patterns": _moves(session, of),
+        "requests": longest_first,
+        "batches": longest_first,
+        "batch_sizes": _sizes(of),
+        "tensor_patterns": _moves(of),
     }
-    found = {name: schema.of(rows[name]) for name, schema in TABLES.items()}
-    for name in ("requests", "batches"):
-        found[name] = found[name].take(pa.array(np.arange(found[name].num_rows)[::-1]))
-    return found
+    return {name: schema.of(rows[name]) for name, schema in TABLES.items()}
 
 
 # ---- columns
@@ -246,8 +235,8 @@ def _published(name: str) -> Formula:
     return _each(of)
 
 
-def _rate(columns: RequestColumns | BatchColumns, rows: Int64s) -> float | None:
-    return per_second(columns.begin[rows], columns.end[rows])
+def _rate(rows: RequestColumns | BatchColumns) -> float | None:
+    return per_second(rows.begin, rows.end)
 
 
 def _efficiencies(session: Session) -> list[float | None]:
@@ -256,9 +245,12 @@ def _efficiencies(session: Session) -> list[float | None]:
 
 
 def _shorter(session: Session) -> Any:
-    shorter = np.zeros(len(session.requests))
-    for one in by_model(session):
-        shorter[one.requests] = 100 * np.arange(len(one.requests)) / max(len(one.requests), 1)
+    """Of requests, longest first."""
+    model = np.maximum(session.requests.model, -1)
+    shorter = np.zeros(len(model))
+    for number in np.unique(model).tolist():
+        mine = np.flatnonzero(model == number)
+        shorter[mine] = 100 * np.arange(len(mine))[::-1] / len(mine)
     return shorter
 
 
@@ -292,22 +284,22 @@ _TABLES: Final = (
         _MODEL,
         Count("request_count", "requests", _each(lambda one: len(one.requests))),
         Column("requests_per_second", pa.float64(), "requests / (latest end - earliest begin); null: no time passed",
-               True, of=_each(lambda one: _rate(one.session.requests, one.requests))),
+               True, of=_each(lambda one: _rate(one.requests))),
         Picoseconds("mean_ps", "mean latency of a request, rounded down; null: no requests",
-                    _each(lambda one: mean(one.latency))),
-        *_percentiles(PERCENTILES, "latency", lambda one: one.latency),
+                    _each(lambda one: mean(one.requests.latency))),
+        *_percentiles(PERCENTILES, "latency", lambda one: one.requests.latency),
         Picoseconds("max_ps", "longest latency; null: no requests",
-                    _each(lambda one: int(one.latency[-1]) if len(one.requests) else None)),
+                    _each(lambda one: int(one.requests.latency[-1]) if len(one.requests) else None)),
         Count("batch_count", "batches", _each(lambda one: len(one.batches))),
         Column("batches_per_second", pa.float64(), "batches / (latest end - earliest begin); null: no time passed",
-               True, of=_each(lambda one: _rate(one.session.batches, one.batches))),
+               True, of=_each(lambda one: _rate(one.batches))),
         Picoseconds("batch_mean_ps", "mean duration of a batch, rounded down; null: no batches",
-                    _each(lambda one: mean(one.of_batches("latency")))),
+                    _each(lambda one: mean(one.batches.latency))),
         Column("batch_padded_size", pa.float64(), "mean size of a batch after padding; null: no batches", True,
-               of=_each(lambda one: _mean_number(one.of_batches("padded_size")))),
+               of=_each(lambda one: _mean_number(one.batches.padded_size))),
         Share("batch_efficiency_share", "(size after padding - padding) / size after padding, sums over batches; null: "
-              "sizes are not recorded", _each(lambda one: efficiency(total(one.of_batches("padded_size")),
-                                                                     total(one.of_batches("padding"))))),
+              "sizes are not recorded", _each(lambda one: efficiency(total(one.batches.padded_size),
+                                                                     total(one.batches.padding)))),
         Count("num_batch_threads", "threads that process batches, as set; null: not published",
               _published("num_batch_threads")),
         Column("batch_timeout_us", pa.int64(), "how long a request may wait for its batch, as set; null: not published",
@@ -375,18 +367,18 @@ _TABLES: Final = (
     ), derived=True),
     TableSchema("batch_sizes", "a size of a model's batches after padding", (
         _MODEL,
-        Count("padded_size", "size after padding", _each(lambda row: row.of_batches("padded_size")[0])),
+        Count("padded_size", "size after padding", _each(lambda row: row.batches.padded_size[0])),
         Count("batch_count", "batches of the size", _each(lambda row: len(row.batches))),
-        Picoseconds("mean_ps", "mean duration, rounded down", _each(lambda row: mean(row.of_batches("latency")))),
+        Picoseconds("mean_ps", "mean duration, rounded down", _each(lambda row: mean(row.batches.latency))),
         Picoseconds("mean_delay_ps", "mean of delay_ps where it is known, rounded down; null: it is nowhere",
                     _each(lambda row: mean(row.delays()))),
         Column("mean_padding", pa.float64(), "mean padding",
-               of=_each(lambda row: _mean_number(row.of_batches("padding")))),
+               of=_each(lambda row: _mean_number(row.batches.padding))),
         Picoseconds("device_compute_ps", "mean time of its programs on the device, rounded down",
-                    _each(lambda row: mean(row.of_batches("compute")))),
+                    _each(lambda row: mean(row.batches.compute))),
         Count("request_count", "requests that had a batch of the size", _each(lambda row: len(row.requests))),
         Picoseconds("mean_latency_ps", "mean latency of those, rounded down; null: there are none",
-                    _each(lambda row: mean(row.latency))),
+                    _each(lambda row: mean(row.requests.latency))),
     ), derived=True),
     TableSchema("tensor_patterns", "tensors whose layout a model's requests or batches change", (
         _MODEL,

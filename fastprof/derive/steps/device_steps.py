@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fastprof._native.grouping import EventGraph
 from fastprof._native.kernels import rank_order
 from fastprof._native.step_kernels import placed
+from fastprof.derive.steps.step_time import Markers
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane, beside
@@ -34,6 +35,10 @@ class DeviceSteps(ArrayRows):
     duration_ps: Int64s
     device_start_ps: Int64s
     device_duration_ps: Int64s
+
+    @property
+    def markers(self) -> Markers:
+        return Markers(self.group_id, self.device_start_ps, self.device_duration_ps)
 
 
 def is_derived(line: Line) -> bool:

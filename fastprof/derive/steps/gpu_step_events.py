@@ -110,8 +110,7 @@ def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, 
             one = launched[slice(*np.searchsorted(launched, [line.first, line.last]))]
             rows.append(one[marked[groups.group_id[one]]])
             seen[groups.group_id[rows[-1]]] = True
-    markers = Markers(steps.group_id, steps.device_start_ps, steps.device_duration_ps)
-    return markers[seen[steps.group_id]], rows
+    return steps.markers[seen[steps.group_id]], rows
 
 
 def _types(events: HostEvents, rows: Int32s) -> tuple[Types, NamedMoves]:

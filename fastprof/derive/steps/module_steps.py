@@ -18,7 +18,7 @@ from fastprof._native import records
 from fastprof.derive.steps.device_steps import DeviceSteps, is_derived
 from fastprof.derive.steps.grouping import Groups, known_names
 from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_time import EventType, Markers, TypedEvents
+from fastprof.derive.steps.step_time import EventType, TypedEvents
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
@@ -104,8 +104,7 @@ def on_threads(events: HostEvents, groups: Groups) -> HostStepEvents | None:
         events.start_ps[rows],
         events.duration_ps[rows],
     )
-    markers = Markers(steps.group_id, steps.start_ps, steps.duration_ps)
-    return HostStepEvents(markers, typed, None, np.ones(groups.count, np.bool_))
+    return HostStepEvents(steps.markers, typed, None, np.ones(groups.count, np.bool_))
 
 
 def _keys(found: _Executions) -> list[tuple[str, int]]:

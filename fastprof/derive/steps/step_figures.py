@@ -160,7 +160,7 @@ def tpu_step_values(database: StepDatabase) -> TpuStepValues:
     sparse = _Over(database.present & database.cores.sparse)
     step = database.duration_ps
     infeed, outfeed, transfers = (database.category(*names) for names in (("infeed",), ("outfeed",), HOST_TRANSFERS))
-    wait, _ = waiting_for_scv0(database)
+    wait = _waiting_for_scv0(database)
     # ops may add up to more than the step: then idle time is negative, and there is no compute if all waiting is
     waiting = infeed + outfeed + transfers + wait + _unfilled(database)
     compute = np.where(waiting < 0, 0, step - waiting)
@@ -215,15 +215,11 @@ def _of_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) -> Int
     return found
 
 
-def waiting_for_scv0(database: StepDatabase) -> tuple[Int64s, Int64s]:
-    """[n, c]: time that a core waits for the first kind of SparseCore, and in which that transforms data.
-
-    A core that records only its infeed from there transforms while it feeds out, and waits for the rest.
-    """
+def _waiting_for_scv0(database: StepDatabase) -> Int64s:
+    """[n, c]: time that a core waits for the first kind of SparseCore. A core that records only its infeed from there
+    transforms data while it feeds out, and waits for the rest."""
     infeed, outfeed = database.category(SCV0_INFEED), database.category(SCV0_OUTFEED)
-    least = np.minimum(infeed, outfeed)
-    wait = np.where(infeed > 0, infeed - least, database.category(SCV0_WAIT))
-    return wait, np.where(infeed > 0, least, database.category(SCV0_TRANSFORM))
+    return np.where(infeed > 0, infeed - np.minimum(infeed, outfeed), database.category(SCV0_WAIT))
 
 
 def _unfilled(database: StepDatabase) -> Int64s:
@@ -235,8 +231,7 @@ def _unfilled(database: StepDatabase) -> Int64s:
 def busy_ps(database: StepDatabase) -> Int64s:
     """[n, c]: time in which a core works, as its categories of ops have it."""
     off_duty = np.maximum(database.category(*OFF_DUTY) + _unfilled(database), 0)
-    wait, _ = waiting_for_scv0(database)
-    busy: Int64s = np.maximum(database.duration_ps - off_duty - wait, 0)
+    busy: Int64s = np.maximum(database.duration_ps - off_duty - _waiting_for_scv0(database), 0)
     return busy
 
 

@@ -23,6 +23,7 @@ from fastprof.derive.steps.database import (
     check_size,
     empty_database,
 )
+from fastprof.derive.steps.device_steps import DeviceSteps
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_figures import tpu_step_values
@@ -305,16 +306,13 @@ def _core(
 ) -> CoreStepEvents:
     group = groups.group_id[ops.rows]
     keep = group >= 0
-    markers = Markers.none()
-    if plane.number in groups.device_steps:
-        steps = groups.device_steps[plane.number]
-        markers = Markers(steps.group_id, steps.device_start_ps, steps.device_duration_ps)
+    steps = groups.device_steps.get(plane.number, DeviceSteps.none())
     waits, feeds = (np.array([name in wanted for name in categories] + [False]) for wanted in (OFF_DUTY, FEEDS))
     works = ~waits[category[ops.meta]]
     counts = is_op & ~(waits & ~feeds)[category] if plane.kind == "SPARSECORE" else is_op
     return CoreStepEvents(
         plane,
-        markers,
+        steps.markers,
         group[keep],
         np.where(counts, category, -1).astype(np.int32)[ops.meta[keep]],
         ops.self_ps[keep],
