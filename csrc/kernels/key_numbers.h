@@ -5,7 +5,9 @@
 #include "memory.h"
 #include "status.h"
 
-/* Numbers the distinct keys from 0, in the order in which they first occur. A key is `width` (1 to 4) integers;
+enum { FP_KEY_WIDTH = 4 }; /* the most integers of a key */
+
+/* Numbers the distinct keys from 0, in the order in which they first occur. A key is `width` (1 to FP_KEY_WIDTH) integers;
  * columns[j][i] is the j-th integer of key i. `distinct` gets the number of distinct keys.
  *
  *    columns   7 7 3 7         numbers   0 0 1 0        distinct 2
