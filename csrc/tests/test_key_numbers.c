@@ -106,10 +106,10 @@ static void running_out_of_memory_is_reported(void) {
   int32_t numbers[2];
   fp_memory memory;
   fp_memory_init(&memory);
-  memory.countdown = 0;
-  CHECK_INT(numbers_of(&memory, keys, 1, 2, numbers), -1);
-  memory.countdown = 1;
-  CHECK_INT(numbers_of(&memory, keys, 1, 2, numbers), 2);
+  for (int64_t allowed = 0; allowed <= 2; allowed++) { /* the slots and the keys */
+    memory.countdown = allowed;
+    CHECK_INT(numbers_of(&memory, keys, 1, 2, numbers), allowed == 2 ? 2 : -1);
+  }
 }
 
 static void running_out_of_memory_while_the_table_grows_is_reported(void) {
@@ -118,12 +118,12 @@ static void running_out_of_memory_while_the_table_grows_is_reported(void) {
   int32_t *numbers = malloc(COUNT * sizeof *numbers);
   CHECK(keys && numbers);
   for (int64_t i = 0; i < COUNT; i++) keys[i][0] = i;
-  enum { TABLES = 4 }; /* of 4,096 slots, then four times as many each */
-  for (int64_t allowed = 0; allowed <= TABLES; allowed++) {
+  enum { PARTS = 2 * 4 }; /* slots and keys of 4 tables: of 4,096 slots, then four times as many each */
+  for (int64_t allowed = 0; allowed <= PARTS; allowed++) {
     fp_memory memory;
     fp_memory_init(&memory);
     memory.countdown = allowed;
-    CHECK_INT(numbers_of(&memory, keys, 1, COUNT, numbers), allowed == TABLES ? COUNT : -1);
+    CHECK_INT(numbers_of(&memory, keys, 1, COUNT, numbers), allowed == PARTS ? COUNT : -1);
   }
   CHECK_INT(numbers[COUNT - 1], COUNT - 1);
   free(keys), free(numbers);
