@@ -46,7 +46,16 @@ def test_extras_are_loaded_only_when_used() -> None:
 def test_a_picture_of_the_timeline_takes_no_grouping_and_no_compute_kernels_to_import() -> None:
     verb = "from fastprof.cli import opening; from types import SimpleNamespace as S"
     flags = "S(session=['demo/logdir'], run=None, on_error='raise', threads=1, talk=S(progress=S(wanted=False)))"
-    server = "opening.open_session(" + flags + ", renders=False); import fastprof.viewer.viewed_runs"
+    server = "opening.open_session(" + flags + "); import fastprof.viewer.viewed_runs"
     loaded = modules_after(f"{verb}; {server}")
     assert "fastprof.viewer.building" in loaded
     assert loaded.isdisjoint({"pyarrow.compute", "fastprof.derive.steps.grouping", "fastprof.hlo.module"})
+
+
+@pytest.mark.parametrize("verb", ["overview", "op-stats", "op-profile", "hlo-stats", "roofline", "steps"])
+def test_a_report_as_text_takes_no_compute_kernels_and_no_other_forms_to_import(verb: str) -> None:
+    loaded = modules_after(
+        f"from fastprof.cli.main import main; main([{verb!r}, 'demo/xla', '--output', '/dev/null', '--force'])"
+    )
+    assert "fastprof.render.report_text" in loaded
+    assert loaded.isdisjoint({"pyarrow.compute", "fastprof.render.as_json", "fastprof.xprof.report_xprof"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fastprof.analyses import ANALYSES
@@ -84,11 +85,9 @@ def _note_other_tables(args: argparse.Namespace, shown: str, tables: Iterable[st
 
 
 def imported(names: Iterable[str]) -> dict[str, Analysis]:
-    """These analyses and their prerequisites. Imports everything that they and their renderers need."""
+    """These analyses and their prerequisites. Imports everything that they need."""
     with signals.held():
         from fastprof.analyses import runner
-        from fastprof.render import report_json, report_text  # noqa: F401
-        from fastprof.xprof import report_xprof  # noqa: F401
 
         return runner.closure(names)
 
@@ -170,22 +169,30 @@ def report_chunks(
 ) -> Iterator[bytes]:
     """Reports as text, JSON or XProf's JSON, or one report as a drawing or as stacks. ``several``: write JSON as one
     object of all reports, by name."""
-    from fastprof.render import report_json, report_text
-    from fastprof.xprof import report_xprof
-
     (first, *_) = reports.values()
-    if form == "xprof":
-        document = report_xprof.several(reports) if several else report_xprof.text(first)
-        return iter([document.encode("ascii"), b"\n"])
     if form == "svg":
         return iter([report_svg.text(first).encode("utf-8"), b"\n"])
     if form == "speedscope":
         return speedscope.chunks(first)
+    renderer = _renderer(form)
+    if form == "xprof":
+        document = renderer.several(reports) if several else renderer.text(first)
+        return iter([document.encode("ascii"), b"\n"])
     if form == "json":
         rows = arguments.row_limit(limit, form)
-        return report_json.several(reports, rows) if several else report_json.chunks(first, rows)
-    texts = ("\n".join(report_text.lines(report, look, limit)) + "\n" for report in reports.values())
+        chunks: Iterator[bytes] = renderer.several(reports, rows) if several else renderer.chunks(first, rows)
+        return chunks
+    texts = ("\n".join(renderer.lines(report, look, limit)) + "\n" for report in reports.values())
     return _parted(text.encode(look.encoding, "backslashreplace") for text in texts)
+
+
+_RENDERERS = {"json": "render.report_json", "table": "render.report_text", "xprof": "xprof.report_xprof"}
+
+
+def _renderer(form: str) -> Any:
+    """The module that writes reports in a form. Others are not imported."""
+    with signals.held():
+        return import_module(f"fastprof.{_RENDERERS[form]}")
 
 
 def _parted(texts: Iterable[bytes]) -> Iterator[bytes]:

@@ -32,16 +32,14 @@ _LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: the cost o
 _NAMES_COMPARED = 100_000  # for a suggestion; a capture may hold millions of names
 
 
-def open_session(args: argparse.Namespace, *, renders: bool = True) -> Profile:
-    """The profile of SESSION, opened as the reading flags say. ``renders``: whether the verb writes tables."""
+def open_session(args: argparse.Namespace) -> Profile:
+    """The profile of SESSION, opened as the reading flags say."""
     sources = [_standard_input() if path == "-" else path for path in args.session]
     if args.session.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
-    with signals.held():  # import everything that the verb will need
+    with signals.held():
         from fastprof import load
 
-        if renders:
-            from fastprof.render import as_arrow, as_csv, as_json, as_text  # noqa: F401
     source = sources[0] if len(sources) == 1 else sources
     progress = args.talk.progress if args.talk.progress.wanted else None
     profile: Profile = load(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
-from fastprof.cli import arguments
+from fastprof.cli import arguments, signals
 from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import Write, new_file, output_errors
 from fastprof.render import report_svg, speedscope
 from fastprof.render.look import WIDTH, Look
-from fastprof.render.table_forms import chunks
+from fastprof.render.table_forms import FORMATS, chunks, renderer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +80,9 @@ def format_for(requested: str | None, path: str | None, more: Container[str] = (
 @contextlib.contextmanager
 def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
     """The file that the flags name, or standard output without one and for ``-``."""
+    with signals.held():
+        if form in FORMATS:
+            renderer(form)
     path: str | None = args.output
     clear = args.talk.progress.clear
     if path is None or path == "-":

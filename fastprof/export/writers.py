@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from fastprof.wording.cells import json_text
+from fastprof.wording.json_values import json_text
 
 TIMES = ("event_id", "start_ps", "duration_ps", "self_time_ps", "parent_id", "metadata_id", "int_value")
 ZSTD_LEVEL = 1

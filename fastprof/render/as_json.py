@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from fastprof.render.rows import Data, blocks, lines, unique_names
-from fastprof.wording.cells import ColumnCells, json_quote, json_text
+from fastprof.wording.cells import ColumnCells
+from fastprof.wording.json_values import json_quote, json_text
 
 
 def chunks(name: str, data: Data) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from fastprof.render.look import Look
 from fastprof.render.rows import Data, blocks
 from fastprof.wording import quantities
-from fastprof.wording.cells import json_text
+from fastprof.wording.json_values import json_text
 from fastprof.wording.screen import cut, excerpt, pad, printable, width, wrapped
 
 _LAYOUT_ROWS = 1_000

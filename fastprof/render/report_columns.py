@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 from fastprof.errors import UsageError
 from fastprof.render import as_json, report_json
 from fastprof.render.rows import unique_names
-from fastprof.wording.cells import TEXT, ColumnCells, json_quote, json_text
+from fastprof.wording.cells import TEXT, ColumnCells
+from fastprof.wording.json_values import json_quote, json_text
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from fastprof._version import __version__
 from fastprof.render import as_json
 from fastprof.schema.tables import VERSION
-from fastprof.wording.cells import json_quote, json_text
+from fastprof.wording.json_values import json_quote, json_text
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report, Scalar

@@ -7,9 +7,10 @@ are not shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses import runner
@@ -116,11 +117,11 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     every = report.tables[section.table]
     columns, program = _without_the_same(_columns(section, every), every)
     table = every.select(columns)
-    depths = None if section.depth is None else every[section.depth]
+    depths = None if section.depth is None else every[section.depth].to_numpy()
     if section.only is not None and limit != ALL:
-        chosen = section.only(every)
-        table = table.filter(chosen)
-        depths = None if depths is None else depths.filter(chosen)
+        chosen = np.flatnonzero(section.only(every)).tolist()
+        table = _taken(table, chosen)
+        depths = None if depths is None else depths[chosen]
     zeros: list[str] = []
     if section.nonzero is not None and limit != ALL:
         table, zeros = _without_zeros(table, section.nonzero)
@@ -132,7 +133,7 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     if section.kernels is not None:
         rows = _with_short_names(rows, section.kernels)
     if depths is not None:
-        rows = _as_tree(rows, depths.slice(0, rows.num_rows).to_pylist(), look)
+        rows = _as_tree(rows, depths[: rows.num_rows].tolist(), look)
     left_out: list[str] = []
     keeps = _TREE_CELLS if section.depth is not None else _NAME_CELLS if section.by_worth else 0
     laid_out = as_text.lines(
@@ -157,7 +158,7 @@ def _columns(section: Section, table: pa.Table) -> list[str]:
     """The columns that a section shows. If there are several hosts, the host is added: first, in a tree second."""
     columns = list(section.columns or table.column_names)
     columns = [name for name in columns if name not in section.parts or any(table[name].to_pylist())]
-    if "host" in columns or "host" not in table.column_names or len(table["host"].unique()) < 2:
+    if "host" in columns or "host" not in table.column_names or len(set(table["host"].to_pylist())) < 2:
         return columns
     columns.insert(0 if section.depth is None else 1, "host")
     return columns
@@ -167,10 +168,10 @@ def _without_the_same(columns: list[str], table: pa.Table) -> tuple[list[str], s
     """The columns without ``program`` if all rows have the same program, and its name; else None."""
     if "program" not in columns or len(columns) < 2 or table.num_rows < 2:
         return columns, None
-    programs = table["program"].unique().to_pylist()
-    if len(programs) != 1 or not programs[0]:
+    programs = set(table["program"].to_pylist())
+    if len(programs) != 1 or not (program := programs.pop()):
         return columns, None
-    return [name for name in columns if name != "program"], programs[0]
+    return [name for name in columns if name != "program"], program
 
 
 def by_worth(report: Report, table: str) -> list[str]:
@@ -190,7 +191,13 @@ def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
     if not nonzero:
         return table, []
     rows = [row for row, name in enumerate(names) if name in nonzero]
-    return table.take(rows), [printable(str(name)) for name in dict.fromkeys(names) if name not in nonzero]
+    return _taken(table, rows), [printable(str(name)) for name in dict.fromkeys(names) if name not in nonzero]
+
+
+def _taken(table: pa.Table, rows: Iterable[int]) -> pa.Table:
+    """A few rows of a table. Table.take would import pyarrow.compute, which takes longer than most questions."""
+    columns = [pa.array([column[row].as_py() for row in rows], column.type) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _with_short_names(table: pa.Table, column: str) -> pa.Table:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastprof.wording.cells import TEXT, ColumnCells, joined
 
@@ -74,9 +74,10 @@ def _longest(column: pa.Array | pa.ChunkedArray) -> int:
         return max(map(_longest, column.chunks), default=0)
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or not len(column):
         return 0
-    return pc.max(pc.binary_length(column)).as_py() or 0
+    ends = np.frombuffer(column.buffers()[1], np.int64 if pa.types.is_large_string(column.type) else np.int32)
+    return int(np.diff(ends[column.offset : column.offset + len(column) + 1]).max())
 
 
 def unique_names(schema: pa.Schema) -> list[str]:

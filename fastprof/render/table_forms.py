@@ -7,17 +7,19 @@ files nor terminals.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from fastprof.render.look import Look
 
 if TYPE_CHECKING:
     from fastprof.render.rows import Data
 
-FORMATS = ("table", "json", "csv", "arrow")
+_RENDERERS = {"table": "as_text", "json": "as_json", "csv": "as_csv", "arrow": "as_arrow"}
+FORMATS = tuple(_RENDERERS)
 """What ``--format`` offers; text for people first."""
 
-__all__ = ["FORMATS", "Look", "chunks"]
+__all__ = ["FORMATS", "Look", "chunks", "renderer"]
 
 
 def chunks(
@@ -30,20 +32,17 @@ def chunks(
     for a format that is not in FORMATS.
     """
     if form == "table":
-        from fastprof.render import as_text
-
-        lines = as_text.lines(data, look, left_out=left_out, by_worth=by_worth)
+        lines = renderer(form).lines(data, look, left_out=left_out, by_worth=by_worth)
         return (f"{line}\n".encode(look.encoding, "backslashreplace") for line in lines)
-    if form == "json":
-        from fastprof.render import as_json
+    options: dict[str, dict[str, Any]] = {
+        "json": {"name": name},
+        "csv": {"screen": look.screen},
+        "arrow": {"file": look.file},
+    }
+    blocks: Iterator[bytes] = renderer(form).chunks(data=data, **options[form])
+    return blocks
 
-        return as_json.chunks(name, data)
-    if form == "csv":
-        from fastprof.render import as_csv
 
-        return as_csv.chunks(data, screen=look.screen)
-    if form == "arrow":
-        from fastprof.render import as_arrow
-
-        return as_arrow.chunks(data, file=look.file)
-    raise KeyError(form)
+def renderer(form: str) -> Any:
+    """The module that writes a format. Others are not imported: some take longer than a small question."""
+    return import_module(f"fastprof.render.{_RENDERERS[form]}")

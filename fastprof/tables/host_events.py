@@ -348,8 +348,8 @@ def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[st
     if not begins:
         return plain
     names = tables.session.index.names
-    numbers = sorted(set(names.texts[number].now().names.tolist()))
-    declared = names.stats.array().take(pa.array(numbers, pa.int32())).to_pylist()
+    texts = names.stats.array()
+    declared = [texts[text].as_py() for text in sorted(set(names.texts[number].now().names.tolist()))]
     return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
 
 
@@ -409,4 +409,7 @@ def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
         value = np.where(is_text, stats.text[rows], value)
         kind[is_text & (stats.text[rows] < 0)] = records.NONE
         source.meta_stats[name] = Stat(owner[rows].astype(np.int32), kind, value.astype(np.int64))
-        source.meta_bytes[name] = {int(owner[row]): payloads[row] for row in rows[kind == records.BYTES].tolist()}
+        rows = rows[kind == records.BYTES]
+        source.meta_bytes[name] = {
+            meta: payloads[row] for meta, row in zip(owner[rows].tolist(), rows.tolist(), strict=True)
+        }

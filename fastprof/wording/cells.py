@@ -5,13 +5,12 @@ Dictionaries are encoded, not rows, so a text that repeats is encoded once.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from fastprof.wording.json_values import base64_text, json_quote, json_text
 
 TEXT = pa.large_string()
 
@@ -47,7 +46,7 @@ class ColumnCells:
         if pa.types.is_null(kind):
             return pa.nulls(len(array), TEXT)
         if _is_bytes(kind):
-            return self._quote_each(None if value is None else _base64(value) for value in array.to_pylist())
+            return self._quote_each(None if value is None else base64_text(value) for value in array.to_pylist())
         return self._nested(array)
 
     def _quoted_dictionary(self, dictionary: pa.Array) -> pa.Array:
@@ -77,27 +76,6 @@ class ColumnCells:
         return pa.array((None if text is None else self._quote(text) for text in texts), TEXT)
 
 
-json_quote = json.encoder.encode_basestring_ascii
-"""Writes a JSON string in ASCII, which is valid in every encoding and has no control characters."""
-
-
-def json_text(value: Any, *, pairs: bool = False) -> str:
-    """JSON of a value from pyarrow. ``pairs``: the value is a map; repeated keys are kept."""
-    if pairs:
-        return "{" + ", ".join(f"{json_quote(str(key))}: {json_text(item)}" for key, item in value) + "}"
-    if isinstance(value, dict):
-        return json_text(list(value.items()), pairs=True)
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(json_text(item) for item in value) + "]"
-    if isinstance(value, bytes):
-        return json_quote(_base64(value))
-    if isinstance(value, float) and value - value != 0:
-        return json_quote({"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)])
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return json.dumps(value)
-    return json_quote(str(value))
-
-
 def joined(pieces: list[pa.Array | pa.Scalar]) -> bytes:
     """The texts of all rows, one after another: joins the columns of each row, then the rows."""
     rows = pc.binary_join_element_wise(*pieces, pa.scalar("", TEXT))
@@ -106,10 +84,6 @@ def joined(pieces: list[pa.Array | pa.Scalar]) -> bytes:
     one_list = pa.LargeListArray.from_arrays(pa.array([0, len(rows)], pa.int64()), rows)
     text: bytes = pc.binary_join(one_list, pa.scalar("", TEXT))[0].as_buffer().to_pybytes()
     return text
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
 
 
 def _is_text(kind: pa.DataType) -> bool:
