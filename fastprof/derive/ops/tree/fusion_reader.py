@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from fastprof.hlo.category import category
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.text.instruction_text import EXPRESSION, InstructionText
@@ -29,7 +27,7 @@ class FusionReader:
         self._module = module
         self._costs = CostModel(module, counting)
         self._texts = InstructionText(program_of(module), EXPRESSION)
-        self._opcodes: list[str] = module.texts.take(pa.array(module.instructions["opcode"])).to_pylist()
+        self._opcodes = [module.text(number) for number in module.instructions["opcode"].tolist()]
         self._categories: dict[str, str] = {}
         self._read: set[int] = set()
 
