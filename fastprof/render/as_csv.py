@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from fastprof.render.rows import Data, blocks, lines
-from fastprof.wording.cells import ColumnCells
+from fastprof.render.rows import Data, blocks
+from fastprof.wording.cells import ColumnCells, lines
 from fastprof.wording.screen import printable_lines
 
 _AWKWARD = re.compile(r'[",\r\n]|^\s|\s$|^$')

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastprof.render.rows import Data, blocks, lines, unique_names
-from fastprof.wording.cells import ColumnCells
+from fastprof.render.rows import Data, blocks, unique_names
+from fastprof.wording.cells import ColumnCells, lines
 from fastprof.wording.json_values import json_quote, json_text
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-
-from fastprof.wording.cells import TEXT, ColumnCells, joined
 
 Data: TypeAlias = pa.Table | Iterable[pa.RecordBatch]
 
@@ -34,16 +32,6 @@ def blocks(
     if first is None:
         raise ValueError("a stream without batches has no schema; it must yield at least one empty batch")
     return first.schema, _sliced(first, batches, rows, most_bytes)
-
-
-def lines(batch: pa.RecordBatch, cells: Sequence[ColumnCells], leads: Sequence[str], end: str) -> bytes:
-    """The text of all rows: before each cell its lead, after the last one ``end``; also if there are no columns."""
-    if not cells:
-        return b"".join([(leads[0] + end).encode()] * batch.num_rows)
-    pieces: list[pa.Array | pa.Scalar] = []
-    for lead, column, values in zip(leads, cells, batch.columns, strict=True):
-        pieces += [pa.scalar(lead, TEXT), column.texts(values)] if lead else [column.texts(values)]
-    return joined([*pieces, pa.scalar(end, TEXT)])
 
 
 def _sliced(

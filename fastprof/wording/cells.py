@@ -5,7 +5,7 @@ Dictionaries are encoded, not rows, so a text that repeats is encoded once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,11 +76,14 @@ class ColumnCells:
         return pa.array((None if text is None else self._quote(text) for text in texts), TEXT)
 
 
-def joined(pieces: list[pa.Array | pa.Scalar]) -> bytes:
-    """The texts of all rows, one after another: joins the columns of each row, then the rows."""
-    rows = pc.binary_join_element_wise(*pieces, pa.scalar("", TEXT))
-    if isinstance(rows, pa.Scalar) or len(rows) == 0:
-        return b""
+def lines(batch: pa.RecordBatch, cells: Sequence[ColumnCells], leads: Sequence[str], end: str) -> bytes:
+    """The text of all rows: before each cell its lead, after the last one ``end``; also if there are no columns."""
+    if not cells or not batch.num_rows:
+        return b"".join([(leads[0] + end).encode()] * batch.num_rows)
+    pieces: list[pa.Array | pa.Scalar] = []
+    for lead, column, values in zip(leads, cells, batch.columns, strict=True):
+        pieces += [pa.scalar(lead, TEXT), column.texts(values)] if lead else [column.texts(values)]
+    rows = pc.binary_join_element_wise(*pieces, pa.scalar(end, TEXT), pa.scalar("", TEXT))
     one_list = pa.LargeListArray.from_arrays(pa.array([0, len(rows)], pa.int64()), rows)
     text: bytes = pc.binary_join(one_list, pa.scalar("", TEXT))[0].as_buffer().to_pybytes()
     return text
