@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from fastprof.derive.serving.parameters import BatchingParameters
 from fastprof.derive.serving.requests import NO_MODEL, UNKNOWN
 from fastprof.derive.serving.session import (
     BatchColumns,
+    MoveColumns,
     RequestColumns,
     Session,
     combined,
@@ -75,27 +75,25 @@ _PERCENTILE: tuple[Col, Formula] = (text("percentile", "Percentile"), lambda gro
 _THROUGHPUT: tuple[Col, Formula] = (text("throughput", "Throughput"), lambda group: group.throughput)
 
 
-@dataclass(frozen=True, slots=True)
-class OfModel:
-    """Rows of a model, shortest first; ``pairs``: each request with each of its batches, the rows of both."""
+class OfModel(NamedTuple):
+    """A model's requests, batches and moves, shortest first."""
 
     name: str
-    requests: Int64s
-    batches: Int64s
-    moves: Int64s
-    pairs: tuple[Int64s, Int64s]
+    requests: RequestColumns
+    batches: BatchColumns
+    moves: MoveColumns
 
 
 def answer(report: Report) -> object:
     inference = report.detail_as(Inference)
     session = inference.session or combined([])
     shown = shown_requests(inference.hosts)
-    models = _models(inference, session, shown)
+    models = _models(session, shown, _counted(inference, session, shown))
     has_batching = any(len(model.batches) for model in models)
     p = {"hasBatching": "true" if has_batching else "false", "hasTensorPattern": "false"}
     tables = [data_table((text("model_name", "Model Name"),), [[model.name] for model in models], p)]
     for model in models:
-        tables.append(_requests_table(session, shown, model, has_batching, inference.params.request_order))
+        tables.append(_requests_table(model, has_batching, inference.params.request_order))
         if has_batching:
             tables.append(_batches_table(session, model, inference.params.batch_order))
         if session.patterns:
@@ -103,49 +101,43 @@ def answer(report: Report) -> object:
     return tables
 
 
-def _models(inference: Inference, session: Session, requests: RequestColumns) -> list[OfModel]:
-    """By name; one of all requests where none names a model. Where some do, requests without a model are left out,
-    except those that led to nothing: they count for the first model of their host."""
+def _counted(inference: Inference, session: Session, requests: RequestColumns) -> Int64s:
+    """The model that each request counts for, below 0: none. If no request names a model, all count for one. Requests
+    that led to nothing count for the first model of their host."""
+    if not session.models:
+        return np.zeros(len(requests), np.int64)
+    by_host = first_models(inference.hosts)
+    return np.where(requests.model == UNKNOWN, by_host[requests.host], requests.model)
+
+
+def _models(session: Session, requests: RequestColumns, counted: Int64s) -> list[OfModel]:
+    """By name; one of all requests if none names a model."""
     batches, moves = session.batches, session.moves
     if not session.models:
-        every = (np.arange(len(rows)) for rows in (requests, batches, moves))
-        return [_of_model(session, requests, ALL_MODELS, *every)]
-    by_host = first_models(inference.hosts)
-    counted = np.where(requests.model == UNKNOWN, by_host[requests.host], requests.model)
-    models = (counted, batches.model, moves.model)
+        return [OfModel(ALL_MODELS, requests, batches, moves)]
     return [
-        _of_model(session, requests, name, *(np.flatnonzero(one == place) for one in models))
+        OfModel(name, requests[counted == place], batches[batches.model == place], moves[moves.model == place])
         for name, place in sorted((name, place) for place, name in enumerate(session.models))
     ]
-
-
-def _of_model(
-    session: Session, columns: RequestColumns, name: str, requests: Int64s, batches: Int64s, moves: Int64s
-) -> OfModel:
-    """Batches of equal id on several hosts are one to XProf: the longest of them."""
-    row_of_batch = dict(zip(session.batches.id[batches].tolist(), batches.tolist(), strict=True))
-    place, ids = columns.others.of_each(requests)
-    batch = np.array([row_of_batch.get(one, -1) for one in ids.tolist()], np.int64)
-    return OfModel(name, requests, batches, moves, (requests[place[batch >= 0]], batch[batch >= 0]))
 
 
 # ---- requests and batches
 
 
-def _requests_table(
-    session: Session, columns: RequestColumns, model: OfModel, has_batching: bool, order: str
-) -> dict[str, object]:
-    sizes, (request, batch) = _by_size(session, model), model.pairs
-    of_size = {size: request[session.batches.padded_size[batch] == size] for size in sizes}
+def _requests_table(model: OfModel, has_batching: bool, order: str) -> dict[str, object]:
+    columns, batches, sizes = model.requests, model.batches, _by_size(model)
     keys = (columns.latency, columns.delay, columns.size, *columns.parts.T)
-    key = keys[REQUEST_ORDERS.index(order)][model.requests]
+    request, ids = columns.others.of_each(np.arange(len(columns)))
+    # batches of equal id on several hosts are one to XProf: the longest of them
+    row_of_batch = {one: row for row, one in enumerate(batches.id.tolist())}
+    batch = np.array([row_of_batch.get(one, -1) for one in ids.tolist()], np.int64)
+    size_of_batch = np.append(batches.padded_size, -1)[batch]
+    of_size = {size: request[(batch >= 0) & (size_of_batch == size)] for size in sizes}
 
     def compute_ms(group: Group) -> float:
         """The device compute of the batches of a size counts for their requests too."""
-        values = (
-            columns.parts[group.rows, COMPUTE] if group.size is None else session.batches.compute[sizes[group.size]]
-        )
-        return _mean(values) / 1e9
+        of_one = columns.parts[group.rows, COMPUTE] if group.size is None else batches.compute[sizes[group.size]]
+        return _mean(of_one) / 1e9
 
     batching: list[tuple[Col, Formula]] = [
         (number("batching_request_size", "Request size"), _mean_of(columns.size)),
@@ -160,16 +152,16 @@ def _requests_table(
         *((head, compute_ms if part == COMPUTE else _ms_of(columns.parts[:, part])) for part, head in _PARTS),
         (_URL, lambda _: ""),
     ]
-    groups = _groups(columns, model.requests, key, of_size, "Average")
+    groups = _groups(columns, keys[REQUEST_ORDERS.index(order)], of_size, "Average")
     return of_rows(cells, groups, _overall(columns, groups))
 
 
 def _batches_table(session: Session, model: OfModel, order: str) -> dict[str, object]:
-    columns = session.batches
-    size, padding = columns.padded_size[model.batches], columns.padding[model.batches]
+    columns = model.batches
+    size, padding = columns.padded_size, columns.padding
     efficiency = np.divide(size - padding, size, out=np.zeros(len(size)), where=size != 0)
-    keys = (columns.latency[model.batches], columns.delay[model.batches], padding, size, efficiency)
-    groups = _groups(columns, model.batches, keys[BATCH_ORDERS.index(order)], _by_size(session, model), "Aggregated")
+    keys = (columns.latency, columns.delay, padding, size, efficiency)
+    groups = _groups(columns, keys[BATCH_ORDERS.index(order)], _by_size(model), "Aggregated")
 
     def efficiency_of(group: Group) -> float:
         padding, size = (int(values[group.rows].sum()) for values in (columns.padding, columns.padded_size))
@@ -195,32 +187,31 @@ def _batches_table(session: Session, model: OfModel, order: str) -> dict[str, ob
     return of_rows(cells, groups, _overall(columns, groups) | _parameters(session.parameters.get(model.name)))
 
 
-def _by_size(session: Session, model: OfModel) -> dict[int, Int64s]:
-    """The model's batches by their size, smallest first."""
-    sizes = session.batches.padded_size[model.batches]
-    return {size: model.batches[sizes == size] for size in np.unique(sizes).tolist()}
+def _by_size(model: OfModel) -> dict[int, Int64s]:
+    """Rows of the model's batches by their size, smallest first."""
+    sizes = model.batches.padded_size
+    return {size: np.flatnonzero(sizes == size) for size in np.unique(sizes).tolist()}
 
 
 def _groups(
-    columns: RequestColumns | BatchColumns, rows: Int64s, key: npt.NDArray[Any], sizes: dict[int, Int64s], title: str
+    columns: RequestColumns | BatchColumns, key: npt.NDArray[Any], sizes: dict[int, Int64s], title: str
 ) -> list[Group]:
     """A sample of the rows in the order of the key, then those of each batch size, last all of them."""
-    rate = per_second(columns.begin[rows], columns.end[rows])
+    rate = per_second(columns.begin, columns.end)
     if rate is None:
-        rate = math.inf if len(rows) else 0.0
+        rate = math.inf if len(columns) else 0.0
     groups = [
         Group(f"{percentile:.3f}", str(columns.id[row]), NOT_AVAILABLE, np.array([row]))
-        for row, percentile in sample(rows[np.argsort(key, kind="stable")])
+        for row, percentile in sample(np.argsort(key, kind="stable"))
     ]
     for size, same in sizes.items():
-        share = one_digit(len(same) * rate / len(rows) if len(rows) else math.nan)
+        share = one_digit(len(same) * rate / len(columns) if len(columns) else math.nan)
         groups.append(Group(f"Batch size {size}", NOT_AVAILABLE, share, same, size))
-    return [*groups, Group(title, NOT_AVAILABLE, one_digit(rate), rows)]
+    return [*groups, Group(title, NOT_AVAILABLE, one_digit(rate), np.arange(len(columns)))]
 
 
 def _overall(columns: RequestColumns | BatchColumns, groups: list[Group]) -> dict[str, str]:
-    rows = groups[-1].rows
-    mean = int(columns.latency[rows].sum()) / 1e6 / len(rows) / 1e3 if len(rows) else 0.0
+    mean = int(columns.latency.sum()) / 1e6 / len(columns) / 1e3 if len(columns) else 0.0
     return {"throughput": groups[-1].throughput, "averageLatencyMs": three_digits(mean)}
 
 
@@ -238,7 +229,7 @@ def _parameters(known: BatchingParameters | None) -> dict[str, str]:
 
 
 def _tensor_rows(session: Session, model: OfModel) -> list[list[Cell]]:
-    pattern, time_ps = session.moves.pattern[model.moves], session.moves.time_ps[model.moves]
+    pattern, time_ps = model.moves.pattern, model.moves.time_ps
     rows: list[list[Cell]] = []
     for place, kind in enumerate(np.unique(pattern).tolist()):
         times = np.sort(time_ps[pattern == kind])
@@ -285,15 +276,13 @@ def latency_rows(report: Report) -> list[list[Cell]]:
     inference = report.detail_as(Inference)
     if inference.session is None:
         return []
-    columns = shown_requests(inference.hosts)
-    models = _models(inference, inference.session, columns)
-    shown = np.concatenate([np.zeros(0, np.int64), *(model.requests for model in models)])
+    requests = shown_requests(inference.hosts)
+    shown = requests[_counted(inference, inference.session, requests) >= 0]
     if not len(shown):
         return []
-    shown = np.sort(shown)
-    total = columns.latency[shown] / 1e9
-    device = columns.parts[shown, COMPUTE] / 1e9
-    communication = (columns.parts[shown, WRITE] + columns.parts[shown, READ]) / 1e9
+    total = shown.latency / 1e9
+    device = shown.parts[:, COMPUTE] / 1e9
+    communication = (shown.parts[:, WRITE] + shown.parts[:, READ]) / 1e9
     table = np.stack([total - device - communication, device, communication, total], axis=1)
     rows = [(f"{percent:.1f}%", table[_place(percent, len(shown))]) for percent in PERCENTILES]
     return [[title, *row.tolist()] for title, row in [("Avg", table.mean(axis=0)), *rows]]
