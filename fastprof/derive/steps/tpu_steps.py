@@ -287,12 +287,9 @@ def _categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[s
 
 def _ops(events: HostEvents) -> Bools:
     """Rows of metadata that identify an op."""
-    program, symbol = np.zeros(len(events.names), np.bool_), np.zeros(len(events.names), np.bool_)
-    program[events.meta_stat("program_id").rows] = True
-    stat = events.meta_stat("symbol_id")
-    symbol[stat.rows[stat.value != 0]] = True
-    both: Bools = program & symbol
-    return both
+    symbol = events.meta_stat("symbol_id")
+    identified = np.intersect1d(events.meta_stat("program_id").rows, symbol.rows[symbol.value != 0])
+    return among(identified, len(events.names))
 
 
 def _core(
@@ -339,22 +336,16 @@ def _busy(ops: OpEvents, works: Bools) -> Stretches:
 def _recorded_collectives(events: HostEvents, ops: OpEvents, group: Int32s) -> Collectives:
     rows, unique_id = events.ints("all_reduce_unique_id")
     at = np.searchsorted(ops.rows, rows)
-    beside = np.flatnonzero(at < len(ops))
-    beside = beside[ops.rows[at[beside]] == rows[beside]]
-    beside = beside[group[at[beside]] >= 0]
-    at = at[beside]
+    here = np.flatnonzero(at < len(ops))
+    here = here[ops.rows[at[here]] == rows[here]]
+    here = here[group[at[here]] >= 0]
+    at, unique_id = at[here], unique_id[here]
+    moved = events.meta_stat("bytes_accessed").of_kinds((records.INT64, records.UINT64))
     return Collectives(
         group[at].astype(np.int64),
         np.zeros(len(at), np.int64),
-        unique_id[beside],
+        unique_id,
         ops.start_ps[at],
         ops.start_ps[at] + ops.duration_ps[at],
-        _bytes(events, ops.meta[at]),
+        beside(ops.meta[at], moved.rows, moved.value)[1],
     )
-
-
-def _bytes(events: HostEvents, meta: Int32s) -> Int64s:
-    stat = events.meta_stat("bytes_accessed").of_kinds((records.INT64, records.UINT64))
-    by_meta = np.zeros(len(events.names), np.int64)
-    by_meta[stat.rows] = stat.value
-    return by_meta[meta]
