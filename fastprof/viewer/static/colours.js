@@ -5,35 +5,30 @@ import { list } from "./list.js";
 const PALETTE = list(`#4c78c8, #f0882e, #3fa66b, #d9534f, #8d6fc4, #b0803a, #d76fae, #4aa8b8, #9aa53a, #6d7a8d,
   #7fa6e8, #f7b56d, #82cc9e, #ee9a94, #b9a3e3, #d9b886, #eda6cf, #8fd0db, #c6cf7a, #a3adbb`);
 
-/** Of idle time and of what is too small to be shown alone. */
+/** The colour of idle time and of what is too small to be shown alone. */
 export const FAINT = "#98a0ab";
 
-/** Of categories of step time: compute is green and blue, waiting for input red, as users of profilers know it. */
-export const CATEGORY = {
-  device_compute: "#3fa66b",
-  device_compute_16bit: "#3fa66b",
-  device_compute_32bit: "#82cc9e",
-  compute: "#3fa66b",
-  device_to_device: "#b0803a",
-  device_collectives: "#8d6fc4",
-  collectives: "#8d6fc4",
-  all_reduce: "#8d6fc4",
-  sparse_core: "#4aa8b8",
-  host_compute: "#4c78c8",
-  kernel_launch: "#e3b341",
-  tc_idle: "#98a0ab",
-  idle: "#98a0ab",
-  input: "#d9534f",
-  infeed: "#d9534f",
-  host_prepare: "#ee9a94",
-  output: "#f0882e",
-  outfeed: "#f0882e",
-  compilation: "#d76fae",
-  host_to_host: "#7fa6e8",
-  all_others: "#6d7a8d",
-  all_other: "#6d7a8d",
-  other: "#6d7a8d",
+/** By colour, categories of step time: compute is green, waiting for input red, as users of profilers know it. */
+const CATEGORIES = {
+  "#3fa66b": "device_compute, device_compute_16bit, compute",
+  "#82cc9e": "device_compute_32bit",
+  "#b0803a": "device_to_device",
+  "#8d6fc4": "device_collectives, collectives, all_reduce",
+  "#4aa8b8": "sparse_core",
+  "#4c78c8": "host_compute",
+  "#e3b341": "kernel_launch",
+  "#98a0ab": "tc_idle, idle",
+  "#d9534f": "input, infeed",
+  "#ee9a94": "host_prepare",
+  "#f0882e": "output, outfeed",
+  "#d76fae": "compilation",
+  "#7fa6e8": "host_to_host",
+  "#6d7a8d": "all_others, all_other, other",
 };
+/** The colour of a category of step time. */
+export const CATEGORY = Object.fromEntries(
+  Object.entries(CATEGORIES).flatMap(([shade, names]) => list(names).map((name) => [name, shade])),
+);
 
 export function colour(number) {
   return PALETTE[number % PALETTE.length];

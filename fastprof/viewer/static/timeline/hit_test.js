@@ -28,8 +28,8 @@ export function sliceUnder({ model, layout, view, cache }, x, y) {
   const [low, high] = [view.time(x - REACH), view.time(x + REACH)];
   const pieces = cache.pieces(group, view.level(), low, high);
   const together = layout.isFolded(under.track) && layout.laneBox(under.track, 0).height < SHARED;
-  const lanes = together ? [] : [under.lane];
-  if (together) { for (let lane = model.lanes[under.track] - 1; lane >= 0; lane--) lanes.push(lane); }
+  const count = model.lanes[under.track];
+  const lanes = together ? Array.from({ length: count }, (_, place) => count - 1 - place) : [under.lane];
   for (const lane of lanes) {
     const found = nearest(pieces, model.id[under.track], lane, view.time(x), low, high);
     if (found) return { ...found, track: under.track, lane, host: group.host };

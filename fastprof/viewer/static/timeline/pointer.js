@@ -209,11 +209,13 @@ export class Pointer {
   refresh() {
     if (!this.last || this.drag) return;
     if (!this.quiet) this.hover(this.last);
-    else if (this.timeline.hovered) {
-      this.timeline.hovered = null;
-      this.hovered(null, null);
-      this.timeline.invalidate();
-    }
+    else if (this.timeline.hovered) this.unhover();
+  }
+
+  unhover() {
+    this.timeline.hovered = null;
+    this.hovered(null, null);
+    this.timeline.invalidate();
   }
 
   hover(event) {
@@ -233,10 +235,8 @@ export class Pointer {
   leave() {
     if (this.drag) return;
     this.last = null;
-    this.timeline.hovered = null;
     this.timeline.hoverTime = null;
-    this.hovered(null, null);
-    this.timeline.invalidate();
+    this.unhover();
   }
 }
 

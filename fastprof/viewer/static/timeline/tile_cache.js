@@ -57,11 +57,9 @@ export class TileCache {
 
   /** The tile that is here; of a deep track else one of more lanes or, as the last resort, of fewer. */
   tile(group, level, index) {
-    const found = this.entry(placeOf(group, level, index))?.tile;
-    if (found || !group.depth) return found ?? null;
-    for (const depth of [...DEPTHS].reverse()) {
-      const other = this.entry(placeOf(group, level, index, depth))?.tile;
-      if (other) return other;
+    for (const depth of group.depth ? [group.depth, ...[...DEPTHS].reverse()] : [0]) {
+      const entry = this.entry(placeOf(group, level, index, depth));
+      if (entry?.tile) return entry.tile;
     }
     return null;
   }

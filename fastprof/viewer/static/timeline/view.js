@@ -49,9 +49,13 @@ export class View {
   }
 
   set(start, span) {
-    const most = this.high - this.low;
-    this.span = Math.min(Math.max(span, NARROWEST), most);
-    this.start = Math.min(Math.max(start, this.low), this.high - this.span);
+    [this.start, this.span] = this.within(start, span);
+  }
+
+  /** The window nearest to another that keeps within the session and is not too narrow: [start, span]. */
+  within(start, span) {
+    const width = Math.min(Math.max(span, NARROWEST), this.high - this.low);
+    return [Math.min(Math.max(start, this.low), this.high - width), width];
   }
 
   /** Adds to all times. */
@@ -69,20 +73,14 @@ export class View {
   zoom(factor, x) {
     this.glide = null;
     const fixed = this.time(x);
-    const span = Math.min(Math.max(this.span * factor, NARROWEST), this.high - this.low);
+    const [, span] = this.within(0, this.span * factor);
     this.set(fixed - (x / this.width) * span, span);
   }
 
   /** Glides to a window, at once if the user prefers less motion. */
   moveTo(start, span) {
-    const most = this.high - this.low;
-    const width = Math.min(Math.max(span, NARROWEST), most);
-    const place = Math.min(Math.max(start, this.low), this.high - width);
-    if (this.still) {
-      this.set(place, width);
-      return;
-    }
-    this.glide = { from: [this.start, this.span], to: [place, width], begun: null };
+    if (this.still) this.set(start, span);
+    else this.glide = { from: [this.start, this.span], to: this.within(start, span), begun: null };
   }
 
   /** Shows a stretch of time with room at both sides. */
