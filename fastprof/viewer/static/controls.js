@@ -4,7 +4,7 @@ import { h, on } from "./dom.js";
 
 let controls = 0;
 
-/** A list to choose from. `options`: texts, or {value, text}. */
+/** A list to choose from. `options`: texts, or [value, text]. */
 export function picker({ label, options, value = null, onchange, title = null }) {
   const items = itemsOf(options);
   const select = h("select", { id: newId(), title, onchange: () => onchange(select.value) },
@@ -42,7 +42,7 @@ export function field({ label, value = "", placeholder = "", onchange, title = n
   return labelled("field", label, box);
 }
 
-/** A few choices side by side. `options`: texts, or {value, text, title}. */
+/** A few choices side by side. `options`: texts, or [value, text, title]. */
 export function tabs({ label, options, value = null, onchange }) {
   const name = newId();
   const items = itemsOf(options);
@@ -83,8 +83,12 @@ function newId() {
   return `control-${(controls += 1)}`;
 }
 
+/** Options are texts or [value, text, title]. */
 function itemsOf(options) {
-  return options.map((option) => (typeof option === "object" ? option : { value: option, text: option }));
+  return options.map((option) => {
+    const [value, text = value, title = null] = Array.isArray(option) ? option : [option];
+    return { value, text, title };
+  });
 }
 
 /** A control with a label and a `value`; `changed()` is called when the value is set. */

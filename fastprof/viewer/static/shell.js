@@ -113,7 +113,7 @@ export class Shell {
     }
     const hosts = this.go.hosts();
     if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
-      const options = [{ value: ALL_HOSTS, text: `All ${hosts.length} hosts` }, ...hosts];
+      const options = [[ALL_HOSTS, `All ${hosts.length} hosts`], ...hosts];
       this.pickers.append(
         picker({ label: "Host", options, value: route.host ?? ALL_HOSTS, onchange: (host) =>
           this.go.host(host || null) }),

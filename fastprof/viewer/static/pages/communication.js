@@ -48,8 +48,8 @@ function divided(body, report, context) {
   const names = devices.column("core_name");
   const device = choice(context, "device", [ALL, ...names]);
   const hasSteps = steps.column("step").some((step) => step !== null);
-  const choose = picker({ label: "Steps of", options: [{ value: ALL, text: "All devices, a bar each" }, ...names],
-    value: device, onchange: (to) => context.push({ device: to }) });
+  const choose = picker({ label: "Steps of", options: [[ALL, "All devices, a bar each"], ...names], value: device,
+    onchange: (to) => context.push({ device: to }) });
   const part = section(body, device ? `Steps of ${device}` : "Devices", {
     note: "Each moment counts once: as compute, else as exposed communication, else as idle time.",
     actions: hasSteps ? [choose] : [],

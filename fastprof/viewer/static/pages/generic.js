@@ -27,9 +27,9 @@ function drawSection(body, { title, table, columns, scalars, bar, rows }, report
 
 /** Any table of the report, chosen from a list, with all of its columns. */
 function allTables(body, report, context) {
-  const options = Object.entries(report.tables).map(([value, { length }]) => ({ value,
-    text: `${label(value)} (${number(length)} rows)` })
-  );
+  const options = Object.entries(report.tables).map((
+    [name, { length }],
+  ) => [name, `${label(name)} (${number(length)} rows)`]);
   if (!options.length) return;
   const choose = (name) => {
     const row = context.analysis.tables[name];
@@ -38,5 +38,5 @@ function allTables(body, report, context) {
       rows: 12 });
   };
   const part = section(body, "All tables", { actions: [picker({ label: "Table", options, onchange: choose })] });
-  choose(options[0].value);
+  choose(options[0][0]);
 }

@@ -12,8 +12,8 @@ import { drawHloGraph } from "./hlo_graph.js";
 import { HloLines } from "./hlo_lines.js";
 
 const FORMS = [
-  { value: "short-txt", text: "Short", title: "Names without %, constants of at most ten elements" },
-  { value: "long-txt", text: "Long", title: "With signatures, constants and what runs before what" },
+  ["short-txt", "Short", "Names without %, constants of at most ten elements"],
+  ["long-txt", "Long", "With signatures, constants and what runs before what"],
 ];
 const COLUMNS = [
   { name: "module", type: "string", width: 320 },
@@ -54,7 +54,7 @@ class HloPage {
   /** What the address asks for: a program, in a form, at an instruction. */
   async follow(params) {
     const next = { module: params.get("module") ?? this.modules[0].module,
-      form: choice(this.context, "form", FORMS.map(({ value }) => value)), metadata: params.get("metadata") === "yes",
+      form: choice(this.context, "form", FORMS.map(([value]) => value)), metadata: params.get("metadata") === "yes",
       instruction: params.get("instruction"),
       width: Math.min(WIDEST, Math.max(1, Number(params.get("width") ?? 2) || 2)) };
     const before = this.shown;

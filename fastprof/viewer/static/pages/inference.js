@@ -25,8 +25,8 @@ function draw(body, report, context) {
   }
   tableSection(context, body, "models", models, { rows: 8 });
   const choices = [
-    { value: ALL, text: "All models" },
-    ...models.column("model").map((model) => ({ value: model ?? "", text: model ?? "unknown" })),
+    [ALL, "All models"],
+    ...models.column("model").map((model) => [model ?? "", model ?? "unknown"]),
   ];
   const box = h("div");
   const choose = (model) => {
@@ -129,10 +129,7 @@ class ModelPage {
       const names = sizes.rows().map((row) => `${this.model === ALL ? `${row.model} · ` : ""}${row.padded_size}`);
       bars(box, { names, values: sizes.column(column), unit: "ps", label: "Batches by size" });
     };
-    element.append(
-      tabs({ label: "What", options: columnsOf.map(([value, words]) => ({ value, text: words })), onchange: choose }),
-      box,
-    );
+    element.append(tabs({ label: "What", options: columnsOf, onchange: choose }), box);
     choose(columnsOf[0][0]);
   }
 

@@ -47,9 +47,9 @@ async function draw(body, report, context) {
 function pickers(names, chosen, context) {
   const hosts = [...new Set(names.map((one) => one.host))];
   const several = hosts.length > 1;
-  const options = names.filter((one) => one.host === chosen.host).map(({ allocator, row }) => ({ value: allocator,
-    text: `${allocator} (peak ${text(row.peak_bytes, "bytes")})` })
-  );
+  const options = names.filter((one) => one.host === chosen.host).map((
+    { allocator, row },
+  ) => [allocator, `${allocator} (peak ${text(row.peak_bytes, "bytes")})`]);
   return h("div.parameters",
     several
       && picker({ label: "Memory of host", options: hosts, value: chosen.host, onchange: (of) =>

@@ -67,13 +67,12 @@ class MemoryViewer {
     const programs = [...modules.groupBy("module")].map(([value, [row]]) => {
       const { peak_bytes: peak, memory_space_name: space } = modules.row(row);
       const memory = peak === null ? "" : `${text(peak, "bytes")}${space ? ` of ${space}` : ""} — `;
-      return { value, text: memory + shortened(value, 28) };
+      return [value, memory + shortened(value, 28)];
     });
     const own = modules.rows().filter((row) => row.module === this.module && row.memory_space !== null);
-    const spaces = own.map(({ memory_space: space, memory_space_name: name, peak_bytes: peak }) => ({
-      value: String(space),
-      text: `${name ?? space}${peak === null ? "" : ` — ${text(peak, "bytes")}`}`,
-    }));
+    const spaces = own.map((
+      { memory_space: space, memory_space_name: name, peak_bytes: peak },
+    ) => [String(space), `${name ?? space}${peak === null ? "" : ` — ${text(peak, "bytes")}`}`]);
     const push = (changes) => this.context.push(changes);
     return h("div.parameters",
       picker({ label: "Program", options: programs, value: this.module, title: this.module,

@@ -22,15 +22,15 @@ const COLUMNS = {
   layers: [...SHARED, "own_ps", ...PASSES, "other_ps", "instances"],
 };
 const GROUPS = [
-  { value: "program", text: "Program" },
-  { value: "category", text: "Category" },
-  { value: "provenance", text: "Name scope" },
+  ["program", "Program"],
+  ["category", "Category"],
+  ["provenance", "Name scope"],
 ];
-const ORDERS = [{ value: "time", text: "Time" }, { value: "lost", text: "Lost time" }];
+const ORDERS = [["time", "Time"], ["lost", "Lost time"]];
 const TREES = [
-  { value: "tree", text: "Programs and ops", title: "What ran, by program, category or name scope" },
-  { value: "scopes", text: "Scopes of the model", title: "By the names that the model's author gave" },
-  { value: "layers", text: "Layers", title: "Scopes that differ only in a number, taken together" },
+  ["tree", "Programs and ops", "What ran, by program, category or name scope"],
+  ["scopes", "Scopes of the model", "By the names that the model's author gave"],
+  ["layers", "Layers", "Scopes that differ only in a number, taken together"],
 ];
 
 export const show = reportPage(draw, { params: ["steps"], tables: ["tree", "devices"],

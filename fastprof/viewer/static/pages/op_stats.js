@@ -60,9 +60,8 @@ class OpStats {
   }
 
   drawRings() {
-    const choice = picker({ label: "Idle time",
-      options: [{ value: "0", text: "left out" }, { value: "1", text: "counted" }], value: this.idle ? "1" : "0",
-      onchange: (value) => this.setIdle(value === "1") });
+    const choice = picker({ label: "Idle time", options: [["0", "left out"], ["1", "counted"]],
+      value: this.idle ? "1" : "0", onchange: (value) => this.setIdle(value === "1") });
     for (const [side, words] of SIDES) {
       if (!this.rows(side, true).some((row) => this.ops.value(row, "self_ps") > 0)) continue;
       for (const [by, title] of [["type", `${words}, by type`], ["name", `${words}, by op`]])

@@ -61,10 +61,7 @@ class PodViewer {
     const words = (place) => `${number(this.steps[place])} (${number(place + 1)} of ${number(this.steps.length)})`;
     this.slider = slider({ label: "Step", min: 0, max: this.steps.length - 1, value: this.step, text: words,
       onchange: (place) => this.chooseStep(place) });
-    const options = [
-      { value: "duration_ps", text: "Step time" },
-      ...this.parts.map(([value, text]) => ({ value, text })),
-    ];
+    const options = [["duration_ps", "Step time"], ...this.parts];
     const metric = picker({ label: "Colour cores by", options, value: this.metric,
       onchange: (to) => this.chooseMetric(to) });
     this.bar = section(this.body, "A step on all cores");

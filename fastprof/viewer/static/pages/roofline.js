@@ -18,7 +18,7 @@ const OPS = [
     framework_op, source, compute_peak_percent, flops_per_byte`),
   ...MEMORIES.flatMap(([name]) => [`flops_per_${name}_byte`, `${name}_peak_percent`]),
 ];
-const SCOPES = [{ value: "ops", text: "Ops" }, { value: "totals", text: "Session, steps and programs" }];
+const SCOPES = [["ops", "Ops"], ["totals", "Session, steps and programs"]];
 const OPS_SHOWN = list(`rank, name:200, category, self_ps, self_share, bound_by, roofline_percent,
   compute_peak_percent, hbm_peak_percent, flops_per_s, flops_per_hbm_byte, occurrences, framework_op, program`);
 const TOTALS_SHOWN = list(`scope, step, program, per_core_ps, busy_share, bound_by, roofline_percent,
@@ -58,9 +58,8 @@ class Roofline {
     part.append(
       h("div.parameters", tabs({ label: "What", options: SCOPES, value: this.scope, onchange: (of) =>
         this.choose({ scope: of }, { of: of === "ops" ? null : of }) }), this.memories.length > 1
-        ? picker({ label: "Operations by byte of", options: this.memories.map(([value, text]) => ({ value, text })),
-          value: this.memory, onchange: (memory) =>
-            this.choose({ memory }, { memory: memory === "hbm" ? null : memory }) })
+        ? picker({ label: "Operations by byte of", options: this.memories, value: this.memory, onchange: (memory) =>
+          this.choose({ memory }, { memory: memory === "hbm" ? null : memory }) })
         : null, hasFeeds
         ? toggle({ label: "Infeed and outfeed", value: this.feeds, onchange: (feeds) =>
           this.choose({ feeds }, { feeds: feeds ? null : "no" }) })

@@ -74,9 +74,9 @@ class Pipelines {
     const hosts = [...new Set(this.pipelines.map((one) => one.host))];
     const several = hosts.length > 1;
     const slow = (one) => `${number(one.slow_call_count)} of ${number(one.call_count)} slow`;
-    const options = this.pipelines.filter((one) => one.host === this.host).map((one) => ({ value: one.pipeline,
-      text: `${one.pipeline} — ${text(one.mean_ps, "ps")} a call, ${slow(one)}` })
-    );
+    const options = this.pipelines.filter((one) => one.host === this.host).map((
+      one,
+    ) => [one.pipeline, `${one.pipeline} — ${text(one.mean_ps, "ps")} a call, ${slow(one)}`]);
     this.rankPicker = picker({ label: "Call", options: this.rankOptions(),
       value: this.rank === null ? ALL : String(this.rank),
       onchange: (to) => this.chooseRank(to === ALL ? null : Number(to)) });
@@ -102,15 +102,13 @@ class Pipelines {
     const shown = Math.min(this.calls.length, MOST_OFFERED);
     const options = Array.from({ length: shown }, (_, row) => this.rankOption(row));
     if (this.rank !== null && this.rank >= shown) options.push(this.rankOption(this.rank));
-    return [{ value: ALL, text: `all ${number(this.calls.length)} calls` }, ...options];
+    return [[ALL, `all ${number(this.calls.length)} calls`], ...options];
   }
 
   rankOption(row) {
     const step = this.calls.value(row, "step");
-    return { value: String(row),
-      text: `rank ${row}: ${text(this.calls.value(row, "duration_ps"), "ps")}${
-        step === null ? "" : `, step ${step}`
-      }` };
+    const inStep = step === null ? "" : `, step ${step}`;
+    return [String(row), `rank ${row}: ${text(this.calls.value(row, "duration_ps"), "ps")}${inStep}`];
   }
 
   chooseRank(rank) {
