@@ -1,4 +1,4 @@
-"""Who may ask: only pages of this server, on this machine; from elsewhere who has the token."""
+"""Who may send requests: pages of this server on this machine; from elsewhere, clients that have the token."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Gate:
         await (refused or self.app)(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
-        """What to answer instead; None: nothing is wrong."""
+        """The answer if the request is refused; None: it is not."""
         headers = Headers(scope=scope)
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
             return error_answer(403, "pages of other sites may not read this server")
@@ -130,7 +130,7 @@ _NO_TOKEN = error_answer(
 
 
 def _same(given: str, wanted: str) -> bool:
-    """In a time that does not tell how much of it is right."""
+    """In a time that does not reveal how much of it is right."""
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
 
 
@@ -144,7 +144,7 @@ def _host_name(host: str) -> str:
 
 
 def _cookies(headers: Headers, name: str) -> Iterator[str]:
-    """All values of a cookie: one of a server of before may come beside that of this one."""
+    """All values of a cookie: an earlier server's may come beside this one's."""
     for header in headers.getlist("cookie"):
         for part in header.split(";"):
             key, _, value = part.strip().partition("=")

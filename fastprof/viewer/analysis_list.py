@@ -1,4 +1,4 @@
-"""The analyses as a page needs them: their titles and parameters, and how what they answer is laid out.
+"""The analyses as a page needs them: their titles and parameters, and the layout of their reports.
 
 All follows from the registry and from the modules, as docs and flags do.
 """
@@ -34,7 +34,7 @@ def _document(name: str, analysis: Analysis) -> dict[str, Any]:
 
 
 def _param(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    """A parameter: ``type`` is int, float, bool or str, or time or bytes where it may be written as a text."""
+    """A parameter: ``type`` is int, float, bool or str, or time or bytes if it may be written as a text."""
     kinds = [part.strip() for part in str(field.type).split("|") if part.strip() != "None"]
     return {
         "name": field.name,

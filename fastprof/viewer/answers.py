@@ -1,4 +1,4 @@
-"""Answers to requests: bodies with strong ETags, compressed where it is worth it, and errors as sentences."""
+"""Answers to requests: bodies with strong ETags, compressed if it is worth it, and errors as sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastprof import errors
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import RequestError
 
 FRESH = "no-cache"
 """Kept by the browser, which checks it each time: 304 if it is the same."""
@@ -52,12 +52,6 @@ def body(content: bytes, media_type: str, name: object = None) -> Body:
     return Body(content, media_type, hashlib.blake2b(identity, digest_size=12).hexdigest(), {})
 
 
-def json_body(value: Any) -> Body:
-    """``value`` as JSON in ASCII, so that no text of a capture, half a surrogate pair either, fails to be sent."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return body(text.encode("ascii"), "application/json")
-
-
 def answer(request: Request, what: Body, cache: str = FRESH, **headers: str) -> Response:
     """``what`` in an encoding that the client takes; 304 without a body if it has that already."""
     encoding = _encoding(request, what)
@@ -72,7 +66,9 @@ def answer(request: Request, what: Body, cache: str = FRESH, **headers: str) -> 
 
 
 def json_answer(request: Request, value: Any) -> Response:
-    return answer(request, json_body(value))
+    """``value`` as JSON in ASCII, so that any text of a capture can be sent, even half a surrogate pair."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return answer(request, body(text.encode("ascii"), "application/json"))
 
 
 def error_answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:

@@ -49,7 +49,7 @@ def usual_folder() -> Path:
 
 
 def usual_limit() -> int:
-    """Bytes. Raises UsageError where the environment names no size."""
+    """Bytes. UsageError: the environment names no size."""
     named = os.environ.get(LIMIT)
     if not named:
         return USUAL_LIMIT
@@ -89,7 +89,7 @@ class CacheFolder:
         self.limit_bytes = usual_limit() if limit_bytes is None else limit_bytes
         self._held: set[Path] = set()
         self.lasting = True
-        """Whether files stay when the process ends: not where the user's own folder cannot be written to."""
+        """Whether files stay when the process ends: not if the user's own folder cannot be written to."""
         if not self._is_usable():
             if path is not None:
                 raise OutputError("no folder that can be written to: name another with --cache", path=str(path))
@@ -98,8 +98,8 @@ class CacheFolder:
             weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def file(self, key: str | None, build: Build) -> Path:
-        """The file of that key, built by ``build``, which is given the path to write, where it is not there. Without a
-        key it is built anew and is the caller's to remove, best as soon as it is open."""
+        """The file of that key; if it is missing, ``build`` writes it to the path that it receives. Without a key it is
+        always built, and the caller removes it, best as soon as it is open."""
         if key is None:
             return self._built(self._partial("unnamed"), build)
         target = self.path / f"{key}{_SUFFIX}"
@@ -118,8 +118,8 @@ class CacheFolder:
         return target
 
     def opened(self, key: str | None, build: Build, open_file: Callable[[Path], T]) -> T:
-        """What ``open_file`` makes of the file of that key. It is checked before; one that is damaged, or that another
-        process removes before it is open, is built again. Without a key it is gone once it is open."""
+        """Opens the file of that key, checked before. A file that is damaged, or that another process removes before it
+        is open, is built again. Without a key it is gone once it is open."""
         fresh: list[Path] = []
 
         def built(path: Path) -> None:
@@ -234,8 +234,8 @@ class CacheFolder:
                 total -= size
 
     def _gave_room(self, left: int) -> bool:
-        """Whether there were files that could go because the disk is full: those used longest ago, half of all, and all
-        where one try is left."""
+        """Removes files because the disk is full, least recently used first: half of all, and all for the last try.
+        Returns whether there were any."""
         files = [one for one in sorted(self._files()) if one[2].suffix == _SUFFIX]
         wanted = sum(size for _, size, _ in files) // left
         for _, size, path in files:

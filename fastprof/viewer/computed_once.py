@@ -1,4 +1,4 @@
-"""Values that many threads ask for, each computed once: who asks for one that is being computed waits for that one."""
+"""Values that many threads need, each computed once: the others wait for a value that is being computed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ T = TypeVar("T")
 
 
 class ComputedOnce(Generic[K, T]):
-    """Values by key; of more than ``limit`` the ones used last are kept. What fails is computed again when it is asked
-    for again."""
+    """Values by key, the ``limit`` most recently used. A computation that fails is made again for the next request."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
@@ -22,7 +21,7 @@ class ComputedOnce(Generic[K, T]):
         self._values: OrderedDict[K, Future[T]] = OrderedDict()
 
     def of(self, key: K, compute: Callable[[], T]) -> T:
-        """The value of a key, from ``compute`` where there is none yet. Raises what ``compute`` raises."""
+        """The value of a key, from ``compute`` if there is none yet. Raises what ``compute`` raises."""
         with self._lock:
             waited, mine = self._values.get(key), Future[T]()
             if waited is None:

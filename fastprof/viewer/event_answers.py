@@ -9,8 +9,7 @@ import numpy as np
 from fastprof.viewer.event_details import details
 from fastprof.viewer.link_documents import MOST_FLOWS, MOST_WIDTH, counters_document, flows_document, steps_document
 from fastprof.viewer.name_sums import NameSums
-from fastprof.viewer.query import FIRST_PS, LAST_PS
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import FIRST_PS, LAST_PS, RequestError
 from fastprof.viewer.server_state import Call
 from fastprof.viewer.snapshot import SeenHost, shortened
 

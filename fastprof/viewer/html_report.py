@@ -1,9 +1,9 @@
 """One file that holds a session's reports and a timeline of it, to be opened from disk: nothing is beside it, and it
 asks no server for anything.
 
-The page is that of the server, with its modules and styles in the document, and with data where it would
-ask the server. Data stand in script elements that no browser runs: as JSON, in which no ``<`` is left, or as gzip in
-base64. A policy in the document forbids all requests.
+The page is that of the server, with its modules and styles in the document, and data in place of requests. Data are in
+script elements that no browser runs: as JSON, in which no ``<`` is left, or as gzip in base64. A policy in the document
+forbids all requests.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def chunks(
 
 
 def _session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:
-    """What a server tells of its runs, and what this file is."""
+    """The list of runs, as a server has it, and what this file is."""
     note = "A saved report." if exact else "A saved report: far in, its timeline shows runs of events as one."
     runs = [{"name": title, "hosts": hosts, "newest": True}]
     return {"runs": runs, "version": __version__, "title": title, "note": note}
@@ -121,7 +121,7 @@ def _block(name: str, document: Any) -> Iterable[bytes]:
 
 
 def _json_block(name: str, document: bytes) -> Iterable[bytes]:
-    """JSON as it is where it is short, for those who look into the file, else compressed."""
+    """JSON as it is if it is short, for readers of the file, else compressed."""
     if len(document) > _PLAIN_BYTES:
         return _packed_block(name, document)
     kept = document.replace(b"<", b"\\u003c")  # only texts have it: no end of the element is among them

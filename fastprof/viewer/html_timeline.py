@@ -54,8 +54,7 @@ def saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> SavedT
 
 
 def _tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
-    """Levels from the coarsest, of which one tile covers the session, to the finest for which there is room. One is
-    there in any case."""
+    """Levels from the coarsest, with one tile for the session, to the finest for which there is room; at least one."""
     coarsest, lanes = _beginning(seen, most_slices)
     found: dict[int, bytes] = {}
     room = most_slices
@@ -71,8 +70,8 @@ def _tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
 
 
 def _beginning(seen: Snapshot, most_slices: int) -> tuple[int, int | None]:
-    """The level of which one tile covers the session, and how many lanes of each track are shown: as many as leave
-    room for it. Of tracks too many even for that the level is coarser."""
+    """The level at which one tile covers the session, and how many lanes of each track leave room for it. For too many
+    tracks even then the level is coarser."""
     level = max(0, max(seen.span_ps, 1).bit_length() - _TILE_BITS)
     for lanes in _LANES:
         if _slices(_whole(seen, level, lanes)) <= most_slices:
@@ -110,8 +109,10 @@ def _names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
         names = _column(tile, 2, np.uint32)
         for number in np.unique(hosts).tolist():
             found.setdefault(number, set()).update(np.unique(names[hosts == number]).tolist())
-    told = {seen.hosts[number]: sorted(names) for number, names in found.items()}
-    return {host.name: {str(name): shortened(host.store.name(name)) for name in names} for host, names in told.items()}
+    by_host = {seen.hosts[number]: sorted(names) for number, names in found.items()}
+    return {
+        host.name: {str(name): shortened(host.store.name(name)) for name in names} for host, names in by_host.items()
+    }
 
 
 def _counters(run: ViewedRun, document: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -9,8 +9,7 @@ import numpy as np
 
 from fastprof.schema.array_types import Int64s
 from fastprof.viewer.host_facts import Band, Counter, Flows
-from fastprof.viewer.query import LEAST, MOST
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import LEAST, MOST, RequestError
 from fastprof.viewer.snapshot import SeenHost, Snapshot, shortened
 from fastprof.viewer.viewed_run import ViewedRun
 
@@ -124,11 +123,10 @@ def counters_document(
     host, local = seen.place_of(track)
     if host_name is not None and host.name != host_name:
         raise RequestError(404, f"track {track} is not of host {host_name!r}")
-    counters = [] if host.facts is None else host.facts.counters
     place = local - len(host.store.tracks)
-    if not 0 <= place < len(counters):
+    if not 0 <= place < len(host.counters):
         raise RequestError(404, f"track {track} is no counter")
-    found = counters[place]
+    found = host.counters[place]
     first, last = _within_64_bits(host.to_host(start_ps)), _within_64_bits(host.to_host(end_ps))
     begin = max(int(np.searchsorted(found.time_ps, first, side="right")) - 1, 0)
     end = int(np.searchsorted(found.time_ps, last, side="left"))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.schema.array_types import Bools
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import RequestError
 
 SUBSTRING, REGEX = "substring", "regex"
 MODES = (SUBSTRING, REGEX)

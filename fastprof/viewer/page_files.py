@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from fastprof.viewer.answers import Body, answer, body
 from fastprof.viewer.html_modules import STATIC
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import RequestError
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.viewer.request_error import RequestError
 from fastprof.viewer.store import ascending
 
 if TYPE_CHECKING:
@@ -19,6 +18,15 @@ LEAST, MOST = -(2**63), 2**63 - 1
 FIRST_PS, LAST_PS = -(2**64), 2**64
 """Times of a session: it may be twice as long as the times of its hosts can be."""
 _MOST_IDS: Final = 1 << 20
+
+
+class RequestError(Exception):
+    """A request that cannot be answered: a status, and why in a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        self.status = status
+        self.sentence = sentence
+        super().__init__(sentence)
 
 
 class Query:

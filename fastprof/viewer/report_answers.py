@@ -10,7 +10,7 @@ from starlette.responses import Response
 from fastprof.analyses import parameters, runner
 from fastprof.errors import UsageError
 from fastprof.viewer.answers import answer, body
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.server_state import Call
 from fastprof.wording.amounts import Steps, step_range
 

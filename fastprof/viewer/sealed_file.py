@@ -1,7 +1,7 @@
-"""Files that tell whether they are as they were written: checksums of all their bytes follow these.
+"""Files that can be checked for damage: checksums of all their bytes follow these.
 
 A file of the cache may be old, and disks, copies and people damage files: what is damaged is to be built again, before
-anything trusts it. Reading 1 GB takes a tenth of a second where the system has it in memory.
+anything trusts it. Reading 1 GB takes a tenth of a second if the system has it in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLOCK: Final = 1 << 20
 _SHARE: Final = 16
 """Blocks that a thread checks at a time: less than that is not worth a thread."""
 _FOOT: Final = struct.Struct("<QI4s8s")
-"""How many bytes there were, the checksum of what follows these up to here, and the magic."""
+"""How many bytes there were, a checksum of the checksums and of that number, and the magic."""
 _MAGIC: Final = b"fpsealed"
 
 
@@ -28,7 +28,7 @@ class DamagedError(ValueError):
 
 
 def seal(path: Path) -> None:
-    """Adds the checksums to a file that is complete. OSError where it cannot be read or written."""
+    """Adds the checksums to a complete file. OSError: it cannot be read or written."""
     with path.open("r+b") as file:
         size = os.fstat(file.fileno()).st_size
         sums = _checksums(file.fileno(), size)
@@ -41,7 +41,7 @@ def check(path: Path) -> None:
     with path.open("rb") as file:
         descriptor = file.fileno()
         total = os.fstat(descriptor).st_size
-        size = _told_size(descriptor, total)
+        size = _recorded_size(descriptor, total)
         if size is None or total != size + _sums_size(size) + _FOOT.size:
             raise DamagedError("no checksums")
         tail = os.pread(descriptor, total - size, size)
@@ -51,10 +51,10 @@ def check(path: Path) -> None:
 
 
 def content_size(path: Path) -> int:
-    """How many bytes a file had before it was sealed; of one that is not, has."""
+    """How many bytes a file had before it was sealed, if it is."""
     with path.open("rb") as file:
         total = os.fstat(file.fileno()).st_size
-        size = _told_size(file.fileno(), total)
+        size = _recorded_size(file.fileno(), total)
     return total if size is None else size
 
 
@@ -62,8 +62,8 @@ def _foot(size: int, sums: bytes) -> bytes:
     return _FOOT.pack(size, zlib.crc32(sums + struct.pack("<Q", size)), b"", _MAGIC)
 
 
-def _told_size(descriptor: int, total: int) -> int | None:
-    """What the end of a file says that its bytes were; None: it says nothing that can be."""
+def _recorded_size(descriptor: int, total: int) -> int | None:
+    """The number of bytes that the end of a file records; None: it records no possible number."""
     if total < _FOOT.size:
         return None
     size, _, _, magic = _FOOT.unpack(os.pread(descriptor, _FOOT.size, total - _FOOT.size))

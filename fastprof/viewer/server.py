@@ -17,7 +17,7 @@ from starlette.responses import Response
 from fastprof.errors import FastprofError, UnreadableError, UsageError
 from fastprof.viewer.access import Gate
 from fastprof.viewer.answers import error_answer, status_of
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.routes import routes
 from fastprof.viewer.server_state import ServerState
 from fastprof.viewer.viewed_runs import ViewedRuns
@@ -26,11 +26,11 @@ _SWITCH_S = 0.0005
 """How long one thread computes while others wait to: tiles are to be answered while analyses run."""
 _IDLE_S = 60
 
-Tell = Callable[[BaseException], None]
+Report = Callable[[BaseException], None]
 
 
-def application(runs: ViewedRuns, token: str | None = None, tell: Tell | None = None) -> Gate:
-    """The application that answers for ``runs``; ``tell``: hears of internal errors."""
+def application(runs: ViewedRuns, token: str | None = None, report: Report | None = None) -> Gate:
+    """The application that answers for ``runs``; ``report``: receives internal errors."""
 
     async def known(_request: Request, error: Exception) -> Response:
         text = error.sentence if isinstance(error, RequestError) else str(error)
@@ -43,8 +43,8 @@ def application(runs: ViewedRuns, token: str | None = None, tell: Tell | None = 
         return error_answer(error.status_code, text.get(error.status_code, str(error.detail)), headers)
 
     async def internal(_request: Request, error: Exception) -> Response:
-        if tell is not None:
-            tell(error)
+        if report is not None:
+            report(error)
         return error_answer(500, f"internal error: {type(error).__name__}: {error}")
 
     handlers: dict[Any, Any] = {

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof.schema.array_types import Int64s
-from fastprof.viewer.host_facts import HostFacts
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.host_facts import Counter, HostFacts
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.store import HostStore, StoredEvent, TilePart
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
@@ -47,9 +47,9 @@ class SeenHost:
         return self.known
 
     @property
-    def track_count(self) -> int:
-        """Tracks of events, and behind them those of counters."""
-        return len(self.store.tracks) + (0 if self.facts is None else len(self.facts.counters))
+    def counters(self) -> Sequence[Counter]:
+        """Their tracks are numbered after those of events."""
+        return () if self.facts is None else self.facts.counters
 
     def event(self, at: int) -> StoredEvent:
         """The event of that number in the store; RequestError: there is none."""
@@ -102,7 +102,7 @@ class Snapshot:
         return (host.number << self.id_bits) + local
 
     def ref(self, host: SeenHost, at: int) -> dict[str, Any]:
-        """An event as the page refers to it: where it lies and its name. Times are of the session, as text."""
+        """An event as the page refers to it: where it lies, and its name. Times are of the session, as text."""
         event = host.event(at)
         return {
             "host": host.name,
@@ -125,7 +125,7 @@ class Snapshot:
             number = int(share[0]) >> self.id_bits
             host = self.hosts[number] if number < len(self.hosts) else None
             local = share & ((1 << self.id_bits) - 1)
-            if host is None or host.known is None or int(local[-1]) >= host.track_count:
+            if host is None or host.known is None or int(local[-1]) >= len(host.store.tracks) + len(host.counters):
                 raise RequestError(404, f"the session has no track {int(share[-1])}")
             found.append((host, local))
         return found

@@ -82,7 +82,7 @@ class StoredEvent:
 
 
 class Store:
-    """One file, mapped. DamagedError where it is none; OSError where it cannot be opened."""
+    """One file, mapped. DamagedError: it is no store; OSError: it cannot be opened."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with Path(path).open("rb") as file:

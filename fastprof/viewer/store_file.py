@@ -29,7 +29,7 @@ Records = npt.NDArray[Any]
 FORMAT: Final = 1
 """Files of other formats are not read: it is part of what names a file in the cache."""
 HEAD: Final = struct.Struct("<8sIIQQ")
-"""Magic, format, a number whose bytes tell their order, where the header lies, and how long it is."""
+"""Magic, format, a number that shows the order of bytes, and the place and length of the header."""
 MAGIC, ORDER = b"fastprof", 0x01020304
 
 LANE = np.dtype([(name, "u4") for name in ("first", "count", "track", "lane", "first_level", "levels")])
@@ -71,7 +71,7 @@ def build(
     about: dict[str, Any],
     workers: Workers,
 ) -> None:
-    """Writes the file. OSError where it cannot be written; ValueError where names or columns make no sense."""
+    """Writes the file. OSError: it cannot be written; ValueError: names or columns make no sense."""
     counts = np.array([len(track.start) for track in tracks], np.int64)
     if int(counts.sum()) > _MOST_EVENTS:
         raise ValueError("more than 4,294,967,294 events")
@@ -102,7 +102,7 @@ class _Build:
     # ---- places in the file
 
     def reserve(self, size: int) -> int:
-        """The offset of so many bytes more."""
+        """The offset of ``size`` more bytes."""
         with self.lock:
             offset = -(-self.end // _ALIGNED) * _ALIGNED
             self.end = offset + size
@@ -196,7 +196,7 @@ class _Build:
             raise ValueError("an event has a name that is not there")
 
     def room(self, events: int) -> dict[str, Records]:
-        """Columns for so many events, used again where others have done with them."""
+        """Columns for ``events`` events, used again when others have done with them."""
         with self.lock:
             for i, columns in enumerate(self.spare):
                 if len(columns["start"]) >= events:
@@ -231,7 +231,7 @@ def _extent(lanes: Records, at: int, start: Int64s, duration: Int64s) -> tuple[i
     if not len(lanes):
         return _LATEST, -_LATEST - 1
     ends = lanes["first"].astype(np.int64) + lanes["count"] - 1 - at
-    for lane in lanes[lanes["lane"] == _LAST_LANE]:  # where events overlap
+    for lane in lanes[lanes["lane"] == _LAST_LANE]:  # its events overlap
         first = int(lane["first"]) - at
         ends = np.append(ends, np.arange(first, first + int(lane["count"])))
     firsts = lanes["first"].astype(np.int64) - at

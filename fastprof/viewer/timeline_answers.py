@@ -9,7 +9,7 @@ from starlette.responses import Response
 from fastprof._version import __version__
 from fastprof.viewer import store
 from fastprof.viewer.answers import FOREVER, answer, body
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.server_state import Call
 from fastprof.viewer.snapshot import shortened
 

@@ -46,7 +46,7 @@ def _processes(seen: Snapshot, host: SeenHost) -> Iterator[dict[str, Any]]:
         shown = (about["name"][:NAME_LETTERS], about["tid"], about["sort"])
         row = (id, *shown, track.lanes, track.events, int(track.derived), kind)
         tracks.setdefault(about["process"], []).append(row)
-    for number, counter in enumerate(host.facts.counters if host.facts is not None else (), len(host.store.tracks)):
+    for number, counter in enumerate(host.counters, len(host.store.tracks)):
         shown = (counter.name[:NAME_LETTERS], None, -1)
         row = (seen.track_id(host, number), *shown, 1, len(counter.time_ps), 1, "counter")
         tracks.setdefault(counter.process, []).append(row)

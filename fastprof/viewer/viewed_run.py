@@ -21,7 +21,7 @@ from fastprof.viewer.building import DerivedHost, derived_facts, derived_store, 
 from fastprof.viewer.cache_folder import CacheFolder, source_key
 from fastprof.viewer.event_op import EventOps
 from fastprof.viewer.host_facts import VERSION as FACTS_VERSION
-from fastprof.viewer.request_error import RequestError
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.snapshot import BUILDING, READY, SeenHost, Snapshot, clock_offsets, id_bits
 from fastprof.viewer.snapshot import FAILED as FAILED
 from fastprof.viewer.store import HostStore

@@ -24,7 +24,7 @@ Load = Callable[[str | None], "Profile"]
 
 
 class ViewedRuns:
-    """``source``: what was named, a path where it is one. ``first``: the session as it was opened at the start."""
+    """``source``: what the user named, which may be a path. ``first``: the session as it was opened at the start."""
 
     def __init__(self, source: Any, first: Profile, load: Load, cache: CacheFolder | None = None) -> None:
         self._directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
@@ -35,7 +35,7 @@ class ViewedRuns:
         self._open: OrderedDict[str, ViewedRun] = OrderedDict()
         self.stopping = threading.Event()
         self.usual = first.run or _title(source, first)
-        """The run that is shown where none is asked for."""
+        """The run that is shown if a request names none."""
         self.title = _title(source, first)
         self._open[self.usual] = ViewedRun(first, self._cache, self.stopping)
 

@@ -34,7 +34,7 @@ _UNITS: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """``time_ps`` ascends. ``value``: int64 or float64. ``unit``: "" where it is not known."""
+    """``time_ps`` ascends. ``value``: int64 or float64. ``unit``: "": unknown."""
 
     process: Process
     name: str

@@ -29,7 +29,7 @@ NEEDS: Final = Needs(
 
 
 def derived_timeline(host: Host) -> DerivedTimeline:
-    """The tracks to show beside those of the capture; none where whoever wrote it has grouped it."""
+    """The tracks to show beside those of the capture; none if its writer has grouped it."""
     processes = processes_of(host.raw)
     found: list[DerivedTrack] = []
     if not is_grouped(host.raw):

@@ -22,7 +22,7 @@ Values = npt.NDArray[Any] | list[str]
 @dataclass(frozen=True, slots=True)
 class Arg:
     """What some events show beside their name. ``rows`` ascend; ``values``: int64, uint64 or float64, or texts.
-    ``kinds``: the recorded kind of each value, where some were no integers and are 0; None: all are as recorded."""
+    ``kinds``: the recorded kind of each value, if some were no integers and are 0; None: all are as recorded."""
 
     name: str
     rows: npt.NDArray[np.signedinteger[Any]]
@@ -33,7 +33,7 @@ class Arg:
 @dataclass(slots=True, eq=False)
 class DerivedTimeline(HostTimeline):
     """The tracks that are derived; rows are numbered from 0. ``group``: int32, -1: none. ``long_name``: int32, the name
-    in ``names`` where another is displayed, else -1. ``meta``: int32, the row of the capture's metadata whose stats the
+    in ``names`` if another is displayed, else -1. ``meta``: int32, the row of the capture's metadata whose stats the
     event shows as well, -1: none. ``display_names``: what metadata of the capture, by row, is displayed as for a name
     that is derived to be the same. ``made``: int64, in which order the events of a track were derived."""
 

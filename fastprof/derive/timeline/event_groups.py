@@ -51,7 +51,7 @@ def group_ids(host: Host) -> Int32s:
 
 def shown_groups(host: Host) -> Int32s:
     """The group of each event, int32 by row, -1: none. Events of a TPU have that of the step they overlap, whatever
-    the capture records; executions, where there are no steps, that of the one before if it ends as they begin."""
+    the capture records; executions, if there are no steps, that of the one before if it ends as they begin."""
     events = host.raw
     found = host.groups.group_id
     if len(events.stat("group_id")):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof.derive.host import Host
-from fastprof.derive.ops.stat_values import stat_places
+from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.steps.event_types import CODES
 from fastprof.derive.steps.links import DEVICE_REQUESTS, Ends, contexts, having, module_ends, numbered
 from fastprof.schema.array_types import Int32s, Int64s
@@ -149,10 +149,7 @@ def _launches(events: HostEvents, types: Types) -> tuple[Ends, Ends, Ends]:
     parts."""
     runs = having(events, "run_id", "queue_id")
     called = having(events, "run_id", "queue_id", "device_ordinal")
-    core_type = np.zeros(len(called.rows), np.int64)
-    at, value = events.ints("core_type")
-    has, place = stat_places(at, called.rows)
-    core_type[has] = value[place]
+    core_type = stat_beside(*events.ints("core_type"), called.rows, 0)
     run_id, queue, ordinal = called.keys
     called = Ends(called.rows, (ordinal, queue, run_id & RUN_ID_BITS, core_type))
     programs = called.of_types(types, (CODES["DoEnqueueProgram"],))

@@ -195,7 +195,7 @@ def _kernels(events: HostEvents) -> _Kernels:
     has_program, program = programs(events)
     ids, code = np.unique(program[rows], return_inverse=True)
     program_code = np.where(has_program[rows], code, -1)
-    module, hlo_op, tf_op = (_numbers_at(events, stat, rows) for stat in ("hlo_module", "hlo_op", "tf_op"))
+    module, hlo_op, tf_op = (stat_beside(*events.texts(stat), rows) for stat in ("hlo_module", "hlo_op", "tf_op"))
     columns = [program_code, module, hlo_op, np.where(hlo_op >= 0, -1, tf_op)]
     key, count = numbered([column.astype(np.int64) for column in columns])
     first = first_of(key, count)
@@ -214,12 +214,6 @@ def _telling(events: HostEvents, numbers: Int64s) -> npt.NDArray[np.bool_]:
     """Which texts are not empty."""
     used, place = np.unique(numbers, return_inverse=True)
     return np.array([bool(text) for text in events.all_texts(used)], bool)[place] if len(used) else used.astype(bool)
-
-
-def _numbers_at(events: HostEvents, stat: str, rows: Int32s) -> Int64s:
-    """The number of the text that each of the rows has, -1: none."""
-    at, numbers = events.texts(stat)
-    return stat_beside(at, numbers, rows)
 
 
 def _texts(events: HostEvents, numbers: npt.NDArray[Any]) -> dict[int, str]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.host import Host
-from fastprof.derive.ops.stat_values import stat_places
+from fastprof.derive.ops.stat_values import stat_beside, stat_places
 from fastprof.derive.steps.device_steps import STEP_LINES, device_times
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line
@@ -75,16 +75,14 @@ def _of_line(host: Host, line: Line) -> MergedSteps:
 
 def _idle(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Int64s:
     """The idle time of each step. One that records none has that of the step before, as in XProf."""
-    at, value = events.ints(_IDLE)
-    has, place = stat_places(at, rows)
-    own = np.zeros(len(rows), np.int64)
-    own[has] = value[place]
-    sums = np.add.reduceat(own, first)
+    at, values = events.ints(_IDLE)
+    has, _ = stat_places(at, rows)
+    sums = np.add.reduceat(stat_beside(at, values, rows, 0), first)
     if not has.any() or has[first[known]].all():
         return sums[known]
     carried, found = 0, []
-    for is_step, recorded, total in zip(known.tolist(), has[first].tolist(), sums.tolist(), strict=True):
-        carried = 0 if not is_step else total if recorded else carried + total
+    for is_step, is_recorded, total in zip(known.tolist(), has[first].tolist(), sums.tolist(), strict=True):
+        carried = 0 if not is_step else total if is_recorded else carried + total
         if is_step:
             found.append(carried)
     return np.array(found, np.int64)
@@ -93,7 +91,7 @@ def _idle(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.
 def _on_device(
     events: HostEvents, rows: Int64s, first: npt.NDArray[Any], last: npt.NDArray[Any]
 ) -> dict[str, tuple[Int64s, Int64s]]:
-    """When steps that are made of several ran by the device's clock, where the first of them records it."""
+    """When steps that are made of several ran by the device's clock, if the first of them records it."""
     several = last > first
     for name in (_OFFSET, _DURATION):
         has, _ = stat_places(events.ints(name)[0], rows[first])

@@ -15,7 +15,7 @@ from fastprof.schema.array_types import Int32s, Int64s
 
 @dataclass(frozen=True, slots=True)
 class StepBand:
-    """Steps of a device, or where ``process`` is None of the host, in order of time. ``group``: the number of the
+    """Steps of a device, or of the host if ``process`` is None, in order of time. ``group``: the number of the
     group, equal on all bands of the host; ``name``: places in ``names``."""
 
     process: Process | None

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.derive.host import Host
-from fastprof.derive.ops.stat_values import stat_places
+from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.timeline.derived_track import DerivedTrack, in_time_order, rows_of
 from fastprof.derive.timeline.event_groups import shown_groups
 from fastprof.derive.timeline.level_lines import Lists, Source, derive, lists_of
@@ -83,10 +83,8 @@ class TpuLines:
         self, rows: Int64s, stat: str, lists: Callable[[list[str]], tuple[Lists, ...]]
     ) -> tuple[Source, tuple[Lists, ...]]:
         """The events that have a text, themselves or by their metadata, and the lists of names made of the texts."""
-        number = self._of_meta[stat][self.events.meta[rows]]
-        at, value = self.events.texts(stat)
-        has, place = stat_places(at, rows)
-        number[has] = value[place]
+        own = stat_beside(*self.events.texts(stat), rows)
+        number = np.where(own >= 0, own, self._of_meta[stat][self.events.meta[rows]])
         rows, number = rows[number >= 0], number[number >= 0]
         used, key = np.unique(number, return_inverse=True)
         times = (self.events.start_ps[rows], self.events.duration_ps[rows])

@@ -1,6 +1,6 @@
 """Processes and tracks of a host: what XProf's trace viewer calls them, and in which order it shows them.
 
-A process is a plane, a track a line of it. XProf shows the planes of host threads, of GPUs or where there are none of
+A process is a plane, a track a line of it. XProf shows the planes of host threads, of GPUs or, without GPUs, of
 TPUs, and custom ones; here others that have events follow, as ``shown`` says. A process is known by its pid: 1000 for
 each host up to this one, 1 and the id of the plane for devices, 501 and that of custom planes, 701 and on for the
 threads of the host. A track is known by its tid: the display id of the line, cut to 32 bits as in XProf.
@@ -51,7 +51,7 @@ class Process:
 @dataclass(slots=True, eq=False)
 class Track:
     """``number``: its place in the order of a host's tracks. Rows ``first`` to ``last`` of the timeline are its events.
-    ``line``: the line that it shows, None where it is derived. ``sort``: XProf orders tracks by tid."""
+    ``line``: the line that it shows, None: it is derived. ``sort``: XProf orders tracks by tid."""
 
     number: int
     process: Process

@@ -34,7 +34,7 @@ def chunks(
     host with fewer than 500,000 events. ``start_ms``, ``end_ms``: the window; an end of 0 is that of the capture.
     ``full_dma``: parts in the middle of a flow on TPUs too. ``max_events``: of "xprof", the earliest ones are shown.
 
-    Raises UsageError, before the first byte, where an argument makes no sense, or "xprof" is asked of several hosts.
+    Raises UsageError, before the first byte, if an argument makes no sense, or several hosts are selected for "xprof".
     """
     if form not in FORMS:
         raise UsageError(f"form is one of {', '.join(FORMS)}, not {form!r}")

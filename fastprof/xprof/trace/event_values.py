@@ -1,4 +1,4 @@
-"""What events say in the form that has all of it: lists of values with a key each, as the writer in C takes them."""
+"""The stats of events in the form that has all of them: lists of values with a key each, as the C writer takes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Keys:
         self.texts = arrow_texts(shown)
 
     def number(self, name: str) -> int:
-        """-1 where it is not shown."""
+        """-1: it is not shown."""
         return self._number.get(name, -1)
 
     def numbers(self, names: Sequence[str]) -> npt.NDArray[np.int32]:
@@ -96,7 +96,7 @@ def no_values(count: int) -> NamedValues:
 
 
 def of_decoded(decoded: Decoded, key_of_stat: npt.NDArray[np.int32], rows: npt.NDArray[np.intp]) -> NamedValues:
-    """What events say themselves, of these rows of a share."""
+    """The recorded stats of these rows of a share."""
     stats = decoded.stats
     event_id = int64_values(stats["event_id"])
     events = int64_values(decoded.events["event_id"])
@@ -113,13 +113,13 @@ def int64_values(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def dictionary_indices(array: pa.Array) -> npt.NDArray[Any]:
-    """The numbers of a dictionary array, whatever is there where it is null."""
+    """The numbers of a dictionary array, arbitrary for nulls."""
     kind = array.type.index_type.to_pandas_dtype()
     return np.frombuffer(array.buffers()[1] or b"", kind)[array.offset : array.offset + len(array)]
 
 
 class MetadataStats:
-    """What event metadata says."""
+    """The stats of event metadata."""
 
     def __init__(self, trace: TraceHost) -> None:
         session = trace.tables.session
@@ -129,7 +129,7 @@ class MetadataStats:
         self.names: Mapping[int, str] = {int(one): self._texts[int(one)].as_py() for one in used.tolist() if one >= 0}
 
     def values(self, long_names: Sequence[str], keys: Keys) -> NamedValues:
-        """By row of metadata: its name where another is displayed, then its stats."""
+        """By row of metadata: its name if another is displayed, then its stats."""
         stats = self._stats
         number = np.full(max(self.names, default=-1) + 2, -1, np.int32)
         for stat, name in self.names.items():

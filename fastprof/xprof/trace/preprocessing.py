@@ -1,6 +1,6 @@
 """What XProf adds to the events of a capture before it shows them: groups, names of steps, flows, regions of threads.
 
-Nothing of it where it takes the capture for grouped already. To XProf the ends of a flow in several processes are one,
+Nothing if it takes the capture for grouped already. To XProf the ends of a flow in several processes are one,
 and ids of launches that were not recorded as unsigned integers are 0.
 """
 

@@ -40,7 +40,7 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """See chunks.chunks. Raises UsageError where a number makes no sense."""
+    """See chunks.chunks. UsageError: a number makes no sense."""
 
     resolution: float
     start_ms: float

@@ -1,7 +1,7 @@
 """Tracks of the streaming form: rows of a host in the order of tracks and time.
 
 A track is what XProf keeps apart: the slices of one tid, the points of one counter, asynchronous events of one name.
-Names of more than 32 letters are kept elsewhere: where names distinguish events, these have none.
+Names of more than 32 letters are stored elsewhere: if names distinguish events, these have none.
 """
 
 from __future__ import annotations

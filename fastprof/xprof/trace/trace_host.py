@@ -41,13 +41,13 @@ _DERIVED_FROM: Final = ("GPU", "TPU")
 
 
 def kept_lines(trace: TraceHost, plane: Plane) -> list[Line]:
-    """The lines of a plane; where XProf derives others from them, it drops those without events."""
+    """The lines of a plane; if XProf derives others from them, it drops those without events."""
     derives = plane.kind in _DERIVED_FROM and not trace.ready.grouped
     return [line for line in plane.lines if line.last > line.first or not derives]
 
 
 def line_tids(trace: TraceHost, plane: Plane) -> dict[int, int]:
-    """The tid of each line, by its number. Streams of GPUs are numbered anew where lines are derived from them."""
+    """The tid of each line, by its number. Streams of GPUs are renumbered if lines are derived from them."""
     renumbered = plane.name.startswith(GPUS) and not trace.ready.grouped
     tids = stream_tids(plane) if renumbered else {}
     return {line.number: tids.get(line.number, tid_of(line)) for line in plane.lines}
@@ -221,7 +221,7 @@ class TraceHost:
         return np.concatenate([raw, of_line[self.ready.regions.line], derived])
 
     def long_names(self) -> list[str]:
-        """What is shown beside the displayed name, by row of metadata; empty where nothing is."""
+        """The full name beside the displayed one, by row of metadata; "": there is only one."""
         pairs = zip(self.raw.names, self.display_names, strict=True)
         return [name if shown else "" for name, shown in pairs]
 

@@ -40,7 +40,7 @@ _MOST_NAMES: Final = 8
 
 
 def chunks(tables: TableSet, max_events: int) -> Iterator[bytes]:
-    """Raises UsageError where several hosts are selected, or none."""
+    """UsageError: several hosts are selected, or none."""
     known = tables.session.hosts
     hosts = [number for number, host in enumerate(known) if host in _chosen(tables)]
     if len(hosts) != 1:
@@ -85,7 +85,7 @@ class _Writing:
     # ---- processes and tracks
 
     def _name_tracks(self) -> None:
-        """pid and tid of each line, by its number: 0 where it is not shown. And what tracks are called."""
+        """The pid and tid of each line, by its number, 0: it is not shown; and the names of tracks."""
         trace = self.trace
         lines = trace.raw.lines
         numbered = {line.line_id: place for place, line in enumerate(lines)}
@@ -209,8 +209,7 @@ class _Writing:
 
 
 def _pids(planes: Sequence[Plane]) -> dict[Plane, int]:
-    """The host's threads and its devices: GPUs, where there are none TPUs, where there are none what else is profiled;
-    and by what number each is known."""
+    """The numbers of the host's threads and of its devices: GPUs, else TPUs, else custom planes."""
     found: dict[Plane, int] = {}
     for prefix in (GPUS, TPUS, CUSTOM):
         if devices := [plane for plane in planes if plane.name.startswith(prefix)]:
