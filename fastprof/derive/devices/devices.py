@@ -2,8 +2,8 @@
 
 Captures of TPUs mostly give the figures. Those of GPUs give clock and cores; the rest is in the tables below:
 operations per core and cycle, of the fastest unit of 32 or 16 bits (narrower types and sparsity count for nothing), and
-bytes per core and cycle of shared memory. What a capture does not tell is taken of what the makers publish
-(published_peaks), where that is asked for.
+bytes per core and cycle of shared memory. What a capture does not record is taken from what the makers publish
+(published_peaks) on request.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _TPU_BANDWIDTHS = ("hbm", "sram_rd", "sram_wr", "cmem_rd", "cmem_wr", "vmem_rd",
 HBM, SRAM_READ, SRAM_WRITE, CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE = range(7)
 """Places in ``bandwidths_gb_per_s``."""
 COMPUTE: Final = -1
-"""Stands for arithmetic, where places of peaks are told."""
+"""Stands for arithmetic among places of peaks."""
 
 CAPTURE: Final = "capture"
 PUBLISHED: Final = "published table"
 
 
 class Device(Protocol):
-    """A plane of events, as far as it tells of its device."""
+    """A plane of events, as far as it describes its device."""
 
     @property
     def kind(self) -> str | None: ...
@@ -62,7 +62,7 @@ class Device(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """What one core of a TPU, or one GPU, could do at best. 0.0 stands for not known, and ``reasons`` say why."""
+    """What one core of a TPU, or one GPU, could do at best. 0.0: unknown; ``reasons`` say why."""
 
     hardware: str
     """GPU or TPU."""
@@ -74,9 +74,9 @@ class Peaks:
     has_megacore: bool = False
     reasons: tuple[str, ...] = ()
     model: str = ""
-    """What the maker calls a GPU, where the capture says it."""
+    """What the maker calls a GPU, if the capture records it."""
     published: frozenset[int] = frozenset()
-    """COMPUTE and places of bandwidths that are not the capture's, but of what the maker publishes."""
+    """COMPUTE and places of bandwidths that are not the capture's but those that the maker publishes."""
 
     def peak(self, place: int) -> float:
         """In 10**9 operations or bytes a second; 0.0: not known."""
@@ -102,7 +102,7 @@ class Peaks:
 
 
 def peaks(planes: Sequence[Device]) -> Peaks | None:
-    """Of the first TPU among the planes, else of the first GPU; None where there is neither."""
+    """Of the first TPU among the planes, else of the first GPU; None: there is neither."""
     for kind, read in ((TPU, _tpu_peaks), (GPU, _gpu_peaks)):
         for plane in planes:
             if plane.kind == kind:
@@ -110,49 +110,42 @@ def peaks(planes: Sequence[Device]) -> Peaks | None:
     return None
 
 
+_WORDS: Final = {COMPUTE: "peak FLOP/s", HBM: "the bandwidth of HBM"}
+
+
 def with_published(given: Peaks) -> Peaks:
-    """The peaks, with those that the capture does not say as the maker of the device publishes them: per TensorCore, or
-    per GPU. Reasons then say so instead; and where the capture is at odds with what is published, that it is."""
+    """The peaks, with those that the capture does not record as the maker of the device publishes them: per TensorCore,
+    or per GPU. Reasons then say so instead; also if the capture contradicts what is published."""
     listed = _published(given)
     if listed is None:
         doubt = _doubt(given)
         return given if doubt is None else replace(given, reasons=(*given.reasons, doubt))
     teraflops, hbm, source = listed
-    bandwidths = list(given.bandwidths_gb_per_s)
-    filled = set()
-    if teraflops and not given.teraflops_per_s:
-        filled.add(COMPUTE)
-    if hbm and not bandwidths[HBM]:
-        filled.add(HBM)
-        bandwidths[HBM] = hbm
+    figures = {COMPUTE: teraflops, HBM: hbm}
+    filled = frozenset(place for place, figure in figures.items() if figure and not given.peak(place))
     if not filled:
         return given
-    words = " and ".join(
-        text for place, text in ((COMPUTE, "peak FLOP/s"), (HBM, "the bandwidth of HBM")) if place in filled
-    )
-    told = f"the capture does not tell {words} of {given.model or given.name}: what {source} is taken"
-    kept = tuple(reason for reason in given.reasons if reason not in (_NO_TERAFLOPS, _NO_BANDWIDTH))
-    left = [] if given.teraflops_per_s or COMPUTE in filled else [_NO_TERAFLOPS]
-    left += [] if bandwidths[HBM] else [_NO_BANDWIDTH]
+    words = " and ".join(text for place, text in _WORDS.items() if place in filled)
+    reason = f"the capture does not record {words} of {given.model or given.name}: what {source} is taken"
+    own_hbm, *others = given.bandwidths_gb_per_s
     return replace(
         given,
         teraflops_per_s=given.teraflops_per_s or teraflops,
-        bandwidths_gb_per_s=tuple(bandwidths),
+        bandwidths_gb_per_s=(own_hbm or hbm, *others),
         published=given.published | filled,
-        reasons=(*kept, *(one for one in left if one in given.reasons), told),
+        reasons=(*(one for one in given.reasons if one not in (_NO_TERAFLOPS, _NO_BANDWIDTH)), reason),
     )
 
 
 def _doubt(given: Peaks) -> str | None:
-    """Where the capture of an AMD GPU tells far less bandwidth than the slowest of its architecture has. Drivers reckon
-    it of the clock of the memory, and that of HBM3 moves four bits a cycle, not two."""
-    gfx = given.name.rpartition(" ")[2]
-    least, told = LEAST_OF_AMD.get(gfx, 0.0), given.bandwidths_gb_per_s[HBM]
-    if not 0 < told < 0.75 * least:
+    """That the capture of an AMD GPU records far less bandwidth than the slowest of its architecture has. Drivers
+    compute it from the clock of the memory, and that of HBM3 moves four bits a cycle, not two."""
+    least, recorded = LEAST_OF_AMD.get(given.name.rpartition(" ")[2], 0.0), given.bandwidths_gb_per_s[HBM]
+    if not 0 < recorded < 0.75 * least:
         return None
     return (
-        f"the capture says that the HBM of {given.name} has {told:,.0f} GB/s, of which AMD publishes {least:,.0f} or "
-        f"more: shares of it may be {least / told:.1f} times too high, and what is bound by it or lost, too much"
+        f"the capture says that the HBM of {given.name} has {recorded:,.0f} GB/s, but AMD publishes {least:,.0f} or "
+        f"more: shares of it may be {least / recorded:.1f} times too high, and what is bound by it or lost, too much"
     )
 
 
@@ -166,7 +159,7 @@ def _published(given: Peaks) -> tuple[float, float, str] | None:
 
 
 def device_name(plane: Device) -> str:
-    """``Nvidia GPU (Hopper)``, ``AMD GPU - gfx942``, ``TPU v6 Lite``; of what does not say it, GPU or TPU."""
+    """``Nvidia GPU (Hopper)``, ``AMD GPU - gfx942``, ``TPU v6 Lite``; if it is not recorded, GPU or TPU."""
     if plane.kind == GPU:
         return _gpu_name(plane.stats)
     named = plane.stats.get("device_type_string")
@@ -174,7 +167,7 @@ def device_name(plane: Device) -> str:
 
 
 _LEAST, _MOST = 1e-9, 1e15
-"""Figures of devices beyond these are none, in any unit that captures have."""
+"""Figures of devices beyond these are damage, in any unit that captures have."""
 
 
 def _number(stats: Mapping[str, Any], name: str) -> float:
@@ -238,7 +231,7 @@ def _gpu_name(stats: Mapping[str, Any]) -> str:
 
 
 def _gfx(stats: Mapping[str, Any]) -> str:
-    """The architecture of an AMD GPU, "" where it is not known."""
+    """The architecture of an AMD GPU; "": unknown."""
     named = stats.get("gpu_device_name")
     if isinstance(named, str) and _GFX.fullmatch(named):
         return named
@@ -246,7 +239,7 @@ def _gfx(stats: Mapping[str, Any]) -> str:
 
 
 def _per_cycle(stats: Mapping[str, Any]) -> tuple[int, int, str | None]:
-    """Flops, and bytes of shared memory, per core and cycle; 0 where they are not known, and why."""
+    """Flops, and bytes of shared memory, per core and cycle; 0: unknown, and why."""
     vendor, capability = stats.get("device_vendor"), _capability(stats)
     if vendor == "Nvidia":
         listed = max((one for one in NVIDIA_FLOPS if one <= capability), default=(2, 0))
@@ -283,9 +276,6 @@ def _gpu_peaks(plane: Device) -> Peaks:
 
 
 def _model(stats: Mapping[str, Any]) -> str:
-    """What the maker calls the GPU, "" where the capture does not say."""
-    for stat in ("gpu_device_name", "device_name", "gpu_model"):
-        named = stats.get(stat)
-        if isinstance(named, str) and named and not _GFX.fullmatch(named):
-            return named
-    return ""
+    """What the maker calls the GPU; "": not recorded."""
+    names = (stats.get(stat) for stat in ("gpu_device_name", "device_name", "gpu_model"))
+    return next((one for one in names if isinstance(one, str) and one and not _GFX.fullmatch(one)), "")

@@ -1,23 +1,17 @@
-"""Ops of several cores, devices or hosts as one table: figures add up, of texts the first that is not empty counts."""
+"""Ops of several cores, devices or hosts as one table: figures add up, and the first text that is not empty counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.ops.tables import (
-    HBM,
-    MemoryAccess,
-    Ops,
-    OpTable,
-    exact_sum,
-    least_by,
-    sums_by,
-)
+from fastprof.derive.ops.tables import HBM, MemoryAccess, Ops, OpTable, exact_sum, least_by, sums_by
 from fastprof.schema.array_types import Int32s, Int64s
+
+K = TypeVar("K", bound=Hashable)
 
 _SUMMED = ("occurrences", "executions", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
 _OPS_SUMMED = (
@@ -52,17 +46,21 @@ def is_distinct(table: OpTable) -> bool:
 
 
 def keyed_rows(tables: Sequence[OpTable]) -> tuple[Int64s, list[tuple[int, str]]]:
-    """The row of each op of each table, in turn, where there is one for each (program_id, name); and these keys."""
-    found: dict[tuple[int, str], int] = {}
+    """The row of each op of each table, in turn, if each (program_id, name) has one; and these keys."""
     keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
-    row = np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
-    return row, list(found)
+    return _numbered(keys)
+
+
+def _numbered(keys: Iterable[K]) -> tuple[Int64s, list[K]]:
+    """The number of each key, as they are first met, and the distinct keys."""
+    numbers: dict[K, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64), list(numbers)
 
 
 def merged(
     tables: Sequence[OpTable], row: Int64s, keys: Sequence[tuple[int, str]], *, add_cores: bool = True
 ) -> OpTable:
-    """The tables' ops, one after the other, summed in the rows that ``row`` says, which have these keys."""
+    """The tables' ops, one after the other, each added to its ``row``; rows have these keys."""
     count = len(keys)
 
     def column(name: str) -> npt.NDArray[Any]:
@@ -112,8 +110,8 @@ def _first_sources(row: Int64s, tables: Sequence[OpTable], lines: npt.NDArray[An
 
 
 def merged_memory(tables: Sequence[OpTable], row: Int64s, *, others_to_hbm: bool = True) -> MemoryAccess:
-    """The tables' memory accesses, one row for each (op, operation, space). ``others_to_hbm``: where only some of the
-    ops that become one record where their bytes went, the bytes of the others count as HBM's."""
+    """The tables' memory accesses, one row for each (op, operation, space). ``others_to_hbm``: if only some of the ops
+    that become one record where their bytes went, the bytes of the others count as HBM's."""
     starts = np.cumsum([0] + [len(table) for table in tables])[:-1]
     owner = [row[table.memory.row + start] for table, start in zip(tables, starts.tolist(), strict=True)]
     if not sum(len(part) for part in owner):
@@ -140,10 +138,8 @@ def _children(parts: Sequence[Ops], row: Int64s) -> tuple[OpTable | None, Int32s
             parents.append(row[part.parent + start])
     if not tables:
         return None, None
-    found: dict[tuple[int, int, str], int] = {}
     programs = [program for table in tables for program in table.program_id.tolist()]
     names = [name for table in tables for name in table.name]
-    keys = zip(np.concatenate(parents).tolist(), programs, names, strict=True)
-    place = np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
-    table = merged(tables, place, [(program, name) for _, program, name in found])
-    return table, np.array([at for at, _, _ in found], np.int32)
+    place, keys = _numbered(zip(np.concatenate(parents).tolist(), programs, names, strict=True))
+    table = merged(tables, place, [(program, name) for _, program, name in keys])
+    return table, np.array([at for at, _, _ in keys], np.int32)

@@ -1,7 +1,7 @@
 """The rows of a roofline that stand for more than an op: all that ran, each program, each step, the average step.
 
-Time is time observed, idle time included; of a program, which is never idle, it is the self time of its ops. Where
-infeed and outfeed are left out, so are their work and their time.
+Time is time observed, idle time included; of a program, which is never idle, it is the self time of its ops. Without
+infeed and outfeed, neither their work nor their time counts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,8 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.ops.combine import merged
-from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, whole, wholes
-from fastprof.derive.ops.tables import (
-    Ops,
-    OpTable,
-    exact_sum,
-    sums_by,
-)
+from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, sums_of_work
+from fastprof.derive.ops.tables import Ops, OpTable, exact_sum, sums_by
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.schema.array_types import Int64s
 
@@ -32,7 +27,7 @@ NO_STEP: Final = -1
 @dataclass(frozen=True, slots=True, eq=False)
 class Totals:
     """Rows of one kind. ``table``: times are those of all cores together, self time is that of ops; ``step``: numbers,
-    NO_STEP: it is none; ``steps``: how many the figures of each row are of."""
+    NO_STEP: not a step; ``steps``: the number of steps that the figures of each row are of."""
 
     scope: str
     with_feeds: bool
@@ -49,35 +44,35 @@ def of_session(ops: Ops, *, with_feeds: bool) -> Totals:
     chosen = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
     fed_ps = exact_sum(ops.table.self_ps[~chosen])
     observed, busy = ops.total_ps - min(fed_ps, ops.total_ps), max(ops.busy_ps - fed_ps, 0)
-    table = replace(whole(ops.table, chosen), time_ps=np.array([observed]), self_ps=np.array([busy]))
+    table = replace(
+        sums_of_work(ops.table, chosen, np.zeros(len(ops.table), np.int64), 1),
+        time_ps=np.array([observed]),
+        self_ps=np.array([busy]),
+    )
     return Totals(SESSION, with_feeds, table, np.array([NO_STEP]))
 
 
 def of_programs(ops: Ops, *, with_feeds: bool) -> Totals:
     """Each program, the largest self time first."""
-    kept = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
-    programs, place = np.unique(ops.table.program_id[kept], return_inverse=True)
-    self_ps = sums_by(place.reshape(-1), ops.table.self_ps[kept], len(programs))
+    chosen = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
+    programs, place = np.unique(ops.table.program_id[chosen], return_inverse=True)
+    self_ps = sums_by(place.reshape(-1), ops.table.self_ps[chosen], len(programs))
     order = np.argsort(-self_ps, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     row = np.zeros(len(ops.table), np.int64)
-    row[kept] = rank[place.reshape(-1)]
-    table = wholes(ops.table, kept, row, len(programs))
+    row[chosen] = rank[place.reshape(-1)]
+    table = sums_of_work(ops.table, chosen, row, len(programs))
     table = replace(table, program_id=programs[order], time_ps=self_ps[order], self_ps=self_ps[order])
     return Totals(PROGRAM, with_feeds, table, np.full(len(order), NO_STEP))
 
 
-def of_steps(
-    steps: StepDatabase, kept: Sequence[StepOps | None], devices: Sequence[int], *, with_feeds: bool
-) -> Totals:
-    """Each step on all hosts. ``kept``: of each host, in the order of those of the steps; None: what its ops did is not
-    known by step. ``devices``: how many each has."""
+def of_steps(steps: StepDatabase, hosts: Sequence[StepOps], devices: Sequence[int], *, with_feeds: bool) -> Totals:
+    """Each step on all hosts. ``hosts``: what each did, in the order of those of the steps; ``devices``: the number of
+    devices of each."""
     count = len(steps)
     tables, places = [OpTable.of([""] * count)], [np.arange(count, dtype=np.int64)]
-    for host, one in enumerate(kept):
-        if one is None:
-            continue
+    for host, one in enumerate(hosts):
         row = _row_of_group(steps.group[:, host], one.group)
         known = row >= 0
         for part in (one.others, one.feeds) if with_feeds else (one.others,):
@@ -86,19 +81,18 @@ def of_steps(
     table = merged(tables, np.concatenate(places), [(0, WHOLE)] * count)
     observed = observed_ps(steps, devices)
     if not with_feeds:
-        fed = [None if one is None else (one.group, one.feeds.self_ps) for one in kept]
+        fed = [(one.group, one.feeds.self_ps) for one in hosts]
         observed = np.maximum(observed - sums_of_steps(steps, fed), 0)
     table = replace(table, time_ps=observed)
     return Totals(STEP, with_feeds, table, steps.step)
 
 
-def sums_of_steps(steps: StepDatabase, of_hosts: Sequence[tuple[Int64s, Int64s] | None]) -> Int64s:
+def sums_of_steps(steps: StepDatabase, of_hosts: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
     """Times of each step. ``of_hosts``: groups and their times, host by host, as ``of_steps``."""
     total = np.zeros(len(steps), np.int64)
-    for host, one in enumerate(of_hosts):
-        if one is not None:
-            row = _row_of_group(steps.group[:, host], one[0])
-            np.add.at(total, row[row >= 0], one[1][row >= 0])
+    for host, (group, times) in enumerate(of_hosts):
+        row = _row_of_group(steps.group[:, host], group)
+        np.add.at(total, row[row >= 0], times[row >= 0])
     return total
 
 
@@ -122,6 +116,6 @@ def average(steps: Totals) -> Totals:
 
 
 def _row_of_group(groups: Int64s, wanted: Int64s) -> Int64s:
-    """The step that each group is, -1: it is none."""
+    """The step that each group is; -1: it is not a step."""
     row = {group: place for place, group in enumerate(groups.tolist()) if group >= 0}
     return np.array([row.get(group, -1) for group in wanted.tolist()], np.int64)

@@ -1,6 +1,6 @@
-"""The work of device ops by the step that they ran in: what whole steps reached of a device's peaks.
+"""The work of device ops by the step that they ran in.
 
-Ops whose work is that of ops within (CONTAINERS) add nothing of their own.
+Ops whose work is that of ops within (op_marks.is_container) add nothing of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WHOLE: Final = "Program"
 """Name of a row that stands for more than an op."""
 
 SILENT: Final = 255
-"""Direction of memory accesses of ops that do not say where their bytes go: they are taken for HBM's."""
+"""Direction of memory accesses of ops that do not record their memories: they count as HBM's."""
 
 
 def is_feed(table: OpTable) -> Bools:
@@ -141,7 +141,7 @@ def _work(table: OpTable, summed: Callable[[Float64s], Float64s]) -> dict[str, A
 
 
 def _accesses(table: OpTable) -> list[tuple[int, int]]:
-    """Kinds of memory accesses, direction and space; the last for bytes of which no op says more."""
+    """Kinds of memory accesses, direction and space; the last for bytes without a known memory."""
     kinds = set(zip(table.memory.operation.tolist(), table.memory.space.tolist(), strict=True))
     return [*sorted(kinds), (SILENT, HBM)]
 
@@ -167,13 +167,8 @@ def _memory(table: OpTable, sizes: Sequence[Float64s]) -> MemoryAccess:
     )
 
 
-def whole(ops: OpTable, chosen: Bools) -> OpTable:
-    """All the work that the chosen ops did, as one row, whose times are 0."""
-    return wholes(ops, chosen, np.zeros(len(ops), np.int64), 1)
-
-
-def wholes(ops: OpTable, chosen: Bools, row: Int64s, count: int) -> OpTable:
-    """The same as ``count`` rows; ``row``: of each op its own."""
+def sums_of_work(ops: OpTable, chosen: Bools, row: Int64s, count: int) -> OpTable:
+    """The work of the chosen ops as ``count`` rows, whose times are 0; ``row``: that of each op."""
     used = np.flatnonzero(chosen & ~is_container(ops)).astype(np.int64)
     table, row = ops.take(used), row[used]
 

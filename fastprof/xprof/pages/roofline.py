@@ -13,7 +13,7 @@ from fastprof.analyses.roofline import Roofline
 from fastprof.derive.devices.devices import GPU, TPU, Peaks
 from fastprof.derive.ops import roofline_totals as rows_of
 from fastprof.derive.ops.ranking import ranked
-from fastprof.derive.ops.roofline import GIBI, divided
+from fastprof.derive.ops.roofline import GIBI, MEMORIES, divided
 from fastprof.derive.ops.step_ops import WHOLE, is_feed
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.schema.array_types import Float64s
@@ -47,17 +47,10 @@ _COLUMNS = (
     number("measured_flop_rate", "Normalized FLOP Rate (GFLOP/s)"),
     number("model_flop_rate", "Model FLOP Rate (GFLOP/s)"),
     number("measured_memory_bw", "Memory BW (GiB/s)"),
-    number("hbm_bw", "HBM BW (GiB/s)"),
-    number("cmem_read_bw", "CMEM Read BW (GiB/s)"),
-    number("cmem_write_bw", "CMEM Write BW (GiB/s)"),
-    number("vmem_read_bw", "VMEM Read BW (GiB/s)"),
-    number("vmem_write_bw", "VMEM Write BW (GiB/s)"),
+    *(number(f"{one.column}_bw", f"{one.name} BW (GiB/s)") for one in MEMORIES),
     number("operational_intensity", "Operational Intensity (FLOP/Byte)"),
-    number("hbm_operational_intensity", "HBM Operational Intensity (FLOP/Byte)"),
-    number("cmem_read_operational_intensity", "CMEM Read Operational Intensity (FLOP/Byte)"),
-    number("cmem_write_operational_intensity", "CMEM Write Operational Intensity (FLOP/Byte)"),
-    number("vmem_read_operational_intensity", "VMEM Read Operational Intensity (FLOP/Byte)"),
-    number("vmem_write_operational_intensity", "VMEM Write Operational Intensity (FLOP/Byte)"),
+    *(number(f"{one.column}_operational_intensity", f"{one.name} Operational Intensity (FLOP/Byte)")
+      for one in MEMORIES),
     number("bottleneck_operational_intensity", "Bottleneck Operational Intensity (FLOP/Byte)"),
     text("bound_by", "Bound by"),
     number("total_time_per_core", "Total Time per core (us)"),
@@ -69,7 +62,7 @@ _COLUMNS = (
     boolean("include_infeed_outfeed", "Include Infeed/Outfeed"),
     text("hlo_module_id", "Program ID"),
     text("source_info", "Source Info"),
-)
+)  # fmt: skip
 _GPU_LABELS = {
     "vmem_write_bw": "SHM/L1 BW (GiB/s)",
     "vmem_write_operational_intensity": "SHM/L1 Operational Intensity (FLOP/Byte)",
