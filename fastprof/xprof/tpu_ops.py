@@ -7,17 +7,16 @@ none has a group. Of SparseCores it counts the ops that ran for the first occurr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastprof.derive.devices.device_events import device_spans, op_events
-from fastprof.derive.ops import sparse_core
 from fastprof.derive.ops.line_times import Spans, spanned_ps
-from fastprof.derive.ops.sparse_core import Offloaded, Rules, lies_within
+from fastprof.derive.ops.sparse_core import Offloaded, SparseCores, lies_within
 from fastprof.derive.ops.tables import IDLE, Ops, OpTable, sums_by
 from fastprof.derive.ops.tpu import TEXT_KINDS, op_spans, plane_table, step_lines, with_totals
 
@@ -35,7 +34,7 @@ def device_ops(host: Host) -> list[Ops]:
     events = host.events if regrouped else host.raw
     planes = events.planes_of("TPU")
     cores = host.workers.run(None, [partial(core_ops, events, plane, group_id) for plane in planes])
-    return with_sparse_cores(events, planes, cores)
+    return XprofSparseCores(events).children_of(planes, cores)
 
 
 def core_ops(events: HostEvents, plane: Plane, group_id: Int32s | None = None) -> Ops:
@@ -91,40 +90,36 @@ def _framework_spans(events: HostEvents, plane: Plane) -> list[Spans]:
 # ---- SparseCores
 
 
-def with_sparse_cores(events: HostEvents, planes: Sequence[Plane], ops: Sequence[Ops]) -> list[Ops]:
-    """The ops of TensorCores, with those that SparseCores ran on their behalf as children."""
-    return sparse_core.with_sparse_cores(events, planes, ops, _RULES)
+class XprofSparseCores(SparseCores):
+    """What SparseCores ran on behalf of TensorCores, by XProf's rules."""
 
+    def module_of(self, found: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
+        """XProf looks only at the first module that ends no sooner than the event begins: what begins when one ends and
+        the next begins is in none."""
+        order = np.argsort(begin, kind="stable")
+        place = np.searchsorted(np.maximum.accumulate(end[order]), found.start_ps, side="left")
+        place[place == len(order)] = -1
+        return lies_within(found, begin, end, order, place)
 
-def _first_open(found: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
-    """XProf looks only at the first module that ends no sooner than the event begins: what begins when one ends and the
-    next begins is in none."""
-    order = np.argsort(begin, kind="stable")
-    place = np.searchsorted(np.maximum.accumulate(end[order]), found.start_ps, side="left")
-    place[place == len(order)] = -1
-    return lies_within(found, begin, end, order, place)
+    def self_ps(self, found: OpEvents) -> Int64s:
+        return found.self_less_sums()
 
+    def counted(self, op: Int32s) -> Int32s:
+        """The first event of each op."""
+        known = np.flatnonzero(op >= 0)
+        _, first = np.unique(op[known], return_index=True)
+        firsts = np.full(len(op), -1, op.dtype)
+        firsts[known[first]] = op[known[first]]
+        return firsts
 
-def _firsts(op: Int32s) -> Int32s:
-    """-1 of all but the first event of each op."""
-    known = np.flatnonzero(op >= 0)
-    _, first = np.unique(op[known], return_index=True)
-    firsts = np.full(len(op), -1, op.dtype)
-    firsts[known[first]] = op[known[first]]
-    return firsts
-
-
-def _idle(one: Offloaded, parent_of_key: Int64s) -> tuple[OpTable, Int64s]:
-    """The time of modules in which none of their ops ran: a row for each parent, and its parent."""
-    ran = sums_by(one.key, one.self_ps, len(parent_of_key)).tolist()
-    idle: dict[int, int] = {}
-    for key, time in one.module_ps.items():
-        parent = int(parent_of_key[key])
-        if parent >= 0:
-            idle[parent] = idle.get(parent, 0) + time - ran[key]
-    count, times = len(idle), list(idle.values())
-    table = OpTable.of([IDLE] * count, category=[IDLE] * count, time_ps=times, self_ps=times)
-    return table, np.array(list(idle), np.int64)
-
-
-_RULES: Final = Rules(_first_open, lambda found: found.self_less_sums(), _firsts, _idle)
+    def more_children(self, part: Offloaded, parent_of_key: Int64s) -> list[tuple[OpTable, Int64s]]:
+        """The time of modules in which none of their ops ran: a row for each parent, and its parent."""
+        ran = sums_by(part.key, part.self_ps, len(parent_of_key)).tolist()
+        idle: Counter[int] = Counter()
+        for key, time in part.module_ps.items():
+            parent = int(parent_of_key[key])
+            if parent >= 0:
+                idle[parent] += time - ran[key]
+        count, times = len(idle), list(idle.values())
+        table = OpTable.of([IDLE] * count, category=[IDLE] * count, time_ps=times, self_ps=times)
+        return [(table, np.array(list(idle), np.int64))]

@@ -12,11 +12,12 @@ from trace_builder import Event, Line, Metadata, Value, event, int_field, len_fi
 import fastprof
 from fastprof.derive.devices.device_events import op_events
 from fastprof.derive.ops import tpu
-from fastprof.derive.ops.sparse_core import with_sparse_cores
+from fastprof.derive.ops.sparse_core import SparseCores
 from fastprof.derive.ops.tables import CMEM, HBM, READ, SPARSE_CORE, TENSOR_CORE, WRITE, Ops, OpTable
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HostEvents, read_host
 from fastprof.xprof import tpu_ops
+from fastprof.xprof.tpu_ops import XprofSparseCores
 
 
 def op(name: str, symbol: int = 1, program: int = 7, display: str = "", **stats: Value) -> Metadata:
@@ -239,7 +240,7 @@ def test_what_a_sparse_core_runs_for_an_op_is_its_child() -> None:
     events = read(tensor, sparse)
     planes = events.planes_of("TPU")
     own = [tpu.core_ops(events, one) for one in planes]
-    (ops,) = with_sparse_cores(events, planes, own)
+    (ops,) = SparseCores(events).children_of(planes, own)
     assert ops.children is not None and ops.parent is not None
     # the second gather crosses the end of its module, the last is in one that serves nobody
     assert times(ops.children) == {"gather": (2, 30, 30)}
@@ -263,11 +264,11 @@ def test_to_xprof_only_the_first_occurrence_counts_and_the_time_between_is_a_chi
     events = read(core(ops_line(*twice)), sparse)
     planes = events.planes_of("TPU")
     own = [tpu.core_ops(events, one) for one in planes]
-    (ops,) = tpu_ops.with_sparse_cores(events, planes, own)
+    (ops,) = XprofSparseCores(events).children_of(planes, own)
     assert ops.children is not None
     assert times(ops.children) == {"gather": (2, 15, 15), "IDLE": (0, 35, 35)}
     assert ops.children.moved_bytes(HBM, READ).tolist() == [16, 0]
-    (ours,) = with_sparse_cores(events, planes, own)
+    (ours,) = SparseCores(events).children_of(planes, own)
     assert ours.children is not None and times(ours.children) == {"gather": (3, 35, 35)}
 
 
@@ -282,8 +283,8 @@ def test_to_xprof_what_begins_as_one_module_ends_and_the_next_begins_is_in_none(
     events = read(core(ops_line(event(WHILE.name, 0, 20, offloaded(4, 2)))), sparse)
     planes = events.planes_of("TPU")
     own = [tpu.core_ops(events, one) for one in planes]
-    for count, occurrences in ((tpu_ops.with_sparse_cores, 1), (with_sparse_cores, 2)):
-        (ops,) = count(events, planes, own)
+    for kind, occurrences in ((XprofSparseCores, 1), (SparseCores, 2)):
+        (ops,) = kind(events).children_of(planes, own)
         assert ops.children is not None and times(ops.children)["gather"][0] == occurrences
 
 
@@ -291,7 +292,7 @@ def test_without_sparse_cores_there_are_no_children() -> None:
     events = read(core(ops_line(event(FUSION.name, 0, 5, offloaded(1, 1)))))
     planes = events.planes_of("TPU")
     own = [tpu.core_ops(events, one) for one in planes]
-    assert with_sparse_cores(events, planes, own) == own
+    assert SparseCores(events).children_of(planes, own) == own
 
 
 # ---- events, as the steps take them

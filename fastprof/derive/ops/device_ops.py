@@ -19,7 +19,7 @@ from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, peaks, with_published
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.combine import combined
-from fastprof.derive.ops.sparse_core import with_sparse_cores
+from fastprof.derive.ops.sparse_core import SparseCores
 from fastprof.derive.ops.tables import Ops, is_work
 from fastprof.derive.ops.transfers import placed
 from fastprof.derive.ops.work_sources import with_work_of_programs
@@ -163,7 +163,7 @@ def _by_device(host: OpHost, planes: Sequence[Plane]) -> list[Ops]:
         cores = host.workers.run(None, [partial(tpu.core_ops, host.raw, plane) for plane in planes])
         return [
             replace(ops, table=placed(with_work_of_programs(ops.table, host.modules, on_tpu=True)))
-            for ops in with_sparse_cores(host.raw, planes, cores)
+            for ops in SparseCores(host.raw).children_of(planes, cores)
         ]
     if planes[0].name == HOST_THREADS:
         from fastprof.derive.ops import cpu  # it takes long to import, as gpu does
