@@ -21,7 +21,6 @@ from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
 from fastprof.schema.array_types import Int64s
@@ -194,7 +193,7 @@ class HostKernels:
 def of_host(host: Host, _params: Params) -> HostKernels:
     events = host.raw
     planes = {plane.number: plane for plane in events.planes_of("GPU")}
-    rows, details = _kernel_rows(events, planes)
+    rows, details = _kernel_rows(events)
     columns = [
         _plane_numbers(events, rows),
         events.meta[rows].astype(np.int64),
@@ -229,23 +228,18 @@ def of_host(host: Host, _params: Params) -> HostKernels:
     )
 
 
-def _kernel_rows(events: HostEvents, planes: Mapping[int, Plane]) -> tuple[Int64s, Int64s]:
-    """Rows of GPU planes that last, which negative durations do not, and have kernel_details that are not empty, and
+def _kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
+    """Rows on lines of GPUs that last, which negative durations do not, and have kernel_details that are not empty, and
     the number of that text."""
+    from fastprof.derive.ops.gpu_ops import on_op_lines  # it takes long to import
+
     rows, details = events.texts("kernel_details")
-    inside = np.zeros(len(events) + 1, np.int8)
-    for plane in planes.values():
-        for line in plane.lines:
-            if not is_derived(line):
-                inside[line.first : line.last] = 1
-    keep = (inside[rows] == 1) & (events.duration_ps[rows] > 0)
-    rows, details = rows[keep].astype(np.int64), details[keep]
+    chosen = on_op_lines(events)[rows] & (events.duration_ps[rows] > 0)
     distinct = np.unique(details)
     empty = distinct[[not text for text in events.all_texts(distinct)]]
     if len(empty):
-        keep = ~np.isin(details, empty)
-        rows, details = rows[keep], details[keep]
-    return rows, details
+        chosen &= ~np.isin(details, empty)
+    return rows[chosen].astype(np.int64), details[chosen]
 
 
 def _plane_numbers(events: HostEvents, rows: Int64s) -> Int64s:

@@ -38,7 +38,7 @@ _MOVES: Final = frozenset((
 @dataclass(frozen=True, slots=True)
 class Ceiling:
     """A resource and its peak. ``name``: Compute, HBM, CMEM Read, …; ``per_ns``: flops or bytes per nanosecond, that
-    is 10**9 a second, of one core or GPU; 0.0: not known; ``source``: capture, published table, or None."""
+    is 10**9 a second, of one core or GPU; 0.0: unknown; ``source``: capture, published table, or None."""
 
     name: str
     column: str
@@ -51,7 +51,7 @@ class Ceiling:
 
 
 def ceilings(peaks: Peaks | None) -> list[Ceiling]:
-    """Arithmetic, HBM and, of TPUs, memories on the chip of which the peak is known."""
+    """Arithmetic, HBM and, of TPUs, memories on the chip whose peak is known."""
     if peaks is None:
         return [Ceiling(COMPUTE, _COMPUTE_COLUMN, 0.0, None), Ceiling(HBM_MEMORY.name, HBM_MEMORY.column, 0.0, None)]
     on_chip = [one for one in ON_CHIP if peaks.hardware == devices.TPU and peaks.peak(one.place)]
@@ -66,12 +66,12 @@ class Efficiency:
 
     beneath: Sequence[Ceiling]
     utilisation: Float64s
-    """[n, k] of each peak; NaN: the peak, the op's work or its time is not known, or it waits (transfers.waits)."""
+    """[n, k] of each peak; NaN: the peak, the op's work or its time is unknown, or it waits (transfers.waits)."""
     bound_by: list[str | None]
-    """Name of the ceiling that the op comes nearest to; None: not known, or it has no work."""
+    """Name of the ceiling that the op comes nearest to; None: unknown, or it has no work."""
     efficiency: Float64s
-    """The utilisation of that one; NaN where the peak or work of arithmetic or of HBM is not known. Above 1: the op
-    cannot have done in its time what it is said to have done, as starts of copies that go on after it."""
+    """The utilisation of that one; NaN: the peak or work of arithmetic or of HBM is unknown. Above 1: the op cannot
+    have done the recorded work in its time, such as the start of a copy that goes on after it."""
     least_ps: Float64s
     """Time that the op would take at its ceiling; NaN as ``efficiency``."""
     lost_ps: Float64s
@@ -92,21 +92,22 @@ class Efficiency:
 def against(table: OpTable, beneath: Sequence[Ceiling], unknown: tuple[Bools, Bools] | None = None) -> Efficiency:
     """The ops beneath these ceilings. ``unknown``: rows whose unknown share of arithmetic, and of memory
     traffic, is too large to compare with a peak."""
-    amounts = _work(table)
+    amounts, memory = _work(table), table.memory
+    unplaced = memory.row[(memory.space == 0) & (memory.operation == 0) & (memory.bytes > 0)].tolist()
+    unplaced = [row for row in unplaced if table.category[row]]
+    timeless = (table.time_ps <= 0) | waits(table)
     utilisation = np.full((len(table), len(beneath)), np.nan)
     for column, ceiling in enumerate(beneath):
+        amount, used = amounts[ceiling.column], utilisation[:, column]
         if ceiling.per_ns > 0:
             with np.errstate(divide="ignore", invalid="ignore"):
-                utilisation[:, column] = amounts[ceiling.column] * 1e3 / (table.time_ps * ceiling.per_ns)
-        utilisation[amounts[ceiling.column] == 0, column] = 0.0
-    if unknown is not None:
-        for column, ceiling in enumerate(beneath):
-            utilisation[unknown[0 if ceiling.is_compute else 1], column] = np.nan
-    unplaced = table.memory.row[(table.memory.space == 0) & (table.memory.operation == 0) & (table.memory.bytes > 0)]
-    for column, ceiling in enumerate(beneath):
+                used[:] = amount * 1e3 / (table.time_ps * ceiling.per_ns)
+        used[amount == 0] = 0.0
+        if unknown is not None:
+            used[unknown[0 if ceiling.is_compute else 1]] = np.nan
         if not ceiling.is_compute:
-            utilisation[[row for row in unplaced.tolist() if table.category[row]], column] = np.nan
-    utilisation[(table.time_ps <= 0) | waits(table)] = np.nan
+            used[unplaced] = np.nan
+        used[timeless] = np.nan
     return _nearest(table, beneath, utilisation)
 
 
@@ -118,8 +119,8 @@ def _nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float64s) 
     efficiency = np.where(known, most, np.nan)
     names = [ceiling.name for ceiling in beneath]
     bound_by = [
-        names[place] if share > 0 and told else None
-        for place, share, told in zip(nearest.tolist(), most.tolist(), known.tolist(), strict=True)
+        names[place] if share > 0 and is_known else None
+        for place, share, is_known in zip(nearest.tolist(), most.tolist(), known.tolist(), strict=True)
     ]
     least: Float64s = efficiency * table.time_ps
     lost: Float64s = np.where(is_container(table), np.nan, np.maximum(table.self_ps - least, 0.0))
@@ -134,11 +135,11 @@ def _work(table: OpTable) -> dict[str, Float64s]:
 
 
 def known_flops(table: OpTable) -> Bools:
-    """Ops of which flops are told, by the capture or by the program that it carries; and those that only move data,
-    where their bytes are told: they do none."""
-    told: Bools = (table.flops_source > 0) | (table.flops > 0) | (table.model_flops > 0)
+    """Ops whose flops are recorded by the capture or known from its programs; and those that only move data and have
+    known bytes: they do none."""
+    recorded: Bools = (table.flops_source > 0) | (table.flops > 0) | (table.model_flops > 0)
     moves = np.array([category in _MOVES for category in table.category], bool)
-    return told | (moves & known_bytes(table))
+    return recorded | (moves & known_bytes(table))
 
 
 def known_bytes(table: OpTable) -> Bools:
@@ -151,7 +152,7 @@ TOO_MUCH: Final = "the work of more than 10 % of the time of ops is not known"
 
 
 def unknown(table: OpTable) -> tuple[Bools, Bools]:
-    """Ops whose flops, and ops whose bytes are not known, though they did some. An op that runs others does none of its
+    """Ops with unknown flops, and with unknown bytes, though they did some. An op that runs others does none of its
     own, copies do no arithmetic, and the bytes of transfers go over a link."""
     works: Bools = ~(is_container(table) | (table.time_ps > table.self_ps) | waits(table))
     copies = np.array([one == MEMSET or one.startswith("copy") for one in table.category], bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -34,16 +34,16 @@ class TfFunction:
     """The calls of one function. ``count`` and ``self_ps`` are by how they were executed."""
 
     name: str
-    count: dict[str, int]
-    self_ps: dict[str, int]
+    count: dict[str, int] = field(default_factory=dict)
+    self_ps: dict[str, int] = field(default_factory=dict)
     tracings: int = 0
     compiler: str = ""
 
     @property
     def expensive_percent(self) -> float:
         """Share of self time in calls that were traced or ran eagerly."""
-        whole = sum(self.self_ps.values())
-        return 100.0 * (self.self_ps.get(TRACED, 0) + self.self_ps.get(EAGER, 0)) / whole if whole else 0.0
+        total = sum(self.self_ps.values())
+        return 100.0 * (self.self_ps.get(TRACED, 0) + self.self_ps.get(EAGER, 0)) / total if total else 0.0
 
     def add(self, other: TfFunction) -> None:
         for mode, count in other.count.items():
@@ -100,12 +100,7 @@ def _summed(
 
 def combined(functions: Iterable[TfFunction]) -> list[TfFunction]:
     """Functions of several threads or hosts as one each, by name."""
-    found: dict[str, TfFunction] = {}
+    by_name: dict[str, TfFunction] = {}
     for function in functions:
-        if function.name in found:
-            found[function.name].add(function)
-        else:
-            found[function.name] = TfFunction(
-                function.name, dict(function.count), dict(function.self_ps), function.tracings, function.compiler
-            )
-    return [found[name] for name in sorted(found)]
+        by_name.setdefault(function.name, TfFunction(function.name)).add(function)
+    return [by_name[name] for name in sorted(by_name)]

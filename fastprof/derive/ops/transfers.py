@@ -1,4 +1,4 @@
-"""Ops that start, await or do a transfer which does not go at the speed of the device's memory.
+"""Ops that start, await or do a transfer that does not go at the speed of the device's memory.
 
 An asynchronous transfer runs from its start (``copy-start``) to its end (``copy-done``): the time of neither depends
 on how much it moves. Feeds, sends and copies to or from the host's memory go over a link.
@@ -29,29 +29,24 @@ _DONE: Final = "-done"
 def waits(table: OpTable) -> Bools:
     """Ops whose time depends neither on arithmetic nor on the device's memory: starts and ends of asynchronous
     transfers, sends, feeds, copies to or from the host's memory."""
-    kinds: dict[tuple[str, str], bool] = {}
-    found = np.empty(len(table), bool)
-    for row, key in enumerate(zip(table.category, table.name, strict=True)):
-        kind = (key[0], "" if key[0] else key[1])
-        if kind not in kinds:
-            kinds[kind] = _is_transfer(_kind(*kind))
-        found[row] = kinds[kind]
+    waiting = np.array([_is_transfer(_kind(*one)) for one in zip(table.category, table.name, strict=True)], bool)
     linked = np.unique(table.memory.row[table.memory.space == HOST]).tolist()
-    found[[row for row in linked if table.category[row]]] = True  # sums of ops have no category
-    return found
+    waiting[[row for row in linked if table.category[row]]] = True  # sums of ops have no category
+    return waiting
 
 
 def _kind(category: str, name: str) -> str:
     return category or _SERIAL.sub("", name)
 
 
+@lru_cache(1 << 12)
 def _is_transfer(kind: str) -> bool:
     return kind.endswith(_PARTS) or kind in _LINKED or any(feed in kind for feed in _FEEDS)
 
 
 def placed(table: OpTable) -> OpTable:
-    """The same ops of one core, where those with recorded bytes but no recorded memory moved nothing to or from HBM:
-    but to or from the host's memory where their layouts say so, else to or from an unknown memory."""
+    """The same ops of one core. Those with recorded bytes but no recorded memory moved nothing to or from HBM, but used
+    the host's memory if their layouts say so, else an unknown memory."""
     recorded = table.has_breakdown() | (table.bytes_accessed <= 0)
     linked = [
         not known and bool(_HOST_LAYOUT.search(text)) for known, text in zip(recorded, table.long_name, strict=True)
@@ -105,7 +100,7 @@ def _pairs(table: OpTable) -> Iterator[tuple[int, int]]:
 
 @lru_cache(1 << 12)
 def _start_of(name: str, text: str) -> str:
-    """The name of the op that starts what another one ends: its operand, else as its own name has it."""
+    """The name of the op that starts what another one ends: its operand, else made from its own name."""
     read = read_expression(text) if text else None
     if read is not None and read.operands:
         return read.operands[0].name
