@@ -21,8 +21,6 @@ from fastprof.derive.ops.ceilings import (
     Efficiency,
     against,
     ceilings,
-    known_bytes,
-    known_flops,
     unknown_shares,
 )
 from fastprof.derive.ops.combine import merged
@@ -34,7 +32,6 @@ from fastprof.derive.ops.roofline_tables import TABLES as TABLES
 from fastprof.derive.ops.roofline_tables import MemoryRows
 from fastprof.derive.ops.roofline_totals import Totals
 from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, step_ops
-from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.transfers import once, waits
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
@@ -94,7 +91,7 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class RooflineHost:
-    """What is kept of one host. ``steps``: what its ops did by step."""
+    """What is kept of one host. ``steps``: what its ops did in each step."""
 
     devices: HostDeviceOps
     steps: StepOps
@@ -102,7 +99,7 @@ class RooflineHost:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What the report is made of. ``kept``: of each host; ``ops``: in the order of the table, beneath ``beneath``."""
+    """What the report is made of. ``ops``: in the order of the table; ``efficiency``: theirs, beneath ``beneath``."""
 
     devices: SessionOps
     steps: StepDatabase
@@ -139,7 +136,7 @@ def run(kept: Sequence[RooflineHost], _params: Params, after: Mapping[str, Repor
     efficiency = against(ops.table, beneath)
     steps = after["steps"].detail_as(SessionSteps).database
     roofline = Roofline(devices, steps, tuple(kept), ops, beneath, efficiency)
-    totals = _totals(roofline)
+    total_rows = _total_rows(roofline, _totals(roofline))
     rows = OpRows(
         table=ops.table,
         ranked=ops,
@@ -150,12 +147,12 @@ def run(kept: Sequence[RooflineHost], _params: Params, after: Mapping[str, Repor
     )
     tables = {
         "device": TABLES["device"].of(beneath if devices.peaks is not None else ()),
-        "totals": TABLES["totals"].of(_total_rows(roofline, totals)),
+        "totals": TABLES["totals"].of(total_rows),
         "ops": TABLES["ops"].of(rows),
         "lost_time": TABLES["lost_time"].of(_lost_rows(rows)),
         "memory": TABLES["memory"].of(MemoryRows(rows)),
     }
-    figures = scalars(SCALARS, _figures(roofline, totals))
+    figures = scalars(SCALARS, _figures(roofline, total_rows))
     return Report(NAME, tables, figures, tuple(_notices(roofline)), after, roofline)
 
 
@@ -184,6 +181,7 @@ def _total_rows(roofline: Roofline, totals: Sequence[Totals]) -> OpRows:
     none = [np.zeros(0, np.int64)]
     program = np.concatenate([one.table.program_id for one in totals] or none)
     of_program = np.repeat([one.scope == rows_of.PROGRAM for one in totals], counts).astype(bool)
+    too_much = _unknown_work(roofline, program, of_program)
     return OpRows(
         table=table,
         scope=[one.scope for one in totals for _ in range(len(one))],
@@ -194,7 +192,8 @@ def _total_rows(roofline: Roofline, totals: Sequence[Totals]) -> OpRows:
         title=roofline.devices.title,
         with_feeds=np.repeat([one.with_feeds for one in totals], counts).astype(bool),
         cores=roofline.device_count,
-        efficiency=against(table, roofline.beneath, _unknown_work(roofline, program, of_program)),
+        too_much=too_much,
+        efficiency=against(table, roofline.beneath, too_much),
     )
 
 
@@ -223,9 +222,9 @@ def _lost_rows(ops: OpRows) -> OpRows:
 # ---- figures and notices
 
 
-def _figures(roofline: Roofline, totals: Sequence[Totals]) -> dict[str, Value | tuple[None, str]]:
+def _figures(roofline: Roofline, totals: OpRows) -> dict[str, Value | tuple[None, str]]:
     peaks = roofline.devices.peaks
-    if not roofline.devices.ops.parts or not totals:
+    if not roofline.devices.ops.parts:
         return dict.fromkeys(SCALARS, (None, why_no_ops(roofline.devices)))
     why = "; ".join(peaks.reasons) if peaks and peaks.reasons else "the peaks of the device are not known"
     compute, hbm = roofline.beneath[0].per_ns, roofline.beneath[1].per_ns
@@ -235,44 +234,40 @@ def _figures(roofline: Roofline, totals: Sequence[Totals]) -> dict[str, Value | 
         "peak_flops_per_s": compute * 1e9 or (None, why),
         "peak_hbm_bytes_per_s": hbm * 1e9 or (None, why),
         "ridge_flops_per_byte": compute / hbm if compute and hbm else (None, why),
-        **_reached(roofline, totals[0].table, why),
+        **_reached(totals, why),
         **_won(roofline),
     }
 
 
-def _reached(roofline: Roofline, table: OpTable, why: str) -> dict[str, Value | tuple[None, str]]:
-    too_much = tuple(np.array([share > MOST_UNKNOWN]) for share in unknown_shares(roofline.devices.ops.table))
-    beneath = against(table, roofline.beneath, (too_much[0], too_much[1]))
-    unknown = "no op tells its work"
-    time_ps = int(table.time_ps[0])
-    rates: dict[str, Value | tuple[None, str]] = {}
-    for name, told, amount, place, share in (
-        ("flops_per_s", known_flops(table), table.flops, 0, "compute_peak_percent"),
-        ("hbm_bytes_per_s", known_bytes(table), table.hbm_bytes(), 1, "hbm_peak_percent"),
+def _reached(rows: OpRows, why: str) -> dict[str, Value | tuple[None, str]]:
+    """What all that ran reached: the first of the totals."""
+    unknown, time_ps = "no op records its work", int(rows.table.time_ps[0])
+    figures: dict[str, Value | tuple[None, str]] = {}
+    for rate, share, amount, place in (
+        ("flops_per_s", "compute_peak_percent", rows.flops, 0),
+        ("hbm_bytes_per_s", "hbm_peak_percent", rows.memory["hbm"], 1),
     ):
-        known = bool(told[0]) and time_ps > 0
-        rates[name] = float(amount[0]) * 1e12 / time_ps if known else (None, unknown)
-        used = float(beneath.utilisation[0, place])
-        reason = TOO_MUCH if known and too_much[place][0] else why if known else unknown
-        rates[share] = 100 * used if not np.isnan(used) else (None, reason)
-    bound_by = beneath.bound_by[0] or (None, TOO_MUCH if any(map(np.any, too_much)) else f"{unknown}, or {why}")
-    return {**rates, "bound_by": bound_by}
+        is_known = not np.isnan(amount[0]) and time_ps > 0
+        figures[rate] = float(amount[0]) * 1e12 / time_ps if is_known else (None, unknown)
+        used = float(rows.efficiency.utilisation[0, place])
+        reason = unknown if not is_known else TOO_MUCH if rows.too_much[place][0] else why
+        figures[share] = 100 * used if not np.isnan(used) else (None, reason)
+    reason = TOO_MUCH if any(one[0] for one in rows.too_much) else f"{unknown}, or {why}"
+    return {**figures, "bound_by": rows.efficiency.bound_by[0] or (None, reason)}
 
 
 def _won(roofline: Roofline) -> dict[str, Value | tuple[None, str]]:
-    ops, lost = roofline.devices.ops, roofline.efficiency.lost_ps
-    told = ~np.isnan(lost)
-    self_ps = roofline.ops.table.self_ps
-    spent = int(self_ps[told].sum())
-    why = "of no op both the work and the peaks are known"
-    sum_lost = float(lost[told].sum())
+    ops, lost, self_ps = roofline.devices.ops, roofline.efficiency.lost_ps, roofline.ops.table.self_ps
+    is_known = ~np.isnan(lost)
+    known_ps, lost_ps = int(self_ps[is_known].sum()), float(lost[is_known].sum())
+    unknown = (None, "no op has both known work and known peaks")
     return {
-        "ops_roofline_percent": 100 * (1 - sum_lost / spent) if spent else (None, why),
-        "lost_ps": round(sum_lost) if spent else (None, why),
-        "unknown_ps": int(self_ps[~told].sum()),
+        "ops_roofline_percent": 100 * (1 - lost_ps / known_ps) if known_ps else unknown,
+        "lost_ps": round(lost_ps) if known_ps else unknown,
+        "unknown_ps": int(self_ps[~is_known].sum()),
         "clock_share": ops.normalized_op_ps / ops.op_ps
         if ops.normalized_op_ps and ops.op_ps
-        else (None, "the device does not tell its clock"),
+        else (None, "the device does not record its clock"),
     }
 
 
@@ -283,29 +278,30 @@ def _notices(roofline: Roofline) -> Iterator[Notice]:
 
 
 def _elsewhere(roofline: Roofline) -> Iterator[Notice]:
-    """Says that ops with work of their own stand beneath no roof: their self time is not the time of that work."""
+    """That some ops with work have no efficiency because their self time is not the time of that work."""
     table, efficiency = roofline.ops.table, roofline.efficiency.efficiency
     count = int(((table.flops > 0) & (table.bytes_accessed > 0) & waits(table)).sum())
     if count and not np.isnan(efficiency).all():
         text = (
             f"{count} ops only start or await transfers and collectives: their self time is not that of their work, so "
-            "that how near they come to the roofline is not known."
+            "how near they come to the roofline is unknown."
         )
         yield Notice("info", text)
 
 
 _LITTLE = 0.5
-"""Share of the ops' time; steps that hold less of it are not what ops ran in."""
+"""If steps hold less than this share of the ops' time, the ops ran outside of them."""
 
 
 def _beside_steps(roofline: Roofline) -> Iterator[Notice]:
-    """Says where steps hold little of what ran: their rows are then not those of the work."""
+    """That steps hold little of what ran: their rows are then not those of the work."""
     steps, op_ps = roofline.of_steps(with_feeds=True), roofline.devices.ops.op_ps
     held = int(steps.table.self_ps.sum())
     if not len(steps) or not op_ps or held >= _LITTLE * op_ps:
         return
     text = (
-        f"Steps hold {100 * held / op_ps:.1f} % of the time of ops: the rest ran outside of them, as where markers "
-        "enclose what starts the work, not the work. --steps-from modules makes each execution of a program a step."
+        f"Steps hold {100 * held / op_ps:.1f} % of the time of ops: the rest ran outside of them, perhaps because "
+        "markers enclose what starts the work, not the work. --steps-from modules makes each execution of a program a "
+        "step."
     )
     yield Notice("info", text)
