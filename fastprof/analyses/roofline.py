@@ -64,10 +64,10 @@ SCALARS = {
     "compute_peak_percent": ScalarSpec("%", "flops_per_s / peak_flops_per_s", "of peak arithmetic"),
     "hbm_peak_percent": ScalarSpec("%", "hbm_bytes_per_s / peak_hbm_bytes_per_s", "of peak HBM bandwidth"),
     "bound_by": ScalarSpec(None, "the resource that all ops together come nearest to exhaust"),
-    "ops_roofline_percent": ScalarSpec("%", "1 - lost_ps / self time, of ops of which that is known: without idle "
+    "ops_roofline_percent": ScalarSpec("%", "1 - lost_ps / self time, of ops with known lost_ps: without idle "
                                        "time, unlike roofline_percent of totals", "ops of the roofline"),
     "lost_ps": ScalarSpec("ps", "self time of ops beyond what they would take at the roofline: what could be won"),
-    "unknown_ps": ScalarSpec("ps", "self time of ops of which that is not known, whose work is that of ops within, or "
+    "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is that of ops within, or "
                              "that start, await or are transfers"),
     "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1: the clock was lower"),
 }  # fmt: skip

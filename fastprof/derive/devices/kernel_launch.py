@@ -15,7 +15,7 @@ from typing import NamedTuple
 Dim = tuple[int, int, int]
 
 _SEPARATORS = re.compile("[ \n]")
-_WHOLE = re.compile(r"\s*\+?[0-9]{1,20}\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*\+?[0-9]{1,20}\s*", re.ASCII)
 _MOST = 2**32 - 1
 
 MOST_REGISTERS = 1024
@@ -47,7 +47,7 @@ class Launch(NamedTuple):
 
 
 def parse(details: str) -> Launch:
-    """What the text says. Tokens that make no sense are passed over; of several of a name the last counts."""
+    """Reads the text. Tokens that make no sense are ignored; of several with one name the last counts."""
     found: dict[str, int | float | Dim] = {}
     for token in _SEPARATORS.split(details):
         key, _, text = token.partition(":")
@@ -60,8 +60,8 @@ def parse(details: str) -> Launch:
 
 
 def credible(launch: Launch) -> Launch:
-    """Without figures that no kernel on any GPU has, an occupancy of 0 among them. They come from memory that was not
-    set: where registers or shared memory are wrong, neither of them, nor the occupancy, is trusted."""
+    """Without figures that no kernel on any GPU has, such as an occupancy of 0. They come from memory that was not set:
+    if registers or shared memory are wrong, neither they nor the occupancy are trusted."""
     registers, static, dynamic, group, grid, block, occupancy = launch
     sound = (registers or 0) <= MOST_REGISTERS and (launch.shared or 0) <= MOST_SHARED
     return Launch(
@@ -75,15 +75,15 @@ def credible(launch: Launch) -> Launch:
     )
 
 
-def _whole(text: str) -> int | None:
-    if not _WHOLE.fullmatch(text):
+def _integer(text: str) -> int | None:
+    if not _NUMBER.fullmatch(text):
         return None
     value = int(text)
     return value if value <= _MOST else None
 
 
 def _dim(text: str) -> Dim | None:
-    parts = [value for value in map(_whole, text.split(",")) if value is not None]
+    parts = [value for value in map(_integer, text.split(",")) if value is not None]
     return (parts[0], parts[1], parts[2]) if len(parts) == text.count(",") + 1 == 3 else None
 
 
@@ -96,10 +96,10 @@ def _percent(text: str) -> float | None:
 
 
 _FIELDS = {
-    "regs": ("registers", _whole),
-    "static_shared": ("static_shared", _whole),
-    "dynamic_shared": ("dynamic_shared", _whole),
-    "group_mem": ("group_shared", _whole),
+    "regs": ("registers", _integer),
+    "static_shared": ("static_shared", _integer),
+    "dynamic_shared": ("dynamic_shared", _integer),
+    "group_mem": ("group_shared", _integer),
     "grid": ("grid", _dim),
     "block": ("block", _dim),
     "occ_pct": ("occupancy", _percent),

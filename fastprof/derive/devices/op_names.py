@@ -1,4 +1,4 @@
-"""What the name of an event says of an op: its framework, its name and its type.
+"""The framework, name and type of an op, from the name of an event.
 
 TensorFlow writes ``name:Type``, tf.data ``Iterator::…``, JAX ``path/primitive:primitive[parameters]``, drivers
 ``MEMCPYHtoD``. Follows the rules of TSL's ParseTfOpFullname.
@@ -25,7 +25,7 @@ class Framework(IntEnum):
 
 
 class TfOp(NamedTuple):
-    """``type`` is empty where the name tells none."""
+    """``type`` is empty if the name has none."""
 
     framework: Framework
     name: str
@@ -46,7 +46,7 @@ DATASET = "Dataset"
 
 
 def parse(full_name: str) -> TfOp:
-    """The op that a full name, as an event or a stat ``tf_op`` has it, stands for."""
+    """The op of a full name, as an event or a stat ``tf_op`` has it."""
     name, colon, kind = full_name.partition(":")
     if not colon:
         return _copy(full_name)

@@ -1,11 +1,11 @@
-"""What makers publish of devices, for captures that do not tell it. Only figures that are certain are here.
+"""Figures that makers publish of devices, for captures that do not record them. Only certain ones are here.
 
 TPUs: dense 16-bit arithmetic (bfloat16) and the bandwidth of HBM, per chip, as Google's documentation of Cloud TPU has
 them (pages "TPU v2" to "TPU7x", system architecture); that of the TPU v4 Lite (v4i) is from Jouppi et al., "Ten Lessons
 From Three Generations Shaped Google's TPUv4i", ISCA 2021. Figures of a core are those of its chip by its cores.
 
 GPUs: the bandwidth of HBM as the data sheets of NVIDIA and AMD have it, by the full name of the model: of some there
-are versions with other memory, so a part of a name tells nothing.
+are versions with other memory, so a part of a name is not enough.
 """
 
 from __future__ import annotations

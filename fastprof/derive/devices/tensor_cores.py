@@ -1,8 +1,7 @@
-"""Which GPU kernels run on matrix units, and which ops could: told by name, vendor by vendor.
+"""Which GPU kernels run on matrix units, and which ops could, by name and vendor.
 
-Nvidia calls the units Tensor Cores, AMD Matrix Cores. Neither records their use in a trace, so names are all there is:
-libraries write the instruction or the template into the names of their kernels. A kernel whose name says nothing counts
-as one that does without.
+Nvidia calls the units Tensor Cores, AMD Matrix Cores. Neither records their use in a trace. Libraries write the
+instruction or the template into the names of their kernels; a kernel of any other name counts as one that does without.
 """
 
 from __future__ import annotations
@@ -62,12 +61,12 @@ def knows(vendor: str | None) -> bool:
 
 
 def only_moves(kernel: str) -> bool:
-    """Whether a kernel of this name brings data in another order, which no matrix unit does."""
+    """Whether a kernel of this name only reorders data, which no matrix unit does."""
     return _MOVES.search(kernel) is not None and _MULTIPLIES.search(kernel) is None
 
 
 def kernel_uses(kernel: str, vendor: str | None) -> bool:
-    """Whether a kernel of this name runs on matrix units of the vendor's GPUs. Of other vendors no names are known."""
+    """Whether a kernel of this name runs on matrix units of the vendor's GPUs. No names are known of other vendors."""
     names = _KERNELS.get(vendor or "")
     return names is not None and re.search(names, kernel) is not None
 

@@ -1,4 +1,4 @@
-"""What the ops of GPUs add up to: time, work, and who says so.
+"""Sums over the ops of GPUs: time, work, and where the figures of work are from.
 
 attribution.py finds the op that an event belongs to, gpu_ops.py the ops that events name themselves.
 """
@@ -20,11 +20,9 @@ from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, HBM, Ops, OpTable
 from fastprof.derive.ops.work_sources import cost_accesses
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import Cost
-from fastprof.schema.array_types import Float64s, Int32s, Int64s
+from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, UInt8s
 from fastprof.tables.host_events import HostEvents, Plane, Stat
 from fastprof.tables.once import once
-
-Flags = npt.NDArray[np.uint8]
 
 PLANES: Final = (r"^/device:GPU:",)
 
@@ -35,12 +33,12 @@ def op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
     return attributed(events, modules)
 
 
-def device_ops(events: HostEvents, is_eager: Flags, modules: Modules) -> list[Ops]:
+def device_ops(events: HostEvents, is_eager: UInt8s, modules: Modules) -> list[Ops]:
     """The ops of each GPU, in the order of the planes: every event counts somewhere. ``is_eager``: by row."""
     return [plane_ops(events, is_eager, modules, plane)[0] for plane in events.planes_of("GPU")]
 
 
-def plane_ops(events: HostEvents, is_eager: Flags, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:
+def plane_ops(events: HostEvents, is_eager: UInt8s, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:
     """The ops of a GPU, its events, and beside these the row of each one's op."""
     found = op_events(events, modules)
     times = line_times(events, op_lines(plane))
@@ -54,16 +52,16 @@ def plane_ops(events: HostEvents, is_eager: Flags, modules: Modules, plane: Plan
 @dataclass(frozen=True, slots=True)
 class Kernels:
     """The events of a plane that belong to an op, line by line: their rows, the numbers of their ops, whether they are
-    eager, and the work that they themselves tell of, 0 where they do not."""
+    eager, and the work that they themselves record, else 0."""
 
     rows: Int64s
     op: Int32s
-    eager: npt.NDArray[np.bool_]
+    eager: Bools
     flops: Float64s
     bytes: Float64s
 
 
-def kernels_of(events: HostEvents, is_eager: Flags, rows: Numbers, found: GpuOpEvents) -> Kernels:
+def kernels_of(events: HostEvents, is_eager: UInt8s, rows: Numbers, found: GpuOpEvents) -> Kernels:
     """Those of these rows, which all have an op. ``is_eager``: by row of all events."""
     op = found.op[rows]
     flops, moved = (
@@ -73,7 +71,7 @@ def kernels_of(events: HostEvents, is_eager: Flags, rows: Numbers, found: GpuOpE
 
 
 def _recorded(events: HostEvents, stat: str, rows: Numbers) -> Float64s:
-    """An integer stat of these events, 0 where they have none, or one below 0."""
+    """An integer stat of these events, 0 if they have none or one below 0."""
     at, values = events.ints(stat)
     figures: Float64s = np.maximum(stat_beside(at, values, rows, 0), 0).astype(np.float64)
     return figures
@@ -96,10 +94,10 @@ def op_table(
     occurrences = np.bincount(op, minlength=count).astype(np.int64)
     costs = [cost_of[number] for number in met.tolist()]
     times = occurrences if line is None else _executions(line, op, events.meta[kernels.rows], count)
-    told_flops, told_bytes = (np.bincount(op, told, count) for told in (kernels.flops, kernels.bytes))
-    model_flops = _or_told([one.model_flops for one in costs], times, told_flops)
-    flops = _or_told([one.flops for one in costs], times, told_flops)
-    moved = _or_told([one.bytes_accessed for one in costs], times, told_bytes)
+    own_flops, own_bytes = (np.bincount(op, work, count) for work in (kernels.flops, kernels.bytes))
+    model_flops = _or_recorded([one.model_flops for one in costs], times, own_flops)
+    flops = _or_recorded([one.flops for one in costs], times, own_flops)
+    moved = _or_recorded([one.bytes_accessed for one in costs], times, own_bytes)
     is_known = np.array([one.is_known for one in costs], bool)
     table = OpTable.of(
         [one.name for one in ops],
@@ -116,8 +114,8 @@ def op_table(
         memory=cost_accesses(enumerate(costs), times, {0: HBM}),
         attribution=_ways(found.way[kernels.rows], op, count),
         unattributed=[one.reason for one in ops],
-        flops_source=_source(is_known, told_flops),
-        bytes_source=_source(is_known, told_bytes),
+        flops_source=_source(is_known, own_flops),
+        bytes_source=_source(is_known, own_bytes),
         **described(ops),
     )
     return table, op.astype(np.int32)
@@ -152,22 +150,22 @@ def _least_frequent(chosen: Numbers, lengths: Int64s, name: Numbers) -> Int64s:
     return least
 
 
-def _ways(way: npt.NDArray[np.uint8], op: Numbers, count: int) -> list[str]:
-    """In words, how most events of each op lead to it; of equally many ways the one that counts first."""
-    ways = [*WAYS, ""]  # the last: none does
+def _ways(way: UInt8s, op: Numbers, count: int) -> list[str]:
+    """How most events of each op are known to be its, in words; of equally frequent ways the first."""
+    ways = [*WAYS, ""]  # the last: unknown
     events = np.bincount(op.astype(np.int64) * len(ways) + way, minlength=count * len(ways))
     return [ways[most] for most in events.reshape(count, len(ways)).argmax(axis=1).tolist()]
 
 
-def _source(is_known: npt.NDArray[np.bool_], told: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Where the figures of ops are from: the cost model's come first, those of events where it does not know."""
-    return np.where(is_known, FROM_HLO, np.where(told > 0, FROM_CAPTURE, 0)).astype(np.uint8)
+def _source(is_known: Bools, recorded: npt.NDArray[Any]) -> UInt8s:
+    """Where the figures of ops are from: the cost model, else their events."""
+    return np.where(is_known, FROM_HLO, np.where(recorded > 0, FROM_CAPTURE, 0)).astype(np.uint8)
 
 
-def _or_told(of_one: list[int], times: Int64s, told: npt.NDArray[Any]) -> Float64s:
-    """Work of ops by the cost of one execution or, where that tells nothing, by what their events say."""
+def _or_recorded(of_one: list[int], times: Int64s, recorded: npt.NDArray[Any]) -> Float64s:
+    """Work of ops by the cost of one execution or, if that is unknown, as their events record it."""
     known = np.array(of_one, np.float64)
-    return np.where(known > 0, known * times, told)
+    return np.where(known > 0, known * times, recorded)
 
 
 def _energy(events: HostEvents, rows: Int64s, op: Numbers, ops: int) -> Float64s:
@@ -175,8 +173,8 @@ def _energy(events: HostEvents, rows: Int64s, op: Numbers, ops: int) -> Float64s
     if not len(found) or not len(rows):
         return np.zeros(ops)
     has, place = stat_places(found.rows, rows)
-    told = Stat(found.rows[place], found.kind[place], found.value[place]).numbers
+    recorded = Stat(found.rows[place], found.kind[place], found.value[place]).numbers
     joules = np.zeros(len(rows))
-    joules[has] = np.where(is_work(told), told, 0.0)
+    joules[has] = np.where(is_work(recorded), recorded, 0.0)
     energy: Float64s = np.bincount(op, joules, ops).astype(np.float64)
     return energy

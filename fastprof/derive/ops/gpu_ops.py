@@ -1,8 +1,8 @@
-"""The ops of GPUs that their own events name: which instruction of a compiled program, or which op of a framework, each
-kernel belongs to.
+"""The ops of GPUs that their own events name: the instruction of a compiled program, or the op of a framework, that
+each kernel belongs to.
 
-A kernel's op is what its stats ``program_id`` and ``hlo_op`` say (of several names the last), where the capture carries
-that program; else what its stat ``tf_op`` says, together with the kernel's own name.
+A kernel's op is what its stats ``program_id`` and ``hlo_op`` name (of several names the last), if the capture carries
+that program; else what its stat ``tf_op`` names, together with the kernel's own name.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class OpList:
 
 @dataclass(frozen=True, slots=True)
 class GpuOpEvents:
-    """``op``: by row of the host's events the place of its op in ``ops``; -1: it belongs to none. ``is_hlo``: by op,
-    whether it is an instruction of a program. ``way``: by row, how its op is known, see attribution.py."""
+    """``op``: by row of the host's events the place of its op in ``ops``; -1: none. ``is_hlo``: by op, whether it is an
+    instruction of a program. ``way``: by row, how its op is known, see attribution.py."""
 
     ops: list[GpuOp]
     op: Int32s
@@ -76,7 +76,7 @@ class GpuOpEvents:
 
 
 def op_lines(plane: Plane) -> list[Line]:
-    """The lines that a GPU recorded, where they have events."""
+    """The lines with events that a GPU recorded."""
     return [line for line in plane.lines if not is_derived(line) and line.last > line.first]
 
 
@@ -91,7 +91,7 @@ def on_op_lines(events: HostEvents) -> Bools:
 
 @once
 def named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
-    """The op of each event of a GPU that names one which is known: those that XProf counts."""
+    """The op of each event of a GPU that names a known one: those that XProf counts."""
     wanted = on_op_lines(events)
     found = OpList()
     op = np.full(len(events), -1, np.int32)
@@ -171,7 +171,7 @@ def described(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
 
 
 def programs(events: HostEvents) -> tuple[Bools, Int64s]:
-    """By row, whether an event tells its program, and which."""
+    """By row, whether an event records its program, and which."""
     rows, values = events.ints("program_id")
     present = np.zeros(len(events), bool)
     program = np.zeros(len(events), np.int64)

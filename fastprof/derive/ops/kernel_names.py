@@ -1,5 +1,5 @@
 """Instructions by the names of their kernels: XLA names the kernels that it makes after the instruction, or the fusion,
-that they compute, with ``_`` for what no name of a function may hold: ``add_fusion.3`` runs as ``add_fusion_3``.
+that they compute, with ``_`` for what names of functions cannot contain: ``add_fusion.3`` runs as ``add_fusion_3``.
 
 Kernels that compute the same are made once, and are named after the first instruction that they are for. So a name
 identifies an instruction only where no other fusion of its program could run as the same kernel: none with operands and
@@ -37,8 +37,8 @@ _KERNEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
 
 
 def copy_category(name: str) -> str:
-    """The category of a copy or fill, by its name or that of the call that launched it: ``copy (H2D)``, ``copy`` where
-    it does not tell the way, ``memset``; "" of all else."""
+    """The category of a copy or fill, by its name or that of the call that launched it: ``copy (H2D)``, ``copy`` if the
+    direction is unknown, ``memset``; "" for others."""
     plain = _CALLS.sub("", name.lower())
     for way, beginnings in _WAYS.items():
         if plain.startswith(beginnings):
@@ -54,7 +54,7 @@ def _is_copy(plain: str) -> bool:
 
 
 def plain(name: str) -> str:
-    """A name as functions have it; of the name of a kernel without what AMD's compiler adds."""
+    """A name in the form of a function's, without the ending that AMD's compiler adds to kernels."""
     return _NO_LETTER.sub("_", name.removesuffix(".kd"))
 
 
@@ -66,7 +66,7 @@ def may_be_of_xla(kernel: str) -> bool:
 
 @dataclass(slots=True)
 class KernelNames:
-    """Looks up instructions by the names of kernels; each program is read when it is first asked about."""
+    """Looks up instructions by the names of kernels; each program is read at first use."""
 
     modules: Modules
     _of_program: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def _names_of(module: HloModule) -> dict[str, str]:
 
 
 def _alike(module: HloModule, fusions: list[int]) -> set[int]:
-    """Of these rows of fusions those that may share a kernel with another."""
+    """The rows of fusions that may share a kernel with another."""
     rows_of: dict[object, list[int]] = {}
     for row in fusions:
         rows_of.setdefault(_kernel_key(module, row), []).append(row)
@@ -127,7 +127,7 @@ def _alike(module: HloModule, fusions: list[int]) -> set[int]:
 
 
 def _kernel_key(module: HloModule, row: int) -> object:
-    """Equal of fusions that may run as one kernel; of a damaged one its row."""
+    """Equal for fusions that may run as one kernel; for a damaged fusion its row."""
     try:
         one = module.instruction(row)
         inner = tuple(module.text(int(module.instructions["opcode"][at])) for at in module.rows_of(one.calls[0]))

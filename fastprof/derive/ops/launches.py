@@ -1,4 +1,4 @@
-"""What the host did for what a GPU ran: the call that launched it, and what enclosed that on its thread."""
+"""Calls of the host that launched what a GPU ran, and what enclosed these calls on their threads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fastprof.tables.host_events import HostEvents
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """Beside rows of a GPU: ``correlated``: whether the event has a correlation id at all. ``row``: the event of the
-    host that launched it, -1: there is none. ``shared``: whether that launched others as well, as a graph does."""
+    """Beside rows of a GPU: ``correlated``: whether the event has a correlation id. ``row``: the event of the host that
+    launched it; -1: there is none. ``shared``: whether that launched others as well, as a graph does."""
 
     correlated: Bools
     row: Int32s
@@ -53,16 +53,16 @@ def enclosing(events: HostEvents, rows: Int32s, references: References) -> Int32
         return rows
     parent = _parents(events, rows)
     above = parent[rows]
-    nobody = len(events)
-    up = np.where(references.possible(), np.arange(nobody, dtype=np.int32), parent)
-    up = np.append(np.where(up < 0, nobody, up), nobody)
+    none = len(events)
+    up = np.where(references.possible(), np.arange(none, dtype=np.int32), parent)
+    up = np.append(np.where(up < 0, none, up), none)
     while True:  # each round doubles how far up they look
         further = up[up]
         if np.array_equal(further, up):
             break
         up = further
     found: npt.NDArray[np.int32] = up[above].astype(np.int32)
-    return np.where((above < 0) | (found == nobody), -1, found).astype(np.int32)
+    return np.where((above < 0) | (found == none), -1, found).astype(np.int32)
 
 
 def _parents(events: HostEvents, rows: Int32s) -> Int32s:

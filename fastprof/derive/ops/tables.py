@@ -18,7 +18,7 @@ from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, Records, UInt8s
 
 DURATIONS = "the durations of ops"
-"""What does not add up, where nothing else is said."""
+"""What does not add up, in messages of errors."""
 
 IDLE = "IDLE"
 """Name and category of the row for time without any op."""
@@ -33,12 +33,12 @@ FROM_CAPTURE, FROM_HLO = 1, 2
 """Codes of where figures of work are from; 0: they are not known."""
 
 MOST_WORK = 2.0**100
-"""More flops, bytes or joules of one op than that are no figure: so they add up, and divide, without overflow."""
+"""Larger figures of flops, bytes or joules are damage; those below add up and divide without overflow."""
 
 HBM, CMEM, VMEM = 1, 2, 3
 """Codes of memory spaces; 0: unknown."""
 OTHER_SPACES: Final = 1000
-"""What is added to the number that layouts give a memory space where it has no code of its own here."""
+"""Added to the number that layouts give a memory space if it has no code of its own here."""
 HOST: Final = OTHER_SPACES + 5
 """The host's memory: S(5) in layouts."""
 
@@ -201,14 +201,14 @@ NUMBER_COLUMNS: Final[dict[str, type[np.generic]]] = {
 
 
 def is_work(figures: Float64s) -> Bools:
-    """Which figures may be work; others, as those below 0, are as good as not told. NaN is none."""
+    """Which figures may be work; others, such as those below 0 and NaN, count as not recorded."""
     with np.errstate(invalid="ignore"):
         known: Bools = (figures >= 0) & (figures <= MOST_WORK)
     return known
 
 
 def exact_sum(values: npt.NDArray[Any] | Sequence[int], what: str = DURATIONS) -> int:
-    """CaptureError where the sum of integers does not fit 64 bits: such times are no times."""
+    """The sum of integers. CaptureError: 64 bits cannot hold it, so that the times are damaged."""
     total = sum(values.tolist() if isinstance(values, np.ndarray) else values)
     if not -(2**63) <= total < 2**63:
         raise CaptureError(f"{what} do not add up in 64 bits")
@@ -216,7 +216,7 @@ def exact_sum(values: npt.NDArray[Any] | Sequence[int], what: str = DURATIONS) -
 
 
 def span_ps(host: str, plane: str, begin: int, end: int) -> int:
-    """From ``begin`` to ``end``, 0 where that is before it. CaptureError: 64 bits do not hold so long a time."""
+    """From ``begin`` to ``end``; 0: the end comes first. CaptureError: 64 bits cannot hold it."""
     if end - begin >= 2**63:
         raise CaptureError(f"the times of plane {plane} of host {host} span more than 64 bits of picoseconds can count")
     return max(end - begin, 0)
@@ -224,7 +224,7 @@ def span_ps(host: str, plane: str, begin: int, end: int) -> int:
 
 def summed_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int, what: str = DURATIONS) -> Records:
     """Exact sums of integers by row, of ``count`` rows, as records.GROUP_SUM; values of negative rows are left out.
-    CaptureError where a sum does not fit 64 bits."""
+    CaptureError: a sum does not fit 64 bits."""
     sums = np.zeros(count, records.GROUP_SUM)
     try:
         group_sums(np.ascontiguousarray(row, np.int32), np.ascontiguousarray(values, np.int64), sums)
@@ -239,7 +239,7 @@ def sums_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int, what: s
 
 
 def least_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Int64s:
-    """The smallest value of each of ``count`` rows, 0 where it has none."""
+    """The smallest value of each of ``count`` rows; 0: it has none."""
     least = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(least, row, values)
     return np.where(np.bincount(row, minlength=count) > 0, least, 0)
