@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from fastprof.schema.tables import TableSchema
 
 Value = int | float | str | bool | None
+Known = Value | tuple[None, str]
+"""A value, or None and the reason."""
 Detail = TypeVar("Detail")
 SEVERITIES = ("recommendation", "info", "warning", "error")
 
@@ -152,7 +154,7 @@ class Analysis(Protocol):
     def run(self, kept: Sequence[Any], params: Any, after: Mapping[str, Report]) -> Report: ...
 
 
-def scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Value | tuple[None, str]]) -> dict[str, Scalar]:
+def scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Known]) -> dict[str, Scalar]:
     """Figures with their definitions, all of ``specs`` in that order; a value may be ``(None, reason)``."""
     found: dict[str, Scalar] = {}
     for name, spec in specs.items():

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
+from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars
 from fastprof.derive.serving import PERCENTILES, REQUESTS, STATS, may_serve, percentile_name, summaries
 from fastprof.derive.serving.summaries import TABLES as TABLES
 from fastprof.derive.steps.grouping import STATS as GROUPING_STATS
@@ -108,9 +108,7 @@ def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) 
         session = sessions.combined(serving)
         tables, values = summaries.tables(session), summaries.figures(session)
     reason = _why_none(kept)
-    known: dict[str, Value | tuple[None, str]] = {
-        name: (None, reason) if value is None else value for name, value in values.items()
-    }
+    known: dict[str, Known] = {name: (None, reason) if value is None else value for name, value in values.items()}
     notices = () if values["request_count"] else (Notice("info", f"No requests: {reason}."),)
     return Report(NAME, tables, scalars(SCALARS, known), notices, detail=Inference(serving, session, params))
 

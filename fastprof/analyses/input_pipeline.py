@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import (
+    Known,
     Needs,
     Notice,
     Report,
     Scalar,
     ScalarSpec,
     Section,
-    Value,
     has_rows,
     is_known,
     scalars,
@@ -170,10 +170,6 @@ _STAGES: Final = (
     "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
     "times of input ops here are those of threads, which run side by side."
 )
-
-
-Known = Value | tuple[None, str]
-"""A value, or no value and why."""
 
 
 @dataclass(frozen=True, slots=True)

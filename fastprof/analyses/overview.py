@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses import inference, input_pipeline, steps
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, has_rows, is_known, scalars
-from fastprof.analyses.input_pipeline import InputPipeline, Known, known
+from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, is_known, scalars
+from fastprof.analyses.input_pipeline import InputPipeline, known
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.devices import HBM

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
+from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars
 from fastprof.analyses.steps import CORE, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.run_environment import HostEnvironment
@@ -111,7 +111,7 @@ def run(kept: Sequence[HostEnvironment], _params: Params, after: Mapping[str, Re
     tables = {"cores": TABLES["cores"].of(cores), "collectives": _collectives(database)}
     slowest = int(database.duration_ps.max(initial=0))
     none = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
-    values: dict[str, Value | tuple[None, str]] = {
+    values: dict[str, Known] = {
         "step_count": len(database),
         "host_count": len(kept),
         "core_count": len(database.cores),

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
+from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars, union
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, why_no_steps
@@ -320,13 +320,11 @@ def _of_host(one: HostTime, kept: Sequence[HostSteps]) -> dict[str, Any]:
     return count | (spread(one.times_ps) or {}) | one._asdict()
 
 
-def _values(
-    kept: Sequence[HostSteps], database: StepDatabase, reason: str | None
-) -> dict[str, Value | tuple[None, str]]:
+def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | None) -> dict[str, Known]:
     longest = _longest(database)
     summary = spread(longest)
     unknown = (None, reason or "no core took part in a complete step")
-    values: dict[str, Value | tuple[None, str]] = {
+    values: dict[str, Known] = {
         "step_count": len(database),
         "incomplete_step_count": int((~database.complete).sum()),
         "host_count": sum(1 for host in kept if len(host.database)),

@@ -51,14 +51,17 @@ _NAME: Final = "kernels of GPU steps"
 KEEPS: Final = {_NAME: Keeper(steps.READS, _of_host)}
 
 
-def shown_steps(report: Report) -> StepDatabase:
-    """All steps. ``report``: of an analysis that comes after steps."""
-    return _shown(report, complete=False)
-
-
-def complete_steps(report: Report) -> StepDatabase:
-    """The complete steps."""
-    return _shown(report, complete=True)
+def shown_steps(report: Report, *, complete: bool = False) -> StepDatabase:
+    """All steps, or the ``complete`` ones. ``report``: of an analysis that comes after steps."""
+    session = report.after["steps"].detail_as(SessionSteps)
+    hosts = session.hosts
+    if not hosts:
+        return session.database.complete_steps() if complete else session.database
+    kernels: Sequence[GpuStepEvents | None] = report.kept[_NAME]
+    databases = [_database(hosts[place], kernels[place]) for place in workers_of(hosts)]
+    if complete:
+        databases = [database.complete_steps() for database in databases]
+    return databases[0] if len(hosts) == 1 else aligned_by_time(hosts, databases)
 
 
 def step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
@@ -71,18 +74,6 @@ def step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
 def knows_name(name: str) -> bool:
     """Whether XProf takes a GPU's event of this name for a copy or a collective."""
     return name[:4].lower() == "nccl" or op_names.parse(name).framework in _COPIES
-
-
-def _shown(report: Report, *, complete: bool) -> StepDatabase:
-    session = report.after["steps"].detail_as(SessionSteps)
-    hosts = session.hosts
-    if not hosts:
-        return session.database.complete_steps() if complete else session.database
-    kernels: Sequence[GpuStepEvents | None] = report.kept[_NAME]
-    databases = [_database(hosts[place], kernels[place]) for place in workers_of(hosts)]
-    if complete:
-        databases = [database.complete_steps() for database in databases]
-    return databases[0] if len(hosts) == 1 else aligned_by_time(hosts, databases)
 
 
 def _database(host: HostSteps, kernels: GpuStepEvents | None) -> StepDatabase:

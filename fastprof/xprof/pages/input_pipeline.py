@@ -53,7 +53,7 @@ def answer(report: Report) -> list[object]:
 
 def as_shown(report: Report, ops: Ops) -> InputPipeline:
     """The input pipeline as XProf sees it: off TPUs, the steps of the first host; on hosts, the ops that it counts."""
-    pipeline = examine(session_steps.complete_steps(report), ops, GENERIC_CORE)
+    pipeline = examine(session_steps.shown_steps(report, complete=True), ops, GENERIC_CORE)
     steps = pipeline.steps
     if not isinstance(steps, TpuStepValues):
         return pipeline
