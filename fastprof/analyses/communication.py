@@ -21,11 +21,10 @@ from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.meetings import Meetings, meetings
-from fastprof.derive.host import TPU, Host
+from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 
 if TYPE_CHECKING:
     import pyarrow as pa

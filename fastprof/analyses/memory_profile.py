@@ -26,13 +26,12 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.derive.host import Host
+from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
 from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
 from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures, module_runs
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 from fastprof.tables.host_events import HOST_THREADS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
-from fastprof.derive.host import Host
+from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
 from fastprof.derive.ops.ceilings import (
@@ -35,7 +35,6 @@ from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, step_ops
 from fastprof.derive.ops.transfers import once, waits
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 from fastprof.schema.array_types import Bools, Int64s
 
 NAME = "roofline"

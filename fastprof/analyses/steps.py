@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars, union
-from fastprof.derive.host import Host
+from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, why_no_steps
 from fastprof.derive.steps.database import StepDatabase
@@ -25,7 +25,6 @@ from fastprof.derive.steps.step_figures import core_breakdown, step_times
 from fastprof.derive.steps.step_time import CATEGORIES, TYPES, EventType
 from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
-from fastprof.derive.steps_from import MARKERS, MODULES, STEPS_FROM
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Flag, Kind, Picoseconds, Share, Text

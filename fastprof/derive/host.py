@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,13 @@ Choice = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.bool_]]
 """From the group of each event, -1: none, to whether the event is wanted."""
 
 CPU_ONLY, GPU, TPU = "CPU_ONLY", "GPU", "TPU"
+MARKERS: Final = "markers"
+MODULES: Final = "modules"
+STEPS_FROM: Final[dict[str, Any]] = {
+    "help": "what is a step: a marker set by the program or its framework, or an execution of a compiled program",
+    "choices": (MARKERS, MODULES),
+}
+"""Metadata of the field ``steps_from`` of parameters; the default is MARKERS."""
 
 
 class Host:

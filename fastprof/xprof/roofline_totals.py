@@ -14,13 +14,12 @@ import numpy as np
 
 from fastprof.analyses.contract import Keeper, Report, union
 from fastprof.analyses.roofline import Roofline
-from fastprof.derive.host import Host
+from fastprof.derive.host import MODULES, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
 from fastprof.derive.ops.roofline_totals import Totals
 from fastprof.derive.ops.step_ops import SILENT, StepOps, is_feed, step_ops
 from fastprof.derive.ops.tables import Ops, OpTable, exact_sum
-from fastprof.derive.steps_from import MODULES
 from fastprof.xprof.steps import shown_steps
 
 _NAME: Final = "step ops"

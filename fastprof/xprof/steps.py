@@ -17,12 +17,11 @@ from fastprof.analyses import steps
 from fastprof.analyses.contract import Keeper, Report
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import Framework
-from fastprof.derive.host import Host
+from fastprof.derive.host import MODULES, Host
 from fastprof.derive.steps.across_hosts import SessionSteps, aligned_by_time, workers_of
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.gpu_step_events import GpuStepEvents, gpu_step_events, with_input_waits
 from fastprof.derive.steps.of_host import HostSteps, of_gpus
-from fastprof.derive.steps_from import MODULES
 from fastprof.schema.array_types import Bools, Int32s
 
 _NO_MARKER = (
