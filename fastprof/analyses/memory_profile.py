@@ -28,7 +28,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
 from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
-from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, figures, module_runs
+from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, module_runs
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.steps import of_host as host_steps
@@ -195,9 +195,8 @@ def _span(events: HostEvents) -> tuple[int, int]:
 
 def run(kept: Sequence[HostMemory], params: Params, _after: Mapping[str, Report]) -> Report:
     hosts = [host for host in kept if len(host.events)]
-    found = [
-        figures(host, params.at, params.short_lived_us, params.request, names_host=len(hosts) > 1) for host in hosts
-    ]
+    options = (params.at, params.short_lived_us, params.request)
+    found = [MemoryFigures(host, *options, names_host=len(hosts) > 1) for host in hosts]
     tables = memory_tables.tables(found)
     remarks = list(memory_remarks.remarks(found, params.at)) if found else [memory_remarks.none_there(kept)]
     if found and any(host.chosen for host in kept):

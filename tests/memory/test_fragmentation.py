@@ -13,11 +13,11 @@ from allocator_captures import KIB, Device, captured, next_largest
 import fastprof
 from fastprof.decode.workers import Workers
 from fastprof.derive.memory import fragmentation as fragmentation_module
-from fastprof.derive.memory.fragmentation import Fragmentation, fragmentation
+from fastprof.derive.memory.fragmentation import Fragmentation
 
 
 def of(calls: list[Call]) -> Fragmentation:
-    return fragmentation(read(calls))
+    return Fragmentation(read(calls))
 
 
 def test_the_largest_request_that_follows_is_what_was_asked_for() -> None:
@@ -94,8 +94,8 @@ def test_an_allocator_that_takes_more_is_said_to_grow_and_its_chunks_are_bounded
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     events = read(in_order(made_up(random.Random(3), 200)))
     monkeypatch.setattr(fragmentation_module, "_TASK_EVENTS", 10)
-    one, other = fragmentation(events), fragmentation(events, Workers(3))
-    for name in Fragmentation.__slots__:
+    one, other = Fragmentation(events), Fragmentation(events, Workers(3))
+    for name in vars(one):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
@@ -153,7 +153,7 @@ def test_bounds_hold_whatever_is_allocated(exact: bool) -> None:
     known = total = 0
     for seed in range(25):
         device = busy(random.Random(seed), exact=exact)
-        found = fragmentation(read(captured(device)))
+        found = Fragmentation(read(captured(device)))
         assert not found.grows.any(), seed
         known += check_bounds(found, device)
         total += len(device.moments)
@@ -170,7 +170,7 @@ def test_bounds_are_exact_where_all_that_is_free_is_known() -> None:
         for address in chance.sample(held, 20):
             device.free(address)
         device.allocate("b", 100 * KIB)
-        found = fragmentation(read(captured(device)))
+        found = Fragmentation(read(captured(device)))
         place = len(device.moments) - 2
         truth = device.moments[place].smaller_than(100 * KIB)
         assert found.too_small_most[place] - truth <= 2 and found.too_small_least[place] <= truth
@@ -184,7 +184,7 @@ def test_of_an_allocator_that_grows_bounds_hold_and_are_close(how: dict[str, boo
     grown = known = close = total = 0
     for seed in range(40):
         device = busy(random.Random(seed), region=(4, 16, 64)[seed % 3] * KIB, exact=exact, **how)
-        found = fragmentation(read(captured(device)))
+        found = Fragmentation(read(captured(device)))
         exactly = check_taken(found, device)
         if not found.grows.all():
             continue
@@ -200,7 +200,7 @@ def test_of_an_allocator_that_grows_bounds_hold_and_are_close(how: dict[str, boo
 def test_bounds_of_what_is_taken_hold_for_allocators_that_take_all_at_once() -> None:
     for seed in range(25):
         device = busy(random.Random(seed))
-        check_taken(fragmentation(read(captured(device))), device)
+        check_taken(Fragmentation(read(captured(device))), device)
 
 
 def test_what_an_allocator_gives_back_for_a_large_request_is_taken_into_account() -> None:
@@ -214,7 +214,7 @@ def test_what_an_allocator_gives_back_for_a_large_request_is_taken_into_account(
             for address in chance.sample(held, len(held)):
                 device.free(address)
             device.free(device.allocate("b", chance.choice((1, 300, 700, 900)) * KIB))
-        found = fragmentation(read(captured(device)))
+        found = Fragmentation(read(captured(device)))
         given_back += device.heap.given_back
         check_taken(found, device)
         if found.grows[0]:

@@ -11,10 +11,10 @@ import pytest
 
 from fastprof.derive.memory import memory_events as columns
 from fastprof.derive.memory.alive import live_sets
-from fastprof.derive.memory.fragmentation import fragmentation
+from fastprof.derive.memory.fragmentation import Fragmentation
 from fastprof.derive.memory.matching import breaks, matches
 from fastprof.derive.memory.memory_events import MemoryEvents, highest_fragmentation, peaks, snapshots_at
-from fastprof.derive.memory.op_memory import by_op, growth
+from fastprof.derive.memory.op_memory import Growth, OpLifetimes
 from fastprof.derive.memory.over_time import step_of, windows
 from fastprof.derive.memory.sites import Sites
 
@@ -84,10 +84,10 @@ def test_crowds_take_little_time(crowd: str) -> None:
     with soon():
         matches(some), breaks(some), peaks(some), highest_fragmentation(some)
         live_sets(some, snapshots_at(some, COUNT // 2))
-        fragmentation(some)
-        by_op(some, 5)
+        Fragmentation(some)
+        OpLifetimes(some, 5)
         windows(some, np.arange(0, COUNT, COUNT // 50), np.arange(0, COUNT, COUNT // 50) + 9, 5)
-        growth(some, np.arange(0, COUNT, 1000))
+        Growth(some, np.arange(0, COUNT, 1000))
 
 
 def test_steps_within_steps_take_little_time() -> None:
@@ -103,4 +103,4 @@ def test_steps_within_steps_take_little_time() -> None:
 def test_as_many_steps_as_events_take_little_time() -> None:
     some = events(np.zeros(COUNT), EACH % 2 == 0)
     with soon():
-        windows(some, EACH, EACH + 1, 5), growth(some, EACH), step_of(EACH, EACH + 2, EACH)
+        windows(some, EACH, EACH + 1, 5), Growth(some, EACH), step_of(EACH, EACH + 2, EACH)

@@ -12,7 +12,7 @@ from slow_allocations import held_at
 
 from fastprof.derive.memory import over_time
 from fastprof.derive.memory.matching import moved_bytes
-from fastprof.derive.memory.op_memory import by_op, growth, lifetime_ps
+from fastprof.derive.memory.op_memory import Growth, OpLifetimes, lifetime_ps
 from fastprof.derive.memory.over_time import Windows, step_of, step_rows, windows
 from fastprof.errors import CaptureError, MemoryLimitError
 
@@ -95,7 +95,7 @@ def test_sizes_that_do_not_add_up_are_an_error() -> None:
     with pytest.raises(CaptureError, match="the sizes of allocations do not add up in 64 bits"):
         windows(events, times(0), times(9), 0)
     with pytest.raises(CaptureError, match="do not add up in 64 bits"):
-        by_op(events, 0)
+        OpLifetimes(events, 0)
     for last in (2**56 - 1, 2**56):  # as doubles, they add up to 2**63 both
         events = read([alloc(i, None, 2**56) for i in range(127)] + [alloc(127, None, last)])
         if last < 2**56:
@@ -136,7 +136,7 @@ def test_an_op_that_keeps_more_from_step_to_step_grows_steadily() -> None:
         calls += [alloc(10 * step, 100 + step, 4, op="leak"), alloc(10 * step + 1, 8, 9, op="fine")]
         calls += [free(10 * step + 8, 8)]
     events = read(calls)
-    found = growth(events, times(*range(10, 70, 10)))
+    found = Growth(events, times(*range(10, 70, 10)))
     assert [events.sites.op_names[op] for op in found.op.tolist()] == ["leak"]
     assert (found.first_end_bytes[0], found.last_end_bytes[0], found.growth_bytes[0]) == (4, 24, 20)
     assert (found.steps_grown[0], found.step_count[0], found.growth_per_step_bytes[0]) == (5, 6, 4.0)
@@ -146,10 +146,10 @@ def test_an_op_that_keeps_more_from_step_to_step_grows_steadily() -> None:
 def test_one_fall_or_few_rises_are_no_steady_growth() -> None:
     calls = [alloc(t, 8 * t + 8, 4, op="fell") for t in (0, 10, 20, 30)]
     calls += [free(41, 8)]
-    assert growth(read(calls), times(9, 19, 29, 39, 49)).grows_steadily.tolist() == [False]
+    assert Growth(read(calls), times(9, 19, 29, 39, 49)).grows_steadily.tolist() == [False]
     calls = [alloc(t, 8 * t + 8, 4, op="rare") for t in (0, 10, 20)]
-    assert growth(read(calls), times(9, 19, 29, 39, 49)).grows_steadily.tolist() == [False]
-    assert growth(read(calls), times(9, 19, 29, 39)).grows_steadily.tolist() == [True]
+    assert Growth(read(calls), times(9, 19, 29, 39, 49)).grows_steadily.tolist() == [False]
+    assert Growth(read(calls), times(9, 19, 29, 39)).grows_steadily.tolist() == [True]
 
 
 def test_growth_is_what_is_held_at_one_end_and_the_next() -> None:
@@ -164,7 +164,7 @@ def test_growth_is_what_is_held_at_one_end_and_the_next() -> None:
             sums = [one.get(key, 0) for one in held]
             deltas = [b - a for a, b in pairwise(sums)]
             wanted[key] = (sums[0], sums[-1], sum(d > 0 for d in deltas), min(deltas) >= 0)
-        found = growth(events, times(*ends))
+        found = Growth(events, times(*ends))
         for i, op in enumerate(found.op.tolist()):
             name = "held before" if op < 0 else events.sites.op_names[op]
             key = (events.allocators[found.allocator[i]], name)
@@ -181,10 +181,10 @@ def test_lifetimes_are_by_op_and_short_ones_are_counted() -> None:
     calls = [alloc(0, 8, 4, op="a", requested=3), free(10, 8), alloc(20, 8, 6, op="a", requested=6), free(21, 8)]
     calls += [alloc(30, 8, 8, op="a"), free(35, 8), alloc(40, 8, 7, op="a"), alloc(50, 16, 1, op="(null)")]
     events = read(calls)
-    found = by_op(events, 5)
+    found = OpLifetimes(events, 5)
     assert [events.sites.op_names[op] for op in found.op.tolist()] == ["a", None]
     assert lifetime_ps(events).tolist() == [10, -1, 1, -1, 5, -1, -1, -1]
-    columns = {name: getattr(found, name).tolist() for name in found.__slots__}
+    columns = {name: getattr(found, name).tolist() for name in vars(found)}
     assert columns | {"op": 0} == {
         "allocator": [0, 0], "op": 0, "count": [4, 1], "allocated_bytes": [25, 1], "requested_bytes": [9, 0],
         "largest_bytes": [8, 1], "held_at_end_count": [1, 1], "held_at_end_bytes": [7, 1],
@@ -195,11 +195,11 @@ def test_lifetimes_are_by_op_and_short_ones_are_counted() -> None:
 
 def test_the_middle_of_two_lifetimes_is_the_shorter() -> None:
     calls = [alloc(0, 8, 4), free(10, 8), alloc(20, 8, 4), free(24, 8)]
-    assert by_op(read(calls), 0).lifetime_p50_ps.tolist() == [4]
+    assert OpLifetimes(read(calls), 0).lifetime_p50_ps.tolist() == [4]
 
 
 def test_there_may_be_nothing() -> None:
     events = read([])
-    assert len(by_op(events, 0).op) == len(growth(events, times(1, 2)).op) == 0
+    assert len(OpLifetimes(events, 0).op) == len(Growth(events, times(1, 2)).op) == 0
     assert windows(events, times(0), times(1), 0).peak.shape == (0, 1)
-    assert len(growth(read(STEPS), times()).op) == 0
+    assert len(Growth(read(STEPS), times()).op) == 0

@@ -65,23 +65,31 @@ class LiveRows:
         return np.where(known, wasted, -1).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class LiveGroups:
-    """Rows ordered by allocator, largest total first. ``site``: one of the group's. ``op_count``: ops of the group,
-    ``count``: its allocations, 0: not distinguished. ``total_bytes``, ``requested_bytes``: -1: unknown."""
+    """Live rows grouped by op, region, data type and how they are known; ordered by allocator, largest total first.
+    ``site``: one of the group's. ``op_count``: ops of the group, ``count``: its allocations, 0: not distinguished.
+    ``total_bytes``, ``requested_bytes``, ``wasted_bytes``: -1: unknown."""
 
-    allocator: Int32s
-    site: Int32s
-    op_count: Int64s
-    count: Int64s
-    total_bytes: Int64s
-    requested_bytes: Int64s
-    source: UInt8s
-
-    @property
-    def wasted_bytes(self) -> Int64s:
-        """total_bytes beyond the requested ones; -1: unknown."""
-        return np.where(self.requested_bytes >= 0, self.total_bytes - self.requested_bytes, -1)
+    def __init__(self, rows: LiveRows, sites: Sites) -> None:
+        op = np.append(sites.op_number, np.int32(-1))[rows.site]
+        name = _numbers(sites.like_names)[op]
+        region, data_type = (_numbers(texts)[rows.site] for texts in (sites.names.region_type, sites.names.data_type))
+        known = rows.allocator.astype(np.int64) * len(SOURCES) + rows.source
+        number, groups = numbered([known, region, name, data_type])
+        first, wasted = first_of(number, groups), rows.wasted_bytes
+        total = sums_by(number, np.maximum(rows.total_bytes, 0), groups, _SIZES)
+        beyond = sums_by(number, np.maximum(wasted, 0), groups, _SIZES)
+        unsized, unknown = (
+            np.bincount(number[sizes < 0], minlength=groups) > 0 for sizes in (rows.total_bytes, wasted)
+        )
+        pairs = np.unique(number[op >= 0].astype(np.int64) << 32 | op[op >= 0])
+        order = np.lexsort((first, -total, rows.allocator[first]))
+        self.allocator, self.site, self.source = (one[first[order]] for one in (rows.allocator, rows.site, rows.source))
+        self.op_count = np.bincount(pairs >> 32, minlength=groups)[order]
+        self.count = sums_by(number, rows.count, groups)[order]
+        self.total_bytes = np.where(unsized, -1, total)[order]
+        self.requested_bytes = np.where(unsized | unknown, -1, total - beyond)[order]
+        self.wasted_bytes = np.where(unsized | unknown, -1, beyond)[order]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,33 +208,6 @@ def _sorted(*parts: LiveRows) -> LiveRows:
     keys = ("requested_bytes", "allocation_bytes", "site", "source")
     order = np.lexsort((*(columns[name] for name in keys), -columns["total_bytes"], columns["allocator"]))
     return LiveRows(**{name: column[order] for name, column in columns.items()})
-
-
-def live_groups(rows: LiveRows, sites: Sites) -> LiveGroups:
-    """The rows by op, region, data type and how they are known."""
-    op = np.append(sites.op_number, np.int32(-1))[rows.site]
-    name = _numbers(sites.like_names)[op]
-    region, data_type = (_numbers(texts)[rows.site] for texts in (sites.names.region_type, sites.names.data_type))
-    known = rows.allocator.astype(np.int64) * len(SOURCES) + rows.source
-    number, groups = numbered([known, region, name, data_type])
-    first = first_of(number, groups)
-    wasted = rows.wasted_bytes
-    total = sums_by(number, np.maximum(rows.total_bytes, 0), groups, _SIZES)
-    requested = total - sums_by(number, np.maximum(wasted, 0), groups, _SIZES)
-    unsized = np.bincount(number[rows.total_bytes < 0], minlength=groups) > 0
-    unknown = np.bincount(number[wasted < 0], minlength=groups) > 0
-    pairs = np.unique(number[op >= 0].astype(np.int64) << 32 | op[op >= 0])
-    order = np.lexsort((first, -total, rows.allocator[first]))
-    at = first[order]
-    return LiveGroups(
-        allocator=rows.allocator[at],
-        site=rows.site[at],
-        op_count=np.bincount(pairs >> 32, minlength=groups)[order],
-        count=sums_by(number, rows.count, groups)[order],
-        total_bytes=np.where(unsized, -1, total)[order],
-        requested_bytes=np.where(unsized | unknown, -1, requested)[order],
-        source=rows.source[at],
-    )
 
 
 def _numbers(texts: Sequence[str | None]) -> Int64s:

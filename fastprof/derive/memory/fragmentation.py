@@ -20,7 +20,6 @@ wholly free, to take more in one piece.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -36,7 +35,6 @@ ANSWERS: Final = ("no", "yes", "not known", "if the device has it")
 NO, YES, OPEN, FROM_DEVICE = range(4)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Fragmentation:
     """Columns by event, about the moment right after it; bytes are -1 if unknown.
 
@@ -46,52 +44,35 @@ class Fragmentation:
     what the allocator has taken from the device, in use and free. ``known_free_bytes``, ``known_free_chunks``: free
     memory that is known by its addresses. ``grows``: by allocator: it takes more from time to time."""
 
-    largest_free_low: Int64s
-    largest_free_high: Int64s
-    next_largest: Int32s
-    next_largest_bytes: Int64s
-    too_small_least: Int64s
-    too_small_most: Int64s
-    taken_low: Int64s
-    taken_high: Int64s
-    known_free_bytes: Int64s
-    known_free_chunks: Int64s
-    grows: Bools
+    def __init__(self, events: MemoryEvents, workers: Workers | None = None) -> None:
+        """Computed allocator by allocator, side by side."""
+        self.next_largest, self.next_largest_bytes = _largest_requests(events)
+        known, chunks, most, least, low, high, taken, taken_most = (np.empty(len(events), np.int64) for _ in range(8))
+        self.known_free_bytes, self.known_free_chunks = known, chunks
+        self.too_small_least, self.too_small_most = least, most
+        self.largest_free_low, self.largest_free_high = low, high
+        self.taken_low, self.taken_high = taken, taken_most
+        self.grows = np.zeros(len(events.allocators), np.bool_)
+        is_allocation, moved = events.is_allocation.view(np.uint8), moved_bytes(events)
+        size = np.where(events.has(ADDRESS), moved, -1)
+        before = (matches(events).fate == HELD_BEFORE).view(np.uint8)
 
+        def of_allocators(first: int, last: int) -> None:
+            which = (self.next_largest_bytes, events.bounds, first, last)
+            sums = (
+                known,
+                chunks,
+                most,
+                least,
+            )  # bytes that fit and that do not, as far as known; then their bounds
+            recorded = (events.fragmentation, events.free_bytes, events.heap_bytes, events.stack_bytes, events.recorded)
+            known_chunks(is_allocation, before, events.address, size, *which, *sums)
+            bounds = (low, high, least, most, taken, taken_most)
+            bound_free_memory(is_allocation, *recorded, FREE, HEAP, moved, *which, *sums, *bounds, self.grows)
 
-def fragmentation(events: MemoryEvents, workers: Workers | None = None) -> Fragmentation:
-    """Computed allocator by allocator, side by side."""
-    following, request = _largest_requests(events)
-    known, chunks, most, least, low, high, taken, taken_most = (np.empty(len(events), np.int64) for _ in range(8))
-    grows = np.zeros(len(events.allocators), np.bool_)
-    is_allocation, moved = events.is_allocation.view(np.uint8), moved_bytes(events)
-    size = np.where(events.has(ADDRESS), moved, -1)
-    before = (matches(events).fate == HELD_BEFORE).view(np.uint8)
-
-    def of_allocators(first: int, last: int) -> None:
-        which = (request, events.bounds, first, last)
-        sums = (known, chunks, most, least)  # bytes that fit and that do not, as far as known, and then their bounds
-        recorded = (events.fragmentation, events.free_bytes, events.heap_bytes, events.stack_bytes, events.recorded)
-        known_chunks(is_allocation, before, events.address, size, *which, *sums)
-        bounds = (low, high, least, most, taken, taken_most)
-        bound_free_memory(is_allocation, *recorded, FREE, HEAP, moved, *which, *sums, *bounds, grows)
-
-    shares = grouped(np.diff(events.bounds).tolist(), _TASK_EVENTS)
-    tasks = [lambda share=share: of_allocators(*share) for share in shares]
-    (workers or Workers(1)).run(None, tasks)
-    return Fragmentation(
-        largest_free_low=low,
-        largest_free_high=high,
-        next_largest=following,
-        next_largest_bytes=request,
-        too_small_least=least,
-        too_small_most=most,
-        taken_low=taken,
-        taken_high=taken_most,
-        known_free_bytes=known,
-        known_free_chunks=chunks,
-        grows=grows,
-    )
+        shares = grouped(np.diff(events.bounds).tolist(), _TASK_EVENTS)
+        tasks = [lambda share=share: of_allocators(*share) for share in shares]
+        (workers or Workers(1)).run(None, tasks)
 
 
 def _largest_requests(events: MemoryEvents) -> tuple[Int32s, Int64s]:
@@ -113,52 +94,31 @@ def _largest_requests(events: MemoryEvents) -> tuple[Int32s, Int64s]:
 # ---- requests
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Fits:
     """Stretches of events after which the answer is the same, by allocator in order of time. ``answer``: by event,
     place in ANSWERS. ``first``: the first event of the stretch, at ``start_ps``; ``snapshot_count``: its events;
     ``end_ps``: time of the event after it, of the last stretch of its last event. Bytes: over the stretch, -1:
     unknown."""
 
-    size: int
-    answer: UInt8s
-    allocator: Int32s
-    first: Int64s
-    start_ps: Int64s
-    snapshot_count: Int64s
-    end_ps: Int64s
-    least_free_bytes: Int64s
-    most_free_bytes: Int64s
-    largest_free_least_bytes: Int64s
-    largest_free_most_bytes: Int64s
-
-
-def request_fits(events: MemoryEvents, chunk: Fragmentation, size: int, shown: Bools | None = None) -> Fits:
-    """``shown``: the events that count; None: all."""
-    answer = _answers(events, chunk, size)
-    begins = np.ones(len(events), np.bool_)
-    begins[1:] = answer[1:] != answer[:-1]
-    if shown is not None:
-        begins[1:] |= shown[1:] != shown[:-1]
-    begins[events.bounds[:-1]] = True
-    first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(events)) - 1
-    allocator = events.allocator[first]
-    following = np.minimum(last + 1, events.bounds[allocator + 1] - 1)
-    free_known = events.has(FREE)
-    chosen = slice(None) if shown is None else shown[first]
-    columns = {
-        "allocator": allocator,
-        "first": first,
-        "start_ps": events.start_ps[first],
-        "snapshot_count": last - first + 1,
-        "end_ps": events.start_ps[following],
-        "least_free_bytes": _over(np.minimum, np.where(free_known, events.free_bytes, -1), first),
-        "most_free_bytes": _over(np.maximum, np.where(free_known, events.free_bytes, -1), first),
-        "largest_free_least_bytes": _over(np.minimum, chunk.largest_free_low, first),
-        "largest_free_most_bytes": _over(np.maximum, chunk.largest_free_high, first),
-    }
-    return Fits(size=size, answer=answer, **{name: column[chosen] for name, column in columns.items()})
+    def __init__(self, events: MemoryEvents, chunk: Fragmentation, size: int, shown: Bools | None = None) -> None:
+        """``shown``: the events that count; None: all."""
+        self.size, self.answer = size, _answers(events, chunk, size)
+        begins = np.ones(len(events), np.bool_)
+        begins[1:] = self.answer[1:] != self.answer[:-1]
+        if shown is not None:
+            begins[1:] |= shown[1:] != shown[:-1]
+        begins[events.bounds[:-1]] = True
+        first = np.flatnonzero(begins)
+        last = np.append(first[1:], len(events)) - 1
+        allocator, free_bytes = events.allocator[first], np.where(events.has(FREE), events.free_bytes, -1)
+        following = np.minimum(last + 1, events.bounds[allocator + 1] - 1)
+        chosen = slice(None) if shown is None else shown[first]
+        self.allocator, self.first, self.start_ps = allocator[chosen], first[chosen], events.start_ps[first][chosen]
+        self.snapshot_count, self.end_ps = (last - first + 1)[chosen], events.start_ps[following][chosen]
+        self.least_free_bytes = _over(np.minimum, free_bytes, first)[chosen]
+        self.most_free_bytes = _over(np.maximum, free_bytes, first)[chosen]
+        self.largest_free_least_bytes = _over(np.minimum, chunk.largest_free_low, first)[chosen]
+        self.largest_free_most_bytes = _over(np.maximum, chunk.largest_free_high, first)[chosen]
 
 
 def _answers(events: MemoryEvents, chunk: Fragmentation, size: int) -> UInt8s:

@@ -15,11 +15,10 @@ from fastprof.derive.memory.alive import (
     HELD_THROUGHOUT,
     LiveGroups,
     LiveSets,
-    live_groups,
     live_sets,
 )
-from fastprof.derive.memory.fragmentation import Fits, Fragmentation, fragmentation, request_fits
-from fastprof.derive.memory.matching import Matches, allocating_site, breaks, matches, moved_bytes
+from fastprof.derive.memory.fragmentation import Fits, Fragmentation
+from fastprof.derive.memory.matching import allocating_site, breaks, matches, moved_bytes
 from fastprof.derive.memory.memory_events import (
     FREE,
     HEAP,
@@ -30,7 +29,7 @@ from fastprof.derive.memory.memory_events import (
     peaks,
     snapshots_at,
 )
-from fastprof.derive.memory.op_memory import Growth, OpLifetimes, by_op, growth, lifetime_ps
+from fastprof.derive.memory.op_memory import Growth, OpLifetimes, lifetime_ps
 from fastprof.derive.memory.over_time import StepRows, step_of, step_rows
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.database import StepDatabase
@@ -159,32 +158,63 @@ class HostMemory:
         return self.events.only(self.step_of_events()[1]) if self.chosen else self.events
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class MemoryFigures:
-    """What is computed of one host. Arrays [k] are by allocator, [n] by event; ``peak``: -1 if the chosen steps have
-    none; ``at``: the events after which --at reports memory, -1: none; ``shown``: events within the chosen steps, None:
-    all; ``names_host``: there are several hosts."""
+    """What is computed of one host. Arrays [k] are by allocator, [n] by event; events are -1 if there is none.
 
-    memory: HostMemory
-    matches: Matches
-    allocator: Int32s  # [n]
-    in_use_bytes: Int64s  # [n]
-    in_use_known: Bools  # [n]
-    site: Int32s  # [n] what the memory is for, -1: unknown
-    step: tuple[Int64s, Bools]  # [n] the step at the time of the event, and whether there is one
-    shown: Bools | None  # [n]
-    peak: Int64s  # [k] event of the first peak
-    peak_ps: Int64s  # [k]
-    active: LiveSets
-    groups: LiveGroups  # of active
-    at: Int64s | None  # [k]
-    active_at: LiveSets | None
-    fragmentation: Fragmentation
-    ops: OpLifetimes
-    windows: StepRows
-    growth: Growth
-    fits: Fits | None  # of --request
-    names_host: bool
+    ``allocator``: [n]. ``in_use_bytes``, ``in_use_known``: [n]. ``site``: [n] what the memory is for, -1: unknown.
+    ``step``: [n] the step at the time of the event, and whether there is one. ``shown``: [n] events within the chosen
+    steps, None: all. ``peak``: [k] event of the first peak, at ``peak_ps``. ``active``: what is alive then, ``groups``:
+    in groups. ``at``: [k] the events after which --at reports memory, ``active_at``: what is alive then. ``fits``: of
+    --request. ``names_host``: there are several hosts."""
+
+    def __init__(
+        self,
+        memory: HostMemory,
+        at_ps: int | None,
+        short_lived_us: int,
+        request_bytes: int | None,
+        *,
+        names_host: bool,
+    ) -> None:
+        """``at_ps``: a further time at which to report what is alive, None: only at peaks. ``request_bytes``: the size
+        of a request that might have fitted; None: of none."""
+        events, steps, workers = memory.events, memory.steps, Workers(memory.threads)
+        self.memory, self.names_host = memory, names_host
+        self.at = None if at_ps is None else snapshots_at(events, at_ps)
+        short_ps = min(short_lived_us * US, 2**63 - 1)
+        self.matches = matches(events)
+        for needed in (moved_bytes, breaks, lifetime_ps):  # several tasks need them
+            needed(events)
+        first: list[Callable[[], Any]] = [
+            lambda: step_rows(events, steps.start_ps, steps.end_ps, short_ps),
+            memory.step_of_events,
+        ]
+        self.windows: StepRows
+        self.step: tuple[Int64s, Bools]
+        self.windows, self.step = workers.run(None, first)
+        self.shown = self.step[1] if memory.chosen else None
+        self.peak, self.peak_ps = _peaks(memory, self.windows)
+        self.fragmentation: Fragmentation
+        self.ops: OpLifetimes
+        self.growth: Growth
+        self.active: LiveSets
+        self.active_at: LiveSets | None
+        self.site: Int32s
+        tasks: list[Callable[[], Any]] = [
+            lambda: Fragmentation(events, workers),
+            lambda: OpLifetimes(events, short_ps, self.shown),
+            lambda: Growth(events, np.sort(steps.end_ps)),
+            lambda: live_sets(events, self.peak),
+            lambda: None if self.at is None else live_sets(events, self.at),
+            lambda: allocating_site(events),
+        ]
+        results = workers.run(None, tasks)
+        self.fragmentation, self.ops, self.growth, self.active, self.active_at, self.site = results
+        self.allocator, self.in_use_bytes = events.allocator, events.in_use_bytes
+        self.in_use_known = events.has(STACK) | events.has(HEAP)
+        self.groups = LiveGroups(self.active.rows, events.sites)
+        size, chunks = request_bytes, self.fragmentation
+        self.fits = None if size is None else Fits(events, chunks, size, self.shown)
 
     @property
     def events(self) -> MemoryEvents:
@@ -210,57 +240,6 @@ class MemoryFigures:
     def at_peak(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """[k] the values of the peaks, 0 without one. ``values``: by event."""
         return np.asarray(values[self.peak] * (self.peak >= 0))
-
-
-def figures(
-    memory: HostMemory, at_ps: int | None, short_lived_us: int, request_bytes: int | None, *, names_host: bool
-) -> MemoryFigures:
-    """``at_ps``: a further time at which to report what is alive, None: only at peaks. ``request_bytes``: the size of a
-    request that might have fitted; None: of none."""
-    events, steps, workers = memory.events, memory.steps, Workers(memory.threads)
-    at = None if at_ps is None else snapshots_at(events, at_ps)
-    short_ps = min(short_lived_us * US, 2**63 - 1)
-    matched = matches(events)
-    for needed in (moved_bytes, breaks, lifetime_ps):  # several tasks need them
-        needed(events)
-    first: list[Callable[[], Any]] = [
-        lambda: step_rows(events, steps.start_ps, steps.end_ps, short_ps),
-        memory.step_of_events,
-    ]
-    windows, step = workers.run(None, first)
-    shown = step[1] if memory.chosen else None
-    peak, peak_ps = _peaks(memory, windows)
-    tasks: list[Callable[[], Any]] = [
-        lambda: fragmentation(events, workers),
-        lambda: by_op(events, short_ps, shown),
-        lambda: growth(events, np.sort(steps.end_ps)),
-        lambda: live_sets(events, peak),
-        lambda: None if at is None else live_sets(events, at),
-        lambda: allocating_site(events),
-    ]
-    free_chunks, ops, grown, active, active_at, site = workers.run(None, tasks)
-    return MemoryFigures(
-        memory=memory,
-        matches=matched,
-        allocator=events.allocator,
-        in_use_bytes=events.in_use_bytes,
-        in_use_known=events.has(STACK) | events.has(HEAP),
-        site=site,
-        step=step,
-        shown=shown,
-        peak=peak,
-        peak_ps=peak_ps,
-        active=active,
-        groups=live_groups(active.rows, events.sites),
-        at=at,
-        active_at=active_at,
-        fragmentation=free_chunks,
-        ops=ops,
-        windows=windows,
-        growth=grown,
-        fits=None if request_bytes is None else request_fits(events, free_chunks, request_bytes, shown),
-        names_host=names_host,
-    )
 
 
 def _peaks(memory: HostMemory, windows: StepRows) -> tuple[Int64s, Int64s]:

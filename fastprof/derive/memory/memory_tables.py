@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,6 @@ import pyarrow as pa
 from fastprof.derive.memory import alive, matching, snapshot_tables
 from fastprof.derive.memory.host_memory import MemoryFigures, held_before
 from fastprof.derive.memory.memory_events import ALLOCATION, added, first_of_most, highest_fragmentation
-from fastprof.derive.memory.op_memory import Growth
 from fastprof.derive.memory.table_rows import (
     MOMENT,
     NONE,
@@ -260,7 +260,7 @@ _GROWTH = (
 
 def _growth(host: MemoryFigures) -> Rows:
     some = host.growth.growth_bytes > 0
-    grown = Growth(*(getattr(host.growth, name)[some] for name in Growth.__slots__))
+    grown = SimpleNamespace(**{name: column[some] for name, column in vars(host.growth).items()})
     return Rows(host, grown.allocator, found=grown)
 
 

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fastprof.derive.memory.matching import FREED, HELD_AT_END, HELD_BEFORE, matches, moved_bytes
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.ops.tables import exact_sum, summed_by
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 from fastprof.tables.once import once
 
 _SIZES = "the sizes of allocations"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpLifetimes:
-    """A row for each op of each allocator. ``op``: place in sites.op_names; times are -1 if nothing was freed.
-    ``lifetime_p50_ps``: the shorter of two in the middle."""
-
-    allocator: Int32s
-    op: Int32s
-    count: Int64s
-    allocated_bytes: Int64s
-    requested_bytes: Int64s
-    largest_bytes: Int64s
-    held_at_end_count: Int64s
-    held_at_end_bytes: Int64s
-    short_lived_count: Int64s
-    short_lived_bytes: Int64s
-    lifetime_min_ps: Int64s
-    lifetime_p50_ps: Int64s
-    lifetime_max_ps: Int64s
 
 
 @once
@@ -47,36 +25,31 @@ def lifetime_ps(events: MemoryEvents) -> Int64s:
     return np.where(freed, since, -1)
 
 
-def by_op(events: MemoryEvents, short_lived_ps: int, shown: Bools | None = None) -> OpLifetimes:
-    """``short_lived_ps``: allocations that are freed within it, or just then, count as short-lived. ``shown``: the
-    events that count, None: all."""
-    rows = np.flatnonzero(events.is_allocation if shown is None else events.is_allocation & shown)
-    ops = len(events.sites.op_names)
-    key = events.allocator[rows].astype(np.int64) * ops + events.sites.op_number[events.site[rows]]
-    distinct, row = _distinct(key, len(events.allocators) * ops)
-    count = len(distinct)
-    size, lifetime = events.allocation_bytes[rows], lifetime_ps(events)[rows]
-    held = matches(events).fate[rows] == HELD_AT_END
-    short = (lifetime >= 0) & (lifetime <= short_lived_ps)
-    least, middle, most = _spread(row, lifetime, count)
+class OpLifetimes:
+    """A row for each op of each allocator. ``op``: place in sites.op_names; times are -1 if nothing was freed.
+    ``lifetime_p50_ps``: the shorter of two in the middle."""
 
-    sizes, requested = (summed_by(row, values, count, _SIZES) for values in (size, events.requested_bytes[rows]))
-    at_end, soon = (summed_by(row[some], size[some], count, _SIZES) for some in (held, short))
-    return OpLifetimes(
-        allocator=(distinct // max(ops, 1)).astype(np.int32),
-        op=(distinct % max(ops, 1)).astype(np.int32),
-        count=sizes["count"],
-        allocated_bytes=sizes["total"],
-        requested_bytes=requested["total"],
-        largest_bytes=sizes["maximum"],
-        held_at_end_count=at_end["count"],
-        held_at_end_bytes=at_end["total"],
-        short_lived_count=soon["count"],
-        short_lived_bytes=soon["total"],
-        lifetime_min_ps=least,
-        lifetime_p50_ps=middle,
-        lifetime_max_ps=most,
-    )
+    def __init__(self, events: MemoryEvents, short_lived_ps: int, shown: Bools | None = None) -> None:
+        """``short_lived_ps``: allocations that are freed within it, or just then, count as short-lived. ``shown``: the
+        events that count, None: all."""
+        rows = np.flatnonzero(events.is_allocation if shown is None else events.is_allocation & shown)
+        ops = len(events.sites.op_names)
+        key = events.allocator[rows].astype(np.int64) * ops + events.sites.op_number[events.site[rows]]
+        distinct, row = _distinct(key, len(events.allocators) * ops)
+        self.allocator, self.op = (distinct // max(ops, 1)).astype(np.int32), (distinct % max(ops, 1)).astype(np.int32)
+        size, lifetime = events.allocation_bytes[rows], lifetime_ps(events)[rows]
+
+        def sums(values: Int64s, which: Bools | slice = slice(None)) -> Records:
+            return summed_by(row[which], values[which], len(distinct), _SIZES)
+
+        sizes, at_end = sums(size), sums(size, matches(events).fate[rows] == HELD_AT_END)
+        short = sums(size, (lifetime >= 0) & (lifetime <= short_lived_ps))
+        self.count, self.allocated_bytes, self.largest_bytes = sizes["count"], sizes["total"], sizes["maximum"]
+        self.requested_bytes = sums(events.requested_bytes[rows])["total"]
+        self.held_at_end_count, self.held_at_end_bytes = at_end["count"], at_end["total"]
+        self.short_lived_count, self.short_lived_bytes = short["count"], short["total"]
+        times = _spread(row, lifetime, len(distinct))
+        self.lifetime_min_ps, self.lifetime_p50_ps, self.lifetime_max_ps = times
 
 
 def _distinct(key: Int64s, limit: int) -> tuple[Int64s, Int32s]:
@@ -112,57 +85,43 @@ def check_sum(sizes: Int64s) -> None:
         exact_sum(sizes, _SIZES)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Growth:
     """A row for each op of each allocator that holds memory at the end of some step. ``op``: place in sites.op_names,
     -1: unknown. ``steps_grown``: ends at which it holds more than at the end before; ``step_count``: all ends.
     ``grows_steadily``: it never holds less, and holds more at more than half of the ends after the first."""
 
-    allocator: Int32s
-    op: Int32s
-    growth_bytes: Int64s
-    growth_per_step_bytes: Float64s
-    steps_grown: Int64s
-    step_count: Int64s
-    first_end_bytes: Int64s
-    last_end_bytes: Int64s
-    grows_steadily: Bools
+    def __init__(self, events: MemoryEvents, end_ps: Int64s) -> None:
+        """``end_ps``: the ends of steps, ascending. Memory is held at an end if it is allocated before it and not freed
+        before it. Memory from before the first event is known if it is freed later; its op is unknown."""
+        ends, ops = len(end_ps), len(events.sites.op_names) + 1
+        key, step, change = _changes(events, end_ps)
+        order = np.lexsort((step, key))
+        key, step, change = key[order], step[order], change[order]
+        places = _firsts(key, step)
+        key, step, change = key[places], step[places], _sums(change, places)
+        begins = _firsts(key)
+        key = key[begins]
+        self.allocator, self.op = (key // ops).astype(np.int32), (key % ops - 1).astype(np.int32)
+        self.first_end_bytes = _sums(np.where(step == 0, change, 0), begins)
+        self.last_end_bytes = _sums(change, begins)
+        self.growth_bytes = self.last_end_bytes - self.first_end_bytes
+        self.growth_per_step_bytes = self.growth_bytes / max(ends - 1, 1)
+        self.step_count = np.full(len(begins), ends, np.int64)
+        self.steps_grown = rises = _sums(((step > 0) & (change > 0)).astype(np.int64), begins)
+        falls = _sums(((step > 0) & (change < 0)).astype(np.int64), begins)
+        self.grows_steadily = (falls == 0) & (2 * rises > ends - 1) & (rises > 0)
 
 
-def growth(events: MemoryEvents, end_ps: Int64s) -> Growth:
-    """``end_ps``: the ends of steps, ascending. Memory is held at an end if it is allocated before it and not freed
-    before it. Memory from before the first event is known if it is freed later; its op is unknown."""
-    ends = len(end_ps)
-    key, step, change = _changes(events, end_ps)
-    order = np.lexsort((step, key))
-    key, step, change = key[order], step[order], change[order]
-    is_new = np.ones(len(key), np.bool_)
-    is_new[1:] = (key[1:] != key[:-1]) | (step[1:] != step[:-1])
-    places = np.flatnonzero(is_new)
-    key, step = key[places], step[places]
-    change = np.add.reduceat(change, places) if len(places) else change
-    begins = np.flatnonzero(np.concatenate([np.ones(min(len(key), 1), np.bool_), key[1:] != key[:-1]]))
-    first, last, rises, falls = (
-        np.add.reduceat(values, begins) if len(begins) else np.zeros(0, np.int64)
-        for values in (
-            np.where(step == 0, change, 0),
-            change,
-            ((step > 0) & (change > 0)).astype(np.int64),
-            ((step > 0) & (change < 0)).astype(np.int64),
-        )
-    )
-    ops = len(events.sites.op_names) + 1
-    return Growth(
-        allocator=(key[begins] // ops).astype(np.int32),
-        op=(key[begins] % ops - 1).astype(np.int32),
-        growth_bytes=last - first,
-        growth_per_step_bytes=(last - first) / max(ends - 1, 1),
-        steps_grown=rises,
-        step_count=np.full(len(begins), ends, np.int64),
-        first_end_bytes=first,
-        last_end_bytes=last,
-        grows_steadily=(falls == 0) & (2 * rises > ends - 1) & (rises > 0),
-    )
+def _firsts(*columns: Int64s) -> Int64s:
+    """The first row of each run of equal rows."""
+    differs = np.ones(len(columns[0]), np.bool_)
+    differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.flatnonzero(differs)
+
+
+def _sums(values: Int64s, first: Int64s) -> Int64s:
+    """The sum of each run of values."""
+    return np.add.reduceat(values, first) if len(first) else values[:0]
 
 
 def _changes(events: MemoryEvents, end_ps: Int64s) -> tuple[Int64s, Int64s, Int64s]:

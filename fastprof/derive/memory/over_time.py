@@ -155,53 +155,33 @@ def _changes(start_ps: Int64s, end_ps: Int64s) -> tuple[Int64s, Int32s]:
 # ---- stretches
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Stretches:
     """[m] by allocator, then by time; stretches without snapshots are left out. ``first`` and ``end``: numbers of
     reported snapshots; ``rows``: the event of each of these; ``most``: the event after which most is in use, the first
     of equals; ``least_bytes``: least in use, if ``is_known`` of any event."""
 
-    allocator: Int32s
-    first: Int64s
-    end: Int64s
-    most: Int64s
-    least_bytes: Int64s
-    is_known: Bools
-    rows: Int64s
-
-
-def stretches(events: MemoryEvents, shown: Bools | None = None) -> Stretches:
-    """``shown``: the snapshots to report, None: all."""
-    rows = np.arange(len(events)) if shown is None else np.flatnonzero(shown)
-    if not len(rows):
-        none = np.zeros(0, np.int64)
-        return Stretches(none.astype(np.int32), none, none, none, none, none.astype(np.bool_), rows)
-    allocator, ranked = events.allocator[rows], events.ranked_in_use[rows]
-    first = np.flatnonzero(_begins(allocator, events.start_ps[rows]))
-    end = np.append(first[1:], len(rows))
-    high = np.maximum.reduceat(ranked, first)
-    hits = np.flatnonzero(ranked == np.repeat(high, end - first))
-    unknown = np.iinfo(np.int64).min
-    least = np.minimum.reduceat(np.where(ranked == unknown, np.iinfo(np.int64).max, ranked), first)
-    return Stretches(
-        allocator=allocator[first],
-        first=first,
-        end=end,
-        most=rows[hits[np.searchsorted(hits, first)]],
-        least_bytes=least,
-        is_known=high != unknown,
-        rows=rows,
-    )
+    def __init__(self, events: MemoryEvents, shown: Bools | None = None) -> None:
+        """``shown``: the snapshots to report, None: all."""
+        self.rows = np.arange(len(events)) if shown is None else np.flatnonzero(shown)
+        allocator, ranked = events.allocator[self.rows], events.ranked_in_use[self.rows]
+        self.first = first = np.flatnonzero(_begins(allocator, events.start_ps[self.rows]))
+        self.allocator, self.end = allocator[first], np.append(first, len(self.rows))[1:]
+        high = np.maximum.reduceat(ranked, first) if len(first) else ranked
+        hits = np.flatnonzero(ranked == np.repeat(high, self.end - first))
+        self.most = self.rows[hits[np.searchsorted(hits, first)]]
+        unknown = np.iinfo(np.int64).min
+        bounded = np.where(ranked == unknown, np.iinfo(np.int64).max, ranked)
+        self.least_bytes = np.minimum.reduceat(bounded, first) if len(first) else ranked
+        self.is_known = high != unknown
 
 
 def _begins(allocator: Int32s, start_ps: Int64s) -> Bools:
     """[n] whether a snapshot is the first of a stretch."""
-    fresh = np.append(True, allocator[1:] != allocator[:-1])
+    fresh = np.append(True, allocator[1:] != allocator[:-1])[: len(allocator)]
     at = np.flatnonzero(fresh)
     count = np.diff(np.append(at, len(allocator)))
     begin, last = start_ps[at].view(np.uint64), start_ps[at + count - 1].view(np.uint64)
     width = (last - begin) // np.uint64(STRETCHES) + np.uint64(1)  # unsigned: spans of more than 63 bits are right
     place = (start_ps.view(np.uint64) - np.repeat(begin, count)) // np.repeat(width, count)
     few: Bools = np.repeat(count <= STRETCHES, count)
-    begins: Bools = fresh | few | np.append(True, place[1:] != place[:-1])
-    return begins
+    return np.asarray(fresh | few | np.append(True, place[1:] != place[:-1])[: len(place)])

@@ -12,7 +12,7 @@ from fastprof.derive.memory.fragmentation import ANSWERS
 from fastprof.derive.memory.host_memory import MemoryFigures, tightest
 from fastprof.derive.memory.memory_events import FREE, REQUESTED, highest_fragmentation
 from fastprof.derive.memory.op_memory import lifetime_ps
-from fastprof.derive.memory.over_time import stretches
+from fastprof.derive.memory.over_time import Stretches
 from fastprof.derive.memory.table_rows import (
     MOMENT,
     NONE,
@@ -182,7 +182,7 @@ def timelines(hosts: Sequence[MemoryFigures]) -> list[Rows]:
     rows: list[Rows] = []
     before = 0
     for host in hosts:
-        each = stretches(host.events, host.shown)
+        each = Stretches(host.events, host.shown)
         rows.append(Rows(host, each.allocator, each.most, found=each, before=before))
         before += len(each.rows)
     return rows
