@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, Sums
-from fastprof.derive.communication.host_communication import Device, HostCommunication, OfOperations, merged
+from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
 from fastprof.derive.communication.meetings import Groups, Meetings, devices_of
 from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
@@ -277,9 +277,10 @@ def operations(kept: Sequence[HostCommunication]) -> pa.Table:
     each = [(places[number], device.operations) for number, host in enumerate(kept) for device in host.devices]
     met, place = np.unique(_concatenated(places[found.op] for places, found in each), return_inverse=True)
     ops, place = [every[one] for one in met.tolist()], place.reshape(-1)
-    by_device = OfOperations(*(
-        _concatenated(getattr(found, name) for _, found in each) for name in OfOperations.__slots__
-    ))  # fmt: skip
+    names = ("count", "time_ps", "min_ps", "max_ps", "wait_ps", "hidden_ps", "exposed_ps", "bytes")
+    by_device = SimpleNamespace(**{
+        name: _concatenated(getattr(found, name) for _, found in each) for name in names
+    })  # fmt: skip
     count = len(ops)
     if not count:
         return _OPERATIONS.empty()
@@ -307,7 +308,7 @@ _MOST_BYTES = 2**62
 _SUMMED = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps")
 
 
-def _sizes(payloads: Sequence[Payload], place: Int64s, by_device: OfOperations, count: Int64s) -> tuple[Int64s, Int64s]:
+def _sizes(payloads: Sequence[Payload], place: Int64s, by_device: Any, count: Int64s) -> tuple[Int64s, Int64s]:
     """Bytes of an occurrence, and of all: as recorded by events, maybe of several sizes, else by instructions.
     NO_BYTES: unknown."""
     unknown = np.bincount(place[by_device.bytes == NO_BYTES], minlength=len(count)) > 0
@@ -382,8 +383,7 @@ TABLES: Final = {
 
 def meetings(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
     names = [*(f"{host.host}: {device.plane}" for host, device in devices_of(kept)), None]
-    figures = {name: getattr(found, name) for name in Meetings.__slots__}
-    return _MEETINGS.of(SimpleNamespace(names=names, **figures))
+    return _MEETINGS.of(SimpleNamespace(names=names, **vars(found)))
 
 
 def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:

@@ -12,7 +12,7 @@ import numpy as np
 from fastprof import hlo
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication import gpu_flights, tpu_flights
-from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, Sums, measured
+from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, measured
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.payload import NO_PAYLOAD, device_ids, payload, teams
 from fastprof.derive.ops import tpu
@@ -37,50 +37,50 @@ _MOST_ID: Final = 2**31 - 1
 """Ids of cores that are larger are not those of steps; see steps/tpu_steps.py."""
 
 
-@dataclass(frozen=True, slots=True)
 class OfOperations:
     """Sums over the flights of a device, a row per operation. ``bytes``: NO_BYTES if a flight records none."""
 
-    op: Int64s
-    count: Int64s
-    time_ps: Int64s
-    min_ps: Int64s
-    max_ps: Int64s
-    wait_ps: Int64s
-    hidden_ps: Int64s
-    exposed_ps: Int64s
-    bytes: Int64s
+    def __init__(self, flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s, count: int) -> None:
+        times = summed_by(flights.op, flights.end_ps - flights.begin_ps, count)
+        self.op = met = np.flatnonzero(times["count"])
+        unknown = np.bincount(flights.op[flights.bytes == NO_BYTES], minlength=count) > 0
+        moved = np.where(unknown, NO_BYTES, sums_by(flights.op, flights.bytes, count, "the bytes of copies"))
+        self.count, self.time_ps = times["count"][met], times["total"][met]
+        self.min_ps, self.max_ps, self.bytes = times["minimum"][met], times["maximum"][met], moved[met]
+        self.wait_ps, self.hidden_ps, self.exposed_ps = (
+            sums_by(flights.op, values, count)[met] for values in (flights.wait_ps, hidden_ps, exposed_ps)
+        )
 
 
-@dataclass(frozen=True, slots=True)
 class Arrivals:
     """Flights between devices, by begin. ``group``: of the step in which it begins, -1: none; begin and end are by the
     host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that its end shows when
     the last device came."""
 
-    op: Int32s
-    group: Int64s
-    begin_ps: Int64s
-    end_ps: Int64s
-    duration_ps: Int64s
-    blocks: Bools
+    def __init__(self, flights: Flights, meets: Bools, windows: _Windows, *, is_gpu: bool) -> None:
+        chosen = np.flatnonzero(meets[flights.op])
+        chosen = chosen[np.argsort(flights.begin_ps[chosen], kind="stable")]
+        self.op, self.group = flights.op[chosen], _groups_at(flights.begin_ps[chosen], windows)
+        self.begin_ps, self.end_ps = flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen]
+        self.duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
+        self.blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
 
 
-@dataclass(frozen=True, slots=True)
 class Device:
     """A TensorCore, a SparseCore or a GPU. ``group``: of each step on it, the rows of ``steps``; ``whole``: one row,
     from its first to its last op."""
 
-    plane: str
-    name: str
-    core_id: int
-    sparse: bool
-    group: Int64s
-    complete: Bools
-    steps: Sums
-    whole: Sums
-    operations: OfOperations
-    arrivals: Arrivals
+    def __init__(
+        self, plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _Windows
+    ) -> None:
+        self.plane, self.sparse = plane.name, plane.kind == "SPARSECORE"
+        self.name, self.group, self.complete = windows.name, windows.group, windows.complete
+        begin_ps = np.append(windows.begin_ps, activity.begin_ps)
+        duration_ps = np.append(windows.duration_ps, activity.end_ps - activity.begin_ps)
+        sums, exposed_ps, hidden_ps = measured(activity, kind_of_op, begin_ps, duration_ps)
+        self.steps, self.whole = sums.rows(slice(0, -1)), sums.rows(slice(-1, None))
+        self.operations = OfOperations(activity.flights, exposed_ps, hidden_ps, len(kind_of_op))
+        self.arrivals = Arrivals(activity.flights, meets, windows, is_gpu=plane.kind == "GPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,6 @@ class _Windows(NamedTuple):
     """The steps of one device."""
 
     name: str
-    core_id: int
     group: Int64s = np.zeros(0, np.int64)
     complete: Bools = np.zeros(0, np.bool_)
     begin_ps: Int64s = np.zeros(0, np.int64)
@@ -126,7 +125,7 @@ def host_communication(
     meets = np.array([one.kind.scope == BETWEEN_DEVICES for one in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
     jobs = [
-        partial(_device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))
+        partial(Device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))
         for place, plane, activity in active
     ]
     devices = workers.run(None, jobs)
@@ -176,59 +175,17 @@ def _windows(steps: StepDatabase, groups: Groups, place: int, plane: Plane) -> _
     if plane.kind == "GPU":
         own = groups.device_steps.get(plane.number)
         if own is None:
-            return _Windows(plane.name, plane.xplane_id)
+            return _Windows(plane.name)
         spans = longest(own.markers)
         rows = np.minimum(np.searchsorted(steps.step, spans.group), max(len(steps) - 1, 0))
         known = steps.step[rows] == spans.group if len(steps) else np.zeros(len(spans), np.bool_)
         group, complete, spans = spans.group[known].astype(np.int64), steps.complete[rows[known]], spans[known]
-        return _Windows(plane.name, plane.xplane_id, group, complete, spans.start_ps, spans.duration_ps)
+        return _Windows(plane.name, group, complete, spans.start_ps, spans.duration_ps)
     if len(steps.cores) <= place:
-        return _Windows(plane.name, _core_id(plane))
+        return _Windows(plane.name)
     rows = np.flatnonzero(steps.present[:, place])
     begin, duration = steps.begin_ps[rows, place], np.maximum(steps.duration_ps[rows, place], 0)
-    name, number = steps.cores.name[place], int(steps.cores.local_id[place])
-    return _Windows(name, number, steps.step[rows], steps.complete[rows], begin, duration)
-
-
-def _device(plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _Windows) -> Device:
-    begin_ps = np.append(windows.begin_ps, activity.begin_ps)
-    duration_ps = np.append(windows.duration_ps, activity.end_ps - activity.begin_ps)
-    sums, exposed_ps, hidden_ps = measured(activity, kind_of_op, begin_ps, duration_ps)
-    return Device(
-        plane=plane.name,
-        name=windows.name,
-        core_id=windows.core_id,
-        sparse=plane.kind == "SPARSECORE",
-        group=windows.group,
-        complete=windows.complete,
-        steps=sums.rows(slice(0, -1)),
-        whole=sums.rows(slice(-1, None)),
-        operations=_of_operations(activity.flights, exposed_ps, hidden_ps, len(kind_of_op)),
-        arrivals=_arrivals(activity.flights, meets, windows, plane.kind == "GPU"),
-    )
-
-
-def _of_operations(flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s, count: int) -> OfOperations:
-    times = summed_by(flights.op, flights.end_ps - flights.begin_ps, count)
-    met = np.flatnonzero(times["count"])
-    unknown = np.bincount(flights.op[flights.bytes == NO_BYTES], minlength=count) > 0
-    moved = np.where(unknown, NO_BYTES, sums_by(flights.op, flights.bytes, count, "the bytes of copies"))
-    sums = (sums_by(flights.op, values, count) for values in (flights.wait_ps, hidden_ps, exposed_ps))
-    columns = (*(times[name] for name in ("count", "total", "minimum", "maximum")), *sums, moved)
-    return OfOperations(met, *(column[met] for column in columns))
-
-
-def _arrivals(flights: Flights, meets: Bools, windows: _Windows, is_gpu: bool) -> Arrivals:
-    chosen = np.flatnonzero(meets[flights.op])
-    chosen = chosen[np.argsort(flights.begin_ps[chosen], kind="stable")]
-    return Arrivals(
-        flights.op[chosen],
-        _groups_at(flights.begin_ps[chosen], windows),
-        flights.clock_begin_ps[chosen],
-        flights.clock_end_ps[chosen],
-        flights.end_ps[chosen] - flights.begin_ps[chosen],
-        np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen],
-    )
+    return _Windows(steps.cores.name[place], steps.step[rows], steps.complete[rows], begin, duration)
 
 
 def _groups_at(times: Int64s, windows: _Windows) -> Int64s:

@@ -16,37 +16,11 @@ import pyarrow as pa
 from fastprof.derive.communication.flights import Operation
 from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
 from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.steps.links import first_of
 from fastprof.schema.array_types import Bools, Int64s
 
 Groups = Sequence[Mapping[int, int]]
 """By host: the number of each step in the session, by that of its group on the host."""
-
-
-@dataclass(frozen=True, slots=True)
-class Meetings:
-    """A row per meeting. ``op``: place in ``operations``; ``first``, ``last``: numbers of devices, -1: unknown;
-    ``skew_ps``, ``wait_ps``: -1: unknown."""
-
-    operations: list[Operation]
-    step: Int64s
-    number: Int64s
-    op: Int64s
-    host_count: Int64s
-    device_count: Int64s
-    first: Int64s
-    last: Int64s
-    skew_ps: Int64s
-    shortest_ps: Int64s
-    longest_ps: Int64s
-    wait_ps: Int64s
-    attendance: Attendance
-    apart: int
-    """Occurrences with the same number that were not at the same time."""
-    grouped: int
-    """Occurrences of ops of several groups of devices whose members are not known."""
-
-    def __len__(self) -> int:
-        return len(self.op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +52,47 @@ class _Occurrences:
         return len(self.op)
 
 
+class Meetings:
+    """A row per meeting. ``op``: place in ``operations``; ``first``, ``last``: numbers of devices, -1: unknown;
+    ``skew_ps``, ``wait_ps``: -1: unknown. ``apart``: occurrences with the same number that were not at the same time;
+    ``grouped``: occurrences of ops of several groups of devices whose members are not known."""
+
+    def __init__(
+        self,
+        operations: list[Operation],
+        found: _Occurrences,
+        number: Int64s,
+        meeting: Int64s,
+        count: int,
+        *,
+        apart: int,
+        grouped: int,
+    ) -> None:
+        """``number``, ``meeting``: of each occurrence; ``count``: of meetings."""
+        self.operations, self.apart, self.grouped = operations, apart, grouped
+        rows = first_of(meeting, count)
+        self.step, self.number, self.op = found.step[rows], number[rows], found.op[rows]
+        self.host_count = np.bincount(_pairs(meeting, found.host), minlength=count)
+        self.device_count = np.bincount(_pairs(meeting, found.device), minlength=count)
+        self.shortest_ps, self.longest_ps = _extremes(meeting, found.duration_ps, count)
+        first_begin, last_begin = _extremes(meeting, found.begin_ps, count)
+        blocks = np.bincount(meeting[~found.blocks], minlength=count) == 0
+        alone = self.host_count == 1
+        waited = found.duration_ps - self.shortest_ps[meeting]
+        first = _device_at(found, meeting, found.begin_ps == first_begin[meeting], count)
+        last = _device_at(found, meeting, found.begin_ps == last_begin[meeting], count)
+        shortest = _device_at(found, meeting, waited == 0, count)
+        self.first = np.where(alone, first, -1)
+        self.last = np.where(alone, last, np.where(blocks, shortest, -1))
+        self.skew_ps = np.where(alone, last_begin - first_begin, -1)
+        self.wait_ps = np.where(blocks, sums_by(meeting, waited, count, "times of waiting"), -1)
+        late = np.where(alone[meeting], found.begin_ps - first_begin[meeting], -1)
+        self.attendance = Attendance(meeting, found.device, late, np.where(blocks[meeting], waited, 0))
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
 def devices_of(kept: Sequence[HostCommunication]) -> list[tuple[HostCommunication, Device]]:
     """All devices, in the order of their numbers."""
     return [(host, device) for host in kept for device in host.devices]
@@ -94,7 +109,8 @@ def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
     chosen = several & together
     rows = np.flatnonzero(chosen[meeting])
     place = _in_order(found.take(rows), meeting[rows], count)
-    return _described(operations, found.take(rows), number[rows], place, int(chosen.sum()), apart, grouped)
+    met, count = found.take(rows), int(chosen.sum())
+    return Meetings(operations, met, number[rows], place, count, apart=apart, grouped=grouped)
 
 
 def _occurrences(
@@ -212,46 +228,6 @@ def _in_order(found: _Occurrences, meeting: Int64s, count: int) -> Int64s:
     place = np.zeros(count, np.int64)
     place[met[np.lexsort((met, begin[met], step[met]))]] = np.arange(len(met))
     return np.asarray(place[meeting])
-
-
-def _described(
-    operations: list[Operation],
-    found: _Occurrences,
-    number: Int64s,
-    meeting: Int64s,
-    count: int,
-    apart: int,
-    grouped: int,
-) -> Meetings:
-    shortest, longest = _extremes(meeting, found.duration_ps, count)
-    first_begin, last_begin = _extremes(meeting, found.begin_ps, count)
-    hosts = np.bincount(_pairs(meeting, found.host), minlength=count)
-    blocks = np.bincount(meeting[found.blocks], minlength=count) == np.bincount(meeting, minlength=count)
-    alone = hosts == 1
-    waited = found.duration_ps - shortest[meeting]
-    first = _device_at(found, meeting, found.begin_ps == first_begin[meeting], count)
-    last = _device_at(found, meeting, found.begin_ps == last_begin[meeting], count)
-    shortest_at = _device_at(found, meeting, waited == 0, count)
-    rows = np.zeros(count, np.int64)
-    rows[meeting[::-1]] = np.arange(len(meeting))[::-1]
-    late = np.where(alone[meeting], found.begin_ps - first_begin[meeting], -1)
-    return Meetings(
-        operations,
-        found.step[rows],
-        number[rows],
-        found.op[rows],
-        hosts,
-        np.bincount(_pairs(meeting, found.device), minlength=count),
-        np.where(alone, first, -1),
-        np.where(alone, last, np.where(blocks, shortest_at, -1)),
-        np.where(alone, last_begin - first_begin, -1),
-        shortest,
-        longest,
-        np.where(blocks, sums_by(meeting, waited, count, "times of waiting"), -1),
-        Attendance(meeting, found.device, late, np.where(blocks[meeting], waited, 0)),
-        apart,
-        grouped,
-    )
 
 
 def _pairs(meeting: Int64s, other: Int64s) -> Int64s:
