@@ -186,12 +186,10 @@ def test_groups_are_those_of_the_rows() -> None:
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     import random
 
-    from fastprof.derive.memory import stat_reader
-
     calls = made_up(random.Random(1), 300)
     host = read_host(fastprof.load(capture(calls)).table_set, 0, (), STATS, ())
     one = memory_events(host)
-    monkeypatch.setattr(stat_reader, "_SHARE", 7)
+    monkeypatch.setattr(columns, "_SHARE", 7)
     other = memory_events(host, None, Workers(3))
     for name in ("row", "address", "heap_bytes", "fragmentation", "recorded", "site", "bounds"):
         assert np.array_equal(getattr(one, name), getattr(other, name), equal_nan=name == "fragmentation"), name

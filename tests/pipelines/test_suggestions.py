@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.pipelines.iterator_kinds import Kind, kind_of
-from fastprof.derive.pipelines.suggestions import Helps, is_true, suggestion
+from fastprof.derive.pipelines.iterator_kinds import Helps, Kind, is_true, kind_of, suggestion
 
 
 @pytest.mark.parametrize(

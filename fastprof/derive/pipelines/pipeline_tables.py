@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastprof.derive.pipelines.iterator_kinds import Helps, is_true, suggestion
 from fastprof.derive.pipelines.iterator_tree import rows_of
 from fastprof.derive.pipelines.pipeline_sums import Bottlenecks, CallSums, IteratorSums, alike
 from fastprof.derive.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, SelfParts, Value
 from fastprof.derive.pipelines.stages import recorded_numbers
 from fastprof.derive.pipelines.step_waits import Steps, StepWaits, outside, step_waits
-from fastprof.derive.pipelines.suggestions import Helps, is_true, suggestion
 from fastprof.derive.pipelines.what_if import PARALLEL, TWICE, WhatIf, what_if, worded
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import shares, texts
