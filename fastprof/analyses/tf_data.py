@@ -144,8 +144,8 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class HostKept:
-    """``steps``: those of the host, where it called a pipeline; else none, as nobody asks for them; ``chosen``: only
-    some were asked for."""
+    """``steps``: of the host, if it called a pipeline; else none, because nothing reads them; ``chosen``: only some are
+    selected."""
 
     host: str
     pipelines: KeptPipelines
@@ -162,8 +162,8 @@ def of_host(host: Host, params: Params) -> HostKept:  # noqa: ARG001
 
 
 def _kept(host: Host) -> KeptPipelines:
-    """The pipelines, whose calls are grouped where there may be any; grouping goes on beside. Of some steps only their
-    calls count, with all that other threads did for them."""
+    """The pipelines, whose calls are grouped if there may be any; grouping goes on beside. If steps are selected, only
+    their calls count, with all that other threads did for them."""
     if (wanted := chosen_calls(host)) is not None:
         return keep_pipelines(host.entire.raw, host.workers, wanted).in_groups(host.entire.groups.group_id)
     if not has_iterators(host.raw):
@@ -178,7 +178,7 @@ def _kept(host: Host) -> KeptPipelines:
 
 
 def chosen_calls(host: Host) -> Bools | None:
-    """By row of all events of the host, which are of the chosen steps; None: no steps were chosen."""
+    """By row of all events of the host: whether it is of the selected steps; None: all steps are selected."""
     if host.entire is host:
         return None
     groups = np.unique(host.groups.group_id).astype(np.int64)
@@ -200,7 +200,7 @@ def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) 
 
 
 def _why_none(kept: Sequence[HostKept]) -> str:
-    """What the capture has of tf.data, where no pipeline was called."""
+    """What the capture has of tf.data if no pipeline was called."""
     some = sum(one.pipelines.iterator_event_count for one in kept)
     unidentified = sum(one.pipelines.unidentified for one in kept)
     if some and unidentified == some:
@@ -245,12 +245,12 @@ def _values(kept: Sequence[HostKept], hosts: Sequence[HostPipelines]) -> dict[st
 
 def _wait_share(hosts: Sequence[HostPipelines]) -> float | tuple[None, str]:
     called = [host for host in hosts if len(host.reading.calls)]
-    whole = sum(exact_sum(np.maximum(host.steps.duration_ps, 0), "the durations of steps") for host in called)
-    if not whole:
+    total = sum(exact_sum(np.maximum(host.steps.duration_ps, 0), "the durations of steps") for host in called)
+    if not total:
         return None, "hosts with input pipelines have no steps, so there is no step time to wait in"
     if not any(len(host.waits.count) and host.waits.count.any() for host in called):
         return None, "no call belongs to a step: the program makes them between its steps, or on another thread"
-    return sum(int(waited(host.reading.calls, host.steps).sum()) for host in called) / whole
+    return sum(int(waited(host.reading.calls, host.steps).sum()) for host in called) / total
 
 
 def _notices(
@@ -280,7 +280,7 @@ def _notices(
 
 
 def _of_what_if(hosts: Sequence[HostPipelines]) -> Iterator[Notice]:
-    """What the predictions rest on, and that there is none that is worth it."""
+    """The basis of the predictions, or that none is worth it."""
     predicted = [host.what_if for host in hosts if (host.what_if.then_ps >= 0).any()]
     if not predicted:
         return
@@ -292,11 +292,11 @@ def _of_what_if(hosts: Sequence[HostPipelines]) -> Iterator[Notice]:
     yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if cores else _CORES_FOR_ALL))
 
 
-def _remarks(kept: Sequence[HostKept], hosts: Sequence[HostPipelines], told_of: int) -> Iterator[Notice]:
-    """``told_of``: how many calls the report has said already that they run outside of steps."""
+def _remarks(kept: Sequence[HostKept], hosts: Sequence[HostPipelines], reported: int) -> Iterator[Notice]:
+    """``reported``: calls outside of steps that other notices have."""
     away = sum(int(host.outside.sum()) for host in hosts if len(host.steps.group))
     of_steps = sum(len(host.reading.calls) for host in hosts if len(host.steps.group))
-    if away > told_of:
+    if away > reported:
         text = f"{away:,} of {of_steps:,} calls run outside of all steps"
         yield Notice("info", f"{text}: the capture does not record whether the program waits for them.")
     unidentified = sum(one.pipelines.unidentified for one in kept)

@@ -18,9 +18,9 @@ from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Askers:
-    """``parent``: by iterator event, the one that asked for its element; -1: none, or not known. ``produce_rows``:
+    """``parent``: by iterator event, the one that asked for its element; -1: none, or unknown. ``produce_rows``:
     ascending rows of Produce events in which something was made, with the iterator event that took it, -1: none, and
-    the first iterator event that was made, which says for whom."""
+    the first iterator event that was made, which has its parent."""
 
     parent: Int32s
     produce_rows: Int32s
@@ -50,7 +50,7 @@ def askers(lines: HostLines, events: IteratorEvents, owner: Int32s) -> Askers:
 
 def _takers(lines: HostLines, events: IteratorEvents, owner: Int32s, made: Int32s, under: Int32s) -> Int32s:
     """For events made below Produce events, by their numbers: the iterator event that took the element, -1: none."""
-    found = np.full(len(made), -1, np.int32)
+    taker = np.full(len(made), -1, np.int32)
     takes = lines.having(CONSUME)
     taken_kind, taken = lines.beside("element_id", takes)
     by = owner[lines.parent[takes]]
@@ -61,39 +61,37 @@ def _takers(lines: HostLines, events: IteratorEvents, owner: Int32s, made: Int32
     asked_kind = events.origins.parent_kind[events.origin[made]]
     asks = np.flatnonzero(is_integer(made_kind[place]) & is_integer(asked_kind))
     if not known.any() or not len(asks):
-        return found
+        return taker
     takes, taken, by = takes[known], taken[known], by[known]
     asked = events.origins.parent_id[events.origin[made[asks]]]
     asking = events.origins.iterator_id[events.origin[by]]
     wanted, offered = element[place[asks]], lines.start_ps[under[asks]]
     best = _next_of_key((asking, taken), lines.start_ps[takes], (asked, wanted), offered)
-    found[asks] = np.where(best >= 0, by[best], -1)
-    return found
+    taker[asks] = np.where(best >= 0, by[best], -1)
+    return taker
 
 
 def _next_of_key(keys: tuple[Int64s, Int64s], times: Int64s, wanted: tuple[Int64s, Int64s], since: Int64s) -> Int64s:
-    """For each wanted key the place of the first of that key at or after a time, else of its last; -1: there is
-    none."""
+    """For each wanted key the place of the first of that key at or after a time, else of its last; -1: none."""
     both, _ = numbered([np.concatenate(pair) for pair in zip(keys, wanted, strict=True)])
     own, asked = both[: len(times)], both[len(times) :]
     order = np.lexsort((times, own))
-    # Both in one order of key, then time, those asked for first: what follows is the first at or after them.
+    # Both ordered by key, then time, wanted ones first: what follows is the first at or after them.
     key = np.concatenate([asked, own[order]])
     time = np.concatenate([since, times[order]])
     merged = np.lexsort((np.arange(len(key)) >= len(asked), time, key))
     is_own = merged >= len(asked)
     upto = np.cumsum(is_own)
     place = np.empty(len(asked), np.int64)
-    place[merged[~is_own]] = upto[~is_own]  # how many lie before: the number of the next
+    place[merged[~is_own]] = upto[~is_own]  # those before: the number of the next
     first, last = np.searchsorted(own[order], asked), np.searchsorted(own[order], asked, side="right")
     chosen = np.minimum(place, last - 1)
-    found: Int64s = np.where(last > first, order[chosen], -1)
-    return found
+    return np.where(last > first, order[chosen], -1)
 
 
 def _by_context(lines: HostLines, owner: Int32s, lost: Int64s, parent: Int32s) -> None:
-    """Sets the parents of lost events that lie in what consumes a context which an iterator made: of several that did,
-    the last one that began before, else the first."""
+    """Sets the parents of lost events within consumers of a context that an iterator made: of several iterators the
+    last one that began before, else the first."""
     rows = lines.rows[lines.iterator_rows[lost]]
     may_take = lines.all_stat("_c").rows
     if not len(may_take) or not (_is_among(rows, may_take) | (lines.all_parents[rows] >= 0)).any():
@@ -117,8 +115,7 @@ def _by_context(lines: HostLines, owner: Int32s, lost: Int64s, parent: Int32s) -
 
 def _is_among(rows: Int32s, known: Int32s) -> Bools:
     """Which of the rows are among others, which ascend."""
-    found: Bools = known[np.minimum(np.searchsorted(known, rows), len(known) - 1)] == rows
-    return found
+    return np.asarray(known[np.minimum(np.searchsorted(known, rows), len(known) - 1)] == rows)
 
 
 def _in_plane(lines: HostLines, ends: Ends) -> Ends:
@@ -129,6 +126,6 @@ def _in_plane(lines: HostLines, ends: Ends) -> Ends:
 
 
 def _last_before(key: Int32s, time: Int64s, asked: Int32s, before: Int64s) -> Int64s:
-    """For each key asked for the place of the last of it at or before a time, else of its first; -1: there is none."""
+    """For each wanted key the place of its last at or before a time, else of its first; -1: none."""
     none, nothing = np.zeros_like(time), np.zeros_like(before)
     return _next_of_key((key.astype(np.int64), none), ~time, (asked.astype(np.int64), nothing), ~before)

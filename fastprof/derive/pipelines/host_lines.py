@@ -1,4 +1,4 @@
-"""The threads of a host while their tf.data events are read: what each event is to tf.data, and what encloses it."""
+"""The threads of a host with their tf.data events: the role of each event in tf.data, and what encloses it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
 
 Roles = npt.NDArray[np.uint8]
 ITERATOR, GENERATOR, PRODUCE, CONSUME, FUNCTION, EXECUTOR, READ, NAMED = (1 << bit for bit in range(8))
-"""Roles, as bits. NAMED: of iterators, the name says so by how it begins."""
+"""Roles, as bits. NAMED: the name begins like those of iterators."""
 KEPT = ITERATOR | GENERATOR | PRODUCE | CONSUME | FUNCTION | READ
 
 _BUFFERS = (
     "Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "ParseExample", "ParallelBatch", "ParallelFilter",
 )  # fmt: skip
-"""What fills a buffer on threads of its own, as its events are called."""
+"""Iterators that fill a buffer on threads of their own, as their events are called."""
 _FUNCTIONS = tuple(
     CODES[f"InstantiatedCapturedFunction::{what}"]
     for what in ("Run", "RunWithBorrowedArgs", "RunInstantiated", "RunAsync")
@@ -99,8 +99,7 @@ class HostLines:
         present = np.flatnonzero(np.bincount(self._all_metas + 1, minlength=len(of_meta) + 1)) - 1
         for number in present.tolist():
             of_meta[number] = role_of(self.events.names[number])
-        found: Roles = of_meta[self._all_metas]
-        return found
+        return np.asarray(of_meta[self._all_metas])
 
     def _parents(self, workers: Workers) -> Int32s:
         """Asynchronous events neither enclose others nor are enclosed."""
@@ -162,8 +161,7 @@ class HostLines:
     def bounds(self) -> Int64s:
         """[lines, 2]: the first row of each line and the row after its last."""
         ends = np.array([(line.first, line.last) for line in self._lines], np.int64).reshape(-1, 2)
-        bounds: Int64s = np.searchsorted(self.rows, ends - self.first)
-        return bounds
+        return np.searchsorted(self.rows, ends - self.first)
 
     def having(self, roles: int) -> Int32s:
         """The rows of some roles, whose bits are given together."""
@@ -176,7 +174,7 @@ class HostLines:
 
     @cached_property
     def number(self) -> Int32s:
-        """Which iterator event each row is, -1: none; one more at the end, for row -1."""
+        """The iterator event of each row, -1: none; one more at the end, for row -1."""
         number = np.full(len(self) + 1, -1, np.int32)
         number[self.iterator_rows] = np.arange(len(self.iterator_rows), dtype=np.int32)
         return number

@@ -14,13 +14,13 @@ from fastprof.derive.pipelines.what_if import AHEAD, PARALLEL, TWICE, cores_are
 MOST: Final = 5
 """Verdicts of a report."""
 WORTH_SAYING: Final = 1.05
-"""How much faster a batch must become for a change to be named, or drawn."""
+"""The least speedup of a batch for a change to be named, or drawn."""
 PACE: Final = 1.02
-"""A batch that takes no longer than this times what the program takes between calls is made at its pace."""
+"""The program sets the pace of a batch that takes no longer than this times its own time between calls."""
 HARDLY: Final = 0.01
 """Share of step time below which waiting for input is not worth a recommendation."""
 MAINLY: Final = 0.5
-"""Share of its time from which on an iterator is said to spend it on one thing."""
+"""Least share of an iterator's time that is reported as its main activity."""
 
 NO_ITERATORS: Final = (
     "no events of tf.data iterators. TensorFlow records them on the host from host_tracer_level=2 on, which is its "
@@ -132,7 +132,7 @@ def verdict(host: HostPipelines, pipeline: int, *, several_hosts: bool) -> str:
 
 
 def _bottleneck(host: HostPipelines, pipeline: int) -> str:
-    """What a call is mostly, with a space before; nothing, where it takes no time."""
+    """What takes most of a call, with a space before; "": it takes no time."""
     row, total = int(host.bottlenecks.of_pipeline[pipeline]), int(host.calls.total_ps[pipeline])
     if row < 0 or not total:
         return ""
@@ -149,13 +149,13 @@ def is_outside(host: HostPipelines, pipeline: int) -> bool:
 
 
 def step_share(host: HostPipelines, pipeline: int) -> float | None:
-    """The part of the time of the host's steps in which calls of the pipeline ran that belong to them; None: there are
+    """The share of the time of the host's steps in which calls of the pipeline ran that belong to them; None: there are
     no steps, or no call belongs to one."""
     rows = np.flatnonzero(host.waits.pipeline == pipeline)
-    whole = int(np.maximum(host.steps.duration_ps, 0).sum())
-    if not whole or not host.waits.count[rows].any():
+    total = int(np.maximum(host.steps.duration_ps, 0).sum())
+    if not total or not host.waits.count[rows].any():
         return None
-    return int(host.waits.wait_ps[rows].sum()) / whole
+    return int(host.waits.wait_ps[rows].sum()) / total
 
 
 def _mainly(host: HostPipelines, pipeline: int, iterator: int) -> str:

@@ -27,8 +27,8 @@ _LEAST: Final = 64  # steps that a pipeline counts for: each takes its own look
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of a host: the group of events of each, ascending, when it ran, and what it is called. ``of_devices``:
-    they come from the events of devices."""
+    """The steps of a host: the group of events of each, ascending, its time and name. ``of_devices``: they come from
+    the events of devices."""
 
     group: Int64s
     begin_ps: Int64s
@@ -39,8 +39,8 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class StepWaits:
-    """By step, then pipeline, where a call is of the step or runs in it. ``step``: row of Steps. ``ahead_ps``: -1
-    throughout where there are too many steps and pipelines, which ``ahead_known`` says."""
+    """By step, then pipeline, if a call is of the step or runs in it. ``step``: row of Steps. ``ahead_ps``: -1
+    throughout unless ``ahead_known``: there are too many steps and pipelines."""
 
     step: Int64s
     pipeline: Int64s
@@ -79,16 +79,16 @@ def step_waits(calls: Calls, steps: Steps) -> StepWaits:
 
 
 def waited(calls: Calls, steps: Steps) -> Int64s:
-    """Of each step, time in which a call of any pipeline is waited for."""
+    """The time of each step in which it waits for a call of any pipeline."""
     step = _step_of(calls, steps)
-    found = np.zeros(len(steps.group), np.int64)
+    waits = np.zeros(len(steps.group), np.int64)
     some, of_step = np.unique(step[step >= 0], return_inverse=True)
-    found[some] = _covered(calls, steps, step, of_step, some)
-    return found
+    waits[some] = _covered(calls, steps, step, of_step, some)
+    return waits
 
 
 def outside(calls: Calls, steps: Steps) -> npt.NDArray[np.bool_]:
-    """Of each call, whether it overlaps no step at all."""
+    """Whether each call overlaps no step at all."""
     stretches = union(steps.begin_ps, steps.duration_ps)
     return np.asarray(filled(stretches, calls.start_ps, calls.duration_ps) == 0)
 

@@ -7,9 +7,8 @@ the summary is made in the order in which they are in the capture.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,7 @@ from fastprof.schema.array_types import Int32s, Int64s
 
 MOST_SNAPSHOTS = 1000
 _KEPT_IN_ORDER = 16
-"""Up to this many snapshots, equal ones keep their order when they are sorted."""
+"""XProf's sort keeps the order of equal snapshots among no more than these."""
 VERSION = 1
 ACTIVITY = ("DEALLOCATION", "ALLOCATION")
 Json = dict[str, Any]
@@ -147,41 +146,36 @@ class _Snapshots:
         return np.where(copies, self.site[partner], self.site).astype(np.int32)
 
 
-class _Peaks(NamedTuple):
-    """By allocator. ``place``: of the snapshot in the summary, -1: the memory in use is always negative;
-    ``last``: of the last snapshot in the capture; ``step``: that of the peak, 0 without."""
+class _Peaks:
+    """By allocator. ``place``: of the snapshot in the summary, -1: the memory in use is always negative; ``last``: of
+    the last snapshot in the capture; ``step``: that of the peak, 0 without. Of several equal peaks the last: in the
+    capture for the summary, in time for the step."""
 
-    place: Int64s
-    last: Int64s
-    step: Int64s
-
-
-def _peaks(snapshots: _Snapshots) -> _Peaks:
-    """Of several equal peaks the last: in the capture for the summary, in time for the step."""
-    most = np.maximum.reduceat(snapshots.used, snapshots.bounds[:-1])
-    is_peak = (snapshots.used == most[snapshots.allocator]) & (snapshots.used >= 0)
-    step = np.zeros(len(snapshots.count), np.int64)
-    step[snapshots.allocator[is_peak]] = snapshots.step[is_peak]
-    return _Peaks(_last(snapshots, is_peak), _last(snapshots, np.ones(len(snapshots), bool)), step)
+    def __init__(self, snapshots: _Snapshots) -> None:
+        most = np.maximum.reduceat(snapshots.used, snapshots.bounds[:-1])
+        is_peak = (snapshots.used == most[snapshots.allocator]) & (snapshots.used >= 0)
+        self.place, self.last = _last(snapshots, is_peak), _last(snapshots, np.ones(len(snapshots), bool))
+        self.step = np.zeros(len(snapshots.count), np.int64)
+        self.step[snapshots.allocator[is_peak]] = snapshots.step[is_peak]
 
 
 def _last(snapshots: _Snapshots, chosen: npt.NDArray[np.bool_]) -> Int64s:
-    """By allocator, the place of what comes last in the capture of some snapshots; -1: the allocator has none."""
+    """By allocator, the place of the last in the capture of some snapshots; -1: it has none of them."""
     row = np.where(chosen, snapshots.row, -1)
     latest = np.maximum.reduceat(row, snapshots.bounds[:-1])
     places = np.flatnonzero(chosen & (row == latest[snapshots.allocator]))
-    found = np.full(len(latest), -1)
-    found[snapshots.allocator[places]] = places
-    return found
+    last = np.full(len(latest), -1)
+    last[snapshots.allocator[places]] = places
+    return last
 
 
 def _sampled(snapshots: _Snapshots) -> Int64s:
-    """The places of at most 1,000 snapshots an allocator: of as many stretches, each as long as the others or one
-    longer than those before, the first that has the most memory in use."""
-    kept = []
+    """The places of at most 1,000 snapshots per allocator: of each of 1,000 stretches, of equal length or the later
+    ones longer by one, the first with the most memory in use."""
+    sampled = []
     for first, count in zip(snapshots.bounds[:-1].tolist(), snapshots.count.tolist(), strict=True):
         if count <= MOST_SNAPSHOTS:
-            kept.append(np.arange(first, first + count))
+            sampled.append(np.arange(first, first + count))
             continue
         width = count // MOST_SNAPSHOTS
         widths = np.full(MOST_SNAPSHOTS, width)
@@ -190,44 +184,37 @@ def _sampled(snapshots: _Snapshots) -> Int64s:
         used = snapshots.used[first : first + count]
         most = np.repeat(np.maximum.reduceat(used, starts), widths)
         places = np.flatnonzero(used == most)
-        kept.append(first + places[np.searchsorted(places, starts)])
-    return np.concatenate(kept)
+        sampled.append(first + places[np.searchsorted(places, starts)])
+    return np.concatenate(sampled)
 
 
-@dataclass(frozen=True, slots=True)
 class _Active:
-    """What is alive at the peaks; equal ones are one. ``bounds``: int64[k + 1], those of each allocator;
-    ``place``: of the first snapshot; ``count``: how many there are; ``unmapped``: int64[k], bytes of the heap that no
-    allocation of the peak's step accounts for."""
+    """What is alive at the peaks; equal ones are one. ``bounds``: [k + 1], those of each allocator; ``place``: of the
+    first snapshot; ``count``: how many are equal; ``unmapped``: [k], bytes of the heap that no allocation of the peak's
+    step accounts for."""
 
-    bounds: Int64s
-    place: Int64s
-    count: Int64s
-    unmapped: Int64s
+    def __init__(self, snapshots: _Snapshots, peaks: _Peaks, rank: Int32s) -> None:
+        """``rank``: of each site, by its texts."""
+        known = peaks.place >= 0
+        until = np.where(known, snapshots.offset[peaks.place], 0)
+        chosen = np.flatnonzero(
+            (snapshots.offset <= until[snapshots.allocator]) & (snapshots.step == peaks.step[snapshots.allocator])
+        )
+        is_allocation, size = snapshots.is_allocation[chosen], snapshots.size[chosen]
+        bounds = np.searchsorted(chosen, snapshots.bounds)
+        found = match(is_allocation, snapshots.address[chosen], bounds)
+        # A free gives back what it frees, and takes it again if its allocation is unknown.
+        taken = np.where(is_allocation, size, np.where(found.partner < 0, 0, -size))
+        self.unmapped = np.where(known, snapshots.heap[peaks.place], 0) - _sums(taken, bounds)
 
-
-def _active(snapshots: _Snapshots, peaks: _Peaks, rank: Int32s) -> _Active:
-    """``rank``: of each site, by its texts."""
-    known = peaks.place >= 0
-    until = np.where(known, snapshots.offset[peaks.place], 0)
-    chosen = np.flatnonzero(
-        (snapshots.offset <= until[snapshots.allocator]) & (snapshots.step == peaks.step[snapshots.allocator])
-    )
-    is_allocation, size = snapshots.is_allocation[chosen], snapshots.size[chosen]
-    bounds = np.searchsorted(chosen, snapshots.bounds)
-    found = match(is_allocation, snapshots.address[chosen], bounds)
-    # A free gives back what it frees, and takes it again where nothing is known of its allocation.
-    taken = np.where(is_allocation, size, np.where(found.partner < 0, 0, -size))
-    unmapped = np.where(known, snapshots.heap[peaks.place], 0) - _sums(taken, bounds)
-
-    alive = chosen[is_allocation & (found.fate == HELD_AT_END)]
-    sizes = (-snapshots.size[alive], -snapshots.requested[alive])
-    keys = np.stack([snapshots.allocator[alive], *sizes, rank[snapshots.site[alive]]])
-    order = np.lexsort((alive, *reversed(keys)))
-    alive, keys = alive[order], keys[:, order]
-    firsts = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(alive)])
-    bounds = np.searchsorted(snapshots.allocator[alive[firsts]], np.arange(len(bounds)))
-    return _Active(bounds, alive[firsts], np.diff(firsts, append=len(alive)), unmapped)
+        alive = chosen[is_allocation & (found.fate == HELD_AT_END)]
+        sizes = (-snapshots.size[alive], -snapshots.requested[alive])
+        keys = np.stack([snapshots.allocator[alive], *sizes, rank[snapshots.site[alive]]])
+        order = np.lexsort((alive, *reversed(keys)))
+        alive, keys = alive[order], keys[:, order]
+        firsts = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(alive)])
+        self.place, self.count = alive[firsts], np.diff(firsts, append=len(alive))
+        self.bounds = np.searchsorted(snapshots.allocator[self.place], np.arange(len(bounds)))
 
 
 def _sums(values: Int64s, bounds: Int64s) -> Int64s:
@@ -244,26 +231,26 @@ class _Pages:
         self.texts = _texts(snapshots.events.sites)
         numbers = {text: number for number, text in enumerate(sorted(set(self.texts)))}
         self.rank = np.array([numbers[text] for text in self.texts], np.int32)
-        self.peaks = _peaks(snapshots)
+        self.peaks = _Peaks(snapshots)
 
     def all(self) -> Json:
         snapshots = self.snapshots
-        active = _active(snapshots, self.peaks, self.rank)
+        active = _Active(snapshots, self.peaks, self.rank)
         sampled = _sampled(snapshots)
         bounds = np.searchsorted(sampled, snapshots.bounds).tolist()
         timeline, alive = self._written(sampled), self._written(active.place)
-        found = {}
+        pages = {}
         for number, name in enumerate(snapshots.events.allocators):
             first, last = active.bounds[number : number + 2].tolist()
             rows, special = self._rows(number, active, alive[first:last])
-            found[name] = {
+            pages[name] = {
                 "memoryProfileSnapshots": alive[first:last],
                 "profileSummary": self._summary(number),
                 "activeAllocations": rows,
                 "specialAllocations": special,
                 "sampledTimelineSnapshots": timeline[bounds[number] : bounds[number + 1]],
             }
-        return found
+        return pages
 
     def _summary(self, number: int) -> Json:
         at, place, last = self.snapshots, int(self.peaks.place[number]), int(self.peaks.last[number])
