@@ -119,7 +119,7 @@ TABLES = {
         Text("device_type", "model of its devices; CPU where it has none", _of_host(lambda one: one.device_type)),
         Column("device_count", pa.int32(), "GPUs, or TensorCores of TPUs", of=_of_host(lambda one: one.device_count)),
         Percent("duty_cycle_percent", "time its TPU chips or GPUs were active / the time they were observed; null: it "
-                "has none", lambda hosts: [duty_percent(one.duty) for one in hosts]),
+                "has none", lambda hosts: [duty_percent(one.duty.busy_ps, one.duty.idle_ps) for one in hosts]),
         Percent("mxu_utilization_percent", "use of the matrix units, as the profiler measured it; null: it did not",
                 lambda hosts: [one.mxu_percent for one in hosts]),
         Percent("hbm_utilization_percent", "use of the memory's bandwidth, as the profiler measured it; null: it did "
@@ -175,13 +175,9 @@ SCALARS = {
 _TOP_OPS = ("name", "type", "occurrences", "self_ps", "self_share")
 
 
-def _of_devices(report: Report) -> bool:
-    """Whether the top ops are those of devices."""
-    return "Device" in report.tables["top_ops"]["host_or_device"].to_pylist()
-
-
-def _of_hosts(report: Report) -> bool:
-    return "Host" in report.tables["top_ops"]["host_or_device"].to_pylist()
+def _top_ops_of(side: str) -> Callable[[Report], bool]:
+    """For Section.shown: whether the top ops are those of hosts or of devices."""
+    return lambda report: side in report.tables["top_ops"]["host_or_device"].to_pylist()
 
 
 SECTIONS = (
@@ -191,8 +187,9 @@ SECTIONS = (
     Section("What bounds the program", "verdicts", ("aspect", "verdict", "look_at", "percent")),
     Section("Stragglers", "stragglers", ("step", "core_name", "duration_ps", "median_ps", "category", "excess_share"),
             "excess_share", 5, shown=has_rows("stragglers")),
-    Section("Most expensive ops (summed over devices)", "top_ops", _TOP_OPS, "self_share", shown=_of_devices),
-    Section("Most expensive ops (host, summed over threads)", "top_ops", _TOP_OPS, "self_share", shown=_of_hosts),
+    Section("Most expensive ops (summed over devices)", "top_ops", _TOP_OPS, "self_share", shown=_top_ops_of("Device")),
+    Section("Most expensive ops (host, summed over threads)", "top_ops", _TOP_OPS, "self_share",
+            shown=_top_ops_of("Host")),
     Section("Use of devices", scalars=(
         "duty_cycle_percent", "device_idle_percent", "mxu_utilization_percent", "hbm_utilization_percent",
         "flops_utilization_percent", "memory_utilization_percent", "device_op_percent", "device_eager_percent",
@@ -300,15 +297,9 @@ def _top_ops(overview: Overview, count: int, kernels: Report) -> SimpleNamespace
 # ---- figures --------------------------------------------------------------------------------------------
 
 
-def duty_percent(duty: DutyCycle) -> float | None:
+def duty_percent(busy_ps: int, idle_ps: int) -> float | None:
     """Time active, in percent of the time observed; None: no chip was."""
-    observed = duty.busy_ps + duty.idle_ps
-    return 100.0 * duty.busy_ps / observed if observed else None
-
-
-def sure_duty_percent(duty: DutyCycle) -> float | None:
-    observed = duty.sure_busy_ps + duty.sure_idle_ps
-    return 100.0 * duty.sure_busy_ps / observed if observed else None
+    return 100.0 * busy_ps / (busy_ps + idle_ps) if busy_ps + idle_ps else None
 
 
 def idle_percent(ops: Ops) -> float | None:
@@ -334,8 +325,8 @@ def _use_of_devices(overview: Overview) -> dict[str, Known]:
     duty = overview.duty
     no_chip = "no event of a device was seen" if overview.environment.device_count else "there is no device"
     found: dict[str, Known] = {
-        "duty_cycle_percent": _or(duty_percent(duty), no_chip),
-        "duty_cycle_sure_percent": _or(sure_duty_percent(duty), no_chip),
+        "duty_cycle_percent": _or(duty_percent(duty.busy_ps, duty.idle_ps), no_chip),
+        "duty_cycle_sure_percent": _or(duty_percent(duty.sure_busy_ps, duty.sure_idle_ps), no_chip),
         "busy_ps": _of_chips(duty, duty.busy_ps, no_chip),
         "idle_ps": _of_chips(duty, duty.idle_ps, no_chip),
         "device_idle_percent": _or(idle_percent(overview.ops.device), "no event of a device records an op"),

@@ -159,7 +159,8 @@ def _tpu_properties(overview: analysis.Overview, pipeline: InputPipeline, report
         return properties
     ops = (device_ops.of_session(report), host_ops.of_session(report))
     sure_ps, idle_ps = duty_cycle.sure_times(report)
-    duty = (analysis.duty_percent(overview.duty) or 0.0, _part(sure_ps, idle_ps))
+    active = analysis.duty_percent(overview.duty.busy_ps, overview.duty.idle_ps) or 0.0
+    duty = (active, _part(sure_ps, idle_ps))
     properties |= _percents(dict(zip(idle, (*map(_idle, ops), *duty), strict=True)))
     if idle_ps > 0:
         properties["idle_time_high_confidence_ps"] = f"{idle_ps:.6g}"
