@@ -61,19 +61,19 @@ def main(capture: str) -> dict[str, Any]:
             page.goto(f"{url}#/timeline")
             page.wait_for_function("() => window.fastprofTimeline?.idle?.()", timeout=120_000)
             page.mouse.move(900, 500)
-            found = sorted(gaps(page))
+            ordered = sorted(gaps(page))
             browser.close()
     finally:
         server.terminate()
         server.wait()
         shutil.rmtree(folder, ignore_errors=True)
     facts = {
-        "frames": len(found),
-        "median_us": int(found[len(found) // 2] * 1000),
-        "p99_us": int(found[len(found) * 99 // 100] * 1000),
-        "longest_us": int(found[-1] * 1000),
+        "frames": len(ordered),
+        "median_us": int(ordered[len(ordered) // 2] * 1000),
+        "p99_us": int(ordered[len(ordered) * 99 // 100] * 1000),
+        "longest_us": int(ordered[-1] * 1000),
     }
-    return {"seconds": [sum(found) / 1000], "facts": facts}
+    return {"seconds": [sum(ordered) / 1000], "facts": facts}
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ def _begins_ps(steps: int) -> Ints:
 
 
 def _durations_ps(host: int, steps: int, rng: np.random.Generator | None = None) -> Ints:
-    """How long each op of each step takes, in whole cycles; without chance where there is no ``rng``."""
+    """How long each op of each step takes, in an integer number of cycles; without chance if ``rng`` is None."""
     jitter = 1.0 if rng is None else rng.uniform(0.95, 1.05, (steps, len(OPS)))
     micros = np.tile([op.micros for op in OPS], (steps, 1)) * jitter
     micros[STARVED_EVERY - 1 :: STARVED_EVERY, 0] *= STARVED_FACTOR

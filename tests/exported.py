@@ -96,7 +96,7 @@ def expected(profile: fastprof.Profile, table: str) -> pa.Table:
 
 
 def log_rows(table: pa.Table) -> list[tuple[str, int, int | None]]:
-    """Codes, counts and offsets; which example stands for a kind of remark depends on what was read first."""
+    """Codes, counts and offsets; the example of a remark depends on what was read first."""
     return sorted(zip(*(table[name].to_pylist() for name in ("code", "count", "first_offset")), strict=True), key=str)
 
 

@@ -120,7 +120,7 @@ class Outermost(Passing):
         super().open(clock, parent, salt)
 
 
-def Root(input: Stage) -> Stage:  # noqa: N802 - stands for a stage
+def Root(input: Stage) -> Stage:  # noqa: N802 - makes a stage
     return Outermost(input)
 
 

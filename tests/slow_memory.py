@@ -73,7 +73,7 @@ def op(row: dict[str, Any]) -> str | None:
 
 def alive(rows: list[dict[str, Any]], after: int) -> Counter[tuple[str | None, int, str]]:
     """Bytes and count, by op, size and source, of what is alive after an event, as far as events record it."""
-    found: Counter[tuple[str | None, int, str]] = Counter()
+    counts: Counter[tuple[str | None, int, str]] = Counter()
     for piece in pieces(rows):
         if piece.allocated >= 0:
             is_alive = piece.allocated <= after and (piece.freed < 0 or piece.freed > after)
@@ -82,8 +82,8 @@ def alive(rows: list[dict[str, Any]], after: int) -> Counter[tuple[str | None, i
             is_alive = piece.freed > after and piece.fate == "held before"
             row, source = rows[piece.freed], "held before"
         if is_alive and row["allocation_bytes"] is not None:
-            found[op(row) if source == "recorded" else None, row["allocation_bytes"], source] += 1
-    return found
+            counts[op(row) if source == "recorded" else None, row["allocation_bytes"], source] += 1
+    return counts
 
 
 def by_op(rows: list[dict[str, Any]]) -> Iterator[tuple[str | None, int, int, int | None, int | None]]:

@@ -67,11 +67,11 @@ def test_the_words_are_those_that_people_know() -> None:
 
 @pytest.mark.parametrize(("part", "classification"), [(150, HIGH), (149, MODERATE), (30, MODERATE), (29, NO)])
 def test_overheads_are_judged_at_3_and_15_percent(part: float, classification: str) -> None:
-    found = generic(input=500, collectives=part, launch=part, other=part)
-    assert found.device_collectives.classification == classification
-    assert found.kernel_launch.classification == classification
-    assert found.all_other.classification == classification
-    assert bool(found.all_other.statement) == (classification != NO)
+    bottleneck = generic(input=500, collectives=part, launch=part, other=part)
+    assert bottleneck.device_collectives.classification == classification
+    assert bottleneck.kernel_launch.classification == classification
+    assert bottleneck.all_other.classification == classification
+    assert bool(bottleneck.all_other.statement) == (classification != NO)
 
 
 def test_all_other_time_is_reported_once() -> None:
@@ -141,9 +141,9 @@ def test_sparse_core_compute_is_reported_wherever_there_is_any(part: float, clas
 
 
 def test_what_tpus_compute_is_what_input_output_and_idle_time_leave() -> None:
-    found = tpu(input=100, output=200, idle=300)
-    assert (found.input_percent, found.output_percent, found.idle_percent) == (10, 20, 30)
-    assert found.compute_percent == pytest.approx(40)
+    bottleneck = tpu(input=100, output=200, idle=300)
+    assert (bottleneck.input_percent, bottleneck.output_percent, bottleneck.idle_percent) == (10, 20, 30)
+    assert bottleneck.compute_percent == pytest.approx(40)
 
 
 def test_little_16_bit_compute_is_reported_below_10_percent() -> None:

@@ -118,11 +118,11 @@ def test_cut_at_every_byte(check_tables: Check) -> None:
     sound = 0
     for size in range(len(data)):
         cut = data[:size]
-        found = attempt(cut, size)
-        assert (found is not None) == (is_sound(cut) and size > 0), f"cut to {size} bytes"
-        if found is not None:
+        outcome = attempt(cut, size)
+        assert (outcome is not None) == (is_sound(cut) and size > 0), f"cut to {size} bytes"
+        if outcome is not None:
             sound += 1
-            check_tables(found, expected_of(cut, found))
+            check_tables(outcome, expected_of(cut, outcome))
     assert 2 < sound < 10  # at the ends of planes, and of the texts after them
 
 
@@ -133,10 +133,10 @@ def test_cut_streams_and_files(mode: str, tmp_path: Path) -> None:
     for size in range(0, len(data), 5):
         path.write_bytes(data[:size])
         for what in (path, io.BytesIO(data[:size]), gzip.compress(data[:size])):
-            found = attempt(what, size, on_error=mode)
+            outcome = attempt(what, size, on_error=mode)
             if mode == "salvage" and size > 0:
-                assert found is not None
-                assert is_sound(data[:size]) or lost(found), size
+                assert outcome is not None
+                assert is_sound(data[:size]) or lost(outcome), size
 
 
 def lost(found: dict[str, pa.Table]) -> list[dict[str, Any]]:
@@ -149,14 +149,14 @@ def test_flipped_bits(bit: int, check_tables: Check) -> None:
     data = small_capture()
     for at in range(bit % 3, len(data), 3):
         bad = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
-        found = attempt(bad, len(bad), threads=1 + at % 2)
-        assert (found is not None) == is_sound(bad), f"bit {bit} of byte {at}"
-        if found is not None:
-            check_tables(found, expected_of(bad, found))
+        outcome = attempt(bad, len(bad), threads=1 + at % 2)
+        assert (outcome is not None) == is_sound(bad), f"bit {bit} of byte {at}"
+        if outcome is not None:
+            check_tables(outcome, expected_of(bad, outcome))
         if at % 2 == bit % 2:
             salvaged = attempt(bad, len(bad), on_error="salvage")
             assert salvaged is not None
-            assert found is not None or lost(salvaged), f"bit {bit} of byte {at}"
+            assert outcome is not None or lost(salvaged), f"bit {bit} of byte {at}"
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -233,10 +233,10 @@ def test_a_broken_host_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "c.xplane.pb").write_bytes(b"")
     with pytest.raises(fastprof.CaptureError, match=r"b\.xplane\.pb"):
         read(tmp_path)
-    found = read(tmp_path, on_error="skip")
-    assert found["hosts"]["host"].to_pylist() == ["a"]
-    assert {Path(row["path"]).name for row in lost(found)} == {"b.xplane.pb", "c.xplane.pb"}
-    assert found["events"].num_rows == read(good)["events"].num_rows
+    tables = read(tmp_path, on_error="skip")
+    assert tables["hosts"]["host"].to_pylist() == ["a"]
+    assert {Path(row["path"]).name for row in lost(tables)} == {"b.xplane.pb", "c.xplane.pb"}
+    assert tables["events"].num_rows == read(good)["events"].num_rows
 
 
 # ---- salvage --------------------------------------------------------------------------------------
@@ -283,13 +283,13 @@ def test_every_other_event_survives(damage: str, threads: int, check_tables: Che
     with pytest.raises(fastprof.CaptureError) as caught:
         read(bad, threads=threads)
     assert caught.value.offset in range(fault_at, fault_at + len(DAMAGED[damage]) + 1)
-    found = read(bad, on_error="salvage", threads=threads)
+    tables = read(bad, on_error="salvage", threads=threads)
     check_tables(
-        found,
-        expected_of(long_capture(), found),
+        tables,
+        expected_of(long_capture(), tables),
         only=[name for name in ALL if name not in ("hosts", "import_log")],
     )
-    [row] = lost(found)
+    [row] = lost(tables)
     assert row["count"] == 1
     assert fault_at <= row["first_offset"] <= fault_at + len(DAMAGED[damage])
 
@@ -301,9 +301,9 @@ def test_a_wrong_length_costs_what_it_spans() -> None:
     bad[at] = 0x7F
     with pytest.raises(fastprof.CaptureError):
         read(bytes(bad))
-    found = read(bytes(bad), on_error="salvage")
-    assert lost(found)
-    starts = set(found["events"]["start_ps"].to_pylist())
+    tables = read(bytes(bad), on_error="salvage")
+    assert lost(tables)
+    starts = set(tables["events"]["start_ps"].to_pylist())
     assert {number * 10 for number in range(LOST)} <= starts
     after = {number * 10 for number in range(LOST + 1, 1600)}
     assert len(after - starts) <= 10
@@ -313,14 +313,14 @@ def test_a_cut_capture_keeps_all_before_the_cut() -> None:
     whole = long_capture(GOOD)
     begins = [whole.index(int_field(2, at * 10) + int_field(3, 5)) for at in range(1, 1600)]
     for size in range(begins[10], len(whole), 997):
-        found = read(whole[:size], on_error="salvage")
-        assert lost(found)
+        tables = read(whole[:size], on_error="salvage")
+        assert lost(tables)
         complete = {at * 10 for at, begin in enumerate(begins) if begin <= size}
-        assert complete <= set(found["events"]["start_ps"].to_pylist()), size
+        assert complete <= set(tables["events"]["start_ps"].to_pylist()), size
 
 
 def test_text_that_is_not_utf8() -> None:
-    """An error by default, with the place; salvage puts U+FFFD for what is no character, and logs it."""
+    """An error by default, with the place; salvage puts U+FFFD for bytes that are not characters, and logs it."""
     bad = b"a\xffb\xc3"
     fixed = "a\ufffdb\ufffd"
     name = Wire(after=len_field(2, bad))
@@ -371,10 +371,10 @@ def test_text_that_is_not_utf8() -> None:
             read(data)
         assert caught.value.offset is not None, place
         assert abs(caught.value.offset - data.index(bad)) <= len(bad) + 2, place
-        found = read(data, on_error="salvage")
-        assert found[table][column].to_pylist() == [fixed], place
-        assert [row["code"] for row in lost(found)] == ["bad_utf8"], place
-        assert abs(lost(found)[0]["first_offset"] - data.index(bad)) <= len(bad) + 2, place
+        tables = read(data, on_error="salvage")
+        assert tables[table][column].to_pylist() == [fixed], place
+        assert [row["code"] for row in lost(tables)] == ["bad_utf8"], place
+        assert abs(lost(tables)[0]["first_offset"] - data.index(bad)) <= len(bad) + 2, place
     for number, column in ((2, "errors"), (3, "warnings"), (4, "hostnames")):
         data = xspace(plane("p")) + len_field(number, bad)
         with pytest.raises(fastprof.CaptureError):
@@ -391,14 +391,14 @@ def test_the_mangled_capture(captures: Path) -> None:
         assert caught.value.path == str(path)
         assert caught.value.offset is not None and 0 < caught.value.offset < path.stat().st_size
     begun = time.monotonic()
-    found = read(path, on_error="salvage", threads=4)
+    tables = read(path, on_error="salvage", threads=4)
     assert time.monotonic() - begun < 20
-    losses = lost(found)
+    losses = lost(tables)
     assert losses and all(row["severity"] == "data_loss" and row["path"] == str(path) for row in losses)
-    assert found["planes"].num_rows > 0
-    assert found["events"].num_rows > 0
+    assert tables["planes"].num_rows > 0
+    assert tables["events"].num_rows > 0
     for name, table in read(path, on_error="salvage", threads=1).items():
-        assert table.equals(found[name]), name
+        assert table.equals(tables[name]), name
 
 
 def test_damage_does_not_take_long() -> None:

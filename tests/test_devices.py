@@ -78,26 +78,26 @@ def test_a_tpu_is_called_as_it_says() -> None:
 
 
 def test_peaks_of_an_a100() -> None:
-    found = peaks_of(gpu("Nvidia", 8, 0))
-    assert found.hardware == "GPU" and found.reasons == ()
-    assert found.teraflops_per_s == pytest.approx(311.86944, rel=1e-15)
-    assert found.bandwidths_gb_per_s == (1555.0, 38983.68, 38983.68)
-    assert found.ridge_point == pytest.approx(200.559, abs=5e-4)
-    assert not found.has_cmem and not found.has_merged_vmem and not found.has_megacore
+    peaks = peaks_of(gpu("Nvidia", 8, 0))
+    assert peaks.hardware == "GPU" and peaks.reasons == ()
+    assert peaks.teraflops_per_s == pytest.approx(311.86944, rel=1e-15)
+    assert peaks.bandwidths_gb_per_s == (1555.0, 38983.68, 38983.68)
+    assert peaks.ridge_point == pytest.approx(200.559, abs=5e-4)
+    assert not peaks.has_cmem and not peaks.has_merged_vmem and not peaks.has_megacore
 
 
 def test_peaks_of_an_mi300x(captures: Path) -> None:
     profile = fastprof.load(captures / "xspace" / "gpu-mi300x-jax08-gemm")
-    found = peaks_of(*read_host(profile.table_set, 0, (), (), ()).planes)
-    assert found.name == "AMD GPU - gfx942"
-    assert found.teraflops_per_s == pytest.approx(1307.4432, rel=1e-15)
-    assert found.bandwidths_gb_per_s == (2662.4, 81715.2, 81715.2)
+    peaks = peaks_of(*read_host(profile.table_set, 0, (), (), ()).planes)
+    assert peaks.name == "AMD GPU - gfx942"
+    assert peaks.teraflops_per_s == pytest.approx(1307.4432, rel=1e-15)
+    assert peaks.bandwidths_gb_per_s == (2662.4, 81715.2, 81715.2)
 
 
 def test_peaks_that_a_capture_gives_go_before_those_of_the_table() -> None:
     given = {"peak_teraflops_per_second": 500.0, "peak_sram_rd_bw_gigabytes_per_second": 7.0}
-    found = peaks_of(gpu("Nvidia", 9, 0, **given))
-    assert found.teraflops_per_s == 500.0 and found.bandwidths_gb_per_s == (1555.0, 7.0, 108 * 256 * 1.41)
+    peaks = peaks_of(gpu("Nvidia", 9, 0, **given))
+    assert peaks.teraflops_per_s == 500.0 and peaks.bandwidths_gb_per_s == (1555.0, 7.0, 108 * 256 * 1.41)
 
 
 def test_of_compute_capabilities_that_are_not_listed_the_next_lower_one_stands_in_and_it_is_said() -> None:
@@ -108,9 +108,9 @@ def test_of_compute_capabilities_that_are_not_listed_the_next_lower_one_stands_i
         ((3, 5), (3, 0)),
         ((1, 3), (2, 0)),
     ):
-        found = peaks_of(gpu("Nvidia", *capability))
-        assert found.teraflops_per_s == 108 * (NVIDIA_FLOPS[listed] * 1.41 / 1e3)
-        assert found.reasons == (
+        peaks = peaks_of(gpu("Nvidia", *capability))
+        assert peaks.teraflops_per_s == 108 * (NVIDIA_FLOPS[listed] * 1.41 / 1e3)
+        assert peaks.reasons == (
             f"compute capability {capability[0]}.{capability[1]} is not in the table of peaks: "
             f"those of {listed[0]}.{listed[1]} are used",
         )
@@ -122,15 +122,15 @@ def test_old_nvidia_gpus_have_less_shared_memory_bandwidth() -> None:
 
 @pytest.mark.parametrize("vendor", [None, "Intel", 7, b"Nvidia"])
 def test_of_an_unknown_vendor_only_the_bandwidth_is_known(vendor: Any) -> None:
-    found = peaks_of(gpu(vendor, 7, 0))
-    assert found.teraflops_per_s == 0.0 and found.ridge_point == 0.0
-    assert found.bandwidths_gb_per_s == (1555.0, 0.0, 0.0)
-    assert "does not say who made the GPU" in found.reasons[0]
+    peaks = peaks_of(gpu(vendor, 7, 0))
+    assert peaks.teraflops_per_s == 0.0 and peaks.ridge_point == 0.0
+    assert peaks.bandwidths_gb_per_s == (1555.0, 0.0, 0.0)
+    assert "does not say who made the GPU" in peaks.reasons[0]
 
 
 def test_amd_architectures_that_are_not_listed_have_no_peak() -> None:
-    found = peaks_of(gpu("AMD", 11, 0, gpu_device_name="gfx1100"))
-    assert found.teraflops_per_s == 0.0 and found.reasons == ("the peaks of AMD GPU gfx1100 are not known",)
+    peaks = peaks_of(gpu("AMD", 11, 0, gpu_device_name="gfx1100"))
+    assert peaks.teraflops_per_s == 0.0 and peaks.reasons == ("the peaks of AMD GPU gfx1100 are not known",)
 
 
 def test_peaks_of_a_tpu_are_what_the_capture_says() -> None:
@@ -141,17 +141,17 @@ def test_peaks_of_a_tpu_are_what_the_capture_says() -> None:
         "peak_vmem_rd_bw_gigabytes_per_second": 23296.0,
         "has_merged_vmem": 1,
     }
-    found = peaks_of(Plane("CPU"), Plane("TPU", stats))
-    assert (found.hardware, found.name, found.teraflops_per_s) == ("TPU", "TPU v6 Lite", 918.0)
-    assert found.bandwidths_gb_per_s == (1637.9, 0.0, 0.0, 0.0, 0.0, 23296.0, 0.0)
-    assert found.has_merged_vmem and not found.has_megacore and not found.has_cmem
-    assert found.ridge_point == 918.0 * 1000 / 1637.9
+    peaks = peaks_of(Plane("CPU"), Plane("TPU", stats))
+    assert (peaks.hardware, peaks.name, peaks.teraflops_per_s) == ("TPU", "TPU v6 Lite", 918.0)
+    assert peaks.bandwidths_gb_per_s == (1637.9, 0.0, 0.0, 0.0, 0.0, 23296.0, 0.0)
+    assert peaks.has_merged_vmem and not peaks.has_megacore and not peaks.has_cmem
+    assert peaks.ridge_point == 918.0 * 1000 / 1637.9
 
 
 def test_what_a_tpu_does_not_say_is_not_known() -> None:
-    found = peaks_of(Plane("TPU"))
-    assert found.teraflops_per_s == found.bandwidths_gb_per_s[HBM] == found.ridge_point == 0.0
-    assert len(found.reasons) == 2
+    peaks = peaks_of(Plane("TPU"))
+    assert peaks.teraflops_per_s == peaks.bandwidths_gb_per_s[HBM] == peaks.ridge_point == 0.0
+    assert len(peaks.reasons) == 2
 
 
 def test_a_tpu_goes_before_a_gpu_and_the_first_of_each_counts() -> None:
@@ -162,9 +162,9 @@ def test_a_tpu_goes_before_a_gpu_and_the_first_of_each_counts() -> None:
 
 @pytest.mark.parametrize("value", ["many", b"\x01", -5, 0, float("nan"), float("inf"), None])
 def test_stats_that_are_no_figures_count_as_missing(value: Any) -> None:
-    found = peaks_of(gpu("Nvidia", 8, 0, clock_rate=value, core_count=value, memory_bandwidth=value))
-    assert found.teraflops_per_s == 0.0 and found.bandwidths_gb_per_s == (0.0, 0.0, 0.0)
-    assert "clock" in found.reasons[0]
+    peaks = peaks_of(gpu("Nvidia", 8, 0, clock_rate=value, core_count=value, memory_bandwidth=value))
+    assert peaks.teraflops_per_s == 0.0 and peaks.bandwidths_gb_per_s == (0.0, 0.0, 0.0)
+    assert "clock" in peaks.reasons[0]
 
 
 # ---- what makers publish
@@ -191,10 +191,10 @@ def tpu(name: str, **stats: Any) -> Plane:
     ],
 )
 def test_published_peaks_of_tpus_are_those_of_one_core(name: str, teraflops: float, gigabytes: float) -> None:
-    found = with_published(peaks_of(tpu(name)))
-    assert (found.teraflops_per_s, found.bandwidths_gb_per_s[HBM]) == (teraflops, gigabytes)
-    assert (found.source(COMPUTE), found.source(HBM)) == ("published table", "published table")
-    (reason,) = found.reasons
+    peaks = with_published(peaks_of(tpu(name)))
+    assert (peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[HBM]) == (teraflops, gigabytes)
+    assert (peaks.source(COMPUTE), peaks.source(HBM)) == ("published table", "published table")
+    (reason,) = peaks.reasons
     assert name in reason and "Google publishes" in reason
 
 
@@ -203,8 +203,8 @@ def test_what_the_capture_says_stays() -> None:
     assert (found.teraflops_per_s, found.source(COMPUTE)) == (275.0, "capture")
     assert (found.bandwidths_gb_per_s[HBM], found.source(HBM)) == (600.0, "published table")
     assert "peak FLOP/s" not in " ".join(found.reasons)
-    whole = peaks_of(tpu("TPU v4", peak_teraflops_per_second=275.0, peak_hbm_bw_gigabytes_per_second=1228.0))
-    assert with_published(whole) is whole
+    peaks = peaks_of(tpu("TPU v4", peak_teraflops_per_second=275.0, peak_hbm_bw_gigabytes_per_second=1228.0))
+    assert with_published(peaks) is peaks
 
 
 def test_devices_that_no_list_has_keep_their_unknown_peaks() -> None:
@@ -233,8 +233,8 @@ def test_published_bandwidths_of_gpus_are_by_the_full_name_of_the_model(model: s
 
 def test_less_bandwidth_than_any_gpu_of_its_kind_has_is_doubted_and_kept() -> None:
     recorded = peaks_of(gpu("AMD", 9, 4, memory_bandwidth=2_662_400_000_000))
-    found = with_published(recorded)
-    assert found.bandwidths_gb_per_s == recorded.bandwidths_gb_per_s
-    (reason,) = found.reasons
+    peaks = with_published(recorded)
+    assert peaks.bandwidths_gb_per_s == recorded.bandwidths_gb_per_s
+    (reason,) = peaks.reasons
     assert "2,662 GB/s" in reason and "2.0 times too high" in reason
     assert with_published(peaks_of(gpu("AMD", 9, 4, memory_bandwidth=5_300_000_000_000))).reasons == ()

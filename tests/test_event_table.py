@@ -101,9 +101,9 @@ def test_events_without_the_stat_are_null_and_change_no_type() -> None:
         stats: list[Stats] = []
         for value in values:
             stats += [{"s": value}, {"other": 1}]
-        found = column_of(capture_of(stats))
-        assert found.type == kind
-        assert same(found.to_pylist(), [value for pair in wanted for value in (pair, None)])
+        column = column_of(capture_of(stats))
+        assert column.type == kind
+        assert same(column.to_pylist(), [value for pair in wanted for value in (pair, None)])
 
 
 def test_the_type_is_that_of_the_selected_events() -> None:
@@ -119,9 +119,9 @@ def test_the_type_is_that_of_the_selected_events() -> None:
 @pytest.mark.parametrize(("texts", "width"), [(128, pa.int8()), (129, pa.int16())])
 def test_a_dictionary_holds_the_texts_that_occur_with_indices_that_fit(texts: int, width: pa.DataType) -> None:
     stats: list[Stats] = [{"s": f"t{i}", "other": f"o{i}"} for i in range(texts)]
-    found = column_of(capture_of(stats))
-    assert found.type == pa.dictionary(width, pa.string())
-    assert found.dictionary.to_pylist() == [f"t{i}" for i in range(texts)]
+    column = column_of(capture_of(stats))
+    assert column.type == pa.dictionary(width, pa.string())
+    assert column.dictionary.to_pylist() == [f"t{i}" for i in range(texts)]
     mixed = column_of(capture_of([*stats[1:], {"s": 5}]))
     assert mixed.type == pa.dictionary(width, pa.string()) and len(mixed.dictionary) == texts
 
@@ -141,8 +141,8 @@ def test_a_stat_without_value_is_not_a_stat() -> None:
 
 def test_the_first_of_several_counts() -> None:
     own: list[Stats] = [[stat("s", 1), stat("t", 7), stat("s", "later")], []]
-    found = column_of(capture_of(own, [stat("s", 5), stat("s", b"later"), stat("s", 6)]))
-    assert found.type == pa.int64() and found.to_pylist() == [1, 5]
+    column = column_of(capture_of(own, [stat("s", 5), stat("s", b"later"), stat("s", 6)]))
+    assert column.type == pa.int64() and column.to_pylist() == [1, 5]
 
 
 def test_the_last_value_in_one_stat_counts() -> None:
@@ -199,8 +199,8 @@ def host_of(number: int, id: int, other: int) -> bytes:
 
 
 def test_a_name_means_the_same_on_every_plane_and_host() -> None:
-    found = column_of([host_of(0, 3, 9), host_of(1, 9, 3), host_of(2, -1, 2**40)])
-    assert found.to_pylist() == [text for i in range(3) for p in "ab" for text in (f"{p}{i}", f"meta {p}{i}")]
+    column = column_of([host_of(0, 3, 9), host_of(1, 9, 3), host_of(2, -1, 2**40)])
+    assert column.to_pylist() == [text for i in range(3) for p in "ab" for text in (f"{p}{i}", f"meta {p}{i}")]
 
 
 def test_bytes_of_metadata_are_those_of_their_host() -> None:
@@ -238,8 +238,8 @@ def test_a_stat_without_a_name_is_called_by_its_id() -> None:
 def test_a_name_that_no_stat_has_is_null_all_over() -> None:
     data = capture_of([{"s": "text", "r": ref("a text of a ref")}, {}])
     for name in ("nothing", "", "#12", "text", "a text of a ref", "e", "S"):
-        found = column_of(data, name)
-        assert found.null_count == len(found) == 2, name
+        column = column_of(data, name)
+        assert column.null_count == len(column) == 2, name
 
 
 # ---- columns ----------------------------------------------------------------------------------------

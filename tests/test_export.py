@@ -45,11 +45,11 @@ def test_every_table_reads_back(
     row_group: int, threads: int, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the row groups: events, stats and nesting go on over their seams."""
-    whole = fastprof.load(run)
+    profile = fastprof.load(run)
     monkeypatch.setattr(hive, "ROW_GROUP", row_group)
     cut_small(monkeypatch)
     folders.write(fastprof.load(run, threads=threads), tmp_path / "out", tables=EVERY)
-    check_export(tmp_path / "out", whole)
+    check_export(tmp_path / "out", profile)
     for name in ("events", "event_stats", "event_metadata", "plane_stats", "nesting", "hosts"):
         assert read_back(tmp_path / "out", name).num_rows > 1
 
@@ -59,12 +59,12 @@ def test_random_captures_read_back(block: int, tmp_path: Path, monkeypatch: pyte
     for seed in range(block * 6, block * 6 + 6):
         session = [random_space(2 * seed), random_space(2 * seed + 1, well_written=True)]
         session = [data + len_field(4, b"") for data in session]
-        whole = fastprof.load(session)
+        profile = fastprof.load(session)
         with monkeypatch.context() as patch:
             patch.setattr(hive, "ROW_GROUP", 4)
             cut_small(patch)
             folders.write(fastprof.load(session), tmp_path / str(seed), tables=EVERY)
-        check_export(tmp_path / str(seed), whole)
+        check_export(tmp_path / str(seed), profile)
 
 
 def test_real_captures_read_back(capture: Path, tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_a_capture_without_events_or_planes(tmp_path: Path) -> None:
         assert files(out) == sorted(f"{name}/host=vm/part-0.parquet" for name in EVERY)
         check_export(out, fastprof.load(data))
         for name, table in TABLES.items():
-            found = read_back(out, name)
-            assert set(found.column_names) == {*table.names(), "host"}
-            assert found.num_rows == (name == "hosts" or (number == 1 and name in ("planes", "lines")))
+            tables = read_back(out, name)
+            assert set(tables.column_names) == {*table.names(), "host"}
+            assert tables.num_rows == (name == "hosts" or (number == 1 and name in ("planes", "lines")))
 
 
 def test_what_makes_no_sense(run: Path, tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ def test_several_runs_have_a_folder_each(tmp_path: Path) -> None:
         "lines/run=2/host=vm2/part-0.parquet",
         "lines/run=__HIVE_DEFAULT_PARTITION__/host=alone/part-0.parquet",
     ]
-    found = read_back(out, "events", ("run", "host"))
+    tables = read_back(out, "events", ("run", "host"))
     keys = [("1", "vm1"), ("2", "vm2"), (None, "alone")]
-    assert list(dict.fromkeys(zip(*(found[k].to_pylist() for k in ("run", "host")), strict=True))) == keys
-    assert found.drop_columns(["run"]).equals(expected(profile, "events"))
+    assert list(dict.fromkeys(zip(*(tables[k].to_pylist() for k in ("run", "host")), strict=True))) == keys
+    assert tables.drop_columns(["run"]).equals(expected(profile, "events"))
     hosts = read_back(out, "hosts", ("run", "host")).select(TABLES["hosts"].names())
     assert hosts.to_pylist() == profile.hosts.to_pylist()
     pattern = f"{out}/lines/*/*/*.parquet"

@@ -149,10 +149,10 @@ def test_schemas_keep_descriptions_units_and_sources(suffix: str, run: Path, tmp
 def test_arrow_files_read_back(run: Path, tmp_path: Path) -> None:
     """A batch a row group; text is plain there, as dictionaries may not change within a file."""
     out = folders.write(fastprof.load(run), tmp_path / "out", format="arrow", tables=EVERY)
-    whole = fastprof.load(run)
+    profile = fastprof.load(run)
     for table in EVERY:
         if table != "import_log":
-            assert plain(pa.ipc.open_file(part(out, table, "arrow")).read_all()).equals(of_host(whole, table)), table
+            assert plain(pa.ipc.open_file(part(out, table, "arrow")).read_all()).equals(of_host(profile, table)), table
     file = pa.ipc.open_file(part(out, "events", "arrow"))
     assert [file.get_batch(number).num_rows for number in range(file.num_record_batches)] == [8, 8, 2, 8]
     assert file.schema.field("name").type == pa.large_string()
@@ -185,18 +185,18 @@ def as_text(value: Any) -> str | None:
 def test_csv_reads_back(run: Path, tmp_path: Path) -> None:
     """Commas, quotes, line ends and texts of any language are whole; bytes are base64; null is not the empty text."""
     out = folders.write(fastprof.load(run), tmp_path / "out", format="csv", tables=EVERY)
-    whole = fastprof.load(run)
+    profile = fastprof.load(run)
     for table in EVERY:
         found = read_csv(part(out, table, "csv"), table)
         assert found.column_names == [name for name in TABLES[table].names() if name != "host"]
         if table == "import_log":
             continue
-        rows = of_host(whole, table)
+        rows = of_host(profile, table)
         for name in rows.column_names:
             kind = TABLES[table][name].type
             if pa.types.is_nested(kind):
                 continue
-            cells, values = found[name].to_pylist(), whole.select(hosts="vm0").tables[table][name].to_pylist()
+            cells, values = found[name].to_pylist(), profile.select(hosts="vm0").tables[table][name].to_pylist()
             if pa.types.is_floating(kind):
                 assert [None if cell is None else float(cell) for cell in cells] == values, (table, name)
             else:

@@ -122,7 +122,7 @@ def test_a_room_says_which_question_it_answers_and_imports_nothing() -> None:
         path = rooms.modules()[f"fastprof.{room}"]
         tree = ast.parse(path.read_text())
         question = (ast.get_docstring(tree) or "").splitlines()[0]
-        assert "?" in question, f"{path.relative_to(ROOT)}: its first line is no question"
+        assert "?" in question, f"{path.relative_to(ROOT)}: its first line is not a question"
         for node in tree.body:
             assert not isinstance(node, ast.ImportFrom) or not str(node.module).startswith("fastprof"), path
 

@@ -180,8 +180,8 @@ def test_self_times_are_exact_however_long() -> None:
 
 
 def test_aggregated_events_are_not_placed() -> None:
-    found = nested(aggregated("sum", 5, 100), event("e", 0, 10), aggregated("sum", 1, 3), event("e", 1, 5))
-    assert found == [(0, None, 5), (1, 0, 5), (None, None, None), (None, None, None)]
+    placed = nested(aggregated("sum", 5, 100), event("e", 0, 10), aggregated("sum", 1, 3), event("e", 1, 5))
+    assert placed == [(0, None, 5), (1, 0, 5), (None, None, None), (None, None, None)]
 
 
 def test_lines_know_nothing_of_each_other() -> None:
@@ -204,10 +204,10 @@ def test_lines_of_equal_id_are_nested_as_one() -> None:
 @pytest.mark.parametrize("value", [1, -1, u64(1), u64(2**64 - 1), 2**40])
 def test_asynchronous_events_run_beside_their_line(value: Value) -> None:
     """They neither enclose nor lie in others, and keep their time."""
-    found = nested(
+    placed = nested(
         event("e", 0, 10), event("async", 1, 8, {"_a": value}), event("e", 2, 4), event("e", 3, 1, {"_a": 0})
     )
-    assert found == [(0, None, 6), (0, None, 8), (1, 0, 3), (2, 2, 1)]
+    assert placed == [(0, None, 6), (0, None, 8), (1, 0, 3), (2, 2, 1)]
 
 
 @pytest.mark.parametrize("value", [0, u64(0), 1.0, "1", b"1", ref("1"), None])
@@ -221,8 +221,8 @@ def test_other_values_of_the_stat_mean_nothing(value: Value) -> None:
 
 def test_the_first_of_several_says_whether_an_event_is_asynchronous() -> None:
     values = ([1, 0], [0, 1], [None, 1])
-    found = nested(event("e", 0, 99), *[event("e", 1, 9, [stat("_a", v) for v in pair]) for pair in values])
-    assert found == [(0, None, 90), (0, None, 9), (1, 0, 9), (0, None, 9)]
+    placed = nested(event("e", 0, 99), *[event("e", 1, 9, [stat("_a", v) for v in pair]) for pair in values])
+    assert placed == [(0, None, 90), (0, None, 9), (1, 0, 9), (0, None, 9)]
 
 
 # ---- spans drawn by lot -----------------------------------------------------------------------------

@@ -152,18 +152,18 @@ def names(profile: fastprof.Profile) -> list[tuple[str, str]]:
 
 
 def test_windows_differ_by_host(run: Path) -> None:
-    whole = fastprof.load(run)
+    profile = fastprof.load(run)
     times = {"vm0": (100_000, 110_000), "vm1": (150_000, 160_000)}
-    tables = TableSet(whole.table_set.session, Selection().within(times))
+    tables = TableSet(profile.table_set.session, Selection().within(times))
     for host, time in times.items():
-        alone = whole.select(hosts=host, time_ps=time)
+        alone = profile.select(hosts=host, time_ps=time)
         assert tables["events"].filter(pc.equal(tables["events"]["host"], host)).equals(alone.events)
         assert [name for _, name in names(alone)] == ["train", "op1"]
     assert tables["nesting"].num_rows == 4
-    one = TableSet(whole.table_set.session, Selection().within({"vm1": (0, 1 << 40)}))
+    one = TableSet(profile.table_set.session, Selection().within({"vm1": (0, 1 << 40)}))
     assert one["events"]["host"].unique().to_pylist() == ["vm1"]
     both = Selection().narrowed(time_ps=(0, 101_500)).within(times)
-    assert TableSet(whole.table_set.session, both)["events"]["name"].to_pylist() == ["train", "op1"]
+    assert TableSet(profile.table_set.session, both)["events"]["name"].to_pylist() == ["train", "op1"]
 
 
 def test_steps_of_tables_are_the_time_that_they_take_on_each_host(run: Path) -> None:

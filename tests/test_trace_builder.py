@@ -235,10 +235,10 @@ def test_merging_by_hand() -> None:
     first = plane("p", [line("t", [event("a"), event("b", stats={"x": ref("one")})], id=7)], id=1)
     second = plane("p", [line("u", [event("c"), event("b")], id=7), line("v", id=8)], id=1)
     other = plane("p", [line("t", id=7)], id=2)
-    found = rows(xspace(first, other, second))
-    assert found["planes"]["xplane_id"] == [1, 2]
-    assert found["planes"]["line_count"] == [2, 1]
-    assert found["lines"]["name"] == ["t", "v", "t"]
-    assert found["events"]["name"] == ["a", "b", "c", "b"]
-    assert found["events"]["metadata_id"] == [1, 2, 3, 2]
-    assert found["event_metadata"]["name"] == ["a", "b", "c"]
+    listed = rows(xspace(first, other, second))
+    assert listed["planes"]["xplane_id"] == [1, 2]
+    assert listed["planes"]["line_count"] == [2, 1]
+    assert listed["lines"]["name"] == ["t", "v", "t"]
+    assert listed["events"]["name"] == ["a", "b", "c", "b"]
+    assert listed["events"]["metadata_id"] == [1, 2, 3, 2]
+    assert listed["event_metadata"]["name"] == ["a", "b", "c"]

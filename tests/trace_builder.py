@@ -132,21 +132,21 @@ def _texts(wire: Wire, **numbered: bytes | str) -> list[Piece]:
 
 
 @dataclass(frozen=True, slots=True)
-class u64:  # noqa: N801 - reads like the literal that it stands for
+class u64:  # noqa: N801 - reads like the literal that it is
     """A uint64 value; plain ints are int64."""
 
     value: int
 
 
 @dataclass(frozen=True, slots=True)
-class ref:  # noqa: N801 - reads like the literal that it stands for
+class ref:  # noqa: N801 - reads like the literal that it is
     """A reference: to a text, interned into the stat metadata, or to an id as it stands."""
 
     target: str | int
 
 
 @dataclass(frozen=True, slots=True)
-class several:  # noqa: N801 - reads like the literal that it stands for
+class several:  # noqa: N801 - reads like the literal that it is
     """Several members of the oneof in one stat; the last one is its value."""
 
     values: tuple[Value, ...]

@@ -305,7 +305,7 @@ def test_json_is_whole_and_exact(report: fastprof.Report) -> None:
 
 
 def refuse(constant: str) -> None:
-    raise AssertionError(f"{constant} is no JSON")
+    raise AssertionError(f"{constant} is not JSON")
 
 
 def test_the_form_of_xprof_is_json_or_a_usage_error(report: fastprof.Report) -> None:

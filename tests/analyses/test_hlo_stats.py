@@ -150,11 +150,11 @@ def test_categories_programs_and_groups_of_devices() -> None:
 
 
 def test_figures_are_shares_of_the_time_in_which_ops_ran() -> None:
-    found = figures(report_of(USUAL))
-    assert (found["op_count"], found["program_count"]) == (4, 1)
-    assert found["unknown_work_share"] == pytest.approx(3 / 18)
-    assert found["rematerialized_share"] == pytest.approx(2 / 18)
-    assert found["unattributed_share"] == found["outside_compilation_share"] == 0
+    values = figures(report_of(USUAL))
+    assert (values["op_count"], values["program_count"]) == (4, 1)
+    assert values["unknown_work_share"] == pytest.approx(3 / 18)
+    assert values["rematerialized_share"] == pytest.approx(2 / 18)
+    assert values["unattributed_share"] == values["outside_compilation_share"] == 0
 
 
 def test_programs_are_called_as_the_capture_lists_them() -> None:
@@ -208,7 +208,7 @@ def test_the_page_has_the_op_text_and_an_escaped_source() -> None:
     assert answer[0]["source_info"] == (
         "<div class='source-info-cell' title='a&#39;&lt;b&gt;&amp;\n'>model.py:17</div>"
     )
-    assert answer[1]["source_info"] == ""  # its line is no number
+    assert answer[1]["source_info"] == ""  # its line is not a number
     assert (answer[1]["total_self_time_percent"], answer[1]["normalized_flop_rate"]) == (
         pytest.approx(100 / 3),
         2_000.0,

@@ -326,7 +326,7 @@ def test_at_every_snapshot_the_truth_lies_within_the_bounds(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 3, 5, 18])
 def test_of_an_allocator_that_takes_more_from_the_device_bounds_hold_at_every_snapshot(seed: int) -> None:
-    """Of these, the first takes more during the capture; what is left to take is no use to the others."""
+    """Of these, the first takes more during the capture; the others cannot use the rest."""
     device = at_random(seed, region=MIB if seed else 2 * MIB)
     assert device.last.taken < device.limit and (device.moments[0].taken < device.last.taken) == (seed == 0)
     report = report_of(device)

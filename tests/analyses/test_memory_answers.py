@@ -290,41 +290,41 @@ def of_step(number: int, **params: Any) -> fastprof.Report:
 
 
 def test_of_some_steps_all_that_happens_in_their_time_is_reported() -> None:
-    found = of_step(1)
-    assert rows(found, "snapshots", "start_ps", "step", "activity", "op_name", "in_use_bytes") == [
+    report = of_step(1)
+    assert rows(report, "snapshots", "start_ps", "step", "activity", "op_name", "in_use_bytes") == [
         (2_100, 1, "allocation", "b", 102),
         (2_200, 1, "free", "a", 62),
     ]
-    assert rows(found, "steps", "step", "peak_bytes", "begin_bytes", "end_bytes", "growth_bytes") == [
+    assert rows(report, "steps", "step", "peak_bytes", "begin_bytes", "end_bytes", "growth_bytes") == [
         (1, 102, 52, 62, 10)
     ]
     columns = ("peak_ps", "peak_bytes", "peak_step", "snapshot_count", "allocation_count", "free_count")
-    assert rows(found, "allocators", *columns) == [(2_100, 102, 1, 2, 1, 1)]
-    assert [text.partition(".")[0] for text in notices(found, "info")] == ["Only some steps are selected"]
+    assert rows(report, "allocators", *columns) == [(2_100, 102, 1, 2, 1, 1)]
+    assert [text.partition(".")[0] for text in notices(report, "info")] == ["Only some steps are selected"]
 
 
 def test_what_is_freed_after_the_chosen_steps_is_not_a_leak() -> None:
     """And what was allocated before them keeps its name."""
-    found = of_step(1)
-    assert rows(found, "allocations", "op_name", "allocated_ps", "freed_ps", "allocated_step", "fate") == [
+    report = of_step(1)
+    assert rows(report, "allocations", "op_name", "allocated_ps", "freed_ps", "allocated_step", "fate") == [
         ("a", 1_100, 2_200, None, "freed"),
         ("b", 2_100, 3_100, 1, "freed"),
     ]
-    assert rows(found, "active", "op_name", "total_bytes", "source") == [
+    assert rows(report, "active", "op_name", "total_bytes", "source") == [
         ("b", 50, "recorded"),
         ("a", 40, "recorded"),
         ("between", 7, "recorded"),
         (None, 5, "held throughout"),
     ]
-    assert rows(found, "ops", "op_name", "count", "held_at_end_count", "lifetime_max_ps") == [("b", 1, 0, 1_000)]
-    assert (found.scalars["held_at_end_count"].value, found.scalars["replaced_count"].value) == (0, 0)
+    assert rows(report, "ops", "op_name", "count", "held_at_end_count", "lifetime_max_ps") == [("b", 1, 0, 1_000)]
+    assert (report.scalars["held_at_end_count"].value, report.scalars["replaced_count"].value) == (0, 0)
 
 
 def test_what_was_in_use_as_a_step_began_may_be_its_peak() -> None:
-    found = of_step(2)
-    assert rows(found, "allocators", "peak_ps", "peak_bytes", "peak_step") == [(3_000, 62, 2)]
-    assert sum(column(found, "active", "total_bytes")) == 62
-    assert rows(found, "fragmentation", "moment", "start_ps")[0] == ("peak", 3_000)
+    report = of_step(2)
+    assert rows(report, "allocators", "peak_ps", "peak_bytes", "peak_step") == [(3_000, 62, 2)]
+    assert sum(column(report, "active", "total_bytes")) == 62
+    assert rows(report, "fragmentation", "moment", "start_ps")[0] == ("peak", 3_000)
 
 
 def test_of_steps_without_memory_nothing_is_reported_but_what_is_in_use() -> None:

@@ -59,14 +59,14 @@ def timeline(capture: bytes, field: str) -> list[str]:
 
 def alive(capture: bytes) -> list[tuple[str, int, int]]:
     """The rows of what is active at the peak: op, bytes of one, how many."""
-    found = bfc(capture)
+    allocator = bfc(capture)
     rows = []
-    for row in found["activeAllocations"]:
+    for row in allocator["activeAllocations"]:
         special = int(row["specialIndex"])
         assert int(row["snapshotIndex"]) == -special - 1 if special >= 0 else int(row["snapshotIndex"]) >= 0
-        snapshots = found["memoryProfileSnapshots"]
+        snapshots = allocator["memoryProfileSnapshots"]
         allocation = (
-            found["specialAllocations"][special] if special >= 0 else snapshots[int(row["snapshotIndex"])][META]
+            allocator["specialAllocations"][special] if special >= 0 else snapshots[int(row["snapshotIndex"])][META]
         )
         rows.append((allocation["tfOpName"], int(allocation["allocationBytes"]), int(row["numOccurrences"])))
     return rows
@@ -194,11 +194,11 @@ def test_of_equal_peaks_the_last_counts() -> None:
 
 
 def test_memory_in_use_that_is_always_negative_has_no_peak() -> None:
-    found = bfc(capture(allocated(10, 256, 512, -512, bytes_available=5)))
-    summary = found["profileSummary"]
+    allocator = bfc(capture(allocated(10, 256, 512, -512, bytes_available=5)))
+    summary = allocator["profileSummary"]
     assert (summary["peakStatsTimePs"], summary["memoryCapacity"]) == ("0", "0")
     assert summary["peakStats"]["heapAllocatedBytes"] == "0"
-    assert found["activeAllocations"] == []
+    assert allocator["activeAllocations"] == []
 
 
 def test_snapshots_without_a_step_belong_to_the_one_after_the_last() -> None:

@@ -71,9 +71,9 @@ def test_devices_come_before_hosts_each_with_its_idle_time() -> None:
 
 
 def test_figures_are_sums_over_devices_and_threads() -> None:
-    found = figures(report_of(BOTH))
-    assert (found["device_total_ps"], found["device_op_ps"], found["device_idle_ps"]) == (80_000, 30_000, 50_000)
-    assert (found["host_total_ps"], found["host_op_ps"], found["host_idle_ps"]) == (90_000, 90_000, 0)
+    values = figures(report_of(BOTH))
+    assert (values["device_total_ps"], values["device_op_ps"], values["device_idle_ps"]) == (80_000, 30_000, 50_000)
+    assert (values["host_total_ps"], values["host_op_ps"], values["host_idle_ps"]) == (90_000, 90_000, 0)
 
 
 def test_device_ops_record_their_work_and_hosts_have_none() -> None:

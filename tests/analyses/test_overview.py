@@ -69,9 +69,9 @@ def test_the_figures_of_steps_are_of_the_complete_ones() -> None:
 
 def test_hosts_add_up_and_a_coordinator_is_not_a_cpu() -> None:
     hosts = [cpu("c"), host("a", count=8), host("b", count=4, device="Nvidia GPU (Hopper)")]
-    found = figures(report_of(generic_db([STEP]), *hosts))
-    assert (found["host_count"], found["task_count"]) == (3, 3)
-    assert (found["device_type"], found["device_count"]) == ("Nvidia GPU (Hopper)", 12)
+    values = figures(report_of(generic_db([STEP]), *hosts))
+    assert (values["host_count"], values["task_count"]) == (3, 3)
+    assert (values["device_type"], values["device_count"]) == ("Nvidia GPU (Hopper)", 12)
     assert column(report_of(generic_db([STEP]), *hosts), "hosts", "hostname") == [
         "c.net",
         "a.net",
@@ -149,10 +149,10 @@ def test_without_device_ops_those_of_hosts_are_listed() -> None:
 
 def test_placement_counts_occurrences_and_eager_shares_count_self_time() -> None:
     host_ops = ops({"name": "h", "occurrences": 3, "time_ps": 10, "self_ps": 10}, total_ps=40)
-    found = figures(report_of(generic_db([STEP]), host_ops=host_ops, device_ops=ops(*DEVICE_OPS, total_ps=200)))
-    assert (found["host_op_percent"], found["device_op_percent"]) == (30, 70)
-    assert (found["host_eager_percent"], found["device_eager_percent"]) == (0, 30)
-    assert (found["host_idle_percent"], found["device_idle_percent"]) == (75, 50)
+    values = figures(report_of(generic_db([STEP]), host_ops=host_ops, device_ops=ops(*DEVICE_OPS, total_ps=200)))
+    assert (values["host_op_percent"], values["device_op_percent"]) == (30, 70)
+    assert (values["host_eager_percent"], values["device_eager_percent"]) == (0, 30)
+    assert (values["host_idle_percent"], values["device_idle_percent"]) == (75, 50)
 
 
 def test_work_is_measured_against_the_peaks_of_the_devices_without_counting_containers_twice() -> None:
@@ -162,9 +162,9 @@ def test_work_is_measured_against_the_peaks_of_the_devices_without_counting_cont
         {"name": "loop", "category": "while", "time_ps": 10**12, "flops": 30e12, "bytes_accessed": 400e9},
         total_ps=2 * 10**12,
     )  # fmt: skip
-    found = figures(report_of(generic_db([STEP]), device_ops=device_ops, peaks=PEAKS))
-    assert found["flops_utilization_percent"] == pytest.approx(15)
-    assert found["memory_utilization_percent"] == pytest.approx(20)
+    values = figures(report_of(generic_db([STEP]), device_ops=device_ops, peaks=PEAKS))
+    assert values["flops_utilization_percent"] == pytest.approx(15)
+    assert values["memory_utilization_percent"] == pytest.approx(20)
 
 
 def test_recommendations_come_from_steps_ops_and_functions() -> None:

@@ -100,12 +100,12 @@ def test_what_could_be_won_comes_first_where_most_is_lost() -> None:
 
 
 def test_figures_are_against_the_time_observed() -> None:
-    found = figures(report_of(usual()))
-    assert (found["device_type"], found["core_count"]) == ("TPU v6 Lite", 1)
-    assert (found["peak_flops_per_s"], found["ridge_flops_per_byte"]) == (1e13, 1_000.0)
-    assert found["flops_per_s"] == pytest.approx(20_002_000 / 30e-6)
-    assert found["hbm_bytes_per_s"] == pytest.approx(70_000 / 30e-6)
-    assert (found["lost_ps"], found["unknown_ps"], found["ops_roofline_percent"]) == (
+    values = figures(report_of(usual()))
+    assert (values["device_type"], values["core_count"]) == ("TPU v6 Lite", 1)
+    assert (values["peak_flops_per_s"], values["ridge_flops_per_byte"]) == (1e13, 1_000.0)
+    assert values["flops_per_s"] == pytest.approx(20_002_000 / 30e-6)
+    assert values["hbm_bytes_per_s"] == pytest.approx(70_000 / 30e-6)
+    assert (values["lost_ps"], values["unknown_ps"], values["ops_roofline_percent"]) == (
         12 * US,
         5 * US,
         pytest.approx(40),

@@ -15,8 +15,8 @@ from trace_builder import Event, Value, u64
 import fastprof
 
 LARGE = 2**63 + 5
+"""An id that is not an int64."""
 DEMO = Path(__file__).parents[2] / "demo" / "tf-data"
-"""An id that is no int64."""
 
 
 def iterator(path: str, at: float, length: float, id: Value, parent: Value = None, **stats: Value) -> Event:
@@ -54,50 +54,50 @@ def us(*values: float) -> tuple[int, ...]:
 
 
 def test_a_pipeline_and_its_calls() -> None:
-    found = serial()
-    (row,) = found.tables["pipelines"].to_pylist()
+    report = serial()
+    (row,) = report.tables["pipelines"].to_pylist()
     assert (row["host"], row["pipeline"], row["kind"], row["name"]) == ("vm", "Host:0", "host", "Iterator::Root")
     assert (row["call_count"], row["slow_call_count"], row["root_id"]) == (3, 3, "1")
     assert {row[f"{name}_ps"] for name in ("min", "mean", "p50", "p90", "p99", "max")} == {100 * US}
     assert (row["total_ps"], row["between_calls_ps"]) == us(300, 300)
     assert (row["bottleneck_name"], row["bottleneck_id"], row["bottleneck_ps"]) == ("Map", str(LARGE), 70 * US)
     assert (row["bottleneck_share"], row["bottleneck_call_count"]) == (0.7, 3)
-    assert rows(found, "calls", "rank", "step", "start_ps", "is_slow", "bottleneck_name", "bottleneck_ps") == [
+    assert rows(report, "calls", "rank", "step", "start_ps", "is_slow", "bottleneck_name", "bottleneck_ps") == [
         (rank, rank, (250 * rank + 10) * US, True, "Map", 70 * US) for rank in range(3)
     ]
 
 
 def test_iterators_are_a_tree_whose_critical_times_add_up() -> None:
-    found = serial()
+    report = serial()
     columns = ("depth", "name", "iterator_id", "parent_id", "call_count", "self_ps", "critical_ps", "is_bottleneck")
-    assert rows(found, "iterators", *columns) == [
+    assert rows(report, "iterators", *columns) == [
         (0, "Root", "1", None, 3, *us(6, 6), False),
         (1, "BatchV2", "2", "1", 3, *us(24, 24), False),
         (2, "Map", str(LARGE), "2", 6, *us(210, 210), True),
         (3, "TFRecord", "4", str(LARGE), 6, *us(60, 60), False),
     ]
-    assert sum(column(found, "iterators", "critical_ps")) == 300 * US
-    assert rows(found, "iterators", "batch_size", "parallelism", "autotune", name="BatchV2") == [(2, None, None)]
-    assert sum(column(found, "critical_path", "duration_ps")) == 100 * US
-    assert rows(found, "call_iterators", "name", "critical_ps", "is_bottleneck", rank=1) == [
+    assert sum(column(report, "iterators", "critical_ps")) == 300 * US
+    assert rows(report, "iterators", "batch_size", "parallelism", "autotune", name="BatchV2") == [(2, None, None)]
+    assert sum(column(report, "critical_path", "duration_ps")) == 100 * US
+    assert rows(report, "call_iterators", "name", "critical_ps", "is_bottleneck", rank=1) == [
         ("Root", 2 * US, False), ("BatchV2", 8 * US, False), ("Map", 70 * US, True), ("TFRecord", 20 * US, False),
     ]  # fmt: skip
 
 
 def test_steps_wait_for_their_calls() -> None:
-    found = serial()
+    report = serial()
     columns = ("step", "step_name", "pipeline", "call_count", "wait_ps", "wait_share", "ahead_ps", "step_ps")
-    assert rows(found, "step_waits", *columns) == [
+    assert rows(report, "step_waits", *columns) == [
         (number, f"train {number}", "Host:0", 1, 100 * US, 0.5, 0, 200 * US) for number in range(3)
     ]
-    assert found.scalars["wait_share"].value == 0.5
+    assert report.scalars["wait_share"].value == 0.5
 
 
 def test_of_a_serial_pipeline_predictions_are_exact() -> None:
     """A batch takes 100 us and 150 between."""
-    found = serial(parallel=2)
+    report = serial(parallel=2)
     columns = ("name", "change", "now_ps", "then_ps", "saved_ps", "assumption")
-    predictions = {(name, change): rest for name, change, *rest in rows(found, "what_if", *columns)}
+    predictions = {(name, change): rest for name, change, *rest in rows(report, "what_if", *columns)}
     assert {rest[0] for rest in predictions.values()} == {250 * US}
     exact = "exact: nothing runs ahead in this pipeline, so its times add up"
     assert predictions["Map", "twice as fast"] == [*us(250, 215, 35), exact]
@@ -106,7 +106,7 @@ def test_of_a_serial_pipeline_predictions_are_exact() -> None:
     assert predictions["Map", "prefetched"][1] == 160 * US
     assert predictions["Map", "parallel by 2"][1] == 160 * US
     assert [name for name, _ in predictions if name == "Root"] == []
-    saved = column(found, "what_if", "saved_ps")
+    saved = column(report, "what_if", "saved_ps")
     assert saved == sorted(saved, reverse=True)
 
 
@@ -129,8 +129,8 @@ def test_inputs_of_one_kind_count_together_and_change_together() -> None:
 
 def test_slow_is_what_is_asked_for() -> None:
     assert serial(slow_call_us=100).scalars["slow_call_count"].value == 0
-    found = serial(slow_call_us=99)
-    assert found.scalars["slow_call_count"].value == 3
+    report = serial(slow_call_us=99)
+    assert report.scalars["slow_call_count"].value == 3
     with pytest.raises(fastprof.UsageError, match="parallel: 1 is not a whole number of at least 2"):
         serial(parallel=1)
 
@@ -139,21 +139,21 @@ def test_slow_is_what_is_asked_for() -> None:
 
 
 def test_the_verdict_names_the_pipeline_the_bottleneck_and_the_best_change() -> None:
-    found = serial()
-    (text,) = [notice.text for notice in found.notices if notice.severity == "recommendation"]
+    report = serial()
+    (text,) = [notice.text for notice in report.notices if notice.severity == "recommendation"]
     assert text == (
         "Host:0 is slow: 3 of 3 calls take more than 50 µs, 100 µs on average; steps wait 50.0 % of their time for it. "
         "70 % of a call is Map. Run it in parallel: num_parallel_calls=tf.data.AUTOTUNE. If its results fit into "
         "memory and are the same every time, put cache() after it. A batch takes 250 µs; with a prefetch after "
         "BatchV2, 152 µs (1.6 times as fast): then the program sets the pace, and not its input."
     )
-    figures = {name: found.scalars[name].value for name in ("slow_pipeline", "bottleneck_name", "best_change")}
+    figures = {name: report.scalars[name].value for name in ("slow_pipeline", "bottleneck_name", "best_change")}
     assert figures == {
         "slow_pipeline": "Host:0",
         "bottleneck_name": "Map",
         "best_change": "a prefetch after BatchV2",
     }
-    assert (found.scalars["batch_ps"].value, found.scalars["best_batch_ps"].value) == us(250, 152)
+    assert (report.scalars["batch_ps"].value, report.scalars["best_batch_ps"].value) == us(250, 152)
 
 
 def test_the_cores_of_the_host_bound_what_is_promised() -> None:
@@ -190,10 +190,10 @@ def test_what_saves_nothing_is_not_advised() -> None:
 
 
 def test_changes_that_save_little_are_not_shown() -> None:
-    found = serial(parallel=2)
-    saved = [1 for saved in column(found, "what_if", "saved_ps") if saved >= 2.5 * US]
-    section = found.to_text().partition("\nWhat if\n")[2].partition("\n\n")[0].splitlines()
-    every = found.tables["what_if"].num_rows
+    report = serial(parallel=2)
+    saved = [1 for saved in column(report, "what_if", "saved_ps") if saved >= 2.5 * US]
+    section = report.to_text().partition("\nWhat if\n")[2].partition("\n\n")[0].splitlines()
+    every = report.tables["what_if"].num_rows
     assert len(section) == 1 + len(saved) + (len(saved) < every)
     if len(saved) < every:
         assert section[-1] == f"  showing {len(saved)} of {every}; --limit all shows the others"
@@ -242,9 +242,9 @@ def test_the_text_shows_the_tree_and_what_helps() -> None:
 
 
 def test_where_nothing_is_slow_it_says_so() -> None:
-    found = serial(slow_call_us=1000)
-    assert found.notices[0].text == "No input pipeline is slow: no call takes longer than 1,000 µs."
-    assert found.scalars["bottleneck_name"].reason == "no call of any pipeline is slow"
+    report = serial(slow_call_us=1000)
+    assert report.notices[0].text == "No input pipeline is slow: no call takes longer than 1,000 µs."
+    assert report.scalars["bottleneck_name"].reason == "no call of any pipeline is slow"
 
 
 def test_without_iterators_it_says_what_to_switch_on() -> None:

@@ -225,8 +225,8 @@ def test_a_link_in_the_open_tab_shows_all_that_it_says(timeline: Timeline, page:
     timeline.until("t.selection().details?.name === 'inner' && t.selection().search && t.selection().range.rows")
     timeline.settle()
     assert timeline.ask("view") == {"start_ps": 2 * US, "end_ps": 5 * US}
-    found = timeline.ask("selection")
-    assert (found["marks"], found["range"]["tracks"]) == ([{"start": US, "end": US}], [main, pool])
+    answer = timeline.ask("selection")
+    assert (answer["marks"], answer["range"]["tracks"]) == ([{"start": US, "end": US}], [main, pool])
     page.wait_for_timeout(400)
     assert f"event={inner}%40small" in page.url and "q=run" in page.url
 

@@ -182,8 +182,8 @@ def test_steps_reach_the_analysis(ask: Callable[..., Ran]) -> None:
 
 
 def test_a_broken_host_is_an_error_unless_it_is_left_out(ask: Callable[..., Ran], session: Path) -> None:
-    whole = (session / "beta.xplane.pb").read_bytes()
-    (session / "beta.xplane.pb").write_bytes(whole[:-3])
+    data = (session / "beta.xplane.pb").read_bytes()
+    (session / "beta.xplane.pb").write_bytes(data[:-3])
     ran = ask(VERB)
     assert (ran.code, ran.out) == (4, "")
     assert "beta.xplane.pb" in ran.err

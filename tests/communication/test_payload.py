@@ -63,8 +63,8 @@ def test_replica_groups(groups: str, size: int | None, count: int | None) -> Non
 
 def test_groups_are_spelled_out() -> None:
     def lists(text: str) -> list[list[int]] | None:
-        found = groups_of(text)
-        return None if found is None else [group.tolist() for group in found]
+        grouped = groups_of(text)
+        return None if grouped is None else [group.tolist() for group in grouped]
 
     assert lists("{{0,1},{2,3}}") == [[0, 1], [2, 3]]
     assert lists("[4,2]<=[2,4]T(1,0)") == [[0, 4], [1, 5], [2, 6], [3, 7]]

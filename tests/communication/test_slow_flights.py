@@ -128,8 +128,8 @@ def test_a_random_core_is_divided_as_by_looking_at_each_microsecond(seed: int) -
     assert rows(report, "steps", *columns) == [
         tuple(total[column.removesuffix("_ps")] for column in columns) for total, _ in wanted
     ]
-    found = sorted(rows(report, "step_kinds", "step", "kind", "time_ps", "hidden_ps", "exposed_ps"))
-    assert found == sorted(
+    ordered = sorted(rows(report, "step_kinds", "step", "kind", "time_ps", "hidden_ps", "exposed_ps"))
+    assert ordered == sorted(
         (step, kind, sums["time"], sums["hidden"], sums["exposed"])
         for (step,), (_, kinds) in zip(rows(report, "steps", "step"), wanted, strict=True)
         for kind, sums in kinds.items()

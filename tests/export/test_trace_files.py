@@ -90,13 +90,13 @@ def _read_once() -> Iterator[None]:
 
 def test_every_event_of_a_real_capture_is_there_once(capture: Path, form: str) -> None:
     profile, trace = loaded(capture), events_alone(capture, form)
-    found = Counter(
+    counts = Counter(
         (one.process, track_of(one, form), one.start_ps, max(one.duration_ps, 0), one.name) for one in trace.slices
     )
     wanted: Counter[Any] = Counter()
     for (process, track, *rest), count in events_of(profile).items():
         wanted[(process, re.sub(r" \(\d+\)$", "", track) if form == CHROME else track, *rest)] += count
-    assert found == wanted
+    assert counts == wanted
     assert trace.nests()
 
 

@@ -41,21 +41,21 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     plan.allocation(16, [x], parameter=3, element=(0, 2))
     plan.allocation(1024, [(element, 512)], 1, is_tuple=True, output=True)
     plan.trace(("alloc", element, "pair"), ("free", element, "y"))
-    found = BufferAssignment(program.proto(plan.proto()))
-    assert found.is_there
-    assert found.buffers["size"].tolist() == [16, 512] and found.buffers["color"].tolist() == [0, 1]
-    assert found.index(found.buffers[1]) == (1, 1) and found.index(found.allocations[0]) == (0, 2)
-    assert found.allocation_of.tolist() == [0, 1] and found.offset_of.tolist() == [0, 512]
-    assert [buffers.CATEGORIES[kind] for kind in found.category] == ["Parameter", "Output"]
-    assert found.allocations["parameter_number"].tolist() == [3, 0]
-    assert found.events["kind"].tolist() == [buffers.ALLOC, buffers.FREE]
-    assert [found.text(number) for number in found.events["instruction_name"]] == ["pair", "y"]
+    assignment = BufferAssignment(program.proto(plan.proto()))
+    assert assignment.is_there
+    assert assignment.buffers["size"].tolist() == [16, 512] and assignment.buffers["color"].tolist() == [0, 1]
+    assert assignment.index(assignment.buffers[1]) == (1, 1) and assignment.index(assignment.allocations[0]) == (0, 2)
+    assert assignment.allocation_of.tolist() == [0, 1] and assignment.offset_of.tolist() == [0, 512]
+    assert [buffers.CATEGORIES[kind] for kind in assignment.category] == ["Parameter", "Output"]
+    assert assignment.allocations["parameter_number"].tolist() == [3, 0]
+    assert assignment.events["kind"].tolist() == [buffers.ALLOC, buffers.FREE]
+    assert [assignment.text(number) for number in assignment.events["instruction_name"]] == ["pair", "y"]
 
 
 def test_a_program_without_a_plan_has_empty_columns() -> None:
-    found = BufferAssignment(small_program().proto())
-    assert not found.is_there
-    assert not len(found.buffers) and not len(found.allocations) and not len(found.events)
+    assignment = BufferAssignment(small_program().proto())
+    assert not assignment.is_there
+    assert not len(assignment.buffers) and not len(assignment.allocations) and not len(assignment.events)
 
 
 def test_a_broken_plan_is_refused_with_its_place() -> None:
@@ -70,9 +70,9 @@ def test_what_an_allocation_is_for_is_the_first_that_applies(kind: int) -> None:
     program = small_program()
     plan = Plan(program)
     plan.allocation(4, parameter=0 if kind == 0 else None, output=kind < 2, on_threads=kind < 3, constant=True)
-    found = BufferAssignment(program.proto(plan.proto()))
-    assert buffers.CATEGORIES[found.category[0]] == ("Parameter", "Output", "Thread-local", "Constant")[kind]
-    assert found.whole_run.tolist() == [True]
+    assignment = BufferAssignment(program.proto(plan.proto()))
+    assert buffers.CATEGORIES[assignment.category[0]] == ("Parameter", "Output", "Thread-local", "Constant")[kind]
+    assert assignment.whole_run.tolist() == [True]
 
 
 # ---- buffers and instructions
@@ -128,14 +128,14 @@ def random_plan(dice: Random, program: Program) -> Plan:
 @pytest.mark.parametrize("seed", range(60))
 def test_heaps_are_what_their_definition_says(seed: int) -> None:
     program = small_program()
-    found = BufferAssignment(program.proto(random_plan(Random(seed), program).proto()))
-    heap = heap_of(found, 0, found.buffers["size"] // 2)
-    wanted = slow_heap(found)
+    assignment = BufferAssignment(program.proto(random_plan(Random(seed), program).proto()))
+    heap = heap_of(assignment, 0, assignment.buffers["size"] // 2)
+    wanted = slow_heap(assignment)
     assert heap.bytes.tolist() == wanted.bytes
     assert (heap.peak_bytes, heap.peak_event) == (max(wanted.bytes), max(wanted.bytes.index(max(wanted.bytes)) - 1, 0))
-    assert sum(found.buffers["size"][heap.owners].tolist()) == heap.peak_bytes
+    assert sum(assignment.buffers["size"][heap.owners].tolist()) == heap.peak_bytes
     owners = dict(zip(heap.rows.tolist(), heap.rows[heap.root].tolist(), strict=True))
-    assert [owners.get(row, row) for row in range(len(found.buffers))] == wanted.owner
+    assert [owners.get(row, row) for row in range(len(assignment.buffers))] == wanted.owner
     assert heap.passed_over == wanted.passed_over
 
 

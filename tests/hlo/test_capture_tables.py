@@ -157,9 +157,9 @@ def test_parameters_that_results_are_written_to_are_aliased() -> None:
     for parameter, output in ((0, False), (1, True), (2, False), (None, True)):
         plan.allocation(16, parameter=parameter, output=output)
     plan.allocations[0] += int_field(13, 1)  # is_parameter_aliased_with_output
-    found = fastprof.load(capture(entry("f(1)", 1, made.proto(plan.proto()))))
-    assert found.hlo_allocations["is_aliased"].to_pylist() == [True, True, False, False]
-    (row,) = found.memory_viewer().tables["modules"].to_pylist()
+    profile = fastprof.load(capture(entry("f(1)", 1, made.proto(plan.proto()))))
+    assert profile.hlo_allocations["is_aliased"].to_pylist() == [True, True, False, False]
+    (row,) = profile.memory_viewer().tables["modules"].to_pylist()
     assert row["aliased_bytes"] == 32
 
 
@@ -183,8 +183,8 @@ def test_without_a_plan_what_is_written_to_a_parameter_counts_there_alone() -> N
 def test_operands_that_are_not_there_are_null() -> None:
     made = Program("f")
     made.entry(Op("x", "negate", f32(), raw=packed(36, [1, 77])))
-    found = fastprof.load(capture(entry("f(1)", 1, made.proto())))
-    assert found.hlo_instructions["operands"].to_pylist() == [["x", None]]
+    profile = fastprof.load(capture(entry("f(1)", 1, made.proto())))
+    assert profile.hlo_instructions["operands"].to_pylist() == [["x", None]]
 
 
 def test_long_names_that_are_referred_to_often_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,17 +207,17 @@ def test_only_long_names_are_cut_where_that_is_enough(monkeypatch: pytest.Monkey
 
 def test_a_program_that_does_not_decode_is_reported_and_the_others_are_there() -> None:
     data = capture(entry("f(1)", 1, program()[:-1]), entry("g(2)", 2, program("jit_g")))
-    found = fastprof.load(data)
+    profile = fastprof.load(data)
     problem = (
         "the program f(1) does not decode: a length that runs past the end of the enclosing message, reading HloProto"
     )
-    assert rows(found.hlo_modules, "module", "name", "instruction_count", "problem") == [
+    assert rows(profile.hlo_modules, "module", "name", "instruction_count", "problem") == [
         ("f(1)", None, None, f"{problem}, at byte 0 of its HLO"),
         ("g(2)", "jit_g", 7, None),
     ]
-    assert set(found.hlo_instructions["module"].to_pylist()) == {"g(2)"}
-    assert found.import_log.equals(fastprof.load(data).import_log)
-    remarks = [row for row in found.import_log.to_pylist() if row["code"] == "broken_program"]
+    assert set(profile.hlo_instructions["module"].to_pylist()) == {"g(2)"}
+    assert profile.import_log.equals(fastprof.load(data).import_log)
+    remarks = [row for row in profile.import_log.to_pylist() if row["code"] == "broken_program"]
     assert [(row["severity"], row["count"], row["example"]) for row in remarks] == [("data_loss", 1, problem)]
     assert remarks[0]["first_offset"] > 0
 
@@ -251,14 +251,14 @@ def test_events_join_by_program_and_name() -> None:
         plane("/host:metadata", event_metadata=[entry("jit_f(12)", 12, program())]),
         plane("/device:GPU:0", [line("l", [named])]),
     )
-    found = fastprof.load(space)
-    events = found.event_table(["duration_ps"], ["program_id", "hlo_op"])
+    profile = fastprof.load(space)
+    events = profile.event_table(["duration_ps"], ["program_id", "hlo_op"])
     key = events.to_pylist()[0]
     is_it = pc.and_(
-        pc.equal(found.hlo_instructions["program_id"], key["program_id"]),
-        pc.equal(found.hlo_instructions["name"].cast(pa.string()), key["hlo_op"]),
+        pc.equal(profile.hlo_instructions["program_id"], key["program_id"]),
+        pc.equal(profile.hlo_instructions["name"].cast(pa.string()), key["hlo_op"]),
     )
-    assert found.hlo_instructions.filter(is_it)["category"].to_pylist() == ["loop fusion"]
+    assert profile.hlo_instructions.filter(is_it)["category"].to_pylist() == ["loop fusion"]
 
 
 # ---- against an oracle
@@ -293,13 +293,13 @@ def test_memory_of_real_captures_adds_up(capture: Path) -> None:
 def test_a_file_of_a_program_is_a_session_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "jit_f(12).hlo_proto.pb"
     path.write_bytes(program())
-    found = fastprof.load(path)
-    assert rows(found.hosts, "host", "path", "size_bytes") == [("unknown", str(path), len(program()))]
-    assert rows(found.hlo_modules, "host", "program_id", "module", "path", "embedded") == [
+    profile = fastprof.load(path)
+    assert rows(profile.hosts, "host", "path", "size_bytes") == [("unknown", str(path), len(program()))]
+    assert rows(profile.hlo_modules, "host", "program_id", "module", "path", "embedded") == [
         ("unknown", 12, "jit_f(12)", str(path), False)
     ]
-    assert found.hlo_instructions.num_rows == 7 and found.events.num_rows == 0
-    assert found.sources == [str(path)]
+    assert profile.hlo_instructions.num_rows == 7 and profile.events.num_rows == 0
+    assert profile.sources == [str(path)]
 
 
 def test_programs_beside_a_capture_count_where_it_has_none_of_their_id(tmp_path: Path) -> None:
@@ -307,12 +307,12 @@ def test_programs_beside_a_capture_count_where_it_has_none_of_their_id(tmp_path:
     (tmp_path / "jit_f(12).hlo_proto.pb").write_bytes(b"never opened")
     (tmp_path / "jit_g(13).hlo_proto.pb").write_bytes(program("jit_g"))
     (tmp_path / "NO_MODULE.hlo_proto.pb").write_bytes(b"")
-    found = fastprof.load(tmp_path)
-    assert rows(found.hlo_modules, "host", "module", "embedded") == [
+    profile = fastprof.load(tmp_path)
+    assert rows(profile.hlo_modules, "host", "module", "embedded") == [
         ("vm", "jit_f(12)", True),
         ("vm", "jit_g(13)", False),
     ]
-    assert found.import_log.num_rows == 0
+    assert profile.import_log.num_rows == 0
     assert fastprof.load(tmp_path / "vm.xplane.pb").hlo_modules.num_rows == 1
 
 
@@ -321,9 +321,9 @@ def test_a_damaged_file_beside_a_capture_is_reported_and_the_rest_goes_on(tmp_pa
     (tmp_path / "jit_g(13).hlo_proto.pb").write_bytes(program()[:-5])
     (tmp_path / "without_id.hlo_proto.pb").write_bytes(program()[:-5])
     (tmp_path / "empty(1).hlo_proto.pb").write_bytes(b"")
-    found = fastprof.load(tmp_path)
-    assert rows(found.hlo_modules, "module", "instruction_count") == [("jit_f(12)", 7), ("jit_g(13)", None)]
-    log = {(Path(row["path"]).name, row["code"]) for row in found.import_log.to_pylist()}
+    profile = fastprof.load(tmp_path)
+    assert rows(profile.hlo_modules, "module", "instruction_count") == [("jit_f(12)", 7), ("jit_g(13)", None)]
+    log = {(Path(row["path"]).name, row["code"]) for row in profile.import_log.to_pylist()}
     assert log == {
         ("jit_g(13).hlo_proto.pb", "broken_program"),
         ("without_id.hlo_proto.pb", "broken_program"),
@@ -335,9 +335,9 @@ def test_a_module_without_the_message_around_it_is_a_program(tmp_path: Path) -> 
     bare = HloModule(program()).proto
     path = tmp_path / "dumped.hlo_proto.pb"
     path.write_bytes(bare)
-    found = fastprof.load(path)
-    assert rows(found.hlo_modules, "program_id", "name", "size_bytes", "problem") == [(7, "jit_f", len(bare), None)]
-    assert found.hlo_instructions.num_rows == 7
+    profile = fastprof.load(path)
+    assert rows(profile.hlo_modules, "program_id", "name", "size_bytes", "problem") == [(7, "jit_f", len(bare), None)]
+    assert profile.hlo_instructions.num_rows == 7
     path.write_bytes(bare[:-3])
     with pytest.raises(CaptureError, match="does not end, reading HloModuleProto") as refused:
         fastprof.load(path)
@@ -360,9 +360,9 @@ def test_text_where_a_program_should_be_is_reported(tmp_path: Path) -> None:
 
 
 def test_of_two_programs_of_one_id_the_first_counts_and_the_log_reports_the_other() -> None:
-    found = fastprof.load(capture(entry("f(1)", 1, program()), entry("g(1)", 2, program("jit_g"))))
-    assert rows(found.hlo_modules, "module", "name") == [("f(1)", "jit_f")]
-    assert rows(found.import_log, "severity", "code", "example") == [
+    profile = fastprof.load(capture(entry("f(1)", 1, program()), entry("g(1)", 2, program("jit_g"))))
+    assert rows(profile.hlo_modules, "module", "name") == [("f(1)", "jit_f")]
+    assert rows(profile.import_log, "severity", "code", "example") == [
         ("data_loss", "duplicate_program",
          "two programs have the id 1: g(1) is ignored, the earlier f(1) is used"),
     ]  # fmt: skip
@@ -373,8 +373,8 @@ def test_of_two_programs_of_one_id_the_first_counts_and_the_log_reports_the_othe
 def test_programs_named_beside_a_capture_go_with_it(tmp_path: Path) -> None:
     (tmp_path / "vm.xplane.pb").write_bytes(capture(entry("jit_f(12)", 12, program())))
     (tmp_path / "module_0001.hlo.pb").write_bytes(program("dumped"))
-    found = fastprof.load([tmp_path / "vm.xplane.pb", tmp_path / "module_0001.hlo.pb"])
-    assert rows(found.hlo_modules, "host", "program_id", "module") == [
+    profile = fastprof.load([tmp_path / "vm.xplane.pb", tmp_path / "module_0001.hlo.pb"])
+    assert rows(profile.hlo_modules, "host", "program_id", "module") == [
         ("vm", 12, "jit_f(12)"),
         ("vm", 7, "module_0001"),
     ]
@@ -384,8 +384,8 @@ def test_a_directory_of_programs_only_is_read_where_it_is_named(tmp_path: Path) 
     for number in (1, 2):
         (tmp_path / f"f({number}).hlo_proto.pb.gz").write_bytes(gzip.compress(program(f"f_{number}")))
     for what in (tmp_path, f"{tmp_path}/*.hlo_proto.pb.gz", sorted(tmp_path.iterdir())):
-        found = fastprof.load(what)
-        assert rows(found.hlo_modules, "program_id", "name") == [(1, "f_1"), (2, "f_2")]
+        profile = fastprof.load(what)
+        assert rows(profile.hlo_modules, "program_id", "name") == [(1, "f_1"), (2, "f_2")]
     (tmp_path / "f(0).hlo_proto.pb").write_bytes(b"damaged")
     assert rows(fastprof.load(tmp_path).hlo_modules, "program_id", "name") == [(0, None), (1, "f_1"), (2, "f_2")]
     with pytest.raises(fastprof.NotFoundError, match="compiled programs only"):

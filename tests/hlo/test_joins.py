@@ -36,10 +36,10 @@ def test_on_tpus_the_time_of_ops_counts_once(monkeypatch: pytest.MonkeyPatch) ->
     for row in ops.select(["category", "occurrences", "self_ps"]).to_pylist():
         runs, self_ps = wanted.get(row["category"], (0, 0))
         wanted[row["category"]] = runs + row["occurrences"], self_ps + row["self_ps"]
-    found = joined(BLOCKS[0], profile, monkeypatch)
-    assert sum(runs for runs, _ in found.values()) == 1070  # events of the lines XLA Ops
-    assert sum(self_ps for _, self_ps in found.values()) == sum(self_ps for _, self_ps in wanted.values())
-    assert found["all-reduce-start"] == wanted["all-reduce-start"]
+    places = joined(BLOCKS[0], profile, monkeypatch)
+    assert sum(runs for runs, _ in places.values()) == 1070  # events of the lines XLA Ops
+    assert sum(self_ps for _, self_ps in places.values()) == sum(self_ps for _, self_ps in wanted.values())
+    assert places["all-reduce-start"] == wanted["all-reduce-start"]
 
 
 def named(op: str, start: int, duration: int) -> Any:
@@ -60,8 +60,8 @@ def capture(*planes: bytes) -> fastprof.Profile:
 
 def test_on_cpus_what_encloses_others_counts_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [named("run", 0, 100), named("y", 10, 30), named("run::y", 200, 7), event("other", 300, 5)]
-    found = joined(BLOCKS[1], capture(plane("/host:CPU", [line("thread", events)])), monkeypatch)
-    assert found == {"call": (1, 70), "loop fusion": (2, 37)}
+    places = joined(BLOCKS[1], capture(plane("/host:CPU", [line("thread", events)])), monkeypatch)
+    assert places == {"call": (1, 70), "loop fusion": (2, 37)}
 
 
 def test_on_gpus_launches_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

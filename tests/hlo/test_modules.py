@@ -16,7 +16,7 @@ from fastprof.tables.host_events import HostEvents, read_host
 from fastprof.tables.program_choice import matching
 
 LARGE = 12190760917235803885
-"""A program id that is no int64."""
+"""A program id that is not an int64."""
 
 
 def program(name: str, op_name: str = "") -> bytes:

@@ -231,11 +231,11 @@ def test_a_module_is_not_kept_by_its_text() -> None:
 @pytest.mark.captures
 def test_texts_of_xprof(captures: Path) -> None:
     """All lines of all programs; XProf loses the groups of devices of one all-reduce."""
-    found = sorted(EXPECTED.glob("*/graph_viewer.*.txt"))
-    if not found:
+    ordered = sorted(EXPECTED.glob("*/graph_viewer.*.txt"))
+    if not ordered:
         pytest.skip(f"XProf's answers are absent: no graph_viewer files in {EXPECTED}")
     lines = same = 0
-    for path in found:
+    for path in ordered:
         profile = fastprof.load(captures / "xspace" / path.parent.name)
         title = path.name.removeprefix("graph_viewer.").removesuffix(".txt")
         pairs = list(zip(path.read_text().splitlines(), profile.hlo_text(title).splitlines(), strict=True))

@@ -77,8 +77,8 @@ def test_a_whole_computation_has_all_its_instructions() -> None:
 def test_graph() -> None:
     program = Program('q"')
     program.entry(x, Op("d", "dot", f32(4), ["x", "x"]))
-    found = HloModule(program.proto())
-    assert "".join(dot_graph(Neighbourhood(program_of(found), 1, 1))) == (
+    module = HloModule(program.proto())
+    assert "".join(dot_graph(Neighbourhood(program_of(module), 1, 1))) == (
         "digraph neighbourhood {\n"
         '  label="d in main of q\\"";\n'
         '  node [shape=box, style=filled, fontname="sans-serif"];\n'

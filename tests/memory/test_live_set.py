@@ -30,8 +30,8 @@ from fastprof.derive.memory.memory_events import MemoryEvents, highest_fragmenta
 def at(calls: list[Call], moment: int) -> tuple[LiveSets, list[tuple[Any, ...]]]:
     """What is alive after an event of the only allocator: op, size, how many, in all, source."""
     events = read(calls)
-    found = live_sets(events, np.array([moment], np.int64))
-    return found, shown(events, found)
+    sets = live_sets(events, np.array([moment], np.int64))
+    return sets, shown(events, sets)
 
 
 def shown(events: MemoryEvents, found: LiveSets) -> list[tuple[Any, ...]]:
@@ -112,8 +112,8 @@ def test_before_the_first_event_nothing_is_reported() -> None:
     events = read(calls)
     moment = snapshots_at(events, 5)
     assert moment.tolist() == [0, -1]
-    found = live_sets(events, moment)
-    assert found.rows.allocator.tolist() == [0] and found.in_use_bytes.tolist() == [10, 0]
+    sets = live_sets(events, moment)
+    assert sets.rows.allocator.tolist() == [0] and sets.in_use_bytes.tolist() == [10, 0]
     assert snapshots_at(events, 4).tolist() == [-1, -1] and snapshots_at(events, 2**62).tolist() == [0, 1]
 
 
@@ -133,8 +133,8 @@ def test_any_events_are_alive_as_one_by_one() -> None:
         events = read(calls)
         sizes = moved_bytes(events).tolist()
         moments = [chance.randrange(a, b) for a, b in pairwise(events.bounds.tolist())]
-        found = live_sets(events, np.array(moments, np.int64))
-        rows = found.rows
+        sets = live_sets(events, np.array(moments, np.int64))
+        rows = sets.rows
         for number, moment in enumerate(moments):
             wanted = alive(calls, sizes, events.allocators[number], moment)
             mine = (rows.allocator == number) & (rows.source != HELD_THROUGHOUT) & (rows.source != STACK)
@@ -144,7 +144,7 @@ def test_any_events_are_alive_as_one_by_one() -> None:
                 key = (int(rows.source[i]), op, int(rows.allocation_bytes[i]), int(rows.requested_bytes[i]))
                 counted[key] += int(rows.count[i])
             assert counted == wanted, (seed, number)
-            if REASONS[found.reason[number]] is None:
+            if REASONS[sets.reason[number]] is None:
                 exact += 1
                 assert rows.total_bytes[rows.allocator == number].sum() == events.in_use_bytes[moment]
     assert exact > 60

@@ -17,9 +17,9 @@ def fates(calls: list[Call]) -> list[str]:
 
 
 def test_a_free_ends_the_allocation_of_its_address() -> None:
-    found = matches(read([alloc(0, 8, 4), alloc(1, 16, 4), free(2, 8), alloc(3, 8, 4)]))
-    assert found.partner.tolist() == [2, -1, 0, -1]
-    assert [matching.FATES[fate] for fate in found.fate.tolist()] == ["freed", *2 * ["held at the end"]][:2] + [
+    pairs = matches(read([alloc(0, 8, 4), alloc(1, 16, 4), free(2, 8), alloc(3, 8, 4)]))
+    assert pairs.partner.tolist() == [2, -1, 0, -1]
+    assert [matching.FATES[fate] for fate in pairs.fate.tolist()] == ["freed", *2 * ["held at the end"]][:2] + [
         "freed",
         "held at the end",
     ]
@@ -83,8 +83,8 @@ def test_any_events_are_matched_as_one_by_one() -> None:
     for seed in range(60):
         calls = in_order(made_up(random.Random(seed)))
         events = read(calls)
-        found = matches(events)
-        assert list(zip(found.partner.tolist(), found.fate.tolist(), strict=True)) == matched(calls), seed
+        pairs = matches(events)
+        assert list(zip(pairs.partner.tolist(), pairs.fate.tolist(), strict=True)) == matched(calls), seed
         sizes = moved_bytes(events).tolist()
         assert [a for a, b in zip(sizes, known_sizes(calls), strict=True) if b >= 0] == [
             b for b in known_sizes(calls) if b >= 0

@@ -94,9 +94,9 @@ def test_steps_within_steps_take_little_time() -> None:
     some = events(np.zeros(COUNT), EACH % 2 == 0)
     depth = np.arange(10_000)
     with soon():
-        found = step_of(depth, COUNT - depth, some.start_ps)
+        steps = step_of(depth, COUNT - depth, some.start_ps)
         wide = windows(some, depth, COUNT - depth, 5)
-    assert found[[0, 5_000, 9_999, COUNT - 1, COUNT - 2]].tolist() == [0, 5_000, 9_999, 0, 1]
+    assert steps[[0, 5_000, 9_999, COUNT - 1, COUNT - 2]].tolist() == [0, 5_000, 9_999, 0, 1]
     assert wide.peak[0, [0, 1, 2]].tolist() == [0, 0, 2]
 
 

@@ -137,7 +137,7 @@ def test_failing_each_allocation_of_a_load(
 def test_a_profile_that_ran_out_of_memory_is_right_once_there_is_some(
     limited: Callable[[], Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a read that failed has learnt so far is no half-truth."""
+    """What a read learnt before it failed is complete and right."""
     cut_small(monkeypatch, segment_bytes=100, block_bytes=200)
     session = [host(number, False) for number in range(2)]
     limited()

@@ -85,9 +85,9 @@ def attributions(ops: Ops) -> list[tuple[int, str, str, bool]]:
 
 def test_a_kernel_is_of_the_instruction_that_its_launch_names() -> None:
     launch = run("hipLaunchKernel", 0, correlation_id=8, hlo_op="a::sine.2", program_id=3, hlo_module="jit_f")
-    found = ops_of(device(run("sin_kernel", 10, correlation_id=8), run("cos", 20, correlation_id=9)), threads(launch))
-    assert attributions(found) == [(3, "sine.2", "launch", True), (0, "cos", "", False)]
-    assert found.table.provenance == ["jit(f)/sin:", ""] and found.table.flops.tolist() == [10 * 662.0, 0.0]
+    ops = ops_of(device(run("sin_kernel", 10, correlation_id=8), run("cos", 20, correlation_id=9)), threads(launch))
+    assert attributions(ops) == [(3, "sine.2", "launch", True), (0, "cos", "", False)]
+    assert ops.table.provenance == ["jit(f)/sin:", ""] and ops.table.flops.tolist() == [10 * 662.0, 0.0]
 
 
 def test_a_kernel_is_of_the_framework_op_that_its_launch_or_what_encloses_that_names() -> None:
@@ -100,16 +100,16 @@ def test_a_kernel_is_of_the_framework_op_that_its_launch_or_what_encloses_that_n
         during("model/dense/Mul:Mul", 31, 36),
         run("cuLaunchKernel", 50, correlation_id=4),
     )
-    found = ops_of(
+    ops = ops_of(
         device(*(run(f"k{i}" if i != 3 else "MemcpyH2D", 100 + 10 * i, correlation_id=i) for i in range(1, 5))), calls
     )
-    assert attributions(found) == [
+    assert attributions(ops) == [
         (0, "a/b/k1", "launch", True),
         (0, "model/dense/Add/k2", "enclosing event", True),
         (0, "model/dense/Add/MemcpyH2D", "enclosing event", True),
         (0, "k4", "", False),
     ]
-    assert found.table.category == ["MatMul", "AddV2", "copy (H2D)", "kernel"]
+    assert ops.table.category == ["MatMul", "AddV2", "copy (H2D)", "kernel"]
 
 
 def test_the_nearest_event_around_a_launch_counts_however_deep_it_lies() -> None:
@@ -124,8 +124,8 @@ def test_the_nearest_event_around_a_launch_counts_however_deep_it_lies() -> None
 def test_a_program_is_found_by_the_name_of_its_module() -> None:
     launch = run("cuLaunchKernel", 0, correlation_id=1, hlo_op="loop_mul_fusion", hlo_module="jit_g")
     unknown = run("cuLaunchKernel", 9, correlation_id=2, hlo_op="loop_mul_fusion", hlo_module="jit_h")
-    found = ops_of(device(run("k", 20, correlation_id=1), run("k", 30, correlation_id=2)), threads(launch, unknown))
-    assert attributions(found) == [(4, "loop_mul_fusion", "launch", True), (0, "loop_mul_fusion", "launch", True)]
+    ops = ops_of(device(run("k", 20, correlation_id=1), run("k", 30, correlation_id=2)), threads(launch, unknown))
+    assert attributions(ops) == [(4, "loop_mul_fusion", "launch", True), (0, "loop_mul_fusion", "launch", True)]
 
 
 # ---- graphs
@@ -156,8 +156,8 @@ def test_a_node_of_a_graph_runs_the_same_op_each_time() -> None:
 
 
 def test_a_kernel_is_of_the_only_instruction_that_it_is_named_after() -> None:
-    found = ops_of(device(run("loop_add_fusion_3.kd", 0), run("loop_mul_fusion", 10), run("neg_7", 20)))
-    assert attributions(found) == [
+    ops = ops_of(device(run("loop_add_fusion_3.kd", 0), run("loop_mul_fusion", 10), run("neg_7", 20)))
+    assert attributions(ops) == [
         (3, "loop_add_fusion.3", "kernel name in module", True),
         (4, "loop_mul_fusion", "kernel name in module", True),
         (0, "neg_7", "", False),  # it is fused: it does not run by itself
@@ -234,10 +234,10 @@ def test_that_a_program_runs_is_not_an_op_of_a_framework() -> None:
 
 
 def test_what_belongs_to_no_op_is_of_the_program_that_the_event_records() -> None:
-    found = ops_of(device(run("k", 0, tf_op="XlaModule:", program_id=3), run("k", 9, tf_op="XlaModule:")))
-    assert attributions(found) == [(3, "k", "", False), (0, "k", "", False)]
-    assert found.table.provenance == ["", ""]
-    assert all("names no op" in reason for reason in found.table.unattributed)
+    ops = ops_of(device(run("k", 0, tf_op="XlaModule:", program_id=3), run("k", 9, tf_op="XlaModule:")))
+    assert attributions(ops) == [(3, "k", "", False), (0, "k", "", False)]
+    assert ops.table.provenance == ["", ""]
+    assert all("names no op" in reason for reason in ops.table.unattributed)
 
 
 def test_the_attribution_of_an_op_is_that_of_most_of_its_events() -> None:

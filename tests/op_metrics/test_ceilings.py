@@ -32,15 +32,15 @@ def table(*rows: dict[str, Any], memory: list[tuple[int, int, int, float]] | Non
 
 
 def test_an_op_is_bound_by_what_it_comes_nearest_to_exhaust() -> None:
-    found = against(table({"flops": 5e5, "bytes_accessed": 8e4}, {"flops": 5e5, "bytes_accessed": 1e4}), ceilings(TPU))
-    assert found.bound_by == ["HBM", "Compute"]
-    assert found.efficiency.tolist() == pytest.approx([0.8, 0.5])
+    bounds = against(table({"flops": 5e5, "bytes_accessed": 8e4}, {"flops": 5e5, "bytes_accessed": 1e4}), ceilings(TPU))
+    assert bounds.bound_by == ["HBM", "Compute"]
+    assert bounds.efficiency.tolist() == pytest.approx([0.8, 0.5])
 
 
 def test_what_could_be_won_is_the_time_beyond_that_at_the_roofline() -> None:
-    found = against(table({"flops": 5e5, "bytes_accessed": 8e4, "self_ps": 900_000}), ceilings(TPU))
-    assert found.least_ps.tolist() == pytest.approx([800_000])
-    assert found.lost_ps.tolist() == pytest.approx([100_000])
+    bounds = against(table({"flops": 5e5, "bytes_accessed": 8e4, "self_ps": 900_000}), ceilings(TPU))
+    assert bounds.least_ps.tolist() == pytest.approx([800_000])
+    assert bounds.lost_ps.tolist() == pytest.approx([100_000])
 
 
 def test_memories_on_the_chip_count_by_direction() -> None:
@@ -49,22 +49,22 @@ def test_memories_on_the_chip_count_by_direction() -> None:
         {"bytes_accessed": 1e5, "flops": 1.0},
         memory=[(0, READ, VMEM, 3e5), (0, WRITE, VMEM, 1e4), (1, WRITE, VMEM, 1.5e5), (1, READ, HBM, 1e4)],
     )
-    found = against(rows, ceilings(TPU))
-    assert found.bound_by == ["VMEM Read", "VMEM Write"]
-    assert found.efficiency.tolist() == pytest.approx([0.75, 0.75])
+    bounds = against(rows, ceilings(TPU))
+    assert bounds.bound_by == ["VMEM Read", "VMEM Write"]
+    assert bounds.efficiency.tolist() == pytest.approx([0.75, 0.75])
 
 
 def test_memories_of_unknown_peak_are_no_ceilings() -> None:
     assert [one.name for one in ceilings(TPU)] == ["Compute", "HBM", "VMEM Read", "VMEM Write"]
-    found = against(table({"bytes_accessed": 1.0, "flops": 1.0}, memory=[(0, READ, CMEM, 1e9)]), ceilings(TPU))
-    assert found.bound_by == ["Compute"]
+    bounds = against(table({"bytes_accessed": 1.0, "flops": 1.0}, memory=[(0, READ, CMEM, 1e9)]), ceilings(TPU))
+    assert bounds.bound_by == ["Compute"]
 
 
 @pytest.mark.parametrize("peaks", [None, Peaks("TPU", "", 0.0, (100.0,)), Peaks("GPU", "", 1.0, (0.0, 1e9, 1e9))])
 def test_without_a_peak_of_arithmetic_or_of_memory_nothing_is_known(peaks: Peaks | None) -> None:
-    found = against(table({"flops": 5e5, "bytes_accessed": 8e4}), ceilings(peaks))
-    assert found.bound_by == [None]
-    assert np.isnan(found.efficiency).all() and np.isnan(found.least_ps).all() and np.isnan(found.lost_ps).all()
+    bounds = against(table({"flops": 5e5, "bytes_accessed": 8e4}), ceilings(peaks))
+    assert bounds.bound_by == [None]
+    assert np.isnan(bounds.efficiency).all() and np.isnan(bounds.least_ps).all() and np.isnan(bounds.lost_ps).all()
 
 
 def test_work_that_nobody_records_is_not_taken_for_none() -> None:
@@ -82,8 +82,8 @@ def test_ops_that_move_data_do_no_flops_where_their_bytes_are_reported() -> None
 
 def test_no_work_at_all_is_bound_by_nothing() -> None:
     sources = {"flops_source": FROM_CAPTURE, "bytes_source": FROM_CAPTURE}
-    found = against(table(sources), ceilings(TPU))
-    assert (found.bound_by, found.efficiency.tolist(), found.lost_ps.tolist()) == ([None], [0.0], [US])
+    bounds = against(table(sources), ceilings(TPU))
+    assert (bounds.bound_by, bounds.efficiency.tolist(), bounds.lost_ps.tolist()) == ([None], [0.0], [US])
 
 
 def test_ops_around_others_lose_nothing_of_their_own() -> None:
@@ -93,9 +93,9 @@ def test_ops_around_others_lose_nothing_of_their_own() -> None:
 
 def test_what_is_done_in_no_time_and_in_too_little() -> None:
     rows = table({"flops": 5e5, "bytes_accessed": 1.0, "time_ps": 0}, {"flops": 5e6, "bytes_accessed": 1.0})
-    found = against(rows, ceilings(TPU))
-    assert np.isnan(found.efficiency[0])
-    assert found.efficiency[1] == pytest.approx(5) and found.lost_ps[1] == 0
+    bounds = against(rows, ceilings(TPU))
+    assert np.isnan(bounds.efficiency[0])
+    assert bounds.efficiency[1] == pytest.approx(5) and bounds.lost_ps[1] == 0
 
 
 def test_an_empty_table_has_no_rows() -> None:

@@ -213,8 +213,8 @@ def bound(peaks: Peaks | None, *accesses: tuple[int, int, int, float], flops: fl
 
 def test_rates_are_over_total_time() -> None:
     table = OpTable.of(["a"], time_ps=[2_000], self_ps=[1], flops=[6.0], model_flops=[8.0], bytes_accessed=[3.0])
-    found = rates(table, None)
-    assert [part.tolist() for part in (found.gflops, found.model_gflops, found.gigabytes, found.intensity)] == [
+    by_kind = rates(table, None)
+    assert [part.tolist() for part in (by_kind.gflops, by_kind.model_gflops, by_kind.gigabytes, by_kind.intensity)] == [
         [3.0],
         [4.0],
         [1.5],
@@ -223,8 +223,8 @@ def test_rates_are_over_total_time() -> None:
 
 
 def test_without_time_or_bytes_rates_are_0() -> None:
-    found = rates(OpTable.of(["a"], flops=[6.0]), TPU)
-    assert (found.gflops.tolist(), found.intensity.tolist(), found.bound_by) == ([0.0], [0.0], ["Unknown"])
+    by_kind = rates(OpTable.of(["a"], flops=[6.0]), TPU)
+    assert (by_kind.gflops.tolist(), by_kind.intensity.tolist(), by_kind.bound_by) == ([0.0], [0.0], ["Unknown"])
 
 
 def test_an_op_is_bound_by_what_it_comes_nearest_to_exhaust() -> None:

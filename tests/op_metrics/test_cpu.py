@@ -51,15 +51,13 @@ def ops_of(*threads: list[Event]) -> HostDeviceOps:
 
 
 def test_what_runs_within_another_takes_from_its_time() -> None:
-    found = ops_of(
-        [thunk("while.1", 0, 100), thunk("neg.1", 10, 30), thunk("neg.1", 40, 60), event("end: neg.1", 65, 1)]
-    )
-    table = found.ops.table
+    ops = ops_of([thunk("while.1", 0, 100), thunk("neg.1", 10, 30), thunk("neg.1", 40, 60), event("end: neg.1", 65, 1)])
+    table = ops.ops.table
     assert table.name == ["while.1", "neg.1"] and table.program_id.tolist() == [3, 3]
     assert table.time_ps.tolist() == [100, 40] and table.self_ps.tolist() == [60, 40]
     assert table.occurrences.tolist() == [1, 2] and table.min_ps.tolist() == [100, 20]
-    assert (found.hardware, found.ops.total_ps, found.ops.idle_ps) == ("CPU_ONLY", 100, 0)
-    assert [name for name, _ in found.by_device] == ["/host:CPU"] and found.titles == {3: "jit_f(3)"}
+    assert (ops.hardware, ops.ops.total_ps, ops.ops.idle_ps) == ("CPU_ONLY", 100, 0)
+    assert [name for name, _ in ops.by_device] == ["/host:CPU"] and ops.titles == {3: "jit_f(3)"}
 
 
 def test_threads_are_lines_of_one_device() -> None:
@@ -88,14 +86,14 @@ def test_an_instruction_of_no_program_is_an_op_by_itself() -> None:
 
 
 def test_threads_that_ran_no_programs_are_no_device() -> None:
-    found = ops_of([event("main", 0, 10)])
-    assert found.ops.parts == 0 and found.by_device == ()
+    ops = ops_of([event("main", 0, 10)])
+    assert ops.ops.parts == 0 and ops.by_device == ()
 
 
 def test_on_a_host_with_a_gpu_the_gpu_is_the_device() -> None:
     gpu = plane("/device:GPU:0", [line("Stream", [event("k", 0, 10)])], id=2)
-    found = host_device_ops(host_of(gpu, plane("/host:CPU", [line("t", [thunk("tanh.2", 0, 5)])])))
-    assert found.hardware == "GPU" and found.ops.table.name == ["k"]
+    ops = host_device_ops(host_of(gpu, plane("/host:CPU", [line("t", [thunk("tanh.2", 0, 5)])])))
+    assert ops.hardware == "GPU" and ops.ops.table.name == ["k"]
 
 
 def test_each_event_leads_to_its_op() -> None:

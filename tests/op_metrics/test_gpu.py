@@ -78,36 +78,36 @@ def rows(ops: Ops, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def test_kernels_of_an_instruction_are_one_op() -> None:
-    found = one_gpu(kernel(0, 5, "negate.1", 3), kernel(10, 7, "negate.1", 3), kernel(20, 1, "negate.1", 4))
-    assert rows(found, "occurrences", "time_ps", "self_ps") == [(3, "negate.1", 2, 12, 12), (4, "negate.1", 1, 1, 1)]
-    assert found.table.category == ["non-fusion elementwise"] * 2 and found.table.provenance == ["jit(f)/neg:"] * 2
-    assert found.table.cores.tolist() == [1, 1]
+    ops = one_gpu(kernel(0, 5, "negate.1", 3), kernel(10, 7, "negate.1", 3), kernel(20, 1, "negate.1", 4))
+    assert rows(ops, "occurrences", "time_ps", "self_ps") == [(3, "negate.1", 2, 12, 12), (4, "negate.1", 1, 1, 1)]
+    assert ops.table.category == ["non-fusion elementwise"] * 2 and ops.table.provenance == ["jit(f)/neg:"] * 2
+    assert ops.table.cores.tolist() == [1, 1]
 
 
 def test_work_is_that_of_all_kernels() -> None:
-    found = one_gpu(kernel(0, 5, "negate.1", 3), kernel(10, 7, "negate.1", 3))
-    assert rows(found, "flops", "model_flops", "bytes_accessed") == [(3, "negate.1", 60.0, 60.0, 160.0)]
-    assert found.table.moved_bytes(HBM, READ).tolist() == [80.0] == found.table.moved_bytes(HBM, WRITE).tolist()
+    ops = one_gpu(kernel(0, 5, "negate.1", 3), kernel(10, 7, "negate.1", 3))
+    assert rows(ops, "flops", "model_flops", "bytes_accessed") == [(3, "negate.1", 60.0, 60.0, 160.0)]
+    assert ops.table.moved_bytes(HBM, READ).tolist() == [80.0] == ops.table.moved_bytes(HBM, WRITE).tolist()
 
 
 def test_of_several_names_the_last_is_the_instruction() -> None:
-    found = one_gpu(kernel(0, 5, "a::b::negate.1", 3), kernel(9, 1, "negate.1", 3), kernel(20, 1, "negate.1::", 3))
-    assert rows(found, "occurrences") == [(3, "negate.1", 2), (3, "kernel", 1)]  # the last name of three is empty
+    ops = one_gpu(kernel(0, 5, "a::b::negate.1", 3), kernel(9, 1, "negate.1", 3), kernel(20, 1, "negate.1::", 3))
+    assert rows(ops, "occurrences") == [(3, "negate.1", 2), (3, "kernel", 1)]  # the last name of three is empty
 
 
 def test_what_events_report_work_counts_where_the_program_records_nothing() -> None:
     recorded = {"flops": 100, "bytes_accessed": u64(7)}
-    found = one_gpu(
+    ops = one_gpu(
         kernel(0, 5, "negate.1", 3, **recorded),
         kernel(10, 5, "free.1", 3, **recorded),
         kernel(20, 5, "free.1", 3),
-        kernel(30, 5, "free.1", 3, flops=11, bytes_accessed=2.5),  # a double is no count
+        kernel(30, 5, "free.1", 3, flops=11, bytes_accessed=2.5),  # a double is not a count
     )
-    assert rows(found, "flops", "model_flops", "bytes_accessed") == [
+    assert rows(ops, "flops", "model_flops", "bytes_accessed") == [
         (3, "negate.1", 30.0, 30.0, 80.0),
         (3, "free.1", 111.0, 111.0, 7.0),
     ]
-    assert found.table.has_breakdown().tolist() == [True, False]
+    assert ops.table.has_breakdown().tolist() == [True, False]
 
 
 def test_program_ids_are_64_bits_wide() -> None:
@@ -130,26 +130,26 @@ def test_program_ids_are_64_bits_wide() -> None:
     ids=["program", "instruction", "no program id", "with a framework op"],
 )
 def test_kernels_of_unknown_instructions_are_ops_of_which_no_work_is_known(unknown: Event) -> None:
-    found = one_gpu(unknown, kernel(10, 5, "negate.1", 3))
+    ops = one_gpu(unknown, kernel(10, 5, "negate.1", 3))
     assert isinstance(unknown.stats, Mapping)
     stats: Mapping[Any, Any] = unknown.stats
     program_id = stats["program_id"].value if "program_id" in stats else 0
-    assert rows(found) == [(program_id, stats["hlo_op"]), (3, "negate.1")]
-    assert (found.total_ps, found.op_ps) == (15, 10)
-    assert found.table.category == ["", "non-fusion elementwise"] and found.table.unattributed == ["", ""]
-    assert found.table.flops_source.tolist() == [0, FROM_HLO] == found.table.bytes_source.tolist()
+    assert rows(ops) == [(program_id, stats["hlo_op"]), (3, "negate.1")]
+    assert (ops.total_ps, ops.op_ps) == (15, 10)
+    assert ops.table.category == ["", "non-fusion elementwise"] and ops.table.unattributed == ["", ""]
+    assert ops.table.flops_source.tolist() == [0, FROM_HLO] == ops.table.bytes_source.tolist()
 
 
 def test_to_xprof_they_are_no_ops_but_part_of_the_span() -> None:
-    found = one_gpu(kernel(0, 5, "missing", 3), kernel(10, 5, "negate.1", 3), as_xprof=True)
-    assert rows(found) == [(3, "negate.1")] and (found.total_ps, found.op_ps) == (15, 5)
+    ops = one_gpu(kernel(0, 5, "missing", 3), kernel(10, 5, "negate.1", 3), as_xprof=True)
+    assert rows(ops) == [(3, "negate.1")] and (ops.total_ps, ops.op_ps) == (15, 5)
 
 
 # ---- kernels of frameworks
 
 
 def test_kernels_of_a_framework_op_are_ops_by_kernel() -> None:
-    found = one_gpu(
+    ops = one_gpu(
         kernel(0, 5, tf_op="a/b:MatMul", kernel="gemm"),
         kernel(10, 7, tf_op="a/b:MatMul", kernel="gemm"),
         kernel(20, 1, tf_op="a/b:MatMul", kernel="reduce"),
@@ -157,29 +157,29 @@ def test_kernels_of_a_framework_op_are_ops_by_kernel() -> None:
         kernel(40, 2, tf_op=""),
         kernel(50, 2),
     )
-    assert rows(found, "occurrences", "time_ps", "flops") == [
+    assert rows(ops, "occurrences", "time_ps", "flops") == [
         (0, "a/b/gemm", 2, 12, 0.0),
         (0, "a/b/reduce", 1, 1, 0.0),
         (0, "what is this/k", 1, 2, 0.0),
         (0, "kernel", 2, 4, 0.0),
     ]
-    assert found.table.category == ["MatMul", "MatMul", "unknown", "kernel"]
-    assert found.table.provenance == ["a/b:MatMul", "a/b:MatMul", "what is this", ""]
+    assert ops.table.category == ["MatMul", "MatMul", "unknown", "kernel"]
+    assert ops.table.provenance == ["a/b:MatMul", "a/b:MatMul", "what is this", ""]
 
 
 def test_an_op_is_eager_where_one_of_its_kernels_is() -> None:
     stats = {"group_id": 0, "is_eager": 1}
-    found = one_gpu(
+    ops = one_gpu(
         kernel(0, 5, tf_op="a:A"),
         kernel(9, 5, tf_op="a:A", **stats),
         kernel(20, 5, tf_op="b:B", group_id=0, is_eager=0),
     )
-    assert rows(found, "is_eager") == [(0, "a/kernel", True), (0, "b/kernel", False)]
+    assert rows(ops, "is_eager") == [(0, "a/kernel", True), (0, "b/kernel", False)]
 
 
 def test_energy_adds_up() -> None:
-    found = one_gpu(kernel(0, 5, "negate.1", 3, vdd_energy_j=0.5), kernel(9, 5, "negate.1", 3, vdd_energy_j=1.25))
-    assert found.table.energy_j.tolist() == [1.75]
+    ops = one_gpu(kernel(0, 5, "negate.1", 3, vdd_energy_j=0.5), kernel(9, 5, "negate.1", 3, vdd_energy_j=1.25))
+    assert ops.table.energy_j.tolist() == [1.75]
 
 
 # ---- as XProf counts
@@ -198,9 +198,9 @@ def test_to_xprof_a_run_of_one_name_in_one_group_is_of_the_first_kernels_program
 )
 def test_to_xprof_such_a_run_ends_where_anything_else_runs(between: Event | None) -> None:
     first, second = kernel(10, 5, "negate.1", 3, group_id=0), kernel(20, 5, "negate.1", 4, group_id=0 if between else 1)
-    found = one_gpu(*(one for one in (first, between, second) if one), as_xprof=True)
+    ops = one_gpu(*(one for one in (first, between, second) if one), as_xprof=True)
     wanted = [(3, "negate.1", 1), (4, "negate.1", 1)]
-    assert [row for row in rows(found, "occurrences") if row[1] == "negate.1"] == wanted
+    assert [row for row in rows(ops, "occurrences") if row[1] == "negate.1"] == wanted
 
 
 def test_to_xprof_kernels_without_a_group_make_no_run_and_unknown_ones_end_none() -> None:
@@ -257,9 +257,9 @@ def test_time_of_lines_that_run_at_once_counts_once_as_busy() -> None:
 
 
 def test_a_kernel_within_another_of_its_line_takes_from_its_time() -> None:
-    found = one_gpu(kernel(0, 10, "negate.1", 3), kernel(2, 3, "free.1", 3))
-    assert rows(found, "time_ps", "self_ps") == [(3, "negate.1", 10, 7), (3, "free.1", 3, 3)]
-    assert (found.op_ps, found.overlapped_ps, found.total_ps) == (10, 0, 10)
+    ops = one_gpu(kernel(0, 10, "negate.1", 3), kernel(2, 3, "free.1", 3))
+    assert rows(ops, "time_ps", "self_ps") == [(3, "negate.1", 10, 7), (3, "free.1", 3, 3)]
+    assert (ops.op_ps, ops.overlapped_ps, ops.total_ps) == (10, 0, 10)
 
 
 def test_lines_that_were_derived_count_for_nothing() -> None:
@@ -296,19 +296,19 @@ def launched(*names: str, op: str = "negate.1") -> list[Event]:
     ],
 )
 def test_an_execution_may_be_several_kernels(names: list[str], executions: int) -> None:
-    found = one_gpu(*launched(*names))
-    assert rows(found, "occurrences", "executions") == [(3, "negate.1", len(names), executions)]
-    assert (found.table.flops[0], found.table.bytes_accessed[0]) == (30 * executions, 80 * executions)
-    assert found.table.hbm_bytes()[0] == 80 * executions
+    ops = one_gpu(*launched(*names))
+    assert rows(ops, "occurrences", "executions") == [(3, "negate.1", len(names), executions)]
+    assert (ops.table.flops[0], ops.table.bytes_accessed[0]) == (30 * executions, 80 * executions)
+    assert ops.table.hbm_bytes()[0] == 80 * executions
     assert one_gpu(*launched(*names), as_xprof=True).table.flops[0] == 30 * len(names)
 
 
 def test_what_runs_between_kernels_of_an_op_ends_its_execution() -> None:
     other = kernel(15, 1, "free.1", 3)
-    found = one_gpu(
+    ops = one_gpu(
         *launched("a"), other, *(kernel(20 + i, 1, "negate.1", 3, kernel=name) for i, name in enumerate("ab"))
     )
-    assert rows(found, "occurrences", "executions") == [(3, "negate.1", 3, 2), (3, "free.1", 1, 1)]
+    assert rows(ops, "occurrences", "executions") == [(3, "negate.1", 3, 2), (3, "free.1", 1, 1)]
 
 
 def test_each_line_has_executions_of_its_own() -> None:

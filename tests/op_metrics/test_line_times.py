@@ -27,24 +27,24 @@ def test_busy_time_is_the_union_of_all_lines() -> None:
             for _ in range(dice.randint(1, 4))
         ]
         events = read(*lines)
-        found = line_times(events, events.planes[0].lines)
+        times = line_times(events, events.planes[0].lines)
         every = [one for of_line in lines for one in of_line]
-        assert found.busy_ps == len({t for e in every for t in range(e.offset_ps, e.offset_ps + e.duration_ps)})
-        assert len(found.rows) == len(every) and found.self_ps.min(initial=0) >= 0
+        assert times.busy_ps == len({t for e in every for t in range(e.offset_ps, e.offset_ps + e.duration_ps)})
+        assert len(times.rows) == len(every) and times.self_ps.min(initial=0) >= 0
         ends = [e.offset_ps + e.duration_ps for e in every]
-        assert found.span_ps == (max(ends) - min(e.offset_ps for e in every) if every else 0)
+        assert times.span_ps == (max(ends) - min(e.offset_ps for e in every) if every else 0)
 
 
 def test_own_times_of_a_line_whose_events_nest_add_up_to_its_busy_time() -> None:
     events = read([event("a", 0, 50), event("b", 5, 20), event("c", 10, 5), event("d", 30, 10), event("e", 60, 5)])
-    found = line_times(events, events.planes[0].lines)
-    assert found.self_ps.tolist() == [20, 15, 5, 10, 5] and found.busy_ps == 55
+    times = line_times(events, events.planes[0].lines)
+    assert times.self_ps.tolist() == [20, 15, 5, 10, 5] and times.busy_ps == 55
 
 
 def test_chosen_rows_count_alone() -> None:
     events = read([event("a", 0, 50), event("b", 5, 20)], [event("c", 10, 5)])
-    found = line_times(events, events.planes[0].lines, np.array([1, 2], np.int32))
-    assert found.rows.tolist() == [1, 2] and found.self_ps.tolist() == [20, 5] and found.busy_ps == 20
+    times = line_times(events, events.planes[0].lines, np.array([1, 2], np.int32))
+    assert times.rows.tolist() == [1, 2] and times.self_ps.tolist() == [20, 5] and times.busy_ps == 20
 
 
 def test_times_that_span_more_than_64_bits_are_refused() -> None:

@@ -50,13 +50,13 @@ def test_copies_to_the_host_wait() -> None:
 
 
 def test_what_waits_has_no_time_to_win_at_a_roofline() -> None:
-    found = against(
+    bounds = against(
         table("copy-done.1", "add.1", category=["copy-done", "loop fusion"], time_ps=[US] * 2, self_ps=[US] * 2,
               bytes_accessed=[1e4] * 2, flops_source=[1] * 2),
         ceilings(TPU),
     )  # fmt: skip
-    assert found.bound_by == [None, "HBM"]
-    assert np.isnan(found.lost_ps).tolist() == np.isnan(found.efficiency).tolist() == [True, False]
+    assert bounds.bound_by == [None, "HBM"]
+    assert np.isnan(bounds.lost_ps).tolist() == np.isnan(bounds.efficiency).tolist() == [True, False]
 
 
 # ---- where bytes go

@@ -131,9 +131,9 @@ def test_events_that_record_no_time_are_reported() -> None:
     core = plane("/device:TPU:0", [line("XLA Ops", events, id=1), steps], event_metadata=[metadata], id=1)
     profile = fastprof.load(xspace(core, PROGRAMS))
     stats = tuple(dict.fromkeys(READS.metadata_stats + HLO_STATS))
-    found = host_device_ops(Host(read_host(profile.table_set, 0, (), STATS, stats), profile.table_set.session.workers))
-    assert found.ops.table.occurrences.tolist() == [1]
-    assert found.problems == (
+    ops = host_device_ops(Host(read_host(profile.table_set, 0, (), STATS, stats), profile.table_set.session.workers))
+    assert ops.ops.table.occurrences.tolist() == [1]
+    assert ops.problems == (
         "2 events of /device:TPU:0 record how often an op occurred, but not when (aggregated events): "
         "they are not counted",
     )

@@ -60,11 +60,11 @@ def rows(report: Report, *columns: str, kind: str = "instruction") -> list[tuple
 
 
 def test_instructions_are_below_their_fusion_without_parameters_and_with_those_of_fusions_in_it() -> None:
-    found = fastprof.load(capture(nested(), "fusion.1", "copy.3")).op_profile()
-    ops = dict(rows(found, "name", "node", kind="op"))
-    by_name = {row[0]: row[1:] for row in rows(found, "name", "parent", "category", "self_ps", "children")}
+    report = fastprof.load(capture(nested(), "fusion.1", "copy.3")).op_profile()
+    ops = dict(rows(report, "name", "node", kind="op"))
+    by_name = {row[0]: row[1:] for row in rows(report, "name", "parent", "category", "self_ps", "children")}
     assert list(by_name) == ["exp", "fusion.2", "minus", "sum"]
-    nodes = dict(rows(found, "name", "node"))
+    nodes = dict(rows(report, "name", "node"))
     above = {name: row[0] for name, row in by_name.items()}
     outer = ops["fusion.1"]
     assert above == {"exp": outer, "fusion.2": outer, "sum": outer, "minus": nodes["fusion.2"]}
@@ -77,8 +77,8 @@ def test_instructions_are_below_their_fusion_without_parameters_and_with_those_o
 
 
 def test_their_work_is_that_of_the_cost_model_times_the_runs_of_the_fusion() -> None:
-    found = fastprof.load(capture(nested(), "fusion.1", times=3)).op_profile()
-    assert rows(found, "name", "occurrences", "flops", "accessed_bytes", "cost_share", "framework_op") == [
+    report = fastprof.load(capture(nested(), "fusion.1", times=3)).op_profile()
+    assert rows(report, "name", "occurrences", "flops", "accessed_bytes", "cost_share", "framework_op") == [
         ("exp", 3, 3 * N, 3 * 8 * N, pytest.approx(1 / 3), "jit(f)/layer/exp"),
         ("fusion.2", 3, 3 * N, 3 * 8 * N, pytest.approx(1 / 3), None),
         ("minus", 3, 3 * N, 3 * 8 * N, 1.0, None),
@@ -87,15 +87,15 @@ def test_their_work_is_that_of_the_cost_model_times_the_runs_of_the_fusion() -> 
 
 
 def test_their_text_is_that_of_the_program() -> None:
-    found = fastprof.load(capture(nested(), "fusion.1")).op_profile()
-    assert dict(rows(found, "name", "expression"))["sum"] == (
+    report = fastprof.load(capture(nested(), "fusion.1")).op_profile()
+    assert dict(rows(report, "name", "expression"))["sum"] == (
         "%sum = f32[1024]{0} add(f32[1024]{0} %exp, f32[1024]{0} %fusion.2)"
     )
 
 
 def test_a_capture_without_programs_has_none_and_says_so() -> None:
-    whole = fastprof.load(capture(nested(), "fusion.1")).op_profile()
-    assert rows(whole, "name") and not any("carries no programs" in notice.text for notice in whole.notices)
+    report = fastprof.load(capture(nested(), "fusion.1")).op_profile()
+    assert rows(report, "name") and not any("carries no programs" in notice.text for notice in report.notices)
     bare = xspace(plane("/device:TPU:0", [line("XLA Ops", [event("a", 0, 5)], id=3)], event_metadata=[
         Metadata("a", stats={"program_id": u64(7), "symbol_id": u64(1)})]))  # fmt: skip
     found = fastprof.load(bare).op_profile()
@@ -116,17 +116,17 @@ def test_a_computation_that_calls_itself_or_nothing_ends() -> None:
         Op("three", "fusion", f32(N), ["two"], [], "kLoop"),
         Op("four", "fusion", f32(N), ["three"], [body], "kLoop"),
     )
-    found = fastprof.load(capture(program, "one", "two", "three", "four")).op_profile()
-    assert rows(found, "name") == [("again",)]
-    assert rows(found, "name", "self_ps", kind="op") == [(name, 500) for name in ("four", "one", "three", "two")]
+    report = fastprof.load(capture(program, "one", "two", "three", "four")).op_profile()
+    assert rows(report, "name") == [("again",)]
+    assert rows(report, "name", "self_ps", kind="op") == [(name, 500) for name in ("four", "one", "three", "two")]
 
 
 @pytest.mark.parametrize("shape", ["layers", "nested fusions", "nested calls", "a wide tuple"])
 def test_large_programs_of_any_shape_are_read(shape: str) -> None:
     program = LARGE[shape](2_000)
-    found = fastprof.load(captured(program, entry_names(program))).op_profile()
-    assert found.scalars["op_count"].value == len(entry_names(program))
-    assert max(found.tables["tree"]["depth"].to_pylist()) < 40
+    report = fastprof.load(captured(program, entry_names(program))).op_profile()
+    assert report.scalars["op_count"].value == len(entry_names(program))
+    assert max(report.tables["tree"]["depth"].to_pylist()) < 40
 
 
 def test_a_program_that_does_not_decode_is_reported_and_the_rest_goes_on() -> None:
@@ -134,14 +134,14 @@ def test_a_program_that_does_not_decode_is_reported_and_the_rest_goes_on() -> No
     metadata = [Metadata("%fusion.1", display_name="fusion.1", stats={"program_id": u64(7), "symbol_id": u64(1)})]
     core = plane("/device:TPU:0", [line("XLA Ops", [event("%fusion.1", 0, 5)], id=3)], event_metadata=metadata)
     held = Metadata("jit_f(7)", 7, stats={"Hlo Proto": proto[:-9]})
-    found = fastprof.load(xspace(core, plane("/host:metadata", event_metadata=[held]))).op_profile()
-    assert rows(found, "name", "self_ps", kind="op") == [("fusion.1", 5)] and not rows(found, "name")
-    texts = [notice.text for notice in found.notices if "decode" in notice.text]
+    report = fastprof.load(xspace(core, plane("/host:metadata", event_metadata=[held]))).op_profile()
+    assert rows(report, "name", "self_ps", kind="op") == [("fusion.1", 5)] and not rows(report, "name")
+    texts = [notice.text for notice in report.notices if "decode" in notice.text]
     assert len(texts) == 1 and "jit_f(7) does not decode" in texts[0]
 
 
 def test_a_program_of_several_hosts_is_reported_once(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.xplane.pb").write_bytes(capture(nested(), "fusion.1"))
-    found = fastprof.load(tmp_path).op_profile()
-    assert rows(found, "name", "occurrences") == [("exp", 2), ("fusion.2", 2), ("minus", 2), ("sum", 2)]
+    report = fastprof.load(tmp_path).op_profile()
+    assert rows(report, "name", "occurrences") == [("exp", 2), ("fusion.2", 2), ("minus", 2), ("sum", 2)]

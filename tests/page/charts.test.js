@@ -26,7 +26,7 @@ test("marks are round values within the range", () => {
   assert.deepEqual(decadeTicks([2, 6], 4), [2, 3, 4, 5, 6]);
 });
 
-test("a range leaves out what is no number, and on decades what is not above zero", () => {
+test("a range leaves out values that are not numbers, and on decades those not above zero", () => {
   assert.deepEqual(extent([null, 3, NaN, -1, Infinity]), [-1, 3]);
   assert.deepEqual(extent([0, -2, 5], true), [5, 5]);
   assert.deepEqual([extent([]), extent([null], true)], [[0, 1], [1, 10]]);

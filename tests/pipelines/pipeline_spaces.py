@@ -31,7 +31,7 @@ class _Lot:
         return self.random.randrange(times) == 0
 
     def value(self, value: Any) -> Any:
-        """Mostly as it is; what is no integer is as if it were not there."""
+        """Mostly as it is; a value that is not an integer counts as absent."""
         kind = self.random.randrange(40)
         return "text" if kind < self.odd else None if kind == 39 and self.odd else value
 

@@ -155,152 +155,152 @@ def test_shares_add_up_to_the_duration_of_each_call(seed: int) -> None:
 
 
 def test_an_iterator_belongs_to_the_one_around_it_whatever_lies_between() -> None:
-    found = read([
+    reading = read([
         iterator("Root", 0, 100, 1), event("work", 10, 80), iterator("Root::Map", 20, 60, 2, 1),
         event("InstantiatedCapturedFunction::Run", 30, 40, {"id": 5}), iterator("Root::Map::Range", 75, 5, 3, 2),
     ])  # fmt: skip
-    assert used(found) == {"Root": (100, 40, 40), "Map": (60, 55, 55), "Range": (5, 5, 5)}
-    assert parts(found) == {
+    assert used(reading) == {"Root": (100, 40, 40), "Map": (60, 55, 55), "Range": (5, 5, 5)}
+    assert parts(reading) == {
         ("Root", "other"): 40, ("Map", "user function"): 40, ("Map", "other"): 15, ("Range", "other"): 5,
     }  # fmt: skip
-    assert tree(found) == ["0 Root", "0   Map", "0     Range"]
-    assert found.iterators.event_self_ps.tolist() == [40, 55, 5]
-    assert found.iterators.event_function_ps.tolist() == [0, 40, 0]
+    assert tree(reading) == ["0 Root", "0   Map", "0     Range"]
+    assert reading.iterators.event_self_ps.tolist() == [40, 55, 5]
+    assert reading.iterators.event_function_ps.tolist() == [0, 40, 0]
 
 
 def test_pipelines_are_numbered_by_when_they_are_called_first() -> None:
     """The thread that stands first in the capture calls last."""
     late, early = [iterator("Root", 500, 10, 7)], [iterator("Root", 40, 10, 9), iterator("Root", 700, 90, 9)]
-    found = read(late, early)
-    assert found.pipelines.name == ["Host:0", "Host:1"]
-    assert found.iterators.iterator_id[found.pipelines.root].tolist() == [9, 7]
-    assert found.calls.start_ps.tolist() == [700, 40, 500]
+    reading = read(late, early)
+    assert reading.pipelines.name == ["Host:0", "Host:1"]
+    assert reading.iterators.iterator_id[reading.pipelines.root].tolist() == [9, 7]
+    assert reading.calls.start_ps.tolist() == [700, 40, 500]
 
 
 @pytest.mark.parametrize("duration", [-1, -100, -(2**63)])
 def test_a_call_takes_no_less_than_no_time(duration: int) -> None:
-    found = read([iterator("Root", 0, 100, 1), iterator("Root", 200, duration, 1), iterator("Root", 400, 5, 1)])
-    assert found.calls.duration_ps.tolist() == [100, 5, 0]
-    check_sums(found)
+    reading = read([iterator("Root", 0, 100, 1), iterator("Root", 200, duration, 1), iterator("Root", 400, 5, 1)])
+    assert reading.calls.duration_ps.tolist() == [100, 5, 0]
+    check_sums(reading)
 
 
 def test_a_call_ends_before_64_bits_do() -> None:
-    found = read([iterator("Root", 0, 100, 1), iterator("Root", 2**63 - 1000, 5000, 1)])
-    assert found.calls.duration_ps.tolist() == [999, 100]
-    check_sums(found)
+    reading = read([iterator("Root", 0, 100, 1), iterator("Root", 2**63 - 1000, 5000, 1)])
+    assert reading.calls.duration_ps.tolist() == [999, 100]
+    check_sums(reading)
 
 
 def test_a_buffered_element_belongs_to_the_iterator_that_took_it() -> None:
-    found = read(
+    reading = read(
         [iterator("Root", 0, 100, 1), iterator("Root::Prefetch", 10, 90, 2, 1), consume(95, 4, 7)],
         [produce(0, 40, 6), iterator("Root::Prefetch::Batch", 1, 38, 3, 2),
          produce(40, 50, 7), iterator("Root::Prefetch::Batch", 42, 46, 3, 2)],
     )  # fmt: skip
-    assert used(found) == {"Root": (100, 10, 10), "Prefetch": (90, 44, 44), "Batch": (46, 46, 46)}
-    assert parts(found)[("Prefetch", "taking from the buffer")] == 4
-    assert parts(found)[("Prefetch", "waiting for a buffer")] == 40
-    assert [found.iterators.name[iterator] for iterator in found.segments.iterator] == [
+    assert used(reading) == {"Root": (100, 10, 10), "Prefetch": (90, 44, 44), "Batch": (46, 46, 46)}
+    assert parts(reading)[("Prefetch", "taking from the buffer")] == 4
+    assert parts(reading)[("Prefetch", "waiting for a buffer")] == 40
+    assert [reading.iterators.name[iterator] for iterator in reading.segments.iterator] == [
         "Root", "Prefetch", "Batch", "Prefetch",
     ]  # fmt: skip
-    assert found.segments.start_ps.tolist() == [0, 10, 42, 88]
+    assert reading.segments.start_ps.tolist() == [0, 10, 42, 88]
 
 
 def test_what_was_made_before_the_call_costs_it_nothing() -> None:
-    found = read(
+    reading = read(
         [iterator("Root", 50, 50, 1), iterator("Root::Prefetch", 60, 40, 2, 1), consume(95, 4, 7)],
         [produce(0, 40, 7), iterator("Root::Prefetch::Batch", 1, 38, 3, 2)],
     )  # fmt: skip
-    assert used(found)["Batch"] == (38, 38, 0) and used(found)["Prefetch"] == (40, 40, 40)
-    assert found.records.is_blocking.tolist() == [True, True, False]
+    assert used(reading)["Batch"] == (38, 38, 0) and used(reading)["Prefetch"] == (40, 40, 40)
+    assert reading.records.is_blocking.tolist() == [True, True, False]
 
 
 def test_ids_are_taken_with_all_their_bits() -> None:
-    found = read([
+    reading = read([
         iterator("Root", 0, 100, u64(HUGE)), iterator("Root::Map", 10, 50, u64(HUGE + 1), u64(HUGE)),
         iterator("Root::Zip", 60, 30, -5, u64(HUGE)),
     ])  # fmt: skip
-    assert [found.iterators.shown_id(i) for i in range(3)] == [str(HUGE), str(HUGE + 1), "-5"]
-    assert tree(found) == ["0 Root", "0   Map", "0   Zip"]
+    assert [reading.iterators.shown_id(i) for i in range(3)] == [str(HUGE), str(HUGE + 1), "-5"]
+    assert tree(reading) == ["0 Root", "0   Map", "0   Zip"]
 
 
 def test_an_element_named_again_goes_to_the_next_that_takes_it() -> None:
-    found = read(
+    reading = read(
         [iterator("Root", 0, 10, 1), iterator("Root::Prefetch", 0, 10, 2, 1), consume(9, 1, 0),
          iterator("Root", 100, 20, 1), iterator("Root::Prefetch", 100, 20, 2, 1), consume(119, 1, 0)],
         [produce(0, 8, 0), iterator("Root::Prefetch::Map", 1, 6, 3, 2),
          produce(101, 15, 0), iterator("Root::Prefetch::Map", 102, 13, 3, 2)],
     )  # fmt: skip
-    assert found.calls.duration_ps.tolist() == [20, 10]
-    assert used(found, 0)["Map"] == (13, 13, 13) and used(found, 1)["Map"] == (6, 6, 6)
+    assert reading.calls.duration_ps.tolist() == [20, 10]
+    assert used(reading, 0)["Map"] == (13, 13, 13) and used(reading, 1)["Map"] == (6, 6, 6)
 
 
 def test_an_iterator_in_another_thread_belongs_to_whoever_made_its_context() -> None:
-    found = read(
+    reading = read(
         [iterator("Prefetch", 0, 100, 1), event("FunctionRun", 5, 10, {"_pt": 2, "_p": 9})],
         [event("ExecutorState::Process", 20, 50, {"_ct": 2, "_c": 9}), iterator("Root::Map", 30, 30, 2)],
     )
-    assert used(found) == {"Prefetch": (100, 70, 70), "Map": (30, 30, 30)}
-    assert tree(found) == ["0 Prefetch", "0   Map"]
+    assert used(reading) == {"Prefetch": (100, 70, 70), "Map": (30, 30, 30)}
+    assert tree(reading) == ["0 Prefetch", "0   Map"]
 
 
 def test_a_function_that_runs_on_other_threads_lasts_until_its_last_executor() -> None:
-    found = read(
+    reading = read(
         [iterator("Root", 0, 100, 1), iterator("Root::ParallelMapV2", 0, 100, 2, 1), consume(98, 2, 7, "ParallelMap")],
         [produce(0, 20, 7, "ParallelMap"), iterator("Root::ParallelMapV2::Range", 2, 4, 3, 2),
          event("InstantiatedCapturedFunction::RunAsync", 10, 5, {"id": 33})],
         [event("ExecutorState::Process", 12, 20, {"id": 33}), event("a/ReadFile:ReadFile", 14, 6),
          event("ExecutorState::Process", 40, 30, {"id": 33}), event("ExecutorState::Process", 80, 10, {"id": 34})],
     )  # fmt: skip
-    assert parts(found) == {
+    assert parts(reading) == {
         ("Range", "other"): 4, ("ParallelMapV2", "file read"): 6, ("ParallelMapV2", "user function"): 54,
         ("ParallelMapV2", "taking from the buffer"): 2, ("ParallelMapV2", "waiting for a buffer"): 34,
     }  # fmt: skip
-    assert found.iterators.event_function_ps[found.iterators.name.index("ParallelMapV2")] == 60
+    assert reading.iterators.event_function_ps[reading.iterators.name.index("ParallelMapV2")] == 60
 
 
 def test_readers_of_files_read_in_their_own_time() -> None:
-    found = read([iterator("Root", 0, 9, 1), iterator("Root::FlatMap[0]::TFRecord", 1, 5, 2, 1)])
-    assert parts(found) == {("Root", "other"): 4, ("TFRecord", "file read"): 5}
+    reading = read([iterator("Root", 0, 9, 1), iterator("Root::FlatMap[0]::TFRecord", 1, 5, 2, 1)])
+    assert parts(reading) == {("Root", "other"): 4, ("TFRecord", "file read"): 5}
 
 
 def test_a_device_asks_through_a_generator() -> None:
-    found = read(
+    reading = read(
         [iterator("Prefetch", 0, 50, 1), consume(49, 1, 0), iterator("Model", 60, 5, 9)],
         [produce(0, 30, 0), iterator("Prefetch::Generator", 1, 28, 2, 1)],
     )
-    assert found.pipelines.name == ["Device:0", "Host:0"]
-    assert found.pipelines.is_device.tolist() == [True, False]
-    assert used(found) == {"Prefetch": (50, 22, 22), "Generator": (28, 28, 28)}
+    assert reading.pipelines.name == ["Device:0", "Host:0"]
+    assert reading.pipelines.is_device.tolist() == [True, False]
+    assert used(reading) == {"Prefetch": (50, 22, 22), "Generator": (28, 28, 28)}
 
 
 def test_iterators_that_no_call_reached_are_in_the_tree_all_the_same() -> None:
-    found = read(
+    reading = read(
         [iterator("Root", 0, 50, 1), iterator("Root::Prefetch", 0, 50, 2, 1)],
         [iterator("Root::Prefetch::Map", 100, 5, 3, 2), iterator("Root::Prefetch::Map::Range", 101, 2, 4, 3)],
     )
-    assert tree(found) == ["0 Root", "0   Prefetch", "0     Map", "0       Range"]
-    assert set(used(found)) == {"Root", "Prefetch"}
-    assert found.iterators.event_total_ps.tolist() == [50, 50, 5, 2]
+    assert tree(reading) == ["0 Root", "0   Prefetch", "0     Map", "0       Range"]
+    assert set(used(reading)) == {"Root", "Prefetch"}
+    assert reading.iterators.event_total_ps.tolist() == [50, 50, 5, 2]
 
 
 def test_parents_in_a_circle_are_in_no_tree() -> None:
-    found = read([iterator("Root", 0, 50, 1)], [iterator("Root::A", 0, 5, 2, 3), iterator("Root::B", 10, 5, 3, 2)])
-    assert tree(found) == ["0 Root"]
+    reading = read([iterator("Root", 0, 50, 1)], [iterator("Root::A", 0, 5, 2, 3), iterator("Root::B", 10, 5, 3, 2)])
+    assert tree(reading) == ["0 Root"]
 
 
 def test_a_root_inside_another_pipeline_is_a_call_of_its_own() -> None:
-    found = read([iterator("Root", 0, 50, 1), iterator("Model", 10, 20, 2), iterator("Model::Map", 11, 5, 3, 2)])
-    assert found.calls.duration_ps.tolist() == [50, 20]
-    assert used(found, 0) == {"Root": (50, 50, 50)} and used(found, 1) == {"Model": (20, 15, 15), "Map": (5, 5, 5)}
+    reading = read([iterator("Root", 0, 50, 1), iterator("Model", 10, 20, 2), iterator("Model::Map", 11, 5, 3, 2)])
+    assert reading.calls.duration_ps.tolist() == [50, 20]
+    assert used(reading, 0) == {"Root": (50, 50, 50)} and used(reading, 1) == {"Model": (20, 15, 15), "Map": (5, 5, 5)}
 
 
 def test_what_tensorflow_says_of_an_iterator_is_what_it_said_last() -> None:
-    found = read([
+    reading = read([
         iterator("Root", 0, 50, 1, autotune="true"), iterator("Root::ParallelMapV2", 0, 5, 2, 1, parallelism=2),
         iterator("Root::ParallelMapV2", 10, 5, 2, 1, parallelism=6),
         iterator("Root::P", 20, 5, 3, 1, buffer_limit="unavailable"),
     ])  # fmt: skip
-    assert found.iterators.attributes == {
+    assert reading.iterators.attributes == {
         "parallelism": [None, 6, None], "buffer_limit": [None, None, None], "autotune": ["true", None, None],
     }  # fmt: skip
 
@@ -314,10 +314,10 @@ def test_events_without_an_id_are_counted_and_their_time_is_that_of_whoever_aske
 
 
 def test_events_that_last_no_time_or_less_are_counted() -> None:
-    found = read([iterator("Root", 0, 0, 1), iterator("Root::Map", 0, 0, 2, 1)], [iterator("Root", 5, 9, 1)])
-    assert found.calls.duration_ps.tolist() == [9, 0]
-    assert used(found, 1) == {"Root": (0, 0, 0), "Map": (0, 0, 0)}
-    assert found.segments.duration_ps.tolist() == [9]
+    reading = read([iterator("Root", 0, 0, 1), iterator("Root::Map", 0, 0, 2, 1)], [iterator("Root", 5, 9, 1)])
+    assert reading.calls.duration_ps.tolist() == [9, 0]
+    assert used(reading, 1) == {"Root": (0, 0, 0), "Map": (0, 0, 0)}
+    assert reading.segments.duration_ps.tolist() == [9]
 
 
 def test_a_capture_without_iterators_has_no_pipelines() -> None:

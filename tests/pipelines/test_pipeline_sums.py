@@ -33,25 +33,25 @@ def test_figures_of_pipelines(seed: int) -> None:
     shape = [(p, rng.randrange(1, 9)) for p in range(rng.randrange(1, 4))]
     rows = [(p, rng.randrange(-20, 60), rng.randrange(0, 20)) for p, count in shape for _ in range(count)]
     pipelines, calls = drawn(rows)
-    found = CallSums(pipelines, calls, 10)
+    sums = CallSums(pipelines, calls, 10)
     for p, count in shape:
         own = [(start, length) for pipeline, start, length in rows if pipeline == p]
         times = sorted(length for _, length in own)
         covered = {t for start, length in own for t in range(start, start + length)}
         first, last = min(start for start, _ in own), max(start + length for start, length in own)
-        assert found.count[p] == count
-        assert (found.least_ps[p], found.most_ps[p], found.total_ps[p]) == (times[0], times[-1], sum(times))
-        assert found.slow[p] == sum(length > 10 for length in times)
-        assert {q: int(found.percentiles_ps[q][p]) for q in (50, 90, 99)} == {
+        assert sums.count[p] == count
+        assert (sums.least_ps[p], sums.most_ps[p], sums.total_ps[p]) == (times[0], times[-1], sum(times))
+        assert sums.slow[p] == sum(length > 10 for length in times)
+        assert {q: int(sums.percentiles_ps[q][p]) for q in (50, 90, 99)} == {
             q: times[rank(q, count)] for q in (50, 90, 99)
         }
-        assert found.between_ps[p] == sum(t not in covered for t in range(first, last))
+        assert sums.between_ps[p] == sum(t not in covered for t in range(first, last))
 
 
 def test_no_calls_have_no_figures() -> None:
     pipelines, calls = drawn([])
-    found = CallSums(pipelines, calls, 10)
-    assert len(found.count) == len(found.between_ps) == len(found.most_ps) == 0
+    sums = CallSums(pipelines, calls, 10)
+    assert len(sums.count) == len(sums.between_ps) == len(sums.most_ps) == 0
     assert between(drawn([(0, 5, 9)])[1], 1).tolist() == [0]
 
 

@@ -19,10 +19,10 @@ def tables_of(report: fastprof.Report) -> dict[str, list[Row]]:
 
 
 def summed(rows: list[Row], column: str, *keys: str) -> Counter[Any]:
-    found: Counter[Any] = Counter()
+    counts: Counter[Any] = Counter()
     for row in rows:
-        found[tuple(row[key] for key in keys)] += row[column]
-    return +found
+        counts[tuple(row[key] for key in keys)] += row[column]
+    return +counts
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -32,7 +32,7 @@ def test_ends_stages_and_sums_are_those_of_a_walk(seed: int) -> None:
     rng = np.random.default_rng(seed)
     size = len(tree.iterator)
     asynchronous, values = rng.random(size) < 0.3, rng.integers(0, 100, size).astype(np.float64)
-    found = Subtrees(tree, asynchronous)
+    subtrees = Subtrees(tree, asynchronous)
     keys = list(zip(tree.pipeline.tolist(), tree.iterator.tolist(), strict=True))
     up = [
         keys.index((p, a)) if a >= 0 else -1 for p, a in zip(tree.pipeline.tolist(), tree.parent.tolist(), strict=True)
@@ -42,20 +42,20 @@ def test_ends_stages_and_sums_are_those_of_a_walk(seed: int) -> None:
         above.append([] if up[row] < 0 else [up[row], *above[up[row]]])
     stage = [next((one for one in rows if asynchronous[one]), -1) for rows in above]
     below = [[one for one in range(size) if one == row or row in above[one]] for row in range(size)]
-    assert found.up.tolist() == up
-    assert found.stage.tolist() == stage
-    assert found.end.tolist() == [max(rows) + 1 for rows in below]
+    assert subtrees.up.tolist() == up
+    assert subtrees.stage.tolist() == stage
+    assert subtrees.end.tolist() == [max(rows) + 1 for rows in below]
     sums = [sum(values[one] for one in rows if stage[one] == stage[rows[0]]) for rows in below]
-    assert found.sums(values).tolist() == sums
+    assert subtrees.sums(values).tolist() == sums
 
 
 def test_a_chain_of_a_million_takes_no_walk() -> None:
     count = 1_000_000
     number = np.arange(count, dtype=np.int32)
     chain = Tree(np.zeros(count, np.int32), number, number - 1, number)
-    found = Subtrees(chain, number % 2 == 1)
-    assert (found.end == count).all()
-    assert found.stage[[0, 1, 2, 3, 999_999]].tolist() == [-1, -1, 1, 1, 999_997]
+    subtrees = Subtrees(chain, number % 2 == 1)
+    assert (subtrees.end == count).all()
+    assert subtrees.stage[[0, 1, 2, 3, 999_999]].tolist() == [-1, -1, 1, 1, 999_997]
 
 
 def test_what_is_in_no_tree_has_no_row() -> None:

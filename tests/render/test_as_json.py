@@ -18,7 +18,7 @@ from fastprof.render.table_forms import chunks
 
 def document(data: Any) -> Any:
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     text = b"".join(chunks("json", data, name="things", look=Look()))
     assert text.isascii()

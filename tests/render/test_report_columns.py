@@ -60,9 +60,9 @@ def test_texts_are_written_once() -> None:
 
 
 def test_only_the_tables_columns_and_rows_asked_for_are_there() -> None:
-    found = document(report(), tables=("ops",), columns={"ops": ("self_ps", "name")}, first=1, rows=2)
-    ops = found["tables"].pop("ops")
-    assert found["tables"] == {}
+    parsed = document(report(), tables=("ops",), columns={"ops": ("self_ps", "name")}, first=1, rows=2)
+    ops = parsed["tables"].pop("ops")
+    assert parsed["tables"] == {}
     assert (ops["length"], ops["first"], ops["of"]) == (2, 1, 4)
     assert [column["name"] for column in ops["columns"]] == ["name", "self_ps"]
     assert [values(column) for column in ops["columns"]] == [["b", "a"], [None, 2**62]]
@@ -82,8 +82,8 @@ def test_tables_that_are_not_asked_for_are_not_made() -> None:
 
 
 def test_long_texts_are_cut() -> None:
-    found = Report("sample", {"t": pa.table({"text": ["x" * 50, "y"]})}, {}, ())
-    assert document(found, letters=10)["tables"]["t"]["columns"][0]["texts"] == ["x" * 10 + "…", "y"]
+    report = Report("sample", {"t": pa.table({"text": ["x" * 50, "y"]})}, {}, ())
+    assert document(report, letters=10)["tables"]["t"]["columns"][0]["texts"] == ["x" * 10 + "…", "y"]
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def document(report: Report, limit: int | None = None) -> str:
 
 
 def test_the_whole_document() -> None:
-    found = document(sample({"event_count": 2**63 - 1, "mean_ps": 0.1}))
-    assert json.loads(found) == {
+    parsed = document(sample({"event_count": 2**63 - 1, "mean_ps": 0.1}))
+    assert json.loads(parsed) == {
         "analysis": "sample_analysis",
         "fastprof_version": fastprof.__version__,
         "schema_version": "2",

@@ -42,15 +42,15 @@ def words(svg: str) -> list[str]:
 
 def test_ops_are_dots_beneath_named_lines() -> None:
     svg = drawn(("dot.1", 100, 5e9, 1e6), ("add.2", 50, 1e6, 4e7))
-    found = words(svg)
-    assert {"Roofline", "TPU v6 Lite", "Compute", "HBM", "VMEM Read", "dot.1", "add.2", "50.0 %"} <= set(found)
+    texts = words(svg)
+    assert {"Roofline", "TPU v6 Lite", "Compute", "HBM", "VMEM Read", "dot.1", "add.2", "50.0 %"} <= set(texts)
     assert svg.count("<title>") == 2 * 2 + 1  # of each op its dot and its line in the list; of the drawing
     assert_inside(parsed(svg))
 
 
 def test_what_has_no_place_is_reported() -> None:
-    found = words(drawn(("dot.1", 100, 5e9, 1e6), ("copy.2", 300, 0, 4e7)))
-    assert any(text.startswith("Not drawn: 1 op with 75.0 % of the self time") for text in found)
+    texts = words(drawn(("dot.1", 100, 5e9, 1e6), ("copy.2", 300, 0, 4e7)))
+    assert any(text.startswith("Not drawn: 1 op with 75.0 % of the self time") for text in texts)
 
 
 @pytest.mark.parametrize("ops", [(), (("copy.1", 5, 0, 100),)])
@@ -61,8 +61,8 @@ def test_without_any_op_to_place_it_says_why(ops: tuple[tuple[str, int, float, f
 
 
 def test_without_peaks_there_are_dots_and_no_lines() -> None:
-    found = words(drawn(("dot.1", 100, 5e9, 1e6), peaks={}, name="TPU of tomorrow"))
-    assert "dot.1" in found and "Compute" not in found and "HBM" not in found
+    texts = words(drawn(("dot.1", 100, 5e9, 1e6), peaks={}, name="TPU of tomorrow"))
+    assert "dot.1" in texts and "Compute" not in texts and "HBM" not in texts
 
 
 def test_names_are_only_text_and_cut_to_fit() -> None:

@@ -58,14 +58,14 @@ def stacks(found: Any, number: int) -> dict[str, int]:
 
 
 def test_stacks_are_the_ways_down_to_ops_and_weights_their_self_times() -> None:
-    found = document(capture(1_001, 2_500))
-    assert stacks(found, 0) == {
+    parsed = document(capture(1_001, 2_500))
+    assert stacks(parsed, 0) == {
         "program 7 / copy / op.0": 1_001,
         "program 7 / copy / op.1": 2_500,
         "IDLE": 10**6 - 1_001,
     }
-    assert stacks(found, 1) == {"Model / layer_0 / mul": 1_001, "Model / layer_1 / mul": 2_500}
-    assert [profile["name"] for profile in found["profiles"]][:2] == [
+    assert stacks(parsed, 1) == {"Model / layer_0 / mul": 1_001, "Model / layer_1 / mul": 2_500}
+    assert [profile["name"] for profile in parsed["profiles"]][:2] == [
         "Device time by program", "Device time by scope of the model",
     ]  # fmt: skip
 
@@ -86,8 +86,8 @@ def test_the_grouping_is_that_of_the_report() -> None:
 
 
 def test_a_report_without_ops_has_an_empty_profile() -> None:
-    found = document(xspace(plane("/host:CPU")))
-    assert [profile["samples"] for profile in found["profiles"]] == [[]]
+    parsed = document(xspace(plane("/host:CPU")))
+    assert [profile["samples"] for profile in parsed["profiles"]] == [[]]
 
 
 def test_other_analyses_have_no_stacks() -> None:

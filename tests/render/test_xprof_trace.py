@@ -160,9 +160,9 @@ def test_middles_of_flows_on_tpus_are_shown_when_they_are_asked_for() -> None:
 
 def test_hosts_come_one_after_the_other() -> None:
     hosts = [xspace(threads(event("f", 10, 1)), hostnames=[name]) for name in ("a", "b")]
-    found = document(hosts, "xprof-streaming")
-    assert [one["pid"] for one in found["traceEvents"] if one["ph"] == "X"] == [1701, 2701]
-    assert found["returnedEventsSize"] == 2
+    parsed = document(hosts, "xprof-streaming")
+    assert [one["pid"] for one in parsed["traceEvents"] if one["ph"] == "X"] == [1701, 2701]
+    assert parsed["returnedEventsSize"] == 2
 
 
 def test_a_session_without_events_is_a_document() -> None:

@@ -36,7 +36,7 @@ class _Lot:
         return self.random.randrange(4)
 
     def value(self, value: int) -> Any:
-        """Mostly an int64; what is no integer is as if it were not there."""
+        """Mostly an int64; a value that is not an integer counts as absent."""
         kind = self.random.randrange(40)
         return u64(value % (1 << 64)) if kind < 4 else "text" if kind == 4 else None if kind == 5 else value
 

@@ -56,27 +56,27 @@ def of_line(found: Groups, name: str) -> list[int]:
 
 
 def test_events_of_a_group_that_follow_each_other_are_a_step() -> None:
-    found = groups(gpu([of(0, 10, 5), of(0, 20, 5), of(1, 30, 5), of(0, 40, 5)]))
-    assert steps(found) == [(0, 10, 15), (1, 30, 5), (0, 40, 5)]
+    grouped = groups(gpu([of(0, 10, 5), of(0, 20, 5), of(1, 30, 5), of(0, 40, 5)]))
+    assert steps(grouped) == [(0, 10, 15), (1, 30, 5), (0, 40, 5)]
 
 
 def test_streams_are_gone_through_together() -> None:
-    found = groups(gpu([of(0, 10, 50), of(1, 70, 5)], [of(0, 12, 5), of(0, 80, 5)]))
-    assert steps(found) == [(0, 10, 50), (1, 70, 5), (0, 80, 5)]
+    grouped = groups(gpu([of(0, 10, 50), of(1, 70, 5)], [of(0, 12, 5), of(0, 80, 5)]))
+    assert steps(grouped) == [(0, 10, 50), (1, 70, 5), (0, 80, 5)]
 
 
 def test_events_without_a_group_join_the_one_before() -> None:
     """Those before the first that has one stay without."""
-    found = groups(
+    grouped = groups(
         gpu([of(None, 5, 1), of(0, 10, 5), of(None, 20, 9)], [of(None, 40, 1), of(1, 50, 1), of(None, 60, 1)])
     )
-    assert found.group_id.tolist()[4:] == [-1, 0, 0, 0, 1, 1]
-    assert steps(found) == [(0, 10, 31), (1, 50, 11)]
+    assert grouped.group_id.tolist()[4:] == [-1, 0, 0, 0, 1, 1]
+    assert steps(grouped) == [(0, 10, 31), (1, 50, 11)]
 
 
 def test_of_events_that_begin_together_the_shorter_is_first() -> None:
-    found = groups(gpu([of(0, 10, 20)], [of(1, 10, 5), of(None, 30, 1)]))
-    assert steps(found) == [(1, 10, 5), (0, 10, 21)]
+    grouped = groups(gpu([of(0, 10, 20)], [of(1, 10, 5), of(None, 30, 1)]))
+    assert steps(grouped) == [(1, 10, 5), (0, 10, 21)]
 
 
 def test_a_step_ends_with_what_ends_last() -> None:
@@ -86,21 +86,21 @@ def test_a_step_ends_with_what_ends_last() -> None:
 
 def test_lines_that_a_profiler_derived_are_no_events_of_the_gpu() -> None:
     derived = line("Launch Stats", [of(None, 0, 500)], id=DERIVED + 1)
-    found = groups(plane("/device:GPU:0", [line("stream", [of(0, 10, 5)], id=1), derived]))
-    assert steps(found) == [(0, 10, 5)] and of_line(found, "Launch Stats") == [-1]
+    grouped = groups(plane("/device:GPU:0", [line("stream", [of(0, 10, 5)], id=1), derived]))
+    assert steps(grouped) == [(0, 10, 5)] and of_line(grouped, "Launch Stats") == [-1]
 
 
 def test_each_gpu_has_steps_of_its_own() -> None:
-    found = groups(gpu([of(0, 10, 5)]), plane("/device:GPU:1", [line("s", [of(1, 7, 2)])]), plane("/device:GPU:2"))
-    assert [steps(found, number) for number in (1, 2, 3)] == [[(0, 10, 5)], [(1, 7, 2)], []]
-    assert 0 not in found.device_steps  # the host has none
+    grouped = groups(gpu([of(0, 10, 5)]), plane("/device:GPU:1", [line("s", [of(1, 7, 2)])]), plane("/device:GPU:2"))
+    assert [steps(grouped, number) for number in (1, 2, 3)] == [[(0, 10, 5)], [(1, 7, 2)], []]
+    assert 0 not in grouped.device_steps  # the host has none
 
 
 def test_steps_of_a_capture_that_was_grouped_are_those_that_it_shows() -> None:
     shown = [event("0", 5, 90, {"group_id": 0}), event("none", 200, 5), event("3", 100, 50, {"group_id": 3})]
     lines = [line("stream", [event("k", 10, 5, {"group_id": 0})], id=1), line("Steps", shown, id=DERIVED)]
-    found = groups_of(xspace(plane("/device:GPU:0", lines)))
-    assert steps(found, 0) == [(0, 5, 90), (3, 100, 50)]
+    grouped = groups_of(xspace(plane("/device:GPU:0", lines)))
+    assert steps(grouped, 0) == [(0, 5, 90), (3, 100, 50)]
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ def test_ops_are_stood_for_by_the_step_that_includes_them() -> None:
 def test_steps_are_grouped_by_what_their_ops_wait_for() -> None:
     lines = [line("Steps", [event("s", 10, 20), event("s", 40, 20), event("s", 70, 20)]),
              line("XLA Ops", [of(2, 15, 5, "op"), of(3, 45, 50, "sticks out"), of(1, 80, 5, "op")])]  # fmt: skip
-    found = groups(tpu(*lines))
-    assert of_line(found, "Steps") == [2, -1, 1]
-    assert of_line(found, "XLA Ops") == [2, 1, 1]
-    assert steps(found) == [(2, 10, 20), (1, 70, 20)] and found.count == 4
+    grouped = groups(tpu(*lines))
+    assert of_line(grouped, "Steps") == [2, -1, 1]
+    assert of_line(grouped, "XLA Ops") == [2, 1, 1]
+    assert steps(grouped) == [(2, 10, 20), (1, 70, 20)] and grouped.count == 4
 
 
 def test_events_of_a_tpu_neither_nest_nor_are_roots() -> None:
     inner = [of(1, 10, 80, "outer"), event("s", 20, 30, {"_r": 1}), event("TraceContext", 60, 5)]
-    found = groups(tpu(line("Steps", inner)))
-    assert of_line(found, "Steps") == [1, -1, -1] and found.names == [f"train {i}" for i in range(4)]
+    grouped = groups(tpu(line("Steps", inner)))
+    assert of_line(grouped, "Steps") == [1, -1, -1] and grouped.names == [f"train {i}" for i in range(4)]
 
 
 def test_other_events_are_in_the_group_of_the_step_that_they_overlap() -> None:
@@ -169,9 +169,9 @@ def test_other_events_are_in_the_group_of_the_step_that_they_overlap() -> None:
         event("in the second", 31, 1),
         event("after", 51, 1),
     ]
-    found = groups(tpu(line("Steps", [of(0, 10, 20), of(1, 30, 20)]), line("XLA Ops", sorted_by_time(ops))))
-    names = [found.events.names[meta] for meta in found.events.meta.tolist()]
-    group_of = dict(zip(names, found.group_id.tolist(), strict=True))
+    grouped = groups(tpu(line("Steps", [of(0, 10, 20), of(1, 30, 20)]), line("XLA Ops", sorted_by_time(ops))))
+    names = [grouped.events.names[meta] for meta in grouped.events.meta.tolist()]
+    group_of = dict(zip(names, grouped.group_id.tolist(), strict=True))
     assert [group_of[one.name] for one in ops] == [-1, 0, 0, 0, 0, 1, -1]
 
 
@@ -180,9 +180,9 @@ def sorted_by_time(events: Sequence[Event]) -> list[Event]:
 
 
 def test_modules_that_nothing_led_to_are_in_the_group_of_one_that_they_overlap() -> None:
-    found = groups(tpu(line("XLA Modules", [of(0, 10, 20), event("m", 30, 5), event("m", 40, 5), of(1, 60, 5)])))
-    assert of_line(found, "XLA Modules") == [0, 0, -1, 1]
-    assert 1 not in found.device_steps  # modules are no steps
+    grouped = groups(tpu(line("XLA Modules", [of(0, 10, 20), event("m", 30, 5), event("m", 40, 5), of(1, 60, 5)])))
+    assert of_line(grouped, "XLA Modules") == [0, 0, -1, 1]
+    assert 1 not in grouped.device_steps  # modules are no steps
 
 
 # ---- lock step ---------------------------------------------------------------------------------------
@@ -190,10 +190,10 @@ def test_modules_that_nothing_led_to_are_in_the_group_of_one_that_they_overlap()
 
 def test_steps_that_no_group_reaches_are_numbered_alike_on_all_cores() -> None:
     three, two = ([event("s", start + 10 * i, 5) for i in range(count)] for start, count in ((0, 3), (2, 2)))
-    found = groups(tpu(line("Steps", three)), tpu(line("Steps", two), name="/device:TPU:1", id=1))
-    assert found.group_id.tolist() == [0, 1, 2, 3] + [4, 5, 6] + [4, 5]
-    assert found.count == 7 and found.names[4:] == ["4", "5", "6"]
-    assert found.root_rows.tolist()[4:] == [-1, -1, -1] and steps(found, 2) == [(4, 2, 5), (5, 12, 5)]
+    grouped = groups(tpu(line("Steps", three)), tpu(line("Steps", two), name="/device:TPU:1", id=1))
+    assert grouped.group_id.tolist() == [0, 1, 2, 3] + [4, 5, 6] + [4, 5]
+    assert grouped.count == 7 and grouped.names[4:] == ["4", "5", "6"]
+    assert grouped.root_rows.tolist()[4:] == [-1, -1, -1] and steps(grouped, 2) == [(4, 2, 5), (5, 12, 5)]
 
 
 def test_one_step_that_is_reached_is_enough_to_leave_the_others_alone() -> None:
@@ -210,21 +210,21 @@ def test_sparse_cores_are_not_numbered_in_lock_step() -> None:
 def test_groups_in_lock_step_record_what_they_lead_to() -> None:
     waits = event("train", 500, 9, {"_r": 1, "_ct": CONTEXT, "_c": 77})
     step = event("s", 10, 5, {"_pt": CONTEXT, "_p": 77})
-    found = groups_of(xspace(plane("/host:CPU", [line("t", [waits])]), tpu(line("Steps", [step]))))
-    assert found.group_id.tolist() == [0, 1] and found.relations.tolist() == [[1, 0]]
+    grouped = groups_of(xspace(plane("/host:CPU", [line("t", [waits])]), tpu(line("Steps", [step]))))
+    assert grouped.group_id.tolist() == [0, 1] and grouped.relations.tolist() == [[1, 0]]
 
 
 # ---- steps of TPUs -----------------------------------------------------------------------------------
 
 
 def test_steps_of_a_group_that_follow_each_other_are_one() -> None:
-    found = groups(tpu(line("Steps", [of(0, 10, 5), of(0, 20, 5), of(1, 30, 5), of(0, 40, 5)])))
-    assert steps(found) == [(0, 10, 15), (1, 30, 5), (0, 40, 5)]
+    grouped = groups(tpu(line("Steps", [of(0, 10, 5), of(0, 20, 5), of(1, 30, 5), of(0, 40, 5)])))
+    assert steps(grouped) == [(0, 10, 15), (1, 30, 5), (0, 40, 5)]
 
 
 def test_a_step_without_a_group_is_left_out_and_parts_its_neighbours() -> None:
-    found = groups(tpu(line("Steps", [of(0, 10, 5), event("s", 20, 5), of(0, 30, 5), event("s", 40, 5)])))
-    assert steps(found) == [(0, 10, 5), (0, 30, 5)]
+    grouped = groups(tpu(line("Steps", [of(0, 10, 5), event("s", 20, 5), of(0, 30, 5), event("s", 40, 5)])))
+    assert steps(grouped) == [(0, 10, 5), (0, 30, 5)]
 
 
 def test_steps_have_the_times_of_the_device_if_it_records_both() -> None:
@@ -252,8 +252,8 @@ def test_times_of_any_events_by_the_clock_of_the_device() -> None:
 
 
 def test_some_of_the_steps() -> None:
-    found = groups(tpu(line("Steps", [of(0, 10, 5), of(1, 20, 5), of(2, 30, 5)])))
-    kept = found.subset(np.isin(found.group_id, [0, 2, 9])).device_steps[1]
+    grouped = groups(tpu(line("Steps", [of(0, 10, 5), of(1, 20, 5), of(2, 30, 5)])))
+    kept = grouped.subset(np.isin(grouped.group_id, [0, 2, 9])).device_steps[1]
     assert kept.group_id.tolist() == [0, 2] and kept.start_ps.tolist() == [10, 30] and len(kept) == 2
-    part = found.subset(np.isin(found.group_id, [1]))
+    part = grouped.subset(np.isin(grouped.group_id, [1]))
     assert steps(part) == [(1, 20, 5)] and members(part) == {"train 1": ["train", "e"]}

@@ -422,14 +422,14 @@ def test_a_part_keeps_the_numbers_and_names_of_groups() -> None:
     data = host(
         [root("a", 0, 10), event("x", 1, 2), root("b", 20, 30), root("deep", 25, 5, level=2), event("none", 90, 1)]
     )
-    whole = groups_of(data)
-    part = whole.subset(whole.group_id != whole.names.index("a 1"))
+    grouped = groups_of(data)
+    part = grouped.subset(grouped.group_id != grouped.names.index("a 1"))
     assert members(part) == {"deep 0": ["deep"], "b 2": ["b"], "-": ["none"]}
-    assert part.names == whole.names and part.count == whole.count
+    assert part.names == grouped.names and part.count == grouped.count
     assert part.root_rows.tolist() == [1, -1, 0] and part.step_rows.tolist() == [1, 0]
     assert pairs(part) == [("b 2", "deep 0")]
-    none = whole.subset(whole.group_id == 99)
-    assert len(none.events) == 0 and none.names == whole.names and none.relations.tolist() == []
+    none = grouped.subset(grouped.group_id == 99)
+    assert len(none.events) == 0 and none.names == grouped.names and none.relations.tolist() == []
 
 
 def test_an_empty_host_has_no_groups() -> None:

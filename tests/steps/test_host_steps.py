@@ -34,7 +34,7 @@ def test_steps_are_called_by_their_markers() -> None:
 
 
 def test_what_no_marker_names_is_a_step_if_a_framework_names_it() -> None:
-    """A session's run has no name: its group has no marker, and is no step. A marker by another name makes one."""
+    """A session's run has no name: its group has no marker, so it is not a step. A marker by another name makes one."""
     runs = [event("SessionRun", 1000 * US * k, 900 * US, {"_r": 1, "id": k}) for k in range(2)]
     named = [event("decode", 5000 * US, 100 * US, {"_r": 1, "step_num": 1}), ran("op", 5010, 50)]
     database = found(spaces(host([*runs, ran("op", 10, 5), *named])))

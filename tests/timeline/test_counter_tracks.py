@@ -20,10 +20,10 @@ def counted(name: str, time: int, value: Value, stat: str | None = None) -> Even
 
 def test_each_counter_of_a_device_is_a_series_in_order_of_time() -> None:
     events = [counted("power_mw", 5, 100.5), counted("gpu_temp_c", 6, 50.0), counted("power_mw", 20, 90.0)]
-    found = series(
+    by_name = series(
         plane("/device:GPU:0", [line("_counters_", events), line("Stream #1", [event("kernel", 0, 1, {"x": 1})])])
     )
-    assert {name: (one.unit, one.time_ps.tolist(), one.value.tolist()) for name, one in found.items()} == {
+    assert {name: (one.unit, one.time_ps.tolist(), one.value.tolist()) for name, one in by_name.items()} == {
         "/device:GPU:0 power_mw": ("mW", [5, 20], [100.5, 90.0]), "/device:GPU:0 gpu_temp_c": ("°C", [6], [50.0]),
     }  # fmt: skip
 
@@ -31,11 +31,11 @@ def test_each_counter_of_a_device_is_a_series_in_order_of_time() -> None:
 def test_whole_numbers_stay_whole_and_stats_of_other_names_are_reported() -> None:
     large = 2**53 + 1
     events = [counted("reads", 1, u64(large)), counted("reads", 2, 7, "Raw Value"), counted("reads", 3, "text", "note")]
-    found = series(plane("/device:GPU:0", [line("_counters_", events)]))
-    assert {name: one.value.tolist() for name, one in found.items()} == {
+    by_name = series(plane("/device:GPU:0", [line("_counters_", events)]))
+    assert {name: one.value.tolist() for name, one in by_name.items()} == {
         "/device:GPU:0 reads": [large], "/device:GPU:0 reads Raw Value": [7],
     }  # fmt: skip
-    assert found["/device:GPU:0 reads"].unit == ""
+    assert by_name["/device:GPU:0 reads"].unit == ""
 
 
 def test_allocators_show_the_bytes_in_use_after_each_allocation() -> None:
@@ -48,8 +48,8 @@ def test_allocators_show_the_bytes_in_use_after_each_allocation() -> None:
         call("MemoryDeallocation", 9, 40, 2),
         call("MemoryAllocation", 5, 7, 0, "host"),
     ]
-    found = series(plane("/host:CPU", [line("python", sorted(events, key=lambda one: one.offset_ps or 0))]))
-    assert {name: (one.unit, one.time_ps.tolist(), one.value.tolist()) for name, one in found.items()} == {
+    by_name = series(plane("/host:CPU", [line("python", sorted(events, key=lambda one: one.offset_ps or 0))]))
+    assert {name: (one.unit, one.time_ps.tolist(), one.value.tolist()) for name, one in by_name.items()} == {
         "/host:CPU memory in use: GPU_0_bfc": ("bytes", [1, 9], [100, 42]),
         "/host:CPU memory in use: host": ("bytes", [5], [7]),
     }
@@ -61,15 +61,15 @@ def test_a_capture_that_counts_nothing_has_no_series() -> None:
 
 def test_a_real_capture(captures: Path) -> None:
     tables = tables_of(captures / "xspace" / "gpu-v100x8-tf" / "34.83.195.179_6003.xplane.pb")
-    found = counter_tracks(tables, 0)
-    assert {one.name: len(one) for one in found} == {
+    tracks = counter_tracks(tables, 0)
+    assert {one.name: len(one) for one in tracks} == {
         "memory in use: GPU_1_bfc": 19, "memory in use: GPU_4_bfc": 969, "memory in use: GPU_6_bfc": 969,
         "memory in use: gpu_host_bfc": 536,
     }  # fmt: skip
-    assert [one.process.plane.name for one in found] == [
+    assert [one.process.plane.name for one in tracks] == [
         "/device:GPU:1", "/device:GPU:4", "/device:GPU:6", "/host:CPU",
     ]  # fmt: skip
-    assert [one.process.pid for one in found] == [1002, 1005, 1007, 1701]
+    assert [one.process.pid for one in tracks] == [1002, 1005, 1007, 1701]
 
 
 def test_memory_is_of_the_device_that_its_allocator_is_called_after_else_of_the_host() -> None:
@@ -78,8 +78,8 @@ def test_memory_is_of_the_device_that_its_allocator_is_called_after_else_of_the_
               for at, name in enumerate(names)]  # fmt: skip
     kernels = line("Stream #1", [event("kernel", 0, 1)])
     devices = [plane(f"/device:GPU:{number}", [kernels], id=number) for number in (0, 4)]
-    found = counter_tracks(tables_of(xspace(*devices, plane("/host:CPU", [line("python", events)], id=9))), 0)
-    shown = {one.name.removeprefix("memory in use: "): one.process for one in found}
+    tracks = counter_tracks(tables_of(xspace(*devices, plane("/host:CPU", [line("python", events)], id=9))), 0)
+    shown = {one.name.removeprefix("memory in use: "): one.process for one in tracks}
     assert {name: (process.plane.name, process.number) for name, process in shown.items()} == {
         "GPU_4_bfc": ("/device:GPU:4", 1), "4": ("/device:GPU:4", 1), "GPU_7_bfc": ("/host:CPU", 2),
         "gpu_host_bfc": ("/host:CPU", 2), "TPU_4_bfc": ("/host:CPU", 2),

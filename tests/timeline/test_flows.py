@@ -20,9 +20,9 @@ def threads(*lines: list[Event], **stats: Value) -> bytes:
 
 def pairs(*planes: bytes) -> list[tuple[str, str, str]]:
     host = host_of(xspace(*planes))
-    found = flows(host)
+    linked = flows(host)
     names = [host.raw.names[meta] for meta in host.raw.meta]
-    columns = zip(found.producer.tolist(), found.consumer.tolist(), found.kind.tolist(), strict=True)
+    columns = zip(linked.producer.tolist(), linked.consumer.tolist(), linked.kind.tolist(), strict=True)
     return [(names[producer], names[consumer], KINDS[kind]) for producer, consumer, kind in columns]
 
 
@@ -35,13 +35,13 @@ def used(number: int, kind: int = 2) -> dict[str | int, Value]:
 
 
 def test_each_producer_leads_to_each_consumer_of_its_context() -> None:
-    found = pairs(
+    linked = pairs(
         threads(
             [event("a", 0, 1, made(1)), event("b", 5, 1, made(1))],
             [event("x", 9, 1, used(1)), event("y", 10, 1, used(2))],
         )
     )
-    assert found == [("a", "x", "tf_exec"), ("b", "x", "tf_exec")]
+    assert linked == [("a", "x", "tf_exec"), ("b", "x", "tf_exec")]
 
 
 def test_a_launch_leads_to_its_kernels() -> None:
@@ -65,9 +65,11 @@ def test_contexts_of_another_process_are_others() -> None:
 def test_in_a_crowd_each_consumer_follows_the_last_producer_before_it() -> None:
     producers = [event(f"p{i}", 10 * i, 1, made(1)) for i in range(9)]
     consumers = [event(f"c{i}", 10 * i - 5, 1, used(1)) for i in range(1, 9)] + [event("first", 0, 1, used(1))]
-    found = pairs(threads(producers, consumers))
-    assert len(found) == 9
-    assert ("p0", "c1", "tf_exec") in found and ("p7", "c8", "tf_exec") in found and ("p0", "first", "tf_exec") in found
+    linked = pairs(threads(producers, consumers))
+    assert len(linked) == 9
+    assert (
+        ("p0", "c1", "tf_exec") in linked and ("p7", "c8", "tf_exec") in linked and ("p0", "first", "tf_exec") in linked
+    )
 
 
 def test_a_crowd_costs_no_more_than_its_ends() -> None:
@@ -81,13 +83,13 @@ def test_flows_that_a_capture_records_go_from_event_to_event() -> None:
     def flow(direction: int, number: int) -> dict[str | int, Value]:
         return {"flow": u64(direction | number << 2 | 5 << 58)}
 
-    found = pairs(
+    linked = pairs(
         threads(
             [event("a", 0, 1, flow(2, 7)), event("b", 10, 1, flow(3, 7))],
             [event("c", 20, 1, flow(1, 7)), event("d", 30, 1, flow(1, 8))],
         )
     )
-    assert found == [("a", "b", "PjRt"), ("b", "c", "PjRt")]
+    assert linked == [("a", "b", "PjRt"), ("b", "c", "PjRt")]
 
 
 def test_an_event_does_not_lead_to_itself_and_pairs_come_once() -> None:
@@ -100,10 +102,10 @@ def test_an_event_does_not_lead_to_itself_and_pairs_come_once() -> None:
 
 def test_real_flows_lead_forward_in_time(captures: Path) -> None:
     host = host_of(captures / "xspace" / "gpu-mi300x-jax08-gemm" / "tw003.xplane.pb")
-    found = flows(host)
-    kinds = {KINDS[kind]: int(count) for kind, count in zip(*np.unique(found.kind, return_counts=True), strict=True)}
+    linked = flows(host)
+    kinds = {KINDS[kind]: int(count) for kind, count in zip(*np.unique(linked.kind, return_counts=True), strict=True)}
     assert kinds == {"gpu_launch": 54, "threadpool_event": 30, "pjrt_library_call": 42, "PjRt": 60}
-    assert (host.raw.start_ps[found.producer] <= host.raw.start_ps[found.consumer]).mean() > 0.95
+    assert (host.raw.start_ps[linked.producer] <= host.raw.start_ps[linked.consumer]).mean() > 0.95
 
 
 # ---- steps and groups

@@ -36,11 +36,11 @@ def test_devices_come_before_custom_planes_and_threads_and_planes_that_xprof_lea
 
 
 def test_tpus_are_known_by_their_ids_and_planes_of_threads_by_their_order() -> None:
-    found = processes(
+    names = processes(
         with_event("/host:CPU [9]"), with_event("/host:CPU [10]"), with_event("/device:TPU:1", 10),
         with_event("/device:TPU:0", 2), with_event("/device:TPU:2", 500),
     )  # fmt: skip
-    assert found == [
+    assert names == [
         (1001, "/device:TPU:2", True), (1003, "/device:TPU:0", True), (1011, "/device:TPU:1", True),
         (1701, "/host:CPU [10]", True), (1702, "/host:CPU [9]", True),
     ]  # fmt: skip

@@ -195,9 +195,9 @@ def test_what_is_damaged_is_built_again(tmp_path: Path, spoilt: bytes) -> None:
     folder = CacheFolder(tmp_path, 1000)
     folder.opened("k", _write(10, calls), Path.read_bytes)
     (file,) = tmp_path.iterdir()
-    whole = file.read_bytes()
+    data = file.read_bytes()
     file.write_bytes(spoilt)
-    assert folder.opened("k", _write(10, calls), Path.read_bytes) == whole
+    assert folder.opened("k", _write(10, calls), Path.read_bytes) == data
     assert calls == [1, 1]
 
 

@@ -53,28 +53,28 @@ def test_the_line_of_an_instruction_or_computation_is_found(form: str, metadata:
 
 
 def test_what_is_around_an_instruction_is_a_graph() -> None:
-    found = hlo_answers.around(tables(), None, MODULE, NAME, 1)
-    relations = {node["name"]: (node["relation"], node["distance"]) for node in found["nodes"]}
+    answer = hlo_answers.around(tables(), None, MODULE, NAME, 1)
+    relations = {node["name"]: (node["relation"], node["distance"]) for node in answer["nodes"]}
     assert relations == {
         "convolution_fusion.101": ("operand", 1),
         NAME: ("itself", 0),
         "convolution_fusion.106": ("user", 1),
     }
-    names = [node["name"] for node in found["nodes"]]
-    assert [(names[one], names[other]) for one, other in found["edges"]] == [
+    names = [node["name"] for node in answer["nodes"]]
+    assert [(names[one], names[other]) for one, other in answer["edges"]] == [
         ("convolution_fusion.101", NAME),
         (NAME, "convolution_fusion.106"),
     ]
-    assert (found["computation"], found["more"]) == ("main", 0)
+    assert (answer["computation"], answer["more"]) == ("main", 0)
 
 
 def test_the_nearest_are_kept_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hlo_answers, "MOST_NODES", 5)
-    found = hlo_answers.around(tables(), None, MODULE, NAME, 20)
-    assert len(found["nodes"]) == 5
-    assert found["more"] > 0
-    assert max(node["distance"] for node in found["nodes"]) <= 2
-    assert all(0 <= end < 5 for edge in found["edges"] for end in edge)
+    answer = hlo_answers.around(tables(), None, MODULE, NAME, 20)
+    assert len(answer["nodes"]) == 5
+    assert answer["more"] > 0
+    assert max(node["distance"] for node in answer["nodes"]) <= 2
+    assert all(0 <= end < 5 for edge in answer["edges"] for end in edge)
 
 
 def test_long_lines_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:

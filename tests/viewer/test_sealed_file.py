@@ -36,11 +36,11 @@ def test_a_file_keeps_its_bytes_and_is_whole(path: Path, what: str) -> None:
 def test_each_bit_counts(path: Path) -> None:
     path.write_bytes(b"what was written")
     seal(path)
-    whole = path.read_bytes()
-    assert len(whole) == 16 + 4 + 24
-    for at in range(len(whole)):
+    data = path.read_bytes()
+    assert len(data) == 16 + 4 + 24
+    for at in range(len(data)):
         for bit in range(8):
-            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+            path.write_bytes(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :])
             with pytest.raises(DamagedError):
                 check(path)
 
@@ -67,12 +67,12 @@ def test_bytes_of_each_block_count(path: Path, what: str) -> None:
 def test_what_is_cut_off_added_or_moved_counts(path: Path) -> None:
     path.write_bytes(CONTENTS["some blocks"])
     seal(path)
-    whole = path.read_bytes()
+    data = path.read_bytes()
     block = 1 << 20
     for spoilt in (
-        *(whole[:size] for size in (0, 1, 23, 24, block, len(whole) - 24, len(whole) - 1)),
-        *(whole[block:], whole[1:], whole + b"\0", b"\0" + whole, whole + whole),
-        whole[block : 2 * block] + whole[:block] + whole[2 * block :],
+        *(data[:size] for size in (0, 1, 23, 24, block, len(data) - 24, len(data) - 1)),
+        *(data[block:], data[1:], data + b"\0", b"\0" + data, data + data),
+        data[block : 2 * block] + data[:block] + data[2 * block :],
     ):
         path.write_bytes(spoilt)
         with pytest.raises(DamagedError):

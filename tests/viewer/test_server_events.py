@@ -32,8 +32,8 @@ def test_an_event_has_its_stats_exactly() -> None:
     }
     served = Served(threads([event("step", 5, 10, stats=values)]))
     served.timeline()
-    found = served.get("/api/event", at=0)
-    assert stats(found) == {
+    answer = served.get("/api/event", at=0)
+    assert stats(answer) == {
         "int": "-9223372036854775808",
         "uint": "18446744073709551615",
         "double": "0.30000000000000004",
@@ -41,9 +41,9 @@ def test_an_event_has_its_stats_exactly() -> None:
         "ref": "a name",
         "bytes": " ".join(f"{byte:02x}" for byte in range(32)) + " … of 40 bytes",
     }
-    assert [one["kind"] for one in found["stats"]] == ["int64", "uint64", "double", "str", "ref", "bytes"]
-    assert (found["name"], found["start_ps"], found["duration_ps"]) == ("step", "0", "10")
-    assert (found["track_name"], found["plane"], found["event_id"]) == ("thread 1", "/host:CPU", "0")
+    assert [one["kind"] for one in answer["stats"]] == ["int64", "uint64", "double", "str", "ref", "bytes"]
+    assert (answer["name"], answer["start_ps"], answer["duration_ps"]) == ("step", "0", "10")
+    assert (answer["track_name"], answer["plane"], answer["event_id"]) == ("thread 1", "/host:CPU", "0")
 
 
 def test_an_event_has_the_stats_of_its_metadata_and_the_op_that_it_is_of() -> None:
@@ -55,10 +55,10 @@ def test_an_event_has_the_stats_of_its_metadata_and_the_op_that_it_is_of() -> No
     ops = line("XLA Ops", [event("%fusion.1 = f32[] fusion()", 0, 4)], id=3)
     served = Served(xspace(plane("/device:TPU:0", [ops], event_metadata=metadata)))
     served.timeline()
-    found = served.get("/api/event", at=0)
-    assert (found["name"], found["metadata_name"]) == ("fusion.1", "%fusion.1 = f32[] fusion()")
-    assert stats(found, "metadata")["flops"] == "9"
-    assert found["op"] == {
+    answer = served.get("/api/event", at=0)
+    assert (answer["name"], answer["metadata_name"]) == ("fusion.1", "%fusion.1 = f32[] fusion()")
+    assert stats(answer, "metadata")["flops"] == "9"
+    assert answer["op"] == {
         "program_id": "7",
         "module": None,
         "instruction": "fusion.1",
@@ -121,12 +121,12 @@ def test_details_of_each_event_are_those_of_the_tables(tmp_path: Path, ordered: 
     met = set()
     for host, count in (("host0", 120), ("host1", 80)):
         for at in range(count):
-            found = served.get("/api/event", host=host, at=at)
-            row = wanted[host, int(found["event_id"])]
+            answer = served.get("/api/event", host=host, at=at)
+            row = wanted[host, int(answer["event_id"])]
             met.add((host, row["event_id"]))
-            assert (found["name"], found["track_name"]) == (row["name"], row["line"])
-            assert found["duration_ps"] == str(row["duration_ps"])
-            assert stats(found) == {"number": str(row["number"])}
+            assert (answer["name"], answer["track_name"]) == (row["name"], row["line"])
+            assert answer["duration_ps"] == str(row["duration_ps"])
+            assert stats(answer) == {"number": str(row["number"])}
     assert met == set(wanted)
 
 
@@ -166,8 +166,8 @@ def test_sums_of_a_range_count_what_overlaps_and_what_lies_within() -> None:
 def test_sums_of_a_range_are_whole_and_clipped() -> None:
     served = Served(threads([event("a", 0, 100), event("b", 200, 50)]))
     served.timeline()
-    found = served.get("/api/range", start_ps=90, end_ps=210)
-    assert (found["events"], found["total_ps"], found["clipped_ps"]) == (2, "150", "20")
+    answer = served.get("/api/range", start_ps=90, end_ps=210)
+    assert (answer["events"], answer["total_ps"], answer["clipped_ps"]) == (2, "150", "20")
 
 
 def test_sums_past_64_bits_are_not_wrong() -> None:
@@ -175,17 +175,17 @@ def test_sums_past_64_bits_are_not_wrong() -> None:
     long = 3 * 10**18
     served = Served(threads([event("a", i, long - i) for i in range(4)] + [event("b", 5, long), event("c", 6, long)]))
     served.timeline()
-    found = served.get("/api/range", start_ps=0, end_ps=2**63 - 1)
-    rows = {row["name"]: (row["total_ps"], row["mean_ps"]) for row in found["rows"]}
+    answer = served.get("/api/range", start_ps=0, end_ps=2**63 - 1)
+    rows = {row["name"]: (row["total_ps"], row["mean_ps"]) for row in answer["rows"]}
     assert rows == {"a": (str(2**63 - 1), None), "b": (str(long), str(long)), "c": (str(long), str(long))}
-    assert int(found["total_ps"]) == 2**63 - 1 + 2 * long
+    assert int(answer["total_ps"]) == 2**63 - 1 + 2 * long
 
 
 def test_a_slice_is_given_by_name() -> None:
     served = Served(threads([event("a", 0, 1), event("b", 2, 5), event("a", 8, 1)]))
     served.timeline()
-    found = served.get("/api/slice", at=0, count=3)
-    assert [(row["name"], row["count"], row["total_ps"]) for row in found["rows"]] == [("b", 1, "5"), ("a", 2, "2")]
+    answer = served.get("/api/slice", at=0, count=3)
+    assert [(row["name"], row["count"], row["total_ps"]) for row in answer["rows"]] == [("b", 1, "5"), ("a", 2, "2")]
     assert served.refused("/api/slice", at=0, count=4)[0] == 400
 
 

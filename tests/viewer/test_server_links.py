@@ -30,9 +30,9 @@ def shown(*planes: Plane) -> Served:
 
 def test_flows_go_from_launches_to_kernels() -> None:
     served = shown(*launches())
-    found = served.get("/api/flows", start_ps=0, end_ps=5000)
-    flows = found["flows"]
-    assert (found["more"], len(flows["kind"])) == (0, 2)
+    answer = served.get("/api/flows", start_ps=0, end_ps=5000)
+    flows = answer["flows"]
+    assert (answer["more"], len(flows["kind"])) == (0, 2)
     assert (flows["from_ps"], flows["to_ps"]) == (["150", "1150"], ["300", "1300"])
     tracks = served.tracks()
     assert set(flows["from_track"]) == {tracks["python"]}
@@ -55,10 +55,10 @@ def test_flows_are_those_seen_in_a_window_and_between_tracks() -> None:
 def test_flows_of_several_hosts_are_not_more_than_the_limit(tmp_path: Path, limit: int) -> None:
     served = Served(written(tmp_path, xspace(*launches()), xspace(*launches())))
     served.timeline()
-    found = served.get("/api/flows", limit=limit)
-    shown = len(found["flows"]["kind"])
+    answer = served.get("/api/flows", limit=limit)
+    shown = len(answer["flows"]["kind"])
     assert min(limit, 1) <= shown <= limit
-    assert shown + found["more"] == 4
+    assert shown + answer["more"] == 4
 
 
 def test_an_event_records_its_flows_its_step_and_its_group() -> None:
@@ -91,9 +91,9 @@ def test_derived_events_record_what_they_are_of() -> None:
     assert derived
     tile = served.tile(0, tracks=",".join(str(id) for _, id in derived))
     for at in tile.at.tolist():
-        found = served.get("/api/event", at=at)
-        assert found["derived"] is True
-        assert found["event_id"] is None
+        answer = served.get("/api/event", at=at)
+        assert answer["derived"] is True
+        assert answer["event_id"] is None
 
 
 def counting(values: list[float]) -> Plane:

@@ -24,9 +24,9 @@ def pod() -> Served:
 
 
 def test_all_analyses_are_listed(pod: Served) -> None:
-    found = pod.get("/api/analyses")
-    assert [one["name"] for one in found] == list(ANALYSES)
-    assert all({"verb", "title", "summary", "params"} <= set(one) for one in found)
+    answer = pod.get("/api/analyses")
+    assert [one["name"] for one in answer] == list(ANALYSES)
+    assert all({"verb", "title", "summary", "params"} <= set(one) for one in answer)
 
 
 @pytest.mark.parametrize("name", ["overview", "op-stats", "steps"])
@@ -36,9 +36,9 @@ def test_a_report_is_that_of_the_command_line(pod: Served, name: str) -> None:
 
 
 def test_a_report_takes_hosts_and_parameters(pod: Served) -> None:
-    found = pod.get("/api/report/steps", host="host1", steps_from="modules")
+    answer = pod.get("/api/report/steps", host="host1", steps_from="modules")
     wanted = fastprof.load(POD).select(hosts="host1").steps(steps_from="modules")
-    assert found == json.loads(wanted.to_json())
+    assert answer == json.loads(wanted.to_json())
     several = pod.client.get("/api/report/steps?host=host0&host=host1").json()
     assert several == pod.get("/api/report/steps")
 
@@ -52,10 +52,10 @@ def test_tables_are_csv_too(pod: Served) -> None:
 
 
 def test_columns_of_some_tables_are_sent_alone(pod: Served) -> None:
-    found = pod.get("/api/report/op_stats", shape="columns", tables="ops", columns="ops.name,ops.self_ps", rows=2)
-    table = found["tables"]["ops"]
+    answer = pod.get("/api/report/op_stats", shape="columns", tables="ops", columns="ops.name,ops.self_ps", rows=2)
+    table = answer["tables"]["ops"]
     assert (table["length"], [column["name"] for column in table["columns"]]) == (2, ["name", "self_ps"])
-    assert list(found["tables"]) == ["ops"]
+    assert list(answer["tables"]) == ["ops"]
 
 
 def test_drawings_and_pages_of_xprof(pod: Served) -> None:
@@ -114,9 +114,9 @@ def test_programs_are_listed_and_shown() -> None:
 
 
 def test_steps_narrow_a_report_as_on_the_command_line(pod: Served) -> None:
-    found = pod.get("/api/report/steps", steps="2:4")
-    assert found == json.loads(fastprof.load(POD).select(steps=(2, 4)).steps().to_json())
-    assert {row["step"] for row in found["tables"]["steps"]["rows"]} == {2, 3}
+    answer = pod.get("/api/report/steps", steps="2:4")
+    assert answer == json.loads(fastprof.load(POD).select(steps=(2, 4)).steps().to_json())
+    assert {row["step"] for row in answer["tables"]["steps"]["rows"]} == {2, 3}
     assert pod.get("/api/report/steps", steps="") == pod.get("/api/report/steps")
     status, sentence = pod.refused("/api/report/steps", steps="4-2")
     assert status == 400 and "write A:B" in sentence

@@ -54,13 +54,13 @@ def test_hits_at_the_ends_of_what_64_bits_record_are_found() -> None:
 
 def test_a_substring_is_found_in_any_case_unless_asked() -> None:
     served = shown(EVENTS)
-    found = served.get("/api/search", q="matmul")
-    assert (found["events"], found["names"]) == (3, 2)
-    assert [(row["name"], row["count"], row["total_ps"]) for row in found["rows"]] == [
+    answer = served.get("/api/search", q="matmul")
+    assert (answer["events"], answer["names"]) == (3, 2)
+    assert [(row["name"], row["count"], row["total_ps"]) for row in answer["rows"]] == [
         ("matmul_2", 1, "30"),
         ("MatMul_1", 2, "15"),
     ]
-    assert sum(found["tracks"].values()) == 3
+    assert sum(answer["tracks"].values()) == 3
     assert names(served.get("/api/search", q="matmul", case=1)) == ["matmul_2"]
     assert names(served.get("/api/search", q=".")) == ["a.b"]
     assert served.get("/api/search", q="nothing")["rows"] == []
@@ -141,6 +141,6 @@ def test_hits_follow_each_other_over_tracks_and_hosts(tmp_path: Path) -> None:
 def test_names_that_are_distinct_are_looked_through_once(tmp_path: Path) -> None:
     served = Served(written(tmp_path, threads([event(f"name {n % 7}", n * 10, 5) for n in range(3000)])))
     served.timeline()
-    found = served.get("/api/search", q=r"name [0-2]", mode="regex")
+    answer = served.get("/api/search", q=r"name [0-2]", mode="regex")
     wanted = [f"name {n % 7}" for n in range(3000) if re.search("name [0-2]", f"name {n % 7}")]
-    assert (found["events"], found["names"]) == (len(wanted), 3)
+    assert (answer["events"], answer["names"]) == (len(wanted), 3)

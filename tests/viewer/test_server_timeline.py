@@ -34,12 +34,12 @@ def test_a_timeline_has_hosts_processes_and_tracks() -> None:
         plane("/host:CPU", [line("python", [event("a", 5, 10), event("b", 7, 2)], id=3)]),
         plane("/device:GPU:0", [line("Stream #1", [event("k", 20, 1)], id=1), line("empty", [], id=2)], id=1),
     ))  # fmt: skip
-    found = served.timeline()
-    assert (found["origin_ps"], found["span_ps"]) == ("5", "16")
-    (host,) = found["hosts"]
+    timeline = served.timeline()
+    assert (timeline["origin_ps"], timeline["span_ps"]) == ("5", "16")
+    (host,) = timeline["hosts"]
     assert (host["state"], host["derived"], host["progress"], host["error"]) == ("ready", "ready", 1.0, None)
-    assert host["events"] == sum(sum(one["tracks"]["events"]) for one in found["processes"])
-    gpu, threads = found["processes"]
+    assert host["events"] == sum(sum(one["tracks"]["events"]) for one in timeline["processes"])
+    gpu, threads = timeline["processes"]
     assert threads["name"].endswith("/host:CPU")
     assert threads["tracks"]["name"] == ["python"]
     assert threads["tracks"]["lanes"] == [2]
@@ -55,9 +55,9 @@ def test_hosts_that_know_when_they_began_are_on_one_clock(tmp_path: Path) -> Non
         capture([event("b", 1, 10)], start_unix_ns=10**18 + 7),
     )
     served = Served(written(tmp_path, first, second))
-    found = served.timeline()
-    assert [host["offset_ps"] for host in found["hosts"]] == ["0", "2000"]
-    assert found["span_ps"] == "2011"
+    timeline = served.timeline()
+    assert [host["offset_ps"] for host in timeline["hosts"]] == ["0", "2000"]
+    assert timeline["span_ps"] == "2011"
     hit = served.get("/api/search/next", q="b")["hit"]
     assert (hit["host"], hit["start_ps"]) == ("host1", "2001")
 
@@ -191,8 +191,8 @@ def test_a_tile_past_the_end_is_empty() -> None:
 
 def test_times_at_the_ends_of_64_bits_are_shown() -> None:
     served = Served(capture([event("early", -(2**62), 5), event("late", 2**62, 7)]))
-    found = served.timeline()
-    assert found["span_ps"] == str(2**63 + 7)
+    timeline = served.timeline()
+    assert timeline["span_ps"] == str(2**63 + 7)
     tile = served.tile(54)
     assert int(tile.count.sum()) == 2
     late = served.get("/api/search/next", q="late")["hit"]
@@ -201,8 +201,8 @@ def test_times_at_the_ends_of_64_bits_are_shown() -> None:
 
 def test_a_capture_without_events_has_an_empty_timeline() -> None:
     served = Served(xspace(plane("/host:CPU", [line("idle", [])])))
-    found = served.timeline()
-    assert (found["processes"], found["span_ps"], found["hosts"][0]["events"]) == ([], "0", 0)
+    timeline = served.timeline()
+    assert (timeline["processes"], timeline["span_ps"], timeline["hosts"][0]["events"]) == ([], "0", 0)
     assert len(served.tile(0).track) == 0
 
 
@@ -223,11 +223,11 @@ def test_hosts_that_cannot_be_read_are_reported_and_the_others_shown(tmp_path: P
     good = capture([event("a", 0, 5)])
     broken = xspace(plane("/host:CPU", [line("main", [event("a", 0, 5), b"\x08\x01\x10"])]))  # half an offset
     served = Served(written(tmp_path, good, broken))
-    found = served.timeline()
-    states = {host["host"]: (host["state"], bool(host["error"])) for host in found["hosts"]}
+    timeline = served.timeline()
+    states = {host["host"]: (host["state"], bool(host["error"])) for host in timeline["hosts"]}
     assert states["host0"] == ("ready", False)
     assert states["host1"] == ("failed", True)
-    assert len(found["processes"]) == 1
+    assert len(timeline["processes"]) == 1
     assert served.refused("/api/event", host="host1", at=0)[0] == 409
 
 

@@ -256,15 +256,15 @@ def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     chance = random.Random(7)
     events = [(i * 9, 1 + i % 7, i % 4) for i in range(3000)]
     build(tmp_path / "s", inputs([events, [(5, 400, 0), (9, 2, 1)]]), NAMES, {}, Workers(1))
-    whole = (tmp_path / "s").read_bytes()
-    for size in (0, 5, 31, 32, len(whole) // 2, len(whole) - 1):
-        (tmp_path / "cut").write_bytes(whole[:size])
+    data = (tmp_path / "s").read_bytes()
+    for size in (0, 5, 31, 32, len(data) // 2, len(data) - 1):
+        (tmp_path / "cut").write_bytes(data[:size])
         with pytest.raises(DamagedError):
             Store(tmp_path / "cut")
     refused = 0
     for _ in range(300):
-        damaged = bytearray(whole)
-        where = chance.choice([range(32), range(len(whole) - 3000, len(whole))])
+        damaged = bytearray(data)
+        where = chance.choice([range(32), range(len(data) - 3000, len(data))])
         damaged[chance.choice(where)] ^= 1 << chance.randrange(8)
         (tmp_path / "damaged").write_bytes(damaged)
         try:
