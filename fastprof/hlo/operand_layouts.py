@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
 
 from fastprof.hlo.shape_reader import ARRAY, Expression, Leaf, number, read_array, read_expression
 
@@ -114,20 +112,6 @@ def _padding_read(expression: str) -> Padding:
     if not sizes or len(known) < len(sizes):
         return Padding(None, None)
     return Padding(sum(plain for plain, _ in known), sum(padded for _, padded in known))
-
-
-_COLUMNS = ("operand", "position", "index", "shape", "layout", "tile", "memory_space", "padded_dimensions",
-            "semantics", "bytes", "padded_bytes", "wasted_share")  # fmt: skip
-
-
-def layout_columns(expressions: Sequence[str]) -> dict[str, list[Any]]:
-    """The arrays of many ops as columns; ``op``: the row of its expression. Null where a size is not known."""
-    rows = [(row, one) for row, text in enumerate(expressions) for one in layouts_of(text)]
-    columns: dict[str, list[Any]] = {"op": [row for row, _ in rows]}
-    for column in _COLUMNS:
-        values = [getattr(one, column) for _, one in rows]
-        columns[column] = [list(value) if isinstance(value, tuple) else value for value in values]
-    return columns
 
 
 def _semantics(read: Expression, position: int, leaf: Leaf) -> Semantics:

@@ -11,7 +11,7 @@ from effort import takes_less
 from random_modules import random_program
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.operand_layouts import OUTPUT, Padding, _padding_read, layout_columns, layouts_of, padding_of
+from fastprof.hlo.operand_layouts import OUTPUT, Padding, _padding_read, layouts_of, padding_of
 from fastprof.hlo.shape_reader import DEEPEST, read_array, read_expression
 from fastprof.hlo.shapes import COMBINE, MOST, UNBOUNDED, ArrayLayout
 from fastprof.hlo.text.instruction_text import expression
@@ -109,13 +109,6 @@ def test_damaged_expressions_are_read_as_far_as_they_are_whole() -> None:
             padding_of(damaged)
 
 
-def test_columns_name_the_op_of_each_array() -> None:
-    columns = layout_columns([COPY, "junk", DOT])
-    assert columns["op"] == [0, 0, 0, 0, 2, 2, 2]
-    assert columns["padded_dimensions"][4] == [8, 256]
-    assert {len(values) for values in columns.values()} == {7}
-
-
 def test_what_is_printed_of_a_module_is_read_as_the_module_has_it() -> None:
     compared = 0
     for seed in range(12):
@@ -174,7 +167,7 @@ def test_the_time_that_a_text_takes_grows_with_its_length(text: str) -> None:
 def test_numbers_beyond_64_bits_are_none() -> None:
     assert read_array("f32", "9223372036854775808", "{0:S(9999999999999999999)}").dimensions == (UNBOUNDED,)
     text = "%x = f32[9223372036854775807,3]{1,0:T(4611686018427387904,2)} add()"
-    assert layout_columns([text])["padded_dimensions"] == [[2**63 - 1, 4]]
+    assert [one.padded_dimensions for one in layouts_of(text)] == [(2**63 - 1, 4)]
 
 
 def test_tuples_nest_as_deep_as_their_places_can_be_reported() -> None:
