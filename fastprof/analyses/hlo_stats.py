@@ -264,7 +264,7 @@ def run(kept: Sequence[HostDeviceOps], _params: Params, after: Mapping[str, Repo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Padding:
-    """Bytes of the arrays of each op, and with padding; 0 where they are not known."""
+    """Bytes of the arrays of each op, and with padding; 0 if they are not known."""
 
     is_known: Bools
     bytes: Int64s

@@ -263,7 +263,7 @@ class _Namer:
         self.tf_op = cache(lambda number: tf_op.parse(events.text(number)).name)
         self.uses = cache(lambda meta, plane: tensor_cores.kernel_uses(events.names[meta], vendors[plane]))
         self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
-        """The framework op of an HLO instruction; None where the capture has no such instruction."""
+        """The framework op of an HLO instruction; None if the capture has no such instruction."""
 
     def kernel(
         self, plane: int, meta: int, details: int, op: int, equation: int, hlo_op: int, program: int
@@ -359,7 +359,7 @@ def _missed(rows: Sequence[Row], share: float) -> Notice:
 
 
 def _share(part: int, total: int) -> float | None:
-    """None where there is no time to share."""
+    """None if there is no time to share."""
     return part / total if total else None
 
 
@@ -368,7 +368,7 @@ def _dim_text(dim: Dim | None) -> str | None:
 
 
 def _product(dim: Dim | None) -> int | None:
-    """As far as 64 bits go; null beyond, where a capture makes no sense."""
+    """Null beyond 64 bits: the capture is damaged."""
     size = None if dim is None else dim[0] * dim[1] * dim[2]
     return size if size is not None and size < 2**63 else None
 

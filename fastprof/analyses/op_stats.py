@@ -64,7 +64,7 @@ def _side_share(side: str) -> Formula:
 
 
 def _rate(name: str) -> Formula:
-    """In 10**9 a second; null where the work is unknown or the op took no time."""
+    """In 10**9 a second; null if the work is unknown or the op took no time."""
     of = attrgetter(f"rates.{name}")
     return lambda rows: known(np.where(rows.unknown | (rows.table.time_ps == 0), np.nan, of(rows) * 1e9))
 

@@ -26,11 +26,11 @@ class OpEvents:
     """Row in the host's events."""
     start_ps: Int64s
     duration_ps: Int64s
-    """On the device's clock where it has one; never negative."""
+    """On the device's clock if it has one; never negative."""
     self_ps: Int64s
     """Duration less the union of the events nested in it."""
     meta: Int32s
-    """Row of event metadata, -1 where it has none."""
+    """Row of event metadata, -1 if it has none."""
     lines: Records
     """Which events are of one line, as decode.nesting.line_rows has them."""
     overlaps: bool
@@ -40,7 +40,7 @@ class OpEvents:
         return len(self.rows)
 
     def self_less_sums(self) -> Int64s:
-        """Duration less the sum of the events directly nested in it: less than ``self_ps`` where these overlap."""
+        """Duration less the sum of the events directly nested in it: less than ``self_ps`` if these overlap."""
         if not self.overlaps:
             return self.self_ps
         own, less_sums = np.empty_like(self.self_ps), np.empty_like(self.self_ps)
@@ -49,7 +49,7 @@ class OpEvents:
 
 
 def device_spans(events: HostEvents, first: int, last: int) -> tuple[Int64s, Int64s]:
-    """Start and duration of rows ``first`` to ``last``, by the device's clock where they have both its stats."""
+    """Start and duration of rows ``first`` to ``last``, by the device's clock if they have both its stats."""
     at, offsets = _within(*events.ints("device_offset_ps"), first, last)
     also, durations = _within(*events.ints("device_duration_ps"), first, last)
     if len(at) == len(also) == last - first:  # all of them have both

@@ -128,7 +128,7 @@ def _nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float64s) 
 
 
 def _work(table: OpTable) -> dict[str, Float64s]:
-    """Flops and bytes by column of ceiling; NaN where they are not known."""
+    """Flops and bytes by column of ceiling; NaN if they are not known."""
     bytes_known = known_bytes(table)
     moved = {column: np.where(bytes_known, size, np.nan) for column, size in moved_bytes(table).items()}
     return {_COMPUTE_COLUMN: np.where(known_flops(table), table.flops, np.nan), **moved}

@@ -1,6 +1,6 @@
 """The ops of a host's devices, and of a session's: what every analysis of ops starts from, so that all agree.
 
-Devices are the TensorCores of TPUs, or else GPUs, or else, where a host has neither, the threads that ran what XLA
+Devices are the TensorCores of TPUs, or else GPUs, or else, if a host has neither, the threads that ran what XLA
 compiled for the CPU.
 """
 
@@ -82,12 +82,12 @@ class HostDeviceOps:
 
 
 def device_planes(events: HostEvents) -> list[Plane]:
-    """TensorCores, or else GPUs, or else the threads of the host where they ran compiled programs."""
+    """TensorCores, or else GPUs, or else the threads of the host if they ran compiled programs."""
     return events.planes_of("TPU") or events.planes_of("GPU") or _threads(events)
 
 
 def _threads(events: HostEvents) -> list[Plane]:
-    """The threads of the host, where any of them ran instructions of compiled programs."""
+    """The threads of the host, if any of them ran instructions of compiled programs."""
     at, _ = events.texts("hlo_op")
     planes = [plane for plane in events.planes if plane.name == HOST_THREADS]
     return [plane for plane in planes if np.diff(np.searchsorted(at, [plane.first, plane.last]))[0]]
@@ -180,7 +180,7 @@ class SessionOps:
 
     ops: Ops
     peaks: Peaks | None
-    """What ops are compared with; where no host records a peak, the published one. None are known where hosts have
+    """What ops are compared with; peaks that no host records are the published ones. All are unknown if hosts have
     different devices."""
     titles: Mapping[int, str]
     """By program id; of the first host that has it."""
@@ -198,7 +198,7 @@ class SessionOps:
 
     @property
     def hardware(self) -> str:
-        """Of the first host that has devices: TPU or GPU; CPU_ONLY where none has."""
+        """Of the first host that has devices: TPU or GPU; CPU_ONLY if none has."""
         return next((host.hardware for host in self.hosts if host.hardware != CPU_ONLY), CPU_ONLY)
 
     def title(self, program_id: int) -> str | None:
@@ -230,7 +230,7 @@ def _own_peaks(hosts: Sequence[HostDeviceOps]) -> Peaks | None:
 
 
 def _at_odds(known: Sequence[Peaks]) -> Iterator[str]:
-    """Says where hosts record different peaks of the same device."""
+    """That hosts record different peaks of the same device."""
     for what, place in (("arithmetic", COMPUTE), ("HBM", HBM)):
         figures = {one.peak(place) for one in known} - {0.0}
         if len(figures) > 1:

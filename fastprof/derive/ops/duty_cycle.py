@@ -61,7 +61,7 @@ def records_work(stat: Stat, name: str) -> Bools:
 
 
 def duty_cycle(events: HostEvents, workers: Workers, is_work: Callable[[Stat, str], Bools] = records_work) -> DutyCycle:
-    """The duty cycle of the chips of a host: of its TPUs, else of its GPUs; no chips where it has neither."""
+    """The duty cycle of the chips of a host: of its TPUs, else of its GPUs; no chips if it has neither."""
     if not events.planes_of("TPU"):
         return sum((_of_gpu(events, plane) for plane in events.planes_of("GPU")), DutyCycle())
     chips: dict[tuple[str, int], list[Line]] = {}
@@ -125,7 +125,7 @@ def _of_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:
 
 
 def _marks(events: HostEvents, is_work: Callable[[Stat, str], Bools]) -> Marks:
-    """By row of events: 0 where it only waits, _UNKNOWN of a custom call that records neither flops nor traffic between
+    """By row of events: 0 if it only waits, _UNKNOWN of a custom call that records neither flops nor traffic between
     chips, else _WORKS. What an event records counts, else what its metadata does."""
     waits, calls = _of_categories(events, frozenset(OFF_DUTY)), _of_categories(events, frozenset({"custom-call"}))
     of_meta = {name: np.zeros(len(events.names), bool) for name in _WORK}

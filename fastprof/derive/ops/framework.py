@@ -21,7 +21,7 @@ CUSTOM_CALL = "custom-call"
 
 def by_framework_op(table: OpTable) -> OpTable:
     """A row for each framework op, in the order in which they are met. Times, work and occurrences add up; it is eager
-    where one of its device ops is.
+    if one of its device ops is.
 
     A device op without provenance stands for itself, its type is Unknown.
     """

@@ -1,7 +1,7 @@
 """Ops of a host's threads: what the names of their events say ran, how often and how long.
 
 An op is an event of plane /host:CPU whose name parses as one (derive/devices/op_names.py), a stage of an input
-pipeline, or the op that a stat tf_op names; where there is no device, also the instruction of a compiled program that
+pipeline, or the op that a stat tf_op names; if there is no device, also the instruction of a compiled program that
 a stat hlo_op names. Time nests within a thread; a thread's total is at least the span of
 its ops, and what no op covers is idle.
 """
@@ -55,7 +55,7 @@ class _Registry:
         return self.numbers.setdefault((stage, name, kind), len(self.numbers))
 
     def number_of(self, full_name: str, *, known: bool) -> int:
-        """Of the op that a name stands for; -1: for none, where ``known`` asks that it be one of a framework."""
+        """Of the op that a name means; -1: none. ``known``: only ops of frameworks count."""
         op = parse(full_name)
         if known and op.framework is Framework.UNKNOWN:
             return -1

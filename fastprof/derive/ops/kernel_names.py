@@ -2,7 +2,7 @@
 that they compute, with ``_`` for what names of functions cannot contain: ``add_fusion.3`` runs as ``add_fusion_3``.
 
 Kernels that compute the same are made once, and are named after the first instruction that they are for. So a name
-identifies an instruction only where no other fusion of its program could run as the same kernel: none with operands and
+identifies an instruction only if no other fusion of its program could run as the same kernel: none with operands and
 a result of the same shapes, and the same opcodes in the same order.
 
 Copies and fills of a GPU's memory have names of their own. CUPTI writes ``MemcpyH2D`` and ``Memset``, TensorFlow
@@ -98,7 +98,7 @@ class KernelNames:
 
 
 def _names_of(module: HloModule) -> dict[str, str]:
-    """Instructions that run by themselves, by the names that their kernels have; "" where they are several, or another
+    """Instructions that run by themselves, by the names that their kernels have; "" if they are several, or another
     may run as the same kernel."""
     opcodes = np.array(module.texts.to_pylist(), object)
     opcode = opcodes[module.instructions["opcode"]]

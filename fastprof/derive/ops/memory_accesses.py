@@ -93,7 +93,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A value and where it ends: past the end where it is cut off."""
+    """A value and where it ends: past the end if it is cut off."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]

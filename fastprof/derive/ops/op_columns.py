@@ -88,23 +88,23 @@ def sparse_core_rows(ops: Ops, title: Title) -> OpRows:
 
 
 def known(values: npt.NDArray[Any]) -> pa.Array:
-    """Doubles, null where they are NaN."""
+    """Doubles, null if they are NaN."""
     return pa.array(values.astype(np.float64), from_pandas=True)
 
 
 def texts(name: str) -> Formula:
-    """A column of texts of the ops, null where they are empty."""
+    """A column of texts of the ops, null if they are empty."""
     of = attrgetter(f"table.{name}")
     return lambda rows: [text or None for text in of(rows)]
 
 
 def per_s(amount: Float64s, time_ps: npt.NDArray[Any]) -> pa.Array:
-    """Amounts per second; null where either is unknown or the time is 0."""
+    """Amounts per second; null if either is unknown or the time is 0."""
     return known(np.where(time_ps > 0, divided(amount * 1e12, time_ps), np.nan))
 
 
 def per(amount: Float64s, by: Float64s) -> pa.Array:
-    """Null where either is unknown or ``by`` is 0."""
+    """Null if either is unknown or ``by`` is 0."""
     return known(np.where(by > 0, divided(amount, by), np.nan))
 
 

@@ -13,7 +13,7 @@ from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Largest self time first, then by name. Shares are from 0 to 1; NaN where there is nothing to share."""
+    """Largest self time first, then by name. Shares are from 0 to 1; NaN if there is nothing to share."""
 
     table: OpTable
     is_idle: Bools
@@ -32,7 +32,7 @@ class Ranked:
 
 
 def ranked(ops: Ops) -> Ranked:
-    """The ops and, where anything was observed, how long none ran."""
+    """The ops and, if anything was observed, how long none ran."""
     return _ranked(ops, _with_idle(ops) if ops.parts else ops.table)
 
 

@@ -21,7 +21,7 @@ from fastprof.tables.host_events import HostEvents
 
 TEXTS: Final = ("hlo_op", "hlo_module", "tf_op", "annotation")
 NO_OPS: Final = ("", "(null)", "XlaModule", "XlaModule:")
-"""What is written where no op of a framework is known."""
+"""What is written if no op of a framework is known."""
 _OF_XLA = re.compile(r"[#,](hlo_op|hlo_module|program_id)=([^,#]*)")
 _DETAILS = re.compile(r"#[^#]*(?:#|$)")
 _LARGEST = 1 << 64

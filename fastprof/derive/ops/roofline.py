@@ -51,7 +51,7 @@ MEMORIES: Final = (HBM_MEMORY, *ON_CHIP)
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Of each op; 0 where the divisor is 0. Rates are over total time, not self time."""
+    """Of each op; 0 if the divisor is 0. Rates are over total time, not self time."""
 
     gflops: Float64s
     model_gflops: Float64s
@@ -61,7 +61,7 @@ class Rates:
     """Flops per byte."""
     bound_by: list[str]
     bound_intensity: Float64s
-    """Flops per byte of the memory that it is bound by; where that is arithmetic, of all bytes."""
+    """Flops per byte of the memory that it is bound by; if that is arithmetic, of all bytes."""
     memory: Mapping[str, Float64s]
     """Bytes per nanosecond by ``Memory.column``."""
     memory_intensity: Mapping[str, Float64s]
@@ -69,13 +69,13 @@ class Rates:
 
 
 def divided(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> Float64s:
-    """a / b, 0 where b is 0."""
+    """a / b, 0 if b is 0."""
     result: Float64s = np.divide(a, b, out=np.zeros(len(a)), where=np.asarray(b) != 0)
     return result
 
 
 def moved_bytes(table: OpTable) -> dict[str, Float64s]:
-    """Bytes of each op by ``Memory.column``; those of an op that does not say where they go are HBM's."""
+    """Bytes of each op by ``Memory.column``; those of an op whose memories are unknown are HBM's."""
     on_chip = {one.column: table.moved_bytes(one.space, one.operation) for one in ON_CHIP}
     return {HBM_MEMORY.column: table.hbm_bytes(), **on_chip}
 

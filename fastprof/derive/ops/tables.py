@@ -87,9 +87,9 @@ class OpTable:
     """Program (uint64 as two's complement); on the host 0, or the id of an input pipeline stage."""
     name: list[str]
     category: list[str]
-    """HLO category; type of a framework op; "" where unknown."""
+    """HLO category; type of a framework op; "" if unknown."""
     provenance: list[str]
-    """Framework op that it comes from, `name:type`; "" where unknown."""
+    """Framework op that it comes from, `name:type`; "" if unknown."""
     long_name: list[str]
     """The HLO instruction in full."""
     deduplicated_name: list[str]
@@ -98,9 +98,9 @@ class OpTable:
     """-1: unknown."""
     source_stack: list[str]
     attribution: list[str]
-    """How the op was found for events that do not name it themselves; "" where they do."""
+    """How the op was found for events that do not name it themselves; "" if they do."""
     unattributed: list[str]
-    """Why it is not known which op its events belong to; "" where it is."""
+    """Why it is not known which op its events belong to; "" if it is."""
     occurrences: Int64s
     executions: Int64s
     """How often the op ran as a whole: on GPUs one execution may be several occurrences, which are kernels."""
@@ -172,7 +172,7 @@ class OpTable:
         return OpTable(**columns, memory=memory.where(memory.row >= 0))  # type: ignore[arg-type]
 
     def moved_bytes(self, space: int, operation: int | None = None) -> Float64s:
-        """Bytes of each op to or from a memory space; 0 where the op has no breakdown."""
+        """Bytes of each op to or from a memory space; 0 if the op has no breakdown."""
         chosen = self.memory.space == space
         if operation is not None:
             chosen &= self.memory.operation == operation

@@ -1,6 +1,6 @@
 """Ops of TPU cores: how the events of their op lines nest, and what each op costs.
 
-Times are those of the device where an event has them (stats device_offset_ps and device_duration_ps), else the host's.
+Times are those of the device if an event has them (stats device_offset_ps and device_duration_ps), else the host's.
 An op is identified by (program_id, symbol_id) in its event metadata; events without them only take part in nesting.
 """
 
@@ -127,7 +127,7 @@ def op_table(events: HostEvents, found: OpEvents, core_type: int) -> tuple[OpTab
 
 
 def _shortest(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
-    """The shortest occurrence of each op, by the host's clock where it does not say so itself."""
+    """The shortest occurrence of each op, by the host's clock if it does not record it itself."""
     durations = _replaced(events, "min_duration_ps", rows, not_negative(_of_rows(events.duration_ps, rows)))
     return summed_by(op, durations, count)["minimum"].copy()
 
@@ -246,7 +246,7 @@ def _meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
 
 
 def _meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
-    """One figure per op; 0 where it is not recorded or not a valid number."""
+    """One figure per op; 0 if it is not recorded or not a valid number."""
     found = events.meta_stat(stat)
     figures = np.zeros(len(events.names))
     figures[found.rows] = np.where(is_work(found.numbers), found.numbers, 0.0)
@@ -272,7 +272,7 @@ def _known_accesses(_events: HostEvents) -> dict[bytes, Totals]:
 
 
 def _source(text: str) -> tuple[str, int]:
-    """File and line of `file:line`; nothing where the line is no number."""
+    """File and line of `file:line`; nothing if the line is not a number."""
     file, _, line = text.partition(":")
     return (file, int(line)) if line.isascii() and line.isdigit() and len(line) < 10 else ("", -1)
 

@@ -99,7 +99,8 @@ def instruction_name(op: str) -> str:
 
 
 def cost_accesses(costs: Iterable[tuple[int, Cost]], times: Int64s, codes: Mapping[int, int]) -> MemoryAccess:
-    """Bytes by memory space of ops, by row, of which one execution has this cost. ``codes``: of spaces of layouts."""
+    """Bytes by memory space of ops. ``costs``: row of an op, and cost of an execution; ``codes``: codes of spaces of
+    layouts."""
     accesses = [
         (row, kind, codes.get(space, OTHER_SPACES + space), float(size) * int(times[row]))
         for row, cost in costs

@@ -22,7 +22,7 @@ from fastprof.xprof.pages.kernel_stats import by_op
 
 KEEPS = device_ops.KEEPS | host_ops.KEEPS
 MOST_OPS = 500
-"""Of devices, and of hosts; idle time is one of them, even where it is then left out."""
+"""Of devices, and of hosts; idle time is one of them, even if it is then left out."""
 
 _COLUMNS = (
     number("rank", "Rank"),

@@ -195,7 +195,7 @@ def _gibi(peaks: Peaks, place: int) -> float:
 
 
 def _shown_peaks(peaks: Peaks) -> dict[str, float]:
-    """Of memories on the chip, in GiB/s: VMEM's is shown only for devices where it takes the place of CMEM."""
+    """Of memories on the chip, in GiB/s: VMEM's is shown only for devices on which it takes the place of CMEM."""
     if peaks.hardware == GPU:
         places = {"vmem_read": 1, "vmem_write": 2}
     elif peaks.has_cmem:
