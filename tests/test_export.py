@@ -121,7 +121,7 @@ def test_what_makes_no_sense(run: Path, tmp_path: Path) -> None:
     for wrong, says in (
         ({"format": "json"}, "no export format 'json'; there are: parquet, arrow, csv"),
         ({"tables": ["events", "event"]}, "no table 'event'; there are: hosts, planes"),
-        ({"tables": []}, "no tables to export"),
+        ({"tables": []}, "nothing to export: the list of tables is empty"),
     ):
         with pytest.raises(fastprof.UsageError, match=says):
             folders.write(profile, tmp_path / "out", **wrong)  # type: ignore[arg-type]

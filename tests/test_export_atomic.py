@@ -70,7 +70,7 @@ def test_a_full_disk(kind: str, step: str, calls: int, run: Path, place: Path, m
     monkeypatch.setattr(hive, "ROW_GROUP", 4)
     writer = writers.WRITERS[kind]
     monkeypatch.setattr(writer, step, after(calls, full)(getattr(writer, step)))
-    with pytest.raises(fastprof.OutputError, match="writing failed: No space left on device") as caught:
+    with pytest.raises(fastprof.OutputError, match="cannot write: No space left on device") as caught:
         folders.write(fastprof.load(run), place / "out", format=kind, tables=["events", "event_stats", "nesting"])
     assert caught.value.path == str(place / "out")
     assert list(place.iterdir()) == []
@@ -103,7 +103,7 @@ except fastprof.OutputError as error:
 
 def test_a_file_that_the_system_does_not_let_grow(run: Path, place: Path) -> None:
     done = python(LIMITED, str(run), str(place / "out"))
-    assert (done.stdout, done.stderr) == (f"{place / 'out'}: writing failed: File too large\n", "")
+    assert (done.stdout, done.stderr) == (f"{place / 'out'}: cannot write: File too large\n", "")
     assert list(place.iterdir()) == []
 
 
@@ -186,7 +186,7 @@ def test_an_export_is_replaced_only_when_forced(run: Path, place: Path) -> None:
     profile = fastprof.load(run)
     out = folders.write(profile, place / "out", format="csv", tables=["nesting", "lines"])
     before = contents(out)
-    with pytest.raises(fastprof.OutputError, match="already exists; choose another name, or replace it with force"):
+    with pytest.raises(fastprof.OutputError, match="already exists; use force"):
         folders.write(profile, out)
     assert contents(out) == before
     seen = []
@@ -235,7 +235,7 @@ def test_what_no_export_has_written_is_never_replaced(name: str, beside: bool, r
     (out / name).parent.mkdir(parents=True, exist_ok=True)
     (out / name).write_bytes(b"precious")
     before = contents(place)
-    with pytest.raises(fastprof.OutputError, match=r"holds '.*', which no export has written; force replaces exports"):
+    with pytest.raises(fastprof.OutputError, match=r"contains '.*', which is not part of an export; force .--force. replaces"):
         folders.write(fastprof.load(run), out, force=True)
     assert contents(place) == before
 
@@ -248,7 +248,7 @@ def test_files_and_links_are_never_replaced(run: Path, place: Path) -> None:
     for name in ("file", "link", "dangling"):
         with pytest.raises(fastprof.OutputError, match="already exists"):
             folders.write(fastprof.load(run), place / name)
-        with pytest.raises(fastprof.OutputError, match="exists and is not a folder; remove it first") as caught:
+        with pytest.raises(fastprof.OutputError, match="already exists and is not a folder; delete it first") as caught:
             folders.write(fastprof.load(run), place / name, force=True)
         assert caught.value.path == str(place / name)
     assert sorted(path.name for path in place.iterdir()) == ["dangling", "file", "folder", "link"]
@@ -269,7 +269,7 @@ def test_what_comes_into_being_meanwhile_is_kept(force: bool, run: Path, place: 
         out.mkdir(exist_ok=True)
         (out / "mine").write_bytes(b"precious")
 
-    with pytest.raises(fastprof.OutputError, match="holds 'mine'" if force else "already exists"):
+    with pytest.raises(fastprof.OutputError, match="contains 'mine'" if force else "already exists"):
         folders.write(fastprof.load(run), out, force=force, progress=intrude)
     assert contents(place) == {"out/mine": b"precious"}
 
@@ -307,11 +307,11 @@ def test_folders_above_are_made(run: Path, place: Path) -> None:
 def test_a_place_that_cannot_be_written(run: Path, place: Path) -> None:
     (place / "file").write_bytes(b"precious")
     for out, why in ((place / "file" / "out", "Not a directory|File exists"), (place / ("x" * 250), "name too long")):
-        with pytest.raises(fastprof.OutputError, match=f"writing failed: .*({why})") as caught:
+        with pytest.raises(fastprof.OutputError, match=f"cannot write: .*({why})") as caught:
             folders.write(fastprof.load(run), out)
         assert caught.value.path == str(out)
     if Path("/proc/self").exists():  # not even root may write here
-        with pytest.raises(fastprof.OutputError, match="writing failed"):
+        with pytest.raises(fastprof.OutputError, match="cannot write"):
             folders.write(fastprof.load(run), "/proc/self/out")
     assert contents(place) == {"file": b"precious"}
 
@@ -320,7 +320,7 @@ def test_a_place_that_cannot_be_written(run: Path, place: Path) -> None:
 def test_a_folder_without_permission(run: Path, place: Path) -> None:
     place.chmod(0o500)
     try:
-        with pytest.raises(fastprof.OutputError, match="writing failed: Permission denied"):
+        with pytest.raises(fastprof.OutputError, match="cannot write: Permission denied"):
             folders.write(fastprof.load(run), place / "out")
     finally:
         place.chmod(0o700)

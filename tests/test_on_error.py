@@ -246,7 +246,7 @@ def test_a_missing_item_of_a_list(mode: str, tmp_path: Path, check_same: Check) 
     assert caught.value.message in [row["example"] for row in rows]
     with pytest.raises(fastprof.NotFoundError):
         fastprof.load(tmp_path / "gone.xplane.pb", on_error=mode)
-    with pytest.raises(fastprof.NotFoundError, match="2 more of the list failed too"):
+    with pytest.raises(fastprof.NotFoundError, match="2 others failed too"):
         fastprof.load(items[1:4], on_error=mode)
 
 

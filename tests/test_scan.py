@@ -204,7 +204,7 @@ def test_doubles_and_inexact_integers_have_no_type_in_batches() -> None:
     own = [event(f"e{i}", i, 1, {"s": value}) for i, value in enumerate(values)]
     profile = fastprof.load(xspace(plane("p", [line("l", [one], id=i) for i, one in enumerate(own)])))
     assert profile.event_table([], ["s"])["s"].to_pylist() == ["0.5", "9007199254740992", "9007199254740993"]
-    with pytest.raises(fastprof.UsageError, match=r"the stat 's' has doubles, and integers past 2\*\*53: read event_"):
+    with pytest.raises(fastprof.UsageError, match=r"the stat 's' has doubles and integers above 2\*\*53; read event_"):
         list(profile.scan([], ["s"]))
     found = list(profile.select(names="[01]").scan([], ["s"]))
     assert repr(found[0].column("s").to_pylist()) == "[0.5, 9007199254740992.0]"
@@ -271,7 +271,7 @@ def test_the_function_loads_as_load_does(tmp_path: Path) -> None:
     for arguments, message in (
         ({"threads": 0}, "threads"),
         ({"on_error": "x"}, "on_error"),
-        ({"batch_rows": 0}, "batch_rows is a number of rows, 1 or more"),
+        ({"batch_rows": 0}, "batch_rows must be a whole number of at least 1"),
         ({"stats": ["name"]}, "requested twice: name"),
     ):
         with pytest.raises(fastprof.UsageError, match=message):
@@ -284,7 +284,7 @@ def test_what_makes_no_sense_fails_at_the_call() -> None:
     """Not at the first batch."""
     profile = fastprof.load(HOSTS)
     for arguments, message in (
-        ({"batch_rows": 0}, "batch_rows is a number of rows, 1 or more"),
+        ({"batch_rows": 0}, "batch_rows must be a whole number of at least 1"),
         ({"batch_rows": -5}, "batch_rows"),
         ({"columns": ["nam"]}, "no column 'nam'"),
         ({"stats": ["s", "s"]}, "requested twice: s"),

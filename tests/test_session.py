@@ -119,15 +119,15 @@ def test_a_text_stream_is_refused(tmp_path: Path) -> None:
     [
         (None, "NoneType"),
         (3, "int"),
-        ([["a"]], "a list within a list"),
+        ([["a"]], "nested lists"),
         ({"a"}, "as a list"),
         (iter("ab"), "as a list"),
         ([], "the list of captures is empty"),
         ((), "the list of captures is empty"),
         ("", "the path is empty"),
         ([""], "the path is empty"),
-        ("a\0b", "cannot be a path"),
-        ("a\ud800b", "cannot be a path"),
+        ("a\0b", "not a valid path"),
+        ("a\ud800b", "not a valid path"),
     ],
 )
 def test_what_cannot_be_a_capture_is_a_usage_error(what: object, says: str) -> None:
@@ -141,7 +141,7 @@ def test_what_cannot_be_a_capture_is_a_usage_error(what: object, says: str) -> N
     "url", ["gs://bucket/logs", "s3://b/*.pb", "https://h/a.xplane.pb?" + "x" * 300, Path("gs://bucket/logs")]
 )
 def test_urls_are_to_be_copied_first(url: str | Path) -> None:
-    with pytest.raises(UsageError, match=r"copy it .* or mount it") as caught:
+    with pytest.raises(UsageError, match=r"copy the file .* or mount it") as caught:
         resolve(url)
     assert caught.value.path == str(url)
     with pytest.raises(UsageError, match="copy"):
@@ -251,7 +251,7 @@ def test_a_glob_of_directories_reads_each(tmp_path: Path) -> None:
     assert hosts(resolve(f"{tmp_path}/plugins/profile/*", run=OLD)) == ["a"]
     session = resolve(f"{tmp_path}/plug*")
     assert (hosts(session), session.run, codes(session)) == (["b"], NEW, [("info", "newest_run")])
-    with pytest.raises(NotFoundError, match="3 paths match, and none holds captures") as caught:
+    with pytest.raises(NotFoundError, match="3 paths match, but none has captures") as caught:
         resolve(f"{put(tmp_path, 'e1/x', 'e2/x', 'e3.txt')}/e*")
     assert caught.value.path == f"{tmp_path}/e*"
     with pytest.raises(NotFoundError, match="of a run '2024'"):
@@ -339,7 +339,7 @@ def test_missing_items_may_be_left_out(tmp_path: Path) -> None:
     assert [(r.severity, r.code, r.path) for r in session.remarks] == [
         ("error", "missing", path) for path in (items[0], items[2], items[3])
     ]
-    with pytest.raises(NotFoundError, match=r"gone\.xplane\.pb.*1 more of the list failed too"):
+    with pytest.raises(NotFoundError, match=r"gone\.xplane\.pb.*1 others failed too"):
         resolve([items[0], items[2]], missing_ok=True)
     with pytest.raises(NotFoundError):
         resolve(items[0], missing_ok=True)
@@ -380,7 +380,7 @@ def test_a_directory_that_may_not_be_listed(tmp_path: Path, refused: list[str]) 
     with pytest.raises(UnreadableError):
         runs(tmp_path / "logs/secret")
     refused.append(NEW)
-    with pytest.raises(NotFoundError, match=f"the system refused: .*{NEW}, .*secret"):
+    with pytest.raises(NotFoundError, match=f"the system refused to list: .*{NEW}, .*secret"):
         resolve(tmp_path / "logs")
 
 

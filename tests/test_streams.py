@@ -198,9 +198,9 @@ class Failing(Reader):
 REFUSED: list[tuple[Any, str]] = [
     (OSError(5, "Input/output error"), "<stream>: reading failed: Input/output error"),
     (TimeoutError("timed out"), "<stream>: reading failed: timed out"),
-    (None, "<stream>: the file object does not wait for data; one that blocks is needed"),
-    ("text", "<stream>: the file object gives text; open it in binary mode"),
-    (5, "<stream>: the file object gives int, not bytes"),
+    (None, "<stream>: the file object is non-blocking; a blocking one is needed"),
+    ("text", "<stream>: the file object returns text; open it in binary mode"),
+    (5, "<stream>: the file object returns int, not bytes"),
 ]
 
 
@@ -239,7 +239,7 @@ def test_streams_that_cannot_be_read(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     waits_not = open(reader, "rb", buffering=0)  # noqa: PTH123, SIM115
-    with waits_not, pytest.raises(fastprof.UnreadableError, match="does not wait for data"):
+    with waits_not, pytest.raises(fastprof.UnreadableError, match="is non-blocking"):
         fastprof.load(waits_not)
     os.close(writer)
 

@@ -55,7 +55,7 @@ class AnalysisVerb:
     def run(self, args: argparse.Namespace) -> None:
         form = output.format_for(args.format, args.output, formats_of(self.name))
         if form in DOCUMENTS and args.table:
-            raise UsageError(f"--table cannot be combined with --format {form}, which is one document")
+            raise UsageError(f"--table cannot be combined with --format {form}, because a document has all tables")
         profile = opening.selected(opening.open_session(args), args)
         with output.opened(args, form) as sink:
             report = profile.answers([self.name], params_given(args), form)[self.name]

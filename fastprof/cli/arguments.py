@@ -36,7 +36,7 @@ def add_session(parser: argparse.ArgumentParser) -> None:
         choices=("raise", "skip", "salvage"),
         default="raise",
         help="for a damaged or missing file: stop with an error (raise, the default), leave it out (skip), "
-        "or keep whatever decodes (salvage)",
+        "or keep what can be decoded (salvage)",
     )
     group.add_argument("--threads", metavar="N", type=positive, help="decoding threads (default: one per processor)")
 

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
         if table not in TABLES:
             raise UsageError(f"--tables: there is no table {table!r}; there are: {', '.join(TABLES)}")
     if args.output == "-":
-        raise UsageError("export writes a directory; -o cannot be standard output")
+        raise UsageError("export writes a directory; give its name with -o")
     session = opening.open_session(args)
     profile = opening.selected(session, args)
     progress = args.talk.progress if args.talk.progress.wanted else None

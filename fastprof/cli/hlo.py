@@ -89,16 +89,17 @@ def _checked_form(args: argparse.Namespace) -> str:
             (args.metadata, "--metadata"),
         ):
             if given:
-                raise UsageError(f"{name} needs --module NAME; without it the programs are listed")
+                raise UsageError(f"{name} needs --module NAME; without --module the programs are listed")
         if form not in FORMATS:
             raise UsageError(f"--format {form} needs --module NAME")
     elif args.instruction is None:
         if args.width is not None:
             raise UsageError("--width needs --instruction NAME")
         if form == DOT:
-            raise UsageError(f"{form} needs --instruction NAME; an entire program is {', '.join((*TEXTS, *FORMATS))}")
+            forms = ", ".join((*TEXTS, *FORMATS))
+            raise UsageError(f"--format {form} needs --instruction NAME; formats of an entire program: {forms}")
         if args.metadata and form not in (*TEXTS, "json"):
-            raise UsageError(f"--metadata is for {' and '.join(TEXTS)}; {form} always has it")
+            raise UsageError(f"--metadata applies only to {', '.join(TEXTS)} and json; {form} always has metadata")
     return form
 
 
@@ -143,7 +144,9 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
     chosen = chosen_program(profile.table_set, args.module)
     if chosen.others:
         names = ", ".join(chosen.others[:8]) + (" and others" if len(chosen.others) > 8 else "")
-        args.talk.note(f"showing the program of host {chosen.host}; {names} ran another with this id: use --host NAME")
+        args.talk.note(
+            f"showing the program of host {chosen.host}; {names} ran another with this id; choose one with --host NAME"
+        )
     if args.instruction is None and form in ("table", "csv", "arrow"):
         table = chosen.instructions(profile.table_set.session.log)
         table = table.select(_INSTRUCTIONS) if form == "table" else table

@@ -32,7 +32,7 @@ VERBS = (*_MODULES, *_ANALYSES)
 INTERNAL, USAGE, PATH, DATA = 1, 2, 3, 4
 INTERRUPTED, READER_GONE, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGPIPE, 128 + signal.SIGTERM
 
-_SALVAGE = "--on-error salvage keeps whatever decodes of a damaged file; --on-error skip leaves the file out"
+_SALVAGE = "--on-error salvage keeps what can be decoded of a damaged file; --on-error skip leaves the file out"
 
 _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.UsageError, USAGE),

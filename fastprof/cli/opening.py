@@ -20,7 +20,7 @@ _LOSSES = ("error", "data_loss")
 _CHOICES = ("newest_run", "runs_below", "several_runs")
 _OFFERED = {
     "newest_run": "showing the newest run; choose another on the page",
-    "runs_below": "showing the captures directly in the directory; choose a run below it on the page",
+    "runs_below": "showing the captures of the directory itself; choose a run below it on the page",
 }
 _FILTERS = {"host": "hosts", "plane": "planes", "line": "lines", "name": "names", "time": "time_ps", "steps": "steps"}
 """Flags that select events, and the parameters of Profile.select that they set."""
@@ -45,7 +45,7 @@ def open_session(args: argparse.Namespace) -> Profile:
     profile: Profile = load(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
     output = getattr(args, "output", None)
     if output not in (None, "-") and any(_is_same(output, source) for source in profile.sources):
-        raise OutputError("is one of the captures being read, and is never overwritten", path=output)
+        raise OutputError("is one of the captures; a capture is never overwritten", path=output)
     return profile
 
 
@@ -116,7 +116,7 @@ def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None
         say = talk.error if severity == "error" else talk.note
         say(f"{lead}{f'{path}: ' if path else ''}{_in_words(remarks)}")
     if len(files) > _MOST_FILES:
-        talk.note(f"remarks on {len(files) - _MOST_FILES:,} more files; 'fastprof info' lists them")
+        talk.note(f"there are remarks on {len(files) - _MOST_FILES:,} more files; 'fastprof info' lists them")
 
 
 def _in_words(remarks: list[dict[str, Any]]) -> str:
@@ -131,7 +131,7 @@ def _in_words(remarks: list[dict[str, Any]]) -> str:
 
 
 def nearest(requested: Iterable[str], names: list[str]) -> str:
-    """The names most similar to the requested ones, as text: ``nearest: a, b (of 12)``."""
+    """The names most similar to the requested ones, as text: ``similar names: a, b (of 12)``."""
     if not names:
         return "the session has none"
     short = [name for name in names if len(name) <= _LIKENABLE][:_LIKENED]
@@ -139,9 +139,9 @@ def nearest(requested: Iterable[str], names: list[str]) -> str:
     close = [name for name in sorted(short, key=lambda name: -likeness[name]) if likeness[name] >= _ALIKE]
     if close:
         close = close[:_NEAREST]
-        return f"nearest: {', '.join(close)} (of {len(names):,})"
+        return f"similar names: {', '.join(close)} (of {len(names):,})"
     more = f" and {len(names) - _NEAREST:,} more" if len(names) > _NEAREST else ""
-    return f"there is: {', '.join(names[:_NEAREST])}{more}"
+    return f"available: {', '.join(names[:_NEAREST])}{more}"
 
 
 def _likeness(requested: str, name: str) -> float:

@@ -67,13 +67,13 @@ def format_for(requested: str | None, path: str | None, more: Container[str] = (
         return requested
     if path is not None and path.lower().endswith(speedscope.SUFFIX):
         if "speedscope" not in more:
-            raise UsageError(f"{path}: this verb has no stacks for speedscope; these verbs have: {speedscope.verbs()}")
+            raise UsageError(f"{path}: this verb cannot write speedscope files; verbs that can: {speedscope.verbs()}")
         return "speedscope"
     suffix = "" if path is None else Path(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
-        raise UsageError(f"{path}: this verb does not write Parquet; 'fastprof export' does")
+        raise UsageError(f"{path}: this verb cannot write Parquet; use 'fastprof export'")
     if suffix == ".svg" and "svg" not in more:
-        raise UsageError(f"{path}: this verb has no drawing; these verbs have: {report_svg.verbs()}")
+        raise UsageError(f"{path}: this verb cannot write drawings; verbs that can: {report_svg.verbs()}")
     return _SUFFIXES.get(suffix, "table")
 
 
@@ -152,7 +152,7 @@ def _look_of_standard_output(form: str, wide: bool) -> Look:
         raise OutputError(f"{_STDOUT} is closed; use -o FILE")
     terminal = stream.isatty()
     if terminal and form == "arrow":
-        raise UsageError("Arrow data are binary and would garble the terminal; use -o FILE, or redirect the output")
+        raise UsageError("Arrow data are binary and would garble the terminal; use -o FILE or redirect the output")
     width: int | None = WIDTH
     if wide:
         width = None

@@ -66,10 +66,12 @@ def run(args: argparse.Namespace) -> None:
     names = tuple(dict.fromkeys(args.only or ANALYSES))
     one = _one_table(args.table, names)
     if one is not None and form == "xprof":
-        raise UsageError("--table cannot be combined with --format xprof, which is one document")
+        raise UsageError("--table cannot be combined with --format xprof, because a document has all tables")
     folder = form in _TABLE_FORMATS and one is None
     if folder and args.output in (None, "-"):
-        raise UsageError(f"--format {form} writes one file per table: give a directory with -o DIR, or --table")
+        raise UsageError(
+            f"--format {form} writes one file per table; give a directory with -o DIR, or one table with --table"
+        )
     if folder:
         _check_folder(Path(args.output), args.force)
     profile = opening.selected(opening.open_session(args), args)
@@ -98,7 +100,7 @@ def _write_html(args: argparse.Namespace) -> None:
     if args.html is not None and (args.output is not None or args.format is not None):
         raise UsageError("--html FILE cannot be combined with -o or --format")
     if args.table is not None:
-        raise UsageError("--table cannot be combined with --html: the pages have all tables")
+        raise UsageError("--table cannot be combined with --html, because the pages have all tables")
     from fastprof.viewer import html_report
 
     args.output = args.html or args.output
@@ -143,7 +145,7 @@ def _check_folder(target: Path, force: bool) -> None:
     if target.is_dir() and not force:
         raise OutputError("already exists; use --force to replace files in it", path=str(target))
     if target.exists() and not target.is_dir():
-        raise OutputError("already exists, and is not a directory", path=str(target))
+        raise OutputError("already exists and is not a directory", path=str(target))
 
 
 def _write_folder(reports: Mapping[str, Report], form: str, target: Path, args: argparse.Namespace) -> None:

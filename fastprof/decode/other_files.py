@@ -8,14 +8,14 @@ _LOOKS_LIKE = {
     b"{": "JSON text; traces in JSON are not XSpace captures",
     b"[": "JSON text; traces in JSON are not XSpace captures",
     b"PK\x03\x04": "a ZIP archive; unpack it first",
-    b"SQLite": "an SQLite data base",
+    b"SQLite": "an SQLite database",
     b"PAR1": "a Parquet file",
     b"ARROW1": "an Arrow file",
     b"BZh": "bzip2 data; unpack it first",
     b"\xfd7zXZ": "xz data; unpack it first",
     b"<": "XML or HTML text",
 }
-_PROGRAM = "a compiled program (HLO); called NAME.hlo_proto.pb it is read as one"
+_PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
 
 
 def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> CaptureError:
@@ -33,7 +33,7 @@ def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> 
 def refuse_program(head: bytes, path: str) -> None:
     """Raises CaptureError for an HloProto, which would be read as a plane that holds nothing known."""
     if _begins_with_text(head, 1):
-        raise CaptureError(f"the file is no capture but {_PROGRAM}", path=path, offset=0)
+        raise CaptureError(f"the file is not a capture but {_PROGRAM}", path=path, offset=0)
 
 
 def _begins_with_text(start: bytes, depth: int) -> bool:

@@ -121,7 +121,7 @@ def _texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
     listed = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     for text in listed:
         if not isinstance(text, str):
-            raise UsageError(f"{what} takes {kind} as text, not {type(text).__name__}")
+            raise UsageError(f"{what} must be {kind} as text, not {type(text).__name__}")
     return listed
 
 
@@ -135,10 +135,10 @@ def narrowed_steps(known: Steps | None, asked: Steps | SupportsIndex | None) -> 
             asked = (only, only + 1)
         first, last = (None if bound is None else _integer(bound) for bound in asked)
     except (TypeError, ValueError) as error:
-        text = "steps takes the number of a step, or two, the second left out and None for an open end"
+        text = "steps must be a number, or a pair (first, end) with end excluded; None leaves an end open"
         raise UsageError(text) from error
     if first is not None and last is not None and last <= first:
-        raise UsageError(f"steps ({first}, {last}) are none: the second number is left out, as in (3, 5)")
+        raise UsageError(f"steps ({first}, {last}) contain no step; the second number is excluded: (3, 5) is 3 and 4")
     if known is None:
         return first, last
     firsts = [bound for bound in (first, known[0]) if bound is not None]
@@ -157,7 +157,7 @@ def _narrowed_time(known: tuple[int, int] | None, asked: Interval | None) -> tup
     try:
         start, end = (None if bound is None else _integer(bound) for bound in asked)
     except (TypeError, ValueError) as error:
-        raise UsageError("time_ps takes two integers of picoseconds, or None for an open end") from error
+        raise UsageError("time_ps must be two integers of picoseconds; None leaves an end open") from error
     low = max(_MIN, _MIN if start is None else start)
     high = min(_MAX, _MAX if end is None else end)
     if known is not None:

@@ -91,7 +91,7 @@ class WideColumn:
                 return _numbers(exact, kind != records.NONE, pa.float64())
             if fixed:
                 raise UsageError(
-                    f"the stat {self.name!r} has doubles, and integers past 2**53: read event_stats instead"
+                    f"the stat {self.name!r} has doubles and integers above 2**53; read event_stats instead"
                 )
         if kinds <= _TEXTS and records.LOST_REF not in met:
             return _dictionary(value, np.isin(kind, list(_TEXTS)), texts, fixed)

@@ -79,9 +79,9 @@ class Capture:
         spans = [np.frombuffer(self._scanner.spans(kind), records.SPAN) for kind in range(7)]
         if not len(self.parts) and not any(len(s) for s in spans):
             if not self.salvage:
-                nothing = CaptureError("the file holds no field of an XSpace", path=self.path, offset=0)
+                nothing = CaptureError("the file has no field of an XSpace", path=self.path, offset=0)
                 raise explained(nothing, self._head)
-            self.log.add("data_loss", "no_planes", "the file holds no field of an XSpace", self.path, offset=0)
+            self.log.add("data_loss", "no_planes", "the file has no field of an XSpace", self.path, offset=0)
         self.plane_stat_spans = spans[records.PLANE_STATS]
         self.errors = self.texts(spans[records.ERRORS], b"XSpace.errors")
         self.warnings = self.texts(spans[records.WARNINGS], b"XSpace.warnings")
@@ -222,6 +222,6 @@ def name_hosts(captures: Sequence[Capture], log: ImportLog) -> None:
             while f"{capture.host}#{number}" in recorded:
                 number += 1
             seen[capture.host] = number
-            text = f"several captures are of host {capture.host!r}; this one is called {capture.host}#{number}"
+            text = f"several captures are of host {capture.host!r}; tables call this one {capture.host}#{number}"
             log.add("notice", "duplicate_host", text, capture.path)
             capture.host = f"{capture.host}#{number}"

@@ -58,9 +58,9 @@ def write(
         if name not in TABLES:
             raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}")
     if not chosen:
-        raise UsageError("no tables to export")
+        raise UsageError("nothing to export: the list of tables is empty")
     target = Path(out)
-    with output_errors(str(target), "writing failed"):
+    with output_errors(str(target)):
         _check_target(target, force)
         with new_folder(target) as temporary:
             with profile.table_set.session.workers.reporting(progress):
@@ -74,14 +74,14 @@ def _check_target(target: Path, force: bool) -> None:
     if not (target.is_symlink() or target.exists()):
         return
     if not force:
-        raise OutputError("already exists; choose another name, or replace it with force (--force)", path=str(target))
+        raise OutputError("already exists; use force (--force) to replace it", path=str(target))
     if not target.is_dir() or target.is_symlink():
-        raise OutputError("exists and is not a folder; remove it first", path=str(target))
+        raise OutputError("already exists and is not a folder; delete it first", path=str(target))
     for path in target.rglob("*"):
         name = path.relative_to(target).as_posix()
         known = _OURS.fullmatch(name)
         if known is None or path.is_dir() == bool(known["file"]):
-            text = f"holds {name!r}, which no export has written; force replaces exports only"
+            text = f"contains {name!r}, which is not part of an export; force (--force) replaces only exports"
             raise OutputError(text, path=str(target))
 
 

@@ -36,7 +36,7 @@ def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: ty
     session, selection = tables.session, tables.selection
     names = [host for host in session.hosts if selection.hosts is None or host in selection.hosts]
     if not names:
-        raise UsageError("no host is selected, so there is nothing to export")
+        raise UsageError("nothing to export: no host is selected")
     _index(tables, chosen)
     passes = any(name in EVENT_TABLES for name in chosen) + PASSES * ("nesting" in chosen)
     tally = _Tally(session.workers, passes * _event_count(tables), len(names) * len(chosen))

@@ -158,11 +158,11 @@ def _note_file(name: str, place: Place, found: Found) -> None:
     elif name.endswith(RIEGELI):
         place.riegeli.append(name)
     elif name.endswith((".trace.json", ".trace.json.gz")):
-        found.note("a Chrome trace, which is no capture", name)
+        found.note("a Chrome trace, not a capture", name)
     elif is_program(name, beside=True):
         place.programs.append(name)
     elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.startswith(NO_PROGRAM):
-        found.note("read only if named itself", name)
+        found.note("read only if the file itself is given", name)
 
 
 def _leads_to_directory(link: os.DirEntry[str]) -> bool:
@@ -193,13 +193,13 @@ def _nothing(path: str, found: Found) -> NotFoundError:
         "in those directly below it, and in every plugins/profile/RUN at any depth"
     )
     if found.deeper:
-        message += f"; captures lie deeper, name their directory: {few(found.deeper)}"
+        message += f"; there are captures deeper, give their directory: {few(found.deeper)}"
     for kind, (count, name) in found.strays.items():
         message += f"; {shown(name)}{f' and {count - 1} more' if count > 1 else ''}: {kind}"
     if found.links:
-        message += f"; links are not followed, name their target: {few(found.links)}"
+        message += f"; links are not followed, give their target: {few(found.links)}"
     if found.refused:
-        message += f"; not searched, the system refused: {few(found.refused)}"
+        message += f"; the system refused to list: {few(found.refused)}"
     return NotFoundError(message, path=shown(path))
 
 
@@ -252,10 +252,10 @@ def pick(runs: list[Place], name: str, path: str) -> Place:
     if len(matches) == 1:
         return matches[0]
     if exact:
-        advice = "name a directory: " + few(place.path for place in matches)
+        advice = "give a directory: " + few(place.path for place in matches)
         raise UsageError(f"{len(matches)} runs are called {wanted}; {advice}", path=shown(path))
     if matches:
         advice = "give a full name: " + few(place.name for place in newest_first(matches))
         raise UsageError(f"{len(matches)} runs end in {wanted}; {advice}", path=shown(path))
     names = few((place.name for place in newest_first(without_aliases(runs))), 20)
-    raise NotFoundError(f"no run {wanted} here; runs, newest first: {names}", path=shown(path))
+    raise NotFoundError(f"there is no run {wanted}; runs, newest first: {names}", path=shown(path))

@@ -55,7 +55,7 @@ def mode_of(path: str) -> int | None:
             return None
         raise unreadable(path, fault) from fault
     except ValueError as fault:
-        raise UsageError(f"this cannot be a path: {fault}", path=shown(path)) from fault
+        raise UsageError(f"not a valid path: {fault}", path=shown(path)) from fault
 
 
 def is_directory(path: Path) -> bool:
@@ -76,7 +76,7 @@ def unreadable(path: str, fault: OSError) -> UnreadableError:
     """The error for a path that the system refuses to read."""
     advice = ""
     if isinstance(fault, PermissionError):
-        advice = "; it needs read permission, and execute permission on the directories above"
+        advice = "; it needs read permission, and the directories above it execute permission"
     return UnreadableError(f"cannot be read: {fault.strerror or fault}{advice}", path=shown(path))
 
 
@@ -84,12 +84,12 @@ def absent(path: str) -> FastprofError:
     """The error for a path where nothing is, with what may have been meant."""
     if _URL.match(path):
         if path.startswith("file:"):
-            return UsageError("give the path itself, without file://", path=shown(path))
-        advice = "copy it to a local directory first, or mount it, and give that path"
-        return UsageError(f"URLs are not read; {advice}", path=shown(path))
+            return UsageError("give the path without file://", path=shown(path))
+        advice = "copy the file to a local directory or mount it, and give that path"
+        return UsageError(f"URLs cannot be read; {advice}", path=shown(path))
     if is_link(path):
         target = shown(str(Path(path).readlink()))
-        return NotFoundError(f"a link to {target}, which does not exist", path=shown(path))
+        return NotFoundError(f"is a link to {target}, which does not exist", path=shown(path))
     missing = Path(path)
     while not os.path.lexists(missing.parent) and missing.parent != missing:
         missing = missing.parent
@@ -103,7 +103,7 @@ def absent(path: str) -> FastprofError:
     if close:
         message += f"; did you mean {' or '.join(close)}?"
     elif path.startswith("~"):
-        message += "; ~ is not expanded: use os.path.expanduser(path)"
+        message += "; ~ is not expanded, give the full path"
     return NotFoundError(message, path=shown(path))
 
 

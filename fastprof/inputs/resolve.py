@@ -95,11 +95,11 @@ def resolve(what: Input | Sequence[Input], run: str | None = None, missing_ok: b
     that cannot be read.
     """
     if run is not None and not run:
-        raise UsageError("run= is empty; give the name of a run, or leave it out for the newest")
+        raise UsageError("run is empty; give the name of a run, or omit it for the newest")
     listed = isinstance(what, (list, tuple))
     items = what if isinstance(what, (list, tuple)) else (what,)
     if not items:
-        raise UsageError("the list of captures is empty; name at least one file or directory")
+        raise UsageError("the list of captures is empty; give at least one file or directory")
     parts: list[Session] = []
     faults: list[FastprofError] = []
     for item in items:
@@ -112,7 +112,7 @@ def resolve(what: Input | Sequence[Input], run: str | None = None, missing_ok: b
             code = "missing" if isinstance(fault, NotFoundError) else "unreadable"
             parts.append(Session(None, (), (Remark("error", code, fault.message, fault.path),)))
     if run is not None and not faults and all(part.run is None for part in parts):
-        raise UsageError(f"run={run!r} picks a run of a log directory, and no directory is named")
+        raise UsageError(f"run={run!r} chooses a run of a log directory, but no directory is given")
     return _combine(parts, faults)
 
 
@@ -128,7 +128,7 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     if mode is None:
         raise absent(path)
     if not stat.S_ISDIR(mode):
-        raise UsageError("runs() lists a log directory, and this is a file", path=shown(path))
+        raise UsageError("is a file; runs can be listed only for a log directory", path=shown(path))
     places = newest_first(without_aliases(find_runs(path).runs))
     found = [Run(place.name, place.path, _read_run(place).files) for place in places if place.captures]
     if not found:
@@ -149,7 +149,7 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
         return [_one_file(None, _stream_name(stream), stream)]
     advice = ""
     if isinstance(item, (list, tuple)):
-        advice = "; a list within a list is not taken, make it one list"
+        advice = "; nested lists are not accepted, give one flat list"
     elif isinstance(item, Iterable):
         advice = "; give several captures as a list"
     expected = "a path, bytes, a binary file object or a list of them"
@@ -159,7 +159,7 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
 def _text_of(path: str | os.PathLike[Any]) -> str:
     text = os.fsdecode(path)
     if not text:
-        raise UsageError("the path is empty; name a capture, a run directory or a log directory")
+        raise UsageError("the path is empty; give a capture, a run directory or a log directory")
     return text
 
 
@@ -211,7 +211,7 @@ def _choice(chosen: Place, places: list[Place], full: list[Place], found: Found)
     others = [place.name for place in full if place is not chosen]
     if others:
         code = "runs_below" if chosen is found.top else "newest_run"
-        which = "in the directory named" if chosen is found.top else f"the newest of {len(full)}"
+        which = "in this directory" if chosen is found.top else f"the newest of {len(full)}"
         left = f"{len(others)} other run{'s' if len(others) > 1 else ''}"
         advice = f"choose with run=NAME, or --run NAME: {few(others)}"
         text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
@@ -219,7 +219,7 @@ def _choice(chosen: Place, places: list[Place], full: list[Place], found: Found)
     newer = places[: places.index(chosen)]
     remarks += [_unsupported(place.path) for place in newer if place.riegeli and not place.captures]
     if found.deeper:
-        text = f"captures lie deeper, in directories that are no runs of this one: {few(found.deeper)}"
+        text = f"there are captures deeper, in directories that are not runs of this one: {few(found.deeper)}"
         remarks.append(Remark("info", "captures_deeper", text, found.top.path))
     if found.refused:
         text = f"directories that the system refused to list: {few(found.refused)}"
@@ -243,7 +243,7 @@ def _read_run(place: Place) -> Session:
             known_host, run = shown(host) or None, place.name or None
             files.append(CaptureFile(known_host, shown(full), absolute(full), run, programs))
         else:
-            text = f"not read: a compressed copy of {shown(kept)}"
+            text = f"not read, because it is a compressed copy of {shown(kept)}"
             remarks.append(Remark("notice", "compressed_copy", text, shown(full)))
     remarks += [_unsupported(shown(str(Path(place.directory, name)))) for name in place.riegeli]
     return Session(place.name or None, tuple(files), tuple(remarks), () if files else programs)
@@ -252,12 +252,12 @@ def _read_run(place: Place) -> Session:
 def _no_captures(session: Session, path: str) -> FastprofError:
     """Of a directory without captures that can be read."""
     if session.programs:
-        return NotFoundError("compiled programs only, and no captures: load() reads them", path=shown(path))
+        return NotFoundError("no captures, only compiled programs, which load() reads", path=shown(path))
     return _unsupported_error(session.remarks)
 
 
 def _unsupported(path: str) -> Remark:
-    text = "not read: the format .xplane.riegeli is not supported yet, only .xplane.pb, also as .gz and .zst"
+    text = "not read: the format .xplane.riegeli is not supported yet, only .xplane.pb, .gz and .zst"
     return Remark("data_loss", "unsupported_format", text, path)
 
 
@@ -294,9 +294,9 @@ def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
     if not parts:
         if len(faults) == 1:
             raise faults[0]
-        looked = f"{len(matches)} paths match, and none holds captures" if matches else "no path matches"
+        looked = f"{len(matches)} paths match, but none has captures" if matches else "no path matches"
         wanted = f" of a run {run!r}" if matches and run is not None else ""
-        raise NotFoundError(f"{looked}{wanted}; ** stands for directories at any depth", path=shown(pattern))
+        raise NotFoundError(f"{looked}{wanted}; ** means directories at any depth", path=shown(pattern))
     return parts
 
 
@@ -319,14 +319,14 @@ def _combine(parts: list[Session], faults: list[FastprofError]) -> Session:
         keys = [_identity(file) if len(parts) > 1 else None for file in part.files]
         for file, key in zip(part.files, keys, strict=True):
             if key in seen:
-                remarks.append(Remark("info", "duplicate_file", "named more than once, read once", file.path))
+                remarks.append(Remark("info", "duplicate_file", "given more than once, read once", file.path))
             else:
                 files.append(file)
         seen.update(keys)
     programs = tuple(dict.fromkeys(program for part in parts for program in part.programs))
     files = _with_programs(files, programs)
     if not files and faults:
-        others = f"; {len(faults) - 1} more of the list failed too" if len(faults) > 1 else ""
+        others = f"; {len(faults) - 1} others failed too" if len(faults) > 1 else ""
         raise type(faults[0])(faults[0].message + others, path=faults[0].path)
     if not files:
         raise _unsupported_error(remarks)
@@ -351,7 +351,9 @@ def _several_runs(files: list[CaptureFile]) -> list[Remark]:
     folders = dict.fromkeys(Path(file.path).parent.name for file in files if isinstance(file.source, str))
     if len(folders) < 2:
         return []
-    text = f"captures of {len(folders)} directories are read as hosts of one run; for a report each load one at a time"
+    text = (
+        f"captures of {len(folders)} directories are read as hosts of one run; for separate reports load one at a time"
+    )
     return [Remark("info", "several_runs", f"{text}: {few(list(folders))}", None)]
 
 
@@ -372,7 +374,7 @@ def _distinct_hosts(files: list[CaptureFile], remarks: list[Remark]) -> tuple[Ca
                 last[host] += 1
                 name = f"{host}#{last[host]}"
             taken.add(name)
-            text = f"a second capture of the host {host}, called {name} in the tables"
+            text = f"a second capture of host {host}; tables call it {name}"
             remarks.append(Remark("notice", "duplicate_host", text, file.path))
             file = replace(file, host=name)
         elif host is not None:

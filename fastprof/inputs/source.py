@@ -105,7 +105,7 @@ def open_source(what: object, path: str, push: Push, salvage: bool = False) -> S
 def _pushed(source: Source, push: Push) -> Source:
     if not source.size:
         raise CaptureError(
-            "the file is empty: nothing was captured, or the profiler lost it (as it does past 2 GiB)",
+            "the file is empty: nothing was captured, or the profiler lost the data (as it does above 2 GiB)",
             path=source.path,
             offset=0,
         )
@@ -118,7 +118,7 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool) -> Sourc
         with open(name, "rb", buffering=0) as file:  # noqa: PTH123 - names may be bytes
             status = os.fstat(file.fileno())
             if stat.S_ISDIR(status.st_mode):
-                raise UnreadableError("a directory, where a file was expected", path=path)
+                raise UnreadableError("is a directory; a file was expected", path=path)
             if not stat.S_ISREG(status.st_mode):
                 return _spool(file, path, push, salvage)
             if _codec(os.pread(file.fileno(), _HEAD, 0)):
@@ -129,7 +129,9 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool) -> Sourc
     except UnreadableError:
         raise
     except OSError as error:
-        hint = "; each capture keeps one open: raise the limit with ulimit -n" if error.errno == errno.EMFILE else ""
+        hint = (
+            "; each capture keeps one file open, raise the limit with ulimit -n" if error.errno == errno.EMFILE else ""
+        )
         raise UnreadableError(f"{error.strerror or error}{hint}", path=path) from error
     watched = (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns), name
     return _pushed(Source(data, path, watched), push)
@@ -156,9 +158,9 @@ def _read(stream: BinaryIO, size: int, path: str) -> bytes:
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     if data is None:
-        raise UnreadableError("the file object does not wait for data; one that blocks is needed", path=path)
+        raise UnreadableError("the file object is non-blocking; a blocking one is needed", path=path)
     kind = "text; open it in binary mode" if isinstance(data, str) else f"{type(data).__name__}, not bytes"
-    raise UnreadableError(f"the file object gives {kind}", path=path)
+    raise UnreadableError(f"the file object returns {kind}", path=path)
 
 
 class _Packed(io.RawIOBase):
@@ -260,10 +262,10 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool) -> Source:
     except (CaptureError, UnreadableError):
         raise
     except OSError as error:
-        text = f"copying to a temporary file failed: {error.strerror or error} (TMPDIR says where it goes)"
+        text = f"copying to a temporary file failed: {error.strerror or error} (TMPDIR sets its directory)"
         raise UnreadableError(text, path=path) from error
     if damage is not None and not size:
-        raise CaptureError(f"{damage}, and nothing of them can be read", path=path)
+        raise CaptureError(f"{damage}, and no data can be read", path=path)
     source = _pushed(Source(data, path, None), push if salvage else lambda _: None)
     source.damage = damage
     return source

@@ -48,7 +48,7 @@ def load(
     newest run is loaded, unless ``run`` names another (see ``runs``).
 
     ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
-    whatever decodes before and after a fault. The table ``import_log`` lists what was left out.
+    what can be decoded before and after a fault. The table ``import_log`` lists what was left out.
     ``threads``: the number of decoding threads; default: one per processor.
     ``progress``: called with a stage, the amount done, and the total.
 
@@ -56,14 +56,14 @@ def load(
     the files and finds their planes. Events are decoded when a table is first used.
     """
     if on_error not in ON_ERROR:
-        raise UsageError(f"on_error is one of {', '.join(ON_ERROR)}, not {on_error!r}")
+        raise UsageError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise UsageError("threads is a number of threads, 1 or more")
+        raise UsageError("threads must be a whole number of at least 1")
     if isinstance(path, Run):
         path = path.path
     run = run.name if isinstance(run, Run) else run
     if run is not None and not isinstance(run, str):
-        raise UsageError(f"run is the name of a run, not {type(run).__name__}")
+        raise UsageError(f"run must be the name of a run, not {type(run).__name__}")
     session = sessions.resolve(path, run, missing_ok=on_error != "raise")
     for remark in session.remarks:
         _log.info("%s", remark.message)
@@ -178,7 +178,7 @@ class Profile(AnalysisMethods):
         Raises UsageError, at the batch, if a stat with doubles has an integer beyond 2**53.
         """
         if not 1 <= batch_rows < 2**63:
-            raise UsageError("batch_rows is a number of rows, 1 or more")
+            raise UsageError("batch_rows must be a whole number of at least 1")
         request = self._tables.event_request(columns, stats)
         return self._scan(request, batch_rows)
 

@@ -83,7 +83,7 @@ def test_a_value_that_makes_no_sense_is_a_usage_error(
         (["--stats", "flops"], "--stats and --columns need --list"),
         (["--columns", "name"], "--stats and --columns need --list"),
         (["--list", "--columns", "name,nome"], "events have no column 'nome'; there are: event_id, host"),
-        (["-o", "out.parquet"], "out.parquet: this verb does not write Parquet; 'fastprof export' does"),
+        (["-o", "out.parquet"], "out.parquet: this verb cannot write Parquet; use 'fastprof export'"),
     ],
 )
 def test_flags_that_do_not_go_together(command: Callable[..., Any], flags: list[str], complaint: str) -> None:

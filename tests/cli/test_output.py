@@ -41,7 +41,7 @@ def test_a_capture_that_is_read_is_never_overwritten(
     link.symlink_to(capture)
     before = capture.read_bytes()
     assert main([verb, str(tmp_path), "-o", str(link), "--force", "--format", "json"]) == 3
-    assert capsys.readouterr().err == f"fastprof: {link}: is one of the captures being read, and is never overwritten\n"
+    assert capsys.readouterr().err == f"fastprof: {link}: is one of the captures; a capture is never overwritten\n"
     assert capture.read_bytes() == before
     assert main([verb, str(capture), "-o", str(tmp_path / "out.json"), "--format", "json"]) == 0
 
@@ -175,7 +175,7 @@ def test_a_terminal_gets_no_arrow(on_terminal: Callable[..., Any]) -> None:
 def test_an_error_is_one_line_and_a_code_with_advice_where_a_capture_is_broken(
     command: Callable[..., Any], session: str, code: int, message: str
 ) -> None:
-    advice = "--on-error salvage keeps whatever decodes of a damaged file; --on-error skip leaves the file out"
+    advice = "--on-error salvage keeps what can be decoded of a damaged file; --on-error skip leaves the file out"
     expected = f"fastprof: {message}\n" + (f"fastprof: {advice}\n" if session == "broken" else "")
     assert command("events", session) == (code, "", expected)
     assert command("events", session, "--on-error", "skip") == (code, "", f"fastprof: {message}\n")

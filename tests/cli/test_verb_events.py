@@ -115,11 +115,11 @@ def test_time_and_repeated_filters(command: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("flags", "note"),
     [
-        (["--plane", "GPU:1"], "no plane matches 'GPU:1'; nearest: /device:GPU:0 (of 2)"),
-        (["--plane", "TPU"], "no plane matches 'TPU'; nearest: /host:CPU, /device:GPU:0 (of 2)"),
-        (["--plane", "xyz"], "no plane matches 'xyz'; there is: /device:GPU:0, /host:CPU"),
-        (["--line", "stream #7"], "no line matches 'stream #7'; nearest: Stream #7 (of 2)"),
-        (["--name", "mat_mul"], "no event matches 'mat_mul'; nearest: matmul (of 5)"),
+        (["--plane", "GPU:1"], "no plane matches 'GPU:1'; similar names: /device:GPU:0 (of 2)"),
+        (["--plane", "TPU"], "no plane matches 'TPU'; similar names: /host:CPU, /device:GPU:0 (of 2)"),
+        (["--plane", "xyz"], "no plane matches 'xyz'; available: /device:GPU:0, /host:CPU"),
+        (["--line", "stream #7"], "no line matches 'stream #7'; similar names: Stream #7 (of 2)"),
+        (["--name", "mat_mul"], "no event matches 'mat_mul'; similar names: matmul (of 5)"),
         (["--name", "agg", "--plane", "CPU"], "no event matches all filters"),
     ],
 )
@@ -138,7 +138,7 @@ def test_no_events_at_all(command: Callable[..., Any]) -> None:
 def test_a_stat_that_nothing_has(command: Callable[..., Any]) -> None:
     ran = command("events", "usual", "--list", "--stats", "flop")
     assert ran.code == 0
-    note = "fastprof: none of these events has the stat 'flop'; nearest: flops (of 2)\n"
+    note = "fastprof: none of these events has the stat 'flop'; similar names: flops (of 2)\n"
     assert ran.err == note
     assert command("events", "usual", "--list", "--stats", "flop,flops,shape", "--limit", "1").err.endswith(note)
     assert "'shape'" not in command("events", "usual", "--list", "--stats", "shape", "--limit", "1", "--line", "7").err

@@ -151,7 +151,9 @@ def test_hosts_with_other_programs_of_the_id_are_reported(command: Command, tmp_
         metadata = [Metadata("jit_f(3)", 3, stats={"Hlo Proto": program(name)})]
         (tmp_path / f"{host}.xplane.pb").write_bytes(xspace(plane("/host:metadata", event_metadata=metadata)))
     ran = command(str(tmp_path), "--module", "3")
-    assert ran.err == "fastprof: showing the program of host a; b ran another with this id: use --host NAME\n"
+    assert (
+        ran.err == "fastprof: showing the program of host a; b ran another with this id; choose one with --host NAME\n"
+    )
     assert ran.out == SHORT
     ran = command(str(tmp_path), "--module", "3", "--host", "b")
     assert ran.err == "" and ran.out.startswith("HloModule jit_g,")
@@ -185,13 +187,16 @@ def test_around_an_instruction(command: Command, run: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (["--instruction", "y"], "--instruction needs --module NAME; without it the programs are listed"),
-        (["--width", "2"], "--width needs --module NAME; without it the programs are listed"),
-        (["--metadata"], "--metadata needs --module NAME; without it the programs are listed"),
+        (["--instruction", "y"], "--instruction needs --module NAME; without --module the programs are listed"),
+        (["--width", "2"], "--width needs --module NAME; without --module the programs are listed"),
+        (["--metadata"], "--metadata needs --module NAME; without --module the programs are listed"),
         (["--format", "long-txt"], "--format long-txt needs --module NAME"),
         (["--module", "3", "--width", "2"], "--width needs --instruction NAME"),
-        (["--module", "3", "--format", "csv", "--metadata"], "--metadata is for short-txt and long-txt; csv always"),
-        (["--module", "3", "--format", "dot"], "dot needs --instruction NAME; an entire program is"),
+        (
+            ["--module", "3", "--format", "csv", "--metadata"],
+            "--metadata applies only to short-txt, long-txt and json; csv always",
+        ),
+        (["--module", "3", "--format", "dot"], "dot needs --instruction NAME; formats of an entire program"),
     ],
 )
 def test_flags_that_do_not_go_together(command: Command, run: str, flags: list[str], why: str) -> None:
