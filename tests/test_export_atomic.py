@@ -235,7 +235,7 @@ def test_what_no_export_has_written_is_never_replaced(name: str, beside: bool, r
     (out / name).parent.mkdir(parents=True, exist_ok=True)
     (out / name).write_bytes(b"precious")
     before = contents(place)
-    with pytest.raises(fastprof.OutputError, match=r"contains '.*', which is not part of an export; force .--force. replaces"):
+    with pytest.raises(fastprof.OutputError, match=r"contains '.*', which is not part of an export; force"):
         folders.write(fastprof.load(run), out, force=True)
     assert contents(place) == before
 

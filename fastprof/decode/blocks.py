@@ -10,7 +10,7 @@ import numpy as np
 from fastprof._native.xspace import Filter, Sink, XSpace
 from fastprof.decode.event_order import ordered_keys
 from fastprof.decode.index import CaptureIndex, Index, KnownEvents, unsorted_lines
-from fastprof.decode.wanted import Wanted
+from fastprof.decode.selection import Wanted
 from fastprof.decode.workers import grouped
 from fastprof.schema.array_types import Int64s, Records
 

@@ -13,8 +13,8 @@ from fastprof.decode.blocks import Block, blocks
 from fastprof.decode.fill import CaptureLookups, Layout, filled
 from fastprof.decode.index import Index, may_lack_start
 from fastprof.decode.request import Decoded, Request
+from fastprof.decode.selection import Wanted
 from fastprof.decode.stat_columns import WideColumn
-from fastprof.decode.wanted import Wanted
 from fastprof.schema.array_types import Int32s
 
 Share = list[Block]

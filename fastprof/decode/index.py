@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,12 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.session_texts import SessionNames
+from fastprof.decode.span_stats import CaptureTexts
 from fastprof.decode.task_environment import TaskEnvironment, read_task_environment
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.workers import Workers, grouped
 from fastprof.decode.xspace_capture import Capture, Kinds
-from fastprof.schema.array_types import Bools, Int64s, Records
+from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 
 UNIX_NS = 10**18
 """Line timestamps past this, September 2001, are in Unix time: no profile lasts so long."""
@@ -134,6 +134,32 @@ class CaptureIndex:
 
 def _least(depth: npt.NDArray[np.int8]) -> int:
     return int(depth.min(initial=records.STATS))
+
+
+class SessionNames:
+    """The names of events and the texts of stats of a session, each once.
+
+    ``meta_names[i]``: the name of each event metadata of capture i, as a number in ``events``. ``texts[i]``: the texts
+    of its stat metadata, as numbers in ``stats``.
+    """
+
+    def __init__(self, captures: Sequence[Capture]) -> None:
+        memory = captures[0].memory
+        self.events = TextTable(memory)
+        self.stats = TextTable(memory)
+        self.meta_names: list[Int32s] = []
+        self.texts: list[CaptureTexts] = []
+        for capture in captures:
+            metas = capture.metas
+            self.meta_names.append(
+                capture.intern(metas["name_offset"], metas["name_length"], b"XEventMetadata.name", self.events)
+            )
+            self.texts.append(CaptureTexts(capture, self.stats))
+            capture.source.give_back_all()
+
+    @cached_property
+    def event_names(self) -> pa.Array:
+        return self.events.array()
 
 
 class Index:

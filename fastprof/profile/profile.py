@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from fastprof.decode.decoder import Share
@@ -20,7 +21,6 @@ from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Input, Run
 from fastprof.profile.analysis_methods import AnalysisMethods
 from fastprof.profile.report import Report
-from fastprof.profile.step_times import step_times
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_list import TABLES
@@ -127,7 +127,7 @@ class Profile(AnalysisMethods):
         if self._steps is None:
             return self._of_all_steps
         every = self._of_all_steps
-        return TableSet(every.session, every.selection.within(step_times(every, self._steps)))
+        return TableSet(every.session, every.selection.within(_step_times(every, self._steps)))
 
     # ---- tables
 
@@ -363,6 +363,29 @@ class Profile(AnalysisMethods):
         items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
         source = items if isinstance(self._source, (list, tuple)) else items[0]
         return _reload, (source, self._how, self._of_all_steps.selection, self._steps)
+
+
+def _step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
+    """For each selected host with any of the steps: start of the first and end of the last one, in ps.
+
+    A step on several cores or devices starts with the first of these and ends with the last. The selection of events
+    does not change the steps of a host.
+    """
+    from fastprof.analyses import step_choice
+
+    names, wanted_hosts = tables.session.hosts, tables.selection.hosts
+    hosts = [number for number, name in enumerate(names) if wanted_hosts is None or name in wanted_hosts]
+    every = step_choice.steps_of_hosts(tables, hosts)
+    groups = step_choice.groups_of_steps(every, steps)
+    times: dict[str, tuple[int, int]] = {}
+    for place, number in enumerate(hosts):
+        database = every[place].database
+        some = step_choice.numbered(database.step, steps) if groups is None else np.isin(database.step, groups[place])
+        wanted = database.present & some[:, np.newaxis]
+        if wanted.any():
+            begins = database.begin_ps[wanted]
+            times[names[number]] = int(begins.min()), int((begins + database.duration_ps[wanted]).max())
+    return times
 
 
 def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None) -> Profile:

@@ -18,8 +18,7 @@ from fastprof.decode.index import CaptureIndex, Index, label
 from fastprof.decode.nesting import int64s
 from fastprof.decode.plane_kinds import device_of
 from fastprof.decode.request import Request
-from fastprof.decode.selection import Selection
-from fastprof.decode.wanted import Wanted
+from fastprof.decode.selection import Selection, Wanted
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Int32s, Int64s

@@ -14,8 +14,7 @@ from fastprof.decode import metadata_tables
 from fastprof.decode.decoder import Decoder
 from fastprof.decode.nesting import ASYNC_STAT, int64s, line_rows, nest, nesting_arrays, placement
 from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Request
-from fastprof.decode.selection import Selection
-from fastprof.decode.wanted import Wanted
+from fastprof.decode.selection import Selection, Wanted
 from fastprof.errors import UsageError
 from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.schema.tables import VERSION, TableSchema
